@@ -4,6 +4,7 @@
 #include "cli.h"
 #include "cli_folder.h"
 #include "cli_pool.h"
+#include "ctl_addresses.h"
 #include "ctl_call.h"
 #include "ctl_limits.h"
 #include "ctl_prove.h"
@@ -106,6 +107,17 @@ cli_token(const char *path, const char *scheduler, const char *name, char **ret_
     return *ret_token ? 0 : -ENOMEM;
 }
 
+/* What is left for the others when one of several does not answer. */
+#define CONNECT_NS (GP_NS_PER_S)
+/* Between two questions for the leader while there is none. */
+#define LEADER_US 100000
+
+void
+cli_ctl_next(struct cli_ctl *ctl)
+{
+    ctl_addresses_nth(ctl->list, ++ctl->at, ctl->address, sizeof(ctl->address));
+}
+
 int
 cli_ctl_tls(const struct tls_api **ret, struct gp_err *err)
 {
@@ -117,26 +129,47 @@ cli_ctl_tls(const struct tls_api **ret, struct gp_err *err)
     return r;
 }
 
-int
-cli_ctl_open(struct cli_ctl *ctl, const char *option, struct gp_err *err)
+/* To ctl->address, or to the first of the others that answers. */
+static int
+connect_any(struct cli_ctl *ctl, struct gp_err *err)
 {
+    unsigned n = ctl_addresses_count(ctl->list);
+    uint64_t limit = n > 1 ? CONNECT_NS : CLI_DEADLINE_NS;
     uint8_t key[TLS_PUBLIC_SIZE];
     const struct tls_api *tls = NULL;
     const uint8_t *pin;
-    int r;
+    int r = cli_ctl_tls(&tls, err);
 
-    ctl->link = (struct ctl_link){.fd = -1};
-    ctl->next_id = 1;
-    r = cli_scheduler_address(option, ctl->address, err);
-    if (r == 0)
-        r = cli_ctl_tls(&tls, err);
     if (r == 0)
         r = ctl_link_pin(key, &pin, err);
     if (r < 0)
         return r;
-    r = ctl_link_open(&ctl->link, ctl->address, tls, pin, gp_now_ns() + CLI_DEADLINE_NS,
-                      true, err);
+    r = -ENOTCONN;
+    for (unsigned i = 0; r < 0 && i <= n; i++) {
+        r = ctl_link_open(&ctl->link, ctl->address, tls, pin, gp_now_ns() + limit, true,
+                          err);
+        if (r < 0 && n == 1)
+            break;
+        if (r < 0)
+            cli_ctl_next(ctl);
+    }
     return r < 0 ? gp_err_wrap(err, r, "scheduler not reachable") : 0;
+}
+
+int
+cli_ctl_open(struct cli_ctl *ctl, const char *option, struct gp_err *err)
+{
+    int r;
+
+    ctl->link = (struct ctl_link){.fd = -1};
+    ctl->next_id = 1;
+    ctl->at = 0;
+    ctl->token = NULL;
+    r = cli_scheduler_address(option, ctl->list, err);
+    if (r < 0)
+        return r;
+    ctl_addresses_nth(ctl->list, 0, ctl->address, sizeof(ctl->address));
+    return connect_any(ctl, err);
 }
 
 void
@@ -220,6 +253,30 @@ call_once(struct cli_ctl *ctl, Gpupool__Ctl__CtlRequest *req, uint64_t deadline,
     return r;
 }
 
+/* To the scheduler that @reply names, or to another one. */
+static int
+follow_leader(struct cli_ctl *ctl, const Gpupool__Ctl__CtlReply *reply,
+              struct gp_err *err)
+{
+    int r;
+
+    cli_ctl_close(ctl);
+    if (!*reply->error->leader) {
+        usleep(LEADER_US);
+        cli_ctl_next(ctl);
+    } else if (!gp_str_copy(ctl->address, sizeof(ctl->address), reply->error->leader)) {
+        return gp_err_set(err, -EPROTO, "the leader's address is too long");
+    }
+    r = connect_any(ctl, err);
+    return r < 0 || !ctl->token ? r : cli_ctl_prove(ctl, ctl->role, ctl->token, err);
+}
+
+static bool
+not_leader(const Gpupool__Ctl__CtlReply *reply)
+{
+    return reply->error->code == GPUPOOL__CTL__CTL_CODE__CTL_NOT_LEADER;
+}
+
 int
 cli_ctl_call_watching(struct cli_ctl *ctl, Gpupool__Ctl__CtlRequest *req,
                       uint64_t timeout_ns, const int *pidfds, unsigned n,
@@ -228,9 +285,13 @@ cli_ctl_call_watching(struct cli_ctl *ctl, Gpupool__Ctl__CtlRequest *req,
     uint64_t deadline = gp_now_ns() + timeout_ns;
     int r = call_once(ctl, req, deadline, pidfds, n, ret_reply, err);
 
-    while (r == -EREMOTE && ctl_retry_wait((*ret_reply)->error, deadline)) {
-        cli_reply_free(TAKE_PTR(*ret_reply));
-        r = call_once(ctl, req, deadline, pidfds, n, ret_reply, err);
+    while (r == -EREMOTE && gp_now_ns() < deadline &&
+           (not_leader(*ret_reply) || ctl_retry_wait((*ret_reply)->error, deadline))) {
+        CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = TAKE_PTR(*ret_reply);
+
+        r = not_leader(reply) ? follow_leader(ctl, reply, err) : 0;
+        if (!r)
+            r = call_once(ctl, req, deadline, pidfds, n, ret_reply, err);
     }
     return r;
 }
@@ -267,6 +328,8 @@ int
 cli_ctl_prove(struct cli_ctl *ctl, Gpupool__Ctl__CtlRole role, const char *token,
               struct gp_err *err)
 {
+    ctl->role = role;
+    ctl->token = token;
     return ctl_prove(prove_call, ctl, role, token, ctl->address,
                      ctl_link_key(&ctl->link), err);
 }

@@ -43,23 +43,32 @@ int cli_token(const char *path, const char *scheduler, const char *name,
 
 struct cli_ctl {
     struct ctl_link link;
-    char address[GP_NET_NAME_MAX];
+    char list[GP_NET_NAME_MAX];    /* of the pool's schedulers, with commas between */
+    char address[GP_NET_NAME_MAX]; /* the one of them that is asked */
+    unsigned at;
+    Gpupool__Ctl__CtlRole role; /* proven, for the next scheduler that is asked */
+    const char *token;          /* the caller's; NULL: none was */
     uint32_t next_id;
 };
 
 /* TLS by the environment's choice (GPUPOOL_TLS, GPUPOOL_SCHEDULER_KEY), or NULL. */
 int cli_ctl_tls(const struct tls_api **ret, struct gp_err *err);
 int cli_ctl_open(struct cli_ctl *ctl, const char *option, struct gp_err *err);
-/* Prove @token (if it is not empty) to the scheduler and have it prove that it knows
- * the token too; requests of @ctl then go without one.  With the environment's choice
- * of a clear token nothing happens here. */
+/* Prove @token (if it is not empty; it outlives @ctl) to the scheduler and have it
+ * prove that it knows the token too; requests of @ctl then go without one.  With the
+ * environment's choice of a clear token nothing happens here. */
 int cli_ctl_prove(struct cli_ctl *ctl, Gpupool__Ctl__CtlRole role, const char *token,
                   struct gp_err *err);
 /* What a request carries as its token: nothing, unless it goes in clear by choice. */
 char *cli_ctl_shown(const char *token);
 void cli_ctl_close(struct cli_ctl *ctl); /* zeroed or never opened: set link.fd to -1 */
 
-/* Send @req (its id is set here) and wait for the answer.
+/* Ask the next of the pool's schedulers from now on. */
+void cli_ctl_next(struct cli_ctl *ctl);
+
+/* Send @req (its id is set here) and wait for the answer.  A scheduler that does not
+ * lead names the one that does, which is asked then; while none leads, until the
+ * timeout.
  *
  * 0: *ret_reply is the caller's (cli_reply_free()).  -EREMOTE: a refusal; *ret_reply is
  * set as well, err has its words.  Else the link failed.

@@ -153,6 +153,7 @@ retry(struct cli_session *s)
     uint64_t pause = RETRY_MIN_NS << gp_min(s->attempts++, 3u);
 
     disconnect(s);
+    cli_ctl_next(&s->ctl);
     if (gp_now_ns() > s->lease_end_ns)
         warn(s, "the scheduler has not answered for a whole lease; trying on");
     arm(s, gp_min(pause, RETRY_MAX_NS));
@@ -210,6 +211,10 @@ on_msg(struct gp_msg_conn *conn, const void *data, size_t len)
             gp_loop_stop(s->loop, -errno);
         gp_loop_timer_del(&s->timer);
         disconnect(s);
+    } else if (reply->error && *reply->error->leader) {
+        disconnect(s);
+        gp_str_copy(s->ctl.address, sizeof(s->ctl.address), reply->error->leader);
+        arm(s, 0);
     } else if (reply->body_case == GPUPOOL__CTL__CTL_REPLY__BODY_GRANT) {
         renewed(s, reply->grant);
     } else {
@@ -342,7 +347,7 @@ send_close(struct cli_session *s)
     uint32_t next_id = s->ctl.next_id;
     int r;
 
-    gp_str_copy(address, sizeof(address), s->ctl.address);
+    gp_str_copy(address, sizeof(address), s->ctl.list);
     if (s->ctl.link.fd < 0 && cli_ctl_open(&s->ctl, address, &err) < 0) {
         cli_fail(0, "session %s: not closed, its lease will end: %s", s->name, err.msg);
         return;

@@ -16,9 +16,11 @@
 #include "sched_auth.h"
 #include "sched_daemon.h"
 #include "sched_rates.h"
+#include "sched_replica.h"
 
 #include <errno.h>
 #include <getopt.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -67,6 +69,14 @@ static const char HELP[] =
     "  --metrics-listen H:P      Prometheus metrics on http://H:P/metrics\n"
     "  --audit-log FILE          one JSON line for each grant, denial and order\n"
     "  --ready-file FILE         written with HOST:PORT once it listens\n"
+    "  --etcd URL,...            share the state with other schedulers, in etcd\n"
+    "  --advertise HOST:PORT     where clients and servers reach this one (--listen)\n"
+    "  --etcd-prefix PREFIX      of all keys (/gpupool/)\n"
+    "  --etcd-ca FILE, --etcd-cert FILE, --etcd-key FILE\n"
+    "                            for https: whom to trust, and who this is\n"
+    "  --etcd-lease-s N          a leader that is gone is followed after N s (3)\n"
+    "\n"
+    "gpupool-scheduler migrate --help: move a pool from the state file to etcd\n"
     "  --kube                    serve pods: tokens are reviewed by the API server\n"
     "  --kube-audience NAME      that pods' tokens are made for "
     "(egpu)\n" KUBE_CONFIG_HELP "  --help, --version\n"
@@ -99,6 +109,13 @@ enum option_id {
     OPT_METRICS,
     OPT_AUDIT,
     OPT_READY,
+    OPT_ETCD,
+    OPT_ETCD_PREFIX,
+    OPT_ETCD_CA,
+    OPT_ETCD_CERT,
+    OPT_ETCD_KEY,
+    OPT_ETCD_LEASE,
+    OPT_ADVERTISE,
     OPT_KUBE,
     OPT_KUBE_AUDIENCE,
     OPT_HELP,
@@ -130,6 +147,13 @@ static const struct option OPTIONS[] = {
     {"metrics-listen", required_argument, NULL, OPT_METRICS},
     {"audit-log", required_argument, NULL, OPT_AUDIT},
     {"ready-file", required_argument, NULL, OPT_READY},
+    {"etcd", required_argument, NULL, OPT_ETCD},
+    {"etcd-prefix", required_argument, NULL, OPT_ETCD_PREFIX},
+    {"etcd-ca", required_argument, NULL, OPT_ETCD_CA},
+    {"etcd-cert", required_argument, NULL, OPT_ETCD_CERT},
+    {"etcd-key", required_argument, NULL, OPT_ETCD_KEY},
+    {"etcd-lease-s", required_argument, NULL, OPT_ETCD_LEASE},
+    {"advertise", required_argument, NULL, OPT_ADVERTISE},
     {"kube", no_argument, NULL, OPT_KUBE},
     {"kube-audience", required_argument, NULL, OPT_KUBE_AUDIENCE},
     KUBE_CONFIG_OPTIONS,
@@ -232,6 +256,36 @@ parse_number(int opt, const char *name, struct sched_config *c, struct gp_err *e
 }
 
 static int
+parse_etcd(int opt, const char *name, struct etcd_config *etcd, struct gp_err *err)
+{
+    switch (opt) {
+    case OPT_ETCD:
+        etcd->urls = optarg;
+        return 0;
+    case OPT_ETCD_PREFIX:
+        etcd->prefix = optarg;
+        return *optarg && optarg[strlen(optarg) - 1] == '/'
+                   ? 0
+                   : gp_err_set(err, -EINVAL, "--%s %s: it ends with a slash", name,
+                                optarg);
+    case OPT_ETCD_CA:
+        etcd->ca = optarg;
+        return 0;
+    case OPT_ETCD_CERT:
+        etcd->cert = optarg;
+        return 0;
+    case OPT_ETCD_KEY:
+        etcd->key = optarg;
+        return 0;
+    case OPT_ADVERTISE:
+        etcd->advertise = optarg;
+        return 0;
+    default: /* etcd gives no lease under two seconds */
+        return parse_u32(name, optarg, 2, 60, &etcd->lease_s, err);
+    }
+}
+
+static int
 parse_option(int opt, const char *name, struct sched_config *c, struct gp_err *err)
 {
     int r;
@@ -271,6 +325,8 @@ parse_option(int opt, const char *name, struct sched_config *c, struct gp_err *e
     case OPT_LOCAL:
         c->local = optarg;
         return 0;
+    case OPT_ETCD ... OPT_ADVERTISE:
+        return parse_etcd(opt, name, &c->etcd, err);
     case OPT_ANONYMOUS:
         return allow_anonymous(optarg, c, err);
     case OPT_PLACEMENT:
@@ -310,6 +366,8 @@ parse_options(int argc, char **argv, struct sched_config *c, struct gp_err *err)
     if (optind < argc)
         return gp_err_set(err, -EINVAL, "%s: unexpected argument", argv[optind]);
     c->dead_after_ms = 3 * c->heartbeat_ms;
+    if (!c->etcd.advertise)
+        c->etcd.advertise = c->listen;
     return c->kube_pods ? kube_config_finish(c->kube, err) : 0;
 }
 
@@ -325,15 +383,36 @@ raise_fd_limit(void)
     }
 }
 
+/* Pause; true: a signal wants the end.  The event loop's signals stay blocked. */
+static bool
+stopped_while_away(void)
+{
+    const struct timespec pause = {.tv_nsec = 500 * 1000 * 1000};
+    sigset_t signals;
+
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    return sigtimedwait(&signals, NULL, &pause) > 0;
+}
+
 static int
 serve(const struct sched_config *config, struct gp_err *err)
 {
     struct sched sched;
-    int r = sched_init(&sched, config, err);
+    bool again = false;
+    int r;
 
-    if (!r)
-        r = sched_run(&sched);
-    sched_fini(&sched);
+    do {
+        r = sched_init(&sched, config, err);
+        if (!r)
+            r = sched_run(&sched);
+        sched_fini(&sched);
+        again |= r == SCHED_START_AGAIN;
+        /* A leader that was cut off cannot load the state before it is back. */
+        if (r < 0 && again && !stopped_while_away())
+            r = SCHED_START_AGAIN;
+    } while (r == SCHED_START_AGAIN);
     return r;
 }
 
@@ -358,10 +437,13 @@ main(int argc, char **argv)
         .rate_denials = SCHED_RATE_DENIALS,
         .kube = &kube,
         .kube_audience = "egpu",
+        .etcd = {.prefix = "/gpupool/", .lease_s = 3},
     };
     struct gp_err err = {0};
     int r;
 
+    if (argc > 1 && !strcmp(argv[1], "migrate"))
+        return sched_migrate(argc - 1, argv + 1);
     gp_log_init("scheduler", GP_LOG_INFO);
     r = parse_options(argc, argv, &config, &err);
     if (!r) {

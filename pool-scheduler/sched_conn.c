@@ -137,6 +137,23 @@ sched_conn_refuse_until(struct sched_conn *conn, uint32_t request, uint32_t retr
     refuse(conn, request, GPUPOOL__CTL__CTL_CODE__CTL_LIMIT, retry_ms, words, NULL);
 }
 
+void
+sched_conn_not_leader(struct sched_conn *conn, uint32_t request, const char *words,
+                      const char *leader)
+{
+    Gpupool__Ctl__CtlReply reply = GPUPOOL__CTL__CTL_REPLY__INIT;
+    Gpupool__Ctl__CtlError error = GPUPOOL__CTL__CTL_ERROR__INIT;
+
+    if (!conn->known)
+        conn->refusals++;
+    error.code = GPUPOOL__CTL__CTL_CODE__CTL_NOT_LEADER;
+    error.words = (char *)words;
+    error.leader = (char *)leader;
+    reply.id = request;
+    reply.error = &error;
+    sched_conn_reply(conn, &reply);
+}
+
 /* ---------------------------------------------------- sessions of this peer -- */
 
 void

@@ -27,6 +27,10 @@ void sched_conn_refuse(struct sched_conn *conn, uint32_t request,
 void sched_conn_refuse_until(struct sched_conn *conn, uint32_t request,
                              uint32_t retry_ms, const char *words);
 
+/* Another scheduler of the pool answers this. */
+void sched_conn_not_leader(struct sched_conn *conn, uint32_t request, const char *words,
+                           const char *leader);
+
 /* Something has been done for it: its silence counts from now. */
 void sched_conn_touch(struct sched_conn *conn);
 

@@ -14,6 +14,7 @@
 #include "sched_handle.h"
 #include "sched_metrics_text.h"
 #include "sched_rates.h"
+#include "sched_replica.h"
 #include "sched_rules.h"
 #include "sched_serve.h"
 #include "sched_store.h"
@@ -104,11 +105,13 @@ on_tick(struct gp_loop_timer *timer)
 
     sched_commit_turn(sched);
     sched_store_write(sched->store); /* what an earlier write could not */
-    expire_leases(sched, now);
-    expire_servers(sched, now);
-    forget_servers(sched, now);
+    if (sched_replica_leads(sched)) {
+        expire_leases(sched, now);
+        expire_servers(sched, now);
+        forget_servers(sched, now);
+        sched_wait_tick(sched, now);
+    }
     sched_serve_sweep_unread(sched, now);
-    sched_wait_tick(sched, now);
     sched_watch_pool_check(sched);
     gp_loop_timer_set(sched->loop, timer, now + TICK_NS, on_tick);
 }
@@ -200,31 +203,9 @@ on_signal(struct gp_loop *loop, int signo, void *arg)
 static int
 open_state(struct sched *sched, struct gp_err *err)
 {
-    const char *dir = sched->config.state_dir;
-    CLEANUP_FREE char *db = gp_str_printf("%s/scheduler.db", dir);
-    CLEANUP_FREE char *key = gp_str_printf("%s/ticket-key.pem", dir);
-    CLEANUP_FREE char *pub = gp_str_printf("%s/ticket-key.pub", dir);
-    int r;
+    int r = gp_file_mkdirs(sched->config.state_dir, 0700, err);
 
-    if (!db || !key || !pub)
-        return -ENOMEM;
-    r = gp_file_mkdirs(dir, 0700, err);
-    if (!r)
-        r = sched_store_open(db, &sched->store, err);
-    if (!r)
-        r = sched->config.key_file
-                ? ticket_key_open(sched->config.key_file, &sched->key, err)
-                : ticket_key_load(key, &sched->key, err);
-    if (!r)
-        r = ticket_key_save_pub(sched->key, pub, err);
-    if (!r)
-        r = sched_store_load(sched->store, sched->pool, &sched->sessions, gp_now_ns(),
-                             err);
-    if (!r)
-        r = sched_store_start_epoch(sched->store, &sched->sessions, err);
-    if (!r)
-        r = sched_store_commit(sched->store, err);
-    return r;
+    return r < 0 ? r : sched_replica_open(sched, err);
 }
 
 /* The certificate is the ticket key's: it is what servers pin and proofs are made over.
@@ -364,6 +345,8 @@ sched_init(struct sched *sched, const struct sched_config *config, struct gp_err
     if (!r)
         r = start_tls(sched, err);
     if (!r)
+        r = sched_replica_start(sched, err);
+    if (!r)
         r = start_listening(sched, err);
     if (!r)
         r = start_local(sched, err);
@@ -400,6 +383,7 @@ sched_fini(struct sched *sched)
     gp_listener_fini(&sched->listener);
     gp_listener_fini(&sched->local);
     sched_kube_stop(sched->kube);
+    sched_replica_fini(sched);
     sched_store_close(sched->store);
     gp_loop_timer_del(&sched->commit.timer);
     if (sched->waits)

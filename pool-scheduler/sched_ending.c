@@ -6,6 +6,7 @@
 #include "gp_log.h"
 #include "sched_commit.h"
 #include "sched_conn.h"
+#include "sched_replica.h"
 #include "sched_store.h"
 
 /* Tell the server.  False: it is not connected, and cleans up when it is back. */
@@ -108,6 +109,7 @@ sched_server_lost(struct sched *sched, struct sched_server *server, const char *
     }
     sched_pool_server_update(sched->pool, server);
     forget_closing(sched, server);
+    sched_replica_server(sched, server);
 }
 
 unsigned

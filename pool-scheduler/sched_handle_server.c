@@ -376,6 +376,11 @@ do_register(struct sched_conn *conn, const Gpupool__Ctl__CtlRegister *msg,
     conn->server = server;
     server->conn = conn;
     server->alive = true;
+    *code = GPUPOOL__CTL__CTL_CODE__CTL_INTERNAL;
+    sched_commit_soon(sched);
+    r = sched_store_put_server(sched->store, server, err);
+    if (r < 0)
+        return r;
     take_sessions(sched, server, msg->sessions, msg->n_sessions, unwanted);
     sched_pool_server_update(sched->pool, server);
     return 0;

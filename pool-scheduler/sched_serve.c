@@ -14,6 +14,7 @@
 #include "sched_ending.h"
 #include "sched_handle.h"
 #include "sched_rates.h"
+#include "sched_replica.h"
 #include "sched_wait.h"
 
 #include <errno.h>
@@ -373,7 +374,7 @@ on_msg(struct gp_msg_conn *msg, const void *data, size_t len)
         violation(conn, 0, "bytes that are no request");
         return;
     }
-    if (dispatch(conn, req))
+    if (!sched_replica_answers(conn, req) || dispatch(conn, req))
         settle(conn);
     else
         violation(conn, req->id, "an unknown request");

@@ -11,6 +11,7 @@
 #ifndef SCHED_TYPES_H
 #define SCHED_TYPES_H
 
+#include "etcd_http.h"
 #include "gp_base.h"
 #include "gp_listener.h"
 #include "gp_log.h"
@@ -20,6 +21,7 @@
 #include "sched_pool.h"
 #include "sched_request.h"
 #include "sched_session.h"
+#include "store_events.h"
 #include "tls_door.h"
 
 #include <stdint.h>
@@ -83,6 +85,7 @@ struct sched_config {
     bool kube_pods;            /* answer pods that show their token */
     struct kube_config *kube;  /* the API server that knows the tokens */
     const char *kube_audience; /* that tokens must be made for */
+    struct etcd_config etcd;   /* urls NULL: the embedded store */
 };
 
 struct sched_counters {
@@ -117,6 +120,12 @@ struct sched {
         /* Another scheduler leads; set at the start. */
         void (*stale)(struct sched *sched);
     } commit;
+    struct {                  /* sched_replica.h */
+        struct store *shared; /* NULL: the store is this scheduler's alone */
+        struct store_events events;
+        bool leads;
+        char leader[CTL_ENDPOINT_MAX]; /* while another leads; or empty */
+    } replica;
     struct ticket_key *key;
     enum tls_policy tls_policy;
     struct tls_context *tls; /* of that key; NULL: off */

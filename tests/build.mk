@@ -22,7 +22,7 @@ TEST_PROGRAMS += $(O)/tests/e2e/mkproof
 
 # The fuzzer of the worker is part of `make test`.
 FUZZ_PACKAGES := libclang-rt-14-dev
-$(eval $(call needs,test,$(FUZZ_PACKAGES)))
+$(eval $(call needs,test,$(FUZZ_PACKAGES) etcd-server))
 $(foreach target,test-unit test-e2e test-asan test-tsan test-attacks test-chaos demo,\
     $(eval $(call needs,$(target))))
 $(eval $(call needs,lint,clang-format-14,python3))

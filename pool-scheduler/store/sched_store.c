@@ -241,8 +241,12 @@ int
 sched_store_load(struct sched_store *store, struct sched_pool *pool,
                  struct sched_sessions *sessions, uint64_t now_ns, struct gp_err *err)
 {
-    struct store_world world = {pool, sessions, now_ns, 0, 0};
-    int r = store->backend->ops->load(store->backend, store_record_take, &world, err);
+    struct store_world world = {.pool = pool, .sessions = sessions, .now_ns = now_ns};
+    bool shared = store->backend->ops->shared;
+    int r;
+
+    world.following = shared;
+    r = store->backend->ops->load(store->backend, store_record_take, &world, err);
 
     store->epoch = world.epoch;
     store->last = world.last;
@@ -254,7 +258,8 @@ sched_store_follow(struct sched_store *store, struct sched_pool *pool,
                    struct sched_sessions *sessions, uint64_t now_ns, const char *key,
                    const uint8_t *value, size_t size, struct gp_err *err)
 {
-    struct store_world world = {pool, sessions, now_ns, store->epoch, store->last};
+    struct store_world world = {pool,         sessions,    now_ns,
+                                store->epoch, store->last, true};
     int r = 0;
 
     if (value)

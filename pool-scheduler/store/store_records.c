@@ -112,6 +112,7 @@ fill_server(struct store_world *world, struct sched_server *server,
     gp_str_copy(server->driver, sizeof(server->driver), msg->driver);
     server->driver_version = msg->driver_version;
     server->drain_asked = msg->drain;
+    server->alive = world->following && msg->connected;
     sched_pool_cards_absent(world->pool, server);
     for (size_t i = 0; !r && i < msg->n_cards; i++)
         r = take_card(world, server, msg->cards[i], err);

@@ -32,6 +32,7 @@ struct store_world {
     struct sched_sessions *sessions;
     uint64_t now_ns;
     uint32_t epoch, last; /* of the number record */
+    bool following;       /* servers are connected to another scheduler */
 };
 
 /* A record is there, new or changed; keys that the scheduler does not know are left

@@ -2,6 +2,7 @@
 #include "srv_register.h"
 
 #include "control.pb-c.h"
+#include "ctl_addresses.h"
 #include "ctl_limits.h"
 #include "ctl_link.h"
 #include "ctl_proof.h"
@@ -32,6 +33,7 @@
 #define CONNECT_MS 3000
 #define RETRY_FIRST_MS 100
 #define RETRY_MAX_MS 2000
+#define RETRY_SEVERAL_MS 400
 /* A burst of attaching processes becomes one report. */
 #define CHANGED_MS 10
 #define HEARTBEAT_MS 2000 /* until the scheduler sets another */
@@ -76,7 +78,9 @@ struct srv_register {
     struct ctl_transcript transcript;
     bool has_link_key; /* the scheduler has proven @link_key by TLS */
     uint8_t link_key[TLS_PUBLIC_SIZE];
-    char last_words[256]; /* of the last failure: each is logged once */
+    unsigned at;                   /* which of the schedulers is asked */
+    char leader[CTL_ENDPOINT_MAX]; /* named by one that does not lead; or empty */
+    char last_words[256];          /* of the last failure: each is logged once */
 };
 
 /* ---- messages ---- */
@@ -357,6 +361,16 @@ on_retry(struct gp_loop_timer *timer)
     start_connecting(container_of(timer, struct srv_register, retry));
 }
 
+/* Where there are several schedulers, another takes over within seconds. */
+static void
+retry_later(struct srv_register *reg)
+{
+    bool several = ctl_addresses_count(reg->srv->conf.scheduler) > 1;
+    uint32_t max = several ? RETRY_SEVERAL_MS : RETRY_MAX_MS;
+
+    reg->retry_ms = gp_min(reg->retry_ms * 2, max);
+}
+
 /* Tomorrow is another day: sessions go on meanwhile. */
 static void
 link_down(struct srv_register *reg, const char *words)
@@ -365,6 +379,8 @@ link_down(struct srv_register *reg, const char *words)
         gp_log_warn("server", "scheduler %s: %s; trying again",
                     reg->srv->conf.scheduler, words);
     gp_str_copy(reg->last_words, sizeof(reg->last_words), words);
+    reg->leader[0] = 0;
+    reg->at++;
     gp_loop_timer_del(&reg->beat);
     if (reg->conn_live)
         gp_msg_conn_fini(&reg->conn);
@@ -372,7 +388,7 @@ link_down(struct srv_register *reg, const char *words)
     reg->state = REG_IDLE;
     gp_loop_timer_set(reg->srv->loop, &reg->retry,
                       gp_now_ns() + reg->retry_ms * GP_NS_PER_MS, on_retry);
-    reg->retry_ms = gp_min(reg->retry_ms * 2, (uint32_t)RETRY_MAX_MS);
+    retry_later(reg);
 }
 
 static void
@@ -488,6 +504,21 @@ on_error_reply(struct srv_register *reg, const Gpupool__Ctl__CtlError *error)
     link_down(reg, words);
 }
 
+/* The scheduler that was asked does not lead, and knows who does. */
+static void
+follow_leader(struct srv_register *reg, const char *leader)
+{
+    gp_log_info("server", "scheduler %s leads", leader);
+    gp_loop_timer_del(&reg->beat);
+    gp_msg_conn_fini(&reg->conn);
+    reg->conn_live = false;
+    reg->state = REG_IDLE;
+    gp_str_copy(reg->leader, sizeof(reg->leader), leader);
+    gp_loop_timer_set(reg->srv->loop, &reg->retry,
+                      gp_now_ns() + reg->retry_ms * GP_NS_PER_MS, on_retry);
+    retry_later(reg);
+}
+
 static void
 on_reply(struct srv_register *reg, const Gpupool__Ctl__CtlReply *reply)
 {
@@ -532,7 +563,9 @@ on_msg(struct gp_msg_conn *conn, const void *data, size_t len)
         link_down(reg, "sent what is not a reply");
         return;
     }
-    if (reply->error)
+    if (reply->error && *reply->error->leader)
+        follow_leader(reg, reply->error->leader);
+    else if (reply->error)
         on_error_reply(reg, reply->error);
     else
         on_reply(reg, reply);
@@ -619,7 +652,11 @@ connector_start(struct srv_register *reg)
         return -errno;
     }
     atomic_init(&c->refs, 2);
-    gp_str_copy(c->target, sizeof(c->target), reg->srv->conf.scheduler);
+    if (reg->leader[0])
+        gp_str_copy(c->target, sizeof(c->target), reg->leader);
+    else
+        ctl_addresses_nth(reg->srv->conf.scheduler, reg->at, c->target,
+                          sizeof(c->target));
     r = gp_loop_fd_add(reg->srv->loop, &reg->connected, c->event_fd, EPOLLIN,
                        on_connected);
     if (r == 0) {

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sched_replica.h"
+
+#include "gp_err.h"
+#include "gp_file.h"
+#include "gp_log.h"
+#include "gp_str.h"
+#include "gp_time.h"
+#include "sched_commit.h"
+#include "sched_conn.h"
+#include "sched_store.h"
+#include "store.h"
+#include "store_etcd.h"
+#include "store_sqlite.h"
+#include "ticket_key.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* The ticket key's record of a shared store: replicas sign with one key. */
+#define KEY_RECORD "ticket-key"
+#define KEY_MAX 4096
+
+/* -------------------------------------------------------------------- open -- */
+
+/* The store's key wins over the file's; the first scheduler of a pool puts its own. */
+static int
+share_key(struct store *store, const char *path, struct gp_err *err)
+{
+    CLEANUP_FREE char *own = NULL, *shared = NULL;
+    size_t len;
+    int r = gp_file_read(path, KEY_MAX, &own, &len, err);
+
+    if (!r)
+        r = store->ops->shared->put_once(store, KEY_RECORD, own, &shared, err);
+    if (!r && strcmp(own, shared) != 0)
+        r = gp_file_replace(path, shared, strlen(shared), 0600, err);
+    if (own)
+        explicit_bzero(own, strlen(own));
+    if (shared)
+        explicit_bzero(shared, strlen(shared));
+    return r;
+}
+
+static int
+open_key(struct sched *sched, struct store *store, struct gp_err *err)
+{
+    const char *dir = sched->config.state_dir;
+    CLEANUP_FREE char *key = gp_str_printf("%s/ticket-key.pem", dir);
+    CLEANUP_FREE char *pub = gp_str_printf("%s/ticket-key.pub", dir);
+    int r;
+
+    if (!key || !pub)
+        return -ENOMEM;
+    r = sched->config.key_file
+            ? ticket_key_open(sched->config.key_file, &sched->key, err)
+            : ticket_key_load(key, &sched->key, err);
+    if (!r && store->ops->shared && !sched->config.key_file) {
+        r = share_key(store, key, err);
+        ticket_key_free(sched->key);
+        sched->key = NULL;
+        if (!r)
+            r = ticket_key_load(key, &sched->key, err);
+    }
+    return r < 0 ? r : ticket_key_save_pub(sched->key, pub, err);
+}
+
+static int
+open_store(struct sched *sched, struct store **ret_store, struct gp_err *err)
+{
+    CLEANUP_FREE char *db = gp_str_printf("%s/scheduler.db", sched->config.state_dir);
+
+    if (!db)
+        return -ENOMEM;
+    return sched->config.etcd.urls
+               ? store_etcd_open(&sched->config.etcd, ret_store, err)
+               : store_sqlite_open(db, ret_store, err);
+}
+
+/* It decides from now on. */
+static int
+lead(struct sched *sched, struct gp_err *err)
+{
+    int r = sched_store_start_epoch(sched->store, &sched->sessions, err);
+
+    sched->replica.leads = !r;
+    return r;
+}
+
+int
+sched_replica_open(struct sched *sched, struct gp_err *err)
+{
+    struct store *store = NULL;
+    int r = open_store(sched, &store, err);
+
+    if (r < 0)
+        return r;
+    r = open_key(sched, store, err);
+    if (r < 0) {
+        store->ops->close(store);
+        return r;
+    }
+    if (store->ops->shared)
+        sched->replica.shared = store;
+    r = sched_store_new(store, &sched->store);
+    if (!r)
+        r = sched_store_load(sched->store, sched->pool, &sched->sessions, gp_now_ns(),
+                             err);
+    if (!r && !sched->replica.shared)
+        r = lead(sched, err);
+    return r < 0 ? r : sched_store_commit(sched->store, err);
+}
+
+/* ------------------------------------------------------------------ follow -- */
+
+static void
+start_again(struct sched *sched, const char *words)
+{
+    gp_log_warn("sched", "starting again as a follower: %s", words);
+    gp_loop_stop(sched->loop, SCHED_START_AGAIN);
+}
+
+static void
+on_stale(struct sched *sched)
+{
+    start_again(sched, "another scheduler leads");
+}
+
+/* Clients and servers did not talk to this one: sessions get a full term. */
+static void
+take_over(struct sched *sched)
+{
+    struct sched_session *s = NULL;
+    struct gp_err err = {0};
+    uint64_t now = gp_now_ns();
+    int r;
+
+    for (struct sched_server *v = sched->pool->servers; v; v = v->next) {
+        v->alive = false;
+        v->seen_ns = now;
+        sched_pool_server_update(sched->pool, v);
+    }
+    while ((s = sched_sessions_next(&sched->sessions, s)))
+        sched_session_lease(&sched->sessions, s, now + s->lease_ms * GP_NS_PER_MS);
+    sched->started_ns = now;
+    r = lead(sched, &err);
+    if (r < 0) {
+        start_again(sched, gp_err_msg(&err, r));
+        return;
+    }
+    sched_commit_soon(sched);
+    gp_log_info("sched", "leads now, with %u servers and %zu sessions",
+                sched->pool->n_servers, sched->sessions.by_id.count);
+}
+
+static void
+follow(struct sched *sched, const struct store_event *event)
+{
+    struct gp_err err = {0};
+    int r = sched_store_follow(sched->store, sched->pool, &sched->sessions, gp_now_ns(),
+                               event->key, event->value, event->size, &err);
+
+    if (r < 0)
+        start_again(sched, gp_err_msg(&err, r));
+}
+
+static void
+on_event(void *arg, const struct store_event *event)
+{
+    struct sched *sched = arg;
+
+    switch (event->kind) {
+    case STORE_CHANGED:
+        if (!sched->replica.leads)
+            follow(sched, event);
+        break;
+    case STORE_LEADER:
+        gp_str_copy(sched->replica.leader, sizeof(sched->replica.leader),
+                    event->value ? (const char *)event->value : "");
+        break;
+    case STORE_LEADING:
+        take_over(sched);
+        break;
+    case STORE_LOST:
+        start_again(sched, "the leadership is lost");
+        break;
+    }
+}
+
+int
+sched_replica_start(struct sched *sched, struct gp_err *err)
+{
+    struct store *store = sched->replica.shared;
+    int r;
+
+    sched->commit.stale = on_stale;
+    if (!store)
+        return 0;
+    r = store_events_init(&sched->replica.events, sched->loop, on_event, sched);
+    if (r < 0)
+        return gp_err_set(err, r, "event loop: %s", strerror(-r));
+    return store->ops->shared->join(store, sched->config.etcd.advertise,
+                                    &sched->replica.events, err);
+}
+
+void
+sched_replica_fini(struct sched *sched)
+{
+    struct store *store = sched->replica.shared;
+
+    if (store)
+        store->ops->shared->resign(store);
+    store_events_fini(&sched->replica.events);
+}
+
+/* ----------------------------------------------------------------- requests -- */
+
+bool
+sched_replica_leads(const struct sched *sched)
+{
+    const struct store *store = sched->replica.shared;
+
+    return sched->replica.leads && (!store || store->ops->shared->leads(store));
+}
+
+static bool
+only_reads(const Gpupool__Ctl__CtlRequest *req)
+{
+    switch (req->body_case) {
+    case GPUPOOL__CTL__CTL_REQUEST__BODY_HELLO:
+    case GPUPOOL__CTL__CTL_REQUEST__BODY_PROVE:
+    case GPUPOOL__CTL__CTL_REQUEST__BODY_STATUS:
+        return true;
+    case GPUPOOL__CTL__CTL_REQUEST__BODY_OPEN:
+        return req->open->explain;
+    default:
+        return false;
+    }
+}
+
+bool
+sched_replica_answers(struct sched_conn *conn, const Gpupool__Ctl__CtlRequest *req)
+{
+    const struct sched *sched = conn->sched;
+    /* An old leader whose time is over names nobody: it does not know the new one. */
+    const char *leader = sched->replica.leads ? "" : sched->replica.leader;
+    CLEANUP_FREE char *words = NULL;
+
+    if (sched_replica_leads(sched) || only_reads(req))
+        return true;
+    words = *leader
+                ? gp_str_printf("this scheduler does not lead, try %s", leader)
+                : strdup("this scheduler does not lead, and none does now: try again");
+    sched_conn_not_leader(conn, req->id, words ? words : "not the leader", leader);
+    return false;
+}
+
+void
+sched_replica_server(struct sched *sched, const struct sched_server *server)
+{
+    struct gp_err err = {0};
+
+    if (!sched->replica.shared || !sched->replica.leads)
+        return;
+    sched_commit_soon(sched);
+    if (sched_store_put_server(sched->store, server, &err) < 0)
+        gp_log_error("server", "%s: %s", server->name, err.msg);
+}

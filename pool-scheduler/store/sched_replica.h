@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * This scheduler among those that share a store: it leads, or it follows.
+ *
+ * The leader has the connections of the servers and grants sessions.  A follower keeps
+ * a copy of the state, answers what only reads it, and names the leader to everybody
+ * else.  With the embedded store a scheduler always leads.  A leader that lost its
+ * leadership forgets everything and starts again as a follower (SCHED_START_AGAIN):
+ * what it holds in memory may be ahead of the store.  Event loop thread only.
+ */
+#ifndef SCHED_REPLICA_H
+#define SCHED_REPLICA_H
+
+#include "control.pb-c.h"
+#include "sched_types.h"
+
+struct gp_err;
+
+/* What sched_run() returns then. */
+#define SCHED_START_AGAIN 2
+
+/* Open the store and load state and key; a shared one is followed from sched_start on.
+ */
+int sched_replica_open(struct sched *sched, struct gp_err *err);
+int sched_replica_start(struct sched *sched, struct gp_err *err);
+void sched_replica_fini(struct sched *sched);
+
+bool sched_replica_leads(const struct sched *sched);
+/* Is @req answered here?  False: it has been refused, with the leader's address. */
+bool sched_replica_answers(struct sched_conn *conn,
+                           const Gpupool__Ctl__CtlRequest *req);
+/* For the followers: @server came or went. */
+void sched_replica_server(struct sched *sched, const struct sched_server *server);
+
+/* gpupool-scheduler migrate: from one store to another.  The program's exit status. */
+int sched_migrate(int argc, char **argv);
+
+#endif

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several schedulers that share an etcd of three members: whoever dies or stops, no part
+of a card is given twice and nobody's session is lost."""
+
+import json
+import signal
+import subprocess
+import time
+from base64 import b64decode, b64encode
+from contextlib import suppress
+from urllib.request import Request, urlopen
+
+LEASE_S = 2
+HELD = """mkdir "$0/held" || echo "held by two" >> "$0/broken"
+sleep 0.1; rmdir "$0/held"; echo "$GPUPOOL_TURN" >> "$0/turns" """
+
+
+class Cluster:
+    def __init__(self, case, schedulers=3):
+        case.need_tool("etcd")
+        self.case = case
+        ports = [(case.free_port(), case.free_port()) for _ in range(3)]
+        self.urls = [f"http://127.0.0.1:{client}" for client, _ in ports]
+        peers = ",".join(f"m{i}=http://127.0.0.1:{peer}" for i, (_, peer) in enumerate(ports))
+        self.members = [case.spawn(
+            ["etcd", "--name", f"m{i}", "--data-dir", case.folder / f"m{i}", "--log-level",
+             "error", "--listen-client-urls", self.urls[i], "--advertise-client-urls",
+             self.urls[i], "--listen-peer-urls", f"http://127.0.0.1:{peer}",
+             "--initial-advertise-peer-urls", f"http://127.0.0.1:{peer}",
+             "--initial-cluster", peers], stdout=subprocess.DEVNULL)
+            for i, (_, peer) in enumerate(ports)]
+        case.wait_for(lambda: self.records("leader") is not None, "etcd answers")
+        self.addresses = [f"127.0.0.1:{case.free_port()}" for _ in range(schedulers)]
+        self.all = ",".join(self.addresses)
+        self.schedulers = [self.start(i) for i in range(schedulers)]
+
+    def start(self, i, more=()):
+        where = more or ("--etcd", ",".join(self.urls), "--etcd-lease-s", str(LEASE_S))
+        return self.case.spawn(
+            ["gpupool-scheduler", "--listen", self.addresses[i], "--state-dir",
+             self.case.folder / f"s{i}", "--allow-anonymous", "client",
+             "--allow-anonymous", "server", "--allow-anonymous", "admin", *where],
+            stdout=subprocess.DEVNULL, stderr=open(self.case.folder / f"s{i}.log", "ab"))
+
+    def server(self, name="node"):
+        self.case.spawn(["gpupool-server", "--listen", f"127.0.0.1:{self.case.free_port()}",
+                         "--driver", "softgpu", "--name", name, "--scheduler", self.all],
+                        env={"SOFTGPU_CARDS": "1"}, stdout=subprocess.DEVNULL)
+
+    def records(self, prefix):
+        """Keys and values under /gpupool/PREFIX; None when no member answers."""
+        key = f"/gpupool/{prefix}".encode()
+        body = {"key": b64encode(key).decode(),
+                "range_end": b64encode(key[:-1] + bytes([key[-1] + 1])).decode()}
+        for url in self.urls:
+            with suppress(OSError):
+                request = Request(f"{url}/v3/kv/range", json.dumps(body).encode())
+                with urlopen(request, timeout=2) as reply:
+                    return {b64decode(kv["key"]).decode(): b64decode(kv["value"])
+                            for kv in json.load(reply).get("kvs", [])}
+        return None
+
+    def leader(self):
+        """The index of the scheduler that leads, or None."""
+        address = (self.records("leader") or {}).get("/gpupool/leader", b"").decode()
+        return self.addresses.index(address) if address in self.addresses else None
+
+    def status(self, address=None):
+        out = self.case.run(["gpupool", "status", "--json", "--scheduler",
+                             address or self.all], status=None)
+        return json.loads(out.out) if out.status == 0 else None
+
+    def alive(self):
+        status = self.status()
+        return status and any(s["state"] == "alive" for s in status["servers"])
+
+
+def take_turns(case, cluster, n):
+    """Loops of sessions that each want most of the only card."""
+    script = (f'while [ ! -e "$0/stop" ]; do gpupool run --scheduler {cluster.all} --core 60 '
+              f"--memory 64MiB -- sh -c '{HELD}' \"$0\" 2>>\"$0/refused\" || sleep 0.05; done")
+    (case.folder / "turns").touch()
+    return [case.spawn(["sh", "-c", script, case.folder],
+                       env={"GPUPOOL_TURN": str(i)}, stdout=subprocess.DEVNULL)
+            for i in range(n)]
+
+
+def turns(case):
+    return len((case.folder / "turns").read_text().splitlines())
+
+
+def go_on(case, cluster, words):
+    """Sessions are granted again, on the pool's own."""
+    before = turns(case)
+    case.wait_for(lambda: turns(case) > before + 1, words, patience=case.patience * 2)
+    case.check(not (case.folder / "broken").exists(), f"{words}: a slice was given twice")
+
+
+def test_card_is_given_to_one_at_a_time_whoever_dies_or_stops(case):
+    cluster = Cluster(case)
+    case.wait_for(lambda: cluster.leader() is not None, "one of the schedulers leads")
+    cluster.server()
+    case.wait_for(cluster.alive, "the server is registered")
+    loops = take_turns(case, cluster, 3)
+    go_on(case, cluster, "at the start")
+
+    # The leader is killed.
+    first = cluster.leader()
+    cluster.schedulers[first].kill()
+    go_on(case, cluster, "after the leader's death")
+    case.check(cluster.leader() not in (None, first), "another one leads")
+    cluster.schedulers[first] = cluster.start(first)
+
+    # The leader stands still for longer than its lease, and wakes up believing.
+    second = cluster.leader()
+    cluster.schedulers[second].send_signal(signal.SIGSTOP)
+    case.wait_for(lambda: cluster.leader() not in (None, second), "another one leads")
+    cluster.schedulers[second].send_signal(signal.SIGCONT)
+    go_on(case, cluster, "after a leader that stood still")
+
+    # A member of etcd stands still, as with a disk that hangs; then it dies.
+    cluster.members[0].send_signal(signal.SIGSTOP)
+    go_on(case, cluster, "with a member of etcd that stands still")
+    cluster.members[0].send_signal(signal.SIGCONT)
+    cluster.members[0].kill()
+    go_on(case, cluster, "with two of three members of etcd")
+
+    (case.folder / "stop").touch()
+    for loop in loops:
+        loop.wait(timeout=case.patience * 3)
+    case.wait_for(lambda: not cluster.records("session/"), "every session is closed")
+    case.check(not (case.folder / "broken").exists(), "a slice was given twice")
+
+
+def test_session_outlives_its_leader_and_followers_show_it(case):
+    cluster = Cluster(case)
+    case.wait_for(lambda: cluster.leader() is not None, "one of the schedulers leads")
+    cluster.server()
+    case.wait_for(cluster.alive, "the server is registered")
+    run = case.spawn(["gpupool", "run", "--scheduler", cluster.all, "--core", "60",
+                      "--memory", "64MiB", "--", "sh", "-c", "echo there; read line"])
+    run.stdout.readline()
+    for address in cluster.addresses:
+        case.wait_for(lambda: len(cluster.status(address)["sessions"]) == 1,
+                      f"{address} shows the session")
+    first = cluster.leader()
+    cluster.schedulers[first].kill()
+    with case.within(5 + case.patience / 10, "failover"):
+        case.wait_for(lambda: cluster.leader() not in (None, first), "another one leads")
+        case.wait_for(cluster.alive, "the server is there again")
+    run.stdin.write("\n")
+    run.stdin.flush()
+    case.equal(run.wait(timeout=case.patience), 0, "exit status of the session's program")
+    case.wait_for(lambda: not cluster.records("session/"), "the session is closed")
+
+
+def test_minority_grants_nothing(case):
+    cluster = Cluster(case, schedulers=1)
+    case.wait_for(lambda: cluster.leader() is not None, "the scheduler leads")
+    cluster.server()
+    case.wait_for(cluster.alive, "the server is registered")
+    for member in cluster.members[1:]:
+        member.kill()
+    # Longer than the lease: whoever leads by then would have to be asked.
+    time.sleep(LEASE_S + 1)
+    result = case.run(["gpupool", "run", "--scheduler", cluster.all, "--core", "60",
+                       "--memory", "64MiB", "--", "true"], status=None)
+    case.check(result.status != 0, "a session was granted by a minority")
+    case.equal(cluster.schedulers[0].poll(), None, "the scheduler waits for the majority")
+
+
+def test_migrate_moves_servers_and_key(case):
+    cluster = Cluster(case, schedulers=1)
+    case.wait_for(lambda: cluster.leader() is not None, "the scheduler leads")
+    cluster.schedulers[0].kill()
+    cluster.schedulers[0].wait()
+    case.wait_for(lambda: cluster.leader() is None, "nobody leads")
+    for key in ("ticket-key", "fence", "number"):
+        body = {"key": b64encode(f"/gpupool/{key}".encode()).decode()}
+        urlopen(Request(f"{cluster.urls[0]}/v3/kv/deleterange", json.dumps(body).encode()))
+    (case.folder / "s0" / "ticket-key.pem").unlink()
+    alone = cluster.start(0, more=("--placement", "spread"))
+    cluster.server("left")
+    case.wait_for(cluster.alive, "the server is registered")
+    key = cluster.status()["key"] if "key" in cluster.status() else None
+    case.run(["gpupool", "drain", "left", "--scheduler", cluster.all])
+    alone.terminate()
+    alone.wait()
+    move = ["gpupool-scheduler", "migrate", "--from",
+            f"sqlite:{case.folder}/s0/scheduler.db", "--to", "etcd:" + ",".join(cluster.urls)]
+    case.contains(case.run(move).out, "records moved", "migrate")
+    again = case.run(move, status=1)
+    case.contains(again.err, "holds a pool already", "a second migrate")
+    cluster.start(0)
+    case.wait_for(lambda: [s["state"] for s in (cluster.status() or {}).get("servers", [])]
+                  == ["draining"], "the server knows its scheduler again, and is drained")
+    status = cluster.status()
+    case.equal([s["name"] for s in status["servers"]], ["left"], "servers")
+    case.equal(status.get("key"), key, "the ticket key")
+    result = case.run(["gpupool", "run", "--scheduler", cluster.all, "--core", "10",
+                       "--memory", "64MiB", "--", "true"], status=None)
+    case.check(result.status != 0, "a drained server was given a session")
