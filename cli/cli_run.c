@@ -172,13 +172,16 @@ open_session(struct run *run)
 
 /* The program finds our nvidia-smi where there is no other. */
 static int
-set_path(const char *lib)
+set_path(void)
 {
     const char *old = getenv("PATH");
+    CLEANUP_FREE char *lib = cli_path_lib();
     CLEANUP_FREE char *path =
-        gp_str_printf("%s:%s/path", old && *old ? old : "/usr/bin:/bin", lib);
+        gp_str_printf("%s:%s/path", old && *old ? old : "/usr/bin:/bin", lib ? lib : "");
 
-    return path ? setenv("PATH", path, 1) : -1;
+    if (lib && (!path || setenv("PATH", path, 1) < 0))
+        return cli_fail(CLI_FAILED, "run: out of memory");
+    return CLI_OK;
 }
 
 /* The program finds our libcuda.so.1 before any other. */
@@ -193,7 +196,7 @@ set_environment(const struct run *run)
                         "run: no libcuda.so.1 in ../lib/gpupool or ../lib beside the "
                         "gpupool binary; `gpupool doctor` says more");
     path = old && *old ? gp_str_printf("%s:%s", lib, old) : strdup(lib);
-    if (!path || setenv("LD_LIBRARY_PATH", path, 1) < 0 || set_path(lib) < 0 ||
+    if (!path || setenv("LD_LIBRARY_PATH", path, 1) < 0 ||
         setenv("GPUPOOL_SESSION_FILE", run->session.file, 1) < 0)
         return cli_fail(CLI_FAILED, "run: out of memory");
     unsetenv("GPUPOOL_SERVER"); /* the file alone decides */
@@ -229,7 +232,9 @@ run_in_session(struct run *run)
         r = cli_child_init(&run->child, run->loop, &err);
     if (r < 0)
         return cli_fail(CLI_FAILED, "run: %s", gp_err_msg(&err, r));
-    status = cli_child_check(run->program[0]);
+    status = set_path();
+    if (!status)
+        status = cli_child_check(run->program[0]);
     if (!status)
         status = open_session(run);
     if (!status)

@@ -41,6 +41,8 @@ ctl_link_open(struct ctl_link *ret, const char *address, const struct tls_api *t
     if (tls && strncmp(address, "unix:", 5) != 0)
         r = secure(&link, tls, pin, deadline_ns, err);
     if (r < 0)
+        gp_err_wrap(err, r, "%s", address);
+    if (r < 0)
         ctl_link_close(&link);
     else
         *ret = link;

@@ -100,7 +100,7 @@ link_attach(struct stub_link *link, const struct stub_server *server,
     link->device_base = *devices;
     *devices += (uint32_t)gp_min(link->attach->n_devices, (size_t)UINT16_MAX);
     gp_log_info("stub", "attached to %s over %s%s as %s, driver %s %u, %zu device(s)",
-                at->address, at->tls.on ? "TLS and " : "", xport_name(at->conn),
+                at->address, xport_name(at->conn), at->tls.on ? " with TLS" : "",
                 link->attach->attachment, link->attach->driver,
                 link->attach->driver_version, link->attach->n_devices);
     return 0;

@@ -403,17 +403,16 @@ leader_changed(struct store_etcd *e, const json_t *kv, bool gone, uint8_t *value
                size_t size)
 {
     int64_t term = gone ? 0 : etcd_number(kv, "create_revision");
-    unsigned left = 2 * CALL_MS;
+    bool ours = !gone && !strcmp((char *)value, e->config->advertise);
 
-    store_events_push(e->events, STORE_LEADER, NULL, value, size);
+    store_events_push(e->events, STORE_LEADER, NULL, value, size); /* takes @value */
     if (gone)
         return;
-    /* Is it ours?  The answer of the campaign may come after the watch's message. */
-    while (!atomic_load(&e->stop) && left && !atomic_load(&e->term) &&
-           !strcmp((char *)value, e->config->advertise)) {
+    /* The answer of the campaign may come after the watch's message, also after a
+     * second try: for as long as the lease holds it is worth waiting for. */
+    while (ours && !atomic_load(&e->stop) && !atomic_load(&e->term) &&
+           boot_ns() < atomic_load(&e->until_ns))
         usleep(10000);
-        left -= 10;
-    }
     if (term == atomic_load(&e->term) && e->announced_term != term) {
         e->announced_term = term;
         store_events_push(e->events, STORE_LEADING, NULL, NULL, 0);

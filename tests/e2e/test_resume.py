@@ -29,7 +29,8 @@ class Line:
         self.cutter = Cutter((host, int(port)), every, seed)
         self.file = case.folder / "cut.session"
         self.env = {**self.session.env, "GPUPOOL_SESSION_FILE": str(self.file),
-                    "GPUPOOL_TRANSPORT": "tcp", "GPUPOOL_RESUME": "60"}
+                    "GPUPOOL_TRANSPORT": "tcp", "GPUPOOL_RESUME": "60",
+                    "GPUPOOL_TLS": "off"}
 
     def refresh(self):
         """The session file as it is now, with fresh tickets, but for where the server is."""

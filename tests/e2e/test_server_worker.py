@@ -39,8 +39,8 @@ def test_worker_holds_its_connection_and_nothing_of_the_server(case):
     for worker in pool.workers():
         files = pool.files(worker)
         sockets = [name for name in files.values() if name.startswith("socket:")]
-        # its connection, and the pair over which it asks the supervisor
-        case.equal(len(sockets), 2, f"sockets of worker {worker}: {files}")
+        # its connection, and those to the supervisor for questions and for new links
+        case.equal(len(sockets), 3, f"sockets of worker {worker}: {files}")
         for name in files.values():
             case.check("eventpoll" not in name and "signalfd" not in name,
                        f"worker {worker} holds a descriptor of the server: {files}")
