@@ -375,7 +375,7 @@ def charged(bench):
 def memory_error(bench):
     """How far the largest allocation that succeeds is from what was asked for."""
     limit = 100 * 1024 * 1024 + 4097
-    command = [bench.gpupool, "run", "--core", 50, "--memory", limit, "--",
+    command = [bench.gpupool, "run", "--core", 50, "--memory", f"{limit}B", "--",
                bench.build / "tests" / "programs" / "cudash"]
     with subprocess.Popen([str(word) for word in command], env=bench.env, text=True,
                           stdin=subprocess.PIPE, stdout=subprocess.PIPE) as shell:

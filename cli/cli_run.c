@@ -176,8 +176,8 @@ set_path(void)
 {
     const char *old = getenv("PATH");
     CLEANUP_FREE char *lib = cli_path_lib();
-    CLEANUP_FREE char *path =
-        gp_str_printf("%s:%s/path", old && *old ? old : "/usr/bin:/bin", lib ? lib : "");
+    CLEANUP_FREE char *path = gp_str_printf(
+        "%s:%s/path", old && *old ? old : "/usr/bin:/bin", lib ? lib : "");
 
     if (lib && (!path || setenv("PATH", path, 1) < 0))
         return cli_fail(CLI_FAILED, "run: out of memory");

@@ -78,7 +78,7 @@ class Pool:
 
         With several servers on a slice of every card of them.
         """
-        words = [self.gpupool, "run", "--core", core, "--memory", memory]
+        words = [self.gpupool, "run", "--core", core, "--memory", f"{memory}B"]
         if self.servers > 1:
             words += ["--cards", self.servers * self.cards, "--span"]
         words += ["--", *command]

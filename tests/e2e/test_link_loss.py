@@ -29,7 +29,8 @@ class Far:
 
     def cudash(self):
         env = {**self.session.env, "GPUPOOL_TRANSPORT": "tcp",
-               "GPUPOOL_LINK_TIMEOUT": str(TIMEOUT_S), "GPUPOOL_RESUME": str(self.resume)}
+               "GPUPOOL_LINK_TIMEOUT": str(TIMEOUT_S), "GPUPOOL_RESUME": str(self.resume),
+               "GPUPOOL_TLS": "off" if self.resume else "prefer"}
         return Cudash(self.case, self.case.spawn(
             [*self.cable.far(), self.case.programs / "cudash"], env=env)).begin()
 

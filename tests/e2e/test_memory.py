@@ -99,7 +99,7 @@ def test_memory_that_the_server_keeps_back_is_nobodys(case):
 def test_no_session_is_placed_on_memory_kept_back(case):
     pool = case.pool(options=("--memory-scaling", "0.25"))
     whole = 4 << 30
-    refused = pool.run("true", core=30, memory=whole // 4 + 1, status=None)
+    refused = pool.run("true", core=30, memory="1025MiB", status=None)
     case.check(refused.status != 0, "a session got memory that is kept back")
     case.contains(refused.err, "lack memory", "why")
     pool.run("true", core=30, memory=whole // 4)

@@ -55,6 +55,8 @@ class Pool:
 
     @staticmethod
     def _run_words(program, core, memory, options):
+        if isinstance(memory, int):
+            memory = f"{memory}B"
         memory_words = ["--memory", memory] if memory else []
         return ["run", "--core", core, *memory_words, *options, "--", *program]
 
