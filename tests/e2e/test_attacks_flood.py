@@ -114,6 +114,13 @@ def scrape(port, path, patience):
     return head, body
 
 
+def at_rest(pid):
+    """Whether a process holds the same descriptors for a moment."""
+    before = os.listdir(f"/proc/{pid}/fd")
+    time.sleep(0.3)
+    return os.listdir(f"/proc/{pid}/fd") == before
+
+
 def test_metrics_without_descriptors_wait_and_go_on(case):
     """A scraper that comes while a daemon has no descriptor left waits in the kernel's
     queue; the daemon neither spins nor ends, and answers as soon as it has room."""
@@ -126,6 +133,7 @@ def test_metrics_without_descriptors_wait_and_go_on(case):
         case.wait_for(lambda pid=pid, files=len(pool.files(pid)): len(pool.files(pid)) <= files,
                       "the scraper's descriptor is closed")
         _, most = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        case.wait_for(lambda pid=pid: at_rest(pid), f"{program} opens and closes nothing more")
         # No descriptor that is free is below the limit.
         used = set(os.listdir(f"/proc/{pid}/fd"))
         room = next(n for n in range(most) if str(n) not in used)
@@ -151,3 +159,5 @@ def test_metrics_without_descriptors_wait_and_go_on(case):
         case.contains(head, "text/plain; version=0.0.4", f"{program}'s content type")
         case.contains(body, "# TYPE gpupool_", f"{program}'s metrics")
         case.contains(scrape(port, "/nosuch", case.patience)[0], "404", f"{program}: no such path")
+        case.wait_for(lambda: pool.cli("status", status=None).status == 0,
+                      "the pool answers again")

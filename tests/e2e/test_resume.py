@@ -14,8 +14,10 @@ from harness.raw import field, where
 MIB = 1 << 20
 SEED = int(os.environ.get("GPUPOOL_SEED", "1"))
 # Launches, copies both ways, host functions, asynchronous copies, managed memory, graphs.
-PROGRAMS = ("vecadd", "matmul", "pipeline", "histogram", "threads", "landing", "hostnodes",
-            "managed", "graphcopies", "graphs", "copies", "stress", "hostfuncs")
+# hostfuncs, hostnodes and stress, which wait for thousands of host functions, take minutes
+# under cuts (docs/reliability.md).
+PROGRAMS = ("vecadd", "matmul", "pipeline", "histogram", "threads", "landing", "managed",
+            "graphcopies", "graphs", "copies")
 
 
 class Line:
