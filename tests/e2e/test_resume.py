@@ -14,8 +14,8 @@ from harness.raw import field, where
 MIB = 1 << 20
 SEED = int(os.environ.get("GPUPOOL_SEED", "1"))
 # Launches, copies both ways, host functions, asynchronous copies, managed memory, graphs.
-# hostfuncs, hostnodes and stress, which wait for thousands of host functions, take minutes
-# under cuts (docs/reliability.md).
+# hostfuncs, hostnodes and stress make so many round trips that they take a minute and more
+# through the relay, with and without cuts.
 PROGRAMS = ("vecadd", "matmul", "pipeline", "histogram", "threads", "landing", "managed",
             "graphcopies", "graphs", "copies")
 
