@@ -40,13 +40,14 @@ $(eval $(call fuzz_target,fuzz_layout,$(KERNEL_PARAMS_SRCS) $(COMMON_SRCS) $(FAT
 # Control plane.
 CTL_FUZZ_SRCS := $(CTL_SRCS) $(COMMON_SRCS)
 $(eval $(call fuzz_target,fuzz_ticket,$(CTL_FUZZ_SRCS),$(CTL_INCS),$(CTL_LDLIBS)))
-$(eval $(call fuzz_target,fuzz_scheduler,$(SCHED_CORE_SRCS) $(SCHED_SRCS) $(KUBE_SRCS) $(CTL_FUZZ_SRCS) $(HTTP_SRCS),$(SCHED_INCS),$(SCHED_LDLIBS)))
+$(eval $(call fuzz_target,fuzz_scheduler,$(SCHED_CORE_SRCS) $(SCHED_SRCS) $(KUBE_SRCS) $(CTL_FUZZ_SRCS) $(TLS_SRCS) $(HTTP_SRCS),$(SCHED_INCS),$(SCHED_LDLIBS) -lssl -lcrypto))
 
 # The server's attach port, the client's side of it and of the control plane, and the
 # server's configuration.
 $(eval $(call fuzz_target,fuzz_attach,$(addprefix server/supervisor/srv_,attach.c rates.c ending.c) \
-    proto/attach_proof.c $(O)/gen/attach.pb-c.c $(CTL_FUZZ_SRCS),$(SERVER_INCS),$(CTL_LDLIBS)))
-$(eval $(call fuzz_target,fuzz_client,$(TRANSPORT_SRCS) proto/attach_proof.c $(O)/gen/attach.pb-c.c \
+    proto/attach_proof.c $(O)/gen/attach.pb-c.c $(TLS_SRCS) $(CTL_FUZZ_SRCS),$(SERVER_INCS),$(CTL_LDLIBS) -lssl -lcrypto))
+$(eval $(call fuzz_target,fuzz_client,$(TRANSPORT_SRCS) client-stub/link/stub_secure.c \
+    tls/tls_found.c tls/tls_policy.c proto/attach_proof.c $(O)/gen/attach.pb-c.c \
     $(CTL_FUZZ_SRCS),$(STUB_DIRS) transport $(CTL_INCS),$(CTL_LDLIBS) -ldl -lpthread))
 $(eval $(call fuzz_target,fuzz_conf,server/supervisor/srv_conf.c $(filter-out common/gp_option.c,$(COMMON_SRCS)),$(SERVER_INCS),))
 

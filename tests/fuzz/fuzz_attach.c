@@ -41,18 +41,25 @@ srv_worker_start(struct srv *srv, struct srv_session *session,
 
 int
 srv_worker_stripe(struct srv *srv, const uint8_t cookie[WIRE_STRIPE_COOKIE],
-                  uint32_t index, int fd)
+                  uint32_t index, int fd, const struct tls_keys *tls)
 {
-    (void)srv, (void)fd;
+    (void)srv, (void)fd, (void)tls;
     return cookie[WIRE_STRIPE_COOKIE - 1] == index ? -EINVAL : -ENOENT;
 }
 
 int
 srv_worker_peer(struct srv *srv, const uint8_t cookie[WIRE_PEER_COOKIE], uint32_t link,
-                int fd)
+                int fd, const struct tls_keys *tls)
 {
-    (void)srv, (void)fd;
+    (void)srv, (void)fd, (void)tls;
     return cookie[WIRE_PEER_COOKIE - 1] == link ? -EINVAL : -ENOENT;
+}
+
+int
+srv_worker_resume(struct srv *srv, const struct Gpupool__AttachRequest *req, int fd)
+{
+    (void)srv, (void)req, (void)fd;
+    return -ENOENT;
 }
 
 void

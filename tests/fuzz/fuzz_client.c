@@ -67,8 +67,8 @@ hostile_server(const uint8_t *data, size_t size)
     struct gp_err err = {0};
     int fd = answering(data, size);
 
-    if (attach_ask(fd, &server, "rdma", gp_now_ns() + GP_NS_PER_S, &at, &reply, &err) ==
-            0 &&
+    if (attach_ask(NULL, fd, &server, "rdma", gp_now_ns() + GP_NS_PER_S, &at, &reply,
+                   &err) == 0 &&
         attach_check_reply(reply, &err) == 0 && (offer = attach_offer(reply, "rdma")) &&
         (rdma = gpupool__attach_rdma__unpack(NULL, offer->parameters.len,
                                              offer->parameters.data)) &&
@@ -80,12 +80,36 @@ hostile_server(const uint8_t *data, size_t size)
     close(fd);
 }
 
+/* What comes after the answer, which the fuzzer does not reach. */
+bool
+stub_stripes_wanted(void)
+{
+    return false;
+}
+
+uint32_t
+stub_resume_seconds(void)
+{
+    return 0;
+}
+
+int
+stub_resume_open(const char *address, const uint8_t *key,
+                 const Gpupool__AttachReply *reply, int fd, uint64_t deadline,
+                 struct xport_conn **ret, struct gp_err *err)
+{
+    (void)address, (void)key, (void)reply, (void)fd, (void)deadline, (void)ret;
+    return gp_err_set(err, -ENOSYS, "not here");
+}
+
 static int
 call(void *arg, Gpupool__Ctl__CtlRequest *req, Gpupool__Ctl__CtlReply **ret_reply,
      struct gp_err *err)
 {
+    const struct ctl_link link = {.fd = *(int *)arg};
+
     req->id = 1;
-    return ctl_call(*(int *)arg, req, gp_now_ns() + GP_NS_PER_MS, ret_reply, err);
+    return ctl_call(&link, req, gp_now_ns() + GP_NS_PER_MS, ret_reply, err);
 }
 
 static void
@@ -98,7 +122,7 @@ hostile_scheduler(const uint8_t *data, size_t size)
     int fd = answering(data, size);
 
     if (ctl_prove(call, &fd, GPUPOOL__CTL__CTL_ROLE__CTL_ROLE_CLIENT, "token", "x",
-                  &err) == 0)
+                  NULL, &err) == 0)
         __builtin_trap(); /* nobody guesses the answer to a fresh nonce */
     req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_STATUS;
     req.status = &body;
