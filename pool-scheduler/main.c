@@ -442,6 +442,7 @@ main(int argc, char **argv)
     struct gp_err err = {0};
     int r;
 
+    signal(SIGPIPE, SIG_IGN); /* libraries write(2) to peers that may be gone */
     if (argc > 1 && !strcmp(argv[1], "migrate"))
         return sched_migrate(argc - 1, argv + 1);
     gp_log_init("scheduler", GP_LOG_INFO);

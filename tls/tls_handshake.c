@@ -10,6 +10,7 @@
 #include <openssl/x509.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/socket.h>
 
 /* Of all certificates of a peer: the scheduler's has 300 bytes. */
 #define CHAIN_MAX 8192
@@ -21,6 +22,7 @@
 
 struct tls_context {
     SSL_CTX *ssl;
+    BIO_METHOD *socket;
     tls_psk_find find;
     void *arg;
 };
@@ -128,6 +130,40 @@ on_verify(X509_STORE_CTX *store, void *arg)
     return 1;
 }
 
+/* ---- sockets --------------------------------------------------------------------- */
+
+/* OpenSSL's own calls write(2), and a peer that has gone would end the process, which
+ * may be a program of somebody else's, by SIGPIPE. */
+static int
+socket_write(BIO *bio, const char *data, int size)
+{
+    int fd = -1;
+    ssize_t n;
+
+    BIO_get_fd(bio, &fd);
+    BIO_clear_retry_flags(bio);
+    n = send(fd, data, (size_t)size, MSG_NOSIGNAL);
+    if (n <= 0 && BIO_sock_should_retry((int)n))
+        BIO_set_retry_write(bio);
+    return (int)n;
+}
+
+static BIO_METHOD *
+socket_method(void)
+{
+    const BIO_METHOD *base = BIO_s_socket();
+    BIO_METHOD *own = BIO_meth_new(BIO_TYPE_SOCKET, "socket without SIGPIPE");
+
+    if (own && BIO_meth_set_write(own, socket_write) &&
+        BIO_meth_set_read(own, BIO_meth_get_read(base)) &&
+        BIO_meth_set_ctrl(own, BIO_meth_get_ctrl(base)) &&
+        BIO_meth_set_create(own, BIO_meth_get_create(base)) &&
+        BIO_meth_set_destroy(own, BIO_meth_get_destroy(base)))
+        return own;
+    BIO_meth_free(own);
+    return NULL;
+}
+
 /* ---- contexts -------------------------------------------------------------------- */
 
 static int
@@ -136,10 +172,13 @@ context_new(bool server, struct tls_context **ret, struct gp_err *err)
     struct tls_context *ctx = calloc(1, sizeof(*ctx));
     OSSL_LIB_CTX *lib = tls_crypto_ctx();
 
+    if (ctx)
+        ctx->socket = socket_method();
     if (ctx && lib)
         ctx->ssl = SSL_CTX_new_ex(lib, NULL,
                                   server ? TLS_server_method() : TLS_client_method());
-    if (!ctx || !ctx->ssl || !SSL_CTX_set_min_proto_version(ctx->ssl, TLS1_3_VERSION) ||
+    if (!ctx || !ctx->socket || !ctx->ssl ||
+        !SSL_CTX_set_min_proto_version(ctx->ssl, TLS1_3_VERSION) ||
         !SSL_CTX_set_ciphersuites(ctx->ssl, SUITES) ||
         !SSL_CTX_set1_groups_list(ctx->ssl, GROUPS)) {
         ERR_clear_error();
@@ -223,6 +262,7 @@ tls_context_free(struct tls_context *ctx)
     if (!ctx)
         return;
     SSL_CTX_free(ctx->ssl);
+    BIO_meth_free(ctx->socket);
     free(ctx);
 }
 
@@ -233,13 +273,17 @@ handshake_new(struct tls_context *ctx, int fd, struct tls_handshake **ret,
               struct gp_err *err)
 {
     CLEANUP(tls_handshake_freep) struct tls_handshake *hs = calloc(1, sizeof(*hs));
+    BIO *bio = BIO_new(ctx->socket);
 
     if (hs)
         hs->ssl = SSL_new(ctx->ssl);
-    if (!hs || !hs->ssl || !SSL_set_fd(hs->ssl, fd)) {
+    if (!bio || !hs || !hs->ssl) {
         ERR_clear_error();
+        BIO_free(bio);
         return gp_err_set(err, -ENOMEM, "no memory for a handshake");
     }
+    BIO_set_fd(bio, fd, BIO_NOCLOSE);
+    SSL_set_bio(hs->ssl, bio, bio);
     SSL_set_app_data(hs->ssl, hs);
     *ret = TAKE_PTR(hs);
     return 0;

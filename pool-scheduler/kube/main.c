@@ -6,6 +6,7 @@
 #include "gp_log.h"
 #include "kube_main.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -34,6 +35,7 @@ main(int argc, char **argv)
 {
     const char *command = argc > 1 ? argv[1] : "";
 
+    signal(SIGPIPE, SIG_IGN); /* libraries write(2) to peers that may be gone */
     for (size_t i = 0; i < ARRAY_SIZE(COMMANDS); i++)
         if (strcmp(COMMANDS[i].name, command) == 0) {
             gp_log_init(command, GP_LOG_INFO);

@@ -177,7 +177,10 @@ attach_client(const struct srv_attach *a, char program[64], char hostname[64])
                                        .link = req->link,
                                        .device_base = req->device_base,
                                        .payloads = req->payloads,
-                                       .resume_s = a->local ? 0 : req->resume_s,
+                                       /* A link that replaces one of TLS would need
+                                        * keys of its own. */
+                                       .resume_s =
+                                           a->local || a->conn.wire ? 0 : req->resume_s,
                                        .program = program,
                                        .hostname = hostname};
 

@@ -2,6 +2,10 @@
 """Kill -9 of client, worker, server and scheduler: nothing hangs, nothing leaks,
 and `status` is true again within the heartbeat time."""
 
+import signal
+
+from harness import proc
+
 MIB = 1 << 20
 
 
@@ -25,6 +29,12 @@ def own_files(pool, server):
     after the last client, to be there for the next."""
     return len([what for what in pool.files(server).values()
                 if "gpupool-session" not in what])
+
+
+def test_daemon_outlives_a_peer_that_is_gone_when_it_writes(case):
+    pool = case.pool()
+    for pid in pool.daemons():
+        case.check(proc.ignores(pid, signal.SIGPIPE), f"SIGPIPE ends {proc.program_of(pid)}")
 
 
 def test_killed_client_leaves_nothing_even_while_its_kernel_spins(case):

@@ -14,6 +14,7 @@ import ssl
 import threading
 import urllib.request
 
+from harness import proc
 from harness.kubeapi import KubeApi
 
 CLASS = {"metadata": {"name": "remote"}, "provisioner": "elasticgpu.io/remote"}
@@ -703,6 +704,14 @@ def test_every_fault_of_an_api_server_is_met_and_survived(case):
         case.check(api.faults["200 with ERROR 410"] >= 3, f"watches that expired: {api.faults}")
         case.check(api.faults["half a line"] >= 10, f"chunks: {api.faults}")
         case.equal((world.given(), len(world.slices())), (30, 3), "percent and slices")
+    in_world(case, body)
+
+
+def test_a_broken_connection_to_the_api_server_ends_no_controller(case):
+    def body(world):
+        world.start()
+        world.await_cards()
+        case.check(proc.ignores(world.controller.pid, signal.SIGPIPE), "SIGPIPE ends it")
     in_world(case, body)
 
 

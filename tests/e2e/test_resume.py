@@ -73,6 +73,14 @@ def test_copies_survive_cuts_in_the_middle(case):
     case.check(line.cutter.cuts > before, "nothing was cut")
 
 
+def test_connection_through_tls_says_that_it_is_not_replaced(case):
+    line = Line(case, every=3600)
+    done = line.run(case.programs / "vecadd", env={"GPUPOOL_TLS": "prefer",
+                                                   "GPUPOOL_LOG": "stub:info"})
+    case.contains(done.err, "GPUPOOL_RESUME works without TLS only", "what the user is told")
+    case.contains(done.err, "over tcp with TLS", "what is spoken")
+
+
 def test_worker_that_is_gone_fails_every_call_at_once(case):
     line = Line(case, every=3600)
     shell = line.cudash()

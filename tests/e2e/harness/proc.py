@@ -110,6 +110,13 @@ def open_files(pid):
     return found
 
 
+def ignores(pid, sig):
+    """Whether the process ignores the signal."""
+    with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+        mask = next(line.split()[1] for line in file if line.startswith("SigIgn:"))
+    return bool(int(mask, 16) >> (sig - 1) & 1)
+
+
 def memory_bytes(pid):
     """Resident memory of its own (file pages and shared memory left out)."""
     for line in Path(f"/proc/{pid}/status").read_text().split("\n"):

@@ -253,6 +253,36 @@ hello_cut_or_changed_anywhere_is_an_error(void **state)
 }
 
 static void
+peer_that_has_gone_ends_the_handshake_and_not_the_process(void **state)
+{
+    struct tls_handshake *client, *server;
+    struct tls_context *ctx;
+    struct gp_err err = {0};
+    short events;
+    int pair[2];
+
+    /* Unix sockets refuse the first write to a peer that is gone. */
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
+    assert_int_equal(tls_context_psk(find_psk, NULL, &ctx, NULL), 0);
+    assert_int_equal(tls_handshake_client(&the_psk, pair[0], &client, NULL), 0);
+    assert_int_equal(tls_handshake_step(client, &events, NULL), -EAGAIN);
+    tls_handshake_free(client);
+    close(pair[0]);
+    assert_int_equal(tls_handshake_server(ctx, pair[1], &server, NULL), 0);
+    assert_int_equal(tls_handshake_step(server, &events, &err), -ECONNRESET);
+    tls_handshake_free(server);
+    close(pair[1]);
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
+    close(pair[1]);
+    assert_int_equal(tls_handshake_client(&the_psk, pair[0], &client, NULL), 0);
+    assert_int_equal(tls_handshake_step(client, &events, &err), -ECONNRESET);
+    tls_handshake_free(client);
+    close(pair[0]);
+    tls_context_free(ctx);
+}
+
+static void
 silent_server_ends_at_the_deadline(void **state)
 {
     struct gp_wire *wire = NULL;
@@ -445,6 +475,7 @@ main(void)
         cmocka_unit_test(certificate_is_of_the_key_and_a_wrong_pin_is_refused),
         cmocka_unit_test(older_tls_is_refused),
         cmocka_unit_test(hello_cut_or_changed_anywhere_is_an_error),
+        cmocka_unit_test(peer_that_has_gone_ends_the_handshake_and_not_the_process),
         cmocka_unit_test(silent_server_ends_at_the_deadline),
         cmocka_unit_test(record_changed_anywhere_is_an_error_for_good),
         cmocka_unit_test(record_sent_twice_or_left_out_is_an_error),
