@@ -35,10 +35,13 @@ RUN_TESTS = $(PYTHON) tests/run.py --build $(O) --sanitizer '$(SAN)' --only '$(O
 #:   make test-asan, test-tsan  the same under sanitizers, in $(O)-asan, $(O)-tsan
 #:   make lint                  the rules that a machine can check
 test-built: all unit-tests test-programs
-	@$(RUN_TESTS)
-	@if [ -n '$(SAN)' ]; then :; \
-	elif command -v $(FUZZ_CC) >/dev/null; then $(MAKE) --no-print-directory test-fuzz-built test-fuzz-quick-built; \
-	else echo 'skipped fuzz_worker: there is no $(FUZZ_CC)'; fi
+	@fuzzed=0; \
+	if [ -n '$(SAN)' ]; then :; \
+	elif command -v $(FUZZ_CC) >/dev/null; then \
+	    $(MAKE) --no-print-directory test-fuzz-built test-fuzz-quick-built || fuzzed=1; \
+	else echo 'skipped fuzzing: there is no $(FUZZ_CC)'; fi; \
+	$(RUN_TESTS) || exit; \
+	[ $$fuzzed = 0 ] || { echo 'fuzzing failed, see above' >&2; exit 1; }
 test-unit-built: unit-tests
 	@$(RUN_TESTS) --unit
 test-e2e-built: all test-programs

@@ -100,7 +100,9 @@ test-fuzz-built: $(O)/fuzz/fuzz_worker
 	$(Q)mkdir -p $(O)/fuzz/corpus-test
 	$(Q)ASAN_OPTIONS=detect_leaks=0 $(O)/fuzz/fuzz_worker -runs=3000 -seed=1 -timeout=20 -rss_limit_mb=2048 \
 	    -max_len=8192 -verbosity=0 -detect_leaks=0 -artifact_prefix=$(O)/fuzz/ \
-	    $(O)/fuzz/corpus-test tests/fuzz/seeds-worker
+	    $(O)/fuzz/corpus-test tests/fuzz/seeds-worker >$(O)/fuzz/fuzz_worker.log 2>&1 || \
+	    { tail -60 $(O)/fuzz/fuzz_worker.log; exit 1; }
+	@echo "ok fuzz_worker"
 
 # The parsers that need no driver, from their kept seeds: seconds in all.
 FUZZ_QUICK := fuzz_attach fuzz_client fuzz_conf fuzz_ticket
@@ -110,7 +112,8 @@ test-fuzz-quick-built: $(addprefix $(O)/fuzz/,$(FUZZ_QUICK))
 	@for t in $(FUZZ_QUICK); do \
 	    mkdir -p $(O)/fuzz/corpus-quick-$$t; own=tests/fuzz/seeds-$$t; [ -d $$own ] || own=; \
 	    $(O)/fuzz/$$t -runs=20000 -seed=1 -timeout=10 -rss_limit_mb=2048 -max_len=8192 -verbosity=0 \
-	        -artifact_prefix=$(O)/fuzz/ $(O)/fuzz/corpus-quick-$$t $$own || exit 1; echo "ok $$t"; \
+	        -artifact_prefix=$(O)/fuzz/ $(O)/fuzz/corpus-quick-$$t $$own >$(O)/fuzz/$$t.log 2>&1 || \
+	        { tail -60 $(O)/fuzz/$$t.log; exit 1; }; echo "ok $$t"; \
 	done
 
 # Lines and branches that the corpora reach, those of earlier `make fuzz` included.
