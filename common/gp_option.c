@@ -162,15 +162,24 @@ file_line(const struct gp_options *options, char *line, struct gp_err *err)
 int
 gp_options_file(const struct gp_options *options, const char *path, struct gp_err *err)
 {
+    /* Fields may point into the texts, so they stay for as long as the process. */
+    static struct kept {
+        struct kept *next;
+        char *text;
+    } * kept;
+    struct kept *file = calloc(1, sizeof(*file));
     unsigned number = 0;
-    char *text, *rest, *line;
+    char *rest, *line;
     size_t len;
-    int r = gp_file_read(path, CONFIG_MAX, &text, &len, err);
+    int r = file ? gp_file_read(path, CONFIG_MAX, &file->text, &len, err) : -ENOMEM;
 
-    if (r < 0)
+    if (r < 0) {
+        free(file);
         return r;
-    /* Fields may point into the text, so it stays for as long as the process. */
-    rest = text;
+    }
+    file->next = kept;
+    kept = file;
+    rest = file->text;
     while ((line = strsep(&rest, "\n"))) {
         number++;
         r = file_line(options, line, err);

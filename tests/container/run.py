@@ -172,6 +172,7 @@ def use(images, program, work):
     client, ports = images["client"], (17480, 17481)
     for image in images.values():
         image.workdir = "/"
+    for image in (images[name] for name in ("client", "server", "scheduler")):
         image.path("/etc/pool-token").write_text(TOKEN + "\n", "utf-8")
         image.path("/etc/pool-token").chmod(0o600)
     shutil.copy2(program, client.path("/usr/bin/program"))
