@@ -403,10 +403,13 @@ recv_fds(int sock_fd, int *fds, size_t n, uint64_t deadline_ns)
                          .msg_control = &control,
                          .msg_controllen = sizeof(control)};
 
-    while (recvmsg(sock_fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) != 1) {
-        int r =
-            errno == EAGAIN ? gp_net_wait(sock_fd, POLLIN, deadline_ns) : -ECONNRESET;
+    ssize_t got;
+    int r;
 
+    while ((got = recvmsg(sock_fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT)) != 1) {
+        if (got == 0 || (errno != EAGAIN && errno != EINTR))
+            return -ECONNRESET;
+        r = gp_net_wait(sock_fd, POLLIN, deadline_ns);
         if (r < 0)
             return r;
     }

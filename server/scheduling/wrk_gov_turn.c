@@ -106,12 +106,15 @@ wrk_gov_give_up(struct wrk *w, struct gov_slice *s)
         wrk_desks_ring(w->priv->desks);
 }
 
-/* Sleep until the arbiter has given us the turn, a stop included. */
+/* Sleep until the arbiter has given us the turn, a stop included.  A signal that did not
+ * arrive would leave the request unseen, so it is sent again after each sleep. */
 static void
-arbiter_wait(struct gov_slice *s)
+arbiter_wait(struct wrk *w, struct gov_slice *s)
 {
     wrk_desks_wait((_Atomic uint32_t *)(uintptr_t)&s->turn->grant, s->asked - 1,
                    STUCK_NS);
+    if (atomic_load(&s->turn->grant) != s->asked)
+        wrk_desks_ring(w->priv->desks);
 }
 
 /* Ask until the turn is ours; the lock is let go while waiting. */
@@ -127,7 +130,7 @@ get_turn(struct wrk *w, struct gov_slice *s)
         /* Replies that are due are not delayed by this launch. */
         wrk_flush(w);
         wrk_wait_hand_over(w);
-        arbiter_wait(s);
+        arbiter_wait(w, s);
         pthread_mutex_lock(&g->lock);
     }
     wrk_gov_unask(w, s); /* nobody waits for a turn of ours */

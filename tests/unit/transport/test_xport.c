@@ -560,6 +560,22 @@ ring_that_loses_its_wakefd_can_be_kicked_meanwhile(void **state)
     close(fd[0]);
 }
 
+/* The end of the stream is no reason to wait: the attach fails at once. */
+static void
+worker_that_is_gone_offers_no_ring(void **state)
+{
+    struct gp_err err = {0};
+    struct xport_conn *conn;
+    int fd[2];
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
+    close(fd[1]);
+    errno = EAGAIN;
+    assert_int_equal(xport_shm_accept(fd[0], false, FRAME_MAX, soon(), &conn, &err),
+                     -ECONNRESET);
+    close(fd[0]);
+}
+
 static void
 unsealed_file_is_refused(void **state)
 {
@@ -846,6 +862,7 @@ main(void)
         cmocka_unit_test(kick_frees_the_writer_of_a_wakefd_that_the_peer_filled),
         cmocka_unit_test(wait_on_what_is_no_eventfd_fails),
         cmocka_unit_test(ring_that_loses_its_wakefd_can_be_kicked_meanwhile),
+        cmocka_unit_test(worker_that_is_gone_offers_no_ring),
         cmocka_unit_test(unsealed_file_is_refused),
         cmocka_unit_test(payloads_can_be_read_where_they_lie),
         cmocka_unit_test(payloads_can_be_made_where_they_go),
