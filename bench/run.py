@@ -91,6 +91,7 @@ OF_LINKS = ("sync_call_ratio", "sync_split_ratio", "sync_busy_ratio", "launch_sy
 OF_ALL = ("async_call_ns", "async_calls_per_s", "async_client_cpu_ns", "async_worker_cpu_ns",
           "attach_ms", "sync_trips_per_step", "step_ms_0", "step_ms_100us", "step_ms_1ms",
           "step_ms_10ms")
+LOG_LINES = 20  # of each log, shown when a measure fails
 OWN_SYNCS = 2  # of the step: it reads a result, and waits once
 LATENCIES = ("sync_call", "launch_sync", "launch10_sync", "alloc_free", "h2d_4k", "d2h_4k")
 DELAYS = {"0": 0, "100us": 50, "1ms": 500, "10ms": 5000}  # one way, microseconds
@@ -155,8 +156,17 @@ class Bench:
         subprocess.run([str(self.gpupool), "down", "--force"], env=self.env, capture_output=True)
 
     def close(self):
+        """End the pool.  Behind a failure its logs are shown: they say why a session ended."""
+        failed = isinstance(sys.exc_info()[1], (Exception, SystemExit))
         self.down()
+        if failed:
+            self.show_logs()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def show_logs(self):
+        for log in sorted(self.folder.glob("**/pool.d/*.log")):
+            for line in log.read_text(errors="replace").splitlines()[-LOG_LINES:]:
+                print(f"{log.name}: {line}", file=sys.stderr)
 
     def workers_cpu_s(self):
         """Processor time of all workers that ended: the server reaped them."""

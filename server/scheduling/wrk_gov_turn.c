@@ -106,8 +106,8 @@ wrk_gov_give_up(struct wrk *w, struct gov_slice *s)
         wrk_desks_ring(w->priv->desks);
 }
 
-/* Sleep until the arbiter has given us the turn, a stop included.  A signal that did not
- * arrive would leave the request unseen, so it is sent again after each sleep. */
+/* Sleep until the arbiter has given us the turn, a stop included.  A signal that did
+ * not arrive would leave the request unseen, so it is sent again after each sleep. */
 static void
 arbiter_wait(struct wrk *w, struct gov_slice *s)
 {
