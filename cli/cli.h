@@ -38,6 +38,7 @@ int cli_explain(int argc, char **argv);
 int cli_smi(int argc, char **argv);
 int cli_doctor(int argc, char **argv);
 int cli_kube(int argc, char **argv);
+int cli_complete(int argc, char **argv);
 
 /* "gpupool: words" on stderr; returns @status. */
 int cli_fail(int status, const char *fmt, ...) GP_PRINTF(2, 3);

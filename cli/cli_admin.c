@@ -9,21 +9,10 @@
 #include "gp_str.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
 /* ----------------------------------------------------------------- explain -- */
-
-static const char EXPLAIN_HELP[] =
-    "Usage: gpupool explain [OPTION...]\n"
-    "Say where a session would be placed now, and why not elsewhere.  Takes nothing.\n"
-    "\n" CLI_WANT_HELP "\n"
-    "Exit status: 0 it fits, 2 bad usage, 3 it does not, 4 no scheduler.\n";
-
-enum {
-    OPT_HELP = 256,
-};
 
 static int
 explain_answer(int r, const Gpupool__Ctl__CtlReply *reply, const struct gp_err *err)
@@ -81,7 +70,7 @@ explain_ask(struct cli_want *want)
     CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
     CLEANUP(cli_ctl_close) struct cli_ctl ctl = {.link.fd = -1};
     struct gp_err err = {0};
-    int r = cli_ctl_open(&ctl, want->scheduler, &err);
+    int r = cli_ctl_open(&ctl, want->where.scheduler, &err);
 
     if (!r)
         r = cli_ctl_prove(&ctl, GPUPOOL__CTL__CTL_ROLE__CTL_ROLE_CLIENT, want->token,
@@ -101,31 +90,27 @@ explain_ask(struct cli_want *want)
 int
 cli_explain(int argc, char **argv)
 {
-    static const struct option options[] = {
-        CLI_WANT_OPTIONS,
-        {"help", no_argument, NULL, OPT_HELP},
-        {NULL, 0, NULL, 0},
-    };
     CLEANUP(cli_want_fini) struct cli_want want;
+    const struct gp_option_set_of sets[] = {cli_want_options(&want),
+                                            cli_where_client(&want.where)};
+    const struct gp_options options = {
+        .program = "gpupool explain",
+        .about = "Say where a session would be placed now, and why not elsewhere.  "
+                 "Takes nothing.",
+        .after =
+            "Exit status: 0 it fits, 2 bad usage, 3 it does not, 4 no scheduler.\n",
+        .env = CLI_WANT_ENV,
+        .sets = sets,
+        .n_sets = ARRAY_SIZE(sets),
+    };
     struct gp_err err = {0};
-    int opt, r = 0;
+    int first, r;
 
     cli_want_init(&want);
-    while (!r && (opt = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
-        if (opt == OPT_HELP || opt == 'h') {
-            fputs(EXPLAIN_HELP, stdout);
-            return CLI_OK;
-        }
-        r = opt == '?' || opt == ':'
-                ? gp_err_set(&err, -EINVAL, "%s %s, see gpupool explain --help",
-                             opt == ':' ? "a value is missing after" : "unknown option",
-                             argv[optind - 1])
-                : cli_want_option(&want, opt, optarg, &err);
-    }
-    if (!r && optind < argc)
-        r = gp_err_set(&err, -EINVAL, "%s: unexpected argument", argv[optind]);
-    if (!r)
-        r = cli_want_finish(&want, &err);
+    r = cli_options(&options, argc, argv, &first);
+    if (r >= 0)
+        return r;
+    r = cli_want_finish(&want, &err);
     if (r < 0)
         return cli_fail(CLI_USAGE, "explain: %s", gp_err_msg(&err, r));
     return explain_ask(&want);
@@ -135,7 +120,7 @@ cli_explain(int argc, char **argv)
 
 struct order {
     const char *program, *about; /* "gpupool drain" */
-    const char *argument;
+    const char *argument, *complete;
     struct cli_where where;
     const char *target;
     char *token;
@@ -157,6 +142,7 @@ order_parse(struct order *order, const struct gp_option *own, int argc, char **a
                                             cli_where_admin(&order->where)};
     const struct gp_options options = {.program = order->program,
                                        .arguments = order->argument,
+                                       .arguments_complete = order->complete,
                                        .about = order->about,
                                        .sets = sets,
                                        .n_sets = ARRAY_SIZE(sets)};
@@ -232,6 +218,7 @@ cli_drain(int argc, char **argv)
     struct order order = {
         .program = "gpupool drain",
         .argument = "SERVER",
+        .complete = "servers",
         .about = "Place no more sessions on SERVER; those it has run on.",
     };
     int status = order_parse(&order, &undo, argc, argv);
@@ -270,6 +257,7 @@ cli_close(int argc, char **argv)
     struct order order = {
         .program = "gpupool close",
         .argument = "SESSION",
+        .complete = "sessions",
         .about = "End a session: its processes lose their GPU at once.",
     };
     int status = order_parse(&order, NULL, argc, argv);

@@ -23,12 +23,11 @@ int
 cli_scheduler_address(const char *option, char ret_address[GP_NET_NAME_MAX],
                       struct gp_err *err)
 {
-    const char *env = getenv("GPUPOOL_SCHEDULER");
     struct cli_pool pool;
     int r;
 
-    if (option || (env && *env)) {
-        if (!gp_str_copy(ret_address, GP_NET_NAME_MAX, option ? option : env))
+    if (option) {
+        if (!gp_str_copy(ret_address, GP_NET_NAME_MAX, option))
             return gp_err_set(err, -EINVAL, "the scheduler's address is too long");
         return 0;
     }
@@ -47,12 +46,9 @@ cli_scheduler_address(const char *option, char ret_address[GP_NET_NAME_MAX],
 static bool
 is_local_pool(const char *option, struct cli_pool *ret_pool)
 {
-    const char *env = getenv("GPUPOOL_SCHEDULER");
-    const char *given = option ? option : env && *env ? env : NULL;
-
     return cli_pool_read(ret_pool, NULL) == 0 && ret_pool->scheduler[0] &&
-           (!given || !strcmp(given, ret_pool->scheduler) ||
-            !strcmp(given, ret_pool->local));
+           (!option || !strcmp(option, ret_pool->scheduler) ||
+            !strcmp(option, ret_pool->local));
 }
 
 int
@@ -89,8 +85,6 @@ cli_token(const char *path, const char *scheduler, const char *name, char **ret_
     struct cli_pool pool;
     int r;
 
-    if (!path)
-        path = getenv("GPUPOOL_TOKEN_FILE");
     if (path && *path)
         return read_token(path, ret_token, err);
     if (is_local_pool(scheduler, &pool)) {

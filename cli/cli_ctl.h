@@ -20,8 +20,8 @@ struct gp_err;
 /* The promise: an unreachable scheduler is reported within five seconds. */
 #define CLI_DEADLINE_NS (UINT64_C(5) * 1000000000)
 
-/* Where the scheduler is: @option, else GPUPOOL_SCHEDULER, else the local pool.
- * -ENOENT: none of them; the words say what to do. */
+/* Where the scheduler is: @option (cli_options.h, which knows the environment too),
+ * else the local pool.  -ENOENT: neither; the words say what to do. */
 int cli_scheduler_address(const char *option, char ret_address[GP_NET_NAME_MAX],
                           struct gp_err *err);
 
@@ -36,8 +36,8 @@ int cli_order_address(const char *option, char ret_address[GP_NET_NAME_MAX],
 #define CLI_TOKEN_ADMIN "admin-token"
 
 /* The token for the scheduler that @scheduler (an option, or NULL) means: the first
- * line of @path, else of $GPUPOOL_TOKEN_FILE, else, for the local pool, of the file
- * @name that `gpupool up` made, else "".  malloc'ed. */
+ * line of @path, else, for the local pool, of the file @name that `gpupool up` made,
+ * else "".  malloc'ed. */
 int cli_token(const char *path, const char *scheduler, const char *name,
               char **ret_token, struct gp_err *err);
 

@@ -10,6 +10,7 @@
 #include "cli_ctl.h"
 #include "cli_doctor_program.h"
 #include "cli_json.h"
+#include "cli_run.h"
 #include "ctl_limits.h"
 #include "gp_err.h"
 #include "gp_file.h"
@@ -21,7 +22,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <limits.h>
@@ -34,22 +34,9 @@
 
 #define REACH_NS (2 * GP_NS_PER_S)
 
-static const char HELP[] =
-    "Usage: gpupool doctor [OPTION...] [-- PROGRAM [ARGUMENT...]]\n"
-    "Look for reasons why a program would not get a GPU here, and say what to do.\n"
-    "With PROGRAM, run it as `gpupool run` would, whose options are taken too, and "
-    "list\n"
-    "every call that gpupool refused and every call that failed, with reason and "
-    "remedy.\n"
-    "\n"
-    "  --json              the findings as JSON; a program's stdout goes to stderr\n"
-    "  --scheduler H:P     else GPUPOOL_SCHEDULER, else the pool of `gpupool up`\n"
-    "  --token-file FILE   else GPUPOOL_TOKEN_FILE: the pool's client token\n"
-    "\n"
-    "Exit status: 0 nothing is wrong, 1 something is (or the program failed).\n";
-
 struct doctor {
-    const char *scheduler, *token_file;
+    struct cli_run_request request; /* its program NULL: there is none */
+    bool json;
     unsigned failures, warnings;
     json_t *findings; /* NULL: they are printed */
 };
@@ -298,12 +285,14 @@ check_pool(struct doctor *d)
     char address[GP_NET_NAME_MAX];
     struct gp_err err = {0};
     uint64_t start = gp_now_ns();
-    int r = cli_token(d->token_file, d->scheduler, CLI_TOKEN_CLIENT, &token, &err);
+    const struct cli_where *where = &d->request.want.where;
+    int r =
+        cli_token(where->token_file, where->scheduler, CLI_TOKEN_CLIENT, &token, &err);
 
     if (!r)
-        r = cli_scheduler_address(d->scheduler, address, &err);
+        r = cli_scheduler_address(where->scheduler, address, &err);
     if (!r)
-        r = cli_ctl_status(d->scheduler, token, &reply, &err);
+        r = cli_ctl_status(where->scheduler, token, &reply, &err);
     if (r < 0) {
         say(d, BAD, "scheduler: %s", gp_err_msg(&err, r));
         remedy(d, "start one (`gpupool up`), or give the right address in "
@@ -394,7 +383,7 @@ check_calls(struct doctor *d, const struct cli_program *program, int status)
 
 /* Its stdout is not ours to print JSON between. */
 static int
-run_beside(struct doctor *d, int argc, char **argv)
+run_beside(struct doctor *d)
 {
     CLEANUP_FD int out = -1;
     int status;
@@ -405,14 +394,14 @@ run_beside(struct doctor *d, int argc, char **argv)
         if (out < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
             return CLI_FAILED;
     }
-    status = cli_run(argc, argv);
+    status = cli_run_program(&d->request);
     if (d->findings)
         dup2(out, STDOUT_FILENO);
     return status;
 }
 
 static void
-check_program(struct doctor *d, int argc, char **argv)
+check_program(struct doctor *d)
 {
     struct cli_program program = {.fd = -1};
     struct gp_err err = {0};
@@ -421,98 +410,60 @@ check_program(struct doctor *d, int argc, char **argv)
     if (r < 0)
         say(d, BAD, "program: %s", gp_err_msg(&err, r));
     else
-        check_calls(d, &program, run_beside(d, argc, argv));
+        check_calls(d, &program, run_beside(d));
     cli_program_close(&program);
 }
 
 /* -------------------------------------------------------------------- command -- */
 
-struct command {
-    bool json, help;
-    int run_argc; /* 0: no program */
-    char **run_argv;
-};
-
-/* Does @argv[*i] give the option @name?  Its value then, and *i moves over it. */
-static const char *
-option_value(const char *name, int argc, char **argv, int *i)
-{
-    size_t len = strlen(name);
-
-    if (strncmp(argv[*i], name, len) != 0)
-        return NULL;
-    if (argv[*i][len] == '=')
-        return argv[*i] + len + 1;
-    return argv[*i][len] == '\0' && *i + 1 < argc ? argv[++*i] : NULL;
-}
-
-/* With a program, what is not ours is `gpupool run`'s, and where the pool is, both's.
- */
-static void
-split(struct doctor *d, struct command *c, int argc, char **argv, int end)
-{
-    c->run_argv[c->run_argc++] = (char *)(uintptr_t) "run";
-    for (int i = 1; i < end; i++) {
-        int first = i;
-        const char *value;
-
-        if (!strcmp(argv[i], "--json")) {
-            c->json = true;
-            continue;
-        }
-        if (!strcmp(argv[i], "--help")) {
-            c->help = true;
-            continue;
-        }
-        value = option_value("--scheduler", end, argv, &i);
-        if (value)
-            d->scheduler = value;
-        else if ((value = option_value("--token-file", end, argv, &i)))
-            d->token_file = value;
-        for (int k = first; k <= i; k++)
-            c->run_argv[c->run_argc++] = argv[k];
-    }
-    for (int i = end; i < argc; i++)
-        c->run_argv[c->run_argc++] = argv[i];
-}
-
+/* -1: go on; else the exit status.  The options of `gpupool run` are taken when there
+ * is a program to run. */
 static int
-parse(struct doctor *d, struct command *c, int argc, char **argv)
+parse(struct doctor *d, int argc, char **argv)
 {
-    enum { OPT_SCHEDULER = 256, OPT_TOKEN, OPT_JSON, OPT_HELP };
-    static const struct option options[] = {
-        {"scheduler", required_argument, NULL, OPT_SCHEDULER},
-        {"token-file", required_argument, NULL, OPT_TOKEN},
-        {"json", no_argument, NULL, OPT_JSON},
-        {"help", no_argument, NULL, OPT_HELP},
-        {NULL, 0, NULL, 0},
+    static const struct gp_option own = {
+        .name = "json",
+        .help = "the findings as JSON; a program's stdout goes to stderr",
+        .set = gp_option_yes,
+        .offset = offsetof(struct doctor, json)};
+    struct gp_option_set_of sets[1 + CLI_RUN_SETS] = {{&own, 1, d}};
+    struct gp_options options = {
+        .program = "gpupool doctor",
+        .about =
+            "Look for reasons why a program would not get a GPU here, and say what to "
+            "do.\n"
+            "With `-- PROGRAM [ARG...]`, run it as `gpupool run` would, whose options "
+            "are taken\n"
+            "too, and list every call that gpupool refused and every call that failed, "
+            "with\n"
+            "reason and remedy.",
+        .after = "Exit status: 0 nothing is wrong, 1 something is (or the program "
+                 "failed).\n",
+        .sets = sets,
+        .n_sets = 2,
     };
-    int opt, end = 1;
+    int end = 1, first, status;
 
-    while (end < argc && strcmp(argv[end], "--"))
+    while (end < argc && strcmp(argv[end], "--") != 0)
         end++;
     if (end + 1 < argc) {
-        split(d, c, argc, argv, end);
-        return CLI_OK;
+        options.arguments = "-- PROGRAM [ARG...]";
+        options.first_ends = true;
+        options.env = CLI_WANT_ENV;
+        options.n_sets += cli_run_sets(&d->request, &sets[1]) - 1;
+    } else {
+        sets[1] = cli_where_client(&d->request.want.where);
     }
-    while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        if (opt == OPT_SCHEDULER)
-            d->scheduler = optarg;
-        else if (opt == OPT_TOKEN)
-            d->token_file = optarg;
-        else if (opt == OPT_JSON)
-            c->json = true;
-        else if (opt == OPT_HELP)
-            c->help = true;
-        else
-            return cli_fail(CLI_USAGE, "doctor: bad usage, see gpupool doctor --help");
-    }
-    if (optind < argc)
+    status = cli_options(&options, argc, argv, &first);
+    if (status >= 0 || !options.arguments)
+        return status;
+    if (first != end + 1)
         return cli_fail(CLI_USAGE,
                         "doctor: %s: unexpected argument; a program to look at comes "
                         "after --",
-                        argv[optind]);
-    return CLI_OK;
+                        argv[first]);
+    d->request.program = &argv[first];
+    return -1;
 }
 
 static void
@@ -527,35 +478,37 @@ print_json(struct doctor *d)
     json_decref(root);
 }
 
+static int
+look(struct doctor *d)
+{
+    if (d->json)
+        d->findings = json_array();
+    else
+        printf("gpupool %s\n", GPUPOOL_VERSION);
+    check_library(d);
+    check_pool(d);
+    check_session(d);
+    check_transport(d);
+    if (d->request.program)
+        check_program(d);
+    if (d->json)
+        print_json(d);
+    else
+        printf("%u problems, %u warnings\n", d->failures, d->warnings);
+    json_decref(d->findings);
+    return d->failures ? CLI_FAILED : CLI_OK;
+}
+
 int
 cli_doctor(int argc, char **argv)
 {
-    CLEANUP_FREE char **run_argv = calloc((size_t)argc + 2, sizeof(*run_argv));
-    struct command c = {.run_argv = run_argv};
-    struct doctor d = {0};
+    struct doctor d = {.json = false};
+    int status;
 
-    if (!run_argv)
-        return cli_fail(CLI_FAILED, "doctor: out of memory");
-    if (parse(&d, &c, argc, argv))
-        return CLI_USAGE;
-    if (c.help) {
-        fputs(HELP, stdout);
-        return CLI_OK;
-    }
-    if (c.json)
-        d.findings = json_array();
-    else
-        printf("gpupool %s\n", GPUPOOL_VERSION);
-    check_library(&d);
-    check_pool(&d);
-    check_session(&d);
-    check_transport(&d);
-    if (c.run_argc)
-        check_program(&d, c.run_argc, c.run_argv);
-    if (c.json)
-        print_json(&d);
-    else
-        printf("%u problems, %u warnings\n", d.failures, d.warnings);
-    json_decref(d.findings);
-    return d.failures ? CLI_FAILED : CLI_OK;
+    cli_want_init(&d.request.want);
+    status = parse(&d, argc, argv);
+    if (status < 0)
+        status = look(&d);
+    cli_want_fini(&d.request.want);
+    return status;
 }

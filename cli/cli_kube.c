@@ -2,45 +2,20 @@
 /* gpupool kube: the pool in a Kubernetes cluster, for people without Helm. */
 #include "cli.h"
 #include "cli_kubectl.h"
+#include "cli_options.h"
 #include "gp_err.h"
 #include "gp_file.h"
 #include "gp_str.h"
 #include "ticket_key.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
 
-static const char HELP[] =
-    "Usage: gpupool kube install|status|doctor [OPTION...]\n"
-    "The pool in a Kubernetes cluster, through kubectl and its configuration.\n"
-    "\n"
-    "  install     make the namespace, the pool's secrets, and everything of the "
-    "chart\n"
-    "  status      cards, slices and claims of the cluster\n"
-    "  doctor      why does a pod not get its card\n"
-    "\n"
-    "  --namespace NS      of the pool (gpupool)\n"
-    "  --manifest FILE     for install, instead of share/gpupool/kube.yaml; made by\n"
-    "                      deploy/render of the sources\n"
-    "  --wait N            seconds that install waits for the pool (120)\n"
-    "  --help\n";
-
 #define KEY_MAX 4096u
 #define MANIFEST_MAX (4u * 1024u * 1024u)
-
-enum { OPT_NAMESPACE = 256, OPT_MANIFEST, OPT_WAIT, OPT_HELP };
-
-static const struct option OPTIONS[] = {
-    {"namespace", required_argument, NULL, OPT_NAMESPACE},
-    {"manifest", required_argument, NULL, OPT_MANIFEST},
-    {"wait", required_argument, NULL, OPT_WAIT},
-    {"help", no_argument, NULL, OPT_HELP},
-    {NULL, 0, NULL, 0},
-};
 
 struct kube_options {
     const char *ns, *manifest;
@@ -409,48 +384,57 @@ doctor(const struct kube_options *o)
 
 /* ----------------------------------------------------------------- options -- */
 
-static int
-parse(struct kube_options *o, int argc, char **argv)
-{
-    int opt;
+static const struct gp_option OPTIONS[] = {
+    {.name = "namespace",
+     .value = "NS",
+     .help = "of the pool (gpupool)",
+     .set = gp_option_text,
+     .offset = offsetof(struct kube_options, ns)},
+    {.name = "manifest",
+     .value = "FILE",
+     .help =
+         "for install, instead of share/gpupool/kube.yaml; made by deploy/render of "
+         "the sources",
+     .set = gp_option_text,
+     .offset = offsetof(struct kube_options, manifest)},
+    {.name = "wait",
+     .value = "N",
+     .help = "seconds that install waits for the pool (120)",
+     .set = gp_option_u64,
+     .min = 1,
+     .max = 86400,
+     .offset = offsetof(struct kube_options, wait_s)},
+};
 
-    while ((opt = getopt_long(argc, argv, "", OPTIONS, NULL)) != -1)
-        switch (opt) {
-        case OPT_NAMESPACE:
-            o->ns = optarg;
-            break;
-        case OPT_MANIFEST:
-            o->manifest = optarg;
-            break;
-        case OPT_WAIT:
-            if (gp_str_u64(optarg, 1, 86400, &o->wait_s) < 0)
-                return cli_fail(CLI_USAGE, "kube: --wait %s: seconds are wanted",
-                                optarg);
-            break;
-        case OPT_HELP:
-            fputs(HELP, stdout);
-            return -1;
-        default:
-            return CLI_USAGE;
-        }
-    return CLI_OK;
-}
+static const char *const WORDS[] = {"install", "status", "doctor", NULL};
 
 int
 cli_kube(int argc, char **argv)
 {
-    static const struct {
-        const char *name;
-        int (*fn)(const struct kube_options *o);
-    } VERBS[] = {{"install", install}, {"status", status}, {"doctor", doctor}};
+    static int (*const verbs[])(const struct kube_options *o) = {install, status,
+                                                                 doctor};
     struct kube_options o = {.ns = "gpupool", .wait_s = 120};
-    int r = parse(&o, argc, argv);
+    const struct gp_option_set_of set = {OPTIONS, ARRAY_SIZE(OPTIONS), &o};
+    const struct gp_options options = {
+        .program = "gpupool kube",
+        .arguments = "install|status|doctor",
+        .arguments_words = WORDS,
+        .about = "The pool in a Kubernetes cluster, through kubectl and its "
+                 "configuration.",
+        .after = "install: make the namespace, the pool's secrets, and everything of "
+                 "the chart\n"
+                 "status:  cards, slices and claims of the cluster\n"
+                 "doctor:  why does a pod not get its card\n",
+        .sets = &set,
+        .n_sets = 1,
+    };
+    int first, r = cli_options(&options, argc, argv, &first);
 
-    if (r)
-        return r < 0 ? CLI_OK : r;
-    for (size_t i = 0; optind == argc - 1 && i < ARRAY_SIZE(VERBS); i++)
-        if (strcmp(argv[optind], VERBS[i].name) == 0)
-            return VERBS[i].fn(&o);
-    fputs(HELP, stderr);
-    return CLI_USAGE;
+    if (r >= 0)
+        return r;
+    for (size_t i = 0; first == argc - 1 && i < ARRAY_SIZE(verbs); i++)
+        if (strcmp(argv[first], WORDS[i]) == 0)
+            return verbs[i](&o);
+    return cli_fail(CLI_USAGE, "kube: install, status or doctor is wanted, see gpupool "
+                               "kube --help");
 }

@@ -13,7 +13,7 @@ set_scheduler(void *target, const struct gp_option *option, const char *value,
               struct gp_err *err)
 {
     if (!*value)
-        return gp_err_set(err, -EINVAL, "--scheduler is empty: HOST:PORT is wanted");
+        return gp_err_set(err, -EINVAL, "HOST:PORT is wanted");
     return gp_option_text(target, option, value, err);
 }
 
@@ -21,12 +21,13 @@ set_scheduler(void *target, const struct gp_option *option, const char *value,
     {                                                                                  \
         .name = "scheduler", .value = "HOST:PORT",                                     \
         .help = "else GPUPOOL_SCHEDULER, else the pool of `gpupool up`",               \
-        .set = set_scheduler, .offset = offsetof(struct cli_where, scheduler)          \
+        .env = "GPUPOOL_SCHEDULER", .set = set_scheduler,                              \
+        .offset = offsetof(struct cli_where, scheduler)                                \
     }
 #define TOKEN(words_)                                                                  \
     {                                                                                  \
         .name = "token-file", .value = "FILE", .help = words_, .set = gp_option_text,  \
-        .offset = offsetof(struct cli_where, token_file)                               \
+        .env = "GPUPOOL_TOKEN_FILE", .offset = offsetof(struct cli_where, token_file)  \
     }
 
 struct gp_option_set_of

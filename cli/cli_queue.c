@@ -2,30 +2,18 @@
 /* gpupool queue: who waits for room, why, and what tenants hold. */
 #include "cli.h"
 #include "cli_ctl.h"
+#include "cli_options.h"
 #include "cli_table.h"
 #include "gp_err.h"
-#include "gp_str.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
-static const char HELP[] =
-    "Usage: gpupool queue [OPTION...]\n"
-    "The requests that wait for room, in their order, and what each tenant holds.\n"
-    "\n"
-    "  --json              the same as JSON\n"
-    "  --most N            only the first N requests (1000)\n"
-    "  --scheduler H:P     else GPUPOOL_SCHEDULER, else the pool of `gpupool up`\n"
-    "  --token-file FILE   else GPUPOOL_TOKEN_FILE: the pool's client token\n";
-
-enum { OPT_HELP = 256, OPT_JSON, OPT_MOST, OPT_SCHEDULER, OPT_TOKEN };
-
 struct query {
-    const char *scheduler, *token_file;
+    struct cli_where where;
     char *token;
     bool json;
     uint32_t most;
@@ -183,37 +171,12 @@ print_json(const Gpupool__Ctl__CtlQueueReply *queue)
 /* ------------------------------------------------------------------ command -- */
 
 static int
-take_option(struct query *q, int opt, struct gp_err *err)
-{
-    uint64_t n;
-
-    switch (opt) {
-    case OPT_JSON:
-        q->json = true;
-        return 0;
-    case OPT_MOST:
-        if (gp_str_u64(optarg, 1, 1000000, &n) < 0)
-            return gp_err_set(err, -EINVAL, "--most %s: a number is wanted", optarg);
-        q->most = (uint32_t)n;
-        return 0;
-    case OPT_SCHEDULER:
-        q->scheduler = optarg;
-        return 0;
-    case OPT_TOKEN:
-        q->token_file = optarg;
-        return 0;
-    default:
-        return gp_err_set(err, -EINVAL, "see gpupool queue --help");
-    }
-}
-
-static int
 ask(const struct query *q, Gpupool__Ctl__CtlReply **ret, struct gp_err *err)
 {
     Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
     Gpupool__Ctl__CtlQueueQuery body = GPUPOOL__CTL__CTL_QUEUE_QUERY__INIT;
     CLEANUP(cli_ctl_close) struct cli_ctl ctl = {.link.fd = -1};
-    int r = cli_ctl_open(&ctl, q->scheduler, err);
+    int r = cli_ctl_open(&ctl, q->where.scheduler, err);
 
     if (!r)
         r = cli_ctl_prove(&ctl, GPUPOOL__CTL__CTL_ROLE__CTL_ROLE_CLIENT, q->token, err);
@@ -234,7 +197,8 @@ show(struct query *q)
 {
     CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
     struct gp_err err = {0};
-    int r = cli_token(q->token_file, q->scheduler, CLI_TOKEN_CLIENT, &q->token, &err);
+    int r = cli_token(q->where.token_file, q->where.scheduler, CLI_TOKEN_CLIENT,
+                      &q->token, &err);
 
     if (!r)
         r = ask(q, &reply, &err);
@@ -248,29 +212,34 @@ show(struct query *q)
 int
 cli_queue(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"json", no_argument, NULL, OPT_JSON},
-        {"most", required_argument, NULL, OPT_MOST},
-        {"scheduler", required_argument, NULL, OPT_SCHEDULER},
-        {"token-file", required_argument, NULL, OPT_TOKEN},
-        {"help", no_argument, NULL, OPT_HELP},
-        {NULL, 0, NULL, 0},
+    static const struct gp_option own[] = {
+        {.name = "json",
+         .help = "the same as JSON",
+         .set = gp_option_yes,
+         .offset = offsetof(struct query, json)},
+        {.name = "most",
+         .value = "N",
+         .help = "only the first N requests (1000)",
+         .set = gp_option_u32,
+         .min = 1,
+         .max = 1000000,
+         .offset = offsetof(struct query, most)},
     };
-    struct query q = {0};
-    struct gp_err err = {0};
-    int opt, r = 0, status;
+    struct query q = {.most = 0};
+    const struct gp_option_set_of sets[] = {{own, ARRAY_SIZE(own), &q},
+                                            cli_where_client(&q.where)};
+    const struct gp_options options = {
+        .program = "gpupool queue",
+        .about =
+            "The requests that wait for room, in their order, and what each tenant "
+            "holds.",
+        .sets = sets,
+        .n_sets = ARRAY_SIZE(sets),
+    };
+    int first, status = cli_options(&options, argc, argv, &first);
 
-    while (!r && (opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        if (opt == OPT_HELP) {
-            fputs(HELP, stdout);
-            return CLI_OK;
-        }
-        r = take_option(&q, opt, &err);
-    }
-    if (!r && optind < argc)
-        r = gp_err_set(&err, -EINVAL, "%s: unexpected argument", argv[optind]);
-    if (r < 0)
-        return cli_fail(CLI_USAGE, "queue: %s", gp_err_msg(&err, r));
+    if (status >= 0)
+        return status;
     status = show(&q);
     free(q.token);
     return status;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpupool run: a program on a slice of a card. */
+#include "cli_run.h"
+
 #include "cli.h"
 #include "cli_child.h"
 #include "cli_keeper.h"
 #include "cli_session.h"
 #include "cli_wait.h"
-#include "cli_want.h"
 #include "gp_err.h"
 #include "gp_loop.h"
 #include "gp_str.h"
@@ -14,125 +15,107 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char HELP[] =
-    "Usage: gpupool run [OPTION...] [--] PROGRAM [ARG...]\n"
-    "Run PROGRAM with a slice of a card of the pool as its GPU.\n"
-    "\n" CLI_WANT_HELP "  --wait[=TIME]       when nothing fits now, wait for room "
-    "(for 30s, 10m, 2h; else\n"
-    "                      for as long as it takes) and say how it stands; without "
-    "it,\n"
-    "                      fail at once\n"
-    "  --time TIME         the session ends after so long, which lets others be told\n"
-    "                      when there will be room\n"
-    "  --verbose           say which slice of which card it got\n"
-    "  --unbound-ticket    for a libcuda.so.1 that is older than this command: "
-    "anybody\n"
-    "                      who has the ticket can use it; servers refuse that by "
-    "default\n"
-    "\n"
-    "The session is held while PROGRAM runs and given back when it ends.  Exit "
-    "status:\n"
-    "PROGRAM's own (128 + N when signal N killed it); 2 bad usage, 3 refused by the "
-    "pool,\n"
-    "4 no scheduler, 126 and 127 PROGRAM cannot be started.\n"
-    "When PROGRAM's session was lost or ended, the last line on stderr says why.\n";
-
-enum {
-    OPT_HELP = 256,
-    OPT_VERBOSE,
-    OPT_UNBOUND,
-    OPT_WAIT,
-    OPT_TIME,
-};
-
-static const struct option OPTIONS[] = {
-    CLI_WANT_OPTIONS,
-    {"verbose", no_argument, NULL, OPT_VERBOSE},
-    {"wait", optional_argument, NULL, OPT_WAIT},
-    {"time", required_argument, NULL, OPT_TIME},
-    {"unbound-ticket", no_argument, NULL, OPT_UNBOUND},
-    {"help", no_argument, NULL, OPT_HELP},
-    {NULL, 0, NULL, 0},
-};
-
 struct run {
-    struct cli_want want;
+    struct cli_run_request *request;
     struct cli_session session;
     struct cli_child child;
     struct cli_keeper keeper;
     struct gp_loop *loop;
-    char **program;
-    bool verbose, unbound, wait;
-    uint32_t wait_ms;
 };
 
-/* @arg NULL: no limit. */
-static int
-take_time(const char *name, const char *arg, uint64_t *ret_ms, struct gp_err *err)
-{
-    *ret_ms = 0;
-    if (arg && (cli_want_time(arg, ret_ms) < 0 || !*ret_ms || *ret_ms > UINT32_MAX))
-        return gp_err_set(err, -EINVAL, "--%s %s: a time like 30s, 10m or 2h is wanted",
-                          name, arg);
-    return 0;
-}
+/* ----------------------------------------------------------------- options -- */
 
+static const struct gp_option TIME_MAX = {.min = 1, .max = UINT32_MAX};
+
+/* --wait without a time: no limit. */
 static int
-take_option(struct run *run, int opt, struct gp_err *err)
+set_wait(void *target, const struct gp_option *option, const char *value,
+         struct gp_err *err)
 {
+    struct cli_run_request *request = target;
     uint64_t ms = 0;
-    int r;
+    int r = *value && strcmp(value, "yes") != 0
+                ? gp_option_time(&ms, &TIME_MAX, value, err)
+                : 0;
 
-    switch (opt) {
-    case OPT_VERBOSE:
-    case 'v':
-        run->verbose = true;
-        return 0;
-    case OPT_UNBOUND:
-        run->unbound = true;
-        return 0;
-    case OPT_WAIT:
-        run->wait = true;
-        r = take_time("wait", optarg, &ms, err);
-        run->wait_ms = (uint32_t)ms;
-        return r;
-    case OPT_TIME:
-        return take_time("time", optarg, &run->want.open.run_ms, err);
-    default:
-        return cli_want_option(&run->want, opt, optarg, err);
-    }
+    (void)option;
+    request->wait = r == 0;
+    request->wait_ms = (uint32_t)ms;
+    return r;
 }
 
-/* 0: go on; else *ret_status is the exit status. */
-static int
-parse(struct run *run, int argc, char **argv, int *ret_status)
+static const struct gp_option OPTIONS[] = {
+    {.name = "wait",
+     .value = "TIME",
+     .optional = true,
+     .help = "when nothing fits now, wait for room (for 30s, 10m, 2h; else for as long "
+             "as it takes) and say how it stands; without it, fail at once",
+     .set = set_wait},
+    {.name = "time",
+     .value = "TIME",
+     .help =
+         "the session ends after so long, which lets others be told when there will "
+         "be room",
+     .set = gp_option_time,
+     .min = 1,
+     .max = UINT32_MAX,
+     .offset = offsetof(struct cli_run_request, want.open.run_ms)},
+    {.name = "verbose",
+     .letter = 'v',
+     .help = "say which slice of which card it got",
+     .set = gp_option_yes,
+     .offset = offsetof(struct cli_run_request, verbose)},
+    {.name = "unbound-ticket",
+     .help = "for a libcuda.so.1 that is older than this command: anybody who has the "
+             "ticket can use it; servers refuse that by default",
+     .set = gp_option_yes,
+     .offset = offsetof(struct cli_run_request, unbound)},
+};
+
+unsigned
+cli_run_sets(struct cli_run_request *request, struct gp_option_set_of *sets)
 {
-    struct gp_err err = {0};
-    int opt, r = 0;
-
-    while (!r && (opt = getopt_long(argc, argv, "+:hv", OPTIONS, NULL)) != -1) {
-        if (opt == OPT_HELP || opt == 'h') {
-            fputs(HELP, stdout);
-            *ret_status = CLI_OK;
-            return 1;
-        }
-        r = opt == '?' || opt == ':'
-                ? gp_err_set(&err, -EINVAL, "%s %s, see gpupool run --help",
-                             opt == ':' ? "a value is missing after" : "unknown option",
-                             argv[optind - 1])
-                : take_option(run, opt, &err);
-    }
-    if (!r && optind == argc)
-        r = gp_err_set(&err, -EINVAL, "which program? see gpupool run --help");
-    if (!r)
-        r = cli_want_finish(&run->want, &err);
-    if (r < 0) {
-        *ret_status = cli_fail(CLI_USAGE, "run: %s", gp_err_msg(&err, r));
-        return 1;
-    }
-    run->program = &argv[optind];
-    return 0;
+    sets[0] = cli_want_options(&request->want);
+    sets[1] = (struct gp_option_set_of){OPTIONS, ARRAY_SIZE(OPTIONS), request};
+    sets[2] = cli_where_client(&request->want.where);
+    return CLI_RUN_SETS;
 }
+
+/* -1: go on; else the exit status. */
+static int
+parse(struct cli_run_request *request, int argc, char **argv)
+{
+    struct gp_option_set_of sets[CLI_RUN_SETS];
+    const struct gp_options options = {
+        .program = "gpupool run",
+        .arguments = "[--] PROGRAM [ARG...]",
+        .arguments_complete = GP_COMPLETE_PROGRAM,
+        .about = "Run PROGRAM with a slice of a card of the pool as its GPU.",
+        .after =
+            "The session is held while PROGRAM runs and given back when it ends.  Exit "
+            "status:\n"
+            "PROGRAM's own (128 + N when signal N killed it); 2 bad usage, 3 refused "
+            "by "
+            "the pool,\n"
+            "4 no scheduler, 126 and 127 PROGRAM cannot be started.\n"
+            "When PROGRAM's session was lost or ended, the last line on stderr says "
+            "why.\n",
+        .env = CLI_WANT_ENV,
+        .first_ends = true,
+        .sets = sets,
+        .n_sets = cli_run_sets(request, sets),
+    };
+    int first, status = cli_options(&options, argc, argv, &first);
+
+    if (status >= 0)
+        return status;
+    if (first == argc)
+        return cli_fail(CLI_USAGE, "run: which program? see gpupool run --help");
+    request->program = &argv[first];
+    return -1;
+}
+
+/* ----------------------------------------------------------------- session -- */
 
 /* What the pool said, with the reasons per card. */
 static int
@@ -153,18 +136,19 @@ open_session(struct run *run)
     struct cli_wait wait;
     int r;
 
-    run->want.open.program = run->program[0];
-    run->want.open.hold = true;
-    cli_wait_init(&wait, run->wait_ms, run->child.signals.fd);
-    r = cli_session_open(&run->session, run->want.scheduler, &run->want.open,
-                         !run->unbound, run->wait ? &wait : NULL, &refusal, &err);
+    run->request->want.open.program = run->request->program[0];
+    run->request->want.open.hold = true;
+    cli_wait_init(&wait, run->request->wait_ms, run->child.signals.fd);
+    r = cli_session_open(&run->session, run->request->want.where.scheduler,
+                         &run->request->want.open, !run->request->unbound,
+                         run->request->wait ? &wait : NULL, &refusal, &err);
     if (r == -EINTR)
         return cli_fail(128 + wait.signo, "run: %s", err.msg);
     if (r < 0 && refusal)
         return refused(refusal, &err);
     if (r < 0)
         return cli_fail(CLI_NO_POOL, "run: %s", gp_err_msg(&err, r));
-    if (run->verbose)
+    if (run->request->verbose)
         cli_fail(0, "session %s, lease %u ms, file %s", run->session.name,
                  run->session.lease_ms, run->session.file);
     return CLI_OK;
@@ -209,7 +193,7 @@ static int
 run_program(struct run *run)
 {
     struct gp_err err = {0};
-    int r = cli_child_start(&run->child, run->program, &err);
+    int r = cli_child_start(&run->child, run->request->program, &err);
 
     if (r < 0)
         return cli_fail(r == -ENOENT ? CLI_NOT_FOUND : CLI_NO_EXEC, "run: %s", err.msg);
@@ -234,7 +218,7 @@ run_in_session(struct run *run)
         return cli_fail(CLI_FAILED, "run: %s", gp_err_msg(&err, r));
     status = set_path();
     if (!status)
-        status = cli_child_check(run->program[0]);
+        status = cli_child_check(run->request->program[0]);
     if (!status)
         status = open_session(run);
     if (!status)
@@ -248,15 +232,30 @@ run_in_session(struct run *run)
 }
 
 int
+cli_run_program(struct cli_run_request *request)
+{
+    struct run run = {
+        .request = request, .session.ctl.link.fd = -1, .child.signals.fd = -1};
+    struct gp_err err = {0};
+    int r = cli_want_finish(&request->want, &err), status;
+
+    if (r < 0)
+        return cli_fail(CLI_USAGE, "run: %s", gp_err_msg(&err, r));
+    status = run_in_session(&run);
+    gp_loop_free(run.loop);
+    return status;
+}
+
+int
 cli_run(int argc, char **argv)
 {
-    struct run run = {.session.ctl.link.fd = -1, .child.signals.fd = -1};
+    struct cli_run_request request = {.wait = false};
     int status;
 
-    cli_want_init(&run.want);
-    if (!parse(&run, argc, argv, &status))
-        status = run_in_session(&run);
-    gp_loop_free(run.loop);
-    cli_want_fini(&run.want);
+    cli_want_init(&request.want);
+    status = parse(&request, argc, argv);
+    if (status < 0)
+        status = cli_run_program(&request);
+    cli_want_fini(&request.want);
     return status;
 }

@@ -98,8 +98,7 @@ set_interval(void *target, const struct gp_option *option, const char *value,
     double seconds = strtod(value, &end);
 
     if (end == value || *end || !(seconds >= 0.1 && seconds <= 3600))
-        return gp_err_set(err, -EINVAL,
-                          "--interval %s: seconds from 0.1 to 3600 are wanted", value);
+        return gp_err_set(err, -EINVAL, "seconds from 0.1 to 3600 are wanted");
     *(uint64_t *)((char *)target + option->offset) = (uint64_t)(seconds * 1000);
     return 0;
 }

@@ -5,7 +5,6 @@
 #include "cli_ctl.h"
 #include "ctl_limits.h"
 #include "gp_err.h"
-#include "gp_option.h"
 #include "gp_str.h"
 #include "ticket.h"
 
@@ -31,213 +30,137 @@ cli_want_fini(struct cli_want *want)
 }
 
 static int
-number(const char *name, const char *arg, uint32_t *ret, struct gp_err *err)
+set_policy(void *target, const struct gp_option *option, const char *value,
+           struct gp_err *err)
 {
-    uint64_t value;
+    struct cli_want *want = target;
+    enum ticket_policy policy;
 
-    if (gp_str_u64(arg, 0, 1000000, &value) < 0)
-        return gp_err_set(err, -EINVAL, "--%s %s: a number is wanted", name, arg);
-    *ret = (uint32_t)value;
+    (void)option;
+    if (ticket_policy_parse(value, &policy) < 0)
+        return gp_err_set(
+            err, -EINVAL,
+            "fixed-share (fs), burst-share (bs) or best-effort (be) is wanted");
+    want->open.policy = (Gpupool__Ctl__CtlPolicy)policy;
     return 0;
 }
 
 static int
-percent(const char *name, const char *arg, uint32_t *ret, struct gp_err *err)
+set_card(void *target, const struct gp_option *option, const char *value,
+         struct gp_err *err)
 {
-    const struct gp_option option = {.name = name, .max = 1000000};
+    struct cli_want *want = target;
 
-    return gp_option_percent(ret, &option, arg, err);
-}
-
-static int
-placement(struct cli_want *want, const char *arg, struct gp_err *err)
-{
-    if (!strcmp(arg, "binpack"))
-        want->open.placement = GPUPOOL__CTL__CTL_PLACEMENT__CTL_BINPACK;
-    else if (!strcmp(arg, "spread"))
-        want->open.placement = GPUPOOL__CTL__CTL_PLACEMENT__CTL_SPREAD;
-    else
-        return gp_err_set(err, -EINVAL, "--placement %s: binpack or spread is wanted",
-                          arg);
-    return 0;
-}
-
-static int
-session_class(struct cli_want *want, const char *arg, struct gp_err *err)
-{
-    if (!strcmp(arg, "online"))
-        want->open.session_class = GPUPOOL__CTL__CTL_CLASS__CTL_ONLINE;
-    else if (!strcmp(arg, "offline"))
-        want->open.session_class = GPUPOOL__CTL__CTL_CLASS__CTL_OFFLINE;
-    else
-        return gp_err_set(err, -EINVAL, "--class %s: online or offline is wanted", arg);
-    return 0;
-}
-
-static int
-spatial(struct cli_want *want, const char *arg, struct gp_err *err)
-{
-    enum ticket_spatial value;
-
-    if (ticket_spatial_parse(arg, &value) < 0)
-        return gp_err_set(err, -EINVAL, "--spatial %s: off, sm or mps is wanted", arg);
-    want->open.spatial = (Gpupool__Ctl__CtlSpatial)value;
-    return 0;
-}
-
-static int
-policy(struct cli_want *want, const char *arg, struct gp_err *err)
-{
-    enum ticket_policy value;
-
-    if (ticket_policy_parse(arg, &value) < 0)
-        return gp_err_set(err, -EINVAL,
-                          "--policy %s: fixed-share (fs), burst-share (bs) or "
-                          "best-effort (be) is wanted",
-                          arg);
-    want->open.policy = (Gpupool__Ctl__CtlPolicy)value;
-    return 0;
-}
-
-static int
-card(struct cli_want *want, const char *arg, struct gp_err *err)
-{
-    if (ticket_uuid_parse(arg, want->uuid) < 0)
-        return gp_err_set(err, -EINVAL,
-                          "--card %s: a uuid like GPU-01234567-... is wanted", arg);
+    (void)option;
+    if (ticket_uuid_parse(value, want->uuid) < 0)
+        return gp_err_set(err, -EINVAL, "a uuid like GPU-01234567-... is wanted");
     want->open.card_uuid.data = want->uuid;
     want->open.card_uuid.len = sizeof(want->uuid);
     return 0;
 }
 
 static int
-memory(struct cli_want *want, const char *arg, struct gp_err *err)
+set_label(void *target, const struct gp_option *option, const char *value,
+          struct gp_err *err)
 {
-    static const struct gp_option option = {.name = "memory"};
+    struct cli_want *want = target;
 
-    return gp_option_size(&want->open.memory_bytes, &option, arg, err);
-}
-
-int
-cli_want_time(const char *text, uint64_t *ret_ms)
-{
-    size_t len = strlen(text);
-    char last = len ? text[len - 1] : 0, number[16];
-    uint64_t unit = last == 'h' ? 3600 : last == 'm' ? 60 : 1, n;
-
-    if (!gp_str_copy(number, sizeof(number), text))
-        return -EINVAL;
-    if (last == 'h' || last == 'm' || last == 's')
-        number[len - 1] = 0;
-    if (gp_str_u64(number, 0, 100000000, &n) < 0)
-        return -EINVAL;
-    *ret_ms = n * unit * 1000;
-    return 0;
-}
-
-static int
-label(struct cli_want *want, const char *arg, struct gp_err *err)
-{
+    (void)option;
     if (want->open.n_labels == CLI_WANT_LABELS_MAX)
-        return gp_err_set(err, -EINVAL, "--label: more than %d of them",
-                          CLI_WANT_LABELS_MAX);
-    want->labels[want->open.n_labels++] = (char *)arg;
+        return gp_err_set(err, -EINVAL, "more than %d of them", CLI_WANT_LABELS_MAX);
+    want->labels[want->open.n_labels++] = (char *)value;
     want->open.labels = want->labels;
     return 0;
 }
 
+/* "8.0" */
 static int
-compute_capability(struct cli_want *want, const char *arg, struct gp_err *err)
+set_compute_capability(void *target, const struct gp_option *option, const char *value,
+                       struct gp_err *err)
 {
-    const char *dot = strchr(arg, '.');
+    struct cli_want *want = target;
+    const char *dot = strchr(value, '.');
     char major[8];
     uint64_t a, b = 0;
 
-    snprintf(major, sizeof(major), "%.*s", (int)strcspn(arg, "."), arg);
+    (void)option;
+    snprintf(major, sizeof(major), "%.*s", (int)strcspn(value, "."), value);
     if (gp_str_u64(major, 1, 99, &a) < 0 || (dot && gp_str_u64(dot + 1, 0, 99, &b) < 0))
-        return gp_err_set(err, -EINVAL, "--cc %s: a number like 8.0 is wanted", arg);
+        return gp_err_set(err, -EINVAL, "a number like 8.0 is wanted");
     want->open.cc_min = (uint32_t)(100 * a + b);
     return 0;
 }
 
-static int
-apart(struct cli_want *want, const char *arg, struct gp_err *err)
-{
-    if (!strcmp(arg, "card"))
-        want->open.apart = GPUPOOL__CTL__CTL_APART__CTL_APART_CARD;
-    else if (!strcmp(arg, "server"))
-        want->open.apart = GPUPOOL__CTL__CTL_APART__CTL_APART_SERVER;
-    else
-        return gp_err_set(err, -EINVAL, "--apart %s: card or server is wanted", arg);
-    return 0;
-}
+/* What no pool has is refused by the scheduler, which knows why. */
+#define NUMBER_MAX 1000000
 
-int
-cli_want_option(struct cli_want *want, int opt, const char *arg, struct gp_err *err)
+#define FIELD(flag, text, setter, field)                                               \
+    .name = flag, .value = text, .set = setter,                                        \
+    .offset = offsetof(struct cli_want, field)
+
+static const char *const POLICIES[] = {"fixed-share", "burst-share", "best-effort",
+                                       NULL};
+static const char *const CLASSES[] = {"online", "offline", NULL};
+static const char *const SPATIAL[] = {"off", "sm", "mps", NULL};
+static const char *const PLACEMENTS[] = {"binpack", "spread", NULL};
+static const char *const APART[] = {"card", "server", NULL};
+
+static const struct gp_option OPTIONS[] = {
+    {FIELD("core", "N", gp_option_percent, open.core), .max = NUMBER_MAX,
+     .help = "percent of a card, 1..100; or N*100 for N whole cards (100)"},
+    {FIELD("memory", "SIZE", gp_option_size, open.memory_bytes),
+     .help = "of each card, like 512MiB or 4G; needed below 100 %"},
+    {FIELD("cards", "N", gp_option_u32, open.cards), .max = NUMBER_MAX,
+     .help = "so many slices on as many cards of one server (1)"},
+    {FIELD("span", NULL, gp_option_yes, open.span),
+     .help = "of several servers, when no single one has them all"},
+    {FIELD("core-limit", "N", gp_option_percent, open.core_limit), .max = NUMBER_MAX,
+     .help = "may use up to N % while the card is idle"},
+    {FIELD("policy", "P", set_policy, open.policy), .words = POLICIES,
+     .help = "fixed-share (fs), burst-share (bs) or best-effort (be)"},
+    {FIELD("class", "online|offline", gp_option_choice, open.session_class),
+     .words = CLASSES, .min = GPUPOOL__CTL__CTL_CLASS__CTL_ONLINE,
+     .help = "offline: only while no online session wants the card"},
+    {FIELD("spatial", "off|sm|mps", gp_option_choice, open.spatial), .words = SPATIAL,
+     .min = GPUPOOL__CTL__CTL_SPATIAL__CTL_SPATIAL_OFF,
+     .help = "sm: on multiprocessors of its own; mps: by the driver's service (off)"},
+    {FIELD("placement", "binpack|spread", gp_option_choice, open.placement),
+     .words = PLACEMENTS, .min = GPUPOOL__CTL__CTL_PLACEMENT__CTL_BINPACK,
+     .help = "instead of the scheduler's own"},
+    {FIELD("server", "NAME", gp_option_text, open.server), .complete = "servers",
+     .help = "only on this server"},
+    {FIELD("label", "NAME=VALUE", set_label, labels),
+     .help = "only on servers with this label; NAME!=VALUE: without"},
+    {FIELD("model", "PATTERN", gp_option_text, open.model),
+     .help = "only on cards of such a name, like '*H100*'"},
+    {FIELD("cc", "N.N", set_compute_capability, open.cc_min),
+     .help = "only on cards of this compute capability or higher"},
+    {FIELD("tflops", "N", gp_option_u32, open.tflops), .max = NUMBER_MAX,
+     .help = "so much of a card as does N TFLOPS, instead of --core"},
+    {FIELD("apart", "card|server", gp_option_choice, open.apart), .words = APART,
+     .min = GPUPOOL__CTL__CTL_APART__CTL_APART_CARD,
+     .help = "not on a card, or not on a server, that the owner uses"},
+    {FIELD("priority", "CLASS", gp_option_text, open.priority),
+     .help = "a priority class of the pool (normal)"},
+    {FIELD("card", "GPU-UUID", set_card, uuid), .complete = "cards",
+     .help = "only on this card"},
+    {FIELD("owner", "NAME", gp_option_text, open.owner),
+     .help = "who answers for it (user@host)"},
+    {FIELD("processes", "N", gp_option_u32, open.max_attachments), .max = NUMBER_MAX,
+     .help = "most processes that may use it at a time"},
+};
+
+struct gp_option_set_of
+cli_want_options(struct cli_want *want)
 {
-    switch (opt) {
-    case CLI_WANT_CORE:
-        return percent("core", arg, &want->open.core, err);
-    case CLI_WANT_MEMORY:
-        return memory(want, arg, err);
-    case CLI_WANT_CARDS:
-        return number("cards", arg, &want->open.cards, err);
-    case CLI_WANT_SPAN:
-        want->open.span = true;
-        return 0;
-    case CLI_WANT_CORE_LIMIT:
-        return percent("core-limit", arg, &want->open.core_limit, err);
-    case CLI_WANT_PROCESSES:
-        return number("processes", arg, &want->open.max_attachments, err);
-    case CLI_WANT_POLICY:
-        return policy(want, arg, err);
-    case CLI_WANT_PLACEMENT:
-        return placement(want, arg, err);
-    case CLI_WANT_CLASS:
-        return session_class(want, arg, err);
-    case CLI_WANT_SPATIAL:
-        return spatial(want, arg, err);
-    case CLI_WANT_CARD:
-        return card(want, arg, err);
-    case CLI_WANT_SERVER:
-        want->open.server = (char *)arg;
-        return 0;
-    case CLI_WANT_LABEL:
-        return label(want, arg, err);
-    case CLI_WANT_MODEL:
-        want->open.model = (char *)arg;
-        return 0;
-    case CLI_WANT_CC:
-        return compute_capability(want, arg, err);
-    case CLI_WANT_TFLOPS:
-        return number("tflops", arg, &want->open.tflops, err);
-    case CLI_WANT_APART:
-        return apart(want, arg, err);
-    case CLI_WANT_PRIORITY:
-        want->open.priority = (char *)arg;
-        return 0;
-    case CLI_WANT_OWNER:
-        want->open.owner = (char *)arg;
-        return 0;
-    case CLI_WANT_SCHEDULER:
-        if (!*arg)
-            return gp_err_set(err, -EINVAL,
-                              "--scheduler is empty: HOST:PORT is wanted");
-        want->scheduler = arg;
-        return 0;
-    case CLI_WANT_TOKEN:
-        want->token_file = arg;
-        return 0;
-    default:
-        return gp_err_set(err, -EINVAL, "see --help");
-    }
+    return (struct gp_option_set_of){OPTIONS, ARRAY_SIZE(OPTIONS), want};
 }
 
 int
 cli_want_finish(struct cli_want *want, struct gp_err *err)
 {
-    int r = cli_token(want->token_file, want->scheduler, CLI_TOKEN_CLIENT, &want->token,
-                      err);
+    int r = cli_token(want->where.token_file, want->where.scheduler, CLI_TOKEN_CLIENT,
+                      &want->token, err);
 
     if (r < 0)
         return r;

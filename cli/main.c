@@ -5,18 +5,18 @@
  * Finds the subcommand and nothing more; each has its own file and its own --help.
  */
 #include "cli.h"
+#include "cli_options.h"
+#include "gp_command.h"
+#include "gp_err.h"
 #include "gp_log.h"
 
 #include <stdio.h>
 #include <string.h>
 
 static int cli_version(int argc, char **argv);
+static int cli_completion(int argc, char **argv);
 
-static const struct {
-    const char *name;
-    int (*fn)(int argc, char **argv);
-    const char *help;
-} COMMANDS[] = {
+static const struct gp_command LIST[] = {
     {"run", cli_run, "run a program on a slice of a card"},
     {"up", cli_up, "start a pool on this machine"},
     {"down", cli_down, "end it"},
@@ -31,41 +31,73 @@ static const struct {
     {"close", cli_close, "end a session of somebody else"},
     {"kube", cli_kube, "the pool in a Kubernetes cluster: install, status, doctor"},
     {"doctor", cli_doctor, "why does it not work here"},
+    {"completion", cli_completion, "completion of this command for bash, zsh or fish"},
     {"version", cli_version, "the version of this program"},
+    {"complete", cli_complete, NULL}, /* asked by the shells */
+};
+
+static const struct gp_commands COMMANDS = {
+    .program = "gpupool",
+    .about = "A remote slice of a GPU for programs nobody rebuilt.",
+    .after =
+        "; so do gpupool(1) and gpupool(7).\n"
+        "First steps: gpupool up; gpupool run --core 30 --memory 1GiB -- PROGRAM\n",
+    .list = LIST,
+    .n = ARRAY_SIZE(LIST),
 };
 
 static int
 cli_version(int argc, char **argv)
 {
-    (void)argc;
-    (void)argv;
-    printf("gpupool %s\n", GPUPOOL_VERSION);
+    const struct gp_options options = {.program = "gpupool version",
+                                       .about = "The version of this program."};
+    int first, status = cli_options(&options, argc, argv, &first);
+
+    if (status < 0)
+        printf("gpupool %s\n", GPUPOOL_VERSION);
+    return status < 0 ? CLI_OK : status;
+}
+
+static int
+cli_completion(int argc, char **argv)
+{
+    static const char *const shells[] = {"bash", "zsh", "fish", NULL};
+    const struct gp_options options = {
+        .program = "gpupool completion",
+        .arguments = "bash|zsh|fish",
+        .arguments_words = shells,
+        .about = "Print what the shell reads to complete this command; `make install` "
+                 "puts it\nwhere the shells look.",
+        .after = "For this shell: source <(gpupool completion bash)\n"};
+    int first, status = cli_options(&options, argc, argv, &first);
+
+    if (status >= 0)
+        return status;
+    if (first + 1 != argc || gp_commands_complete(&COMMANDS, argv[first]) < 0)
+        return cli_fail(CLI_USAGE,
+                        "completion: bash, zsh or fish is wanted, see gpupool "
+                        "completion --help");
     return CLI_OK;
 }
 
-static void
-help(FILE *f)
+static int
+cli_unknown(const char *name)
 {
-    fprintf(f, "Usage: gpupool COMMAND [OPTION...]\n"
-               "A remote slice of a GPU for programs nobody rebuilt.\n\n");
-    for (size_t i = 0; i < ARRAY_SIZE(COMMANDS); i++)
-        fprintf(f, "  %-10s%s\n", COMMANDS[i].name, COMMANDS[i].help);
-    fprintf(
-        f, "\n`gpupool COMMAND --help` says more; so do gpupool(1) and gpupool(7).\n"
-           "First steps: gpupool up; gpupool run --core 30 --memory 1GiB -- PROGRAM\n");
+    struct gp_err err = {0};
+
+    gp_command_unknown(&COMMANDS, name, &err);
+    return cli_fail(CLI_USAGE, "%s", err.msg);
 }
 
 /* `gpupool help run` is `gpupool run --help`. */
 static int
-help_of(char *command)
+help_of(char *name)
 {
+    const struct gp_command *command = gp_command_find(&COMMANDS, name);
     char option[] = "--help";
-    char *argv[] = {command, option, NULL};
+    char *argv[] = {name, option, NULL};
 
-    for (size_t i = 0; i < ARRAY_SIZE(COMMANDS); i++)
-        if (!strcmp(command, COMMANDS[i].name))
-            return COMMANDS[i].fn(2, argv);
-    return cli_fail(CLI_USAGE, "no command %s, see gpupool --help", command);
+    return command ? command->run(2, argv) : cli_unknown(name);
 }
 
 int
@@ -73,23 +105,23 @@ main(int argc, char **argv)
 {
     const char *called = argc > 0 ? strrchr(argv[0], '/') : NULL;
     const char *name = argc > 1 ? argv[1] : "";
+    const struct gp_command *command = gp_command_find(&COMMANDS, name);
 
     gp_log_init("gpupool", GP_LOG_NONE);
     if (argc > 0 && !strcmp(called ? called + 1 : argv[0], "nvidia-smi"))
         return cli_smi(argc, argv);
+    if (command)
+        return command->run(argc - 1, argv + 1);
     if (!strcmp(name, "help") && argc > 2)
         return help_of(argv[2]);
+    if (!strcmp(name, "--version") || !strcmp(name, "-v") || !strcmp(name, "-V"))
+        return cli_version(1, argv);
     if (!strcmp(name, "--help") || !strcmp(name, "help") || !strcmp(name, "-h")) {
-        help(stdout);
+        gp_commands_help(&COMMANDS, stdout);
         return CLI_OK;
     }
-    if (!strcmp(name, "--version") || !strcmp(name, "-v") || !strcmp(name, "-V"))
-        return cli_version(0, NULL);
-    for (size_t i = 0; i < ARRAY_SIZE(COMMANDS); i++)
-        if (!strcmp(name, COMMANDS[i].name))
-            return COMMANDS[i].fn(argc - 1, argv + 1);
     if (*name)
-        fprintf(stderr, "gpupool: no command %s\n", name);
-    help(stderr);
+        return cli_unknown(name);
+    gp_commands_help(&COMMANDS, stderr);
     return CLI_USAGE;
 }

@@ -66,31 +66,6 @@ find_prefix(const struct gp_options *options, const char *name)
     return n == 1 ? only : (struct found){NULL, NULL};
 }
 
-/* How many characters have to be changed, entered or left out; short words. */
-static unsigned
-distance(const char *a, const char *b)
-{
-    unsigned row[NAME_MAX_LEN + 1];
-    size_t n = strlen(b);
-
-    if (n > NAME_MAX_LEN || strlen(a) > NAME_MAX_LEN)
-        return NAME_MAX_LEN;
-    for (size_t j = 0; j <= n; j++)
-        row[j] = (unsigned)j;
-    for (size_t i = 1; a[i - 1]; i++) {
-        unsigned corner = row[0];
-
-        row[0] = (unsigned)i;
-        for (size_t j = 1; j <= n; j++) {
-            unsigned change = corner + (a[i - 1] != b[j - 1]);
-
-            corner = row[j];
-            row[j] = gp_min(change, gp_min(row[j], row[j - 1]) + 1);
-        }
-    }
-    return row[n];
-}
-
 static int
 unknown(const struct gp_options *options, const char *name, struct gp_err *err)
 {
@@ -100,7 +75,7 @@ unknown(const struct gp_options *options, const char *name, struct gp_err *err)
     struct found f;
 
     while (next_option(options, &at, &f)) {
-        unsigned d = distance(name, f.option->name);
+        unsigned d = gp_str_distance(name, f.option->name);
 
         if (d < best) {
             best = d;
@@ -116,6 +91,17 @@ unknown(const struct gp_options *options, const char *name, struct gp_err *err)
 }
 
 static int
+set(const struct found *f, const char *value, struct gp_err *err)
+{
+    int r = f->option->set(f->target, f->option, value, err);
+
+    if (r >= 0)
+        return r;
+    return *value ? gp_err_wrap(err, r, "--%s %.100s", f->option->name, value)
+                  : gp_err_wrap(err, r, "--%s is empty", f->option->name);
+}
+
+static int
 apply(const struct gp_options *options, const char *name, const char *value,
       struct gp_err *err)
 {
@@ -126,7 +112,7 @@ apply(const struct gp_options *options, const char *name, const char *value,
     f = find(options, name, 0);
     if (!f.option)
         return unknown(options, name, err);
-    return f.option->set(f.target, f.option, value, err);
+    return set(&f, value, err);
 }
 
 /* -------------------------------------------------------------------- file -- */
@@ -189,41 +175,6 @@ gp_options_file(const struct gp_options *options, const char *path, struct gp_er
     return 0;
 }
 
-/* ------------------------------------------------------------- environment -- */
-
-static const char *
-variable(const struct gp_options *options, const struct gp_option *o, char *buf,
-         size_t size)
-{
-    if (o->env || !options->env)
-        return o->env;
-    snprintf(buf, size, "%s%s", options->env, o->name);
-    for (char *c = buf + strlen(options->env); *c; c++)
-        *c = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
-    return buf;
-}
-
-static int
-apply_environment(const struct gp_options *options, struct gp_err *err)
-{
-    struct walk at = {0};
-    struct found f;
-
-    while (next_option(options, &at, &f)) {
-        char buf[128];
-        const char *name = variable(options, f.option, buf, sizeof(buf));
-        const char *value = name ? getenv(name) : NULL;
-        int r;
-
-        if (!value || !*value)
-            continue;
-        r = f.option->set(f.target, f.option, value, err);
-        if (r < 0)
-            return gp_err_wrap(err, r, "%s", name);
-    }
-    return 0;
-}
-
 /* ------------------------------------------------------------ command line -- */
 
 struct line {
@@ -250,7 +201,9 @@ use(struct line *line, const struct found *f, const char *eq, const char *shown,
 {
     const char *value = "yes";
 
-    if (f->option->value) {
+    if (f->option->optional) {
+        value = eq ? eq : "";
+    } else if (f->option->value) {
         value = take_value(line, eq);
         if (!value)
             return gp_err_set(err, -EINVAL, "%s needs a value: %s (see %s --help)",
@@ -262,7 +215,7 @@ use(struct line *line, const struct found *f, const char *eq, const char *shown,
         return 0;
     if (line->options->alias)
         return apply(line->options, f->option->name, value, err);
-    return f->option->set(f->target, f->option, value, err);
+    return set(f, value, err);
 }
 
 static int
@@ -390,7 +343,7 @@ gp_options_parse(const struct gp_options *options, int argc, char **argv,
         line.files_only = false;
     }
     if (r == 0)
-        r = apply_environment(options, err);
+        r = gp_options_environment(options, err);
     if (r == 0)
         r = walk_line(&line, &first, err);
     if (r == 0 && !options->arguments && first < argc)

@@ -23,8 +23,9 @@
 struct gp_err;
 struct gp_option;
 
-/* Puts @value, for a switch "yes" or "no", where @option says in @target.  Words name
- * the option and say what is wanted. */
+/* Puts @value, for a switch "yes" or "no", where @option says in @target.  On failure
+ * the words say what is wanted; the option and the value come in front of them.  1: the
+ * option is a question and was answered, so the program ends. */
 typedef int gp_option_set(void *target, const struct gp_option *option,
                           const char *value, struct gp_err *err);
 
@@ -32,6 +33,7 @@ struct gp_option {
     const char *name;  /* --NAME, and the key in a file */
     char letter;       /* -L; 0: none */
     const char *value; /* as --help calls it; NULL: a switch */
+    bool optional;     /* the value, after `=`, may be left out: it is "" then */
     const char *help;  /* a sentence or two; lines are broken by --help */
     gp_option_set *set;
     size_t offset;            /* of the field in the target */
@@ -39,10 +41,17 @@ struct gp_option {
     uint64_t min, max;        /* of a number */
     const char *const *words; /* those that are taken, NULL at the end */
     const char *env;          /* variable; NULL: as the program's prefix says */
+    const char *complete;     /* what shells offer as its value: GP_COMPLETE_...; NULL:
+                               * its words, and files where the value is called FILE */
 };
 
-/* Fields: char[], const char * (not copied), uint32_t, uint64_t, bool. Zero-initialised
- * bytes of a SIZE that is off stay as they are: see gp_option_size. */
+/* What shells complete with.  Any other text is a list that the program itself prints:
+ * `PROGRAM complete LIST`. */
+#define GP_COMPLETE_FILE "file"
+#define GP_COMPLETE_FOLDER "folder"
+#define GP_COMPLETE_PROGRAM "program"
+
+/* Fields: char[], const char * (not copied), uint32_t, uint64_t, bool. */
 gp_option_set gp_option_copy;    /* char[size] */
 gp_option_set gp_option_text;    /* const char *: points to the value */
 gp_option_set gp_option_u32;     /* min..max */
@@ -51,6 +60,9 @@ gp_option_set gp_option_percent; /* uint32_t: "30" or "30%", min..max */
 gp_option_set gp_option_size;    /* uint64_t: a size with its unit, min..max bytes */
 gp_option_set gp_option_yes;     /* bool */
 gp_option_set gp_option_word;    /* const char *: one of @words, whose storage it is */
+gp_option_set gp_option_choice;  /* uint32_t or enum: @min + the place in @words */
+gp_option_set gp_option_time;    /* uint64_t: milliseconds, of "30s", "10m", "2h" or
+                                  * seconds; min..max ms */
 
 /* A table and where its values go. */
 struct gp_option_set_of {
@@ -62,12 +74,14 @@ struct gp_option_set_of {
 struct gp_options {
     const char *program; /* "gpupool-server", "gpupool run" */
     const char
-        *arguments;    /* what follows the options, for --help; NULL: nothing does */
-    const char *about; /* one sentence */
-    const char *after; /* the end of --help; may be NULL */
-    const char *env;   /* prefix of variables; NULL: only options' own */
-    bool config;       /* --config FILE is taken */
-    bool first_ends;   /* the first argument ends the options: a program's own follow */
+        *arguments; /* what follows the options, for --help; NULL: nothing does */
+    const char *const *arguments_words; /* what shells complete them with: these, */
+    const char *arguments_complete;     /* or GP_COMPLETE_..., or nothing */
+    const char *about;                  /* one sentence */
+    const char *after;                  /* the end of --help; may be NULL */
+    const char *env; /* prefix of variables; NULL: only options' own */
+    bool config;     /* --config FILE is taken */
+    bool first_ends; /* the first argument ends the options: a program's own follow */
     const struct gp_option_set_of *sets;
     size_t n_sets;
     /* Other names of an option in files and flags, and values that belong elsewhere;
@@ -81,9 +95,19 @@ struct gp_options {
 int gp_options_parse(const struct gp_options *options, int argc, char **argv,
                      int *ret_first, struct gp_err *err);
 
+/* Apply the environment alone, for what has no command line.  Its words name the
+ * variable. */
+int gp_options_environment(const struct gp_options *options, struct gp_err *err);
+
 /* Apply the lines `option = value` of a file once more, for instance after SIGHUP. */
 int gp_options_file(const struct gp_options *options, const char *path,
                     struct gp_err *err);
+
+/* Call @visit for each option of all tables, and for those that every program has. */
+typedef void gp_option_visit(const struct gp_options *options,
+                             const struct gp_option *option, FILE *out);
+void gp_options_each(const struct gp_options *options, gp_option_visit *visit,
+                     FILE *out);
 
 void gp_options_help(const struct gp_options *options, FILE *out);
 

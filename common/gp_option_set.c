@@ -23,8 +23,7 @@ gp_option_copy(void *target, const struct gp_option *o, const char *value,
 {
     if (gp_str_copy(field(target, o), o->size, value))
         return 0;
-    return gp_err_set(err, -EINVAL, "--%s: longer than %zu bytes", o->name,
-                      o->size - 1);
+    return gp_err_set(err, -EINVAL, "longer than %zu bytes", o->size - 1);
 }
 
 int
@@ -43,8 +42,8 @@ gp_option_u64(void *target, const struct gp_option *o, const char *value,
     if (gp_str_u64(value, o->min, o->max, field(target, o)) == 0)
         return 0;
     return gp_err_set(err, -EINVAL,
-                      "--%s %s: a number from %" PRIu64 " to %" PRIu64 " is wanted",
-                      o->name, value, o->min, o->max);
+                      "a number from %" PRIu64 " to %" PRIu64 " is wanted", o->min,
+                      o->max);
 }
 
 int
@@ -81,9 +80,9 @@ gp_option_percent(void *target, const struct gp_option *o, const char *value,
         }
     }
     return gp_err_set(err, -EINVAL,
-                      "--%s %s: whole percents of a card, such as 30 or 30%%, from "
-                      "%" PRIu64 " to %" PRIu64 ", are wanted",
-                      o->name, value, o->min, o->max);
+                      "whole percents of a card, such as 30 or 30%%, from %" PRIu64
+                      " to %" PRIu64 ", are wanted",
+                      o->min, o->max);
 }
 
 /* A number alone says nothing: the one who means MiB and the one who means bytes both
@@ -97,19 +96,17 @@ gp_option_size(void *target, const struct gp_option *o, const char *value,
     int r = gp_size_parse(value, &n);
 
     if (r == 0 && isdigit((unsigned char)value[strlen(value) - 1]))
-        return gp_err_set(
-            err, -EINVAL,
-            "--%s %s: in which unit? Say %sMiB or %sGiB, or %sB for bytes", o->name,
-            value, value, value, value);
+        return gp_err_set(err, -EINVAL,
+                          "in which unit? Say %sMiB or %sGiB, or %sB for bytes", value,
+                          value, value);
     if (r < 0)
-        return gp_err_set(err, -EINVAL, "--%s %s: a size like 512MiB or 4GiB is wanted",
-                          o->name, value);
+        return gp_err_set(err, -EINVAL, "a size like 512MiB or 4GiB is wanted");
     if (n < o->min)
-        return gp_err_set(err, -EINVAL, "--%s %s: at least %s is wanted", o->name,
-                          value, gp_size_format(o->min, limit));
+        return gp_err_set(err, -EINVAL, "at least %s is wanted",
+                          gp_size_format(o->min, limit));
     if (o->max && n > o->max)
-        return gp_err_set(err, -EINVAL, "--%s %s: at most %s is possible", o->name,
-                          value, gp_size_format(o->max, limit));
+        return gp_err_set(err, -EINVAL, "at most %s is possible",
+                          gp_size_format(o->max, limit));
     *(uint64_t *)field(target, o) = n;
     return 0;
 }
@@ -121,7 +118,7 @@ gp_option_yes(void *target, const struct gp_option *o, const char *value,
     bool yes = strcmp(value, "yes") == 0;
 
     if (!yes && strcmp(value, "no") != 0)
-        return gp_err_set(err, -EINVAL, "--%s %s: yes or no is wanted", o->name, value);
+        return gp_err_set(err, -EINVAL, "yes or no is wanted");
     *(bool *)field(target, o) = yes;
     return 0;
 }
@@ -142,17 +139,62 @@ list_words(const char *const *words, char *buf, size_t size)
     return buf;
 }
 
+/* The place of @value among the option's words. */
+static int
+find_word(const struct gp_option *o, const char *value, uint32_t *ret,
+          struct gp_err *err)
+{
+    char all[256];
+
+    for (uint32_t i = 0; o->words[i]; i++)
+        if (strcmp(o->words[i], value) == 0) {
+            *ret = i;
+            return 0;
+        }
+    return gp_err_set(err, -EINVAL, "%s is wanted",
+                      list_words(o->words, all, sizeof(all)));
+}
+
 int
 gp_option_word(void *target, const struct gp_option *o, const char *value,
                struct gp_err *err)
 {
-    char all[256];
+    uint32_t i = 0;
+    int r = find_word(o, value, &i, err);
 
-    for (const char *const *w = o->words; *w; w++)
-        if (strcmp(*w, value) == 0) {
-            *(const char **)field(target, o) = *w;
+    if (r == 0)
+        *(const char **)field(target, o) = o->words[i];
+    return r;
+}
+
+int
+gp_option_choice(void *target, const struct gp_option *o, const char *value,
+                 struct gp_err *err)
+{
+    uint32_t i = 0;
+    int r = find_word(o, value, &i, err);
+
+    i += (uint32_t)o->min;
+    if (r == 0) /* an enum is as long, but is another type */
+        memcpy(field(target, o), &i, sizeof(i));
+    return r;
+}
+
+int
+gp_option_time(void *target, const struct gp_option *o, const char *value,
+               struct gp_err *err)
+{
+    size_t len = strlen(value);
+    char last = len ? value[len - 1] : 0, digits[16];
+    uint64_t unit_ms = last == 'h' ? 3600000 : last == 'm' ? 60000 : 1000, n;
+
+    if (gp_str_copy(digits, sizeof(digits), value)) {
+        if (last == 'h' || last == 'm' || last == 's')
+            digits[len - 1] = 0;
+        if (gp_str_u64(digits, 0, o->max / unit_ms, &n) == 0 && n * unit_ms >= o->min) {
+            *(uint64_t *)field(target, o) = n * unit_ms;
             return 0;
         }
-    return gp_err_set(err, -EINVAL, "--%s %s: %s is wanted", o->name, value,
-                      list_words(o->words, all, sizeof(all)));
+    }
+    return gp_err_set(err, -EINVAL, "a time like 30s, 10m or 2h is wanted");
 }

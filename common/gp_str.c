@@ -58,3 +58,27 @@ gp_str_hex(char *dst, const void *src, size_t len)
     }
     dst[2 * len] = 0;
 }
+
+unsigned
+gp_str_distance(const char *a, const char *b)
+{
+    unsigned row[GP_STR_DISTANCE_MAX + 1];
+    size_t n = strlen(b);
+
+    if (n > GP_STR_DISTANCE_MAX || strlen(a) > GP_STR_DISTANCE_MAX)
+        return GP_STR_DISTANCE_MAX;
+    for (size_t j = 0; j <= n; j++)
+        row[j] = (unsigned)j;
+    for (size_t i = 1; a[i - 1]; i++) {
+        unsigned corner = row[0];
+
+        row[0] = (unsigned)i;
+        for (size_t j = 1; j <= n; j++) {
+            unsigned change = corner + (a[i - 1] != b[j - 1]);
+
+            corner = row[j];
+            row[j] = gp_min(change, gp_min(row[j], row[j - 1]) + 1);
+        }
+    }
+    return row[n];
+}

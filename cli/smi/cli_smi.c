@@ -8,74 +8,17 @@
  */
 #include "cli.h"
 #include "gp_err.h"
+#include "gp_option.h"
 #include "gp_size.h"
 #include "smi.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <time.h>
 
 #define CARDS_MAX 1024 /* more than one session can have */
-
-static const char HELP[] =
-    "Usage: nvidia-smi [OPTION...]      the same as: gpupool smi [OPTION...]\n"
-    "       nvidia-smi dmon|pmon [-i CARDS] [-d SECONDS] [-c COUNT]\n"
-    "       nvidia-smi topo -m\n"
-    "What the cards of this session are and do.  This is gpupool's program, not "
-    "NVIDIA's:\n"
-    "it has the layout that scripts know, and shows the slice, not the card it is of.\n"
-    "\n"
-    "  -L, --list-gpus               a line for each card\n"
-    "  -q, --query                   everything, as text; with -x as XML\n"
-    "      --query-gpu=FIELDS        these fields; --help-query-gpu lists them\n"
-    "      --query-compute-apps=FIELDS\n"
-    "                                the same of processes; --help-query-compute-apps\n"
-    "      --format=csv[,noheader][,nounits]\n"
-    "  -i, --id=CARDS                only these: numbers, UUIDs or bus ids, with "
-    "commas\n"
-    "  -l, --loop=SECONDS            again and again; -lms MILLISECONDS\n"
-    "  -c, --count=N                 so many times\n"
-    "  -f, --filename=FILE           there instead of standard output\n"
-    "  -x, --xml-format              with -q\n"
-    "      --version\n"
-    "  -h, --help\n"
-    "\n"
-    "What a slice does not say is [N/A].  `gpupool status` shows the whole pool.\n"
-    "Exit status: 0; 2 bad usage, 6 no such card, 9 no session or no card.\n";
-
-enum {
-    OPT_QUERY_GPU = 256,
-    OPT_QUERY_APPS,
-    OPT_FORMAT,
-    OPT_HELP_GPU,
-    OPT_HELP_APPS,
-    OPT_LOOP_MS,
-    OPT_VERSION,
-};
-
-static const struct option OPTIONS[] = {
-    {"list-gpus", no_argument, NULL, 'L'},
-    {"query", no_argument, NULL, 'q'},
-    {"query-gpu", required_argument, NULL, OPT_QUERY_GPU},
-    {"query-compute-apps", required_argument, NULL, OPT_QUERY_APPS},
-    {"format", required_argument, NULL, OPT_FORMAT},
-    {"id", required_argument, NULL, 'i'},
-    {"loop", required_argument, NULL, 'l'},
-    {"loop-ms", required_argument, NULL, OPT_LOOP_MS},
-    {"count", required_argument, NULL, 'c'},
-    {"delay", required_argument, NULL, 'd'},
-    {"filename", required_argument, NULL, 'f'},
-    {"xml-format", no_argument, NULL, 'x'},
-    {"matrix", no_argument, NULL, 'm'},
-    {"help-query-gpu", no_argument, NULL, OPT_HELP_GPU},
-    {"help-query-compute-apps", no_argument, NULL, OPT_HELP_APPS},
-    {"version", no_argument, NULL, OPT_VERSION},
-    {"help", no_argument, NULL, 'h'},
-    {NULL, 0, NULL, 0},
-};
 
 enum view {
     VIEW_TABLE,
@@ -108,13 +51,17 @@ usage(const char *words, const char *what)
     return SMI_USAGE;
 }
 
+/* csv[,noheader][,nounits] */
 static int
-parse_format(struct smi *smi, const char *text)
+set_format(void *target, const struct gp_option *option, const char *value,
+           struct gp_err *err)
 {
-    char *copy = strdup(text), *rest = copy, *word;
-    int status = copy ? SMI_OK : SMI_FAILED;
+    struct smi *smi = target;
+    char *copy = strdup(value), *rest = copy, *word;
+    bool good = copy;
 
-    while (!status && (word = strsep(&rest, ","))) {
+    (void)option;
+    while (good && (word = strsep(&rest, ","))) {
         word += strspn(word, " ");
         if (!strcmp(word, "csv"))
             smi->csv = true;
@@ -123,105 +70,173 @@ parse_format(struct smi *smi, const char *text)
         else if (!strcmp(word, "nounits"))
             smi->format.units = false;
         else
-            status = usage("a format is csv[,noheader][,nounits], not ", text);
+            good = false;
     }
     free(copy);
-    if (!status && !smi->csv)
-        status = usage("csv is the only format, and must be named: ", text);
-    return status;
+    if (good && smi->csv)
+        return 0;
+    return gp_err_set(err, -EINVAL,
+                      "csv[,noheader][,nounits] is wanted: csv is the only format");
+}
+
+/* Whole seconds. */
+static int
+set_seconds(void *target, const struct gp_option *option, const char *value,
+            struct gp_err *err)
+{
+    struct smi *smi = target;
+    int r = gp_option_u64(&smi->period_ms, &(struct gp_option){.max = option->max},
+                          value, err);
+
+    smi->period_ms *= 1000;
+    return r;
+}
+
+/* The option's number is the view; one with a value has the fields of it. */
+static int
+set_view(void *target, const struct gp_option *option, const char *value,
+         struct gp_err *err)
+{
+    struct smi *smi = target;
+
+    (void)err;
+    smi->view = (enum view)option->min;
+    if (option->value)
+        smi->fields = value;
+    return 0;
+}
+
+/* topo has no other form. */
+static int
+set_nothing(void *target, const struct gp_option *option, const char *value,
+            struct gp_err *err)
+{
+    (void)target, (void)option, (void)value, (void)err;
+    return 0;
 }
 
 static int
-parse_number(const char *text, uint64_t scale, uint64_t *ret)
+answer_fields(void *target, const struct gp_option *option, const char *value,
+              struct gp_err *err)
 {
-    char *end;
-    unsigned long long value;
-
-    errno = 0;
-    value = strtoull(text, &end, 10);
-    if (errno || end == text || *end || *text == '-' || value > UINT32_MAX)
-        return usage("a whole number is wanted, not ", text);
-    *ret = value * scale;
-    return SMI_OK;
-}
-
-static int
-parse_option(struct smi *smi, int option)
-{
-    switch (option) {
-    case 'L':
-        smi->view = VIEW_LIST;
-        return SMI_OK;
-    case 'q':
-        smi->view = VIEW_DETAIL;
-        return SMI_OK;
-    case 'm':
-        return SMI_OK; /* topo has no other form */
-    case 'x':
-        smi->xml = true;
-        return SMI_OK;
-    case 'i':
-        smi->ids = optarg;
-        return SMI_OK;
-    case 'f':
-        smi->file = optarg;
-        return SMI_OK;
-    case 'l':
-    case 'd':
-        return parse_number(optarg, 1000, &smi->period_ms);
-    case OPT_LOOP_MS:
-        return parse_number(optarg, 1, &smi->period_ms);
-    case 'c':
-        return parse_number(optarg, 1, &smi->rounds);
-    case OPT_FORMAT:
-        return parse_format(smi, optarg);
-    case OPT_QUERY_GPU:
-    case OPT_QUERY_APPS:
-        smi->view = option == OPT_QUERY_GPU ? VIEW_CARDS : VIEW_PROCESSES;
-        smi->fields = optarg;
-        return SMI_OK;
-    default:
-        return SMI_USAGE; /* getopt has said what is wrong */
-    }
-}
-
-/* True when the option was answered at once. */
-static bool
-parse_question(int option)
-{
-    switch (option) {
-    case 'h':
-        fputs(HELP, stdout);
-        return true;
-    case OPT_HELP_GPU:
+    (void)target, (void)value, (void)err;
+    if (option->min == VIEW_CARDS)
         smi_property_help(stdout);
-        return true;
-    case OPT_HELP_APPS:
+    else
         smi_query_processes_help(stdout);
-        return true;
-    case OPT_VERSION:
-        printf("nvidia-smi of gpupool %s\n", GPUPOOL_VERSION);
-        return true;
-    default:
-        return false;
-    }
+    return 1;
 }
+
+static int
+answer_version(void *target, const struct gp_option *option, const char *value,
+               struct gp_err *err)
+{
+    (void)target, (void)option, (void)value, (void)err;
+    printf("nvidia-smi of gpupool %s\n", GPUPOOL_VERSION);
+    return 1;
+}
+
+#define FIELD(field) .offset = offsetof(struct smi, field)
+
+static const struct gp_option OPTIONS[] = {
+    {.name = "list-gpus",
+     .letter = 'L',
+     .set = set_view,
+     .min = VIEW_LIST,
+     .help = "a line for each card"},
+    {.name = "query",
+     .letter = 'q',
+     .set = set_view,
+     .min = VIEW_DETAIL,
+     .help = "everything, as text; with -x as XML"},
+    {.name = "query-gpu",
+     .value = "FIELDS",
+     .set = set_view,
+     .min = VIEW_CARDS,
+     .help = "these fields; --help-query-gpu lists them"},
+    {.name = "query-compute-apps",
+     .value = "FIELDS",
+     .set = set_view,
+     .min = VIEW_PROCESSES,
+     .help = "the same of processes; --help-query-compute-apps"},
+    {.name = "format",
+     .value = "csv[,noheader][,nounits]",
+     .set = set_format,
+     .help = "of a query"},
+    {.name = "id",
+     .letter = 'i',
+     .value = "CARDS",
+     .set = gp_option_text,
+     FIELD(ids),
+     .help = "only these: numbers, UUIDs or bus ids, with commas"},
+    {.name = "loop",
+     .letter = 'l',
+     .value = "SECONDS",
+     .set = set_seconds,
+     .max = UINT32_MAX,
+     .help = "again and again; -lms MILLISECONDS"},
+    {.name = "loop-ms",
+     .value = "MILLISECONDS",
+     .set = gp_option_u64,
+     FIELD(period_ms),
+     .max = UINT32_MAX,
+     .help = "the same as -lms"},
+    {.name = "delay",
+     .letter = 'd',
+     .value = "SECONDS",
+     .set = set_seconds,
+     .max = UINT32_MAX,
+     .help = "of dmon and pmon, between two lines"},
+    {.name = "count",
+     .letter = 'c',
+     .value = "N",
+     .set = gp_option_u64,
+     FIELD(rounds),
+     .max = UINT32_MAX,
+     .help = "so many times"},
+    {.name = "filename",
+     .letter = 'f',
+     .value = "FILE",
+     .set = gp_option_text,
+     FIELD(file),
+     .help = "there instead of standard output"},
+    {.name = "xml-format",
+     .letter = 'x',
+     .set = gp_option_yes,
+     FIELD(xml),
+     .help = "with -q"},
+    {.name = "matrix",
+     .letter = 'm',
+     .set = set_nothing,
+     .help = "of topo, which has no other form"},
+    {.name = "help-query-gpu",
+     .set = answer_fields,
+     .min = VIEW_CARDS,
+     .help = "the fields of --query-gpu"},
+    {.name = "help-query-compute-apps",
+     .set = answer_fields,
+     .min = VIEW_PROCESSES,
+     .help = "the fields of --query-compute-apps"},
+    {.name = "version", .set = answer_version, .help = "say which version this is"},
+};
+
+static const char *const WORDS[] = {"dmon", "pmon", "topo", NULL};
 
 static int
 parse_word(struct smi *smi, const char *word)
 {
-    if (!strcmp(word, "dmon"))
-        smi->view = VIEW_DEVICE_MONITOR;
-    else if (!strcmp(word, "pmon"))
-        smi->view = VIEW_PROCESS_MONITOR;
-    else if (!strcmp(word, "topo"))
-        smi->view = VIEW_TOPOLOGY;
-    else
-        return usage("not carried here: ", word);
-    return SMI_OK;
+    static const enum view views[] = {VIEW_DEVICE_MONITOR, VIEW_PROCESS_MONITOR,
+                                      VIEW_TOPOLOGY};
+
+    for (size_t i = 0; i < ARRAY_SIZE(views); i++)
+        if (!strcmp(word, WORDS[i])) {
+            smi->view = views[i];
+            return SMI_OK;
+        }
+    return usage("not carried here: ", word);
 }
 
-/* `-lms N` is not getopt's kind of option. */
+/* `-lms N` would be the letters l and m of the table. */
 static void
 spell_out(int argc, char **argv)
 {
@@ -232,22 +247,52 @@ spell_out(int argc, char **argv)
             argv[i] = loop_ms;
 }
 
+static int
+parse_options(struct smi *smi, int argc, char **argv, int *ret_first, bool *ret_done)
+{
+    const struct gp_option_set_of set = {OPTIONS, ARRAY_SIZE(OPTIONS), smi};
+    const struct gp_options options = {
+        .program = "gpupool smi",
+        .arguments = "[dmon|pmon|topo]",
+        .arguments_words = WORDS,
+        .about =
+            "What the cards of this session are and do; as `nvidia-smi` in the "
+            "session's PATH\n"
+            "too.  This is gpupool's program, not NVIDIA's: it has the layout that "
+            "scripts know,\n"
+            "and shows the slice, not the card it is of.  dmon and pmon: a line for "
+            "each card\n"
+            "or process, and second; topo: how the cards reach each other.",
+        .after =
+            "What a slice does not say is [N/A].  `gpupool status` shows the whole "
+            "pool.\n"
+            "Exit status: 0; 2 bad usage, 6 no such card, 9 no session or no "
+            "card.\n",
+        .sets = &set,
+        .n_sets = 1,
+    };
+    struct gp_err err = {0};
+    int r = gp_options_parse(&options, argc, argv, ret_first, &err);
+
+    *ret_done = r > 0;
+    if (r >= 0)
+        return SMI_OK;
+    fprintf(stderr, "nvidia-smi: %s\n", gp_err_msg(&err, r));
+    return SMI_USAGE;
+}
+
 /* SMI_OK with *ret_done false: go on. */
 static int
 parse(struct smi *smi, int argc, char **argv, bool *ret_done)
 {
-    int option, status = SMI_OK;
+    int first = argc, status;
 
     spell_out(argc, argv);
-    while (!status &&
-           (option = getopt_long(argc, argv, "Lqxhmi:l:c:d:f:", OPTIONS, NULL)) != -1) {
-        *ret_done = parse_question(option);
-        if (*ret_done)
-            return SMI_OK;
-        status = parse_option(smi, option);
-    }
-    while (!status && optind < argc)
-        status = parse_word(smi, argv[optind++]);
+    status = parse_options(smi, argc, argv, &first, ret_done);
+    if (status || *ret_done)
+        return status;
+    while (!status && first < argc)
+        status = parse_word(smi, argv[first++]);
     if (!status && smi->fields && !smi->csv)
         status = usage("a query needs --format=csv", "");
     if (!status && smi->xml && smi->view != VIEW_DETAIL)

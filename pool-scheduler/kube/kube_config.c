@@ -10,35 +10,37 @@
 
 #define ACCOUNT "/var/run/secrets/kubernetes.io/serviceaccount"
 
-static char **
-field_of(struct kube_config *config, int opt)
+static int
+set_copy(void *target, const struct gp_option *option, const char *value,
+         struct gp_err *err)
 {
-    switch (opt) {
-    case KUBE_OPT_SERVER:
-        return &config->server;
-    case KUBE_OPT_CA:
-        return &config->ca_file;
-    case KUBE_OPT_TOKEN:
-        return &config->token_file;
-    case KUBE_OPT_CERT:
-        return &config->cert_file;
-    case KUBE_OPT_KEY:
-        return &config->key_file;
-    default:
-        return NULL;
-    }
+    char **field = (char **)((char *)target + option->offset);
+
+    free(*field);
+    *field = strdup(value);
+    return *field ? 0 : gp_err_set(err, -ENOMEM, "out of memory");
 }
 
-int
-kube_config_option(struct kube_config *config, int opt, const char *arg)
-{
-    char **field = field_of(config, opt);
+#define FIELD(flag, text, field, words_)                                               \
+    {                                                                                  \
+        .name = flag, .value = text, .help = words_, .set = set_copy,                  \
+        .offset = offsetof(struct kube_config, field)                                  \
+    }
 
-    if (!field)
-        return 0;
-    free(*field);
-    *field = strdup(arg);
-    return *field ? 1 : -ENOMEM;
+static const struct gp_option OPTIONS[] = {
+    FIELD(
+        "kube-server", "URL", server,
+        "the API server; without it, the service account of the pod that this runs in"),
+    FIELD("kube-ca-file", "FILE", ca_file, "the authority that signed its certificate"),
+    FIELD("kube-token-file", "FILE", token_file, "bearer token"),
+    FIELD("kube-cert-file", "FILE", cert_file, "or a client certificate"),
+    FIELD("kube-key-file", "FILE", key_file, "and its key"),
+};
+
+struct gp_option_set_of
+kube_config_options(struct kube_config *config)
+{
+    return (struct gp_option_set_of){OPTIONS, ARRAY_SIZE(OPTIONS), config};
 }
 
 /* An IPv6 address needs brackets in a URL. */

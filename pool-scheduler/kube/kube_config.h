@@ -12,6 +12,7 @@
 #define KUBE_CONFIG_H
 
 #include "gp_base.h"
+#include "gp_option.h"
 
 struct gp_err;
 
@@ -25,33 +26,8 @@ struct kube_config {
     char *cert_file, *key_file; /* a client certificate, or NULL */
 };
 
-/* Values of getopt_long for the options below; other commands start elsewhere. */
-enum {
-    KUBE_OPT_SERVER = 900,
-    KUBE_OPT_CA,
-    KUBE_OPT_TOKEN,
-    KUBE_OPT_CERT,
-    KUBE_OPT_KEY,
-};
-
-#define KUBE_CONFIG_OPTIONS                                                            \
-    {"kube-server", required_argument, NULL, KUBE_OPT_SERVER},                         \
-        {"kube-ca-file", required_argument, NULL, KUBE_OPT_CA},                        \
-        {"kube-token-file", required_argument, NULL, KUBE_OPT_TOKEN},                  \
-        {"kube-cert-file", required_argument, NULL, KUBE_OPT_CERT},                    \
-    {                                                                                  \
-        "kube-key-file", required_argument, NULL, KUBE_OPT_KEY                         \
-    }
-
-#define KUBE_CONFIG_HELP                                                               \
-    "  --kube-server URL         the API server; without it, the service account of\n" \
-    "                            the pod that this runs in\n"                          \
-    "  --kube-ca-file FILE       the authority that signed its certificate\n"          \
-    "  --kube-token-file FILE    bearer token\n"                                       \
-    "  --kube-cert-file FILE, --kube-key-file FILE   or a client certificate\n"
-
-/* One option with its argument.  1: it was one of ours; 0: it was not; -ENOMEM. */
-int kube_config_option(struct kube_config *config, int opt, const char *arg);
+/* The options that fill @config. */
+struct gp_option_set_of kube_config_options(struct kube_config *config);
 /* After the last option: what is missing comes from the pod.  -ENOENT: neither. */
 int kube_config_finish(struct kube_config *config, struct gp_err *err);
 void kube_config_fini(struct kube_config *config);

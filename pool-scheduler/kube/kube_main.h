@@ -5,6 +5,9 @@
 
 #include "gp_base.h"
 
+/* Variables that stand for options: GPUPOOL_KUBE_LISTEN is --listen. */
+#define KUBE_MAIN_ENV "GPUPOOL_KUBE_"
+
 int kube_main_controller(int argc, char **argv);
 int kube_main_webhook(int argc, char **argv);
 int kube_main_node(int argc, char **argv);

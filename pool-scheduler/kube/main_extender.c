@@ -25,36 +25,11 @@
 #include "kube_object.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
-static const char HELP[] =
-    "Usage: gpupool-kube extender [OPTION...]\n"
-    "A scheduler extender that knows whether the pool has room.\n"
-    "\n"
-    "  --listen HOST:PORT        (127.0.0.1:39999)\n"
-    "  --scheduler HOST:PORT     the pool's scheduler (GPUPOOL_SCHEDULER)\n"
-    "  --token-file FILE         its admin token\n"
-    "  --placement P             spread or binpack: which card is looked for\n"
-    "  --ready-file FILE         written with the port once it "
-    "listens\n" KUBE_CONFIG_HELP "  --help\n";
-
 #define SCORE_MAX 10 /* of kube-scheduler's extenders */
-
-enum { OPT_LISTEN = 256, OPT_SCHEDULER, OPT_TOKEN, OPT_PLACEMENT, OPT_READY, OPT_HELP };
-
-static const struct option OPTIONS[] = {
-    {"listen", required_argument, NULL, OPT_LISTEN},
-    {"scheduler", required_argument, NULL, OPT_SCHEDULER},
-    {"token-file", required_argument, NULL, OPT_TOKEN},
-    {"placement", required_argument, NULL, OPT_PLACEMENT},
-    {"ready-file", required_argument, NULL, OPT_READY},
-    KUBE_CONFIG_OPTIONS,
-    {"help", no_argument, NULL, OPT_HELP},
-    {NULL, 0, NULL, 0},
-};
 
 struct extender {
     struct kube_config kube;
@@ -195,53 +170,58 @@ answer(void *arg, const char *method, const char *path, const char *body, size_t
     return args ? 404 : 400;
 }
 
-static int
-parse_option(struct extender *x, int opt, struct gp_err *err)
-{
-    int r;
+#define FIELD(field) .offset = offsetof(struct extender, field)
 
-    switch (opt) {
-    case OPT_LISTEN:
-        x->listen = optarg;
-        return 0;
-    case OPT_SCHEDULER:
-        x->pool.address = optarg;
-        return 0;
-    case OPT_TOKEN:
-        x->pool.token_file = optarg;
-        return 0;
-    case OPT_READY:
-        x->ready_file = optarg;
-        return 0;
-    case OPT_PLACEMENT:
-        if (strcmp(optarg, "binpack") != 0 && strcmp(optarg, "spread") != 0)
-            return gp_err_set(err, -EINVAL, "--placement %s: spread or binpack",
-                              optarg);
-        x->class.placement = optarg[0] == 'b' ? 1 : 2;
-        return 0;
-    default:
-        r = kube_config_option(&x->kube, opt, optarg);
-        return r < 0 ? r : r ? 0 : gp_err_set(err, -EINVAL, "see --help");
-    }
-}
+static const char *const PLACEMENTS[] = {"binpack", "spread", NULL};
+
+static const struct gp_option OPTIONS[] = {
+    {.name = "listen",
+     .value = "HOST:PORT",
+     .set = gp_option_text,
+     FIELD(listen),
+     .help = "where kube-scheduler asks (127.0.0.1:39999)"},
+    {.name = "scheduler",
+     .value = "HOST:PORT",
+     .set = gp_option_text,
+     FIELD(pool.address),
+     .env = "GPUPOOL_SCHEDULER",
+     .help = "the pool's scheduler (GPUPOOL_SCHEDULER)"},
+    {.name = "token-file",
+     .value = "FILE",
+     .set = gp_option_text,
+     FIELD(pool.token_file),
+     .help = "its admin token"},
+    {.name = "placement",
+     .value = "binpack|spread",
+     .set = gp_option_choice,
+     FIELD(class.placement),
+     .words = PLACEMENTS,
+     .min = 1,
+     .help = "which card is looked for"},
+    {.name = "ready-file",
+     .value = "FILE",
+     .set = gp_option_text,
+     FIELD(ready_file),
+     .help = "written with the port once it listens"},
+};
 
 /* 0: go on; 1: help was shown. */
 static int
 parse(struct extender *x, int argc, char **argv, struct gp_err *err)
 {
-    int opt, r;
+    const struct gp_option_set_of sets[] = {{OPTIONS, ARRAY_SIZE(OPTIONS), x},
+                                            kube_config_options(&x->kube)};
+    const struct gp_options options = {
+        .program = "gpupool-kube extender",
+        .about = "A scheduler extender that knows whether the pool has room.",
+        .env = KUBE_MAIN_ENV,
+        .sets = sets,
+        .n_sets = ARRAY_SIZE(sets),
+    };
+    int first, r = gp_options_parse(&options, argc, argv, &first, err);
 
-    while ((opt = getopt_long(argc, argv, "", OPTIONS, NULL)) != -1) {
-        if (opt == OPT_HELP) {
-            fputs(HELP, stdout);
-            return 1;
-        }
-        r = parse_option(x, opt, err);
-        if (r < 0)
-            return r;
-    }
-    if (!x->pool.address)
-        x->pool.address = getenv("GPUPOOL_SCHEDULER");
+    if (r)
+        return r;
     if (!x->pool.address)
         return gp_err_set(err, -EINVAL, "which scheduler? --scheduler HOST:PORT");
     return kube_config_finish(&x->kube, err);

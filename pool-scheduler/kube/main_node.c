@@ -12,6 +12,7 @@
 #include "gp_err.h"
 #include "gp_log.h"
 #include "gp_loop.h"
+#include "gp_option.h"
 #include "gp_str.h"
 #include "kube_dra.h"
 #include "kube_grpc.h"
@@ -19,26 +20,10 @@
 #include "kubelet.pb-c.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-
-static const char HELP[] =
-    "Usage: gpupool-kube node-plugin [OPTION...]\n"
-    "Tell the kubelet of this node that ResourceClaims of the pool are prepared.\n"
-    "\n"
-    "  --kubelet-dir DIR         the kubelet's own folder (/var/lib/kubelet)\n"
-    "  --help\n";
-
-enum { OPT_DIR = 256, OPT_HELP };
-
-static const struct option OPTIONS[] = {
-    {"kubelet-dir", required_argument, NULL, OPT_DIR},
-    {"help", no_argument, NULL, OPT_HELP},
-    {NULL, 0, NULL, 0},
-};
 
 struct plugin {
     struct gp_loop *loop;
@@ -207,27 +192,26 @@ serve(const char *dir, struct gp_err *err)
 int
 kube_main_node(int argc, char **argv)
 {
+    static const struct gp_option own = {
+        .name = "kubelet-dir",
+        .value = "DIR",
+        .help = "the kubelet's own folder (/var/lib/kubelet)",
+        .set = gp_option_text};
     const char *dir = "/var/lib/kubelet";
+    const struct gp_option_set_of set = {&own, 1, &dir};
+    const struct gp_options options = {
+        .program = "gpupool-kube node-plugin",
+        .about = "Tell the kubelet of this node that ResourceClaims of the pool are "
+                 "prepared.",
+        .env = KUBE_MAIN_ENV,
+        .sets = &set,
+        .n_sets = 1,
+    };
     struct gp_err err = {0};
-    int opt, r;
+    int first, r = gp_options_parse(&options, argc, argv, &first, &err);
 
-    while ((opt = getopt_long(argc, argv, "", OPTIONS, NULL)) != -1) {
-        if (opt == OPT_HELP) {
-            fputs(HELP, stdout);
-            return 0;
-        }
-        if (opt != OPT_DIR) {
-            fputs("gpupool-kube node-plugin: see --help\n", stderr);
-            return 1;
-        }
-        dir = optarg;
-    }
-    if (optind < argc) {
-        fprintf(stderr, "gpupool-kube node-plugin: %s: unexpected argument\n",
-                argv[optind]);
-        return 1;
-    }
-    r = serve(dir, &err);
+    if (!r)
+        r = serve(dir, &err);
     if (r < 0)
         fprintf(stderr, "gpupool-kube node-plugin: %s\n", gp_err_msg(&err, r));
     return r < 0;

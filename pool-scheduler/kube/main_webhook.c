@@ -25,83 +25,16 @@
 #include "kube_watch.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
-static const char HELP[] =
-    "Usage: gpupool-kube webhook [OPTION...]\n"
-    "Give pods that ask for the remote class what they need to use a card of the "
-    "pool.\n"
-    "\n"
-    "  --listen HOST:PORT        (:8443)\n"
-    "  --scheduler HOST:PORT     the pool's scheduler as pods reach it\n"
-    "                            (GPUPOOL_SCHEDULER)\n"
-    "  --image IMAGE             the image with the client libraries\n"
-    "  --pull-policy P           of that image (IfNotPresent)\n"
-    "  --image-volume            mount the image itself (Kubernetes 1.35, or the gate\n"
-    "                            ImageVolume); else an init container copies\n"
-    "  --dra                     serve pods with ResourceClaims\n"
-    "  --audience NAME           of the pods' tokens (egpu)\n"
-    "  --tls-cert-file FILE, --tls-key-file FILE   read again when they change; "
-    "without\n"
-    "                            them a certificate is made and renewed:\n"
-    "  --tls-secret NAME         the Secret in which replicas share it\n"
-    "  --webhook-config NAME     the MutatingWebhookConfiguration that must believe "
-    "it\n"
-    "  --dns-name NAME           that it speaks for; may be given several times\n"
-    "  --cert-hours N            how long it lasts (2160)\n"
-    "  --namespace NS            of the Secret (the pod's own)\n"
-    "  --ready-file FILE         written with the port once it "
-    "listens\n" KUBE_CONFIG_HELP "  --help\n";
-
 #define NAMES_MAX 8
 /* How often files and the certificate's age are looked at, which asks nobody, and how
  * soon a look that failed is repeated. */
 #define LOOK_NS (5 * GP_NS_PER_S)
-
-enum {
-    OPT_LISTEN = 256,
-    OPT_SCHEDULER,
-    OPT_IMAGE,
-    OPT_PULL,
-    OPT_IMAGE_VOLUME,
-    OPT_DRA,
-    OPT_AUDIENCE,
-    OPT_CERT,
-    OPT_KEY,
-    OPT_SECRET,
-    OPT_CONFIG,
-    OPT_NAME,
-    OPT_HOURS,
-    OPT_NAMESPACE,
-    OPT_READY,
-    OPT_HELP,
-};
-
-static const struct option OPTIONS[] = {
-    {"listen", required_argument, NULL, OPT_LISTEN},
-    {"scheduler", required_argument, NULL, OPT_SCHEDULER},
-    {"image", required_argument, NULL, OPT_IMAGE},
-    {"pull-policy", required_argument, NULL, OPT_PULL},
-    {"image-volume", no_argument, NULL, OPT_IMAGE_VOLUME},
-    {"dra", no_argument, NULL, OPT_DRA},
-    {"audience", required_argument, NULL, OPT_AUDIENCE},
-    {"tls-cert-file", required_argument, NULL, OPT_CERT},
-    {"tls-key-file", required_argument, NULL, OPT_KEY},
-    {"tls-secret", required_argument, NULL, OPT_SECRET},
-    {"webhook-config", required_argument, NULL, OPT_CONFIG},
-    {"dns-name", required_argument, NULL, OPT_NAME},
-    {"cert-hours", required_argument, NULL, OPT_HOURS},
-    {"namespace", required_argument, NULL, OPT_NAMESPACE},
-    {"ready-file", required_argument, NULL, OPT_READY},
-    KUBE_CONFIG_OPTIONS,
-    {"help", no_argument, NULL, OPT_HELP},
-    {NULL, 0, NULL, 0},
-};
 
 struct webhook {
     struct kube_config kube;
@@ -314,71 +247,99 @@ refresh(struct webhook *hook, struct gp_err *err)
 /* ----------------------------------------------------------------- options -- */
 
 static int
-parse_option(struct webhook *hook, int opt, struct gp_err *err)
+set_dra(void *target, const struct gp_option *option, const char *value,
+        struct gp_err *err)
 {
-    const struct {
-        int opt;
-        const char **field;
-    } STRINGS[] = {
-        {OPT_LISTEN, &hook->listen},
-        {OPT_SCHEDULER, &hook->inject.scheduler},
-        {OPT_IMAGE, &hook->inject.image},
-        {OPT_PULL, &hook->inject.pull_policy},
-        {OPT_AUDIENCE, &hook->inject.audience},
-        {OPT_CERT, &hook->cert_file},
-        {OPT_KEY, &hook->key_file},
-        {OPT_SECRET, &hook->secret},
-        {OPT_CONFIG, &hook->config},
-        {OPT_NAMESPACE, &hook->ns},
-        {OPT_READY, &hook->ready_file},
-    };
+    struct webhook *hook = target;
+    struct gp_option check = *option;
+    bool dra;
     int r;
 
-    for (size_t i = 0; i < ARRAY_SIZE(STRINGS); i++)
-        if (STRINGS[i].opt == opt) {
-            *STRINGS[i].field = optarg;
-            return 0;
-        }
-    if (opt == OPT_IMAGE_VOLUME) {
-        hook->inject.image_volume = true;
-        return 0;
-    }
-    if (opt == OPT_NAME && hook->n_names < NAMES_MAX) {
-        hook->names[hook->n_names++] = optarg;
-        return 0;
-    }
-    if (opt == OPT_DRA) {
-        hook->inject.find_device_claim = find_device_claim;
-        return 0;
-    }
-    if (opt == OPT_HOURS)
-        return gp_str_u64(optarg, 1, 24 * 3650, &hook->cert_hours) < 0
-                   ? gp_err_set(err, -EINVAL, "--cert-hours %s: a number is wanted",
-                                optarg)
-                   : 0;
-    r = kube_config_option(&hook->kube, opt, optarg);
-    return r < 0 ? r : r ? 0 : gp_err_set(err, -EINVAL, "see --help");
+    check.offset = 0;
+    r = gp_option_yes(&dra, &check, value, err);
+    if (!r)
+        hook->inject.find_device_claim = dra ? find_device_claim : NULL;
+    return r;
 }
+
+static int
+set_name(void *target, const struct gp_option *option, const char *value,
+         struct gp_err *err)
+{
+    struct webhook *hook = target;
+
+    (void)option;
+    if (hook->n_names == NAMES_MAX)
+        return gp_err_set(err, -EINVAL, "more than %d of them", NAMES_MAX);
+    hook->names[hook->n_names++] = value;
+    return 0;
+}
+
+#define TEXT(flag, text, field, words_)                                                \
+    {                                                                                  \
+        .name = flag, .value = text, .help = words_, .set = gp_option_text,            \
+        .offset = offsetof(struct webhook, field)                                      \
+    }
+
+static const struct gp_option OPTIONS[] = {
+    TEXT("listen", "HOST:PORT", listen, "where the API server asks (:8443)"),
+    {.name = "scheduler",
+     .value = "HOST:PORT",
+     .help = "the pool's scheduler as pods reach it (GPUPOOL_SCHEDULER)",
+     .set = gp_option_text,
+     .env = "GPUPOOL_SCHEDULER",
+     .offset = offsetof(struct webhook, inject.scheduler)},
+    TEXT("image", "IMAGE", inject.image, "the image with the client libraries"),
+    TEXT("pull-policy", "P", inject.pull_policy, "of that image (IfNotPresent)"),
+    {.name = "image-volume",
+     .help =
+         "mount the image itself (Kubernetes 1.35, or the gate ImageVolume); else an "
+         "init container copies",
+     .set = gp_option_yes,
+     .offset = offsetof(struct webhook, inject.image_volume)},
+    {.name = "dra", .help = "serve pods with ResourceClaims", .set = set_dra},
+    TEXT("audience", "NAME", inject.audience, "of the pods' tokens (egpu)"),
+    TEXT("tls-cert-file", "FILE", cert_file,
+         "the certificate, read again when it changes; without it one is made and "
+         "renewed"),
+    TEXT("tls-key-file", "FILE", key_file, "its key, read again when it changes"),
+    TEXT("tls-secret", "NAME", secret,
+         "the Secret in which replicas share the certificate that was made"),
+    TEXT("webhook-config", "NAME", config,
+         "the MutatingWebhookConfiguration that must believe it"),
+    {.name = "dns-name",
+     .value = "NAME",
+     .help = "that it speaks for; may be given several times",
+     .set = set_name},
+    {.name = "cert-hours",
+     .value = "N",
+     .help = "how long it lasts (2160)",
+     .set = gp_option_u64,
+     .min = 1,
+     .max = 24 * 3650,
+     .offset = offsetof(struct webhook, cert_hours)},
+    TEXT("namespace", "NS", ns, "of the Secret (the pod's own)"),
+    TEXT("ready-file", "FILE", ready_file, "written with the port once it listens"),
+};
 
 /* 0: go on; 1: help was shown. */
 static int
 parse(struct webhook *hook, int argc, char **argv, struct gp_err *err)
 {
-    int opt, r;
+    const struct gp_option_set_of sets[] = {{OPTIONS, ARRAY_SIZE(OPTIONS), hook},
+                                            kube_config_options(&hook->kube)};
+    const struct gp_options options = {
+        .program = "gpupool-kube webhook",
+        .about = "Give pods that ask for the remote class what they need to use a card "
+                 "of the pool.",
+        .env = KUBE_MAIN_ENV,
+        .sets = sets,
+        .n_sets = ARRAY_SIZE(sets),
+    };
+    int first, r = gp_options_parse(&options, argc, argv, &first, err);
 
-    while ((opt = getopt_long(argc, argv, "", OPTIONS, NULL)) != -1) {
-        if (opt == OPT_HELP) {
-            fputs(HELP, stdout);
-            return 1;
-        }
-        r = parse_option(hook, opt, err);
-        if (r < 0)
-            return r;
-    }
-    if (optind < argc)
-        return gp_err_set(err, -EINVAL, "%s: unexpected argument", argv[optind]);
-    if (!hook->inject.scheduler)
-        hook->inject.scheduler = getenv("GPUPOOL_SCHEDULER");
+    if (r)
+        return r;
     if (!hook->inject.scheduler || !hook->inject.image)
         return gp_err_set(err, -EINVAL, "--scheduler and --image are needed");
     if (!hook->cert_file != !hook->key_file)

@@ -9,6 +9,36 @@
 #include <openssl/evp.h>
 #include <string.h>
 
+/* ----------------------------------------------------------------- options -- */
+
+static int
+set_prefix(void *target, const struct gp_option *option, const char *value,
+           struct gp_err *err)
+{
+    if (!*value || value[strlen(value) - 1] != '/')
+        return gp_err_set(err, -EINVAL, "it ends with a slash");
+    return gp_option_text(target, option, value, err);
+}
+
+#define FIELD(flag, text, field, setter, words_)                                       \
+    {                                                                                  \
+        .name = flag, .value = text, .help = words_, .set = setter,                    \
+        .offset = offsetof(struct etcd_config, field)                                  \
+    }
+
+static const struct gp_option OPTIONS[] = {
+    FIELD("etcd-prefix", "PREFIX", prefix, set_prefix, "of all keys (/gpupool/)"),
+    FIELD("etcd-ca", "FILE", ca, gp_option_text, "for https: whom to trust"),
+    FIELD("etcd-cert", "FILE", cert, gp_option_text, "and who this is"),
+    FIELD("etcd-key", "FILE", key, gp_option_text, "with its key"),
+};
+
+struct gp_option_set_of
+etcd_config_options(struct etcd_config *config)
+{
+    return (struct gp_option_set_of){OPTIONS, ARRAY_SIZE(OPTIONS), config};
+}
+
 #define STREAM_SILENCE_S 2L
 
 struct etcd_http {

@@ -10,6 +10,7 @@
 #define ETCD_HTTP_H
 
 #include "gp_base.h"
+#include "gp_option.h"
 
 #include <jansson.h>
 
@@ -28,6 +29,9 @@ struct etcd_config {
     const char *advertise;       /* where clients and servers reach this scheduler */
     unsigned lease_s;            /* what a leader that is gone holds the others up */
 };
+
+/* The options that say whose etcd it is, and under which keys; not where it is. */
+struct gp_option_set_of etcd_config_options(struct etcd_config *config);
 
 /* @config outlives it. */
 int etcd_http_new(const struct etcd_config *config, struct etcd_http **ret_http,

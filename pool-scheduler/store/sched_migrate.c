@@ -9,33 +9,8 @@
 #include "store_sqlite.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
-
-static const char HELP[] =
-    "Usage: gpupool-scheduler migrate --from sqlite:DIR/scheduler.db --to "
-    "etcd:URL,...\n"
-    "Move a pool from the embedded store of a stopped scheduler to etcd.\n"
-    "\n"
-    "  --from sqlite:PATH    state file; the key beside it moves as well\n"
-    "  --to etcd:URL,...     members of an etcd that holds no pool under the prefix\n"
-    "  --etcd-prefix PREFIX  of all keys (/gpupool/)\n"
-    "  --etcd-ca FILE, --etcd-cert FILE, --etcd-key FILE\n"
-    "                        for https: whom to trust, and who this is\n";
-
-enum { OPT_FROM = 1, OPT_TO, OPT_PREFIX, OPT_CA, OPT_CERT, OPT_KEY, OPT_HELP };
-
-static const struct option OPTIONS[] = {
-    {"from", required_argument, NULL, OPT_FROM},
-    {"to", required_argument, NULL, OPT_TO},
-    {"etcd-prefix", required_argument, NULL, OPT_PREFIX},
-    {"etcd-ca", required_argument, NULL, OPT_CA},
-    {"etcd-cert", required_argument, NULL, OPT_CERT},
-    {"etcd-key", required_argument, NULL, OPT_KEY},
-    {"help", no_argument, NULL, OPT_HELP},
-    {NULL, 0, NULL, 0},
-};
 
 /* The pool's tickets go on being signed with the key that its servers know. */
 static int
@@ -80,45 +55,69 @@ migrate(const char *db, const struct etcd_config *config, struct gp_err *err)
     return r;
 }
 
+struct request {
+    const char *from, *to;
+    struct etcd_config etcd;
+};
+
+/* A store: the text after its kind, which is the option's word. */
+static int
+set_store(void *target, const struct gp_option *option, const char *value,
+          struct gp_err *err)
+{
+    size_t len = strlen(option->words[0]);
+
+    if (strncmp(value, option->words[0], len) != 0)
+        return gp_err_set(err, -EINVAL, "%s is wanted", option->value);
+    return gp_option_text(target, option, value + len, err);
+}
+
+static int
+parse(struct request *request, int argc, char **argv, struct gp_err *err)
+{
+    static const char *const from[] = {"sqlite:", NULL}, *const to[] = {"etcd:", NULL};
+    static const struct gp_option own[] = {
+        {.name = "from",
+         .value = "sqlite:PATH",
+         .help = "state file; the key beside it moves as well",
+         .set = set_store,
+         .words = from,
+         .offset = offsetof(struct request, from)},
+        {.name = "to",
+         .value = "etcd:URL,...",
+         .help = "members of an etcd that holds no pool under the prefix",
+         .set = set_store,
+         .words = to,
+         .offset = offsetof(struct request, to)},
+    };
+    const struct gp_option_set_of sets[] = {{own, ARRAY_SIZE(own), request},
+                                            etcd_config_options(&request->etcd)};
+    const struct gp_options options = {
+        .program = "gpupool-scheduler migrate",
+        .about = "Move a pool from the embedded store of a stopped scheduler to etcd.",
+        .sets = sets,
+        .n_sets = ARRAY_SIZE(sets),
+    };
+    int first, r = gp_options_parse(&options, argc, argv, &first, err);
+
+    if (r)
+        return r;
+    if (!request->from || !request->to)
+        return gp_err_set(err, -EINVAL,
+                          "--from sqlite:PATH and --to etcd:URL,... are needed");
+    request->etcd.urls = request->to;
+    return 0;
+}
+
 int
 sched_migrate(int argc, char **argv)
 {
-    struct etcd_config config = {.prefix = "/gpupool/"};
-    const char *from = NULL, *to = NULL;
+    struct request request = {.etcd = {.prefix = "/gpupool/"}};
     struct gp_err err = {0};
-    int opt, r;
+    int r = parse(&request, argc, argv, &err);
 
-    while ((opt = getopt_long(argc, argv, "", OPTIONS, NULL)) != -1) {
-        switch (opt) {
-        case OPT_FROM:
-            from = optarg;
-            break;
-        case OPT_TO:
-            to = optarg;
-            break;
-        case OPT_PREFIX:
-            config.prefix = optarg;
-            break;
-        case OPT_CA:
-            config.ca = optarg;
-            break;
-        case OPT_CERT:
-            config.cert = optarg;
-            break;
-        case OPT_KEY:
-            config.key = optarg;
-            break;
-        default:
-            fputs(HELP, opt == OPT_HELP ? stdout : stderr);
-            return opt != OPT_HELP;
-        }
-    }
-    if (!from || strncmp(from, "sqlite:", 7) || !to || strncmp(to, "etcd:", 5)) {
-        fputs(HELP, stderr);
-        return 1;
-    }
-    config.urls = to + 5;
-    r = migrate(from + 7, &config, &err);
+    if (!r)
+        r = migrate(request.from, &request.etcd, &err);
     if (r < 0)
         fprintf(stderr, "gpupool-scheduler: migrate: %s\n", gp_err_msg(&err, r));
     return r < 0;

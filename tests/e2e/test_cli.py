@@ -5,8 +5,8 @@ import json
 import re
 
 SUBCOMMANDS = ("up", "down", "run", "status", "servers", "sessions", "queue", "top", "smi",
-               "explain", "drain", "close", "doctor", "kube", "version")
-EVERYWHERE = {"--help", "--version"}
+               "explain", "drain", "close", "doctor", "kube", "completion", "version")
+EVERYWHERE = {"help", "version"}
 
 
 def test_every_subcommand_explains_itself(case):
@@ -14,39 +14,66 @@ def test_every_subcommand_explains_itself(case):
     overview = case.run([gpupool, "--help"]).out
     for name in SUBCOMMANDS:
         case.contains(overview, name, "gpupool --help")
-        if name == "version":
-            continue  # it takes no options
         text = case.run([gpupool, name, "--help"]).out
         case.check("usage" in text.lower(), f"gpupool {name} --help has no usage line:\n{text}")
 
 
+OPTION_RE = re.compile(r"^  (?:-(\w), |    )--([a-z][a-z0-9-]*)(?:\[=(\S+)\]| (\S+))?", re.M)
+PAGES = {
+    "gpupool.1": [("gpupool", name) for name in SUBCOMMANDS],
+    "gpupool-scheduler.8": [("gpupool-scheduler",), ("gpupool-scheduler", "migrate")],
+    "gpupool-server.8": [("gpupool-server",)],
+    "gpupool-kube.8": [("gpupool-kube", name)
+                       for name in ("controller", "extender", "node-plugin", "webhook")],
+}
+
+
 def options_of(text):
-    return set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", text)) - EVERYWHERE
+    """What --help lists: [(letter, name, value)], the empty string where there is none."""
+    return [(letter, name, optional or value)
+            for letter, name, optional, value in OPTION_RE.findall(text)
+            if name not in EVERYWHERE]
 
 
-def options_of_page(case, page):
-    """Options that a manual page names; mdoc writes --cards as `Fl -cards`."""
-    text = (case.data.parents[1] / "docs" / "man" / page).read_text(encoding="utf-8")
-    return options_of(re.sub(r"\bFl -(?=[a-z])", "--", text))
+def manual_page(case, page):
+    return (case.data.parents[1] / "docs" / "man" / page).read_text(encoding="utf-8")
+
+
+def items_of_page(text):
+    """What a page says of each option: of its .It and the lines up to the next one."""
+    items = {}
+    for item in re.split(r"^\.(?:It|S[hs]) ", text, flags=re.M)[1:]:
+        for name in re.findall(r"Fl -([a-z][a-z0-9-]*)", item.split("\n", 1)[0]):
+            items[name] = items.get(name, "") + item
+    return items
 
 
 def test_manual_pages_name_every_option_and_no_other(case):
     programs = case.build / "bin"
-    known = {}
-    for page, commands in (
-            ("gpupool.1", [("gpupool", name) for name in SUBCOMMANDS if name != "version"]),
-            ("gpupool-scheduler.8", [("gpupool-scheduler",)]),
-            ("gpupool-server.8", [("gpupool-server",)])):
-        known[page] = set().union(*(
-            options_of(case.run([programs / name, *args, "--help"]).out)
-            for name, *args in commands))
-        case.equal(sorted(known[page] - options_of_page(case, page)), [],
-                   f"options that {page} does not name")
-    # Pages speak of each other's programs, too.
-    everything = set().union(*known.values())
-    for page in known:
-        case.equal(sorted(options_of_page(case, page) - everything), [],
-                   f"options in {page} that no program has")
+    everywhere = manual_page(case, "gpupool.7")
+    every = set()
+    named = {}
+    for page, commands in PAGES.items():
+        text = manual_page(case, page)
+        items = items_of_page(text)
+        # mdoc writes --cards as `Fl -cards`, and further ones after a comma.
+        flat = re.sub(r" , -(?=[a-z])", " , --", re.sub(r"\bFl -(?=[a-z])", "--", text))
+        named[page] = set(re.findall(r"(?<![\w-])--([a-z][a-z0-9-]*)", flat)) - EVERYWHERE
+        for program, *args in commands:
+            name = " ".join((program, *args))
+            said = case.run([programs / program, *args, "--help"]).out
+            options = options_of(said)
+            every |= {option for _, option, _ in options}
+            for letter, option, value in options:
+                case.check(option in named[page], f"{page} does not name --{option} of {name}")
+                case.check(not letter or re.search(rf"Fl {letter}\b", text),
+                           f"{page} does not name -{letter} of {name}")
+                for word in re.findall(r"(?<![\w.])[a-z]+(?![\w.])", value) if "|" in value else ():
+                    case.contains(items.get(option, ""), word, f"--{option} in {page}")
+            for variable in set(re.findall(r"GPUPOOL_[A-Z_]+", said)):
+                case.contains(text + everywhere, variable, f"{page} and gpupool.7, of {name}")
+    for page, options in named.items():  # pages speak of each other's programs, too
+        case.equal(sorted(options - every), [], f"options in {page} that no program has")
 
 
 def test_unknown_words_are_refused_with_a_hint(case):
@@ -65,6 +92,48 @@ def test_daemons_explain_themselves(case):
         done = case.run([program, "--no-such-flag"], status=None)
         case.check(done.status not in (0, None), f"{name} took an unknown flag")
         case.contains(done.err, "no-such-flag", "which flag")
+
+
+def test_scheduler_takes_options_from_flags_environment_and_file(case):
+    program = case.build / "bin" / "gpupool-scheduler"
+    state, ready, config = (case.folder / name for name in ("state", "ready", "config"))
+    state.mkdir()
+    config.write_text(f"# a pool\nlisten = 127.0.0.1:0\nstate-dir = {state}\n"
+                      "placement = spread\nlease-ms = 4711\n", encoding="utf-8")
+    scheduler = case.spawn([program, "--config", config, "--ready-file", ready,
+                            "--allow-anonymous", "client"],
+                           env={"GPUPOOL_SCHEDULER_LEASE_MS": "4712"})
+    case.wait_for(ready.exists, "the scheduler listens")
+    done = case.run([case.build / "bin" / "gpupool", "status", "--json"],
+                    env={"GPUPOOL_SCHEDULER": ready.read_text(encoding="utf-8").strip()})
+    said = json.loads(done.out)
+    case.equal((said["placement"], said["lease_ms"]), ("spread", 4712), "file, environment")
+    scheduler.terminate()
+    scheduler.wait(case.patience)
+    with open(config, "a", encoding="utf-8") as file:
+        file.write("placment = binpack\n")
+    for args, env, words in (
+            (["--config", config], {}, f"{config}:6: unknown option --placment; is --placement meant?"),
+            (["--placement", "best"], {}, "--placement best: binpack or spread is wanted"),
+            (["--lease", "5"], {}, "--lease-ms 5: a number from 1000"),
+            ([], {"GPUPOOL_SCHEDULER_RATE_OPENS": "x"},
+             "GPUPOOL_SCHEDULER_RATE_OPENS=x: a number from 0"),
+            (["migrate", "--to", "file:x"], {}, "--to file:x: etcd:URL,... is wanted")):
+        case.contains(case.run([program, *args], status=1, env=env).err, words, f"{args} {env}")
+
+
+def test_kubernetes_daemons_take_options_from_flags_and_environment(case):
+    program = case.build / "bin" / "gpupool-kube"
+    for args, env, words in (
+            (["controller", "--lease-s", "2"], {}, "--lease-s 2: a number from 3 to 3600"),
+            (["controller"], {}, "which scheduler?"),
+            (["controller"], {"GPUPOOL_SCHEDULER": "h:1"}, "no API server"),
+            (["extender", "--placement", "x"], {}, "--placement x: binpack or spread is wanted"),
+            (["webhook", "--listn", "y"], {}, "--listn; is --listen meant?"),
+            (["webhook"], {"GPUPOOL_KUBE_CERT_HOURS": "0"}, "GPUPOOL_KUBE_CERT_HOURS=0: a number"),
+            (["node-plugin", "extra"], {}, "extra: unexpected argument")):
+        case.contains(case.run([program, *args], status=1, env=env).err, words, f"{args} {env}")
+    case.contains(case.run([program, "webhok"], status=2).err, "is webhook meant?", "a wrong command")
 
 
 def test_status_shows_cards_sessions_and_owner(case):

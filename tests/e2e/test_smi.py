@@ -99,7 +99,7 @@ def test_wrong_questions_are_answered_in_words(case):
             (["--query-gpu=index", "--format=json"], 2, "csv[,noheader][,nounits]"),
             (["--format=noheader", "-L"], 2, "csv is the only format"),
             (["-i", "7"], 6, "No devices were found"),
-            (["-l", "often"], 2, "whole number"),
+            (["-l", "often"], 2, "a number from 0"),
             (["nvlink"], 2, "not carried here"),
             (["-x"], 2, "-x goes with -q")):
         case.contains(smi(session, *args, status=status).err, words, f"smi {args}")

@@ -18,6 +18,7 @@ from pathlib import Path
 import apidoc
 import guides
 import layers
+import options
 import words
 
 SOURCE = {".c", ".h", ".cu"}
@@ -139,6 +140,7 @@ def main():
         layers.check(files, found)
         words.check(files, found)
         guides.check(found)
+        options.check(files, found)
         apidoc.check(found)
     if not args.no_format:
         check_format(checked, found, missing)

@@ -7,13 +7,14 @@
 
 #include "cuda_abi.h"
 #include "gp_err.h"
+#include "gp_option.h"
+#include "gp_size.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 static const struct sg_profile profiles[] = {
@@ -23,127 +24,113 @@ static const struct sg_profile profiles[] = {
     {12, 0, 1536, 24, 102400, 101376, 64 << 20, 64, "SoftGPU B120"},
 };
 
-static int
-conf_uint(const char *name, unsigned lo, unsigned hi, unsigned *val, struct gp_err *err)
-{
-    const char *s = getenv(name);
-    char *end;
-    unsigned long v;
+/* ------------------------------------------------------------------- table -- */
 
-    if (!s || !*s)
-        return 0;
-    errno = 0;
-    v = strtoul(s, &end, 10);
-    if (errno || *end || *s == '-' || v < lo || v > hi)
-        return gp_err_set(err, -EINVAL, "%s=%s: a number from %u to %u is expected",
-                          name, s, lo, hi);
-    *val = (unsigned)v;
+static int
+set_profile(void *target, const struct gp_option *option, const char *value,
+            struct gp_err *err)
+{
+    struct sg_conf *conf = target;
+    char text[16];
+
+    (void)option;
+    for (size_t i = 0; i < ARRAY_SIZE(profiles); i++) {
+        snprintf(text, sizeof(text), "%d.%d", profiles[i].major, profiles[i].minor);
+        if (!strcmp(value, text)) {
+            conf->profile = &profiles[i];
+            return 0;
+        }
+    }
+    return gp_err_set(err, -EINVAL, "7.5, 8.6, 9.0 or 12.0 is wanted");
+}
+
+/* It becomes a part of a file name. */
+static int
+set_instance(void *target, const struct gp_option *option, const char *value,
+             struct gp_err *err)
+{
+    if (value[strspn(value, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                            "0123456789._-")])
+        return gp_err_set(err, -EINVAL, "letters, digits and ._- only");
+    return gp_option_copy(target, option, value, err);
+}
+
+/* A number without a unit is bytes: those who set it are programs. */
+static int
+set_size(void *target, const struct gp_option *option, const char *value,
+         struct gp_err *err)
+{
+    uint64_t bytes;
+
+    if (gp_size_parse(value, &bytes) < 0 || bytes < option->min || bytes > option->max)
+        return gp_err_set(err, -EINVAL, "a size from 1MiB to 512GiB is wanted");
+    *(uint64_t *)((char *)target + option->offset) = bytes;
     return 0;
+}
+
+#define MEMORY_MIN (UINT64_C(1) << 20)
+#define MEMORY_MAX (UINT64_C(512) << 30) /* half of a card's arena */
+
+#define NUMBER(flag, field, variable, least, most)                                     \
+    {                                                                                  \
+        .name = flag, .env = variable, .set = gp_option_u32, .min = least,             \
+        .max = most, .offset = offsetof(struct sg_conf, field)                         \
+    }
+#define TEXT(flag, field, variable, setter)                                            \
+    {                                                                                  \
+        .name = flag, .env = variable, .set = setter,                                  \
+        .offset = offsetof(struct sg_conf, field),                                     \
+        .size = sizeof(((struct sg_conf *)0)->field)                                   \
+    }
+#define SIZE(flag, field, variable)                                                    \
+    {                                                                                  \
+        .name = flag, .env = variable, .set = set_size, .min = MEMORY_MIN,             \
+        .max = MEMORY_MAX, .offset = offsetof(struct sg_conf, field)                   \
+    }
+
+static const struct gp_option OPTIONS[] = {
+    NUMBER("cards", n_cards, "SOFTGPU_CARDS", 0, SG_MAX_CARDS),
+    NUMBER("sms", sms, "SOFTGPU_SMS", 1, SG_MAX_SMS),
+    NUMBER("address-slot", slot, "SOFTGPU_ADDRESS_SLOT", 0, SG_SLOTS),
+    NUMBER("percentage", percentage, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", 1, 100),
+    NUMBER("exact", exact, "SOFTGPU_EXACT", 0, 1),
+    NUMBER("time-limit", time_limit, "SOFTGPU_TIME_LIMIT", 0, SG_TIME_LIMIT_MAX),
+    SIZE("memory", memory, "SOFTGPU_MEMORY"),
+    SIZE("memory-budget", budget, "SOFTGPU_MEMORY_BUDGET"),
+    TEXT("cc", profile, "SOFTGPU_CC", set_profile),
+    TEXT("instance", instance, "SOFTGPU_INSTANCE", set_instance),
+    TEXT("name", name, "SOFTGPU_NAME", gp_option_copy),
+};
+
+static int
+read_environment(const struct gp_option *options, size_t n, void *target,
+                 struct gp_err *err)
+{
+    const struct gp_option_set_of set = {options, n, target};
+    const struct gp_options all = {.program = "softgpu", .sets = &set, .n_sets = 1};
+
+    return gp_options_environment(&all, err);
 }
 
 int
 sg_conf_cuda_version(void)
 {
-    unsigned version = CUDA_VERSION;
+    static const struct gp_option option = {.name = "cuda-version",
+                                            .env = "SOFTGPU_CUDA_VERSION",
+                                            .set = gp_option_u32,
+                                            .min = 11000,
+                                            .max = CUDA_VERSION};
+    uint32_t version = CUDA_VERSION;
 
-    return conf_uint("SOFTGPU_CUDA_VERSION", 11000, CUDA_VERSION, &version, NULL) < 0
-               ? CUDA_VERSION
-               : (int)version;
+    read_environment(&option, 1, &version, NULL);
+    return (int)version;
 }
 
-static int
-unit_shift(const char *unit)
-{
-    static const struct {
-        const char *text;
-        int shift;
-    } units[] = {
-        {"", 0},    {"B", 0},    {"K", 10},   {"KiB", 10}, {"KB", 10},
-        {"M", 20},  {"MiB", 20}, {"MB", 20},  {"G", 30},   {"GiB", 30},
-        {"GB", 30}, {"T", 40},   {"TiB", 40},
-    };
+/* ------------------------------------------------------------------- cards -- */
 
-    for (size_t i = 0; i < ARRAY_SIZE(units); i++)
-        if (!strcasecmp(unit, units[i].text))
-            return units[i].shift;
-    return -1;
-}
-
-static int
-conf_size(const char *name, uint64_t *val, struct gp_err *err)
-{
-    const uint64_t most = UINT64_C(512) << 30; /* half of a card's arena */
-    const char *s = getenv(name);
-    unsigned long long v;
-    char *end;
-    int shift;
-
-    if (!s || !*s)
-        return 0;
-    errno = 0;
-    v = strtoull(s, &end, 10);
-    shift = unit_shift(end);
-    if (errno || end == s || *s == '-' || shift < 0 || v > (most >> shift) ||
-        (v << shift) < (1 << 20))
-        return gp_err_set(err, -EINVAL, "%s=%s: a size from 1MiB to 512GiB is expected",
-                          name, s);
-    *val = v << shift;
-    return 0;
-}
-
-static int
-conf_profile(struct sg_conf *conf, struct gp_err *err)
-{
-    const char *s = getenv("SOFTGPU_CC");
-    char text[16];
-
-    conf->profile = &profiles[1];
-    if (!s || !*s)
-        return 0;
-    for (size_t i = 0; i < ARRAY_SIZE(profiles); i++) {
-        snprintf(text, sizeof(text), "%d.%d", profiles[i].major, profiles[i].minor);
-        if (!strcmp(s, text)) {
-            conf->profile = &profiles[i];
-            return 0;
-        }
-    }
-    return gp_err_set(err, -EINVAL,
-                      "SOFTGPU_CC=%s: one of 7.5, 8.6, 9.0, 12.0 is expected", s);
-}
-
-static int
-conf_text(const char *name, char *dst, size_t size, struct gp_err *err)
-{
-    const char *s = getenv(name);
-
-    if (!s || !*s)
-        return 0;
-    if (strlen(s) >= size)
-        return gp_err_set(err, -EINVAL, "%s is longer than %zu bytes", name, size - 1);
-    memcpy(dst, s, strlen(s) + 1);
-    return 0;
-}
-
-static int
-conf_instance(struct sg_conf *conf, struct gp_err *err)
-{
-    int r;
-
-    r = conf_text("SOFTGPU_INSTANCE", conf->instance, sizeof(conf->instance), err);
-    if (r < 0)
-        return r;
-    /* It becomes a part of a file name. */
-    for (const char *p = conf->instance; *p; p++)
-        if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                    "0123456789._-",
-                    *p))
-            return gp_err_set(err, -EINVAL,
-                              "SOFTGPU_INSTANCE=%s: letters, digits and ._- only",
-                              conf->instance);
-    return 0;
-}
-
-/* As the CUDA list is read: the first entry that is not a visible card ends it,
+/* Not in the table, because an empty list is a list: it has no card.
+ *
+ * As the CUDA list is read: the first entry that is not a visible card ends it,
  * and everything after that entry is invisible as well. */
 static void
 conf_visible(struct sg_conf *conf)
@@ -182,40 +169,21 @@ conf_visible(struct sg_conf *conf)
 int
 sg_conf_read(struct sg_conf *ret_conf, struct gp_err *err)
 {
-    struct sg_conf conf = {
-        .n_cards = 2, .memory = UINT64_C(4) << 30, .sms = 2, .percentage = 100};
+    struct sg_conf conf = {.n_cards = 2,
+                           .memory = UINT64_C(4) << 30,
+                           .sms = 2,
+                           .percentage = 100,
+                           .profile = &profiles[1]};
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     int r;
 
     if (cpus > 2)
         conf.sms = cpus > SG_MAX_SMS ? SG_MAX_SMS : (unsigned)cpus;
-    r = conf_uint("SOFTGPU_CARDS", 0, SG_MAX_CARDS, &conf.n_cards, err);
-    if (!r)
-        r = conf_uint("SOFTGPU_SMS", 1, SG_MAX_SMS, &conf.sms, err);
-    if (!r)
-        r = conf_uint("SOFTGPU_ADDRESS_SLOT", 0, SG_SLOTS, &conf.slot, err);
-    if (!r)
-        r = conf_uint("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", 1, 100, &conf.percentage,
-                      err);
-    if (!r)
-        r = conf_uint("SOFTGPU_EXACT", 0, 1, &conf.exact, err);
-    if (!r)
-        r = conf_uint("SOFTGPU_TIME_LIMIT", 0, SG_TIME_LIMIT_MAX, &conf.time_limit,
-                      err);
-    if (!r)
-        r = conf_size("SOFTGPU_MEMORY", &conf.memory, err);
-    if (!r)
-        r = conf_size("SOFTGPU_MEMORY_BUDGET", &conf.budget, err);
-    if (!r)
-        r = conf_profile(&conf, err);
-    if (!r)
-        r = conf_instance(&conf, err);
+    r = read_environment(OPTIONS, ARRAY_SIZE(OPTIONS), &conf, err);
     if (r < 0)
         return r;
-    snprintf(conf.name, sizeof(conf.name), "%s", conf.profile->name);
-    r = conf_text("SOFTGPU_NAME", conf.name, sizeof(conf.name), err);
-    if (r < 0)
-        return r;
+    if (!conf.name[0])
+        snprintf(conf.name, sizeof(conf.name), "%s", conf.profile->name);
     conf_visible(&conf);
     *ret_conf = conf;
     return 0;

@@ -16,6 +16,9 @@ struct target {
     uint64_t memory;
     bool loud;
     const char *policy;
+    uint32_t choice;
+    uint64_t ms;
+    const char *wait;
 };
 
 static const char *const POLICIES[] = {"binpack", "spread", NULL};
@@ -66,6 +69,26 @@ static const struct gp_option OPTIONS[] = {
      .set = gp_option_word,
      FIELD(policy),
      .words = POLICIES},
+    {.name = "choice",
+     .value = "C",
+     .help = "which",
+     .set = gp_option_choice,
+     FIELD(choice),
+     .words = POLICIES,
+     .min = 7},
+    {.name = "time",
+     .value = "TIME",
+     .help = "how long",
+     .set = gp_option_time,
+     FIELD(ms),
+     .min = 1,
+     .max = 7200000},
+    {.name = "wait",
+     .value = "TIME",
+     .optional = true,
+     .help = "whether, and how long",
+     .set = gp_option_text,
+     FIELD(wait)},
 };
 
 static int
@@ -113,6 +136,30 @@ every_form_of_a_flag_is_taken(void **state)
 }
 
 static void
+choices_times_and_values_that_may_be_left_out(void **state)
+{
+    static const struct {
+        const char *text;
+        uint64_t ms;
+    } times[] = {{"30s", 30000}, {"10m", 600000}, {"2h", 7200000}, {"7", 7000}};
+    struct target t;
+    struct gp_err err;
+
+    assert_int_equal(PARSE(&t, &err, "--choice", "spread"), 0);
+    assert_int_equal(t.choice, 8);
+    for (size_t i = 0; i < ARRAY_SIZE(times); i++) {
+        assert_int_equal(PARSE(&t, &err, "--time", times[i].text), 0);
+        assert_int_equal(t.ms, times[i].ms);
+    }
+    assert_int_equal(PARSE(&t, &err, "--wait", "--loud"), 0);
+    assert_string_equal(t.wait, "");
+    assert_true(t.loud);
+    assert_int_equal(PARSE(&t, &err, "--wait=5m"), 0);
+    assert_string_equal(t.wait, "5m");
+    assert_true(PARSE(&t, &err, "--wait", "5m") < 0); /* an argument */
+}
+
+static void
 wrong_options_are_refused_with_the_remedy(void **state)
 {
     static const struct {
@@ -132,7 +179,12 @@ wrong_options_are_refused_with_the_remedy(void **state)
          "1 to 1600, are wanted"},
         {"--number", "10", "--number 10: a number from 1 to 9 is wanted"},
         {"--policy", "best", "--policy best: binpack or spread is wanted"},
-        {"--copy", "12345678", "--copy: longer than 7 bytes"},
+        {"--choice", "best", "--choice best: binpack or spread is wanted"},
+        {"--time", "3d", "--time 3d: a time like 30s, 10m or 2h is wanted"},
+        {"--time", "3h", "--time 3h: a time like 30s, 10m or 2h is wanted"},
+        {"--time", "0", "--time 0: a time like 30s, 10m or 2h is wanted"},
+        {"--number=", "", "--number is empty: a number from 1 to 9 is wanted"},
+        {"--copy", "12345678", "--copy 12345678: longer than 7 bytes"},
         {"--loud=maybe", "", "--loud maybe: yes or no is wanted"},
     };
     struct target t;
@@ -164,7 +216,7 @@ flags_decide_over_environment_and_that_over_the_file(void **state)
     assert_true(t.loud);
     setenv("UT_NUMBER", "x", 1);
     assert_true(PARSE(&t, &err, "-l") < 0);
-    assert_non_null(strstr(err.msg, "UT_NUMBER: --number x: a number from 1 to 9"));
+    assert_non_null(strstr(err.msg, "UT_NUMBER=x: a number from 1 to 9"));
     unsetenv("UT_NUMBER");
     unsetenv("UT_CORE");
     dprintf(fd, "numbr = 1\n");
@@ -222,6 +274,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_form_of_a_flag_is_taken),
+        cmocka_unit_test(choices_times_and_values_that_may_be_left_out),
         cmocka_unit_test(wrong_options_are_refused_with_the_remedy),
         cmocka_unit_test(flags_decide_over_environment_and_that_over_the_file),
         cmocka_unit_test(options_of_the_program_after_it_stay_its_own),

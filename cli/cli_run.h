@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What `gpupool run` is asked for, so that others (`gpupool doctor -- PROGRAM`) take
+ * the same options and run a program the same way.
+ *
+ * A plain value of the caller's around the request for a session (cli_want.h): made
+ * with cli_want_init(&request.want), ended with cli_want_fini().  One thread.
+ */
+#ifndef CLI_RUN_H
+#define CLI_RUN_H
+
+#include "cli_want.h"
+
+struct cli_run_request {
+    struct cli_want want;
+    char **program; /* with its arguments and a NULL */
+    bool verbose, unbound, wait;
+    uint32_t wait_ms; /* 0: no limit */
+};
+
+/* The options of `gpupool run` for @request: CLI_RUN_SETS sets are written to @sets. */
+#define CLI_RUN_SETS 3
+unsigned cli_run_sets(struct cli_run_request *request, struct gp_option_set_of *sets);
+
+/* Run the program to its end; returns the exit status. */
+int cli_run_program(struct cli_run_request *request);
+
+#endif

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options come from one place.
+
+No program parses its command line by itself (getopt): common/gp_option.h has the table.
+What a program is told otherwise, by the environment, is in the manual pages, or for the
+software card in docs/softgpu-card.md: every variable that is read, and no other.
+tests/e2e/test_cli.py compares the options themselves with the pages.
+"""
+
+import re
+from pathlib import Path
+
+PRODUCTS = {"cli", "client-stub", "common", "drivers", "pool-scheduler", "proto", "server",
+            "softgpu", "tls", "transport"}
+GETOPT_RE = re.compile(r"\bgetopt(_long(_only)?)?\b|<getopt\.h>")
+READ_RE = re.compile(r'"((?:SOFTGPU|GPUPOOL)_[A-Z_]+)"')
+NAMED_RE = re.compile(r"\b(?:SOFTGPU|GPUPOOL)_[A-Z_]+\b")
+# Of systemd's units: what they start the daemons with.
+UNITS = {"GPUPOOL_SCHEDULER_FLAGS", "GPUPOOL_SERVER_FLAGS"}
+
+
+def check(files, found):
+    """Calls found(path, line, words) for each place that is wrong."""
+    read = {}
+    for path in files:
+        if path.suffix not in {".c", ".h"} or not path.is_file():
+            continue
+        for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+            if GETOPT_RE.search(line):
+                found(path, number, "options are parsed by common/gp_option.h alone")
+            if path.parts[0] in PRODUCTS:
+                for name in READ_RE.findall(line):
+                    read.setdefault(name, (path, number))
+    check_variables(read, found)
+
+
+def check_variables(read, found):
+    named = {}
+    pages = [*Path("docs/man").iterdir(), *Path("docs").glob("softgpu*.md")]
+    for page in pages:
+        for number, line in enumerate(page.read_text(encoding="utf-8").split("\n"), 1):
+            for name in NAMED_RE.findall(line):
+                named.setdefault(name, (page, number))
+    # A prefix stands for the options of a table: GPUPOOL_SERVER_ for GPUPOOL_SERVER_NAME.
+    prefixes = tuple(name for name in read if name.endswith("_"))
+    for name in sorted(read.keys() - named.keys()):
+        if not (name in prefixes and name + "NAME" in named):
+            found(*read[name], f"{name} is in no manual page")
+    for name in sorted(named.keys() - read.keys() - UNITS):
+        if not name.startswith(prefixes):
+            found(*named[name], f"{name} is read by no program")
