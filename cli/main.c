@@ -116,6 +116,8 @@ main(int argc, char **argv)
         return help_of(argv[2]);
     if (!strcmp(name, "--version") || !strcmp(name, "-v") || !strcmp(name, "-V"))
         return cli_version(1, argv);
+    if (!strcmp(name, "--completion")) /* as the daemons have it */
+        return cli_completion(argc - 1, argv + 1);
     if (!strcmp(name, "--help") || !strcmp(name, "help") || !strcmp(name, "-h")) {
         gp_commands_help(&COMMANDS, stdout);
         return CLI_OK;

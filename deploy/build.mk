@@ -8,7 +8,8 @@
 INSTALL ?= install
 INSTALL_MAN = $(wildcard docs/man/*.[1-8])
 
-install: all
+.PHONY: install-completions
+install: all install-completions
 	$(Q)$(INSTALL) -d $(addprefix $(DESTDIR)$(PREFIX)/,bin lib/gpupool/path share/gpupool $(foreach n,1 5 7 8,share/man/man$(n)))
 	$(Q)$(INSTALL) -m 755 $(wildcard $(O)/bin/*) $(DESTDIR)$(PREFIX)/bin/
 	$(Q)cp -P $(wildcard $(O)/lib/*.so*) $(DESTDIR)$(PREFIX)/lib/gpupool/
@@ -16,6 +17,21 @@ install: all
 	$(Q)$(PYTHON) deploy/render >$(DESTDIR)$(PREFIX)/share/gpupool/kube.yaml
 	$(Q)for page in $(INSTALL_MAN); do \
 	    $(INSTALL) -m 644 $$page $(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/; done
+
+# completion_rule SHELL,FOLDER,NAME: the folder where the shell looks, and what it looks
+# for there, with % for the program.
+define completion_rule
+	$(Q)$(INSTALL) -d $(DESTDIR)$(PREFIX)/share/$(2)
+	$(Q)$(foreach p,$(COMPLETED),$(O)/bin/$(p) --completion $(1) \
+	    >$(DESTDIR)$(PREFIX)/share/$(2)/$(subst %,$(p),$(3)) &&) :
+
+endef
+COMPLETED := gpupool gpupool-server gpupool-scheduler gpupool-kube
+
+install-completions: all
+	$(call completion_rule,bash,bash-completion/completions,%)
+	$(call completion_rule,zsh,zsh/site-functions,_%)
+	$(call completion_rule,fish,fish/vendor_completions.d,%.fish)
 
 DIST_NAME := gpupool-$(VERSION)-linux-$(shell uname -m)
 
