@@ -5,6 +5,13 @@
  * One thread of its own (libmicrohttpd's), which calls @answer for one request at a
  * time.  The certificate can change while it serves: connections that are open keep
  * the one they began with.
+ *
+ * Not common/gp_http.h, which serves what a daemon shows of itself: it runs on the
+ * daemon's event loop, so an answer must not wait, drops the bodies of requests, and
+ * speaks no TLS.  An answer here waits for the API server or the scheduler, a body is
+ * the question, and the listening socket passes from one certificate's daemon to the
+ * next.  One server for both would have each of these as an option, and the part that
+ * they have in common is a dozen lines around libmicrohttpd.
  */
 #ifndef KUBE_HTTPS_H
 #define KUBE_HTTPS_H
