@@ -17,6 +17,9 @@
 /* A burst of connections must not fill the kernel's queue between two turns. */
 #define BACKLOG 1024
 
+/* What the library asks for of a body that is made piece by piece. */
+#define BLOCK ((size_t)64 * 1024)
+
 /* From here on the oldest connection ends for each that comes.  The other half is for
  * connections that are ended and not yet forgotten by the library. */
 #define OPEN_MAX (GP_HTTP_CONNECTIONS_MAX / 2)
@@ -30,6 +33,7 @@ struct gp_http {
     struct gp_listener listener;
     struct gp_loop_fd src; /* the library's epoll descriptor */
     struct gp_loop_timer timer;
+    bool secure;
     unsigned n_open;
     struct MHD_Connection *oldest_first[OPEN_MAX];
 };
@@ -78,16 +82,161 @@ on_connection(void *arg, struct MHD_Connection *connection, void **context,
 
 /* ---------------------------------------------------------------- requests -- */
 
+const char *
+gp_http_header(const struct gp_http_request *request, const char *name)
+{
+    return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
+}
+
+struct query {
+    bool (*fn)(void *arg, const char *name, const char *value);
+    void *arg;
+};
+
+static enum MHD_Result
+on_argument(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+    const struct query *query = arg;
+
+    (void)kind;
+    return query->fn(query->arg, name, value ? value : "") ? MHD_YES : MHD_NO;
+}
+
+void
+gp_http_query(const struct gp_http_request *request,
+              bool (*fn)(void *arg, const char *name, const char *value), void *arg)
+{
+    struct query query = {fn, arg};
+
+    MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, on_argument,
+                              &query);
+}
+
+/* A body that is made piece by piece. */
+struct pieces {
+    struct gp_http_answer answer;
+    char *text;
+    size_t size, at;
+    bool last;
+};
+
+static void
+pieces_free(void *arg)
+{
+    struct pieces *pieces = arg;
+
+    if (pieces->answer.done)
+        pieces->answer.done(pieces->answer.state);
+    free(pieces->text);
+    free(pieces);
+}
+
+/* False: there is no more, or no memory. */
+static bool
+next_piece(struct pieces *pieces)
+{
+    free(pieces->text);
+    pieces->text = NULL;
+    pieces->at = pieces->size = 0;
+    while (!pieces->size && !pieces->last) {
+        FILE *f = open_memstream(&pieces->text, &pieces->size);
+
+        if (!f)
+            return false;
+        pieces->last = !pieces->answer.next(pieces->answer.state, f);
+        if (fclose(f))
+            return false;
+        if (!pieces->size) {
+            free(pieces->text);
+            pieces->text = NULL;
+        }
+    }
+    return pieces->size;
+}
+
+static ssize_t
+read_piece(void *arg, uint64_t pos, char *buf, size_t max)
+{
+    struct pieces *pieces = arg;
+    size_t n;
+
+    (void)pos;
+    if (pieces->at == pieces->size && !next_piece(pieces))
+        return pieces->last ? MHD_CONTENT_READER_END_OF_STREAM
+                            : MHD_CONTENT_READER_END_WITH_ERROR;
+    n = gp_min(pieces->size - pieces->at, max);
+    memcpy(buf, pieces->text + pieces->at, n);
+    pieces->at += n;
+    return (ssize_t)n;
+}
+
+/* The handler has written the first piece, @text, which is taken. */
+static struct MHD_Response *
+piecewise(const struct gp_http_answer *answer, char *text, size_t size)
+{
+    struct pieces *pieces = calloc(1, sizeof(*pieces));
+    struct MHD_Response *response;
+
+    if (!pieces) {
+        if (answer->done)
+            answer->done(answer->state);
+        free(text);
+        return NULL;
+    }
+    *pieces = (struct pieces){.answer = *answer, .text = text, .size = size};
+    response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, read_piece,
+                                                 pieces, pieces_free);
+    if (!response)
+        pieces_free(pieces);
+    return response;
+}
+
+static struct MHD_Response *
+make_response(const struct gp_http_answer *answer, char *text, size_t size)
+{
+    struct MHD_Response *response =
+        answer->next
+            ? piecewise(answer, text, size)
+            : MHD_create_response_from_buffer(size, text, MHD_RESPMEM_MUST_FREE);
+
+    if (!response) {
+        if (!answer->next)
+            free(text);
+        return NULL;
+    }
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, answer->type);
+    if (answer->retry_after[0])
+        MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER,
+                                answer->retry_after);
+    for (const char *const *more = answer->more; more && *more; more += 2)
+        MHD_add_response_header(response, more[0], more[1]);
+    return response;
+}
+
 /* The answer's text, made by the handler; @text is the caller's to free. */
 static int
-make_answer(struct gp_http *http, const char *method, const char *path,
+make_answer(struct gp_http *http, const struct gp_http_request *request,
             struct gp_http_answer *answer, char **text, size_t *size)
 {
     answer->body = open_memstream(text, size);
     if (!answer->body)
         return -ENOMEM;
-    http->handler(http->arg, method, path, answer);
-    return fclose(answer->body) ? -ENOMEM : 0;
+    http->handler(http->arg, request, answer);
+    if (!fclose(answer->body))
+        return 0;
+    if (answer->next && answer->done)
+        answer->done(answer->state);
+    free(*text);
+    return -ENOMEM;
+}
+
+static int
+fd_of(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+
+    return info ? info->connect_fd : -1;
 }
 
 static enum MHD_Result
@@ -95,8 +244,14 @@ on_request(void *arg, struct MHD_Connection *connection, const char *path,
            const char *method, const char *version, const char *upload,
            size_t *upload_size, void **state)
 {
+    struct gp_http *http = arg;
+    const struct gp_http_request request = {.method = method,
+                                            .path = path,
+                                            .fd = fd_of(connection),
+                                            .secure = http->secure,
+                                            .connection = connection};
     struct gp_http_answer answer = {.status = MHD_HTTP_OK, .type = "text/plain"};
-    CLEANUP_FREE char *text = NULL;
+    char *text = NULL;
     struct MHD_Response *response;
     size_t size = 0;
     enum MHD_Result result;
@@ -111,13 +266,11 @@ on_request(void *arg, struct MHD_Connection *connection, const char *path,
         *upload_size = 0;
         return MHD_YES;
     }
-    if (make_answer(arg, method, path, &answer, &text, &size) < 0)
+    if (make_answer(http, &request, &answer, &text, &size) < 0)
         return MHD_NO;
-    response = MHD_create_response_from_buffer(size, text, MHD_RESPMEM_MUST_FREE);
+    response = make_response(&answer, text, size);
     if (!response)
         return MHD_NO;
-    text = NULL; /* the response's now */
-    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, answer.type);
     result = MHD_queue_response(connection, answer.status, response);
     MHD_destroy_response(response);
     return result;
@@ -180,18 +333,34 @@ on_listener_trouble(struct gp_listener *listener, int error)
 /* ----------------------------------------------------------- start and stop -- */
 
 static int
-start_daemon(struct gp_http *http, struct gp_err *err)
+start_daemon(struct gp_http *http, const struct gp_http_config *config,
+             struct gp_err *err)
 {
+    unsigned flags = MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET;
+    struct MHD_OptionItem tls[] = {
+        {MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)(uintptr_t)config->cert},
+        {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)config->key},
+        {MHD_OPTION_END, 0, NULL},
+    };
     const union MHD_DaemonInfo *info;
     int r;
 
+    http->secure = config->cert;
+    if (http->secure)
+        flags |= MHD_USE_TLS;
+    else
+        tls[0].option = MHD_OPTION_END;
     http->daemon = MHD_start_daemon(
-        MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET, 0, NULL, NULL, on_request, http,
-        MHD_OPTION_CONNECTION_LIMIT, GP_HTTP_CONNECTIONS_MAX,
-        MHD_OPTION_NOTIFY_CONNECTION, on_connection, http,
-        MHD_OPTION_CONNECTION_TIMEOUT, GP_HTTP_IDLE_S, MHD_OPTION_END);
+        flags, 0, NULL, NULL, on_request, http, MHD_OPTION_CONNECTION_LIMIT,
+        GP_HTTP_CONNECTIONS_MAX, MHD_OPTION_NOTIFY_CONNECTION, on_connection, http,
+        MHD_OPTION_CONNECTION_TIMEOUT, GP_HTTP_IDLE_S,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, GP_HTTP_HEAD_MAX, MHD_OPTION_ARRAY, tls,
+        MHD_OPTION_END);
     if (!http->daemon)
-        return gp_err_set(err, -EIO, "cannot start an HTTP server");
+        return gp_err_set(err, -EIO, "cannot start an HTTP server%s",
+                          http->secure ? " (are certificate and key PEM files that "
+                                         "belong together?)"
+                                       : "");
     info = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD);
     if (!info)
         return gp_err_set(err, -ENOTSUP, "this libmicrohttpd has no epoll mode");
@@ -217,9 +386,8 @@ start_listening(struct gp_http *http, const char *listen, unsigned default_port,
 }
 
 int
-gp_http_start(struct gp_loop *loop, const char *listen, unsigned default_port,
-              gp_http_handler *handler, void (*on_trouble)(void *arg, int error),
-              void *arg, struct gp_http **ret, struct gp_err *err)
+gp_http_start(struct gp_loop *loop, const struct gp_http_config *config,
+              struct gp_http **ret, struct gp_err *err)
 {
     CLEANUP(gp_http_stopp) struct gp_http *http = calloc(1, sizeof(*http));
     int r;
@@ -227,12 +395,12 @@ gp_http_start(struct gp_loop *loop, const char *listen, unsigned default_port,
     if (!http)
         return gp_err_set(err, -ENOMEM, "out of memory");
     http->loop = loop;
-    http->handler = handler;
-    http->on_trouble = on_trouble;
-    http->arg = arg;
-    r = start_daemon(http, err);
+    http->handler = config->handler;
+    http->on_trouble = config->on_trouble;
+    http->arg = config->arg;
+    r = start_daemon(http, config, err);
     if (!r)
-        r = start_listening(http, listen, default_port, err);
+        r = start_listening(http, config->listen, config->default_port, err);
     if (r < 0)
         return r;
     *ret = TAKE_PTR(http);
@@ -256,4 +424,10 @@ unsigned
 gp_http_port(const struct gp_http *http)
 {
     return gp_net_port(http->listener.src.fd);
+}
+
+const char *
+gp_http_name(const struct gp_http *http, char *buf, size_t size)
+{
+    return gp_net_own_name(http->listener.src.fd, buf, size);
 }

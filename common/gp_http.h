@@ -16,6 +16,7 @@
 
 #include <stdio.h>
 
+struct MHD_Connection;
 struct gp_err;
 struct gp_http;
 struct gp_loop;
@@ -25,24 +26,61 @@ struct gp_loop;
 /* A connection that says nothing for so long ends. */
 #define GP_HTTP_IDLE_S 10
 
+/* What is asked.  Strings are the peer's: any bytes but NUL, of any length below
+ * GP_HTTP_HEAD_MAX together. */
+struct gp_http_request {
+    const char *method, *path;
+    int fd;      /* the connection's, to learn who the peer is */
+    bool secure; /* over TLS */
+    struct MHD_Connection *connection;
+};
+
+/* The value of a header, or NULL. */
+const char *gp_http_header(const struct gp_http_request *request, const char *name);
+/* Call @fn for each "name=value" behind the question mark, decoded, until it returns
+ * false. */
+void gp_http_query(const struct gp_http_request *request,
+                   bool (*fn)(void *arg, const char *name, const char *value),
+                   void *arg);
+
+/* The request line and the headers; a bearer token is far below it. */
+#define GP_HTTP_HEAD_MAX ((size_t)16 * 1024)
+
 /* What a request is answered.  It starts as 200, text/plain and empty. */
 struct gp_http_answer {
     unsigned status;
-    const char *type; /* Content-Type: static storage */
-    FILE *body;       /* is written to; closed by gp_http */
+    const char *type;        /* Content-Type: static storage */
+    char retry_after[16];    /* header Retry-After, seconds; or empty */
+    const char *const *more; /* headers: name, value, ..., NULL; static, or NULL */
+    FILE *body;              /* is written to; closed by gp_http */
+    /* What is too large for one turn of the loop: called for the next piece of the body
+     * when the one before has gone out, until it returns false.  @state is its own;
+     * @done is called for it at the end. */
+    bool (*next)(void *state, FILE *body);
+    void (*done)(void *state);
+    void *state;
 };
 
-typedef void gp_http_handler(void *arg, const char *method, const char *path,
+typedef void gp_http_handler(void *arg, const struct gp_http_request *request,
                              struct gp_http_answer *answer);
 
-/* @listen is "host:port", or "host" with @default_port.  @handler gets @arg.
- * @on_trouble: accepting failed with this -errno; it is tried again by itself. */
-int gp_http_start(struct gp_loop *loop, const char *listen, unsigned default_port,
-                  gp_http_handler *handler, void (*on_trouble)(void *arg, int error),
-                  void *arg, struct gp_http **ret, struct gp_err *err);
+struct gp_http_config {
+    const char *listen;     /* "host:port", "unix:/path", or "host" with */
+    unsigned default_port;  /* ... this; 0: the port must be there */
+    const char *cert, *key; /* PEM: TLS; NULL: clear text.  They outlive the server. */
+    gp_http_handler *handler;
+    /* Accepting failed with this -errno; it is tried again by itself. */
+    void (*on_trouble)(void *arg, int error);
+    void *arg; /* of both */
+};
+
+int gp_http_start(struct gp_loop *loop, const struct gp_http_config *config,
+                  struct gp_http **ret, struct gp_err *err);
 void gp_http_stop(struct gp_http *http); /* NULL is a no-op */
 DEFINE_CLEANUP(struct gp_http, gp_http_stop)
 
 unsigned gp_http_port(const struct gp_http *http);
+/* Where it listens, for the log; @buf >= GP_NET_NAME_MAX. */
+const char *gp_http_name(const struct gp_http *http, char *buf, size_t size);
 
 #endif

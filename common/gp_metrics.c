@@ -19,10 +19,11 @@ struct gp_metrics {
 };
 
 static void
-on_request(void *arg, const char *method, const char *path,
+on_request(void *arg, const struct gp_http_request *request,
            struct gp_http_answer *answer)
 {
     const struct gp_metrics *metrics = arg;
+    const char *method = request->method, *path = request->path;
 
     if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0) {
         answer->status = 405;
@@ -59,7 +60,12 @@ gp_metrics_start(struct gp_loop *loop, const char *listen, unsigned default_port
     metrics->area = area;
     metrics->write = write;
     metrics->arg = arg;
-    r = gp_http_start(loop, listen, default_port, on_request, on_trouble, metrics,
+    r = gp_http_start(loop,
+                      &(struct gp_http_config){.listen = listen,
+                                               .default_port = default_port,
+                                               .handler = on_request,
+                                               .on_trouble = on_trouble,
+                                               .arg = metrics},
                       &metrics->http, err);
     if (r < 0) {
         gp_metrics_stop(metrics);
