@@ -8,9 +8,4 @@
 /* Print it on stdout; -ENOMEM. */
 int cli_json_print(const Gpupool__Ctl__CtlStatusReply *status);
 
-/* Words for states and policies, as in JSON and tables. */
-const char *cli_server_state(Gpupool__Ctl__CtlServerState state);
-const char *cli_session_class(const Gpupool__Ctl__CtlSessionStatus *session);
-const char *cli_session_state(const Gpupool__Ctl__CtlSessionStatus *session);
-
 #endif

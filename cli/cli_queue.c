@@ -4,6 +4,7 @@
 #include "cli_ctl.h"
 #include "cli_options.h"
 #include "cli_table.h"
+#include "ctl_json.h"
 #include "gp_err.h"
 
 #include <errno.h>
@@ -119,35 +120,6 @@ print_tables(const Gpupool__Ctl__CtlQueueReply *queue)
 
 /* --------------------------------------------------------------------- JSON -- */
 
-static json_t *
-waiter_json(const Gpupool__Ctl__CtlWaiter *w)
-{
-    json_t *held = json_array();
-
-    for (size_t i = 0; i < w->n_held_cards; i++)
-        json_array_append_new(held, json_string(w->held_cards[i]));
-    return json_pack(
-        "{s:I, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:s, s:o, s:o}", "position",
-        (json_int_t)w->position, "owner", w->owner, "tenant", w->tenant, "priority",
-        w->priority, "program", w->program, "core_percent", (json_int_t)w->core,
-        "cards", (json_int_t)w->cards, "memory_bytes", (json_int_t)w->memory_bytes,
-        "waited_ms", (json_int_t)w->waited_ms, "reason", w->reason, "estimate_ms",
-        w->estimated ? json_integer((json_int_t)w->estimate_ms) : json_null(),
-        "held_cards", held);
-}
-
-static json_t *
-tenant_json(const Gpupool__Ctl__CtlTenantUse *t)
-{
-    return json_pack(
-        "{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "tenant", t->tenant, "weight",
-        (json_int_t)t->weight, "share_ppm", (json_int_t)t->share_ppm, "core_percent",
-        (json_int_t)t->core, "memory_bytes", (json_int_t)t->memory_bytes, "cards",
-        (json_int_t)t->cards, "core_quota_percent", (json_int_t)t->core_max,
-        "memory_quota_bytes", (json_int_t)t->memory_max, "cards_quota",
-        (json_int_t)t->cards_max);
-}
-
 static int
 print_json(const Gpupool__Ctl__CtlQueueReply *queue)
 {
@@ -155,9 +127,9 @@ print_json(const Gpupool__Ctl__CtlQueueReply *queue)
     int r;
 
     for (size_t i = 0; i < queue->n_waiters; i++)
-        json_array_append_new(waiters, waiter_json(queue->waiters[i]));
+        json_array_append_new(waiters, ctl_json_waiter(queue->waiters[i]));
     for (size_t i = 0; i < queue->n_tenants; i++)
-        json_array_append_new(tenants, tenant_json(queue->tenants[i]));
+        json_array_append_new(tenants, ctl_json_tenant(queue->tenants[i]));
     whole = json_pack("{s:I, s:o, s:o}", "waiting", (json_int_t)queue->waiting,
                       "requests", waiters, "tenants", tenants);
     if (!whole)

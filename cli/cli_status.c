@@ -5,6 +5,7 @@
 #include "cli_json.h"
 #include "cli_options.h"
 #include "cli_table.h"
+#include "ctl_json.h"
 #include "gp_err.h"
 #include "gp_size.h"
 #include "ticket.h"
@@ -61,7 +62,7 @@ rows_of_card(struct cli_table *t, const Gpupool__Ctl__CtlStatusReply *status,
             cli_table_add(t, "%s",
                           size_text(k < s->n_use ? s->use[k]->used_bytes : 0, used));
             cli_table_add(t, "%s", ticket_policy_name((enum ticket_policy)s->policy));
-            cli_table_add(t, "%s", cli_session_state(s));
+            cli_table_add(t, "%s", ctl_session_state(s));
             cli_table_add(t, "%u", s->attachments);
             cli_table_add(t, "%s", s->links);
             cli_table_add(t, "%s", s->owner);
@@ -84,7 +85,7 @@ row_of_card(struct cli_table *t, const Gpupool__Ctl__CtlServerStatus *server,
                   size_text(c->card->memory_bytes, total));
     cli_table_add(t, "%s", size_text(c->card->used_bytes, used));
     cli_table_add(t, "%s", server->driver);
-    cli_table_add(t, "%s", cli_server_state(server->state));
+    cli_table_add(t, "%s", ctl_server_state(server->state));
     cli_table_add(t, "%s", "");
     cli_table_add(t, "%s", *server->rdma ? "tcp, rdma" : "tcp");
     cli_table_add(t, "%s", server->endpoint);
@@ -129,7 +130,7 @@ print_servers(const Gpupool__Ctl__CtlStatusReply *status)
         for (size_t k = 0; k < s->n_cards; k++)
             slices += s->cards[k]->slices;
         cli_table_add(&t, "%s", s->server);
-        cli_table_add(&t, "%s", cli_server_state(s->state));
+        cli_table_add(&t, "%s", ctl_server_state(s->state));
         cli_table_add(&t, "%s", s->endpoint);
         cli_table_add(&t, "%s", s->driver);
         cli_table_add(&t, "%u.%u", s->driver_version / 1000,
@@ -164,7 +165,7 @@ print_sessions(const Gpupool__Ctl__CtlStatusReply *status)
             used += k < s->n_use ? s->use[k]->used_bytes : 0;
         }
         cli_table_add(&t, "%s", s->session);
-        cli_table_add(&t, "%s", cli_session_state(s));
+        cli_table_add(&t, "%s", ctl_session_state(s));
         cli_table_add(&t, "%s", s->owner);
         cli_table_add(&t, "%s", ticket_policy_name((enum ticket_policy)s->policy));
         cli_table_add(&t, "%s", s->n_slices ? s->slices[0]->server : "");

@@ -2,9 +2,9 @@
 /* gpupool top: what the sessions really use, live. */
 #include "cli.h"
 #include "cli_ctl.h"
-#include "cli_json.h"
 #include "cli_options.h"
 #include "cli_table.h"
+#include "ctl_json.h"
 #include "gp_err.h"
 #include "gp_size.h"
 
@@ -39,7 +39,7 @@ add_rows(struct cli_table *t, const Gpupool__Ctl__CtlSessionStatus *s)
         cli_table_add(t, "%s", gp_size_format(use->used_bytes, buf));
         cli_table_add(t, "%s", gp_size_format(use->high_bytes, buf));
         cli_table_add(t, "%s", gp_size_format(s->slices[k]->memory_bytes, buf));
-        cli_table_add(t, "%s", cli_session_state(s));
+        cli_table_add(t, "%s", ctl_session_state(s));
         cli_table_add(t, "%u", s->attachments);
         cli_table_add(t, "%s", s->owner);
         cli_table_add(t, "%s", s->program);

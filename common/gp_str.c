@@ -14,6 +14,17 @@ gp_str_copy(char *dst, size_t size, const char *src)
     return n >= 0 && (size_t)n < size;
 }
 
+bool
+gp_str_copy_printable(char *dst, size_t size, const char *src)
+{
+    bool fits = gp_str_copy(dst, size, src);
+
+    for (char *p = dst; *p; p++)
+        if (*p < ' ' || *p > '~')
+            *p = '?';
+    return fits;
+}
+
 int
 gp_str_u64(const char *s, uint64_t min, uint64_t max, uint64_t *ret)
 {

@@ -8,6 +8,10 @@
 /* Copy @src into @dst of @size bytes; false when it did not fit (then truncated). */
 bool gp_str_copy(char *dst, size_t size, const char *src);
 
+/* The same, with a question mark for every byte that is not printable ASCII: for what a
+ * peer sent and tables, logs and JSON show. */
+bool gp_str_copy_printable(char *dst, size_t size, const char *src);
+
 /* A decimal number that fills the whole string and lies in [min, max]; -EINVAL or
  * -ERANGE. */
 int gp_str_u64(const char *s, uint64_t min, uint64_t max, uint64_t *ret);

@@ -6,7 +6,7 @@ include proto/control.mk
 include pool-scheduler/kube/build.mk
 
 SCHED_INCS := common proto tls pool-scheduler pool-scheduler/store pool-scheduler/kube \
-    pool-scheduler/queue pool-scheduler/quota pool-scheduler/placement $(O)/gen
+    pool-scheduler/queue pool-scheduler/quota pool-scheduler/placement pool-scheduler/view $(O)/gen
 
 SCHED_CORE_SRCS := pool-scheduler/sched_request.c \
     pool-scheduler/sched_pool.c pool-scheduler/sched_place.c pool-scheduler/sched_explain.c \
@@ -33,13 +33,19 @@ SCHED_SRCS := $(STORE_SRCS) pool-scheduler/sched_daemon.c pool-scheduler/sched_s
     pool-scheduler/sched_ending.c \
     pool-scheduler/sched_auth.c pool-scheduler/sched_rates.c \
     pool-scheduler/sched_handle_proof.c pool-scheduler/sched_handle_server.c pool-scheduler/sched_handle_session.c \
-    pool-scheduler/sched_handle_admin.c pool-scheduler/sched_status.c \
+    pool-scheduler/sched_handle_admin.c pool-scheduler/sched_rows.c pool-scheduler/sched_status.c \
+    $(addprefix pool-scheduler/view/,sched_events.c sched_history.c sched_list.c view.c view_call.c \
+      view_files.c view_request.c) \
     pool-scheduler/sched_metrics_text.c \
     pool-scheduler/sched_pod.c pool-scheduler/sched_watch_pool.c \
     pool-scheduler/queue/sched_wait.c pool-scheduler/queue/sched_wait_holds.c \
     pool-scheduler/queue/sched_wait_news.c
 
 $(eval $(call static_lib,sched,$(SCHED_SRCS),$(SCHED_INCS)))
+
+# It contains these files.
+$(call objs,sched,pool-scheduler/view/view_files.c): docs/openapi.json \
+    $(addprefix pool-scheduler/web/,index.html page.css page.js)
 
 SCHED_LIBS := sched schedcore kube tls $(CTL_LIBS)
 SCHED_LDLIBS := -lssl $(CTL_LDLIBS) -lsqlite3 -lmicrohttpd $(KUBE_LDLIBS)

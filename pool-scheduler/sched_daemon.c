@@ -12,6 +12,7 @@
 #include "sched_commit.h"
 #include "sched_ending.h"
 #include "sched_handle.h"
+#include "sched_history.h"
 #include "sched_metrics_text.h"
 #include "sched_rates.h"
 #include "sched_replica.h"
@@ -21,6 +22,7 @@
 #include "sched_wait.h"
 #include "ticket_key.h"
 #include "tls_handshake.h"
+#include "view.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -113,6 +115,9 @@ on_tick(struct gp_loop_timer *timer)
     }
     sched_serve_sweep_unread(sched, now);
     sched_watch_pool_check(sched);
+    sched_history_tick(sched->history, sched->pool,
+                       (uint32_t)sched->sessions.by_id.count, sched->waits->queue.n,
+                       now);
     gp_loop_timer_set(sched->loop, timer, now + TICK_NS, on_tick);
 }
 
@@ -323,7 +328,8 @@ sched_init(struct sched *sched, const struct sched_config *config, struct gp_err
     sched->commit.orphaned = sched_session_orphaned;
     sched->unproven.prev = sched->unproven.next = &sched->unproven;
     sched->pool = sched_pool_new();
-    if (!sched->pool)
+    sched->history = calloc(1, sizeof(*sched->history));
+    if (!sched->pool || !sched->history)
         return -ENOMEM;
     sched_sessions_init(&sched->sessions, sched->pool);
     r = sched_rates_init(sched);
@@ -355,6 +361,8 @@ sched_init(struct sched *sched, const struct sched_config *config, struct gp_err
     if (!r && config->metrics_listen)
         r = gp_metrics_start(sched->loop, config->metrics_listen, 0, "metrics",
                              sched_metrics_write, sched, &sched->metrics, err);
+    if (!r && config->http)
+        r = view_start(sched, &sched->view, err);
     if (!r && config->kube_pods)
         r = sched_kube_start(sched, err);
     if (!r)
@@ -379,6 +387,7 @@ sched_fini(struct sched *sched)
     while (sched->conns)
         sched_serve_end(sched->conns);
     gp_metrics_stop(sched->metrics);
+    view_stop(sched->view);
     tls_context_free(sched->tls);
     gp_listener_fini(&sched->listener);
     gp_listener_fini(&sched->local);
@@ -396,4 +405,6 @@ sched_fini(struct sched *sched)
     ticket_key_free(sched->key);
     sched_pool_free(sched->pool);
     sched_rates_fini(sched);
+    sched_events_fini(&sched->events);
+    free(sched->history);
 }

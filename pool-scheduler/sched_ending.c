@@ -60,6 +60,8 @@ sched_session_end(struct sched *sched, struct sched_session *session, const char
     if (session->closing || session->pending)
         return;
     gp_log_info("session", "%s: ends: %s", session->name, words);
+    sched_events_add(&sched->events, "end", session->name,
+                     session->parts[0].server->name, session->owner->name, words);
     gp_audit("end", "who", session->owner->name, "session", session->name, "words",
              words, NULL);
     sched_commit_soon(sched);
@@ -101,12 +103,11 @@ void
 sched_server_lost(struct sched *sched, struct sched_server *server, const char *words)
 {
     gp_log_warn("server", "%s: not connected any more: %s", server->name, words);
+    sched_events_add(&sched->events, "lost", NULL, server->name, NULL, words);
     server->conn = NULL;
     server->alive = false;
-    for (unsigned i = 0; i < server->n_cards; i++) {
-        server->cards[i]->used_bytes = 0;
-        server->cards[i]->busy_percent = 0;
-    }
+    for (unsigned i = 0; i < server->n_cards; i++)
+        sched_pool_used(sched->pool, server->cards[i], 0, 0);
     sched_pool_server_update(sched->pool, server);
     forget_closing(sched, server);
     sched_replica_server(sched, server);

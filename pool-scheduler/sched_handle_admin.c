@@ -62,6 +62,8 @@ set_drain(struct sched_conn *conn, uint32_t id, struct sched_server *server, boo
         return;
     }
     sched_pool_server_update(sched->pool, server);
+    sched_events_add(&sched->events, drain ? "drain" : "undrain", NULL, server->name,
+                     NULL, "by an administrator");
     gp_audit("order", "from", conn->peer, "order", drain ? "drain" : "undrain",
              "server", server->name, NULL);
     gp_log_info("server", "%s: %s", server->name,

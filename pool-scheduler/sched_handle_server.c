@@ -52,8 +52,8 @@ take_card_values(struct sched *sched, struct sched_server *server,
         card = sched_pool_card_find(sched->pool, cards[i]->uuid.data);
         if (!card || card->server != server)
             continue;
-        card->used_bytes = cards[i]->used_bytes;
-        card->busy_percent = gp_min(cards[i]->busy_percent, 100u);
+        sched_pool_used(sched->pool, card, cards[i]->used_bytes,
+                        gp_min(cards[i]->busy_percent, 100u));
     }
 }
 
@@ -80,7 +80,7 @@ static void
 take_session_use(struct sched_part *part, const Gpupool__Ctl__CtlSessionUse *use)
 {
     part->attachments = use->attachments;
-    gp_str_copy(part->links, sizeof(part->links), use->links);
+    gp_str_copy_printable(part->links, sizeof(part->links), use->links);
     for (size_t i = 0; i < use->n_slices && i < TICKET_SLICES_MAX; i++)
         take_slice_use(part, use->slices[i]);
 }
@@ -224,7 +224,7 @@ facts_from_message(const Gpupool__Ctl__CtlCard *msg, struct sched_card_facts *fa
     if (!msg->memory_bytes || msg->memory_bytes > INT64_MAX)
         return gp_err_set(err, -EINVAL, "card %u: no memory", msg->index);
     memcpy(facts->uuid, msg->uuid.data, TICKET_UUID_SIZE);
-    gp_str_copy(facts->name, sizeof(facts->name), msg->name);
+    gp_str_copy_printable(facts->name, sizeof(facts->name), msg->name);
     facts->memory = msg->memory_bytes;
     facts->reserved = msg->reserved_bytes;
     facts->sms = msg->sms;
@@ -250,7 +250,7 @@ set_endpoint(struct sched_server *server, const struct sched_conn *conn,
         snprintf(server->endpoint, sizeof(server->endpoint), "%.*s%s",
                  (int)(peer_port - conn->peer), conn->peer, port);
     else
-        gp_str_copy(server->endpoint, sizeof(server->endpoint), text);
+        gp_str_copy_printable(server->endpoint, sizeof(server->endpoint), text);
 }
 
 /* The server object of that name, free to be used by @conn. */
@@ -310,13 +310,13 @@ fill_server(struct sched_server *server, struct sched_conn *conn,
             const Gpupool__Ctl__CtlRegister *msg)
 {
     set_endpoint(server, conn, msg->endpoint);
-    gp_str_copy(server->local, sizeof(server->local), msg->local);
+    gp_str_copy_printable(server->local, sizeof(server->local), msg->local);
     server->has_attach_key = msg->attach_key.len != 0;
     if (server->has_attach_key)
         memcpy(server->attach_key, msg->attach_key.data, sizeof(server->attach_key));
-    gp_str_copy(server->rdma, sizeof(server->rdma), msg->rdma);
-    gp_str_copy(server->version, sizeof(server->version), msg->version);
-    gp_str_copy(server->driver, sizeof(server->driver), msg->driver);
+    gp_str_copy_printable(server->rdma, sizeof(server->rdma), msg->rdma);
+    gp_str_copy_printable(server->version, sizeof(server->version), msg->version);
+    gp_str_copy_printable(server->driver, sizeof(server->driver), msg->driver);
     server->driver_version = msg->driver_version;
     server->pid = msg->pid;
     server->instance = msg->instance;
@@ -405,6 +405,8 @@ sched_handle_register(struct sched_conn *conn, uint32_t id,
         sched_conn_refuse(conn, id, code, gp_err_msg(&err, r), NULL);
         return;
     }
+    sched_events_add(&conn->sched->events, "register", NULL, conn->server->name, NULL,
+                     conn->server->endpoint);
     gp_audit("register", "from", conn->peer, "server", conn->server->name, "endpoint",
              conn->server->endpoint, NULL);
     gp_log_info("server",

@@ -442,6 +442,7 @@ sched_pool_server_remove(struct sched_pool *pool, struct sched_server *server)
     for (unsigned i = 0; i < server->n_cards; i++) {
         gp_tree_remove(&pool->by_uuid, &server->cards[i]->by_uuid);
         freed_drop(pool, server->cards[i]);
+        sched_pool_used(pool, server->cards[i], 0, 0);
         pool->core -= 100;
         pool->memory -= server->cards[i]->facts.memory;
         free(server->cards[i]);
@@ -488,6 +489,7 @@ card_forget_one(struct sched_pool *pool, struct sched_server *server)
                 (server->n_cards - i - 1) * sizeof(server->cards[0]));
         server->n_cards--;
         pool->n_cards--;
+        sched_pool_used(pool, card, 0, 0);
         pool->core -= 100;
         pool->memory -= card->facts.memory;
         free(card);
@@ -620,6 +622,9 @@ sched_pool_take(struct sched_pool *pool, struct sched_card *card, uint32_t core,
     card->memory_given += memory;
     card->in_space = in_space;
     card->slices++;
+    pool->sums.core_given += core;
+    pool->sums.memory_given += memory;
+    pool->sums.slices++;
     card_changed(pool, card);
     return 0;
 }
@@ -633,9 +638,22 @@ sched_pool_give(struct sched_pool *pool, struct sched_card *card, uint32_t core,
     card->core_given -= core;
     card->memory_given -= memory;
     card->slices--;
+    pool->sums.core_given -= core;
+    pool->sums.memory_given -= memory;
+    pool->sums.slices--;
     card->in_space &= card->slices != 0;
     card_changed(pool, card);
     freed_add(pool, card);
+}
+
+void
+sched_pool_used(struct sched_pool *pool, struct sched_card *card, uint64_t used_bytes,
+                uint32_t busy_percent)
+{
+    pool->sums.memory_used += used_bytes - card->used_bytes;
+    pool->sums.busy += (uint64_t)busy_percent - card->busy_percent;
+    card->used_bytes = used_bytes;
+    card->busy_percent = busy_percent;
 }
 
 void

@@ -124,6 +124,12 @@ struct sched_group {
  * refused at registration. */
 #define SCHED_GROUPS_MAX 1024
 
+/* Over all cards, so that nobody has to look at each. */
+struct sched_pool_sums {
+    uint64_t core_given, memory_given, slices;
+    uint64_t memory_used, busy; /* as last reported; percent of cards */
+};
+
 struct sched_pool {
     struct sched_group **groups;
     unsigned n_groups;
@@ -134,7 +140,8 @@ struct sched_pool {
     unsigned n_servers, n_cards;
     uint32_t next_serial;
     uint64_t core, memory; /* of all cards that are known */
-    uint32_t most_tflops;  /* of any card that ever was there */
+    struct sched_pool_sums sums;
+    uint32_t most_tflops; /* of any card that ever was there */
     /* Cards that may have more to give than before; sched_pool_freed() takes them. */
     struct sched_card *freed, *freed_last;
     void (*on_freed)(void *arg); /* the list is not empty any more; or NULL */
@@ -212,5 +219,8 @@ int sched_pool_take(struct sched_pool *pool, struct sched_card *card, uint32_t c
                     uint64_t memory, bool in_space);
 void sched_pool_give(struct sched_pool *pool, struct sched_card *card, uint32_t core,
                      uint64_t memory);
+/* Its server says what is really in use. */
+void sched_pool_used(struct sched_pool *pool, struct sched_card *card,
+                     uint64_t used_bytes, uint32_t busy_percent);
 
 #endif

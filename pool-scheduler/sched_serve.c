@@ -13,6 +13,7 @@
 #include "sched_conn.h"
 #include "sched_ending.h"
 #include "sched_handle.h"
+#include "sched_list.h"
 #include "sched_rates.h"
 #include "sched_replica.h"
 #include "sched_wait.h"
@@ -284,6 +285,9 @@ dispatch(struct sched_conn *conn, const Gpupool__Ctl__CtlRequest *req)
         return true;
     case GPUPOOL__CTL__CTL_REQUEST__BODY_QUEUE:
         sched_handle_queue(conn, id, req->queue);
+        return true;
+    case GPUPOOL__CTL__CTL_REQUEST__BODY_LIST:
+        sched_handle_list(conn, id, req->list);
         return true;
     default:
         return false;

@@ -129,16 +129,6 @@ sched_sessions_find_owner(const struct sched_sessions *set, const char *owner)
 
 /* --------------------------------------------------------------- sessions -- */
 
-/* Owners and programs go into tables, logs and metrics. */
-static void
-copy_printable(char *dst, size_t size, const char *src)
-{
-    gp_str_copy(dst, size, src);
-    for (char *p = dst; *p; p++)
-        if (*p < ' ' || *p > '~')
-            *p = '?';
-}
-
 static void
 slices_give(struct sched_sessions *set, struct sched_session *session)
 {
@@ -279,8 +269,8 @@ session_fill(struct sched_sessions *set, struct sched_session *session,
         memcpy(session->lease_key, spec->lease_key, CTL_LEASE_KEY_SIZE);
     else if (getrandom(session->lease_key, CTL_LEASE_KEY_SIZE, 0) != CTL_LEASE_KEY_SIZE)
         return -EIO;
-    copy_printable(owner, sizeof(owner), spec->owner);
-    copy_printable(session->program, sizeof(session->program), spec->program);
+    gp_str_copy_printable(owner, sizeof(owner), spec->owner);
+    gp_str_copy_printable(session->program, sizeof(session->program), spec->program);
     session->policy = spec->policy;
     session->offline = spec->offline;
     session->spatial = spec->spatial;
@@ -290,8 +280,8 @@ session_fill(struct sched_sessions *set, struct sched_session *session,
     session->max_attachments = spec->max_attachments;
     session->lease_ms = spec->lease_ms;
     session->opened_unix = spec->opened_unix;
-    copy_printable(session->class_name, sizeof(session->class_name),
-                   spec->class_name ? spec->class_name : "");
+    gp_str_copy_printable(session->class_name, sizeof(session->class_name),
+                          spec->class_name ? spec->class_name : "");
     session->ends_unix = spec->ends_unix;
     session->tenant = sched_tenant_ref(&set->tenants, owner);
     session->owner = owner_ref(set, owner);

@@ -18,6 +18,7 @@
 #include "gp_loop.h"
 #include "gp_msg.h"
 #include "gp_rate.h"
+#include "sched_events.h"
 #include "sched_pool.h"
 #include "sched_request.h"
 #include "sched_session.h"
@@ -29,6 +30,7 @@
 struct ctl_transcript;
 struct sched_answer;
 struct sched_conn;
+struct sched_history;
 struct sched_kube;
 struct gp_metrics;
 struct sched_pod;
@@ -37,6 +39,7 @@ struct sched_store;
 struct sched_wait;
 struct sched_waits;
 struct ticket_key;
+struct view;
 
 /* A token that only the server of this name may show. */
 struct sched_server_token {
@@ -62,13 +65,16 @@ enum sched_role {
 struct sched_config {
     const char *listen;
     const char *state_dir;
-    const char *key_file;       /* NULL: in the state directory */
-    const char *metrics_listen; /* NULL: none */
-    const char *ready_file;     /* NULL: none */
-    const char *rules;          /* file; NULL: none, see sched_rules.h */
-    const char *tls;            /* "require", "prefer", "off"; NULL: prefer */
-    const char *local;          /* "unix:/path"; NULL: STATE_DIR/scheduler.sock */
-    char *tokens[SCHED_ROLES];  /* NULL: none, see sched_auth.h */
+    const char *key_file;             /* NULL: in the state directory */
+    const char *metrics_listen;       /* NULL: none */
+    const char *http;                 /* page and JSON API; NULL: none */
+    const char *http_cert, *http_key; /* PEM files; NULL: clear text */
+    bool http_public;                 /* they need no token, by choice */
+    const char *ready_file;           /* NULL: none */
+    const char *rules;                /* file; NULL: none, see sched_rules.h */
+    const char *tls;                  /* "require", "prefer", "off"; NULL: prefer */
+    const char *local;                /* "unix:/path"; NULL: STATE_DIR/scheduler.sock */
+    char *tokens[SCHED_ROLES];        /* NULL: none, see sched_auth.h */
     struct sched_server_token *server_tokens; /* beside the shared one */
     unsigned n_server_tokens;
     bool anonymous[SCHED_ROLES]; /* open to everybody, by choice */
@@ -130,6 +136,9 @@ struct sched {
     enum tls_policy tls_policy;
     struct tls_context *tls; /* of that key; NULL: off */
     struct gp_metrics *metrics;
+    struct view *view; /* NULL: no page and no API; view.h */
+    struct sched_events events;
+    struct sched_history *history;
     struct sched_kube *kube; /* NULL: pods are not served; sched_pod.c's */
     struct sched_conn *conns;
     struct sched_link unproven; /* oldest first */

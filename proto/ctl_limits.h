@@ -28,6 +28,11 @@
 #define CTL_REASONS_MAX 64
 #define CTL_SLICES_PER_CARD_MAX 16
 
+/* Rows of a CtlList: a millisecond or two of the scheduler's time. */
+#define CTL_LIST_MAX 500
+#define CTL_LIST_DEFAULT 100
+#define CTL_LIST_NEXT_MAX 64 /* of CtlList.next, with the NUL */
+
 /* Of the scheduler's Unix socket, in its --state-dir. */
 #define SCHED_SOCKET_NAME "scheduler.sock"
 

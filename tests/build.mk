@@ -62,6 +62,14 @@ test-chaos-built: all test-programs unit-tests
 	@$(PYTHON) tests/run.py --build $(O) --sanitizer '$(SAN)' --e2e --only 'resume*'
 	@grep -h 'cuts' $(O)/test-logs/resume.*.log
 
+$(eval $(call needs,test-page,chromium python3-jsonschema openssl))
+#:   make test-page             the scheduler's web page in headless Chromium, and its API;
+#:                              the picture in docs/ is made anew
+test-page-built: all test-programs
+	@GPUPOOL_PAGE_PICTURE=$(abspath docs/page.png) $(PYTHON) tests/run.py --build $(O) \
+	    --sanitizer '$(SAN)' --e2e --only 'page*'
+	@$(PYTHON) tests/run.py --build $(O) --sanitizer '$(SAN)' --e2e --only 'view*'
+
 # What tests/rdma/rdma-vm needs, with QEMU.
 RDMA_PACKAGES := qemu-system-x86 busybox-static kmod cpio xz-utils zstd iproute2 \
     ibverbs-providers util-linux

@@ -124,6 +124,11 @@ unsigned sched_wait_victims(const struct sched *sched, const struct sched_open *
 int sched_wait_target(const struct sched *sched, const struct sched_open *open,
                       bool preempt, struct sched_target *ret);
 
+/* The first @most waiters (0: as many as there are, capped) and what tenants hold, as a
+ * reply that @take gets once and that is gone when it returns.  -ENOMEM. */
+int sched_queue_list(const struct sched *sched, uint32_t most,
+                     void (*take)(void *arg, Gpupool__Ctl__CtlReply *reply), void *arg);
+
 /* A CtlQueueQuery. */
 void sched_handle_queue(struct sched_conn *conn, uint32_t id,
                         const Gpupool__Ctl__CtlQueueQuery *msg);

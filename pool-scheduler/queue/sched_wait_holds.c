@@ -198,6 +198,8 @@ preempt(struct sched_wait *wait, struct sched_session *session)
              wait->class_name);
     gp_log_info("session", "%s: ends in %u ms: %s", session->name, class->grace_ms,
                 words);
+    sched_events_add(&sched->events, "preempt", session->name,
+                     session->parts[0].server->name, session->owner->name, words);
     gp_audit("preempt", "session", session->name, "who", session->owner->name, "for",
              wait->owner, NULL);
     sched->counters.preempted++;

@@ -9,8 +9,10 @@
 #include "sched_auth.h"
 #include "sched_commit.h"
 #include "sched_conn.h"
+#include "sched_rows.h"
 #include "sched_wait.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -279,26 +281,17 @@ list_tenants(const struct sched *sched, Gpupool__Ctl__CtlTenantUse *msgs,
     unsigned n = 0;
 
     for (; node && n < QUERY_MOST; node = gp_tree_next(&set->by_name, node)) {
-        struct sched_tenant *t = container_of(node, struct sched_tenant, by_name);
-        Gpupool__Ctl__CtlTenantUse *msg = &msgs[n];
-
-        gpupool__ctl__ctl_tenant_use__init(msg);
-        msg->tenant = t->name;
-        msg->weight = t->weight;
-        msg->core = t->used.core;
-        msg->memory_bytes = t->used.memory;
-        msg->cards = t->used.cards;
-        msg->core_max = t->limit.core;
-        msg->memory_max = t->limit.memory;
-        msg->cards_max = t->limit.cards;
-        msg->share_ppm = (uint32_t)sched_tenant_share(set, t);
-        list[n++] = msg;
+        sched_rows_tenant(set, container_of(node, struct sched_tenant, by_name),
+                          &msgs[n]);
+        list[n] = &msgs[n];
+        n++;
     }
     return n;
 }
 
-static void
-reply_queue(struct sched_conn *conn, uint32_t id, struct sched_wait **waits, unsigned n)
+static int
+give_queue(const struct sched *sched, struct sched_wait **waits, unsigned n,
+           void (*take)(void *arg, Gpupool__Ctl__CtlReply *reply), void *arg)
 {
     Gpupool__Ctl__CtlReply reply = GPUPOOL__CTL__CTL_REPLY__INIT;
     Gpupool__Ctl__CtlQueueReply body = GPUPOOL__CTL__CTL_QUEUE_REPLY__INIT;
@@ -310,46 +303,66 @@ reply_queue(struct sched_conn *conn, uint32_t id, struct sched_wait **waits, uns
         calloc(QUERY_MOST, sizeof(*tenant_list));
     uint64_t now = gp_now_ns();
 
-    if (!entries || !list || !tenants || !tenant_list) {
-        sched_conn_refuse(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_INTERNAL,
-                          "the scheduler is out of memory", NULL);
-        return;
-    }
+    if (!entries || !list || !tenants || !tenant_list)
+        return -ENOMEM;
     for (unsigned i = 0; i < n; i++) {
         describe(&entries[i], waits[i], i + 1, now);
         list[i] = &entries[i].msg;
     }
     body.waiters = list;
     body.n_waiters = n;
-    body.waiting = conn->sched->waits->queue.n;
+    body.waiting = sched->waits->queue.n;
     body.tenants = tenant_list;
-    body.n_tenants = list_tenants(conn->sched, tenants, tenant_list);
-    reply.id = id;
+    body.n_tenants = list_tenants(sched, tenants, tenant_list);
     reply.body_case = GPUPOOL__CTL__CTL_REPLY__BODY_QUEUE;
     reply.queue = &body;
-    sched_conn_reply(conn, &reply);
+    take(arg, &reply);
+    return 0;
+}
+
+int
+sched_queue_list(const struct sched *sched, uint32_t most,
+                 void (*take)(void *arg, Gpupool__Ctl__CtlReply *reply), void *arg)
+{
+    const struct sched_queue *queue = &sched->waits->queue;
+    CLEANUP_FREE struct sched_wait **waits = NULL;
+    unsigned n = 0;
+
+    waits = calloc(queue->n + 1, sizeof(struct sched_wait *));
+    if (!waits)
+        return -ENOMEM;
+    for (struct sched_waiter *w = sched_queue_oldest(queue); w;
+         w = sched_queue_younger(queue, w))
+        waits[n++] = container_of(w, struct sched_wait, waiter);
+    qsort(waits, n, sizeof(struct sched_wait *), by_order);
+    return give_queue(sched, waits,
+                      gp_min(n, most ? gp_min(most, QUERY_MOST) : QUERY_MOST), take,
+                      arg);
+}
+
+struct asked {
+    struct sched_conn *conn;
+    uint32_t id;
+};
+
+static void
+answer_queue(void *arg, Gpupool__Ctl__CtlReply *reply)
+{
+    const struct asked *asked = arg;
+
+    reply->id = asked->id;
+    sched_conn_reply(asked->conn, reply);
 }
 
 void
 sched_handle_queue(struct sched_conn *conn, uint32_t id,
                    const Gpupool__Ctl__CtlQueueQuery *msg)
 {
-    const struct sched_queue *queue = &conn->sched->waits->queue;
-    CLEANUP_FREE struct sched_wait **waits = NULL;
-    unsigned n = 0;
+    struct asked asked = {conn, id};
 
     if (!sched_auth_check(conn, id, SCHED_ROLE_CLIENT, msg->token))
         return;
-    waits = calloc(queue->n + 1, sizeof(struct sched_wait *));
-    if (!waits) {
+    if (sched_queue_list(conn->sched, msg->most, answer_queue, &asked) < 0)
         sched_conn_refuse(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_INTERNAL,
                           "the scheduler is out of memory", NULL);
-        return;
-    }
-    for (struct sched_waiter *w = sched_queue_oldest(queue); w;
-         w = sched_queue_younger(queue, w))
-        waits[n++] = container_of(w, struct sched_wait, waiter);
-    qsort(waits, n, sizeof(struct sched_wait *), by_order);
-    reply_queue(conn, id, waits,
-                gp_min(n, msg->most ? gp_min(msg->most, QUERY_MOST) : QUERY_MOST));
 }

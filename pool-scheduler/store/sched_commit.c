@@ -198,6 +198,9 @@ opened(struct sched *sched, struct sched_session *session)
                 session->name, session->owner->name, session->parts[0].server->name,
                 session->n_parts > 1 ? " and others" : "", session->n_slices,
                 session->slices[0].core, ticket_policy_name(session->policy));
+    sched_events_add(&sched->events, "open", session->name,
+                     session->parts[0].server->name, session->owner->name,
+                     session->program);
     gp_audit("grant", "from", conn ? conn->peer : NULL, "who", session->owner->name,
              "session", session->name, "program", session->program, "server",
              session->parts[0].server->name, NULL);

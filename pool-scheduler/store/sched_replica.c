@@ -149,6 +149,8 @@ take_over(struct sched *sched)
         return;
     }
     sched_commit_soon(sched);
+    sched_events_add(&sched->events, "lead", NULL, NULL, NULL,
+                     "this scheduler leads now");
     gp_log_info("sched", "leads now, with %u servers and %zu sessions",
                 sched->pool->n_servers, sched->sessions.by_id.count);
 }
@@ -230,6 +232,7 @@ only_reads(const Gpupool__Ctl__CtlRequest *req)
     case GPUPOOL__CTL__CTL_REQUEST__BODY_HELLO:
     case GPUPOOL__CTL__CTL_REQUEST__BODY_PROVE:
     case GPUPOOL__CTL__CTL_REQUEST__BODY_STATUS:
+    case GPUPOOL__CTL__CTL_REQUEST__BODY_LIST:
         return true;
     case GPUPOOL__CTL__CTL_REQUEST__BODY_OPEN:
         return req->open->explain;

@@ -16,5 +16,7 @@ $(eval $(call unit_test,test_sched_power,tests/unit/pool-scheduler/test_sched_po
     tests/unit/pool-scheduler/ut_sched.c,$(UT_SCHED_INCS),,$(SCHED_LIBS),$(SCHED_LDLIBS)))
 $(eval $(call unit_test,test_sched_wait,tests/unit/pool-scheduler/test_sched_wait.c tests/unit/pool-scheduler/ut_sched.c,\
     $(UT_SCHED_INCS),,$(SCHED_LIBS),$(SCHED_LDLIBS)))
+$(eval $(call unit_test,test_sched_list,tests/unit/pool-scheduler/test_sched_list.c,\
+    $(UT_SCHED_INCS),,$(SCHED_LIBS),$(SCHED_LDLIBS)))
 $(eval $(call unit_test,test_sched_queue,tests/unit/pool-scheduler/test_sched_queue.c,\
     $(UT_SCHED_INCS),,schedcore $(CTL_LIBS),$(CTL_LDLIBS)))

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ctl_json.h"
+
+#include "ticket.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Integers of any type, in the words of json_pack(). */
+#define INT(value) ((json_int_t)(value))
+
+/* ------------------------------------------------------------------- words -- */
+
+const char *
+ctl_server_state(Gpupool__Ctl__CtlServerState state)
+{
+    switch (state) {
+    case GPUPOOL__CTL__CTL_SERVER_STATE__CTL_ALIVE:
+        return "alive";
+    case GPUPOOL__CTL__CTL_SERVER_STATE__CTL_DRAINING:
+        return "draining";
+    default:
+        return "dead";
+    }
+}
+
+const char *
+ctl_session_state(const Gpupool__Ctl__CtlSessionStatus *session)
+{
+    if (session->server_dead)
+        return "server-dead";
+    if (!session->lease_left_ms)
+        return "closing";
+    return session->attachments ? "running" : "idle";
+}
+
+const char *
+ctl_session_class(const Gpupool__Ctl__CtlSessionStatus *session)
+{
+    return session->session_class == GPUPOOL__CTL__CTL_CLASS__CTL_OFFLINE ? "offline"
+                                                                          : "online";
+}
+
+const char *
+ctl_placement_name(Gpupool__Ctl__CtlPlacement placement)
+{
+    return placement == GPUPOOL__CTL__CTL_PLACEMENT__CTL_SPREAD ? "spread" : "binpack";
+}
+
+/* ------------------------------------------------------- servers and cards -- */
+
+static json_t *
+uuid_json(const ProtobufCBinaryData *uuid)
+{
+    char text[TICKET_UUID_TEXT];
+
+    if (uuid->len != TICKET_UUID_SIZE)
+        return json_string("");
+    ticket_uuid_format(uuid->data, text);
+    return json_string(text);
+}
+
+static json_t *
+card_json(const Gpupool__Ctl__CtlCardStatus *status)
+{
+    const Gpupool__Ctl__CtlCard *card = status->card;
+    char cc[24];
+
+    snprintf(cc, sizeof(cc), "%u.%u", card->cc_major, card->cc_minor);
+    return json_pack(
+        "{s:o, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s}", "uuid",
+        uuid_json(&card->uuid), "index", INT(card->index), "name", card->name,
+        "memory_bytes", INT(card->memory_bytes), "memory_reserved_bytes",
+        INT(card->reserved_bytes), "memory_given_bytes", INT(status->memory_given),
+        "memory_used_bytes", INT(card->used_bytes), "core_given_percent",
+        INT(status->core_given), "busy_percent", INT(card->busy_percent), "slices",
+        INT(status->slices), "sms", INT(card->sms), "compute_capability", cc);
+}
+
+json_t *
+ctl_json_server(const Gpupool__Ctl__CtlServerStatus *server)
+{
+    json_t *cards = json_array();
+
+    for (size_t i = 0; i < server->n_cards; i++)
+        json_array_append_new(cards, card_json(server->cards[i]));
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:o}", "name",
+                     server->server, "rdma", server->rdma, "endpoint", server->endpoint,
+                     "state", ctl_server_state(server->state), "version",
+                     server->version, "driver", server->driver, "driver_version",
+                     INT(server->driver_version), "silent_ms", INT(server->silent_ms),
+                     "pid", INT(server->pid), "cards", cards);
+}
+
+static bool
+same_uuid(const ProtobufCBinaryData *a, const ProtobufCBinaryData *b)
+{
+    return a->len == b->len && !memcmp(a->data, b->data, a->len);
+}
+
+/* A slice from the card's side. */
+static json_t *
+part_json(const Gpupool__Ctl__CtlSessionStatus *session, size_t i)
+{
+    const Gpupool__Ctl__CtlSlice *slice = session->slices[i];
+    const Gpupool__Ctl__CtlSliceUse *use = i < session->n_use ? session->use[i] : NULL;
+
+    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:f}", "session", session->session,
+                     "owner", session->owner, "state", ctl_session_state(session),
+                     "core_percent", INT(slice->core), "memory_bytes",
+                     INT(slice->memory_bytes), "used_bytes",
+                     INT(use ? use->used_bytes : 0), "share_percent",
+                     use ? use->share_permille / 10.0 : 0.0);
+}
+
+static json_t *
+parts_json(const Gpupool__Ctl__CtlCard *card, const Gpupool__Ctl__CtlListReply *list)
+{
+    json_t *parts = json_array();
+
+    for (size_t i = 0; i < list->n_sessions; i++)
+        for (size_t k = 0; k < list->sessions[i]->n_slices; k++)
+            if (same_uuid(&list->sessions[i]->slices[k]->card_uuid, &card->uuid))
+                json_array_append_new(parts, part_json(list->sessions[i], k));
+    return parts;
+}
+
+json_t *
+ctl_json_card(const Gpupool__Ctl__CtlServerStatus *server,
+              const Gpupool__Ctl__CtlCardStatus *card,
+              const Gpupool__Ctl__CtlListReply *list)
+{
+    json_t *json = card_json(card);
+
+    json_object_set_new(json, "server", json_string(server->server));
+    json_object_set_new(json, "server_state",
+                        json_string(ctl_server_state(server->state)));
+    if (list)
+        json_object_set_new(json, "parts", parts_json(card->card, list));
+    return json;
+}
+
+/* ---------------------------------------------------------------- sessions -- */
+
+static json_t *
+slice_json(const Gpupool__Ctl__CtlSessionStatus *session, size_t i)
+{
+    static const Gpupool__Ctl__CtlSliceUse none = GPUPOOL__CTL__CTL_SLICE_USE__INIT;
+    const Gpupool__Ctl__CtlSlice *slice = session->slices[i];
+    const Gpupool__Ctl__CtlSliceUse *use = i < session->n_use ? session->use[i] : &none;
+
+    return json_pack(
+        "{s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f}", "server",
+        slice->server, "card", uuid_json(&slice->card_uuid), "core_percent",
+        INT(slice->core), "core_limit_percent", INT(slice->core_limit), "memory_bytes",
+        INT(slice->memory_bytes), "used_bytes", INT(use->used_bytes), "high_bytes",
+        INT(use->high_bytes), "moved_bytes", INT(use->moved_bytes), "gpu_ns",
+        INT(use->gpu_ns), "wait_ns", INT(use->wait_ns), "launches", INT(use->launches),
+        "share_percent", use->share_permille / 10.0);
+}
+
+json_t *
+ctl_json_session(const Gpupool__Ctl__CtlSessionStatus *s)
+{
+    json_t *slices = json_array();
+
+    for (size_t i = 0; i < s->n_slices; i++)
+        json_array_append_new(slices, slice_json(s, i));
+    return json_pack(
+        "{s:s, s:I, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:o}",
+        "name", s->session, "id", INT(s->session_id), "state", ctl_session_state(s),
+        "owner", s->owner, "program", s->program, "policy",
+        ticket_policy_name((enum ticket_policy)s->policy), "class",
+        ctl_session_class(s), "spatial",
+        ticket_spatial_name((enum ticket_spatial)s->spatial), "links", s->links,
+        "attachments", INT(s->attachments), "max_attachments", INT(s->max_attachments),
+        "lease_left_ms", INT(s->lease_left_ms), "opened_unix", INT(s->opened_unix),
+        "slices", slices);
+}
+
+/* ------------------------------------------------------ queue and tenants -- */
+
+json_t *
+ctl_json_waiter(const Gpupool__Ctl__CtlWaiter *w)
+{
+    json_t *held = json_array();
+
+    for (size_t i = 0; i < w->n_held_cards; i++)
+        json_array_append_new(held, json_string(w->held_cards[i]));
+    return json_pack("{s:I, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:s, s:o, s:o}",
+                     "position", INT(w->position), "owner", w->owner, "tenant",
+                     w->tenant, "priority", w->priority, "program", w->program,
+                     "core_percent", INT(w->core), "cards", INT(w->cards),
+                     "memory_bytes", INT(w->memory_bytes), "waited_ms",
+                     INT(w->waited_ms), "reason", w->reason, "estimate_ms",
+                     w->estimated ? json_integer(INT(w->estimate_ms)) : json_null(),
+                     "held_cards", held);
+}
+
+json_t *
+ctl_json_tenant(const Gpupool__Ctl__CtlTenantUse *t)
+{
+    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "tenant",
+                     t->tenant, "weight", INT(t->weight), "share_ppm",
+                     INT(t->share_ppm), "core_percent", INT(t->core), "memory_bytes",
+                     INT(t->memory_bytes), "cards", INT(t->cards), "core_quota_percent",
+                     INT(t->core_max), "memory_quota_bytes", INT(t->memory_max),
+                     "cards_quota", INT(t->cards_max));
+}
+
+/* ------------------------------------------------------------------ the pool -- */
+
+json_t *
+ctl_json_event(const Gpupool__Ctl__CtlEvent *e)
+{
+    return json_pack("{s:I, s:I, s:s, s:s, s:s, s:s, s:s}", "serial", INT(e->serial),
+                     "unix_ms", INT(e->unix_ms), "kind", e->kind, "session", e->session,
+                     "server", e->server, "owner", e->owner, "words", e->words);
+}
+
+json_t *
+ctl_json_sample(const Gpupool__Ctl__CtlSample *s)
+{
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "unix",
+                     INT(s->unix_s), "core_percent", INT(s->core), "core_given_percent",
+                     INT(s->core_given), "busy_percent", INT(s->busy), "memory_bytes",
+                     INT(s->memory_bytes), "memory_given_bytes", INT(s->memory_given),
+                     "memory_used_bytes", INT(s->memory_used), "sessions",
+                     INT(s->sessions), "waiting", INT(s->waiting));
+}
+
+json_t *
+ctl_json_pool(const Gpupool__Ctl__CtlPoolStatus *p)
+{
+    return json_pack(
+        "{s:s, s:I, s:b, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, "
+        "s:{s:I, s:I, s:I}, s:{s:I, s:I, s:I}, s:{s:I, s:I, s:I}, "
+        "s:{s:I, s:I, s:I}}",
+        "version", p->version, "up_ms", INT(p->up_ms), "leads", p->leads, "leader",
+        p->leader, "placement", ctl_placement_name(p->placement), "key_id",
+        p->scheduler_key_id, "heartbeat_ms", INT(p->heartbeat_ms), "lease_ms",
+        INT(p->lease_ms), "cards", INT(p->cards), "sessions", INT(p->sessions),
+        "waiting", INT(p->waiting), "servers", "alive", INT(p->servers_alive), "dead",
+        INT(p->servers_dead), "draining", INT(p->servers_draining), "core",
+        "total_percent", INT(p->core), "given_percent", INT(p->core_given),
+        "busy_percent", INT(p->busy), "memory", "total_bytes", INT(p->memory_bytes),
+        "given_bytes", INT(p->memory_given), "used_bytes", INT(p->memory_used),
+        "sessions_since_start", "opened", INT(p->opened), "refused", INT(p->refused),
+        "ended", INT(p->ended));
+}

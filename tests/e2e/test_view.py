@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The JSON API of the scheduler: what it says is what its description says, who may read
+it, and that nobody who reads it keeps the pool from working."""
+
+import json
+import socket
+import ssl
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+DESCRIPTION = Path(__file__).resolve().parents[2] / "docs" / "openapi.json"
+ENDPOINTS = ("status", "servers", "cards", "cards?slices=true", "sessions", "queue",
+             "events", "usage", "history", "history?span=week")
+
+
+class View:
+    """The API of a scheduler that was started again with --http and @options."""
+
+    def __init__(self, case, pool, *options):
+        self.case = case
+        self.port = case.free_port()
+        self.base = f"http://127.0.0.1:{self.port}"
+        pool.restart(pool.pid("gpupool-scheduler"), "--http", f"127.0.0.1:{self.port}",
+                     *options)
+        self.token = next(case.folder.rglob("client-token")).read_text().strip()
+        case.wait_for(lambda: all(server["state"] == "alive" for server in
+                                  pool.status()["servers"]), "the servers are back")
+
+    def get(self, path, token=None, headers=()):
+        """(status, body, headers); the body parsed where it is JSON."""
+        request = urllib.request.Request(f"{self.base}{path}", headers={
+            "Authorization": f"Bearer {self.token if token is None else token}",
+            **dict(headers)})
+        try:
+            answer = urllib.request.urlopen(request, timeout=self.case.patience)
+        except urllib.error.HTTPError as error:
+            answer = error
+        with answer:
+            body = answer.read()
+            kind = answer.headers.get_content_type()
+            return (answer.status, json.loads(body) if kind == "application/json" else body,
+                    answer.headers)
+
+    def read(self, name):
+        status, body, _ = self.get(f"/api/v1/{name}")
+        self.case.equal(status, 200, f"{name} is answered: {body}")
+        return body
+
+    def rows(self, name, limit):
+        """All rows, page by page."""
+        rows, after, separator = [], "", "&" if "?" in name else "?"
+        while True:
+            page = self.read(f"{name}{separator}limit={limit}" +
+                             (f"&continue={after}" if after else ""))
+            self.case.check(len(page["items"]) <= limit, f"{name}: more rows than asked for")
+            rows += page["items"]
+            after = page["continue"]
+            if not after:
+                return rows
+
+
+def test_answers_are_what_the_description_says(case):
+    try:
+        import jsonschema
+    except ImportError:
+        case.skip("python3-jsonschema is not installed")
+    description = json.loads(DESCRIPTION.read_text("utf-8"))
+    try:
+        from openapi_spec_validator import validate
+        validate(description)
+    except ImportError:
+        print("openapi-spec-validator is not installed: the description itself is not checked")
+    pool = case.pool(servers=2, cards=2)
+    view = View(case, pool)
+    case.equal(view.read("openapi.json"), description, "the description that is served")
+    session = pool.session(core=30, memory="64MiB")
+    session.cudash().begin()
+    pool.cli("drain", "--scheduler", scheduler_socket(case), server_names(pool)[0])
+    waiting = pool.spawn("true", core=100, memory=None, options=("--wait", "--cards", "3"))
+    case.wait_for(lambda: view.read("queue")["waiting"] == 1, "a request waits")
+    seen = set()
+    for endpoint in ENDPOINTS:
+        path = "/" + endpoint.partition("?")[0]
+        schema = description["paths"][path]["get"]["responses"]["200"]["content"][
+            "application/json"]["schema"]
+        body = view.read(endpoint)
+        jsonschema.Draft202012Validator(
+            {**schema, "components": description["components"]}).validate(body)
+        case.check("items" not in body or body["items"], f"{endpoint} has rows to check")
+        seen.add(path)
+    case.equal(seen, set(description["paths"]), "paths of the description that were read")
+    error = description["components"]["schemas"]["Error"]
+    for path, status in (("status?x=1", 400), ("sessions?limit=501", 400),
+                         ("sessions?state=odd", 400), ("sessions?continue=..", 400),
+                         ("nothing", 404)):
+        got, body, _ = view.get(f"/api/v1/{path}")
+        case.equal(got, status, f"status of {path}")
+        jsonschema.Draft202012Validator(error).validate(body)
+    waiting.terminate()
+
+
+def scheduler_socket(case):
+    return f"unix:{next(case.folder.rglob('scheduler.sock'))}"
+
+
+def server_names(pool):
+    return [server["name"] for server in pool.status()["servers"]]
+
+
+def test_pages_and_filters_show_each_row_once(case):
+    pool = case.pool(servers=3, cards=2)
+    view = View(case, pool)
+    held = [pool.session(core=20, memory="16MiB", options=("--owner", owner))
+            for owner in ("ada", "ada", "bob", "ada", "bob")]
+    sessions = view.read("sessions")["items"]
+    names = [session["name"] for session in sessions]
+    case.equal(len(set(names)), len(held), "sessions, each once")
+    for limit in (1, 2, 4, 500):
+        case.equal([s["name"] for s in view.rows("sessions", limit)], names,
+                   f"sessions in pages of {limit}")
+        cards = [card["uuid"] for card in view.rows("cards", limit)]
+        case.equal((len(cards), len(set(cards))), (6, 6), f"cards in pages of {limit}")
+        case.equal(len(view.rows("servers", limit)), 3, f"servers in pages of {limit}")
+        serials = [event["serial"] for event in view.rows("events", limit)]
+        case.equal(serials, list(range(serials[0], 0, -1)), f"events in pages of {limit}")
+    ada = view.rows("sessions?owner=ada", 2)
+    case.equal([s["owner"] for s in ada], ["ada"] * 3, "the sessions of one owner")
+    for server in server_names(pool):
+        there = {s["name"] for s in sessions if s["slices"][0]["server"] == server}
+        case.equal({s["name"] for s in view.rows(f"sessions?server={server}", 1)}, there,
+                   f"the sessions on {server}")
+        case.equal({c["server"] for c in view.rows(f"cards?server={server}", 1)}, {server},
+                   f"the cards of {server}")
+    parts = [part["session"] for card in view.rows("cards?slices=true", 2)
+             for part in card["parts"]]
+    case.equal(sorted(parts), sorted(names), "the parts of all cards")
+    case.equal(view.read("sessions?owner=nobody")["items"], [], "sessions of nobody")
+    case.equal(view.read("sessions?state=closing")["items"], [], "sessions that are closing")
+    status = view.read("status")
+    case.equal((status["cards"], status["sessions"], status["servers"]["alive"]), (6, 5, 3),
+               "the pool in numbers")
+    case.equal(status["core"]["given_percent"], 100, "five times 20 %")
+
+
+def test_only_who_shows_a_token_may_look(case):
+    pool = case.pool()
+    view = View(case, pool)
+    admin = next(case.folder.rglob("admin-token")).read_text().strip()
+    for token, status in ((view.token, 200), (admin, 200), ("", 401), ("wrong", 401),
+                          (view.token + "x", 401), (view.token[:-1], 401)):
+        got, body, headers = view.get("/api/v1/sessions", token=token)
+        case.equal(got, status, f"status with the token {token!r}: {body}")
+        if status == 401:
+            case.contains(headers["WWW-Authenticate"], "Bearer", "how to come back")
+    case.equal(view.get("/", token="")[0], 200, "the page itself holds nothing of the pool")
+    case.contains(view.get("/")[2]["Content-Security-Policy"], "default-src 'none'",
+                  "the page's policy")
+    case.equal(view.get("/healthz", token="")[1], b"ok\n", "health needs no token")
+    # Another site's name that resolves to this address gets nothing, token or not.
+    for host, status in (("localhost", 200), ("127.0.0.1:1", 200), ("evil.example", 421),
+                         ("localhost.evil.example", 421)):
+        case.equal(view.get("/api/v1/status", headers={"Host": host})[0], status,
+                   f"status under the name {host}")
+    for method in ("POST", "PUT", "DELETE"):
+        case.contains(exchange(view, f"{method} /api/v1/sessions HTTP/1.0\r\n"
+                                     "Content-Length: 2\r\n\r\n{}"), " 405 ", method)
+
+
+def exchange(view, request):
+    with socket.create_connection(("127.0.0.1", view.port), view.case.patience) as link:
+        link.sendall(request.encode())
+        answer = b""
+        while data := link.recv(65536):
+            answer += data
+        return answer.decode()
+
+
+def test_wrong_tokens_are_limited(case):
+    pool = case.pool()
+    view = View(case, pool, "--rate-denials", "1")
+    answers = [view.get("/api/v1/status", token="guess") for _ in range(14)]
+    case.equal({status for status, _, _ in answers}, {401, 429}, "guesses")
+    case.check(int(answers[-1][2]["Retry-After"]) >= 1, "when to come back")
+
+
+def test_clear_text_is_for_loopback_and_tls_for_the_rest(case):
+    pool = case.pool()
+    openssl = case.need_tool("openssl")
+    case.run([openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt",
+              "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", "key.pem", "-out",
+              "cert.pem", "-days", "2", "-subj", "/CN=localhost", "-addext",
+              "subjectAltName=DNS:localhost"])
+    scheduler = case.build / "bin" / "gpupool-scheduler"
+    state = ("--state-dir", case.folder / "other", "--listen", "127.0.0.1:0")
+    refused = case.run([scheduler, *state, "--http", "0.0.0.0:0"], status=1)
+    case.contains(refused.err, "clear text", "why a token must not go there")
+    refused = case.run([scheduler, *state, "--http", "127.0.0.1:0", "--http-cert",
+                        case.folder / "cert.pem"], status=1)
+    case.contains(refused.err, "go together", "a certificate without its key")
+    view = View(case, pool, "--http-cert", case.folder / "cert.pem", "--http-key",
+                case.folder / "key.pem")
+    trust = ssl.create_default_context(cafile=case.folder / "cert.pem")
+    request = urllib.request.Request(f"https://localhost:{view.port}/api/v1/status", headers={
+        "Authorization": f"Bearer {view.token}"})
+    with urllib.request.urlopen(request, timeout=case.patience, context=trust) as answer:
+        case.equal(json.load(answer)["leads"], True, "an answer over TLS")
+    try:
+        urllib.request.urlopen(f"http://127.0.0.1:{view.port}/", timeout=case.patience)
+        case.fail("clear text is answered where TLS is spoken")
+    except OSError:
+        pass
+
+
+def test_own_user_and_an_open_view_need_no_token(case):
+    pool = case.pool()
+    path = case.folder / "view.sock"
+    pool.restart(pool.pid("gpupool-scheduler"), "--http", f"unix:{path}")
+    with socket.socket(socket.AF_UNIX) as link:
+        link.connect(str(path))
+        link.sendall(b"GET /api/v1/status HTTP/1.0\r\n\r\n")
+        answer = link.makefile("rb").read()
+    case.contains(answer.decode(), '"leads":true', "what the scheduler's own user reads")
+    view = View(case, pool, "--http-public")
+    case.equal(view.get("/api/v1/status", token="")[0], 200, "an open view")
+    address = next(case.folder.rglob("scheduler.ready")).read_text().strip()
+    wrong = case.folder / "wrong"
+    wrong.write_text("wrong\n")
+    other = pool.cli("status", "--token-file", wrong, "--scheduler", address, status=None)
+    case.check(other.status != 0, "an open view opens nothing else")
+
+
+def test_readers_that_do_not_read_hold_nobody_up(case):
+    pool = case.pool(servers=1, cards=2)
+    view = View(case, pool)
+    idle = []
+    request = (f"GET /page.js HTTP/1.1\r\nHost: localhost\r\n\r\n" * 40).encode()
+    for _ in range(40):
+        link = socket.create_connection(("127.0.0.1", view.port), case.patience)
+        link.sendall(request)  # and never reads
+        idle.append(link)
+        half = socket.create_connection(("127.0.0.1", view.port), case.patience)
+        half.sendall(b"GET /api/v1/status HTTP/1.1\r\nX: ")
+        idle.append(half)
+    pool.run("true", core=10, memory="16MiB")
+    case.wait_for(lambda: reads(view), "the API is answered beside them")
+    long = exchange(view, "GET /api/v1/sessions?owner=" + "x" * 20000 + " HTTP/1.0\r\n\r\n")
+    case.check(" 414 " in long or " 431 " in long, f"a path of 20,000 bytes: {long[:200]}")
+    for link in idle:
+        link.close()
+
+
+def reads(view):
+    try:
+        return view.get("/api/v1/status")[0] == 200
+    except OSError:
+        return False
