@@ -12,10 +12,8 @@
 
 struct gp_metrics {
     struct gp_http *http;
-    const char *area;
     struct gp_log_limit accept_log;
-    void (*write)(const void *arg, FILE *out);
-    const void *arg;
+    struct gp_metrics_config config;
 };
 
 static void
@@ -30,7 +28,10 @@ on_request(void *arg, const struct gp_http_request *request,
         fputs("only GET is served here\n", answer->body);
     } else if (!strcmp(path, "/metrics") || !strcmp(path, "/metric")) {
         answer->type = "text/plain; version=0.0.4; charset=utf-8";
-        metrics->write(metrics->arg, answer->body);
+        if (metrics->config.answer)
+            metrics->config.answer(metrics->config.arg, path, answer);
+        else
+            metrics->config.write(metrics->config.arg, answer->body);
     } else if (!strcmp(path, "/healthz")) {
         fputs("ok\n", answer->body);
     } else {
@@ -44,25 +45,22 @@ on_trouble(void *arg, int error)
 {
     struct gp_metrics *metrics = arg;
 
-    gp_listener_log_trouble(&metrics->accept_log, metrics->area, error);
+    gp_listener_log_trouble(&metrics->accept_log, metrics->config.area, error);
 }
 
 int
-gp_metrics_start(struct gp_loop *loop, const char *listen, unsigned default_port,
-                 const char *area, void (*write)(const void *arg, FILE *out),
-                 const void *arg, struct gp_metrics **ret, struct gp_err *err)
+gp_metrics_start(struct gp_loop *loop, const struct gp_metrics_config *config,
+                 struct gp_metrics **ret, struct gp_err *err)
 {
     struct gp_metrics *metrics = calloc(1, sizeof(*metrics));
     int r;
 
     if (!metrics)
         return gp_err_set(err, -ENOMEM, "out of memory");
-    metrics->area = area;
-    metrics->write = write;
-    metrics->arg = arg;
+    metrics->config = *config;
     r = gp_http_start(loop,
-                      &(struct gp_http_config){.listen = listen,
-                                               .default_port = default_port,
+                      &(struct gp_http_config){.listen = config->listen,
+                                               .default_port = config->default_port,
                                                .handler = on_request,
                                                .on_trouble = on_trouble,
                                                .arg = metrics},
@@ -71,7 +69,7 @@ gp_metrics_start(struct gp_loop *loop, const char *listen, unsigned default_port
         gp_metrics_stop(metrics);
         return gp_err_wrap(err, r, "metrics");
     }
-    gp_log_info(area, "metrics on port %u", gp_http_port(metrics->http));
+    gp_log_info(config->area, "metrics on port %u", gp_http_port(metrics->http));
     *ret = metrics;
     return 0;
 }

@@ -15,14 +15,23 @@
 #include <stdio.h>
 
 struct gp_err;
+struct gp_http_answer;
 struct gp_loop;
 struct gp_metrics;
 
-/* What @write puts out is the answer; @area is the log's.  @listen is "host:port", or
- * "host" unless @default_port is 0. */
-int gp_metrics_start(struct gp_loop *loop, const char *listen, unsigned default_port,
-                     const char *area, void (*write)(const void *arg, FILE *out),
-                     const void *arg, struct gp_metrics **ret, struct gp_err *err);
+struct gp_metrics_config {
+    const char *listen; /* "host:port", or "host" unless @default_port is 0 */
+    unsigned default_port;
+    const char *area; /* the log's */
+    /* What this puts out is the answer ... */
+    void (*write)(const void *arg, FILE *out);
+    /* ... unless this is there: it writes the answer to @path, maybe in pieces. */
+    void (*answer)(const void *arg, const char *path, struct gp_http_answer *answer);
+    const void *arg; /* of both */
+};
+
+int gp_metrics_start(struct gp_loop *loop, const struct gp_metrics_config *config,
+                     struct gp_metrics **ret, struct gp_err *err);
 void gp_metrics_stop(struct gp_metrics *metrics); /* NULL is a no-op */
 
 /* The two lines before a metric's values.  @type is "counter" or "gauge". */

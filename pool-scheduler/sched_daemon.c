@@ -6,6 +6,7 @@
 #include "gp_log.h"
 #include "gp_metrics.h"
 #include "gp_net.h"
+#include "gp_notify.h"
 #include "gp_str.h"
 #include "gp_time.h"
 #include "sched_auth.h"
@@ -105,6 +106,7 @@ on_tick(struct gp_loop_timer *timer)
     struct sched *sched = container_of(timer, struct sched, tick);
     uint64_t now = gp_now_ns();
 
+    gp_notify_alive(now);
     sched_commit_turn(sched);
     sched_store_write(sched->store); /* what an earlier write could not */
     if (sched_replica_leads(sched)) {
@@ -193,7 +195,9 @@ on_signal(struct gp_loop *loop, int signo, void *arg)
     int r;
 
     if (signo == SIGHUP) {
+        gp_notify("STATUS=reading the rules again");
         r = sched_reload(arg, &err);
+        gp_notify("STATUS=");
         if (r < 0)
             gp_log_error("sched", "the rules stay as they were: %s",
                          gp_err_msg(&err, r));
@@ -202,6 +206,7 @@ on_signal(struct gp_loop *loop, int signo, void *arg)
         return;
     }
     gp_log_info("sched", "%s: stopping", strsignal(signo));
+    gp_notify("STOPPING=1");
     gp_loop_stop(loop, 0);
 }
 
@@ -359,17 +364,24 @@ sched_init(struct sched *sched, const struct sched_config *config, struct gp_err
     if (!r)
         warn_of_open_doors(sched);
     if (!r && config->metrics_listen)
-        r = gp_metrics_start(sched->loop, config->metrics_listen, 0, "metrics",
-                             sched_metrics_write, sched, &sched->metrics, err);
+        r = gp_metrics_start(
+            sched->loop,
+            &(struct gp_metrics_config){.listen = config->metrics_listen,
+                                        .area = "metrics",
+                                        .answer = sched_metrics_answer,
+                                        .arg = sched},
+            &sched->metrics, err);
     if (!r && config->http)
         r = view_start(sched, &sched->view, err);
     if (!r && config->kube_pods)
         r = sched_kube_start(sched, err);
     if (!r)
         r = announce(sched, err);
-    if (!r)
-        gp_loop_timer_set(sched->loop, &sched->tick, gp_now_ns() + TICK_NS, on_tick);
-    return r;
+    if (r < 0)
+        return r;
+    gp_loop_timer_set(sched->loop, &sched->tick, gp_now_ns() + TICK_NS, on_tick);
+    gp_notify("READY=1");
+    return 0;
 }
 
 int

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sched_metrics_text.h"
 
+#include "gp_http.h"
 #include "gp_metrics.h"
 #include "gp_time.h"
 #include "sched_ending.h"
@@ -12,38 +13,35 @@
 /* -------------------------------------------------------------- the pool's -- */
 
 static void
+put_one(FILE *f, const char *name, const char *type, const char *help, uint64_t value)
+{
+    gp_metrics_head(f, name, type, help);
+    fprintf(f, "%s %" PRIu64 "\n", name, value);
+}
+
+static void
 put_totals(FILE *f, const struct sched *sched)
 {
     const struct sched_counters *c = &sched->counters;
 
-    fprintf(f, "# TYPE gpupool_sessions gauge\ngpupool_sessions %zu\n",
+    put_one(f, "gpupool_sessions", "gauge", "Sessions that hold slices.",
             sched->sessions.by_id.count);
+    gp_metrics_head(f, "gpupool_servers", "gauge", "Servers that report, or do not.");
     fprintf(f,
-            "# TYPE gpupool_servers gauge\n"
             "gpupool_servers{state=\"alive\"} %u\ngpupool_servers{state=\"dead\"} %u\n",
             sched_servers_alive(sched),
             sched->pool->n_servers - sched_servers_alive(sched));
-    fprintf(f, "# TYPE gpupool_clients gauge\ngpupool_clients %u\n", sched->n_clients);
-    fprintf(f,
-            "# TYPE gpupool_sessions_opened_total counter\n"
-            "gpupool_sessions_opened_total %" PRIu64 "\n",
+    put_one(f, "gpupool_clients", "gauge", "Connections that are no server's.",
+            sched->n_clients);
+    put_one(f, "gpupool_sessions_opened_total", "counter", "Sessions granted.",
             c->opened);
-    fprintf(f,
-            "# TYPE gpupool_sessions_refused_total counter\n"
-            "gpupool_sessions_refused_total %" PRIu64 "\n",
+    put_one(f, "gpupool_sessions_refused_total", "counter", "Sessions refused.",
             c->refused);
-    fprintf(f,
-            "# TYPE gpupool_sessions_ended_total counter\n"
-            "gpupool_sessions_ended_total %" PRIu64 "\n",
-            c->closed);
-    fprintf(f,
-            "# TYPE gpupool_leases_expired_total counter\n"
-            "gpupool_leases_expired_total %" PRIu64 "\n",
-            c->expired);
-    fprintf(f,
-            "# TYPE gpupool_bad_requests_total counter\n"
-            "gpupool_bad_requests_total %" PRIu64 "\n",
-            c->bad_requests);
+    put_one(f, "gpupool_sessions_ended_total", "counter", "Sessions ended.", c->closed);
+    put_one(f, "gpupool_leases_expired_total", "counter",
+            "Sessions ended because nobody renewed their lease.", c->expired);
+    put_one(f, "gpupool_bad_requests_total", "counter",
+            "Messages that could not be read.", c->bad_requests);
 }
 
 static void
@@ -51,25 +49,24 @@ put_queue(FILE *f, const struct sched *sched)
 {
     const struct sched_counters *c = &sched->counters;
 
-    fprintf(f,
-            "# TYPE gpupool_queue_waiting gauge\ngpupool_queue_waiting %u\n"
-            "# TYPE gpupool_queue_reservations gauge\ngpupool_queue_reservations %u\n",
-            sched->waits->queue.n, sched->waits->n_holds);
-    fprintf(f,
-            "# TYPE gpupool_queue_waited_total counter\n"
-            "gpupool_queue_waited_total %" PRIu64 "\n"
-            "# TYPE gpupool_queue_left_total counter\n"
-            "gpupool_queue_left_total %" PRIu64 "\n"
-            "# TYPE gpupool_sessions_preempted_total counter\n"
-            "gpupool_sessions_preempted_total %" PRIu64 "\n",
-            c->waited, c->gave_up, c->preempted);
+    put_one(f, "gpupool_queue_waiting", "gauge", "Requests that wait for room.",
+            sched->waits->queue.n);
+    put_one(f, "gpupool_queue_reservations", "gauge",
+            "Requests that cards are kept for.", sched->waits->n_holds);
+    put_one(f, "gpupool_queue_waited_total", "counter", "Requests that had to wait.",
+            c->waited);
+    put_one(f, "gpupool_queue_left_total", "counter",
+            "Requests that left the queue unserved.", c->gave_up);
+    put_one(f, "gpupool_sessions_preempted_total", "counter",
+            "Sessions that ended to make room.", c->preempted);
 }
 
 static void
 put_rates(FILE *f, const struct sched_rates *rates)
 {
+    gp_metrics_head(f, "gpupool_rate_limited_total", "counter",
+                    "What was refused because an address or owner came too often.");
     fprintf(f,
-            "# TYPE gpupool_rate_limited_total counter\n"
             "gpupool_rate_limited_total{what=\"requests\"} %" PRIu64 "\n"
             "gpupool_rate_limited_total{what=\"opens\"} %" PRIu64 "\n"
             "gpupool_rate_limited_total{what=\"owners\"} %" PRIu64 "\n"
@@ -78,8 +75,112 @@ put_rates(FILE *f, const struct sched_rates *rates)
             rates->denials.refused);
 }
 
+/* ---------------------------------------------------------------- tenants -- */
+
+/* A number of a tenant; all of them can be summed up over tenants. */
+struct tenant_metric {
+    const char *name, *type, *help;
+    double (*value)(const struct sched_tenant *tenant);
+};
+
+static double
+tenant_sessions(const struct sched_tenant *tenant)
+{
+    return (double)tenant->sessions;
+}
+
+static double
+tenant_core(const struct sched_tenant *tenant)
+{
+    return (double)tenant->used.core;
+}
+
+static double
+tenant_memory(const struct sched_tenant *tenant)
+{
+    return (double)tenant->used.memory;
+}
+
+static double
+tenant_used(const struct sched_tenant *tenant)
+{
+    return (double)tenant->used_bytes;
+}
+
+static double
+tenant_gpu(const struct sched_tenant *tenant)
+{
+    return (double)tenant->spent.gpu_ns / 1e9;
+}
+
+static double
+tenant_wait(const struct sched_tenant *tenant)
+{
+    return (double)tenant->spent.wait_ns / 1e9;
+}
+
+static double
+tenant_launches(const struct sched_tenant *tenant)
+{
+    return (double)tenant->spent.launches;
+}
+
+static double
+tenant_moved(const struct sched_tenant *tenant)
+{
+    return (double)tenant->spent.moved_bytes;
+}
+
+static void
+put_tenant_line(FILE *f, const char *metric, const char *tenant, double value)
+{
+    fprintf(f, "%s{", metric);
+    gp_metrics_label(f, "tenant", tenant);
+    fprintf(f, "} %.15g\n", value);
+}
+
+static void
+put_tenant_metric(FILE *f, const struct sched_tenants *set,
+                  const struct tenant_metric *m)
+{
+    double others = 0;
+
+    gp_metrics_head(f, m->name, m->type, m->help);
+    for (struct gp_tree_node *node = gp_tree_first(&set->by_name); node;
+         node = gp_tree_next(&set->by_name, node)) {
+        const struct sched_tenant *tenant =
+            container_of(node, struct sched_tenant, by_name);
+
+        if (tenant->apart)
+            put_tenant_line(f, m->name, tenant->name, m->value(tenant));
+        else
+            others += m->value(tenant);
+    }
+    if (set->by_name.count > set->n_apart)
+        put_tenant_line(f, m->name, "(others)", others);
+}
+
+static const struct tenant_metric tenant_metrics[] = {
+    {"gpupool_tenant_sessions", "gauge", "Sessions of the tenant.", tenant_sessions},
+    {"gpupool_tenant_core_given_percent", "gauge", "Core that it holds, of one card.",
+     tenant_core},
+    {"gpupool_tenant_memory_given_bytes", "gauge", "Memory that it holds.",
+     tenant_memory},
+    {"gpupool_tenant_memory_used_bytes", "gauge", "Memory that it uses.", tenant_used},
+    {"gpupool_tenant_gpu_seconds_total", "counter",
+     "Time of cards that it was charged.", tenant_gpu},
+    {"gpupool_tenant_wait_seconds_total", "counter",
+     "Time that its ready work was held back to keep shares.", tenant_wait},
+    {"gpupool_tenant_launches_total", "counter", "Kernels and graphs.",
+     tenant_launches},
+    {"gpupool_tenant_moved_bytes_total", "counter", "Copied to and from cards.",
+     tenant_moved},
+};
+
+/* ------------------------------------------------------------------- cards -- */
+
 struct card_metric {
-    const char *name;
+    const char *name, *help;
     uint64_t (*value)(const struct sched_card *card);
 };
 
@@ -119,30 +220,25 @@ card_slices(const struct sched_card *card)
     return card->slices;
 }
 
+static const struct card_metric card_metrics[] = {
+    {"gpupool_card_memory_bytes", "What sessions may have together.", card_memory},
+    {"gpupool_card_memory_given_bytes", "What sessions hold.", card_memory_given},
+    {"gpupool_card_memory_used_bytes", "What is in use.", card_memory_used},
+    {"gpupool_card_core_given_percent", "What sessions hold.", card_core_given},
+    {"gpupool_card_busy_percent", "How busy its server says it is.", card_busy},
+    {"gpupool_card_slices", "Slices that sessions hold.", card_slices},
+};
+
 /* Names were checked at registration: no quotes, no backslashes. */
 static void
-put_cards(FILE *f, const struct sched *sched)
+put_server_cards(FILE *f, const struct card_metric *m, const struct sched_server *s)
 {
-    static const struct card_metric metrics[] = {
-        {"gpupool_card_memory_bytes", card_memory},
-        {"gpupool_card_memory_given_bytes", card_memory_given},
-        {"gpupool_card_memory_used_bytes", card_memory_used},
-        {"gpupool_card_core_given_percent", card_core_given},
-        {"gpupool_card_busy_percent", card_busy},
-        {"gpupool_card_slices", card_slices},
-    };
+    for (unsigned i = 0; i < s->n_cards; i++) {
+        char uuid[TICKET_UUID_TEXT];
 
-    for (size_t m = 0; m < ARRAY_SIZE(metrics); m++) {
-        fprintf(f, "# TYPE %s gauge\n", metrics[m].name);
-        for (const struct sched_server *s = sched->pool->servers; s; s = s->next)
-            for (unsigned i = 0; i < s->n_cards; i++) {
-                char uuid[TICKET_UUID_TEXT];
-
-                ticket_uuid_format(s->cards[i]->facts.uuid, uuid);
-                fprintf(f, "%s{server=\"%s\",card=\"%u\",uuid=\"%s\"} %" PRIu64 "\n",
-                        metrics[m].name, s->name, s->cards[i]->facts.index, uuid,
-                        metrics[m].value(s->cards[i]));
-            }
+        ticket_uuid_format(s->cards[i]->facts.uuid, uuid);
+        fprintf(f, "%s{server=\"%s\",card=\"%u\",uuid=\"%s\"} %" PRIu64 "\n", m->name,
+                s->name, s->cards[i]->facts.index, uuid, m->value(s->cards[i]));
     }
 }
 
@@ -154,6 +250,15 @@ struct session_metric {
     size_t offset; /* in struct sched_use, of a 64-bit number */
     double unit;
 };
+
+/* The sessions that /metric shows, one after the other. */
+static const struct sched_session *
+next_shown(const struct sched *sched, const struct sched_session *after, unsigned *n)
+{
+    return (*n)++ < SCHED_METRICS_SESSIONS_MAX
+               ? sched_sessions_next(&sched->sessions, after)
+               : NULL;
+}
 
 static double
 session_sum(const struct sched_session *session, const struct session_metric *m)
@@ -183,9 +288,10 @@ put_shares(FILE *f, const struct sched *sched)
 {
     static const char name[] = "gpupool_session_share_percent";
     const struct sched_session *s = NULL;
+    unsigned n = 0;
 
     fprintf(f, "# TYPE %s gauge\n", name);
-    while ((s = sched_sessions_next(&sched->sessions, s))) {
+    while ((s = next_shown(sched, s, &n))) {
         double sum = 0;
 
         for (uint32_t i = 0; i < s->n_slices; i++)
@@ -199,9 +305,10 @@ put_attachments(FILE *f, const struct sched *sched)
 {
     static const char name[] = "gpupool_session_attachments";
     const struct sched_session *s = NULL;
+    unsigned n = 0;
 
     fprintf(f, "# TYPE %s gauge\n", name);
-    while ((s = sched_sessions_next(&sched->sessions, s)))
+    while ((s = next_shown(sched, s, &n)))
         put_session_line(f, name, s, sched_session_attachments(s));
 }
 
@@ -221,9 +328,10 @@ put_sessions(FILE *f, const struct sched *sched)
 
     for (size_t m = 0; m < ARRAY_SIZE(metrics); m++) {
         const struct sched_session *s = NULL;
+        unsigned n = 0;
 
         fprintf(f, "# TYPE %s %s\n", metrics[m].name, metrics[m].type);
-        while ((s = sched_sessions_next(&sched->sessions, s)))
+        while ((s = next_shown(sched, s, &n)))
             put_session_line(f, metrics[m].name, s, session_sum(s, &metrics[m]));
     }
     put_shares(f, sched);
@@ -264,9 +372,10 @@ put_container_use(FILE *f, const char *metric, const char *label,
                   double (*value)(const struct sched_use *use))
 {
     const struct sched_session *s = NULL;
+    unsigned n = 0;
 
     fprintf(f, "# TYPE %s gauge\n", metric);
-    while ((s = sched_sessions_next(&sched->sessions, s))) {
+    while ((s = next_shown(sched, s, &n))) {
         double total = 0;
 
         for (uint32_t i = 0; i < s->n_slices; i++) {
@@ -286,9 +395,10 @@ put_container_request(FILE *f, const char *metric, const char *label,
                       double (*value)(const struct sched_slice *slice))
 {
     const struct sched_session *s = NULL;
+    unsigned n = 0;
 
     fprintf(f, "# TYPE %s gauge\n", metric);
-    while ((s = sched_sessions_next(&sched->sessions, s))) {
+    while ((s = next_shown(sched, s, &n))) {
         double total = 0;
 
         for (uint32_t i = 0; i < s->n_slices; i++)
@@ -321,20 +431,92 @@ slice_cards(const struct sched_slice *slice)
     return slice->core / 100.0;
 }
 
+/* ------------------------------------------------------------------ pieces -- */
+
+/* Servers whose cards are one piece: some hundred KiB. */
+#define PIECE_SERVERS 128
+
+/* Where an answer goes on: a metric, and of the cards', a server. */
+struct place {
+    const struct sched *sched;
+    size_t metric;
+    uint64_t serial;
+};
+
+/* One piece of a metric of all cards; the serial is 0 behind the last server. */
+static void
+put_card_piece(FILE *f, struct place *place, const struct card_metric *m)
+{
+    const struct sched_server *s = place->sched->pool->servers;
+    unsigned n = 0;
+
+    if (!place->serial)
+        gp_metrics_head(f, m->name, "gauge", m->help);
+    while (s && s->serial < place->serial)
+        s = s->next;
+    for (; s && n < PIECE_SERVERS; s = s->next, n++)
+        put_server_cards(f, m, s);
+    place->serial = s ? s->serial : 0;
+}
+
+static bool
+next_metrics(void *state, FILE *f)
+{
+    struct place *place = state;
+
+    if (place->metric < ARRAY_SIZE(card_metrics)) {
+        put_card_piece(f, place, &card_metrics[place->metric]);
+        place->metric += !place->serial;
+        return true;
+    }
+    put_tenant_metric(f, &place->sched->sessions.tenants,
+                      &tenant_metrics[place->metric - ARRAY_SIZE(card_metrics)]);
+    return ++place->metric < ARRAY_SIZE(card_metrics) + ARRAY_SIZE(tenant_metrics);
+}
+
+static bool
+next_sessions(void *state, FILE *f)
+{
+    struct place *place = state;
+    const struct sched *sched = place->sched;
+
+    switch (place->metric++) {
+    case 0:
+        put_sessions(f, sched);
+        return true;
+    case 1:
+        put_container_use(f, "container_gpu_memory_total", "gpu_memory", sched,
+                          use_mib);
+        return true;
+    case 2:
+        put_container_use(f, "container_gpu_utilization", "gpu", sched, use_percent);
+        return true;
+    case 3:
+        put_container_request(f, "container_request_gpu_memory", "req_of_gpu_memory",
+                              sched, slice_mib);
+        return true;
+    default:
+        put_container_request(f, "container_request_gpu_utilization", "req_of_gpu",
+                              sched, slice_cards);
+        return false;
+    }
+}
+
 void
-sched_metrics_write(const void *arg, FILE *f)
+sched_metrics_answer(const void *arg, const char *path, struct gp_http_answer *answer)
 {
     const struct sched *sched = arg;
+    struct place *place = calloc(1, sizeof(*place));
 
-    put_totals(f, sched);
-    put_queue(f, sched);
-    put_rates(f, &sched->rates);
-    put_cards(f, sched);
-    put_sessions(f, sched);
-    put_container_use(f, "container_gpu_memory_total", "gpu_memory", sched, use_mib);
-    put_container_use(f, "container_gpu_utilization", "gpu", sched, use_percent);
-    put_container_request(f, "container_request_gpu_memory", "req_of_gpu_memory", sched,
-                          slice_mib);
-    put_container_request(f, "container_request_gpu_utilization", "req_of_gpu", sched,
-                          slice_cards);
+    if (!place) {
+        answer->status = 503;
+        return;
+    }
+    place->sched = sched;
+    put_totals(answer->body, sched);
+    put_queue(answer->body, sched);
+    put_rates(answer->body, &sched->rates);
+    answer->state = place;
+    answer->done = free;
+    answer->next = !strcmp(path, "/metric") ? next_sessions : next_metrics;
 }

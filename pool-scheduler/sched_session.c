@@ -207,10 +207,22 @@ sched_decision_amount(const struct sched_decision *decision)
     return amount;
 }
 
+static uint64_t
+used_bytes(const struct sched_session *session)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < session->n_slices; i++)
+        sum += session->use[i].used_bytes;
+    return sum;
+}
+
 static void
 charge(struct sched_sessions *set, struct sched_session *session)
 {
     sched_tenant_charge(session->tenant, &session->amount);
+    session->tenant->sessions++;
+    session->tenant->used_bytes += used_bytes(session);
     if (set->on_charged)
         set->on_charged(set->on_charged_arg, session->tenant, false);
 }
@@ -219,6 +231,8 @@ static void
 uncharge(struct sched_sessions *set, struct sched_session *session)
 {
     sched_tenant_uncharge(session->tenant, &session->amount);
+    session->tenant->sessions--;
+    session->tenant->used_bytes -= used_bytes(session);
     if (set->on_charged)
         set->on_charged(set->on_charged_arg, session->tenant, true);
     sched_tenant_unref(&set->tenants, session->tenant);
@@ -331,6 +345,7 @@ sched_session_free(struct sched_sessions *set, struct sched_session *session)
     gp_tree_remove(&set->by_id, &session->by_id);
     for (uint32_t i = 0; i < session->n_parts; i++)
         gp_tree_remove(&set->by_server, &session->parts[i].by_server);
+    session->tenant->used_bytes -= used_bytes(session);
     slices_give(set, session);
     owner_unlink(session);
     uncharge(set, session);
@@ -383,6 +398,30 @@ sched_sessions_next_on(const struct sched_sessions *set,
                : NULL;
 }
 
+/* A server that was started again counts from zero. */
+static uint64_t
+grown(uint64_t now, uint64_t before)
+{
+    return now >= before ? now - before : now;
+}
+
+/* What a session had used before this scheduler was started is not its tenant's since
+ * then. */
+static void
+account(struct sched_session *session, const struct sched_use *own,
+        const struct sched_use *use)
+{
+    struct sched_spent *spent = &session->tenant->spent;
+
+    session->tenant->used_bytes += use->used_bytes - own->used_bytes;
+    if (!own->reported && !session->open_serial)
+        return;
+    spent->gpu_ns += grown(use->gpu_ns, own->gpu_ns);
+    spent->wait_ns += grown(use->wait_ns, own->wait_ns);
+    spent->launches += grown(use->launches, own->launches);
+    spent->moved_bytes += grown(use->moved_bytes, own->moved_bytes);
+}
+
 /* A share needs some time between two samples; reports come in bursts as well. */
 #define SHARE_SAMPLE_NS (500 * GP_NS_PER_MS)
 
@@ -394,7 +433,9 @@ sched_session_used(struct sched_session *session, uint32_t i,
     uint64_t sample_ns = own->sample_ns, sample_gpu_ns = own->sample_gpu_ns;
     uint32_t share = own->share_permille;
 
+    account(session, own, use);
     *own = *use;
+    own->reported = true;
     if (!sample_ns || now_ns - sample_ns >= SHARE_SAMPLE_NS) {
         /* A server that was started again counts from zero. */
         uint64_t spent = use->gpu_ns - gp_min(use->gpu_ns, sample_gpu_ns);
@@ -418,6 +459,7 @@ sched_session_unused(struct sched_part *part)
     part->attachments = 0;
     part->links[0] = 0;
     for (uint32_t i = part->first; i < part->first + part->n_slices; i++) {
+        session->tenant->used_bytes -= session->use[i].used_bytes;
         session->use[i].used_bytes = 0;
         session->use[i].share_permille = 0;
         session->use[i].sample_ns = 0;

@@ -40,6 +40,7 @@ struct sched_use {
     uint64_t gpu_ns, wait_ns, launches;
     uint32_t share_permille; /* of the card's time, between the last two samples */
     uint64_t sample_ns, sample_gpu_ns;
+    bool reported; /* to this scheduler, ever */
 };
 
 /* What of a session is on one server: slices that stand together in its list. */

@@ -33,6 +33,8 @@ tenant_new(struct sched_tenants *set, const char *name)
         return NULL;
     gp_str_copy(tenant->name, sizeof(tenant->name), name);
     tenant->serial = set->next_serial++;
+    tenant->apart = set->n_apart < SCHED_TENANTS_APART;
+    set->n_apart += tenant->apart;
     name_key(tenant->name, key);
     gp_tree_insert(&set->by_name, &tenant->by_name, key[0], key[1]);
     return tenant;
@@ -67,6 +69,7 @@ sched_tenant_unref(struct sched_tenants *set, struct sched_tenant *tenant)
     if (!tenant || --tenant->refs)
         return;
     gp_tree_remove(&set->by_name, &tenant->by_name);
+    set->n_apart -= tenant->apart;
     free(tenant);
 }
 

@@ -24,11 +24,23 @@ struct sched_amount {
     uint64_t core, memory, cards; /* percent of cards; bytes; slices */
 };
 
+/* What sessions of a tenant have used since the scheduler knows it. */
+struct sched_spent {
+    uint64_t gpu_ns, wait_ns, launches, moved_bytes;
+};
+
+/* Tenants that are apart in metrics; the rest are summed up as one, because without
+ * rules every owner is a tenant, and an owner is what a client says. */
+#define SCHED_TENANTS_APART 1000
+
 struct sched_tenant {
     char name[CTL_OWNER_MAX];
     uint32_t weight, serial, refs;
     struct sched_amount limit; /* 0: none */
     struct sched_amount used;
+    uint64_t sessions, used_bytes; /* of them; of their memory, as reported last */
+    struct sched_spent spent;
+    bool apart;  /* one of SCHED_TENANTS_APART */
     void *lines; /* of the queue; its own */
     /* For the queue: somebody waited so long for these quotas that they are kept for
      * him; and a place in the list of tenants whose quotas leave more than before. */
@@ -42,7 +54,7 @@ struct sched_tenants {
     const struct sched_rules *rules; /* NULL: every owner is a tenant without quotas */
     struct gp_tree by_name;
     struct sched_amount total; /* of the pool, for shares */
-    uint32_t next_serial;
+    uint32_t next_serial, n_apart;
 };
 
 void sched_tenants_fini(struct sched_tenants *set);

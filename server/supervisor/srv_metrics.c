@@ -214,6 +214,12 @@ srv_metrics_start(struct srv *srv, struct gp_err *err)
 {
     if (!srv->conf.metrics_listen[0])
         return 0;
-    return gp_metrics_start(srv->loop, srv->conf.metrics_listen, METRICS_PORT, "server",
-                            put_all, srv, &srv->metrics, err);
+    return gp_metrics_start(
+        srv->loop,
+        &(struct gp_metrics_config){.listen = srv->conf.metrics_listen,
+                                    .default_port = METRICS_PORT,
+                                    .area = "server",
+                                    .write = put_all,
+                                    .arg = srv},
+        &srv->metrics, err);
 }

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """deploy/prometheus/alerts.yaml: promtool reads it, its alerts fire when they should and
-not before, and it names only metrics that a running pool has."""
+not before; it and the dashboard of deploy/grafana name only metrics that a running pool
+has."""
 
+import json
 import re
 import shutil
 import urllib.request
 from pathlib import Path
 
-ALERTS = Path(__file__).resolve().parents[2] / "deploy" / "prometheus" / "alerts.yaml"
+DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
+ALERTS = DEPLOY / "prometheus" / "alerts.yaml"
+DASHBOARD = DEPLOY / "grafana" / "gpupool.json"
 
 
 def scrape(case, port):
@@ -16,9 +20,32 @@ def scrape(case, port):
         return answer.read().decode()
 
 
-def test_alerts_name_metrics_that_a_pool_has(case):
+def check_dashboard(case, there):
+    """Every panel has a title, a place of its own and questions about what is there."""
+    dashboard = json.loads(DASHBOARD.read_text("utf-8"))
+    panels = dashboard["panels"]
+    case.equal(len({panel["id"] for panel in panels}), len(panels), "ids of panels")
+    squares = [(x, y) for panel in panels for place in [panel["gridPos"]]
+               for x in range(place["x"], place["x"] + place["w"])
+               for y in range(place["y"], place["y"] + place["h"])]
+    case.equal(len(set(squares)), len(squares), "panels lie over each other")
+    case.check(max(x for x, _ in squares) < 24, "a panel is outside")
+    named = set()
+    for panel in panels:
+        case.check(panel["title"] and panel["targets"], f"an empty panel: {panel}")
+        for target in panel["targets"]:
+            found = set(re.findall(r"gpupool_\w+", target["expr"]))
+            case.check(found, f"{panel['title']} asks for nothing: {target['expr']}")
+            case.equal(target["expr"].count("("), target["expr"].count(")"), target["expr"])
+            named |= found
+    for variable in dashboard["templating"]["list"]:
+        named |= set(re.findall(r"gpupool_\w+", variable["query"]))
+    case.equal(named - there, set(), "metrics of the dashboard that a pool does not have")
+
+
+def test_alerts_and_dashboard_name_metrics_that_a_pool_has(case):
     pool = case.pool(servers=1, cards=1)
-    text = ""
+    text, scheduler_port = "", None
     for program in ("gpupool-scheduler", "gpupool-server"):
         port = case.free_port()
         pool.restart(pool.pid(program), "--metrics-listen", f"127.0.0.1:{port}")
@@ -26,11 +53,16 @@ def test_alerts_name_metrics_that_a_pool_has(case):
         case.wait_for(lambda port=port: "gpupool_card_slices" in scrape(case, port)
                       or "gpupool_server_registered 1" in scrape(case, port), "its metrics")
         text += scrape(case, port)
+        scheduler_port = scheduler_port or port
+    session = pool.session(core=30, memory="64MiB")  # a tenant, for the tenants' metrics
+    text += scrape(case, scheduler_port)
+    session.close()
     there = set(re.findall(r"^(gpupool_\w+)", text, re.M))
     rules = "".join(re.findall(r"(?m)^ +expr: (.*)$", ALERTS.read_text("utf-8")))
     named = set(re.findall(r"gpupool_\w+", rules))
     case.check(len(named) >= 8, f"metrics of the alerts: {named}")
     case.equal(named - there, set(), "metrics that a pool does not have")
+    check_dashboard(case, there)
 
 
 def test_alerts_fire_when_they_should(case):

@@ -429,7 +429,7 @@ def test_what_was_used_is_visible_in_top_and_in_the_metrics(case):
         return urllib.request.urlopen(url, timeout=case.patience).read().decode()
 
     def value(name, **labels):
-        return metric_of(page("metrics"), f"gpupool_session_{name}", **labels) or 0
+        return metric_of(page("metric"), f"gpupool_session_{name}", **labels) or 0
 
     name = pool.sessions()[0]["name"]
     of = {"session": name, "owner": "ada@desk"}
@@ -438,6 +438,11 @@ def test_what_was_used_is_visible_in_top_and_in_the_metrics(case):
     for counter in ("gpu_seconds_total", "wait_seconds_total", "launches_total",
                     "moved_bytes_total"):
         case.check(value(counter, **of) > 0, f"{counter} is not counted")
+        tenant = metric_of(page("metrics"), f"gpupool_tenant_{counter}", tenant="ada@desk")
+        case.check(tenant > 0, f"{counter} of the tenant: {tenant}")
+    case.equal(metric_of(page("metrics"), "gpupool_tenant_memory_used_bytes",
+                         tenant="ada@desk"), 8 * MIB, "memory in use of the tenant")
+    case.check("session=" not in page("metrics"), "series of sessions in /metrics")
 
     # The names that dashboards of other systems read, with their units.
     pod = {"container_name": "sh", "namespace": "gpupool", "node": "desk", "pod_name": name}

@@ -80,8 +80,11 @@ endpoint_answers_metrics_health_and_nothing_else(void **state)
     assert_non_null(mkdtemp(folder));
     snprintf(address, sizeof(address), "unix:%s/metrics", folder);
     assert_int_equal(gp_loop_new(&f.loop, NULL), 0);
-    if (gp_metrics_start(f.loop, address, 0, "test", write_one, &number, &f.metrics,
-                         &err) < 0)
+    if (gp_metrics_start(
+            f.loop,
+            &(struct gp_metrics_config){
+                .listen = address, .area = "test", .write = write_one, .arg = &number},
+            &f.metrics, &err) < 0)
         fail_msg("%s", err.msg);
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
         ask(&f, address, cases[i].request);

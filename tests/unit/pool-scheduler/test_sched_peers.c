@@ -266,9 +266,13 @@ metrics_show_cards_and_sessions(void **state)
     assert_non_null(strstr(text, "gpupool_card_core_given_percent{server=\"node-a\","
                                  "card=\"0\",uuid=\"GPU-6e6e6e6e-"));
     assert_non_null(strstr(text, "\"} 30\n"));
+    assert_non_null(
+        strstr(text, "\ngpupool_tenant_core_given_percent{tenant=\"ada@host\"} 30\n"));
+    assert_non_null(strstr(text, "\ngpupool_tenant_sessions{tenant=\"ada@host\"} 1\n"));
+    assert_null(strstr(text, "session=\"s1\"")); /* series never grow with sessions */
+    http_get(address, "/metric", text, sizeof(text));
     assert_non_null(strstr(text, "\ngpupool_session_attachments{session=\"s1\","
                                  "owner=\"ada@host\"} 3\n"));
-    http_get(address, "/metric", text, sizeof(text));
     assert_non_null(strstr(text,
                            "\ncontainer_request_gpu_memory{container_name=\"a \\\"b\","
                            "namespace=\"gpupool\",node=\"host\",pod_name=\"s1\","
