@@ -30,6 +30,7 @@ int cli_run(int argc, char **argv);
 int cli_status(int argc, char **argv);
 int cli_servers(int argc, char **argv);
 int cli_sessions(int argc, char **argv);
+int cli_events(int argc, char **argv);
 int cli_top(int argc, char **argv);
 int cli_queue(int argc, char **argv);
 int cli_drain(int argc, char **argv);

@@ -1,31 +1,78 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli_json.h"
 
-#include "ctl_json.h"
+#include "gp_base.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
+
+/* @value at a depth of so many blanks. */
+static void
+put(struct cli_json *json, json_t *value, int depth)
+{
+    CLEANUP_FREE char *text =
+        value ? json_dumps(value, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_ENCODE_ANY)
+              : NULL;
+
+    json->failed |= !text;
+    json_decref(value);
+    for (char *line = text, *end; line; line = end) {
+        end = strchr(line, '\n');
+        if (end)
+            *end++ = '\0';
+        fputs(line, stdout);
+        if (end)
+            printf("\n%*s", depth, "");
+    }
+}
+
+static void
+name_member(struct cli_json *json, const char *name)
+{
+    printf("%s\n  \"%s\": ", json->member ? "," : "", name);
+    json->member = true;
+}
+
+void
+cli_json_begin(struct cli_json *json)
+{
+    *json = (struct cli_json){0};
+    putchar('{');
+}
+
+void
+cli_json_member(struct cli_json *json, const char *name, json_t *value)
+{
+    name_member(json, name);
+    put(json, value, 2);
+}
+
+void
+cli_json_array(struct cli_json *json, const char *name)
+{
+    name_member(json, name);
+    putchar('[');
+    json->element = false;
+}
+
+void
+cli_json_element(struct cli_json *json, json_t *value)
+{
+    printf("%s\n    ", json->element ? "," : "");
+    json->element = true;
+    put(json, value, 4);
+}
+
+void
+cli_json_array_end(struct cli_json *json)
+{
+    printf(json->element ? "\n  ]" : "]");
+}
 
 int
-cli_json_print(const Gpupool__Ctl__CtlStatusReply *status)
+cli_json_end(struct cli_json *json)
 {
-    json_t *servers = json_array(), *sessions = json_array(), *root;
-    int r;
-
-    for (size_t i = 0; i < status->n_servers; i++)
-        json_array_append_new(servers, ctl_json_server(status->servers[i]));
-    for (size_t i = 0; i < status->n_sessions; i++)
-        json_array_append_new(sessions, ctl_json_session(status->sessions[i]));
-    root = json_pack("{s:s, s:I, s:s, s:I, s:I, s:s, s:o, s:o}", "version",
-                     status->version, "up_ms", (json_int_t)status->up_ms, "placement",
-                     ctl_placement_name(status->placement), "heartbeat_ms",
-                     (json_int_t)status->heartbeat_ms, "lease_ms",
-                     (json_int_t)status->lease_ms, "key_id", status->scheduler_key_id,
-                     "servers", servers, "sessions", sessions);
-    if (!root)
-        return -ENOMEM;
-    r = json_dumpf(root, stdout, JSON_INDENT(2) | JSON_SORT_KEYS);
-    json_decref(root);
-    putchar('\n');
-    return r < 0 ? -EIO : 0;
+    printf("\n}\n");
+    return json->failed ? -ENOMEM : 0;
 }

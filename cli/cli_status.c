@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpupool status, servers, sessions: what the pool looks like. */
+/* gpupool status, servers, sessions, events: what the pool looks like, page by page. */
 #include "cli.h"
-#include "cli_ctl.h"
 #include "cli_json.h"
+#include "cli_list.h"
 #include "cli_options.h"
 #include "cli_table.h"
 #include "ctl_json.h"
@@ -11,18 +11,30 @@
 #include "ticket.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
-struct view {
-    const char *program, *about, *json;
-    int (*print)(const Gpupool__Ctl__CtlStatusReply *status);
-};
+#define KIND(name) GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_##name
+/* Between two looks of --watch. */
+#define WATCH_MS 2000
 
 struct query {
     struct cli_where where;
     char *token;
-    bool json;
+    bool json, watch;
+    struct cli_filters filters;
+};
+
+struct view {
+    const char *program, *about, *json, *none;
+    Gpupool__Ctl__CtlListKind kind;
+    bool with_sessions;
+    const char *const *states;
+    const char *const *heads;
+    unsigned n_heads;
+    void (*rows)(struct cli_table *t, const Gpupool__Ctl__CtlListReply *page);
 };
 
 /* ------------------------------------------------------------------ tables -- */
@@ -33,42 +45,89 @@ size_text(uint64_t bytes, char buf[GP_SIZE_TEXT])
     return gp_size_format(bytes, buf);
 }
 
-static bool
-same_uuid(const ProtobufCBinaryData *a, const ProtobufCBinaryData *b)
+/* Slices by card, so that the rows of a card are found without a look at all. */
+struct slot {
+    const Gpupool__Ctl__CtlSessionStatus *session;
+    size_t slice;
+};
+
+static const ProtobufCBinaryData *
+slot_uuid(const struct slot *slot)
 {
-    return a->len == b->len && !memcmp(a->data, b->data, a->len);
+    return &slot->session->slices[slot->slice]->card_uuid;
+}
+
+static int
+compare_uuid(const ProtobufCBinaryData *a, const ProtobufCBinaryData *b)
+{
+    if (a->len != b->len)
+        return a->len < b->len ? -1 : 1;
+    return memcmp(a->data, b->data, a->len);
+}
+
+static int
+by_card(const void *a, const void *b)
+{
+    const struct slot *x = a, *y = b;
+    int order = compare_uuid(slot_uuid(x), slot_uuid(y));
+
+    return order ? order
+                 : (x->session->session_id > y->session->session_id) -
+                       (x->session->session_id < y->session->session_id);
+}
+
+static struct slot *
+slots_by_card(const Gpupool__Ctl__CtlListReply *page, size_t *ret_n)
+{
+    struct slot *slots;
+    size_t n = 0, at = 0;
+
+    for (size_t i = 0; i < page->n_sessions; i++)
+        n += page->sessions[i]->n_slices;
+    slots = calloc(n + 1, sizeof(*slots));
+    for (size_t i = 0; slots && i < page->n_sessions; i++)
+        for (size_t k = 0; k < page->sessions[i]->n_slices; k++)
+            slots[at++] = (struct slot){page->sessions[i], k};
+    if (slots)
+        qsort(slots, n, sizeof(*slots), by_card);
+    *ret_n = n;
+    return slots;
+}
+
+static void
+row_of_slice(struct cli_table *t, const struct slot *slot)
+{
+    char limit[GP_SIZE_TEXT], used[GP_SIZE_TEXT];
+    const Gpupool__Ctl__CtlSessionStatus *s = slot->session;
+    size_t k = slot->slice;
+
+    cli_table_add(t, "%s", "");
+    cli_table_add(t, "%s", "");
+    cli_table_add(t, "%s", s->session);
+    cli_table_add(t, "%u %%", s->slices[k]->core);
+    cli_table_add(t, "%s", size_text(s->slices[k]->memory_bytes, limit));
+    cli_table_add(t, "%s", size_text(k < s->n_use ? s->use[k]->used_bytes : 0, used));
+    cli_table_add(t, "%s", ticket_policy_name((enum ticket_policy)s->policy));
+    cli_table_add(t, "%s", ctl_session_state(s));
+    cli_table_add(t, "%u", s->attachments);
+    cli_table_add(t, "%s", s->links);
+    cli_table_add(t, "%s", s->owner);
+    cli_table_add(t, "%s", s->program);
 }
 
 /* One row per slice that lies on @card. */
 static void
-rows_of_card(struct cli_table *t, const Gpupool__Ctl__CtlStatusReply *status,
+rows_of_card(struct cli_table *t, const struct slot *slots, size_t n,
              const Gpupool__Ctl__CtlCard *card)
 {
-    char limit[GP_SIZE_TEXT], used[GP_SIZE_TEXT];
+    size_t first = 0;
 
-    for (size_t i = 0; i < status->n_sessions; i++) {
-        const Gpupool__Ctl__CtlSessionStatus *s = status->sessions[i];
-
-        for (size_t k = 0; k < s->n_slices; k++) {
-            const Gpupool__Ctl__CtlSlice *slice = s->slices[k];
-
-            if (!same_uuid(&slice->card_uuid, &card->uuid))
-                continue;
-            cli_table_add(t, "%s", "");
-            cli_table_add(t, "%s", "");
-            cli_table_add(t, "%s", s->session);
-            cli_table_add(t, "%u %%", slice->core);
-            cli_table_add(t, "%s", size_text(slice->memory_bytes, limit));
-            cli_table_add(t, "%s",
-                          size_text(k < s->n_use ? s->use[k]->used_bytes : 0, used));
-            cli_table_add(t, "%s", ticket_policy_name((enum ticket_policy)s->policy));
-            cli_table_add(t, "%s", ctl_session_state(s));
-            cli_table_add(t, "%u", s->attachments);
-            cli_table_add(t, "%s", s->links);
-            cli_table_add(t, "%s", s->owner);
-            cli_table_add(t, "%s", s->program);
-        }
-    }
+    for (size_t step = n; step; step /= 2) /* the first that is not before the card */
+        while (first + step <= n &&
+               compare_uuid(slot_uuid(&slots[first + step - 1]), &card->uuid) < 0)
+            first += step;
+    for (; first < n && !compare_uuid(slot_uuid(&slots[first]), &card->uuid); first++)
+        row_of_slice(t, &slots[first]);
 }
 
 static void
@@ -92,70 +151,53 @@ row_of_card(struct cli_table *t, const Gpupool__Ctl__CtlServerStatus *server,
     cli_table_add(t, "%s", c->card->name);
 }
 
-static int
-print_status(const Gpupool__Ctl__CtlStatusReply *status)
+static void
+status_rows(struct cli_table *t, const Gpupool__Ctl__CtlListReply *page)
 {
-    static const char *const heads[] = {
-        "SERVER",        ">CARD", "SLICES", ">CORE", ">MEMORY",        ">USED",
-        "POLICY/DRIVER", "STATE", ">PROCS", "LINKS", "OWNER/ENDPOINT", "PROGRAM/CARD"};
-    CLEANUP(cli_table_fini) struct cli_table t;
+    size_t n;
+    CLEANUP_FREE struct slot *slots = slots_by_card(page, &n);
 
-    cli_table_init(&t, heads, ARRAY_SIZE(heads));
-    for (size_t i = 0; i < status->n_servers; i++) {
-        const Gpupool__Ctl__CtlServerStatus *server = status->servers[i];
+    t->failed |= !slots;
+    for (size_t i = 0; slots && i < page->n_servers; i++) {
+        const Gpupool__Ctl__CtlServerStatus *server = page->servers[i];
 
         for (size_t k = 0; k < server->n_cards; k++) {
-            row_of_card(&t, server, server->cards[k]);
-            rows_of_card(&t, status, server->cards[k]->card);
+            row_of_card(t, server, server->cards[k]);
+            rows_of_card(t, slots, n, server->cards[k]->card);
         }
     }
-    if (!status->n_servers)
-        printf("no server has registered yet\n");
-    return cli_table_print(&t, stdout);
 }
 
-static int
-print_servers(const Gpupool__Ctl__CtlStatusReply *status)
+static void
+server_rows(struct cli_table *t, const Gpupool__Ctl__CtlListReply *page)
 {
-    static const char *const heads[] = {"SERVER",  "STATE",  "ENDPOINT", "DRIVER",
-                                        ">CUDA",   ">CARDS", ">SLICES",  ">PID",
-                                        ">SILENT", "VERSION"};
-    CLEANUP(cli_table_fini) struct cli_table t;
-
-    cli_table_init(&t, heads, ARRAY_SIZE(heads));
-    for (size_t i = 0; i < status->n_servers; i++) {
-        const Gpupool__Ctl__CtlServerStatus *s = status->servers[i];
+    for (size_t i = 0; i < page->n_servers; i++) {
+        const Gpupool__Ctl__CtlServerStatus *s = page->servers[i];
         uint32_t slices = 0;
 
         for (size_t k = 0; k < s->n_cards; k++)
             slices += s->cards[k]->slices;
-        cli_table_add(&t, "%s", s->server);
-        cli_table_add(&t, "%s", ctl_server_state(s->state));
-        cli_table_add(&t, "%s", s->endpoint);
-        cli_table_add(&t, "%s", s->driver);
-        cli_table_add(&t, "%u.%u", s->driver_version / 1000,
+        cli_table_add(t, "%s", s->server);
+        cli_table_add(t, "%s", ctl_server_state(s->state));
+        cli_table_add(t, "%s", s->endpoint);
+        cli_table_add(t, "%s", s->driver);
+        cli_table_add(t, "%u.%u", s->driver_version / 1000,
                       s->driver_version % 1000 / 10);
-        cli_table_add(&t, "%zu", s->n_cards);
-        cli_table_add(&t, "%u", slices);
-        cli_table_add(&t, "%u", s->pid);
-        cli_table_add(&t, "%.1f s", s->silent_ms / 1000.0);
-        cli_table_add(&t, "%s", s->version);
+        cli_table_add(t, "%zu", s->n_cards);
+        cli_table_add(t, "%u", slices);
+        cli_table_add(t, "%u", s->pid);
+        cli_table_add(t, "%.1f s", s->silent_ms / 1000.0);
+        cli_table_add(t, "%s", s->version);
     }
-    return cli_table_print(&t, stdout);
 }
 
-static int
-print_sessions(const Gpupool__Ctl__CtlStatusReply *status)
+static void
+session_rows(struct cli_table *t, const Gpupool__Ctl__CtlListReply *page)
 {
-    static const char *const heads[] = {"SESSION", "STATE",   "OWNER",  "POLICY",
-                                        "SERVER",  ">SLICES", ">CORE",  ">MEMORY",
-                                        ">USED",   ">PROCS",  ">LEASE", "PROGRAM"};
-    CLEANUP(cli_table_fini) struct cli_table t;
     char buf[GP_SIZE_TEXT];
 
-    cli_table_init(&t, heads, ARRAY_SIZE(heads));
-    for (size_t i = 0; i < status->n_sessions; i++) {
-        const Gpupool__Ctl__CtlSessionStatus *s = status->sessions[i];
+    for (size_t i = 0; i < page->n_sessions; i++) {
+        const Gpupool__Ctl__CtlSessionStatus *s = page->sessions[i];
         uint64_t memory = 0, used = 0;
         uint32_t core = 0;
 
@@ -164,23 +206,131 @@ print_sessions(const Gpupool__Ctl__CtlStatusReply *status)
             memory += s->slices[k]->memory_bytes;
             used += k < s->n_use ? s->use[k]->used_bytes : 0;
         }
-        cli_table_add(&t, "%s", s->session);
-        cli_table_add(&t, "%s", ctl_session_state(s));
-        cli_table_add(&t, "%s", s->owner);
-        cli_table_add(&t, "%s", ticket_policy_name((enum ticket_policy)s->policy));
-        cli_table_add(&t, "%s", s->n_slices ? s->slices[0]->server : "");
-        cli_table_add(&t, "%zu", s->n_slices);
-        cli_table_add(&t, "%u %%", core);
-        cli_table_add(&t, "%s", size_text(memory, buf));
-        cli_table_add(&t, "%s", size_text(used, buf));
-        cli_table_add(&t, "%u of %u", s->attachments, s->max_attachments);
-        cli_table_add(&t, "%.1f s", s->lease_left_ms / 1000.0);
-        cli_table_add(&t, "%s", s->program);
+        cli_table_add(t, "%s", s->session);
+        cli_table_add(t, "%s", ctl_session_state(s));
+        cli_table_add(t, "%s", s->owner);
+        cli_table_add(t, "%s", ticket_policy_name((enum ticket_policy)s->policy));
+        cli_table_add(t, "%s", s->n_slices ? s->slices[0]->server : "");
+        cli_table_add(t, "%zu", s->n_slices);
+        cli_table_add(t, "%u %%", core);
+        cli_table_add(t, "%s", size_text(memory, buf));
+        cli_table_add(t, "%s", size_text(used, buf));
+        cli_table_add(t, "%u of %u", s->attachments, s->max_attachments);
+        cli_table_add(t, "%.1f s", s->lease_left_ms / 1000.0);
+        cli_table_add(t, "%s", s->program);
     }
-    return cli_table_print(&t, stdout);
 }
 
-/* --------------------------------------------------------------------- ask -- */
+static void
+event_rows(struct cli_table *t, const Gpupool__Ctl__CtlListReply *page)
+{
+    for (size_t i = 0; i < page->n_events; i++) {
+        const Gpupool__Ctl__CtlEvent *e = page->events[i];
+        time_t at = (time_t)(e->unix_ms / 1000);
+        struct tm tm;
+        char time[32];
+
+        localtime_r(&at, &tm);
+        strftime(time, sizeof(time), "%Y-%m-%d %H:%M:%S", &tm);
+        cli_table_add(t, "%s", time);
+        cli_table_add(t, "%s", e->kind);
+        cli_table_add(t, "%s", e->session);
+        cli_table_add(t, "%s", e->server);
+        cli_table_add(t, "%s", e->owner);
+        cli_table_add(t, "%s", e->words);
+    }
+}
+
+/* -------------------------------------------------------------------- showing -- */
+
+static int
+print_table(struct cli_list *list, const struct view *view,
+            const struct cli_filters *filters, struct gp_err *err)
+{
+    CLEANUP(cli_table_fini) struct cli_table t;
+    const Gpupool__Ctl__CtlListReply *page;
+    bool any = false;
+    int r;
+
+    cli_table_init(&t, view->heads, view->n_heads);
+    cli_list_begin(list, view->kind, filters);
+    while ((r = cli_list_next(list, &page, err)) > 0) {
+        any |= page->n_servers || page->n_sessions || page->n_events;
+        view->rows(&t, page);
+        r = cli_table_flush(&t, stdout);
+        if (r < 0)
+            return r;
+    }
+    if (!r && !any)
+        printf("%s\n", view->none);
+    return r;
+}
+
+static int
+put_array(struct cli_json *json, struct cli_list *list, const char *name,
+          Gpupool__Ctl__CtlListKind kind, const struct cli_filters *filters,
+          struct gp_err *err)
+{
+    const Gpupool__Ctl__CtlListReply *page;
+    int r;
+
+    cli_json_array(json, name);
+    cli_list_begin(list, kind, filters);
+    while ((r = cli_list_next(list, &page, err)) > 0) {
+        for (size_t i = 0; i < page->n_servers; i++)
+            cli_json_element(json, ctl_json_server(page->servers[i]));
+        for (size_t i = 0; i < page->n_sessions; i++)
+            cli_json_element(json, ctl_json_session(page->sessions[i]));
+        for (size_t i = 0; i < page->n_events; i++)
+            cli_json_element(json, ctl_json_event(page->events[i]));
+    }
+    cli_json_array_end(json);
+    return r;
+}
+
+static void
+put_pool(struct cli_json *json, const Gpupool__Ctl__CtlPoolStatus *pool)
+{
+    cli_json_member(json, "heartbeat_ms", json_integer(pool->heartbeat_ms));
+    cli_json_member(json, "key_id", json_string(pool->scheduler_key_id));
+    cli_json_member(json, "lease_ms", json_integer(pool->lease_ms));
+    cli_json_member(json, "placement",
+                    json_string(ctl_placement_name(pool->placement)));
+    cli_json_member(json, "up_ms", json_integer((json_int_t)pool->up_ms));
+    cli_json_member(json, "version", json_string(pool->version));
+}
+
+/* What is not filtered is there as a whole. */
+static int
+print_json(struct cli_list *list, const struct view *view,
+           const struct cli_filters *filters, struct gp_err *err)
+{
+    static const struct cli_filters all = {0};
+    const struct cli_filters *of_servers = view->kind == KIND(SERVERS) ? filters : &all;
+    const struct cli_filters *of_sessions =
+        view->kind == KIND(SESSIONS) ? filters : &all;
+    struct cli_filters servers = *of_servers;
+    const Gpupool__Ctl__CtlListReply *page;
+    struct cli_json json;
+    int r;
+
+    servers.with_sessions = false;
+    cli_list_begin(list, KIND(POOL), &all);
+    r = cli_list_next(list, &page, err);
+    if (r <= 0 || !page->pool)
+        return r < 0 ? r : gp_err_set(err, -EPROTO, "the scheduler says nothing");
+    cli_json_begin(&json);
+    put_pool(&json, page->pool);
+    if (view->kind == KIND(EVENTS))
+        r = put_array(&json, list, "events", KIND(EVENTS), filters, err);
+    else
+        r = put_array(&json, list, "servers", KIND(SERVERS), &servers, err);
+    if (!r && view->kind != KIND(EVENTS))
+        r = put_array(&json, list, "sessions", KIND(SESSIONS), of_sessions, err);
+    return r < 0 ? r : cli_json_end(&json);
+}
+
+/* ------------------------------------------------------------------------ ask -- */
 
 /* The word after "gpupool ". */
 static const char *
@@ -189,15 +339,48 @@ name_of(const struct view *view)
     return strchr(view->program, ' ') + 1;
 }
 
+#define FILTER(field) offsetof(struct query, filters.field)
+
 /* -1: go on; else the exit status. */
 static int
 parse(struct query *q, const struct view *view, int argc, char **argv)
 {
-    const struct gp_option own[] = {{.name = "json",
-                                     .help = view->json,
-                                     .set = gp_option_yes,
-                                     .offset = offsetof(struct query, json)}};
-    const struct gp_option_set_of sets[] = {{own, 1, q}, cli_where_client(&q->where)};
+    const struct gp_option own[] = {
+        {.name = "json",
+         .help = view->json,
+         .set = gp_option_yes,
+         .offset = offsetof(struct query, json)},
+        {.name = "watch",
+         .letter = 'w',
+         .help = "again every two seconds, until it is interrupted",
+         .set = gp_option_yes,
+         .offset = offsetof(struct query, watch)},
+        {.name = "server",
+         .value = "NAME",
+         .help = "only this server and what is on it",
+         .set = gp_option_text,
+         .offset = FILTER(server)},
+        {.name = "state",
+         .value = "STATE",
+         .help = "only those in this state",
+         .set = gp_option_word,
+         .words = view->states,
+         .offset = FILTER(state)},
+        {.name = "owner",
+         .value = "OWNER",
+         .help = "only this owner's",
+         .set = gp_option_text,
+         .offset = FILTER(owner)},
+    };
+    bool no_state = view->kind == KIND(EVENTS), no_owner = view->kind == KIND(SERVERS);
+    struct gp_option taken[ARRAY_SIZE(own)];
+    size_t n = 0;
+
+    for (size_t i = 0; i < ARRAY_SIZE(own); i++)
+        if (!(no_state && own[i].offset == FILTER(state)) &&
+            !(no_owner && own[i].offset == FILTER(owner)))
+            taken[n++] = own[i];
+    const struct gp_option_set_of sets[] = {{taken, n, q}, cli_where_client(&q->where)};
     const struct gp_options options = {.program = view->program,
                                        .about = view->about,
                                        .sets = sets,
@@ -207,6 +390,7 @@ parse(struct query *q, const struct view *view, int argc, char **argv)
 
     if (r >= 0)
         return r;
+    q->filters.with_sessions = view->with_sessions;
     r = cli_token(q->where.token_file, q->where.scheduler, CLI_TOKEN_CLIENT, &q->token,
                   &err);
     return r < 0 ? cli_fail(CLI_FAILED, "%s: %s", name_of(view), gp_err_msg(&err, r))
@@ -214,20 +398,36 @@ parse(struct query *q, const struct view *view, int argc, char **argv)
 }
 
 static int
-show(const struct query *q, const struct view *view)
+look(const struct query *q, const struct view *view, struct gp_err *err)
 {
-    CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
-    struct gp_err err = {0};
-    int r = cli_ctl_status(q->where.scheduler, q->token, &reply, &err);
+    CLEANUP(cli_list_close) struct cli_list list = {.ctl.link.fd = -1};
+    int r = cli_list_open(&list, q->where.scheduler, q->token, err);
 
-    if (r < 0)
-        return cli_fail(cli_ctl_exit(r, NULL), "%s: %s", name_of(view),
-                        gp_err_msg(&err, r));
-    r = q->json ? cli_json_print(reply->status) : view->print(reply->status);
+    if (!r)
+        r = q->json ? print_json(&list, view, &q->filters, err)
+                    : print_table(&list, view, &q->filters, err);
     if (!r && fflush(stdout) != 0)
         r = -errno;
-    return r < 0 ? cli_fail(CLI_FAILED, "%s: %s", name_of(view), gp_err_msg(&err, r))
-                 : CLI_OK;
+    return r;
+}
+
+static int
+show(const struct query *q, const struct view *view)
+{
+    struct gp_err err = {0};
+    int r;
+
+    for (;;) {
+        if (q->watch && !q->json && isatty(STDOUT_FILENO))
+            fputs("\033[H\033[J", stdout);
+        r = look(q, view, &err);
+        if (r < 0)
+            return cli_fail(cli_ctl_exit(r, NULL), "%s: %s", name_of(view),
+                            gp_err_msg(&err, r));
+        if (!q->watch)
+            return CLI_OK;
+        poll(NULL, 0, WATCH_MS);
+    }
 }
 
 static int
@@ -242,12 +442,27 @@ view_once(const struct view *view, int argc, char **argv)
     return status;
 }
 
+static const char *const server_states[] = {"alive", "dead", "draining", NULL};
+static const char *const session_states[] = {"running", "idle", "closing",
+                                             "server-dead", NULL};
+
 int
 cli_status(int argc, char **argv)
 {
+    static const char *const heads[] = {
+        "SERVER",        ">CARD", "SLICES", ">CORE", ">MEMORY",        ">USED",
+        "POLICY/DRIVER", "STATE", ">PROCS", "LINKS", "OWNER/ENDPOINT", "PROGRAM/CARD"};
     static const struct view view = {
-        "gpupool status", "Every server, card, slice, session and owner, in one table.",
-        "the same as JSON", print_status};
+        .program = "gpupool status",
+        .about = "Every server, card, slice, session and owner, in one table.",
+        .json = "the same as JSON",
+        .none = "no server has registered yet",
+        .kind = KIND(SERVERS),
+        .with_sessions = true,
+        .states = server_states,
+        .heads = heads,
+        .n_heads = ARRAY_SIZE(heads),
+        .rows = status_rows};
 
     return view_once(&view, argc, argv);
 }
@@ -255,9 +470,18 @@ cli_status(int argc, char **argv)
 int
 cli_servers(int argc, char **argv)
 {
-    static const struct view view = {
-        "gpupool servers", "The pool servers, one per line.",
-        "everything, as `gpupool status --json`", print_servers};
+    static const char *const heads[] = {"SERVER",  "STATE",  "ENDPOINT", "DRIVER",
+                                        ">CUDA",   ">CARDS", ">SLICES",  ">PID",
+                                        ">SILENT", "VERSION"};
+    static const struct view view = {.program = "gpupool servers",
+                                     .about = "The pool servers, one per line.",
+                                     .json = "everything, as `gpupool status --json`",
+                                     .none = "no server has registered yet",
+                                     .kind = KIND(SERVERS),
+                                     .states = server_states,
+                                     .heads = heads,
+                                     .n_heads = ARRAY_SIZE(heads),
+                                     .rows = server_rows};
 
     return view_once(&view, argc, argv);
 }
@@ -265,9 +489,37 @@ cli_servers(int argc, char **argv)
 int
 cli_sessions(int argc, char **argv)
 {
-    static const struct view view = {"gpupool sessions", "The sessions, one per line.",
-                                     "everything, as `gpupool status --json`",
-                                     print_sessions};
+    static const char *const heads[] = {"SESSION", "STATE",   "OWNER",  "POLICY",
+                                        "SERVER",  ">SLICES", ">CORE",  ">MEMORY",
+                                        ">USED",   ">PROCS",  ">LEASE", "PROGRAM"};
+    static const struct view view = {.program = "gpupool sessions",
+                                     .about = "The sessions, one per line.",
+                                     .json = "everything, as `gpupool status --json`",
+                                     .none = "no sessions",
+                                     .kind = KIND(SESSIONS),
+                                     .states = session_states,
+                                     .heads = heads,
+                                     .n_heads = ARRAY_SIZE(heads),
+                                     .rows = session_rows};
+
+    return view_once(&view, argc, argv);
+}
+
+int
+cli_events(int argc, char **argv)
+{
+    static const char *const heads[] = {"TIME",   "EVENT", "SESSION",
+                                        "SERVER", "OWNER", "WORDS"};
+    static const struct view view = {
+        .program = "gpupool events",
+        .about = "What happened in the pool since its scheduler started, newest first; "
+                 "the last 4096 events.",
+        .json = "the same as JSON",
+        .none = "nothing has happened yet",
+        .kind = KIND(EVENTS),
+        .heads = heads,
+        .n_heads = ARRAY_SIZE(heads),
+        .rows = event_rows};
 
     return view_once(&view, argc, argv);
 }

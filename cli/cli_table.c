@@ -55,9 +55,9 @@ cli_table_add(struct cli_table *table, const char *fmt, ...)
 }
 
 int
-cli_table_print(const struct cli_table *table, FILE *f)
+cli_table_print(struct cli_table *table, FILE *f)
 {
-    int width[CLI_TABLE_COLUMNS_MAX] = {0};
+    int *width = table->width;
 
     if (table->failed)
         return -ENOMEM;
@@ -77,4 +77,15 @@ cli_table_print(const struct cli_table *table, FILE *f)
                     last ? "\n" : "  ");
     }
     return 0;
+}
+
+int
+cli_table_flush(struct cli_table *table, FILE *f)
+{
+    int r = cli_table_print(table, f);
+
+    for (size_t i = 0; i < table->n; i++)
+        free(table->cells[i]);
+    table->n = 0;
+    return r;
 }

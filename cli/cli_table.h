@@ -3,7 +3,8 @@
  * A table of text with columns as wide as their widest cell.
  *
  * The caller owns the object; cells are copied.  Nothing is truncated: a table is for
- * people and for awk alike.
+ * people and for awk alike.  A long one is printed in parts (cli_table_flush()), each
+ * at least as wide as those before.
  */
 #ifndef CLI_TABLE_H
 #define CLI_TABLE_H
@@ -20,7 +21,8 @@ struct cli_table {
         *heads; /* the caller's; a head that starts with '>' aligns right */
     char **cells;
     size_t n, cap;
-    bool failed; /* out of memory, told by cli_table_print() */
+    int width[CLI_TABLE_COLUMNS_MAX]; /* of what was printed */
+    bool failed;                      /* out of memory, told by cli_table_print() */
 };
 
 void cli_table_init(struct cli_table *table, const char *const *heads,
@@ -28,6 +30,8 @@ void cli_table_init(struct cli_table *table, const char *const *heads,
 void cli_table_fini(struct cli_table *table);
 /* The next cell; "-" when the text is empty. */
 void cli_table_add(struct cli_table *table, const char *fmt, ...) GP_PRINTF(2, 3);
-int cli_table_print(const struct cli_table *table, FILE *f); /* -ENOMEM */
+int cli_table_print(struct cli_table *table, FILE *f); /* -ENOMEM */
+/* The same, and what was printed is forgotten but for its widths. */
+int cli_table_flush(struct cli_table *table, FILE *f);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpupool top: what the sessions really use, live. */
 #include "cli.h"
-#include "cli_ctl.h"
+#include "cli_list.h"
 #include "cli_options.h"
 #include "cli_table.h"
 #include "ctl_json.h"
@@ -47,30 +47,39 @@ add_rows(struct cli_table *t, const Gpupool__Ctl__CtlSessionStatus *s)
 }
 
 static int
-print_look(const Gpupool__Ctl__CtlStatusReply *status)
+print_look(struct cli_list *list, struct gp_err *err)
 {
     static const char *const heads[] = {">SESSION",  "SERVER",  ">CORE",     ">SHARE",
                                         ">GPU TIME", ">WAITED", ">LAUNCHES", ">MOVED",
                                         ">USED",     ">HIGH",   ">MEMORY",   "STATE",
                                         ">PROCS",    "OWNER",   "PROGRAM"};
+    static const struct cli_filters all = {0};
     CLEANUP(cli_table_fini) struct cli_table t;
+    const Gpupool__Ctl__CtlListReply *page;
+    int r;
 
     cli_table_init(&t, heads, ARRAY_SIZE(heads));
-    for (size_t i = 0; i < status->n_sessions; i++)
-        add_rows(&t, status->sessions[i]);
+    cli_list_begin(list, GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_SESSIONS, &all);
     if (isatty(STDOUT_FILENO))
         fputs("\033[H\033[J", stdout);
-    return cli_table_print(&t, stdout);
+    while ((r = cli_list_next(list, &page, err)) > 0) {
+        for (size_t i = 0; i < page->n_sessions; i++)
+            add_rows(&t, page->sessions[i]);
+        r = cli_table_flush(&t, stdout);
+        if (r < 0)
+            return r;
+    }
+    return r;
 }
 
 static int
 look(const struct top *top, struct gp_err *err)
 {
-    CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
-    int r = cli_ctl_status(top->where.scheduler, top->token, &reply, err);
+    CLEANUP(cli_list_close) struct cli_list list = {.ctl.link.fd = -1};
+    int r = cli_list_open(&list, top->where.scheduler, top->token, err);
 
     if (!r)
-        r = print_look(reply->status);
+        r = print_look(&list, err);
     if (!r && fflush(stdout) != 0)
         r = -errno;
     return r;

@@ -23,6 +23,7 @@ static const struct gp_command LIST[] = {
     {"status", cli_status, "servers, cards, slices, sessions, owners in one table"},
     {"servers", cli_servers, "the pool servers"},
     {"sessions", cli_sessions, "the sessions"},
+    {"events", cli_events, "what happened in the pool lately"},
     {"queue", cli_queue, "who waits for room, and what tenants hold"},
     {"top", cli_top, "what the sessions use, live"},
     {"smi", cli_smi, "the session's cards as nvidia-smi shows them"},

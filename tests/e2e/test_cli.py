@@ -4,8 +4,8 @@
 import json
 import re
 
-SUBCOMMANDS = ("up", "down", "run", "status", "servers", "sessions", "queue", "top", "smi",
-               "explain", "drain", "close", "doctor", "kube", "completion", "version")
+SUBCOMMANDS = ("up", "down", "run", "status", "servers", "sessions", "events", "queue",
+               "top", "smi", "explain", "drain", "close", "doctor", "kube", "completion", "version")
 EVERYWHERE = {"help", "version"}
 
 

@@ -255,3 +255,37 @@ def reads(view):
         return view.get("/api/v1/status")[0] == 200
     except OSError:
         return False
+
+
+def test_command_line_reads_the_same_pages(case):
+    pool = case.pool(servers=2, cards=1)
+    held = [pool.session(core=20, memory="16MiB", options=("--owner", owner))
+            for owner in ("ada", "bob", "ada")]
+    names = [session["name"] for session in pool.sessions()]
+    rows = pool.cli("sessions").out.splitlines()
+    case.equal([row.split()[0] for row in rows], ["SESSION", *names], "all sessions")
+    rows = pool.cli("sessions", "--owner", "ada").out.splitlines()
+    case.equal([row.split()[2] for row in rows], ["OWNER", "ada", "ada"], "one owner's")
+    document = json.loads(pool.cli("sessions", "--owner", "ada", "--json").out)
+    case.equal([s["owner"] for s in document["sessions"]], ["ada", "ada"], "the same as JSON")
+    case.equal(len(document["servers"]), 2, "what is not filtered is there")
+    server = server_names(pool)[1]
+    rows = pool.cli("servers", "--server", server, "--state", "alive").out.splitlines()
+    case.equal([row.split()[0] for row in rows], ["SERVER", server], "one server")
+    case.contains(pool.cli("sessions", "--state", "closing").out, "no sessions", "none of them")
+    odd = pool.cli("sessions", "--state", "odd", status=2)
+    case.contains(odd.err, "server-dead", "the states that there are")
+    for session in held:
+        session.close()
+    case.wait_for(lambda: not pool.sessions(), "the sessions end")
+    events = json.loads(pool.cli("events", "--json").out)["events"]
+    case.equal([e["kind"] for e in events], ["end"] * 3 + ["open"] * 3 + ["register"] * 2,
+               "events, newest first")
+    case.equal({e["session"] for e in events[:3]}, set(names), "whose end it was")
+    case.equal(len(pool.cli("events", "--owner", "bob").out.splitlines()), 3, "events of bob")
+    watch = case.spawn([pool.gpupool, "servers", "--watch"], env=pool.env)
+    for _ in range(2):  # twice the same
+        case.contains(watch.stdout.readline(), "SERVER", "a look")
+        for _ in range(2):
+            watch.stdout.readline()
+    watch.terminate()

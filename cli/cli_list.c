@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli_list.h"
+
+#include "gp_err.h"
+#include "gp_str.h"
+
+#include <errno.h>
+#include <string.h>
+
+int
+cli_list_open(struct cli_list *list, const char *scheduler, const char *token,
+              struct gp_err *err)
+{
+    int r;
+
+    *list = (struct cli_list){.ctl = {.link.fd = -1}, .token = token};
+    r = cli_ctl_open(&list->ctl, scheduler, err);
+    return r < 0 ? r
+                 : cli_ctl_prove(&list->ctl, GPUPOOL__CTL__CTL_ROLE__CTL_ROLE_CLIENT,
+                                 token, err);
+}
+
+void
+cli_list_close(struct cli_list *list)
+{
+    cli_reply_free(list->page);
+    cli_ctl_close(&list->ctl);
+}
+
+static char *
+text(const char *filter)
+{
+    return filter ? (char *)filter : (char *)protobuf_c_empty_string;
+}
+
+void
+cli_list_begin(struct cli_list *list, Gpupool__Ctl__CtlListKind kind,
+               const struct cli_filters *filters)
+{
+    gpupool__ctl__ctl_list__init(&list->want);
+    list->want.kind = kind;
+    list->want.most = CTL_LIST_MAX;
+    list->want.token = cli_ctl_shown(list->token);
+    list->want.server = text(filters->server);
+    list->want.owner = text(filters->owner);
+    list->want.state = text(filters->state);
+    list->want.with_sessions = filters->with_sessions;
+    list->next[0] = '\0';
+    list->begun = false;
+}
+
+/* --------------------------------------------------------------------- pages -- */
+
+static int
+ask_page(struct cli_list *list, struct gp_err *err)
+{
+    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
+
+    list->want.next = list->next;
+    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_LIST;
+    req.list = &list->want;
+    cli_reply_free(TAKE_PTR(list->page));
+    return cli_ctl_call(&list->ctl, &req, CLI_DEADLINE_NS, &list->page, err);
+}
+
+static int
+by_name(const void *a, const void *b)
+{
+    const Gpupool__Ctl__CtlServerStatus *const *x = a, *const *y = b;
+
+    return strverscmp((*x)->server, (*y)->server);
+}
+
+int
+cli_list_next(struct cli_list *list, const Gpupool__Ctl__CtlListReply **ret_page,
+              struct gp_err *err)
+{
+    Gpupool__Ctl__CtlListReply *page;
+    int r;
+
+    if (list->begun && !*list->next)
+        return 0;
+    r = ask_page(list, err);
+    if (r < 0)
+        return r;
+    if (list->page->body_case != GPUPOOL__CTL__CTL_REPLY__BODY_LIST)
+        return gp_err_set(err, -EPROTO, "the scheduler answered something else");
+    page = list->page->list;
+    if (!gp_str_copy(list->next, sizeof(list->next), page->next))
+        return gp_err_set(err, -EPROTO, "the scheduler names no next page");
+    list->begun = true;
+    if (page->n_servers) /* they come as they happened to register */
+        qsort(page->servers, page->n_servers, sizeof(page->servers[0]), by_name);
+    *ret_page = page;
+    return 1;
+}
