@@ -1,120 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpupool explain, drain, close: single questions and orders to the scheduler. */
+/* gpupool drain, close: orders to the scheduler. */
 #include "cli.h"
 #include "cli_ctl.h"
 #include "cli_options.h"
-#include "cli_transport.h"
-#include "cli_want.h"
 #include "gp_err.h"
 #include "gp_str.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-
-/* ----------------------------------------------------------------- explain -- */
-
-static int
-explain_answer(int r, const Gpupool__Ctl__CtlReply *reply, const struct gp_err *err)
-{
-    if (reply && reply->error) {
-        printf("refused: %s\n", reply->error->words);
-        cli_print_reasons(stdout, reply->error->reasons, reply->error->n_reasons,
-                          reply->error->reasons_left_off);
-        return cli_ctl_exit(r, reply);
-    }
-    if (r < 0)
-        return cli_fail(cli_ctl_exit(r, reply), "explain: %s", gp_err_msg(err, r));
-    if (reply->body_case != GPUPOOL__CTL__CTL_REPLY__BODY_GRANT)
-        return cli_fail(CLI_FAILED, "explain: the scheduler answered something else");
-    printf("%s\n", reply->grant->session);
-    cli_print_reasons(stdout, reply->grant->reasons, reply->grant->n_reasons,
-                      reply->grant->reasons_left_off);
-    return CLI_OK;
-}
-
-static bool
-explain_chose(const Gpupool__Ctl__CtlGrant *grant, const char *server)
-{
-    for (size_t i = 0; i < grant->n_reasons; i++)
-        if (strcmp(grant->reasons[i]->server, server) == 0 &&
-            strncmp(grant->reasons[i]->words, "chosen", 6) == 0)
-            return true;
-    return false;
-}
-
-/* What programs would go over, to each server of the placement. */
-static void
-explain_transports(struct cli_ctl *ctl, const struct cli_want *want,
-                   const Gpupool__Ctl__CtlGrant *grant)
-{
-    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
-    Gpupool__Ctl__CtlStatus body = GPUPOOL__CTL__CTL_STATUS__INIT;
-    CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
-
-    body.token = cli_ctl_shown(want->token);
-    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_STATUS;
-    req.status = &body;
-    if (cli_ctl_call(ctl, &req, CLI_DEADLINE_NS, &reply, NULL) < 0 ||
-        reply->body_case != GPUPOOL__CTL__CTL_REPLY__BODY_STATUS)
-        return;
-    for (size_t i = 0; i < reply->status->n_servers; i++)
-        if (explain_chose(grant, reply->status->servers[i]->server))
-            cli_transport_explain(reply->status->servers[i]);
-}
-
-static int
-explain_ask(struct cli_want *want)
-{
-    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
-    CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
-    CLEANUP(cli_ctl_close) struct cli_ctl ctl = {.link.fd = -1};
-    struct gp_err err = {0};
-    int r = cli_ctl_open(&ctl, want->where.scheduler, &err);
-
-    if (!r)
-        r = cli_ctl_prove(&ctl, GPUPOOL__CTL__CTL_ROLE__CTL_ROLE_CLIENT, want->token,
-                          &err);
-    want->open.token = cli_ctl_shown(want->token);
-    want->open.explain = true;
-    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_OPEN;
-    req.open = &want->open;
-    if (!r)
-        r = cli_ctl_call(&ctl, &req, CLI_DEADLINE_NS, &reply, &err);
-    r = explain_answer(r, reply, &err);
-    if (r == CLI_OK)
-        explain_transports(&ctl, want, reply->grant);
-    return r;
-}
-
-int
-cli_explain(int argc, char **argv)
-{
-    CLEANUP(cli_want_fini) struct cli_want want;
-    const struct gp_option_set_of sets[] = {cli_want_options(&want),
-                                            cli_where_client(&want.where)};
-    const struct gp_options options = {
-        .program = "gpupool explain",
-        .about = "Say where a session would be placed now, and why not elsewhere.  "
-                 "Takes nothing.",
-        .after =
-            "Exit status: 0 it fits, 2 bad usage, 3 it does not, 4 no scheduler.\n",
-        .env = CLI_WANT_ENV,
-        .sets = sets,
-        .n_sets = ARRAY_SIZE(sets),
-    };
-    struct gp_err err = {0};
-    int first, r;
-
-    cli_want_init(&want);
-    r = cli_options(&options, argc, argv, &first);
-    if (r >= 0)
-        return r;
-    r = cli_want_finish(&want, &err);
-    if (r < 0)
-        return cli_fail(CLI_USAGE, "explain: %s", gp_err_msg(&err, r));
-    return explain_ask(&want);
-}
 
 /* ------------------------------------------------------------ drain, close -- */
 
@@ -202,9 +96,13 @@ drain_send(const struct order *order)
         return status;
     if (reply->body_case != GPUPOOL__CTL__CTL_REPLY__BODY_DRAINED)
         return cli_fail(CLI_FAILED, "drain: the scheduler answered something else");
-    printf("server %s: %s, %u sessions there\n", order->target,
-           order->undo ? "in use again" : "draining, no new sessions",
-           reply->drained->sessions_left);
+    if (order->undo || reply->drained->sessions_left)
+        printf("server %s: %s, %u sessions there\n", order->target,
+               order->undo ? "in use again" : "draining, no new sessions",
+               reply->drained->sessions_left);
+    else
+        printf("server %s: drained, no sessions there and no new ones\n",
+               order->target);
     return CLI_OK;
 }
 

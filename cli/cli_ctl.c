@@ -367,13 +367,31 @@ cli_ctl_status(const char *option, const char *token,
     return 0;
 }
 
-void
-cli_print_reasons(FILE *f, Gpupool__Ctl__CtlReason *const *reasons, size_t n,
-                  uint32_t left_off)
+/* How many reasons from @i on are the same, of cards of one server. */
+static size_t
+same_reasons(Gpupool__Ctl__CtlReason *const *reasons, size_t i, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        fprintf(f, "  %s %s: %s\n", reasons[i]->server, reasons[i]->card,
-                reasons[i]->words);
+    size_t same = 1;
+
+    while (i + same < n && !strcmp(reasons[i]->server, reasons[i + same]->server) &&
+           !strcmp(reasons[i]->words, reasons[i + same]->words))
+        same++;
+    return same;
+}
+
+void
+cli_print_reasons(FILE *f, bool grouped, Gpupool__Ctl__CtlReason *const *reasons,
+                  size_t n, uint32_t left_off)
+{
+    for (size_t i = 0, same; i < n; i += same) {
+        same = grouped ? same_reasons(reasons, i, n) : 1;
+        if (same > 1)
+            fprintf(f, "  %s, %zu cards: %s\n", reasons[i]->server, same,
+                    reasons[i]->words);
+        else
+            fprintf(f, "  %s %s: %s\n", reasons[i]->server, reasons[i]->card,
+                    reasons[i]->words);
+    }
     if (left_off)
         fprintf(f, "  and %u more cards\n", left_off);
 }

@@ -94,8 +94,9 @@ DEFINE_CLEANUP(Gpupool__Ctl__CtlReply, cli_reply_free)
 int cli_ctl_status(const char *option, const char *token,
                    Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err);
 
-/* One line per card that was not chosen. */
-void cli_print_reasons(FILE *f, Gpupool__Ctl__CtlReason *const *reasons, size_t n,
-                       uint32_t left_off);
+/* One line per card; with @grouped the cards of a server of which the same is true are
+ * one line. */
+void cli_print_reasons(FILE *f, bool grouped, Gpupool__Ctl__CtlReason *const *reasons,
+                       size_t n, uint32_t left_off);
 
 #endif

@@ -295,8 +295,12 @@ check_pool(struct doctor *d)
         r = cli_ctl_status(where->scheduler, token, &reply, &err);
     if (r < 0) {
         say(d, BAD, "scheduler: %s", gp_err_msg(&err, r));
-        remedy(d, "start one (`gpupool up`), or give the right address in "
-                  "GPUPOOL_SCHEDULER or --scheduler");
+        if (cli_ctl_exit(r, NULL) == CLI_REFUSED)
+            remedy(d, "name the file that holds the pool's client token in "
+                      "GPUPOOL_TOKEN_FILE or --token-file");
+        else
+            remedy(d, "start one (`gpupool up`), or give the right address in "
+                      "GPUPOOL_SCHEDULER or --scheduler");
         return;
     }
     say(d, GOOD, "scheduler: %s answers in %.1f ms, key %s", address,

@@ -4,6 +4,7 @@
 
 #include "cli.h"
 #include "cli_child.h"
+#include "cli_explain.h"
 #include "cli_keeper.h"
 #include "cli_session.h"
 #include "cli_wait.h"
@@ -44,7 +45,38 @@ set_wait(void *target, const struct gp_option *option, const char *value,
     return r;
 }
 
+/* NAME=VALUE; a NAME alone would be a variable that the program has anyhow. */
+static int
+set_variable(void *target, const struct gp_option *option, const char *value,
+             struct gp_err *err)
+{
+    struct cli_run_request *request = target;
+
+    (void)option;
+    if (!strchr(value, '=') || value[0] == '=')
+        return gp_err_set(err, -EINVAL, "NAME=VALUE is wanted");
+    if (request->n_variables == CLI_RUN_VARIABLES_MAX)
+        return gp_err_set(err, -EINVAL, "more than %d of them", CLI_RUN_VARIABLES_MAX);
+    request->variables[request->n_variables++] = value;
+    return 0;
+}
+
 static const struct gp_option OPTIONS[] = {
+    {.name = "name",
+     .value = "NAME",
+     .help = "what `gpupool sessions` and the queue show instead of the program's name",
+     .set = gp_option_text,
+     .offset = offsetof(struct cli_run_request, name)},
+    {.name = "env",
+     .value = "NAME=VALUE",
+     .help = "a variable for the program; may be given several times",
+     .set = set_variable},
+    {.name = "dry-run",
+     .help =
+         "say where the session would be placed, as `gpupool explain` does, and run "
+         "nothing",
+     .set = gp_option_yes,
+     .offset = offsetof(struct cli_run_request, dry_run)},
     {.name = "wait",
      .value = "TIME",
      .optional = true,
@@ -109,7 +141,7 @@ parse(struct cli_run_request *request, int argc, char **argv)
 
     if (status >= 0)
         return status;
-    if (first == argc)
+    if (first == argc && !request->dry_run)
         return cli_fail(CLI_USAGE, "run: which program? see gpupool run --help");
     request->program = &argv[first];
     return -1;
@@ -122,7 +154,7 @@ static int
 refused(const Gpupool__Ctl__CtlReply *reply, const struct gp_err *err)
 {
     cli_fail(0, "run: %s", err->msg);
-    cli_print_reasons(stderr, reply->error->reasons, reply->error->n_reasons,
+    cli_print_reasons(stderr, true, reply->error->reasons, reply->error->n_reasons,
                       reply->error->reasons_left_off);
     return reply->error->code == GPUPOOL__CTL__CTL_CODE__CTL_BAD_REQUEST ? CLI_USAGE
                                                                          : CLI_REFUSED;
@@ -136,7 +168,8 @@ open_session(struct run *run)
     struct cli_wait wait;
     int r;
 
-    run->request->want.open.program = run->request->program[0];
+    run->request->want.open.program =
+        run->request->name ? (char *)run->request->name : run->request->program[0];
     run->request->want.open.hold = true;
     cli_wait_init(&wait, run->request->wait_ms, run->child.signals.fd);
     r = cli_session_open(&run->session, run->request->want.where.scheduler,
@@ -149,8 +182,8 @@ open_session(struct run *run)
     if (r < 0)
         return cli_fail(CLI_NO_POOL, "run: %s", gp_err_msg(&err, r));
     if (run->request->verbose)
-        cli_fail(0, "session %s, lease %u ms, file %s", run->session.name,
-                 run->session.lease_ms, run->session.file);
+        cli_fail(0, "session %s: %s; lease %u ms, file %s", run->session.name,
+                 run->session.placed, run->session.lease_ms, run->session.file);
     return CLI_OK;
 }
 
@@ -165,6 +198,20 @@ set_path(void)
 
     if (lib && (!path || setenv("PATH", path, 1) < 0))
         return cli_fail(CLI_FAILED, "run: out of memory");
+    return CLI_OK;
+}
+
+/* The user's own come last: they may change what we have set. */
+static int
+set_variables(const struct cli_run_request *request)
+{
+    for (unsigned i = 0; i < request->n_variables; i++) {
+        const char *text = request->variables[i], *value = strchr(text, '=') + 1;
+        CLEANUP_FREE char *name = strndup(text, (size_t)(value - text - 1));
+
+        if (!name || setenv(name, value, 1) < 0)
+            return cli_fail(CLI_FAILED, "run: --env %s: %s", text, strerror(errno));
+    }
     return CLI_OK;
 }
 
@@ -186,7 +233,7 @@ set_environment(const struct run *run)
     unsetenv("GPUPOOL_SERVER"); /* the file alone decides */
     unsetenv("GPUPOOL_TICKET");
     unsetenv("GPUPOOL_TICKET_SECRET_FILE");
-    return CLI_OK;
+    return set_variables(run->request);
 }
 
 static int
@@ -240,7 +287,9 @@ cli_run_program(struct cli_run_request *request)
     int r = cli_want_finish(&request->want, &err), status;
 
     if (r < 0)
-        return cli_fail(CLI_USAGE, "run: %s", gp_err_msg(&err, r));
+        return cli_fail(cli_want_exit(r), "run: %s", gp_err_msg(&err, r));
+    if (request->dry_run)
+        return cli_explain_want(&request->want);
     status = run_in_session(&run);
     gp_loop_free(run.loop);
     return status;

@@ -11,10 +11,15 @@
 
 #include "cli_want.h"
 
+#define CLI_RUN_VARIABLES_MAX 256 /* --env; more belong into a file */
+
 struct cli_run_request {
     struct cli_want want;
-    char **program; /* with its arguments and a NULL */
-    bool verbose, unbound, wait;
+    char **program;   /* with its arguments and a NULL */
+    const char *name; /* shown instead of the program; NULL: that */
+    const char *variables[CLI_RUN_VARIABLES_MAX];
+    unsigned n_variables;
+    bool verbose, unbound, dry_run, wait;
     uint32_t wait_ms; /* 0: no limit */
 };
 

@@ -6,11 +6,14 @@
 #include "cli_wait.h"
 #include "ctl_limits.h"
 #include "gp_err.h"
+#include "gp_size.h"
 #include "gp_str.h"
 #include "gp_time.h"
+#include "ticket.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -25,6 +28,25 @@ static void on_timer(struct gp_loop_timer *timer);
 
 /* -------------------------------------------------------------------- open -- */
 
+/* "local-1 GPU-... (SoftGPU A86), 30 % core, 1 GiB"; of several as many as fit. */
+static void
+describe_slices(struct cli_session *s, const Gpupool__Ctl__CtlGrant *grant)
+{
+    size_t at = 0;
+
+    for (size_t i = 0; i < grant->n_slices && at < sizeof(s->placed); i++) {
+        const Gpupool__Ctl__CtlSlice *slice = grant->slices[i];
+        char uuid[TICKET_UUID_TEXT] = "", memory[GP_SIZE_TEXT];
+
+        if (slice->card_uuid.len == TICKET_UUID_SIZE)
+            ticket_uuid_format(slice->card_uuid.data, uuid);
+        at += (size_t)snprintf(s->placed + at, sizeof(s->placed) - at,
+                               "%s%s %s (%s), %u %% core, %s", i ? "; " : "",
+                               slice->server, uuid, slice->card_name, slice->core,
+                               gp_size_format(slice->memory_bytes, memory));
+    }
+}
+
 static int
 take_grant(struct cli_session *s, const Gpupool__Ctl__CtlGrant *grant,
            struct gp_err *err)
@@ -37,6 +59,7 @@ take_grant(struct cli_session *s, const Gpupool__Ctl__CtlGrant *grant,
     s->lease_ms = grant->lease_ms;
     s->lease_end_ns = gp_now_ns() + grant->lease_ms * GP_NS_PER_MS;
     gp_str_copy(s->name, sizeof(s->name), grant->session);
+    describe_slices(s, grant);
     return cli_session_file_write(s->file, grant, s->bound ? s->secret : NULL, err);
 }
 

@@ -45,7 +45,8 @@ struct cli_session {
     int report_fd;        /* in a keeper: where lost_words go; 0: nowhere */
     char lost_words[256]; /* the scheduler's */
     char name[64];
-    char *file; /* session file */
+    char placed[320]; /* which slices of which cards, in words */
+    char *file;       /* session file */
 };
 
 /* Open a session.  @bound: nobody else can use its tickets; else also a client library

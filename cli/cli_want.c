@@ -2,6 +2,7 @@
 #include "cli_want.h"
 
 #include "cli.h"
+#include "cli_card.h"
 #include "cli_ctl.h"
 #include "ctl_limits.h"
 #include "gp_err.h"
@@ -45,6 +46,7 @@ set_policy(void *target, const struct gp_option *option, const char *value,
     return 0;
 }
 
+/* A whole uuid is taken as it is; else the pool is asked, once its address is known. */
 static int
 set_card(void *target, const struct gp_option *option, const char *value,
          struct gp_err *err)
@@ -52,8 +54,24 @@ set_card(void *target, const struct gp_option *option, const char *value,
     struct cli_want *want = target;
 
     (void)option;
-    if (ticket_uuid_parse(value, want->uuid) < 0)
-        return gp_err_set(err, -EINVAL, "a uuid like GPU-01234567-... is wanted");
+    if (!cli_card_is_name(value))
+        return gp_err_set(err, -EINVAL,
+                          "a uuid like GPU-01234567-..., its beginning, or "
+                          "NUMBER@SERVER is wanted");
+    want->card = value;
+    return 0;
+}
+
+static int
+find_card(struct cli_want *want, struct gp_err *err)
+{
+    int r;
+
+    if (!want->card)
+        return 0;
+    r = cli_card_find(want->card, want->where.scheduler, want->token, want->uuid, err);
+    if (r < 0)
+        return gp_err_wrap(err, r, "--card %s", want->card);
     want->open.card_uuid.data = want->uuid;
     want->open.card_uuid.len = sizeof(want->uuid);
     return 0;
@@ -142,8 +160,8 @@ static const struct gp_option OPTIONS[] = {
      .help = "not on a card, or not on a server, that the owner uses"},
     {FIELD("priority", "CLASS", gp_option_text, open.priority),
      .help = "a priority class of the pool (normal)"},
-    {FIELD("card", "GPU-UUID", set_card, uuid), .complete = "cards",
-     .help = "only on this card"},
+    {FIELD("card", "CARD", set_card, card), .complete = "cards",
+     .help = "only on this card: its uuid or the beginning of it, or NUMBER@SERVER"},
     {FIELD("owner", "NAME", gp_option_text, open.owner),
      .help = "who answers for it (user@host)"},
     {FIELD("processes", "N", gp_option_u32, open.max_attachments), .max = NUMBER_MAX,
@@ -163,7 +181,13 @@ cli_want_finish(struct cli_want *want, struct gp_err *err)
                       &want->token, err);
 
     if (r < 0)
-        return r;
+        return gp_err_wrap(err, -EINVAL, "--token-file");
     want->open.token = want->token;
-    return 0;
+    return find_card(want, err);
+}
+
+int
+cli_want_exit(int r)
+{
+    return r == -EINVAL ? CLI_USAGE : cli_ctl_exit(r, NULL);
 }

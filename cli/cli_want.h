@@ -19,6 +19,7 @@ struct cli_want {
     Gpupool__Ctl__CtlOpen open;
     struct cli_where where;
     char *token;
+    const char *card; /* as the user names it, or NULL */
     uint8_t uuid[16];
     char *labels[CLI_WANT_LABELS_MAX];
 };
@@ -30,7 +31,10 @@ void cli_want_init(struct cli_want *want);
 void cli_want_fini(struct cli_want *want);
 /* The options of a session; where the pool is comes from cli_where_client(). */
 struct gp_option_set_of cli_want_options(struct cli_want *want);
-/* After the last option: reads the token. */
+/* After the last option: reads the token, and asks the pool which card is meant where
+ * that is not said by its uuid. */
 int cli_want_finish(struct cli_want *want, struct gp_err *err);
+/* The exit status when that fails with @r. */
+int cli_want_exit(int r);
 
 #endif

@@ -323,6 +323,35 @@ sched_place_shortage(const struct sched_pool *pool, const struct sched_request *
 
 /* ----------------------------------------------------------------- explain -- */
 
+#define NAMES_SHOWN 8 /* of servers, where the one that was asked for is not there */
+
+/* Whether the request names a server or a card that the pool does not have; then no
+ * card has to say that it is another one. */
+static bool
+names_nothing(const struct sched_pool *pool, const struct sched_request *req,
+              char *summary, size_t size)
+{
+    char uuid[TICKET_UUID_TEXT], names[160] = "";
+    unsigned n = 0;
+
+    if (req->has_uuid && !sched_pool_card_find(pool, req->uuid)) {
+        ticket_uuid_format(req->uuid, uuid);
+        snprintf(summary, size, "the pool has no card %s", uuid);
+        return true;
+    }
+    if (!req->server || sched_pool_server_find(pool, req->server))
+        return false;
+    for (const struct sched_server *s = pool->servers; s; s = s->next, n++)
+        if (n < NAMES_SHOWN)
+            summary_add(names, sizeof(names), "%s", s->name);
+    if (!n)
+        snprintf(summary, size, "no server %s: no server has registered", req->server);
+    else
+        snprintf(summary, size, "no server %s; there are %s%s", req->server, names,
+                 n > NAMES_SHOWN ? " and others" : "");
+    return true;
+}
+
 /* Refusals must cost no more than grants: the first cards are looked at, and the
  * summary comes from the index. */
 void
@@ -331,11 +360,13 @@ sched_place_refusal(const struct sched_pool *pool, const struct sched_request *r
 {
     struct obstacles sum = {0};
 
+    ret->n = ret->left_off = 0;
+    if (names_nothing(pool, req, ret->summary, sizeof(ret->summary)))
+        return;
     if (pool->n_cards <= ARRAY_SIZE(ret->list)) {
         sched_place_explain(pool, req, NULL, ret);
         return;
     }
-    ret->n = 0;
     for (const struct sched_server *s = pool->servers; s; s = s->next) {
         for (unsigned i = 0; i < s->n_cards && ret->n < SCHED_REFUSAL_REASONS; i++)
             explain_card(s->cards[i], req, NULL, &sum, ret);
@@ -353,6 +384,8 @@ sched_place_explain(const struct sched_pool *pool, const struct sched_request *r
     struct obstacles sum = {0};
 
     memset(ret, 0, sizeof(*ret));
+    if (names_nothing(pool, req, ret->summary, sizeof(ret->summary)))
+        return;
     for (const struct sched_server *s = pool->servers; s; s = s->next)
         for (unsigned i = 0; i < s->n_cards; i++)
             explain_card(s->cards[i], req, chosen, &sum, ret);

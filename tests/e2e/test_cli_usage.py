@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line with wrong, short and awkward input: what it says, and its exit status."""
 
+import json
 import os
 import pathlib
 import signal
@@ -111,3 +112,81 @@ def test_stopped_run_keeps_its_session_beyond_the_lease(case):
         os.kill(client.process.pid, signal.SIGCONT)
     case.equal(pool.status()["sessions"][0]["name"], session, "the session afterwards")
     client.ok("alloc", 1 << 20)
+
+
+def test_server_or_card_that_is_not_there_is_answered_with_those_that_are(case):
+    pool = case.pool(servers=2, cards=2)
+    for command in (("explain",), ("run",)):
+        tail = ("--", "true") if command == ("run",) else ()
+        done = pool.cli(*command, "--server", "nosuch", *tail, status=3)
+        said = done.out + done.err
+        case.contains(said, "no server nosuch; there are local-", " ".join(command))
+        case.check("GPU-" not in said, f"lines about single cards:\n{said}")
+    nobody = "GPU-00000000-0000-0000-0000-000000000000"
+    case.contains(pool.cli("explain", "--card", nobody, status=3).out,
+                  f"the pool has no card {nobody}", "a card that is not there")
+
+
+def test_cards_of_a_server_that_share_a_reason_are_one_line(case):
+    pool = case.pool(servers=2, cards=2)
+    said = pool.cli("run", "--cards", 3, "--core", 10, "--memory", "64MiB", "--", "true",
+                    status=3).err
+    case.contains(said, "no server has 3 cards", "what run says")
+    for name in ("local-1", "local-2"):
+        case.equal(said.count(name), 1, f"lines about {name} in:\n{said}")
+    case.contains(said, "local-1, 2 cards: would fit", "what run says")
+
+
+def test_card_is_named_by_number_or_by_the_beginning_of_its_uuid(case):
+    pool = case.pool(servers=2, cards=2)
+    server = pool.status()["servers"][1]
+    card = next(card for card in server["cards"] if card["index"] == 1)
+    for name in (f"1@{server['name']}", card["uuid"][:12], card["uuid"].lower()):
+        said = pool.cli("explain", "--core", 10, "--memory", "64MiB", "--card", name).out
+        case.contains(said, f"{server['name']} {card['uuid']}: chosen", f"--card {name}")
+    for name, words in (("7@local-1", "server local-1 has 2 cards, counted from 0"),
+                        ("0@nosuch", "no server nosuch; `gpupool servers` lists them"),
+                        ("GPU-", "a uuid like GPU-01234567-..., its beginning, or NUMBER@SERVER"),
+                        ("0", "NUMBER@SERVER is wanted"),
+                        ("GPU-fffffffffff", "no card of the pool begins so")):
+        done = pool.cli("run", "--card", name, "--", "true", status=2)
+        case.contains(done.err, f"--card {name}: ", f"--card {name}")
+        case.contains(done.err, words, f"--card {name}")
+
+
+def test_verbose_run_says_what_it_got_and_name_and_environment_reach_their_places(case):
+    pool = case.pool(servers=1, cards=1)
+    card = pool.status()["servers"][0]["cards"][0]
+    done = pool.run("sh", "-c", 'echo "$GREETING"; exec "$0" sessions --json', pool.gpupool,
+                    memory="64MiB", options=("-v", "--name", "training", "--env",
+                                             "GREETING=hello = there", "--env", "EMPTY="))
+    first, _, rest = done.out.partition("\n")
+    case.equal(first, "hello = there", "the variable")
+    case.equal([s["program"] for s in json.loads(rest)["sessions"]], ["training"], "the name")
+    case.contains(done.err, f"local-1 {card['uuid']} ({card['name']}), 30 % core, 64 MiB",
+                  "what run says")
+    usage(case, "--env GREETING: NAME=VALUE is wanted", "run", "--env", "GREETING", "--", "true")
+
+
+def test_dry_run_answers_as_explain_and_runs_nothing(case):
+    pool = case.pool(servers=1, cards=1)
+    request = ("--core", 30, "--memory", "64MiB")
+    done = pool.cli("run", "--dry-run", *request, "--", "touch", case.folder / "never")
+    case.equal(done.out, pool.cli("explain", *request).out, "the answer")
+    case.check(not (case.folder / "never").exists(), "the program ran")
+    pool.cli("run", "--dry-run", "--core", 30, "--memory", "640GiB", status=3)
+
+
+def test_drain_of_a_server_without_sessions_says_that_it_is_drained(case):
+    pool = case.pool(servers=1, cards=1)
+    case.contains(pool.cli("drain", "local-1").out, "drained, no sessions there", "drain")
+    case.contains(pool.cli("drain", "--undo", "local-1").out, "in use again", "drain --undo")
+
+
+def test_doctor_names_the_token_when_that_is_wrong(case):
+    pool = case.pool(servers=1, cards=1)
+    wrong = case.folder / "wrong"
+    wrong.write_text("no secret\n", encoding="utf-8")
+    said = pool.cli("doctor", "--token-file", wrong, status=1).out
+    case.contains(said, "name the file that holds the pool's client token", "the remedy")
+    case.check("start one" not in said, f"the remedy of another fault:\n{said}")

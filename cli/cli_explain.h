@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gpupool explain: where a session would be placed now, and why not elsewhere; also for
+ * `gpupool run --dry-run`.  Takes nothing.  Blocks; one thread.
+ */
+#ifndef CLI_EXPLAIN_H
+#define CLI_EXPLAIN_H
+
+struct cli_want;
+
+/* Ask and print the answer; @want is finished.  Returns the exit status. */
+int cli_explain_want(struct cli_want *want);
+
+#endif
