@@ -39,6 +39,7 @@ int cli_explain(int argc, char **argv);
 int cli_smi(int argc, char **argv);
 int cli_doctor(int argc, char **argv);
 int cli_kube(int argc, char **argv);
+int cli_context(int argc, char **argv);
 int cli_complete(int argc, char **argv);
 
 /* "gpupool: words" on stderr; returns @status. */

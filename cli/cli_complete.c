@@ -6,6 +6,7 @@
  * Says nothing when there is no pool, and gives up soon: somebody waits at a prompt.
  */
 #include "cli.h"
+#include "cli_context.h"
 #include "cli_ctl.h"
 #include "cli_options.h"
 #include "ticket.h"
@@ -55,6 +56,13 @@ put_cards(const Gpupool__Ctl__CtlStatusReply *status)
         }
 }
 
+static void
+put_context(const char *name, void *arg)
+{
+    (void)arg;
+    put_name(name);
+}
+
 int
 cli_complete(int argc, char **argv)
 {
@@ -65,11 +73,11 @@ cli_complete(int argc, char **argv)
         {"servers", put_servers}, {"sessions", put_sessions}, {"cards", put_cards}};
     CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
     CLEANUP_FREE char *token = NULL;
-    struct cli_where where = {NULL, NULL};
+    struct cli_where where = {NULL, NULL, NULL};
     const struct gp_option_set_of set = cli_where_client(&where);
     const struct gp_options options = {
         .program = "gpupool complete",
-        .arguments = "servers|sessions|cards",
+        .arguments = "servers|sessions|cards|contexts",
         .about = "Names of the pool, for the shells' completion.",
         .sets = &set,
         .n_sets = 1,
@@ -78,6 +86,8 @@ cli_complete(int argc, char **argv)
 
     if (status >= 0)
         return status;
+    if (first + 1 == argc && strcmp(argv[first], "contexts") == 0)
+        return cli_context_each(put_context, NULL, NULL) < 0 ? CLI_FAILED : CLI_OK;
     alarm(PATIENCE_S);
     if (first + 1 != argc ||
         cli_token(where.token_file, where.scheduler, CLI_TOKEN_CLIENT, &token, NULL) <

@@ -2,6 +2,7 @@
 #include "cli_options.h"
 
 #include "cli.h"
+#include "cli_context.h"
 #include "gp_err.h"
 
 #include <errno.h>
@@ -17,10 +18,17 @@ set_scheduler(void *target, const struct gp_option *option, const char *value,
     return gp_option_text(target, option, value, err);
 }
 
+#define CONTEXT                                                                        \
+    {                                                                                  \
+        .name = "context", .value = "NAME",                                            \
+        .help = "a pool of `gpupool context list` (GPUPOOL_CONTEXT)",                  \
+        .env = "GPUPOOL_CONTEXT", .complete = "contexts", .set = gp_option_text,       \
+        .offset = offsetof(struct cli_where, context)                                  \
+    }
 #define SCHEDULER                                                                      \
     {                                                                                  \
         .name = "scheduler", .value = "HOST:PORT",                                     \
-        .help = "else GPUPOOL_SCHEDULER, else the pool of `gpupool up`",               \
+        .help = "else GPUPOOL_SCHEDULER, the context, or the pool of `gpupool up`",    \
         .env = "GPUPOOL_SCHEDULER", .set = set_scheduler,                              \
         .offset = offsetof(struct cli_where, scheduler)                                \
     }
@@ -30,23 +38,34 @@ set_scheduler(void *target, const struct gp_option *option, const char *value,
         .env = "GPUPOOL_TOKEN_FILE", .offset = offsetof(struct cli_where, token_file)  \
     }
 
+static const struct gp_option CLIENT[] = {
+    CONTEXT, SCHEDULER, TOKEN("else GPUPOOL_TOKEN_FILE: the pool's client token")};
+
+static const struct gp_option ADMIN[] = {
+    CONTEXT, SCHEDULER,
+    TOKEN(
+        "else GPUPOOL_TOKEN_FILE: the pool's admin token; the local pool knows its own "
+        "user without one")};
+
 struct gp_option_set_of
 cli_where_client(struct cli_where *where)
 {
-    static const struct gp_option options[] = {
-        SCHEDULER, TOKEN("else GPUPOOL_TOKEN_FILE: the pool's client token")};
-
-    return (struct gp_option_set_of){options, ARRAY_SIZE(options), where};
+    return (struct gp_option_set_of){CLIENT, ARRAY_SIZE(CLIENT), where};
 }
 
 struct gp_option_set_of
 cli_where_admin(struct cli_where *where)
 {
-    static const struct gp_option options[] = {
-        SCHEDULER, TOKEN("else GPUPOOL_TOKEN_FILE: the pool's admin token; the local "
-                         "pool knows its own user without one")};
+    return (struct gp_option_set_of){ADMIN, ARRAY_SIZE(ADMIN), where};
+}
 
-    return (struct gp_option_set_of){options, ARRAY_SIZE(options), where};
+static int
+resolve(const struct gp_options *options, struct gp_err *err)
+{
+    for (size_t i = 0; i < options->n_sets; i++)
+        if (options->sets[i].options == CLIENT || options->sets[i].options == ADMIN)
+            return cli_context_resolve(options->sets[i].target, err);
+    return 0;
 }
 
 int
@@ -56,6 +75,8 @@ cli_options(const struct gp_options *options, int argc, char **argv, int *ret_fi
     struct gp_err err = {0};
     int r = gp_options_parse(options, argc, argv, ret_first, &err);
 
+    if (r == 0)
+        r = resolve(options, &err);
     if (r == 0)
         return -1;
     return r > 0 ? CLI_OK

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpupool up, gpupool down: a pool on this machine, in the background. */
 #include "cli.h"
+#include "cli_context.h"
 #include "cli_ctl.h"
 #include "cli_daemon.h"
 #include "cli_folder.h"
@@ -383,6 +384,18 @@ print_pool(const struct up *up, const Gpupool__Ctl__CtlStatusReply *status)
            up->pool.scheduler, up->servers, cards, up->driver);
 }
 
+/* Another context hides the pool that has just been started. */
+static void
+print_context(void)
+{
+    CLEANUP_FREE char *current = NULL;
+
+    if (cli_context_current(&current, NULL) == 0 &&
+        strcmp(current, CLI_CONTEXT_LOCAL) != 0)
+        printf("the context %s is in use; for this pool: gpupool context use local\n",
+               current);
+}
+
 static int
 start_all(struct up *up, struct gp_err *err)
 {
@@ -397,8 +410,10 @@ start_all(struct up *up, struct gp_err *err)
         r = await_servers(up, &reply, err);
     if (!r && reply->body_case != GPUPOOL__CTL__CTL_REPLY__BODY_STATUS)
         r = gp_err_set(err, -EPROTO, "the scheduler answered something else");
-    if (!r)
+    if (!r) {
         print_pool(up, reply->status);
+        print_context();
+    }
     return r;
 }
 

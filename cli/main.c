@@ -32,6 +32,7 @@ static const struct gp_command LIST[] = {
     {"close", cli_close, "end a session of somebody else"},
     {"kube", cli_kube, "the pool in a Kubernetes cluster: install, status, doctor"},
     {"doctor", cli_doctor, "why does it not work here"},
+    {"context", cli_context, "the pools that you know by name"},
     {"completion", cli_completion, "completion of this command for bash, zsh or fish"},
     {"version", cli_version, "the version of this program"},
     {"complete", cli_complete, NULL}, /* asked by the shells */

@@ -5,7 +5,8 @@ import json
 import re
 
 SUBCOMMANDS = ("up", "down", "run", "status", "servers", "sessions", "events", "queue",
-               "top", "smi", "explain", "drain", "close", "doctor", "kube", "completion", "version")
+               "top", "smi", "explain", "drain", "close", "doctor", "kube", "context",
+               "completion", "version")
 EVERYWHERE = {"help", "version"}
 
 

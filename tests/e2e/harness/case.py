@@ -125,6 +125,7 @@ class Case:
         env = {key: value for key, value in os.environ.items()
                if not key.startswith(("GPUPOOL_", "CUDA_", "LD_"))}
         env["XDG_RUNTIME_DIR"] = str(self.folder)
+        env["XDG_CONFIG_HOME"] = f"{self.folder}/config"
         env["HOME"] = str(self.folder)
         env["TMPDIR"] = str(self.folder)
         env["PATH"] = f"{self.build}/bin:{env['PATH']}"
