@@ -129,19 +129,18 @@ connect_any(struct cli_ctl *ctl, struct gp_err *err)
 {
     unsigned n = ctl_addresses_count(ctl->list);
     uint64_t limit = n > 1 ? CONNECT_NS : CLI_DEADLINE_NS;
-    uint8_t key[TLS_PUBLIC_SIZE];
+    struct ctl_pins pins;
     const struct tls_api *tls = NULL;
-    const uint8_t *pin;
     int r = cli_ctl_tls(&tls, err);
 
     if (r == 0)
-        r = ctl_link_pin(key, &pin, err);
+        r = ctl_link_pins(&pins, err);
     if (r < 0)
         return r;
     r = -ENOTCONN;
     for (unsigned i = 0; r < 0 && i <= n; i++) {
-        r = ctl_link_open(&ctl->link, ctl->address, tls, pin, gp_now_ns() + limit, true,
-                          err);
+        r = ctl_link_open(&ctl->link, ctl->address, tls, &pins, gp_now_ns() + limit,
+                          true, err);
         if (r < 0 && n == 1)
             break;
         if (r < 0)

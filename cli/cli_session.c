@@ -182,6 +182,19 @@ retry(struct cli_session *s)
     arm(s, gp_min(pause, RETRY_MAX_NS));
 }
 
+/* A scheduler that changes its key says so over connections made with the old one. */
+static void
+take_keys(struct cli_session *s, const Gpupool__Ctl__CtlGrant *grant)
+{
+    struct ctl_pins keys = {.n = 0};
+
+    for (size_t i = 0; i < grant->n_scheduler_keys && keys.n < CTL_PINS_MAX; i++)
+        if (grant->scheduler_keys[i].len == TLS_PUBLIC_SIZE)
+            memcpy(keys.keys[keys.n++], grant->scheduler_keys[i].data, TLS_PUBLIC_SIZE);
+    if (keys.n && s->conn.wire)
+        s->keys = keys;
+}
+
 static void
 renewed(struct cli_session *s, const Gpupool__Ctl__CtlGrant *grant)
 {
@@ -192,6 +205,7 @@ renewed(struct cli_session *s, const Gpupool__Ctl__CtlGrant *grant)
         warn(s, gp_err_msg(&err, r));
     else
         s->warned = false;
+    take_keys(s, grant);
     s->attempts = 0;
     s->request = 0;
     arm(s, s->lease_ms * GP_NS_PER_MS / 2);
@@ -273,7 +287,7 @@ use_link(struct cli_session *s, struct ctl_link *link)
     return r;
 }
 
-/* The scheduler's key is that of the first connection. */
+/* The scheduler's key is that of the first connection, or one that it named since. */
 static int
 connect_again(struct cli_session *s)
 {
@@ -282,7 +296,7 @@ connect_again(struct cli_session *s)
     int r = cli_ctl_tls(&tls, NULL);
 
     if (r == 0)
-        r = ctl_link_open(&link, s->ctl.address, tls, s->has_key ? s->key : NULL,
+        r = ctl_link_open(&link, s->ctl.address, tls, &s->keys,
                           gp_now_ns() + CONNECT_NS, false, NULL);
     if (r == 0)
         r = use_link(s, &link);
@@ -339,8 +353,10 @@ cli_session_keep(struct cli_session *s, struct gp_loop *loop, struct gp_err *err
     int r;
 
     s->loop = loop;
-    s->has_key = ctl_link_key(&s->ctl.link) != NULL;
-    memcpy(s->key, s->ctl.link.key, sizeof(s->key));
+    if (ctl_link_key(&s->ctl.link)) {
+        memcpy(s->keys.keys[0], s->ctl.link.key, TLS_PUBLIC_SIZE);
+        s->keys.n = 1;
+    }
     r = use_link(s, &s->ctl.link);
     if (r < 0)
         return gp_err_set(err, r, "event loop: %s", strerror(-r));

@@ -26,9 +26,8 @@ struct cli_wait;
 struct gp_err;
 
 struct cli_session {
-    struct cli_ctl ctl; /* until the loop takes its socket over */
-    bool has_key;       /* the scheduler has proven @key by TLS */
-    uint8_t key[TLS_PUBLIC_SIZE];
+    struct cli_ctl ctl;   /* until the loop takes its socket over */
+    struct ctl_pins keys; /* of the scheduler, proven by TLS or said over it */
     struct gp_loop *loop;
     struct gp_msg_conn conn;
     bool connected;

@@ -11,10 +11,12 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 static int audit_fd = -1;
+static char *audit_path;
 static bool audit_broken; /* the last line could not be written: said once */
 static struct gp_log_limit denials = {.burst = 100, .period_s = 1};
 static uint32_t left_out; /* denials before the next line */
@@ -29,7 +31,17 @@ gp_audit_open(const char *path, struct gp_err *err)
     if (audit_fd >= 0)
         close(audit_fd);
     audit_fd = fd;
+    if (path != audit_path) {
+        free(audit_path);
+        audit_path = strdup(path);
+    }
     return 0;
+}
+
+int
+gp_audit_reopen(struct gp_err *err)
+{
+    return audit_path ? gp_audit_open(audit_path, err) : 0;
 }
 
 /* A JSON string.  Bytes of no character of ASCII are escaped one by one, which keeps

@@ -15,6 +15,10 @@ struct gp_err;
 /* Append to @path from now on; without it gp_audit() does nothing. */
 int gp_audit_open(const char *path, struct gp_err *err);
 
+/* Open the file of that path again, as after it was renamed by log rotation.  On
+ * failure the old one stays; 0 without an audit log. */
+int gp_audit_reopen(struct gp_err *err);
+
 /* Write {"time":..., "event":@event, ...} with the pairs of strings (name, value) that
  * follow, up to a NULL name.  A NULL value leaves its pair out. */
 void gp_audit(const char *event, ...) __attribute__((sentinel));

@@ -8,11 +8,9 @@
  */
 #include "gp_audit.h"
 #include "gp_err.h"
-#include "gp_file.h"
 #include "gp_log.h"
 #include "gp_option.h"
 #include "kube_config.h"
-#include "sched_auth.h"
 #include "sched_daemon.h"
 #include "sched_rates.h"
 #include "sched_replica.h"
@@ -25,7 +23,7 @@
 
 struct options {
     struct sched_config config;
-    const char *token_files[SCHED_ROLES], *server_tokens, *audit_log;
+    const char *audit_log;
     uint32_t forget_hours;
 };
 
@@ -87,15 +85,18 @@ static const struct gp_option OPTIONS[] = {
     TEXT("local", "unix:PATH", config.local,
          "socket for local orders (STATE_DIR/scheduler.sock): this process's user and "
          "root need no token there"),
-    TEXT("server-token-file", "FILE", token_files[SCHED_ROLE_SERVER],
+    TEXT("server-token-file", "FILE", config.token_files[SCHED_ROLE_SERVER],
          "secret that servers must know"),
-    TEXT("server-tokens-file", "FILE", server_tokens,
+    TEXT("server-tokens-file", "FILE", config.server_tokens_file,
          "lines NAME:TOKEN: secrets of single servers, each for its own name only; "
          "beside or instead of the shared one"),
-    TEXT("client-token-file", "FILE", token_files[SCHED_ROLE_CLIENT],
+    TEXT("client-token-file", "FILE", config.token_files[SCHED_ROLE_CLIENT],
          "secret that clients must know"),
-    TEXT("admin-token-file", "FILE", token_files[SCHED_ROLE_ADMIN],
+    TEXT("admin-token-file", "FILE", config.token_files[SCHED_ROLE_ADMIN],
          "secret for drain and for closing sessions of others"),
+    TEXT("users-file", "FILE", config.users_file,
+         "lines NAME:RIGHT,...:TOKEN: users with tokens of their own; rights are open, "
+         "read, end and drain"),
     CHOICE("allow-anonymous", "server|client|admin", config.anonymous, set_anonymous,
            ROLES, 0,
            "no secret for this role: everybody who can connect may; without it and "
@@ -137,7 +138,7 @@ static const struct gp_option OPTIONS[] = {
      .set = gp_option_yes,
      .offset = offsetof(struct options, config.http_public)},
     TEXT("audit-log", "FILE", audit_log,
-         "one JSON line for each grant, denial and order"),
+         "one JSON line for each grant, end, denial and order"),
     TEXT("ready-file", "FILE", config.ready_file,
          "written with HOST:PORT once it listens"),
     TEXT("etcd", "URL,...", config.etcd.urls,
@@ -153,41 +154,6 @@ static const struct gp_option OPTIONS[] = {
     TEXT("kube-audience", "NAME", config.kube_audience,
          "that pods' tokens are made for (egpu)"),
 };
-
-/* A secret: the first line of a file. */
-static int
-read_token(const char *path, char **ret, struct gp_err *err)
-{
-    CLEANUP_FREE char *text = NULL;
-    size_t len;
-    int r = gp_file_read(path, CTL_TOKEN_MAX, &text, &len, err);
-
-    if (r < 0)
-        return r;
-    text[strcspn(text, "\r\n")] = 0;
-    if (!*text)
-        return gp_err_set(err, -EINVAL, "%s: the first line is empty", path);
-    free(*ret);
-    *ret = TAKE_PTR(text);
-    return 0;
-}
-
-/* What the options name is read once, after the last of them. */
-static int
-read_files(struct options *o, struct gp_err *err)
-{
-    struct sched_config *c = &o->config;
-    int r = 0;
-
-    for (int role = 0; !r && role < SCHED_ROLES; role++)
-        if (o->token_files[role])
-            r = read_token(o->token_files[role], &c->tokens[role], err);
-    if (!r && o->server_tokens)
-        r = sched_auth_load_server_tokens(c, o->server_tokens, err);
-    if (!r && o->audit_log)
-        r = gp_audit_open(o->audit_log, err);
-    return r;
-}
 
 /* 0: go on; 1: help or version was shown. */
 static int
@@ -221,7 +187,7 @@ parse_options(struct options *o, int argc, char **argv, struct gp_err *err)
     c->forget_ms = (uint64_t)o->forget_hours * 3600 * 1000;
     if (!c->etcd.advertise)
         c->etcd.advertise = c->listen;
-    r = read_files(o, err);
+    r = o->audit_log ? gp_audit_open(o->audit_log, err) : 0;
     return !r && c->kube_pods ? kube_config_finish(c->kube, err) : r;
 }
 
@@ -308,9 +274,6 @@ main(int argc, char **argv)
     }
     if (r < 0)
         fprintf(stderr, "gpupool-scheduler: %s\n", gp_err_msg(&err, r));
-    for (int role = 0; role < SCHED_ROLES; role++)
-        free(config->tokens[role]);
-    sched_auth_free_server_tokens(config);
     kube_config_fini(&kube);
     return r < 0;
 }

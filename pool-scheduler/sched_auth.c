@@ -1,158 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sched_auth.h"
 
-#include "ctl_limits.h"
-#include "gp_err.h"
-#include "gp_file.h"
 #include "gp_net.h"
 #include "gp_str.h"
 #include "sched_conn.h"
+#include "sched_peer.h"
 
-#include <errno.h>
 #include <openssl/crypto.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
-const char *
-sched_role_name(enum sched_role role)
+static enum sched_role
+role_of(enum sched_right right)
 {
-    static const char *const names[SCHED_ROLES] = {"server", "client", "admin"};
-
-    return names[role];
+    if (right == SCHED_MAY_SERVE)
+        return SCHED_ROLE_SERVER;
+    return right == SCHED_MAY_OPEN || right == SCHED_MAY_READ ? SCHED_ROLE_CLIENT
+                                                              : SCHED_ROLE_ADMIN;
 }
 
 static bool
-is_token(const char *given, const char *wanted)
+is_token(const char *text, void *arg)
 {
-    size_t len = wanted ? strlen(wanted) : 0;
+    const char *given = arg;
+    size_t len = strlen(text);
 
-    return wanted && strlen(given) == len && !CRYPTO_memcmp(given, wanted, len);
-}
-
-static const struct sched_server_token *
-find_server_token(const struct sched_config *config, const char *token)
-{
-    const struct sched_server_token *found = NULL;
-
-    /* All of them, so that the time tells nothing of where it is. */
-    for (unsigned i = 0; i < config->n_server_tokens; i++)
-        if (is_token(token, config->server_tokens[i].token))
-            found = &config->server_tokens[i];
-    return found;
-}
-
-const char *
-sched_auth_find(const struct sched_config *config, enum sched_role role,
-                const char *server, bool (*is_it)(const char *, void *), void *arg,
-                const struct sched_server_token **ret_own)
-{
-    const char *admin = config->tokens[SCHED_ROLE_ADMIN], *own = config->tokens[role];
-
-    *ret_own = NULL;
-    if (role == SCHED_ROLE_SERVER && server)
-        for (unsigned i = 0; i < config->n_server_tokens; i++)
-            if (!strcmp(config->server_tokens[i].name, server) &&
-                is_it(config->server_tokens[i].token, arg)) {
-                *ret_own = &config->server_tokens[i];
-                return (*ret_own)->token;
-            }
-    if (own && is_it(own, arg))
-        return own;
-    return role == SCHED_ROLE_CLIENT && admin && is_it(admin, arg) ? admin : NULL;
+    return strlen(given) == len && !CRYPTO_memcmp(given, text, len);
 }
 
 bool
-sched_auth_server_name(const struct sched_conn *conn, const char *name)
+sched_auth_allowed(struct sched_conn *conn, enum sched_right right, const char *token)
 {
-    const struct sched_config *config = &conn->sched->config;
+    const struct sched_token *found;
+    bool allowed;
 
-    if (conn->own_user)
-        return true;
-    if (conn->server_token)
-        return !strcmp(conn->server_token->name, name);
-    for (unsigned i = 0; i < config->n_server_tokens; i++)
-        if (!strcmp(config->server_tokens[i].name, name))
-            return false;
-    return true;
-}
-
-static int
-add_server_token(struct sched_config *config, const char *name, const char *token)
-{
-    struct sched_server_token one = {strdup(name), strdup(token)}, *grown;
-
-    grown = reallocarray(config->server_tokens, config->n_server_tokens + 1,
-                         sizeof(*grown));
-    if (grown)
-        config->server_tokens = grown;
-    if (!grown || !one.name || !one.token) {
-        free(one.name);
-        free(one.token);
-        return -ENOMEM;
+    if (*token && !conn->shown[role_of(right)]) {
+        found = sched_tokens_find(conn->sched->tokens, right, NULL, is_token,
+                                  (void *)(uintptr_t)token);
+        if (found)
+            sched_peer_shown(conn, role_of(right), found);
     }
-    grown[config->n_server_tokens++] = one;
-    return 0;
-}
-
-int
-sched_auth_load_server_tokens(struct sched_config *config, const char *path,
-                              struct gp_err *err)
-{
-    CLEANUP_FREE char *text = NULL;
-    char *save = NULL, *line;
-    size_t len;
-    int r = gp_file_read(path, (CTL_NAME_MAX + CTL_TOKEN_MAX) * SCHED_SERVER_TOKENS_MAX,
-                         &text, &len, err);
-
-    if (r < 0)
-        return r;
-    for (line = strtok_r(text, "\r\n", &save); line;
-         line = strtok_r(NULL, "\r\n", &save)) {
-        char *colon = strchr(line, ':');
-
-        if (line[0] == '#')
-            continue;
-        if (!colon || colon == line || !colon[1] || colon - line >= CTL_NAME_MAX ||
-            strlen(colon + 1) >= CTL_TOKEN_MAX)
-            return gp_err_set(err, -EINVAL, "%s: a line is not NAME:TOKEN", path);
-        if (config->n_server_tokens == SCHED_SERVER_TOKENS_MAX)
-            return gp_err_set(err, -E2BIG, "%s: more than %d servers", path,
-                              SCHED_SERVER_TOKENS_MAX);
-        *colon = '\0';
-        r = add_server_token(config, line, colon + 1);
-        if (r < 0)
-            return gp_err_set(err, r, "out of memory");
-    }
-    explicit_bzero(text, len);
-    return 0;
-}
-
-void
-sched_auth_free_server_tokens(struct sched_config *config)
-{
-    for (unsigned i = 0; i < config->n_server_tokens; i++) {
-        free(config->server_tokens[i].name);
-        free(config->server_tokens[i].token);
-    }
-    free(config->server_tokens);
-    config->server_tokens = NULL;
-    config->n_server_tokens = 0;
-}
-
-bool
-sched_auth_allowed(struct sched_conn *conn, enum sched_role role, const char *token)
-{
-    const struct sched_config *config = &conn->sched->config;
-    bool allowed = conn->own_user || config->anonymous[role] || conn->proven[role] ||
-                   is_token(token, config->tokens[role]) ||
-                   (role == SCHED_ROLE_CLIENT &&
-                    is_token(token, config->tokens[SCHED_ROLE_ADMIN]));
-
-    if (role == SCHED_ROLE_SERVER && config->n_server_tokens && !conn->proven[role]) {
-        conn->server_token = find_server_token(config, token);
-        allowed |= !!conn->server_token;
-    }
+    allowed = sched_peer_may(conn, right);
     conn->known |= allowed;
     return allowed;
 }
@@ -176,8 +65,7 @@ sched_auth_words(const struct sched_conn *conn, enum sched_role role, char *text
                  name);
         return;
     }
-    if (conn->sched->config.tokens[role] ||
-        (role == SCHED_ROLE_SERVER && conn->sched->config.n_server_tokens))
+    if (sched_tokens_give(conn->sched->tokens, sched_role_rights(role)))
         gp_str_copy(text, size, wrong[role]);
     else
         snprintf(text, size,
@@ -187,15 +75,36 @@ sched_auth_words(const struct sched_conn *conn, enum sched_role role, char *text
                  name, name, name);
 }
 
+void
+sched_auth_right_words(const struct sched_conn *conn, enum sched_right right,
+                       char *text, size_t size)
+{
+    const char *user = sched_peer_user(conn), *name = "open";
+
+    if (right == SCHED_MAY_READ)
+        name = "read";
+    else if (right == SCHED_MAY_END)
+        name = "end";
+    else if (right == SCHED_MAY_DRAIN)
+        name = "drain";
+    if (user)
+        snprintf(text, size,
+                 "user %.100s does not have the right to %s (--users-file of the "
+                 "scheduler)",
+                 user, name);
+    else
+        sched_auth_words(conn, role_of(right), text, size);
+}
+
 bool
-sched_auth_check(struct sched_conn *conn, uint32_t id, enum sched_role role,
+sched_auth_check(struct sched_conn *conn, uint32_t id, enum sched_right right,
                  const char *token)
 {
     char words[256];
 
-    if (sched_auth_allowed(conn, role, token))
+    if (sched_auth_allowed(conn, right, token))
         return true;
-    sched_auth_words(conn, role, words, sizeof(words));
+    sched_auth_right_words(conn, right, words, sizeof(words));
     sched_conn_refuse(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_DENIED, words, NULL);
     return false;
 }

@@ -6,6 +6,8 @@
 #include "gp_log.h"
 #include "gp_time.h"
 #include "sched_commit.h"
+#include "sched_peer.h"
+#include "ticket_key.h"
 
 #include <errno.h>
 #include <string.h>
@@ -109,7 +111,8 @@ refuse(struct sched_conn *conn, uint32_t request, Gpupool__Ctl__CtlCode code,
     }
     count_refusal(conn, code);
     if (code == GPUPOOL__CTL__CTL_CODE__CTL_DENIED)
-        gp_audit_deny("denied", "from", conn->peer, "words", words, NULL);
+        gp_audit_deny("denied", "from", conn->peer, "by", sched_peer_who(conn), "words",
+                      words, NULL);
     error.code = code;
     error.words = (char *)words;
     error.retry_after_ms = retry_ms;
@@ -152,6 +155,24 @@ sched_conn_not_leader(struct sched_conn *conn, uint32_t request, const char *wor
     reply.id = request;
     reply.error = &error;
     sched_conn_reply(conn, &reply);
+}
+
+static void
+add_key(struct sched_keys *keys, const struct ticket_key *key)
+{
+    if (key)
+        keys->list[keys->n++] = (ProtobufCBinaryData){
+            TICKET_PUB_SIZE, (uint8_t *)(uintptr_t)ticket_key_pub(key)};
+}
+
+struct sched_keys
+sched_conn_keys(const struct sched *sched)
+{
+    struct sched_keys keys = {.n = 0};
+
+    add_key(&keys, sched->key);
+    add_key(&keys, sched->old_key);
+    return keys;
 }
 
 /* ---------------------------------------------------- sessions of this peer -- */

@@ -27,6 +27,13 @@ void sched_conn_refuse(struct sched_conn *conn, uint32_t request,
 void sched_conn_refuse_until(struct sched_conn *conn, uint32_t request,
                              uint32_t retry_ms, const char *words);
 
+/* The scheduler's keys as messages list them. */
+struct sched_keys {
+    ProtobufCBinaryData list[2];
+    size_t n;
+};
+struct sched_keys sched_conn_keys(const struct sched *sched);
+
 /* Another scheduler of the pool answers this. */
 void sched_conn_not_leader(struct sched_conn *conn, uint32_t request, const char *words,
                            const char *leader);

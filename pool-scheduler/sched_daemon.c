@@ -16,10 +16,12 @@
 #include "sched_history.h"
 #include "sched_metrics_text.h"
 #include "sched_rates.h"
+#include "sched_reload.h"
 #include "sched_replica.h"
 #include "sched_rules.h"
 #include "sched_serve.h"
 #include "sched_store.h"
+#include "sched_tokens.h"
 #include "sched_wait.h"
 #include "ticket_key.h"
 #include "tls_handshake.h"
@@ -151,43 +153,6 @@ on_trouble_local(struct gp_listener *listener, int error)
                             "sched", error);
 }
 
-/* What the rules say of servers and cards. */
-static void
-apply_rules(struct sched *sched)
-{
-    char labels[SCHED_LABELS_MAX];
-
-    for (struct sched_server *s = sched->pool->servers; s; s = s->next) {
-        sched_rules_labels(sched->rules, s->name, labels, sizeof(labels));
-        if (sched_pool_set_labels(sched->pool, s, labels) < 0)
-            gp_log_warn("server",
-                        "%s: too many kinds of cards; requests that select "
-                        "cards may pass it over",
-                        s->name);
-        for (unsigned i = 0; i < s->n_cards; i++)
-            sched_pool_set_tflops(
-                sched->pool, s->cards[i],
-                sched_rules_tflops(sched->rules, s->cards[i]->facts.name));
-        sched_pool_server_update(sched->pool, s);
-    }
-}
-
-int
-sched_reload(struct sched *sched, struct gp_err *err)
-{
-    struct sched_rules *rules, *old = sched->rules;
-    int r = sched_rules_load(sched->config.rules, &rules, err);
-
-    if (r < 0)
-        return r;
-    sched->rules = rules;
-    sched_sessions_set_rules(&sched->sessions, rules);
-    sched_wait_rules_changed(sched);
-    apply_rules(sched);
-    sched_rules_free(old);
-    return 0;
-}
-
 static void
 on_signal(struct gp_loop *loop, int signo, void *arg)
 {
@@ -199,10 +164,10 @@ on_signal(struct gp_loop *loop, int signo, void *arg)
         r = sched_reload(arg, &err);
         gp_notify("STATUS=");
         if (r < 0)
-            gp_log_error("sched", "the rules stay as they were: %s",
+            gp_log_error("sched", "rules, tokens and key stay as they were: %s",
                          gp_err_msg(&err, r));
         else
-            gp_log_info("sched", "the rules were read again");
+            gp_log_info("sched", "rules, tokens and key were read again");
         return;
     }
     gp_log_info("sched", "%s: stopping", strsignal(signo));
@@ -218,20 +183,14 @@ open_state(struct sched *sched, struct gp_err *err)
     return r < 0 ? r : sched_replica_open(sched, err);
 }
 
-/* The certificate is the ticket key's: it is what servers pin and proofs are made over.
- */
 static int
 start_tls(struct sched *sched, struct gp_err *err)
 {
-    uint8_t seed[32];
     int r = tls_policy_parse(sched->config.tls, "--tls", &sched->tls_policy, err);
 
     if (r < 0 || sched->tls_policy == TLS_OFF)
         return r;
-    if (ticket_key_seed(sched->key, seed) < 0)
-        return gp_err_set(err, -ENOKEY, "the ticket key has no private half");
-    r = tls_context_cert(seed, &sched->tls, err);
-    explicit_bzero(seed, sizeof(seed));
+    r = sched_reload_tls(sched->key, &sched->tls, err);
     if (sched->tls_policy == TLS_PREFER)
         gp_log_info("sched",
                     "clear text over TCP is taken as well as TLS: --tls require "
@@ -339,6 +298,8 @@ sched_init(struct sched *sched, const struct sched_config *config, struct gp_err
     sched_sessions_init(&sched->sessions, sched->pool);
     r = sched_rates_init(sched);
     if (!r)
+        r = sched_tokens_load(config, &sched->tokens, err);
+    if (!r)
         r = sched_rules_load(config->rules, &sched->rules, err);
     sched->sessions.tenants.rules = sched->rules;
     if (!r)
@@ -346,7 +307,7 @@ sched_init(struct sched *sched, const struct sched_config *config, struct gp_err
     if (!r)
         r = open_state(sched, err);
     if (!r)
-        apply_rules(sched);
+        sched_reload_apply_rules(sched);
     if (!r)
         r = gp_loop_new(&sched->loop, err);
     if (!r)
@@ -414,7 +375,9 @@ sched_fini(struct sched *sched)
     if (sched->pool)
         sched_sessions_fini(&sched->sessions);
     sched_rules_free(sched->rules);
+    sched_tokens_free(sched->tokens);
     ticket_key_free(sched->key);
+    ticket_key_free(sched->old_key);
     sched_pool_free(sched->pool);
     sched_rates_fini(sched);
     sched_events_fini(&sched->events);

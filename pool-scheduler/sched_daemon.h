@@ -24,8 +24,6 @@ struct gp_err;
 int sched_init(struct sched *sched, const struct sched_config *config,
                struct gp_err *err);
 int sched_run(struct sched *sched); /* until SIGTERM or SIGINT */
-/* Read the rules again (SIGHUP).  On failure the old ones stay. */
-int sched_reload(struct sched *sched, struct gp_err *err);
 void sched_fini(struct sched *sched);
 
 #endif

@@ -34,6 +34,8 @@ void sched_handle_register(struct sched_conn *conn, uint32_t id,
                            const Gpupool__Ctl__CtlRegister *msg);
 void sched_handle_report(struct sched_conn *conn, uint32_t id,
                          const Gpupool__Ctl__CtlReport *msg);
+/* Tell all servers which keys of the scheduler are good. */
+void sched_handle_tell_keys(struct sched *sched);
 void sched_handle_leave(struct sched_conn *conn, uint32_t id);
 
 /* sched_handle_session.c */

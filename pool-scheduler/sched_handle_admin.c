@@ -9,6 +9,7 @@
 #include "sched_conn.h"
 #include "sched_ending.h"
 #include "sched_handle.h"
+#include "sched_peer.h"
 #include "sched_status.h"
 #include "sched_store.h"
 
@@ -23,7 +24,7 @@ void
 sched_handle_status(struct sched_conn *conn, uint32_t id,
                     const Gpupool__Ctl__CtlStatus *msg)
 {
-    if (!sched_auth_check(conn, id, SCHED_ROLE_CLIENT, msg->token))
+    if (!sched_auth_check(conn, id, SCHED_MAY_READ, msg->token))
         return;
     if (msg->servers_only)
         sched_status_reply_servers(conn, id);
@@ -64,8 +65,8 @@ set_drain(struct sched_conn *conn, uint32_t id, struct sched_server *server, boo
     sched_pool_server_update(sched->pool, server);
     sched_events_add(&sched->events, drain ? "drain" : "undrain", NULL, server->name,
                      NULL, "by an administrator");
-    gp_audit("order", "from", conn->peer, "order", drain ? "drain" : "undrain",
-             "server", server->name, NULL);
+    gp_audit("order", "from", conn->peer, "by", sched_peer_who(conn), "order",
+             drain ? "drain" : "undrain", "server", server->name, NULL);
     gp_log_info("server", "%s: %s", server->name,
                 drain ? "draining: no new sessions" : "in use again");
     drained.sessions_left = sessions_on(sched, server);
@@ -83,7 +84,7 @@ sched_handle_drain(struct sched_conn *conn, uint32_t id,
     struct sched_server *server;
     char words[CTL_NAME_MAX + 32];
 
-    if (!sched_auth_check(conn, id, SCHED_ROLE_ADMIN, msg->token))
+    if (!sched_auth_check(conn, id, SCHED_MAY_DRAIN, msg->token))
         return;
     server = sched_pool_server_find(sched->pool, msg->server);
     if (!server) {
@@ -125,7 +126,7 @@ sched_handle_wait(struct sched_conn *conn, uint32_t id,
     struct sched *sched = conn->sched;
     uint32_t ms = gp_min(msg->timeout_ms, WAIT_MAX_MS);
 
-    if (!sched_auth_check(conn, id, SCHED_ROLE_CLIENT, msg->token))
+    if (!sched_auth_check(conn, id, SCHED_MAY_READ, msg->token))
         return;
     if (sched_servers_alive(sched) >= msg->servers) {
         sched_status_reply(conn, id);

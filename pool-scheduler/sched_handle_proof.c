@@ -6,6 +6,7 @@
 #include "sched_auth.h"
 #include "sched_conn.h"
 #include "sched_handle.h"
+#include "sched_peer.h"
 
 #include <string.h>
 
@@ -15,7 +16,7 @@ sched_handle_hello(struct sched_conn *conn, uint32_t id,
 {
     Gpupool__Ctl__CtlReply reply = GPUPOOL__CTL__CTL_REPLY__INIT;
     Gpupool__Ctl__CtlChallenge body = GPUPOOL__CTL__CTL_CHALLENGE__INIT;
-    const struct ticket_key *key = conn->sched->key;
+    const struct ticket_key *key = conn->key;
     struct ctl_transcript *t = conn->transcript;
     uint8_t signature[TICKET_SIG_SIZE];
     struct gp_err err = {0};
@@ -88,9 +89,9 @@ sched_handle_prove(struct sched_conn *conn, uint32_t id,
                    const Gpupool__Ctl__CtlProve *msg)
 {
     struct claim claim = {conn->transcript, &msg->proof};
-    const struct sched_server_token *own;
     enum sched_role role;
-    const char *token;
+    unsigned rights;
+    const struct sched_token *token;
     char words[256];
 
     if (!conn->transcript) {
@@ -99,16 +100,14 @@ sched_handle_prove(struct sched_conn *conn, uint32_t id,
         return;
     }
     role = (enum sched_role)conn->transcript->role;
-    token = sched_auth_find(&conn->sched->config, role, conn->hello_server, proves,
-                            &claim, &own);
+    rights = sched_role_rights(role);
+    if (role == SCHED_ROLE_ADMIN) /* what only an administrator has */
+        rights = SCHED_MAY_END | SCHED_MAY_DRAIN;
+    token = sched_tokens_find(conn->sched->tokens, rights, conn->hello_server, proves,
+                              &claim);
     if (token) {
-        conn->proven[role] = true;
-        conn->known = true;
-        if (role == SCHED_ROLE_ADMIN)
-            conn->proven[SCHED_ROLE_CLIENT] = true;
-        if (role == SCHED_ROLE_SERVER)
-            conn->server_token = own;
-        reply_proved(conn, id, token);
+        sched_peer_shown(conn, role, token);
+        reply_proved(conn, id, token->text);
     } else {
         sched_auth_words(conn, role, words, sizeof(words));
         sched_conn_refuse(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_DENIED, words, NULL);

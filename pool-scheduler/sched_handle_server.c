@@ -11,6 +11,7 @@
 #include "sched_conn.h"
 #include "sched_ending.h"
 #include "sched_handle.h"
+#include "sched_peer.h"
 #include "sched_rules.h"
 #include "sched_serve.h"
 #include "sched_store.h"
@@ -141,6 +142,7 @@ sched_handle_report(struct sched_conn *conn, uint32_t id,
 {
     Gpupool__Ctl__CtlReply reply = GPUPOOL__CTL__CTL_REPLY__INIT;
     Gpupool__Ctl__CtlReported reported = GPUPOOL__CTL__CTL_REPORTED__INIT;
+    struct sched_keys keys = sched_conn_keys(conn->sched);
     struct sched_server *server = conn->server;
     struct unwanted unwanted;
 
@@ -159,10 +161,32 @@ sched_handle_report(struct sched_conn *conn, uint32_t id,
     reported.close_sessions = unwanted.ids;
     reported.n_close_sessions = unwanted.n;
     reported.drain = server->drain_asked;
+    reported.scheduler_keys = keys.list;
+    reported.n_scheduler_keys = keys.n;
     reply.id = id;
     reply.body_case = GPUPOOL__CTL__CTL_REPLY__BODY_REPORTED;
     reply.reported = &reported;
     sched_conn_reply(conn, &reply);
+}
+
+void
+sched_handle_tell_keys(struct sched *sched)
+{
+    struct sched_keys keys = sched_conn_keys(sched);
+
+    for (struct sched_server *s = sched->pool->servers; s; s = s->next) {
+        Gpupool__Ctl__CtlReply reply = GPUPOOL__CTL__CTL_REPLY__INIT;
+        Gpupool__Ctl__CtlReported reported = GPUPOOL__CTL__CTL_REPORTED__INIT;
+
+        if (!s->conn)
+            continue;
+        reported.drain = s->drain_asked;
+        reported.scheduler_keys = keys.list;
+        reported.n_scheduler_keys = keys.n;
+        reply.body_case = GPUPOOL__CTL__CTL_REPLY__BODY_REPORTED;
+        reply.reported = &reported;
+        sched_conn_reply(s->conn, &reply);
+    }
 }
 
 /* ------------------------------------------------------------ registration -- */
@@ -170,7 +194,7 @@ sched_handle_report(struct sched_conn *conn, uint32_t id,
 bool
 sched_handle_register_allowed(struct sched_conn *conn, uint32_t id, const char *token)
 {
-    if (sched_auth_check(conn, id, SCHED_ROLE_SERVER, token))
+    if (sched_auth_check(conn, id, SCHED_MAY_SERVE, token))
         return true;
     gp_log_warn("server", "registration from %s refused: no right token", conn->peer);
     return false;
@@ -189,7 +213,7 @@ check_register(const struct sched_conn *conn, const Gpupool__Ctl__CtlRegister *m
                           "scheduler %u",
                           msg->major, CTL_MAJOR);
     *code = GPUPOOL__CTL__CTL_CODE__CTL_DENIED;
-    if (!sched_auth_server_name(conn, msg->server))
+    if (!sched_peer_server_name(conn, msg->server))
         return gp_err_set(err, -EACCES,
                           "this token does not belong to a server of that name "
                           "(--server-tokens-file of the scheduler)");
@@ -331,9 +355,9 @@ reply_registered(struct sched_conn *conn, uint32_t id, struct unwanted *unwanted
     Gpupool__Ctl__CtlRegistered body = GPUPOOL__CTL__CTL_REGISTERED__INIT;
     struct sched *sched = conn->sched;
 
-    body.scheduler_key.data = (uint8_t *)ticket_key_pub(sched->key);
+    body.scheduler_key.data = (uint8_t *)ticket_key_pub(conn->key);
     body.scheduler_key.len = TICKET_PUB_SIZE;
-    body.scheduler_key_id = (char *)ticket_key_id(sched->key);
+    body.scheduler_key_id = (char *)ticket_key_id(conn->key);
     body.heartbeat_ms = sched->config.heartbeat_ms;
     body.dead_after_ms = sched->config.dead_after_ms;
     body.close_sessions = unwanted->ids;

@@ -11,6 +11,7 @@
 #include "sched_ending.h"
 #include "sched_handle.h"
 #include "sched_open.h"
+#include "sched_peer.h"
 #include "sched_rules.h"
 #include "sched_status.h"
 #include "sched_store.h"
@@ -27,6 +28,14 @@
 #define CLOCK_SKEW_S 30
 
 /* ----------------------------------------------------------------- tickets -- */
+
+/* A key that is new is told to the servers before it signs. */
+static const struct ticket_key *
+signer(const struct sched *sched)
+{
+    return sched->old_key && gp_now_ns() < sched->sign_old_ns ? sched->old_key
+                                                              : sched->key;
+}
 
 /* @client_key: whose alone it is; NULL: anybody's who has it. */
 static int
@@ -72,7 +81,7 @@ ticket_make(const struct sched *sched, const struct sched_part *part,
         c.slices[i].core_limit = gp_max(session->core_limit, slice->core);
         c.slices[i].memory = slice->memory;
     }
-    return ticket_sign(sched->key, &c, ret_text, err);
+    return ticket_sign(signer(sched), &c, ret_text, err);
 }
 
 /* One per server of a session, and the list that a message points to. */
@@ -125,6 +134,7 @@ reply_grant(struct sched_conn *conn, uint32_t id, const struct sched_session *se
     Gpupool__Ctl__CtlReply reply = GPUPOOL__CTL__CTL_REPLY__INIT;
     Gpupool__Ctl__CtlGrant grant = GPUPOOL__CTL__CTL_GRANT__INIT;
     CLEANUP(grant_tickets_fini) struct grant_tickets tickets = {.n = 0};
+    struct sched_keys keys = sched_conn_keys(conn->sched);
     struct sched_status_slices slices;
     struct gp_err err = {0};
     int r = grant_tickets_make(conn->sched, session, client_key, &tickets, &err);
@@ -146,6 +156,8 @@ reply_grant(struct sched_conn *conn, uint32_t id, const struct sched_session *se
     grant.n_slices = session->n_slices;
     grant.tickets = tickets.list;
     grant.n_tickets = tickets.n;
+    grant.scheduler_keys = keys.list;
+    grant.n_scheduler_keys = keys.n;
     reply.id = id;
     reply.body_case = GPUPOOL__CTL__CTL_REPLY__BODY_GRANT;
     reply.grant = &grant;
@@ -291,7 +303,6 @@ read_open(const struct sched *sched, const Gpupool__Ctl__CtlOpen *msg,
                             msg->cards, msg->core_limit, err);
     if (r < 0)
         return r;
-    open->spec.owner = msg->owner;
     open->spec.program = msg->program;
     open->spec.policy = open->req.policy;
     open->spec.offline = msg->session_class == GPUPOOL__CTL__CTL_CLASS__CTL_OFFLINE;
@@ -440,7 +451,8 @@ check_open(struct sched_conn *conn, const Gpupool__Ctl__CtlOpen *msg,
            struct sched_open *open, Gpupool__Ctl__CtlCode *code, struct gp_err *err)
 {
     const struct sched *sched = conn->sched;
-    enum sched_role role = msg->once ? SCHED_ROLE_ADMIN : SCHED_ROLE_CLIENT;
+    enum sched_right right = msg->once ? SCHED_MAY_END : SCHED_MAY_OPEN;
+    const char *owner;
     char words[256];
 
     *code = GPUPOOL__CTL__CTL_CODE__CTL_VERSION;
@@ -450,18 +462,25 @@ check_open(struct sched_conn *conn, const Gpupool__Ctl__CtlOpen *msg,
                           "scheduler %u",
                           msg->major, CTL_MAJOR);
     *code = GPUPOOL__CTL__CTL_CODE__CTL_DENIED;
-    if (!sched_auth_allowed(conn, role, msg->token)) {
-        sched_auth_words(conn, role, words, sizeof(words));
+    if (!sched_auth_allowed(conn, right, msg->token)) {
+        sched_auth_right_words(conn, right, words, sizeof(words));
         return gp_err_set(err, -EACCES, "%s", words);
     }
+    owner = sched_peer_owner(conn, msg->owner);
+    if (!owner)
+        return gp_err_set(err, -EACCES,
+                          "%.100s is a user with a token of its own, which was not "
+                          "shown (GPUPOOL_TOKEN_FILE, --token-file)",
+                          msg->owner);
     *code = GPUPOOL__CTL__CTL_CODE__CTL_BAD_REQUEST;
     if (read_open(sched, msg, open, err) < 0)
         return -EINVAL;
     *code = GPUPOOL__CTL__CTL_CODE__CTL_LIMIT;
-    if (!msg->explain && sched_sessions_of_owner(&sched->sessions, msg->owner) >=
+    open->spec.owner = owner;
+    if (!msg->explain && sched_sessions_of_owner(&sched->sessions, owner) >=
                              sched->config.owner_sessions)
         return gp_err_set(err, -EDQUOT, "owner %s has %u sessions, the most allowed",
-                          msg->owner, sched->config.owner_sessions);
+                          owner, sched->config.owner_sessions);
     return 0;
 }
 
@@ -540,7 +559,7 @@ sched_handle_open(struct sched_conn *conn, uint32_t id,
         r = gp_err_set(&err, -EBUSY, "a request of this connection waits already");
     }
     if (!r && msg->once)
-        session = sched_sessions_find_owner(&sched->sessions, msg->owner);
+        session = sched_sessions_find_owner(&sched->sessions, open.spec.owner);
     if (session) {
         sched_commit_after(sched, session->open_serial); /* it may be being opened */
         sched_session_lease(&sched->sessions, session,
@@ -633,7 +652,7 @@ session_by_order(struct sched_conn *conn, uint32_t request,
     struct sched_session *session;
 
     /* Before anything is looked for: an unauthenticated peer learns no numbers. */
-    if (!sched_auth_check(conn, request, SCHED_ROLE_ADMIN, msg->token))
+    if (!sched_auth_check(conn, request, SCHED_MAY_END, msg->token))
         return NULL;
     session = sched_sessions_find(set, msg->session_id);
     if (!session)
@@ -657,8 +676,8 @@ sched_handle_close(struct sched_conn *conn, uint32_t id,
     if (!session)
         return;
     if (!own)
-        gp_audit("order", "from", conn->peer, "order", "close", "session",
-                 session->name, "who", session->owner->name, NULL);
+        gp_audit("order", "from", conn->peer, "by", sched_peer_who(conn), "order",
+                 "close", "session", session->name, "who", session->owner->name, NULL);
     sched_conn_await_close(conn, session, id);
     sched_session_end(sched, session,
                       own ? "closed by its owner" : "closed by an administrator");

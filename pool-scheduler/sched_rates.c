@@ -6,6 +6,7 @@
 #include "gp_time.h"
 #include "sched_auth.h"
 #include "sched_conn.h"
+#include "sched_peer.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -38,7 +39,7 @@ sched_rates_fini(struct sched *sched)
 static bool
 is_unlimited(const struct sched_conn *conn)
 {
-    return conn->own_user || conn->server || conn->proven[SCHED_ROLE_ADMIN];
+    return conn->server || sched_peer_is_admin(conn);
 }
 
 /* True: @wait is 0, go on. */
@@ -83,19 +84,22 @@ sched_rates_open(struct sched_conn *conn, uint32_t id, const Gpupool__Ctl__CtlOp
 {
     struct sched_rates *rates = &conn->sched->rates;
     uint64_t now = gp_now_ns(), who;
+    const char *owner;
 
     if (is_unlimited(conn))
         return true;
     /* The handler refuses it; whoever may not open sessions uses up no owner's. */
-    if (msg &&
-        (msg->explain || !sched_auth_allowed(conn, SCHED_ROLE_CLIENT, msg->token)))
+    if (msg && (msg->explain || !sched_auth_allowed(conn, SCHED_MAY_OPEN, msg->token)))
         return true;
     if (!answer(conn, id, gp_rate_take(&rates->opens, conn->from, now),
                 "sessions asked for from this address"))
         return false;
     if (!msg)
         return true;
-    who = gp_hash_bytes(gp_hash_process_key(), msg->owner, strlen(msg->owner));
+    owner = sched_peer_owner(conn, msg->owner);
+    if (!owner) /* refused by the handler */
+        return true;
+    who = gp_hash_bytes(gp_hash_process_key(), owner, strlen(owner));
     return answer(conn, id, gp_rate_take(&rates->owners, who, now),
                   "sessions asked for by this owner");
 }

@@ -17,6 +17,7 @@
 #include "sched_rates.h"
 #include "sched_replica.h"
 #include "sched_wait.h"
+#include "ticket_key.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -109,10 +110,12 @@ sched_serve_accept(struct sched *sched, int fd)
         return;
     }
     conn->sched = sched;
+    conn->key = ticket_key_ref(sched->key);
     conn->from = gp_net_peer_hash(fd);
     conn->own_user = sched_auth_peer(fd, conn->peer, sizeof(conn->peer));
     if (gp_msg_conn_init(&conn->msg, sched->loop, fd, CTL_CLIENT_REQUEST_MAX, QUEUE_MAX,
                          on_msg, on_close) < 0) {
+        ticket_key_free(conn->key);
         close(fd);
         free(conn);
         return;
@@ -177,6 +180,7 @@ sched_serve_end(struct sched_conn *conn)
     unproven_leave(conn);
     free(conn->transcript);
     free(conn->hello_server);
+    ticket_key_free(conn->key);
     gp_loop_timer_del(&conn->wait.timeout);
     gp_loop_timer_del(&conn->idle);
     if (conn->server)

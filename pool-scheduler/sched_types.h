@@ -36,15 +36,13 @@ struct gp_metrics;
 struct sched_pod;
 struct sched_rules;
 struct sched_store;
+struct sched_token;
+struct sched_tokens;
 struct sched_wait;
 struct sched_waits;
 struct ticket_key;
 struct view;
 
-/* A token that only the server of this name may show. */
-struct sched_server_token {
-    char *name, *token;
-};
 /* Servers with tokens of their own: as many as a pool of the largest kind has hosts. */
 #define SCHED_SERVER_TOKENS_MAX 16384
 
@@ -74,9 +72,8 @@ struct sched_config {
     const char *rules;                /* file; NULL: none, see sched_rules.h */
     const char *tls;                  /* "require", "prefer", "off"; NULL: prefer */
     const char *local;                /* "unix:/path"; NULL: STATE_DIR/scheduler.sock */
-    char *tokens[SCHED_ROLES];        /* NULL: none, see sched_auth.h */
-    struct sched_server_token *server_tokens; /* beside the shared one */
-    unsigned n_server_tokens;
+    /* Files of tokens, each NULL for none: sched_tokens.h. */
+    const char *token_files[SCHED_ROLES], *server_tokens_file, *users_file;
     bool anonymous[SCHED_ROLES]; /* open to everybody, by choice */
     uint32_t heartbeat_ms, dead_after_ms;
     uint64_t
@@ -132,9 +129,11 @@ struct sched {
         bool leads;
         char leader[CTL_ENDPOINT_MAX]; /* while another leads; or empty */
     } replica;
-    struct ticket_key *key;
+    struct sched_tokens *tokens;      /* sched_tokens.h */
+    struct ticket_key *key, *old_key; /* that of before a change, still good, or NULL */
+    uint64_t sign_old_ns;             /* until then tickets are signed with that one */
     enum tls_policy tls_policy;
-    struct tls_context *tls; /* of that key; NULL: off */
+    struct tls_context *tls; /* of @key; NULL: off */
     struct gp_metrics *metrics;
     struct view *view; /* NULL: no page and no API; view.h */
     struct sched_events events;
@@ -158,14 +157,14 @@ struct sched_conn {
     struct tls_door door;
     struct sched *sched;
     char peer[64];
-    uint64_t from;            /* gp_net_peer_hash() */
-    bool own_user;            /* of the Unix socket: this process's user, or root */
-    bool known;               /* has shown a right token or lease key */
-    bool proven[SCHED_ROLES]; /* roles whose token it has proven */
+    uint64_t from; /* gp_net_peer_hash() */
+    bool own_user; /* of the Unix socket: this process's user, or root */
+    bool known;    /* has shown a right token or lease key */
+    const struct sched_token *shown[SCHED_ROLES]; /* by the role it acted in */
+    struct ticket_key *key;            /* of its TLS: proofs are made over it */
     struct ctl_transcript *transcript; /* of its hello, until the proof; or NULL */
     char *hello_server;                /* the server's name in it */
-    const struct sched_server_token *server_token; /* shown, of one server's own */
-    unsigned refusals;                             /* while it was not */
+    unsigned refusals;                 /* while it was not */
     uint64_t unread_ns;        /* when it last took enough of what waits for it, and */
     uint64_t unread_sent;      /* how much it had taken then */
     struct gp_loop_timer idle; /* silence ends the connection */

@@ -20,8 +20,15 @@
 struct gp_err;
 struct gp_wire;
 
-/* The scheduler's public key: its text (base64url), or the path of a file with it. */
+/* The scheduler's public keys: their text (base64url, with commas between), or the path
+ * of a file with a key in each line.  Two while the scheduler changes its key. */
 #define CTL_PIN_ENV "GPUPOOL_SCHEDULER_KEY"
+#define CTL_PINS_MAX 4
+
+struct ctl_pins {
+    unsigned n; /* 0: any key is taken */
+    uint8_t keys[CTL_PINS_MAX][TLS_PUBLIC_SIZE];
+};
 
 struct ctl_link {
     int fd;                       /* -1: not open */
@@ -30,9 +37,10 @@ struct ctl_link {
 };
 
 /* Connect to the scheduler at "host:port" or "unix:/path".  @tls NULL: clear text by
- * choice.  @pin (may be NULL): the scheduler's key.  The socket blocks if @blocking. */
+ * choice.  @pins (may be NULL): the scheduler's keys, one of which it must have.
+ * -EKEYREJECTED: it has none of them.  The socket blocks if @blocking. */
 int ctl_link_open(struct ctl_link *ret, const char *address, const struct tls_api *tls,
-                  const uint8_t *pin, uint64_t deadline_ns, bool blocking,
+                  const struct ctl_pins *pins, uint64_t deadline_ns, bool blocking,
                   struct gp_err *err);
 void ctl_link_close(struct ctl_link *link); /* not open: a no-op */
 
@@ -43,7 +51,12 @@ ctl_link_key(const struct ctl_link *link)
     return link->wire ? link->key : NULL;
 }
 
-/* The key of the environment into @key: *ret is @key, or NULL when it names none. */
-int ctl_link_pin(uint8_t key[TLS_PUBLIC_SIZE], const uint8_t **ret, struct gp_err *err);
+/* The keys of the environment. */
+int ctl_link_pins(struct ctl_pins *ret, struct gp_err *err);
+/* The keys that @text is, or that are in the file it names. */
+int ctl_pins_read(const char *text, struct ctl_pins *ret, struct gp_err *err);
+/* The same as text without a file. */
+#define CTL_PINS_TEXT (CTL_PINS_MAX * 48)
+int ctl_pins_text(const struct ctl_pins *pins, char text[CTL_PINS_TEXT]);
 
 #endif

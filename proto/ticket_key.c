@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/sha.h>
@@ -19,6 +20,7 @@
 #define MESSAGE_MAX (64 * 1024)
 
 struct ticket_key {
+    unsigned refs;
     EVP_PKEY *pkey;
     bool has_private;
     uint8_t pub[TICKET_PUB_SIZE];
@@ -38,6 +40,7 @@ key_new(EVP_PKEY *pkey, bool has_private, struct ticket_key **ret_key,
         EVP_PKEY_free(pkey);
         return -ENOMEM;
     }
+    key->refs = 1;
     key->pkey = pkey;
     key->has_private = has_private;
     if (EVP_PKEY_get_raw_public_key(pkey, key->pub, &size) != 1 ||
@@ -141,6 +144,24 @@ ticket_key_open(const char *path, struct ticket_key **ret_key, struct gp_err *er
 }
 
 int
+ticket_key_read_old(const char *path, struct ticket_key **ret, struct gp_err *err)
+{
+    CLEANUP(ticket_key_freep) struct ticket_key *first = NULL;
+    FILE *f = fopen(path, "re");
+    EVP_PKEY *pkey;
+    int r;
+
+    *ret = NULL;
+    if (!f)
+        return gp_err_set(err, -errno, "%s: %s", path, strerror(errno));
+    r = key_read(f, path, 0, &first, err);
+    pkey = r < 0 ? NULL : PEM_read_PrivateKey(f, NULL, NULL, NULL);
+    fclose(f);
+    ERR_clear_error(); /* of the end of the file */
+    return pkey ? key_new(pkey, true, ret, err) : r;
+}
+
+int
 ticket_key_from_pub(const uint8_t *raw, size_t size, struct ticket_key **ret_key,
                     struct gp_err *err)
 {
@@ -175,20 +196,30 @@ ticket_key_load_pub(const char *path, struct ticket_key **ret_key, struct gp_err
 }
 
 int
-ticket_key_save_pub(const struct ticket_key *key, const char *path, struct gp_err *err)
+ticket_key_save_pub(const struct ticket_key *key, const struct ticket_key *old,
+                    const char *path, struct gp_err *err)
 {
     CLEANUP_FREE char *text = gp_b64_encode(key->pub, sizeof(key->pub));
-    CLEANUP_FREE char *line = text ? gp_str_printf("%s\n", text) : NULL;
+    CLEANUP_FREE char *second = old ? gp_b64_encode(old->pub, sizeof(old->pub)) : NULL;
+    CLEANUP_FREE char *line = gp_str_printf("%s\n%s%s", text ? text : "",
+                                            second ? second : "", second ? "\n" : "");
 
-    if (!line)
+    if (!line || !text || !second != !old)
         return -ENOMEM;
     return gp_file_replace(path, line, strlen(line), 0644, err);
+}
+
+struct ticket_key *
+ticket_key_ref(struct ticket_key *key)
+{
+    key->refs++;
+    return key;
 }
 
 void
 ticket_key_free(struct ticket_key *key)
 {
-    if (!key)
+    if (!key || --key->refs > 0)
         return;
     EVP_PKEY_free(key->pkey);
     free(key);

@@ -6,8 +6,9 @@
  * key travels as 32 raw bytes in CtlRegistered, or as a one-line text file
  * (base64url) that an administrator copies (gpupool-server --scheduler-key).
  *
- * Immutable after creation, so any thread may use it.  Not a trust decision:
- * who hands a public key to a server decides whom the server obeys.
+ * Immutable after creation but for the number of its owners, so any thread may use it.
+ * Not a trust decision: who hands a public key to a server decides whom the server
+ * obeys.
  */
 #ifndef TICKET_KEY_H
 #define TICKET_KEY_H
@@ -31,6 +32,9 @@ int ticket_key_load(const char *path, struct ticket_key **ret_key, struct gp_err
 /* The private key in @path, which somebody else keeps: it must be there, and its group
  * may read it, as it is with files of a Kubernetes Secret. */
 int ticket_key_open(const char *path, struct ticket_key **ret_key, struct gp_err *err);
+/* The second private key in @path, that of before a change of the key; *ret NULL: there
+ * is one only. */
+int ticket_key_read_old(const char *path, struct ticket_key **ret, struct gp_err *err);
 int ticket_key_generate(struct ticket_key **ret_key,
                         struct gp_err *err); /* memory only */
 
@@ -38,9 +42,12 @@ int ticket_key_from_pub(const uint8_t *raw, size_t size, struct ticket_key **ret
                         struct gp_err *err);
 int ticket_key_load_pub(const char *path, struct ticket_key **ret_key,
                         struct gp_err *err);
-int ticket_key_save_pub(const struct ticket_key *key, const char *path,
-                        struct gp_err *err);
+/* Write @key, and in a second line @old (may be NULL). */
+int ticket_key_save_pub(const struct ticket_key *key, const struct ticket_key *old,
+                        const char *path, struct gp_err *err);
 
+/* One owner more, each of which frees it; of one thread. */
+struct ticket_key *ticket_key_ref(struct ticket_key *key);
 void ticket_key_free(struct ticket_key *key); /* NULL is a no-op */
 DEFINE_CLEANUP(struct ticket_key, ticket_key_free)
 

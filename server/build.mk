@@ -26,7 +26,7 @@ SERVER_INCS := $(SERVER_DIRS) common proto tls transport $(O)/gen
 
 SRV_BASE_SRCS := $(addprefix server/base/wrk_,request.c)
 SRV_ARBITER_SRCS := $(addprefix server/arbiter/gov_,card.c copy.c)
-SRV_SUPERVISOR_SRCS := $(addprefix server/supervisor/srv_,arbiter.c attach.c cgroup.c conf.c desk.c \
+SRV_SUPERVISOR_SRCS := $(addprefix server/supervisor/srv_,arbiter.c attach.c cgroup.c closed.c conf.c desk.c \
     ending.c export.c images.c inventory.c jail.c ledger.c main.c metrics.c peer.c pin.c rates.c \
     register.c request.c resume.c session.c spawn.c worker.c)
 SRV_SRCS := $(SRV_BASE_SRCS) $(SRV_ARBITER_SRCS) $(SRV_SUPERVISOR_SRCS)

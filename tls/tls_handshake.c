@@ -21,6 +21,7 @@
 #define GROUPS "X25519:P-256"
 
 struct tls_context {
+    unsigned refs; /* its maker, and handshakes */
     SSL_CTX *ssl;
     BIO_METHOD *socket;
     tls_psk_find find;
@@ -29,8 +30,8 @@ struct tls_context {
 
 struct tls_handshake {
     SSL *ssl;
-    struct tls_context *own; /* a client's */
-    tls_psk_find find;       /* a server's */
+    struct tls_context *ctx;
+    tls_psk_find find; /* a server's */
     void *arg;
     bool server;
     uint8_t identity[IDENTITY_MAX];
@@ -172,8 +173,10 @@ context_new(bool server, struct tls_context **ret, struct gp_err *err)
     struct tls_context *ctx = calloc(1, sizeof(*ctx));
     OSSL_LIB_CTX *lib = tls_crypto_ctx();
 
-    if (ctx)
+    if (ctx) {
+        ctx->refs = 1;
         ctx->socket = socket_method();
+    }
     if (ctx && lib)
         ctx->ssl = SSL_CTX_new_ex(lib, NULL,
                                   server ? TLS_server_method() : TLS_client_method());
@@ -259,7 +262,7 @@ tls_context_cert(const uint8_t seed[32], struct tls_context **ret, struct gp_err
 void
 tls_context_free(struct tls_context *ctx)
 {
-    if (!ctx)
+    if (!ctx || --ctx->refs > 0)
         return;
     SSL_CTX_free(ctx->ssl);
     BIO_meth_free(ctx->socket);
@@ -285,6 +288,8 @@ handshake_new(struct tls_context *ctx, int fd, struct tls_handshake **ret,
     BIO_set_fd(bio, fd, BIO_NOCLOSE);
     SSL_set_bio(hs->ssl, bio, bio);
     SSL_set_app_data(hs->ssl, hs);
+    hs->ctx = ctx;
+    ctx->refs++;
     *ret = TAKE_PTR(hs);
     return 0;
 }
@@ -330,7 +335,6 @@ tls_handshake_client(const struct tls_psk *psk, int fd, struct tls_handshake **r
         hs->identity_size = psk->identity_size;
         memcpy(hs->psk, psk->key, sizeof(hs->psk));
     }
-    hs->own = TAKE_PTR(ctx);
     SSL_set_connect_state(hs->ssl);
     *ret = hs;
     return 0;
@@ -436,7 +440,7 @@ tls_handshake_free(struct tls_handshake *hs)
     if (hs->ssl)
         SSL_set_quiet_shutdown(hs->ssl, 1);
     SSL_free(hs->ssl);
-    tls_context_free(hs->own);
+    tls_context_free(hs->ctx);
     explicit_bzero(hs, sizeof(*hs));
     free(hs);
 }

@@ -2,7 +2,7 @@
 /*
  * One handshake on one socket, step by step, so that an event loop can make many.
  *
- * A context says what a server accepts, and outlives its handshakes.  A handshake reads
+ * A context says what a server accepts.  A handshake reads
  * not one byte behind itself: what the peer sends next is for the record layer.
  * What may come is bounded: a client hello by OpenSSL's limit, each side's certificate
  * by TLS_CHAIN_MAX, all of it by the caller's deadline.
@@ -34,7 +34,8 @@ int tls_context_psk(tls_psk_find find, void *arg, struct tls_context **ret,
  * half of. */
 int tls_context_cert(const uint8_t seed[32], struct tls_context **ret,
                      struct gp_err *err);
-void tls_context_free(struct tls_context *ctx); /* NULL is a no-op */
+/* Handshakes that began with it go on and keep it.  NULL is a no-op. */
+void tls_context_free(struct tls_context *ctx);
 DEFINE_CLEANUP(struct tls_context, tls_context_free)
 
 /* The server's side on @fd, which stays the caller's. */

@@ -68,13 +68,12 @@ pod_link(struct ctl_link *ret, const char *address, uint64_t deadline,
          struct gp_err *err)
 {
     const struct tls_api *tls = NULL;
-    uint8_t key[TLS_PUBLIC_SIZE];
+    struct ctl_pins pins;
     enum tls_policy policy;
-    const uint8_t *pin;
     int r = tls_policy_parse(getenv(TLS_POLICY_ENV), TLS_POLICY_ENV, &policy, err);
 
     if (r == 0)
-        r = ctl_link_pin(key, &pin, err);
+        r = ctl_link_pins(&pins, err);
     if (r < 0)
         return r;
     if (policy == TLS_OFF)
@@ -84,7 +83,7 @@ pod_link(struct ctl_link *ret, const char *address, uint64_t deadline,
                     address);
     else if (!(tls = tls_found(err)))
         return -ENOENT;
-    r = ctl_link_open(ret, address, tls, pin, deadline, true, err);
+    r = ctl_link_open(ret, address, tls, &pins, deadline, true, err);
     if (r < 0)
         gp_err_wrap(err, r, "scheduler not reachable");
     return r < 0 && r != -EKEYREJECTED ? -EAGAIN : r;

@@ -65,17 +65,16 @@ send_request(void *arg, Gpupool__Ctl__CtlRequest *req,
 static int
 link_up(struct ctrl_pool *pool, bool blocking, struct ctl_link *ret, struct gp_err *err)
 {
-    uint8_t key[TLS_PUBLIC_SIZE];
+    struct ctl_pins pins;
     enum tls_policy policy;
-    const uint8_t *pin;
     int r = tls_policy_parse(getenv(TLS_POLICY_ENV), TLS_POLICY_ENV, &policy, err);
 
     if (r == 0)
-        r = ctl_link_pin(key, &pin, err);
+        r = ctl_link_pins(&pins, err);
     if (r < 0)
         return r;
     return ctl_link_open(ret, pool->address, policy == TLS_OFF ? NULL : tls_linked(),
-                         pin, gp_now_ns() + CONNECT_NS, blocking, err);
+                         &pins, gp_now_ns() + CONNECT_NS, blocking, err);
 }
 
 /* A connection on which the token is proven.  -EACCES: the scheduler refuses it. */

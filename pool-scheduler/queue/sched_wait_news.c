@@ -67,10 +67,18 @@ sched_place_sign(const struct sched_wait *wait, uint8_t ret[SCHED_PLACE_SIZE])
                            ret + sizeof(head), NULL);
 }
 
+static bool
+place_is_ours(const struct ticket_key *key, const struct place_text *text,
+              const uint8_t *sig)
+{
+    return key && ticket_key_check(key, DOMAIN, text->text, text->len, sig) == 0;
+}
+
 uint64_t
 sched_place_check(const struct sched_wait *wait, const void *place, size_t size)
 {
     uint64_t head[2], now = gp_wall_ns() / GP_NS_PER_S;
+    const uint8_t *sig = (const uint8_t *)place + sizeof(head);
     struct place_text text;
 
     if (size != SCHED_PLACE_SIZE)
@@ -79,10 +87,10 @@ sched_place_check(const struct sched_wait *wait, const void *place, size_t size)
     if (head[1] > now || now - head[1] > PLACE_SECONDS)
         return 0;
     place_text(wait, head[0], head[1], &text);
-    return ticket_key_check(wait->sched->key, DOMAIN, text.text, text.len,
-                            (const uint8_t *)place + sizeof(head)) < 0
-               ? 0
-               : head[0];
+    return place_is_ours(wait->sched->key, &text, sig) ||
+                   place_is_ours(wait->sched->old_key, &text, sig)
+               ? head[0]
+               : 0;
 }
 
 /* --------------------------------------------------------------------- reason -- */
@@ -360,7 +368,7 @@ sched_handle_queue(struct sched_conn *conn, uint32_t id,
 {
     struct asked asked = {conn, id};
 
-    if (!sched_auth_check(conn, id, SCHED_ROLE_CLIENT, msg->token))
+    if (!sched_auth_check(conn, id, SCHED_MAY_READ, msg->token))
         return;
     if (sched_queue_list(conn->sched, msg->most, answer_queue, &asked) < 0)
         sched_conn_refuse(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_INTERNAL,

@@ -42,27 +42,72 @@ share_key(struct store *store, const char *path, struct gp_err *err)
     return r;
 }
 
+static char *
+key_path(const struct sched *sched)
+{
+    return gp_str_printf("%s/ticket-key.pem", sched->config.state_dir);
+}
+
+int
+sched_replica_publish_key(const struct sched *sched, const struct ticket_key *key,
+                          const struct ticket_key *old, struct gp_err *err)
+{
+    CLEANUP_FREE char *path =
+        gp_str_printf("%s/ticket-key.pub", sched->config.state_dir);
+
+    return path ? ticket_key_save_pub(key, old, path, err) : -ENOMEM;
+}
+
+static int
+read_key(const char *path, bool kept_elsewhere, struct ticket_key **ret,
+         struct ticket_key **ret_old, struct gp_err *err)
+{
+    CLEANUP(ticket_key_freep) struct ticket_key *key = NULL;
+    int r = kept_elsewhere ? ticket_key_open(path, &key, err)
+                           : ticket_key_load(path, &key, err);
+
+    if (!r)
+        r = ticket_key_read_old(path, ret_old, err);
+    if (!r)
+        *ret = TAKE_PTR(key);
+    return r;
+}
+
+int
+sched_replica_read_key(const struct sched *sched, struct ticket_key **ret,
+                       struct ticket_key **ret_old, struct gp_err *err)
+{
+    CLEANUP_FREE char *path = key_path(sched);
+
+    if (!path)
+        return -ENOMEM;
+    if (sched->config.key_file)
+        return read_key(sched->config.key_file, true, ret, ret_old, err);
+    if (sched->replica.shared)
+        return 0;
+    /* One that is not there would be made, which only the first start may. */
+    if (access(path, R_OK) < 0)
+        return gp_err_set(err, -errno, "%s: %s", path, strerror(errno));
+    return read_key(path, false, ret, ret_old, err);
+}
+
 static int
 open_key(struct sched *sched, struct store *store, struct gp_err *err)
 {
-    const char *dir = sched->config.state_dir;
-    CLEANUP_FREE char *key = gp_str_printf("%s/ticket-key.pem", dir);
-    CLEANUP_FREE char *pub = gp_str_printf("%s/ticket-key.pub", dir);
-    int r;
+    const char *given = sched->config.key_file;
+    CLEANUP_FREE char *own = key_path(sched);
+    CLEANUP(ticket_key_freep) struct ticket_key *first = NULL;
+    int r = own ? 0 : -ENOMEM;
 
-    if (!key || !pub)
-        return -ENOMEM;
-    r = sched->config.key_file
-            ? ticket_key_open(sched->config.key_file, &sched->key, err)
-            : ticket_key_load(key, &sched->key, err);
-    if (!r && store->ops->shared && !sched->config.key_file) {
-        r = share_key(store, key, err);
-        ticket_key_free(sched->key);
-        sched->key = NULL;
+    if (!r && store->ops->shared && !given) {
+        r = ticket_key_load(own, &first, err); /* made, if there is none */
         if (!r)
-            r = ticket_key_load(key, &sched->key, err);
+            r = share_key(store, own, err);
     }
-    return r < 0 ? r : ticket_key_save_pub(sched->key, pub, err);
+    if (!r)
+        r = read_key(given ? given : own, given, &sched->key, &sched->old_key, err);
+    return r < 0 ? r
+                 : sched_replica_publish_key(sched, sched->key, sched->old_key, err);
 }
 
 static int

@@ -25,6 +25,16 @@ int sched_replica_open(struct sched *sched, struct gp_err *err);
 int sched_replica_start(struct sched *sched, struct gp_err *err);
 void sched_replica_fini(struct sched *sched);
 
+/* Read the key that signs tickets again, and the one before it (*ret_old NULL: none).
+ * *ret NULL: this scheduler's key comes from the shared store, which keeps its first.
+ */
+int sched_replica_read_key(const struct sched *sched, struct ticket_key **ret,
+                           struct ticket_key **ret_old, struct gp_err *err);
+/* Write the public halves beside the state, for servers and clients; @old may be NULL.
+ */
+int sched_replica_publish_key(const struct sched *sched, const struct ticket_key *key,
+                              const struct ticket_key *old, struct gp_err *err);
+
 bool sched_replica_leads(const struct sched *sched);
 /* Is @req answered here?  False: it has been refused, with the leader's address. */
 bool sched_replica_answers(struct sched_conn *conn,

@@ -15,6 +15,7 @@
 #include "gp_listener.h"
 #include "gp_log.h"
 #include "gp_loop.h"
+#include "srv_closed.h"
 #include "srv_conf.h"
 #include "srv_ending.h"
 #include "srv_rates.h"
@@ -32,7 +33,7 @@ struct gp_metrics;
 struct srv_register;
 struct srv_session;
 struct srv_worker;
-struct ticket_key;
+struct ticket_keys;
 struct tls_context;
 
 /* Connections whose attach request has not arrived yet.  Each may hold 64 KiB, 32 MiB
@@ -53,11 +54,6 @@ struct tls_context;
  * not say why: its client asks (STUB_ENDING_MS). */
 #define SRV_ASKED_MS 500
 
-/* How many ids of closed sessions are remembered.  A
- * ticket outlives its session by a lease (a minute), so this is enough for 17
- * closed sessions a second. */
-#define SRV_CLOSED_IDS 1024
-
 struct srv {
     struct srv_conf conf;
     struct gp_loop *loop;
@@ -69,8 +65,8 @@ struct srv {
     struct srv_rates rates;
     uint8_t secret[ATTACH_KEY_SIZE], public[ATTACH_KEY_SIZE]; /* attach_proof.h */
     enum tls_policy tls_policy;
-    struct tls_context *tls; /* what clients' handshakes are made with; NULL: off */
-    struct ticket_key *key;  /* whose tickets are honoured; NULL until known */
+    struct tls_context *tls;  /* what clients' handshakes are made with; NULL: off */
+    struct ticket_keys *keys; /* whose tickets are honoured; NULL until known */
     struct srv_inventory *inventory;
     struct srv_arbiter *arbiter;
     struct gp_loop_fd alarm; /* of the arbiter: srv_worker_overdue() */
@@ -91,9 +87,7 @@ struct srv {
     unsigned n_shares; /* of all sessions: srv_export.h */
     struct srv_endings endings;
 
-    /* Sessions that are closed: their tickets are refused. */
-    uint64_t closed_ids[SRV_CLOSED_IDS];
-    unsigned closed_at;
+    struct srv_closed closed; /* sessions whose tickets are refused */
 
     bool draining; /* no new sessions: the scheduler's request */
     bool stopping; /* SIGTERM came */

@@ -13,7 +13,7 @@
 #include "srv.h"
 #include "srv_session.h"
 #include "srv_worker.h"
-#include "ticket.h"
+#include "ticket_keys.h"
 #include "tls_door.h"
 #include "tls_record.h"
 #include "wire_format.h"
@@ -341,12 +341,12 @@ attach_request(struct srv_attach *a)
     a->claims = calloc(1, sizeof(*a->claims));
     if (!a->claims)
         r = gp_err_set(&err, -ENOMEM, "no memory for the ticket");
-    else if (!srv->key)
+    else if (!srv->keys)
         r = gp_err_set(&err, -EBADMSG,
                        "this server does not know its scheduler's key yet");
     else
-        r = ticket_verify(srv->key, req->ticket, gp_wall_ns() / GP_NS_PER_S,
-                          srv->conf.name, a->claims, &err);
+        r = ticket_keys_verify(srv->keys, req->ticket, gp_wall_ns() / GP_NS_PER_S,
+                               srv->conf.name, a->claims, &err);
     if (r < 0)
         attach_refuse(a, status_of(r), gp_err_msg(&err, r));
     else

@@ -86,7 +86,8 @@ static const struct gp_option options[] = {
     TEXT("scheduler", scheduler, "HOST:PORT", "register with this gpupool-scheduler"),
     TEXT("token-file", token_file, "FILE", "secret that the scheduler asks for"),
     TEXT("scheduler-key", key_file, "FILE",
-         "public key of the scheduler (default: that of the first registration)"),
+         "public keys of the scheduler, a line each (default: that of the first "
+         "registration)"),
     TEXT("state-dir", state_dir, "DIR",
          "keep the scheduler's key and this server's own here; without it a restart "
          "takes any key, and clients must get the new one"),
@@ -123,7 +124,8 @@ static const struct gp_option options[] = {
             "what TCP speaks: only TLS 1.3, from clients clear text as well, or only "
             "clear text (default prefer)"),
     TEXT("metrics-listen", metrics_listen, "HOST:PORT", "serve Prometheus /metrics"),
-    TEXT("audit-log", audit_log, "FILE", "one JSON line for each attach and denial"),
+    TEXT("audit-log", audit_log, "FILE",
+         "one JSON line for each attach, detach, denial and order"),
     TEXT("ready-file", ready_file, "FILE", "write the address here once listening"),
     NUMBER("cards", cards, 64, "software cards to have (drivers softgpu and null)"),
     CHECKED("memory", memory, "SIZE", set_size, NULL,

@@ -31,7 +31,7 @@
 #include "srv_register.h"
 #include "srv_session.h"
 #include "srv_worker.h"
-#include "ticket_key.h"
+#include "ticket_keys.h"
 #include "tls_handshake.h"
 
 #include <errno.h>
@@ -132,12 +132,34 @@ reap(struct srv *srv)
     srv_stopped(srv);
 }
 
+/* SIGHUP: what an administrator changes in files.  Sessions go on. */
+static void
+reload(struct srv *srv)
+{
+    struct gp_err err = {0};
+    int r = gp_audit_reopen(&err);
+
+    if (r == 0)
+        r = srv_pin_load(srv, &err);
+    if (r == 0)
+        r = srv_register_reload(srv->reg, &err);
+    if (r < 0) {
+        gp_log_error("server", "token and key stay as they were: %s",
+                     gp_err_msg(&err, r));
+        return;
+    }
+    gp_audit("reload", NULL);
+    gp_log_info("server", "token and key were read again");
+}
+
 static void
 on_signal(struct gp_loop *loop, int signo, void *arg)
 {
     (void)loop;
     if (signo == SIGCHLD)
         reap(arg);
+    else if (signo == SIGHUP)
+        reload(arg);
     else
         stop(arg);
 }
@@ -260,15 +282,11 @@ on_inventory(struct srv *srv, int result)
 static int
 load_key(struct srv *srv, struct gp_err *err)
 {
-    if (srv->conf.key_file[0])
-        return ticket_key_load_pub(srv->conf.key_file, &srv->key, err);
-    if (srv->conf.state_dir[0])
-        return srv_pin_load(srv, err);
-    if (!srv->conf.scheduler[0])
+    if (!srv->conf.key_file[0] && !srv->conf.state_dir[0] && !srv->conf.scheduler[0])
         return gp_err_set(err, -EINVAL,
                           "--scheduler HOST:PORT or --scheduler-key FILE is needed: "
                           "nobody's tickets can be checked without");
-    return 0;
+    return srv_pin_load(srv, err);
 }
 
 static int
@@ -346,7 +364,7 @@ start_tls(struct srv *srv, struct gp_err *err)
 static int
 serve(struct srv *srv, struct gp_err *err)
 {
-    static const int signals[] = {SIGTERM, SIGINT, SIGCHLD, 0};
+    static const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGCHLD, 0};
     int r = gp_loop_new(&srv->loop, err);
 
     if (r == 0)
@@ -362,6 +380,8 @@ serve(struct srv *srv, struct gp_err *err)
         r = start_tls(srv, err);
     if (r == 0)
         r = load_key(srv, err);
+    if (r == 0)
+        r = srv_closed_init(&srv->closed, srv->conf.state_dir, err);
     if (r == 0)
         r = start_images(srv, err);
     if (r == 0)
@@ -392,7 +412,8 @@ srv_fini(struct srv *srv)
     srv_inventory_free(srv->inventory);
     srv_jail_free(srv->jail);
     srv_rates_fini(&srv->rates);
-    ticket_key_free(srv->key);
+    ticket_keys_free(srv->keys);
+    srv_closed_fini(&srv->closed);
     tls_context_free(srv->tls);
     gp_listener_fini(&srv->listener);
     gp_listener_fini(&srv->local_listener);

@@ -6,6 +6,7 @@
 #include "ctl_limits.h"
 #include "ctl_link.h"
 #include "ctl_proof.h"
+#include "gp_audit.h"
 #include "gp_err.h"
 #include "gp_file.h"
 #include "gp_log.h"
@@ -426,9 +427,12 @@ close_sessions(struct srv_register *reg, const uint64_t *ids, size_t n)
 static void
 set_draining(struct srv *srv, bool drain)
 {
-    if (drain != srv->draining)
+    if (drain != srv->draining) {
         gp_log_info("server", "%s, as the scheduler asks",
                     drain ? "draining" : "no longer draining");
+        gp_audit("order", "by", "scheduler", "order", drain ? "drain" : "undrain",
+                 NULL);
+    }
     srv->draining = drain;
 }
 
@@ -452,6 +456,8 @@ on_registered(struct srv_register *reg, const Gpupool__Ctl__CtlRegistered *body)
     reg->last_words[0] = 0;
     if (body->heartbeat_ms)
         reg->heartbeat_ms = gp_max(body->heartbeat_ms, 10u);
+    gp_audit("register", "scheduler", reg->srv->conf.scheduler, "server",
+             reg->srv->conf.name, NULL);
     gp_log_info("server", "registered with scheduler %s as %s",
                 reg->srv->conf.scheduler, reg->srv->conf.name);
     set_draining(reg->srv, body->drain);
@@ -519,6 +525,23 @@ follow_leader(struct srv_register *reg, const char *leader)
     retry_later(reg);
 }
 
+/* Only over a link that nobody can have changed. */
+static void
+follow_keys(struct srv_register *reg, const Gpupool__Ctl__CtlReported *reported)
+{
+    struct gp_err err = {0};
+    int r;
+
+    if (!reg->has_link_key || !reported->n_scheduler_keys)
+        return;
+    r = srv_pin_follow(reg->srv, reported->scheduler_keys, reported->n_scheduler_keys,
+                       &err);
+    if (r < 0 && strcmp(reg->last_words, gp_err_msg(&err, r)) != 0) {
+        gp_log_warn("server", "%s", gp_err_msg(&err, r));
+        gp_str_copy(reg->last_words, sizeof(reg->last_words), gp_err_msg(&err, r));
+    }
+}
+
 static void
 on_reply(struct srv_register *reg, const Gpupool__Ctl__CtlReply *reply)
 {
@@ -538,6 +561,7 @@ on_reply(struct srv_register *reg, const Gpupool__Ctl__CtlReply *reply)
             on_registered(reg, reply->registered);
         break;
     case GPUPOOL__CTL__CTL_REPLY__BODY_REPORTED:
+        follow_keys(reg, reply->reported);
         set_draining(reg->srv, reply->reported->drain);
         close_sessions(reg, reply->reported->close_sessions,
                        reply->reported->n_close_sessions);
@@ -734,6 +758,21 @@ srv_register_start(struct srv *srv, struct srv_register **ret, struct gp_err *er
     }
     *ret = reg;
     start_connecting(reg);
+    return 0;
+}
+
+int
+srv_register_reload(struct srv_register *reg, struct gp_err *err)
+{
+    int r = reg ? read_token(reg, err) : 0;
+
+    if (r < 0 || !reg)
+        return r;
+    if (reg->state == REG_UP && reg->has_link_key &&
+        srv_pin_check(reg->srv, reg->link_key, sizeof(reg->link_key), NULL) < 0)
+        link_down(reg, "its key is not trusted any more");
+    else if (reg->state == REG_IDLE)
+        gp_loop_timer_set(reg->srv->loop, &reg->retry, gp_now_ns(), on_retry);
     return 0;
 }
 

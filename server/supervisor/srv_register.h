@@ -25,6 +25,10 @@ int srv_register_start(struct srv *srv, struct srv_register **ret, struct gp_err
 /* Something changed: report within a few milliseconds.  NULL is a no-op. */
 void srv_register_changed(struct srv_register *reg);
 
+/* Read the token again; a link to a scheduler whose key is not trusted any more ends.
+ * On failure the old token stays.  NULL is a no-op. */
+int srv_register_reload(struct srv_register *reg, struct gp_err *err);
+
 /* Say goodbye, as far as the socket takes it.  NULL is a no-op. */
 void srv_register_leave(struct srv_register *reg);
 void srv_register_free(struct srv_register *reg);

@@ -112,13 +112,12 @@ session_renew(struct srv_session *s, const struct ticket_claims *claims)
 
 /* Is @claims a ticket of the very session that is open here?  An id that two schedulers
  * gave out, or one scheduler twice, must not join sessions of others: they would
- * share memory.
+ * share memory.  Its key may be another: a session outlives a change of the key.
  */
 static bool
 same_session(const struct srv_session *s, const struct ticket_claims *claims)
 {
-    if (strcmp(claims->key_id, s->claims.key_id) != 0 ||
-        strcmp(claims->owner, s->claims.owner) != 0 ||
+    if (strcmp(claims->owner, s->claims.owner) != 0 ||
         claims->n_slices != s->claims.n_slices)
         return false;
     for (uint32_t i = 0; i < claims->n_slices; i++)
@@ -128,23 +127,13 @@ same_session(const struct srv_session *s, const struct ticket_claims *claims)
     return true;
 }
 
-static bool
-was_closed(const struct srv *srv, uint64_t id)
-{
-    for (unsigned i = 0; i < SRV_CLOSED_IDS; i++) {
-        if (srv->closed_ids[i] == id && id)
-            return true;
-    }
-    return false;
-}
-
 int
 srv_session_get(struct srv *srv, const struct ticket_claims *claims,
                 struct srv_session **ret, struct gp_err *err)
 {
     struct srv_session *s = srv_session_find(srv, claims->session_id);
 
-    if (!s && !was_closed(srv, claims->session_id))
+    if (!s && !srv_closed_has(&srv->closed, claims->session_id))
         return session_new(srv, claims, ret, err);
     if (!s || s->closed)
         return gp_err_set(err, -EKEYREVOKED, "session %s has been closed",
@@ -152,7 +141,7 @@ srv_session_get(struct srv *srv, const struct ticket_claims *claims,
     if (!same_session(s, claims))
         return gp_err_set(err, -EKEYREVOKED,
                           "session %s: another one of that id is open on this server, "
-                          "with another owner, scheduler key or cards",
+                          "with another owner or other cards",
                           claims->session);
     session_renew(s, claims);
     *ret = s;
@@ -209,19 +198,12 @@ srv_session_leave(struct srv_session *s, uint32_t slot)
         srv_jail_idle(s->srv->jail, &s->cell);
 }
 
-static void
-remember_closed(struct srv *srv, uint64_t id)
-{
-    if (!was_closed(srv, id))
-        srv->closed_ids[srv->closed_at++ % SRV_CLOSED_IDS] = id;
-}
-
 void
 srv_session_commit(struct srv_session *s)
 {
     if (!s->closed || s->n_workers)
         return;
-    remember_closed(s->srv, s->claims.session_id);
+    srv_closed_add(&s->srv->closed, s->claims.session_id);
     srv_session_free(s);
 }
 
@@ -231,13 +213,14 @@ srv_session_close(struct srv *srv, uint64_t id, const char *why)
     struct srv_session *s = srv_session_find(srv, id);
 
     if (!s) {
-        remember_closed(srv, id);
+        srv_closed_add(&srv->closed, id);
         return NULL;
     }
     if (!s->closed)
         gp_log_info("server", "session %s closed by the scheduler%s%s (%u workers)",
                     s->claims.session, *why ? ": " : "", why, s->n_workers);
     s->closed = true;
+    srv_closed_add(&srv->closed, id);
     return s;
 }
 

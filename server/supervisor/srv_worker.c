@@ -2,6 +2,7 @@
 #include "srv_worker.h"
 
 #include "attach_proof.h"
+#include "gp_audit.h"
 #include "gp_err.h"
 #include "gp_file.h"
 #include "gp_log.h"
@@ -507,6 +508,8 @@ srv_worker_close_session(struct srv *srv, uint64_t id, const char *why)
 
     if (!session)
         return;
+    gp_audit("order", "by", "scheduler", "order", "close", "session",
+             session->claims.session, "who", session->claims.owner, "words", why, NULL);
     end_session(session, why);
     srv_session_commit(session);
 }
@@ -572,6 +575,7 @@ srv_worker_reaped(struct srv *srv, pid_t pid, int status)
 {
     struct srv_worker *w = srv->workers;
     struct srv_session *session;
+    char peer[GP_NET_NAME_MAX];
 
     while (w && w->pid != pid)
         w = w->next;
@@ -585,6 +589,9 @@ srv_worker_reaped(struct srv *srv, pid_t pid, int status)
                     WEXITSTATUS(status));
     else
         gp_log_info("server", "%s: detached", w->name);
+    gp_audit("detach", "from", gp_net_peer_name(w->client.fd, peer, sizeof(peer)),
+             "who", w->session->claims.owner, "attachment", w->name, "words", w->why,
+             NULL);
     note_ending(w, status); /* before the client can see that the connection ends */
     /* Our descriptor would keep the client's connection open. */
     shutdown(w->client.fd, SHUT_RDWR);

@@ -12,7 +12,7 @@
 #include "srv_attach.h"
 #include "srv_session.h"
 #include "srv_worker.h"
-#include "ticket_key.h"
+#include "ticket_keys.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -92,9 +92,12 @@ turn(struct srv *srv)
 static void
 start(struct srv *srv)
 {
+    struct ticket_key *key;
+
     gp_log_init("server", GP_LOG_NONE);
     signal(SIGPIPE, SIG_IGN); /* as the server does */
-    if (gp_loop_new(&srv->loop, NULL) < 0 || ticket_key_generate(&srv->key, NULL) < 0 ||
+    if (gp_loop_new(&srv->loop, NULL) < 0 || ticket_key_generate(&key, NULL) < 0 ||
+        ticket_keys_of_one(key, &srv->keys) < 0 ||
         srv_rates_init(&srv->rates, 1000000, 1000000, 1000000) < 0)
         __builtin_trap();
     memcpy(srv->conf.name, "node", sizeof("node"));

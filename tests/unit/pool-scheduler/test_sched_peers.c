@@ -75,17 +75,28 @@ lease_key_guards_a_session(void **state)
     close(client);
 }
 
+static const char *
+token_file(const struct world *w, char path[128], const char *name, const char *text)
+{
+    snprintf(path, 128, "%s/%s", w->dir, name);
+    assert_int_equal(gp_file_replace(path, text, strlen(text), 0600, NULL), 0);
+    return path;
+}
+
 static void
 tokens_guard_servers_and_clients(void **state)
 {
     struct world *w = *state;
     Gpupool__Ctl__CtlOpen open = ut_sched_preference(50, GIB);
+    char servers[128], clients[128];
     int fd;
 
     ut_sched_end(w, SIGTERM);
     memset(w->config.anonymous, 0, sizeof(w->config.anonymous));
-    w->config.tokens[SCHED_ROLE_SERVER] = (char *)"of servers";
-    w->config.tokens[SCHED_ROLE_CLIENT] = (char *)"of clients";
+    w->config.token_files[SCHED_ROLE_SERVER] =
+        token_file(w, servers, "servers", "of servers\n");
+    w->config.token_files[SCHED_ROLE_CLIENT] =
+        token_file(w, clients, "clients", "the next one\nof clients\n");
     ut_sched_start(w);
     fd = ut_sched_dial(w);
     ut_sched_refused(

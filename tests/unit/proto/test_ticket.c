@@ -266,7 +266,7 @@ key_file_is_private_and_comes_back(void **state)
     assert_int_equal(st.st_mode & 07777, 0600);
     assert_int_equal(ticket_key_load(path, &again, &err), 0);
     assert_string_equal(ticket_key_id(first), ticket_key_id(again));
-    assert_int_equal(ticket_key_save_pub(first, pub_path, &err), 0);
+    assert_int_equal(ticket_key_save_pub(first, NULL, pub_path, &err), 0);
     assert_int_equal(ticket_key_load_pub(pub_path, &pub, &err), 0);
     assert_string_equal(ticket_key_id(first), ticket_key_id(pub));
     assert_int_equal(chmod(path, 0640), 0);

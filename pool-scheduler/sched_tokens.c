@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sched_tokens.h"
+
+#include "ctl_limits.h"
+#include "gp_err.h"
+#include "gp_file.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct sched_tokens {
+    struct sched_token *list;
+    unsigned n;
+};
+
+static const struct {
+    const char *name;
+    unsigned right;
+} RIGHTS[] = {
+    {"open", SCHED_MAY_OPEN},
+    {"read", SCHED_MAY_READ},
+    {"end", SCHED_MAY_END},
+    {"drain", SCHED_MAY_DRAIN},
+};
+
+const char *
+sched_role_name(enum sched_role role)
+{
+    static const char *const names[SCHED_ROLES] = {"server", "client", "admin"};
+
+    return names[role];
+}
+
+unsigned
+sched_role_rights(enum sched_role role)
+{
+    static const unsigned rights[SCHED_ROLES] = {
+        SCHED_MAY_SERVE,
+        SCHED_MAY_OPEN | SCHED_MAY_READ,
+        SCHED_MAY_OPEN | SCHED_MAY_READ | SCHED_MAY_END | SCHED_MAY_DRAIN,
+    };
+
+    return rights[role];
+}
+
+/* ------------------------------------------------------------------- a set -- */
+
+static void
+token_fini(struct sched_token *token)
+{
+    if (token->text)
+        explicit_bzero(token->text, strlen(token->text));
+    free(token->text);
+    free(token->server);
+    free(token->user);
+}
+
+static int
+add(struct sched_tokens *tokens, const char *text, unsigned rights, const char *server,
+    const char *user)
+{
+    struct sched_token one = {.text = strdup(text), .rights = rights}, *grown;
+    bool whole = one.text;
+
+    if (server)
+        whole &= !!(one.server = strdup(server));
+    if (user)
+        whole &= !!(one.user = strdup(user));
+    grown = reallocarray(tokens->list, tokens->n + 1, sizeof(*grown));
+    if (grown)
+        tokens->list = grown;
+    if (!grown || !whole) {
+        token_fini(&one);
+        return -ENOMEM;
+    }
+    grown[tokens->n++] = one;
+    return 0;
+}
+
+void
+sched_tokens_free(struct sched_tokens *tokens)
+{
+    if (!tokens)
+        return;
+    for (unsigned i = 0; i < tokens->n; i++)
+        token_fini(&tokens->list[i]);
+    free(tokens->list);
+    free(tokens);
+}
+DEFINE_CLEANUP(struct sched_tokens, sched_tokens_free)
+
+/* ------------------------------------------------------------------- files -- */
+
+struct source {
+    struct sched_tokens *tokens;
+    const char *path;
+    enum sched_role role; /* of a role's file */
+    unsigned n;           /* lines that counted */
+};
+
+typedef int take_line(struct source *source, char *line, struct gp_err *err);
+
+static int
+take_role(struct source *source, char *line, struct gp_err *err)
+{
+    if (source->n == SCHED_ROLE_TOKENS_MAX)
+        return gp_err_set(err, -E2BIG, "%s: more than %d tokens", source->path,
+                          SCHED_ROLE_TOKENS_MAX);
+    if (strlen(line) >= CTL_TOKEN_MAX)
+        return gp_err_set(err, -EINVAL, "%s: a token has at most %d characters",
+                          source->path, CTL_TOKEN_MAX - 1);
+    return add(source->tokens, line, sched_role_rights(source->role), NULL, NULL);
+}
+
+static int
+take_server(struct source *source, char *line, struct gp_err *err)
+{
+    char *colon = strchr(line, ':');
+
+    if (line[0] == '#')
+        return 0;
+    if (!colon || colon == line || !colon[1] || colon - line >= CTL_NAME_MAX ||
+        strlen(colon + 1) >= CTL_TOKEN_MAX)
+        return gp_err_set(err, -EINVAL, "%s: a line is not NAME:TOKEN", source->path);
+    if (source->n == SCHED_SERVER_TOKENS_MAX)
+        return gp_err_set(err, -E2BIG, "%s: more than %d servers", source->path,
+                          SCHED_SERVER_TOKENS_MAX);
+    *colon = '\0';
+    return add(source->tokens, colon + 1, SCHED_MAY_SERVE, line, NULL);
+}
+
+static int
+read_rights(const struct source *source, char *text, unsigned *ret, struct gp_err *err)
+{
+    char *save = NULL;
+
+    *ret = 0;
+    for (char *word = strtok_r(text, ",", &save); word;
+         word = strtok_r(NULL, ",", &save)) {
+        size_t i = 0;
+
+        while (i < ARRAY_SIZE(RIGHTS) && strcmp(RIGHTS[i].name, word) != 0)
+            i++;
+        if (i == ARRAY_SIZE(RIGHTS))
+            return gp_err_set(err, -EINVAL,
+                              "%s: %.20s: a right is open, read, end or drain",
+                              source->path, word);
+        *ret |= RIGHTS[i].right;
+    }
+    return 0;
+}
+
+static bool
+is_user_name(const char *name)
+{
+    for (const char *p = name; *p; p++)
+        if (!isgraph((unsigned char)*p) || strchr("\"\\@", *p))
+            return false;
+    return *name && strlen(name) < CTL_OWNER_MAX;
+}
+
+/* A token says who its holder is only if nobody else has it. */
+static bool
+is_taken(const struct sched_tokens *tokens, const char *text, const char *user)
+{
+    for (unsigned i = 0; i < tokens->n; i++) {
+        const struct sched_token *t = &tokens->list[i];
+
+        if (!strcmp(t->text, text) && (!t->user || strcmp(t->user, user) != 0))
+            return true;
+    }
+    return false;
+}
+
+static int
+take_user(struct source *source, char *line, struct gp_err *err)
+{
+    char *rights = strchr(line, ':'), *text = rights ? strchr(rights + 1, ':') : NULL;
+    unsigned bits;
+    int r;
+
+    if (line[0] == '#')
+        return 0;
+    if (!text)
+        return gp_err_set(err, -EINVAL, "%s: a line is not NAME:RIGHT,...:TOKEN",
+                          source->path);
+    *rights++ = '\0';
+    *text++ = '\0';
+    if (!is_user_name(line))
+        return gp_err_set(err, -EINVAL,
+                          "%s: a user's name has 1 to %d characters, "
+                          "without blanks, quotes and @",
+                          source->path, CTL_OWNER_MAX - 1);
+    if (strlen(text) < SCHED_USER_TOKEN_MIN || strlen(text) >= CTL_TOKEN_MAX)
+        return gp_err_set(err, -EINVAL,
+                          "%s: the token of %s has not %d to %d characters (openssl "
+                          "rand -base64 32 makes one)",
+                          source->path, line, SCHED_USER_TOKEN_MIN, CTL_TOKEN_MAX - 1);
+    if (is_taken(source->tokens, text, line))
+        return gp_err_set(err, -EEXIST,
+                          "%s: the token of %s is somebody else's as well",
+                          source->path, line);
+    if (source->n == SCHED_USERS_MAX)
+        return gp_err_set(err, -E2BIG, "%s: more than %d users", source->path,
+                          SCHED_USERS_MAX);
+    r = read_rights(source, rights, &bits, err);
+    return r < 0 ? r : add(source->tokens, text, bits, NULL, line);
+}
+
+static int
+take_lines(struct source *source, char *text, take_line *take, struct gp_err *err)
+{
+    char *save = NULL;
+
+    for (char *line = strtok_r(text, "\r\n", &save); line;
+         line = strtok_r(NULL, "\r\n", &save)) {
+        unsigned before = source->tokens->n;
+        int r = take(source, line, err);
+
+        if (r < 0)
+            return gp_err_wrap(err, r, "tokens");
+        source->n += source->tokens->n - before;
+    }
+    return 0;
+}
+
+/* @path NULL: no such file was named. */
+static int
+load(struct source *source, const char *path, size_t max, take_line *take,
+     struct gp_err *err)
+{
+    char *text;
+    size_t len;
+    int r;
+
+    if (!path)
+        return 0;
+    source->path = path;
+    source->n = 0;
+    r = gp_file_read(path, max, &text, &len, err);
+    if (r < 0)
+        return r;
+    r = take_lines(source, text, take, err);
+    explicit_bzero(text, len);
+    free(text);
+    return r;
+}
+
+static int
+load_role(struct source *source, enum sched_role role, const char *path,
+          struct gp_err *err)
+{
+    int r;
+
+    source->role = role;
+    r = load(source, path, (size_t)SCHED_ROLE_TOKENS_MAX * CTL_TOKEN_MAX, take_role,
+             err);
+    return !r && path && !source->n ? gp_err_set(err, -EINVAL, "%s: no token", path)
+                                    : r;
+}
+
+/* Who reads another's token is that user. */
+static int
+check_private(const char *path, struct gp_err *err)
+{
+    struct stat st;
+
+    if (path && stat(path, &st) == 0 && (st.st_mode & S_IRWXO))
+        return gp_err_set(err, -EPERM,
+                          "%s: mode %04o lets everybody read the users' tokens (chmod "
+                          "o= helps)",
+                          path, (unsigned)(st.st_mode & 07777));
+    return 0;
+}
+
+int
+sched_tokens_load(const struct sched_config *config, struct sched_tokens **ret,
+                  struct gp_err *err)
+{
+    CLEANUP(sched_tokens_freep)
+    struct sched_tokens *tokens = calloc(1, sizeof(*tokens));
+    struct source source = {.tokens = tokens};
+    int r = tokens ? 0 : -ENOMEM;
+
+    for (int role = 0; !r && role < SCHED_ROLES; role++)
+        r = load_role(&source, (enum sched_role)role, config->token_files[role], err);
+    if (!r)
+        r = load(&source, config->server_tokens_file,
+                 (size_t)(CTL_NAME_MAX + CTL_TOKEN_MAX) * SCHED_SERVER_TOKENS_MAX,
+                 take_server, err);
+    if (!r)
+        r = check_private(config->users_file, err);
+    if (!r)
+        r = load(&source, config->users_file,
+                 (size_t)(CTL_OWNER_MAX + CTL_TOKEN_MAX + 32) * SCHED_USERS_MAX,
+                 take_user, err);
+    if (r < 0)
+        return r;
+    *ret = TAKE_PTR(tokens);
+    return 0;
+}
+
+/* ----------------------------------------------------------------- look-up -- */
+
+const struct sched_token *
+sched_tokens_find(const struct sched_tokens *tokens, unsigned rights,
+                  const char *server, bool (*is_it)(const char *, void *), void *arg)
+{
+    const struct sched_token *found = NULL;
+
+    /* All of them, so that the time tells nothing of where it is. */
+    for (unsigned i = 0; i < tokens->n; i++) {
+        const struct sched_token *t = &tokens->list[i];
+
+        if ((t->rights & rights) &&
+            (!t->server || !server || !strcmp(t->server, server)) &&
+            is_it(t->text, arg) && (!found || t->server))
+            found = t;
+    }
+    return found;
+}
+
+static bool
+same(const char *a, const char *b)
+{
+    return a && b ? !strcmp(a, b) : a == b;
+}
+
+const struct sched_token *
+sched_tokens_same(const struct sched_tokens *tokens, const struct sched_token *token)
+{
+    for (unsigned i = 0; i < tokens->n; i++) {
+        const struct sched_token *t = &tokens->list[i];
+
+        if (t->rights == token->rights && same(t->text, token->text) &&
+            same(t->server, token->server) && same(t->user, token->user))
+            return t;
+    }
+    return NULL;
+}
+
+bool
+sched_tokens_give(const struct sched_tokens *tokens, unsigned rights)
+{
+    for (unsigned i = 0; i < tokens->n; i++)
+        if (tokens->list[i].rights & rights)
+            return true;
+    return false;
+}
+
+bool
+sched_tokens_has_server(const struct sched_tokens *tokens, const char *name)
+{
+    for (unsigned i = 0; i < tokens->n; i++)
+        if (same(tokens->list[i].server, name))
+            return true;
+    return false;
+}
+
+bool
+sched_tokens_has_user(const struct sched_tokens *tokens, const char *owner)
+{
+    size_t len = strcspn(owner, "@");
+
+    for (unsigned i = 0; i < tokens->n; i++) {
+        const char *user = tokens->list[i].user;
+
+        if (user && strlen(user) == len && !memcmp(user, owner, len))
+            return true;
+    }
+    return false;
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "srv_closed.h"
+
+#include "gp_err.h"
+#include "gp_file.h"
+#include "gp_log.h"
+#include "gp_str.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Sixteen digits and the line's end. */
+#define LINE 17
+/* The file is written anew when it has so many lines. */
+#define LINES_MAX (4u * SRV_CLOSED_IDS)
+
+static void
+remember(struct srv_closed *closed, uint64_t id)
+{
+    closed->ids[closed->at++ % SRV_CLOSED_IDS] = id;
+}
+
+/* A line that a crash cut short, or that is none, is left out. */
+static void
+take_lines(struct srv_closed *closed, char *text)
+{
+    char *save = NULL;
+
+    for (char *line = strtok_r(text, "\n", &save); line;
+         line = strtok_r(NULL, "\n", &save)) {
+        uint64_t id;
+
+        closed->lines++;
+        if (strlen(line) == LINE - 1 && sscanf(line, "%" SCNx64, &id) == 1 &&
+            !srv_closed_has(closed, id))
+            remember(closed, id);
+    }
+}
+
+int
+srv_closed_init(struct srv_closed *closed, const char *state_dir, struct gp_err *err)
+{
+    CLEANUP_FREE char *text = NULL;
+    size_t len;
+    int r;
+
+    memset(closed, 0, sizeof(*closed));
+    if (!*state_dir)
+        return 0;
+    r = gp_file_mkdirs(state_dir, 0700, err);
+    if (r < 0)
+        return r;
+    closed->path = gp_str_printf("%s/closed-sessions", state_dir);
+    if (!closed->path)
+        return -ENOMEM;
+    if (access(closed->path, F_OK) < 0)
+        return 0;
+    r = gp_file_read(closed->path, (size_t)LINE * (LINES_MAX + 1), &text, &len, err);
+    if (r < 0)
+        return r;
+    take_lines(closed, text);
+    return 0;
+}
+
+void
+srv_closed_fini(struct srv_closed *closed)
+{
+    free(closed->path);
+    closed->path = NULL;
+}
+
+/* Only those that are still remembered. */
+static int
+write_anew(struct srv_closed *closed)
+{
+    char text[LINE * SRV_CLOSED_IDS + 1];
+    size_t len = 0;
+
+    closed->lines = 0;
+    for (unsigned i = 0; i < SRV_CLOSED_IDS; i++) {
+        uint64_t id = closed->ids[(closed->at + i) % SRV_CLOSED_IDS];
+
+        if (!id)
+            continue;
+        len += (size_t)snprintf(text + len, sizeof(text) - len, "%016" PRIx64 "\n", id);
+        closed->lines++;
+    }
+    return gp_file_replace(closed->path, text, len, 0600, NULL);
+}
+
+/* Not synced: the server's crash loses nothing, and after the host's tickets have
+ * expired before anybody could show them, or the scheduler says it again. */
+static int
+append(struct srv_closed *closed, uint64_t id)
+{
+    CLEANUP_FD int fd = open(
+        closed->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    char line[LINE + 1];
+
+    if (fd < 0)
+        return -errno;
+    snprintf(line, sizeof(line), "%016" PRIx64 "\n", id);
+    closed->lines++;
+    return gp_file_write_all(fd, line, LINE);
+}
+
+void
+srv_closed_add(struct srv_closed *closed, uint64_t id)
+{
+    int r;
+
+    if (srv_closed_has(closed, id))
+        return;
+    remember(closed, id);
+    if (!closed->path)
+        return;
+    r = closed->lines < LINES_MAX ? append(closed, id) : write_anew(closed);
+    if (r < 0 && !closed->broken_log)
+        gp_log_error("server",
+                     "%s: %s; a session that is closed now could come back after a "
+                     "restart",
+                     closed->path, strerror(-r));
+    closed->broken_log = r < 0;
+}
+
+bool
+srv_closed_has(const struct srv_closed *closed, uint64_t id)
+{
+    for (unsigned i = 0; i < SRV_CLOSED_IDS; i++)
+        if (closed->ids[i] == id && id)
+            return true;
+    return false;
+}

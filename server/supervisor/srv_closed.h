@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ids of sessions that the scheduler has ended: their tickets are refused here,
+ * also those that have not expired, and also after a restart of this server.
+ *
+ * With --state-dir they are in a file there, a line each.  Ids never come again, so
+ * that one that is remembered for too long does no harm.  Owned by struct srv;
+ * event-loop thread only.
+ */
+#ifndef SRV_CLOSED_H
+#define SRV_CLOSED_H
+
+#include "gp_base.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct gp_err;
+
+/* How many are remembered.  A ticket outlives its session by a lease (a minute), so
+ * this is enough for 17 closed sessions a second. */
+#define SRV_CLOSED_IDS 1024
+
+struct srv_closed {
+    uint64_t ids[SRV_CLOSED_IDS]; /* a ring; 0: free */
+    unsigned at;
+    char *path;      /* NULL: not kept */
+    unsigned lines;  /* in the file */
+    bool broken_log; /* a failure of the file was logged */
+};
+
+/* Read what an earlier server left; @state_dir "": nothing is kept. */
+int srv_closed_init(struct srv_closed *closed, const char *state_dir,
+                    struct gp_err *err);
+void srv_closed_fini(struct srv_closed *closed);
+
+void srv_closed_add(struct srv_closed *closed, uint64_t id);
+bool srv_closed_has(const struct srv_closed *closed, uint64_t id);
+
+#endif
