@@ -20,6 +20,7 @@ static const struct gp_command LIST[] = {
     {"run", cli_run, "run a program on a slice of a card"},
     {"up", cli_up, "start a pool on this machine"},
     {"down", cli_down, "end it"},
+    {"init", cli_init, "make the keys and tokens of a pool on several hosts"},
     {"status", cli_status, "servers, cards, slices, sessions, owners in one table"},
     {"servers", cli_servers, "the pool servers"},
     {"sessions", cli_sessions, "the sessions"},

@@ -4,8 +4,8 @@
 import json
 import re
 
-SUBCOMMANDS = ("up", "down", "run", "status", "servers", "sessions", "events", "queue",
-               "top", "smi", "explain", "drain", "close", "doctor", "kube", "context",
+SUBCOMMANDS = ("up", "down", "init", "run", "status", "servers", "sessions", "events",
+               "queue", "top", "smi", "explain", "drain", "close", "doctor", "kube", "context",
                "completion", "version")
 EVERYWHERE = {"help", "version"}
 

@@ -32,7 +32,17 @@ def test_installed_tree_runs_a_pool_of_its_own(case):
 def flags_of_the_manual(case, variable):
     """What deploy/README.md has an operator put into an environment file."""
     text = (case.data.parents[1] / "deploy" / "README.md").read_text(encoding="utf-8")
-    return re.search(rf"{variable}=([^']*)'", text).group(1)
+    return re.search(rf"{variable}=([^'\n]*)'", text).group(1)
+
+
+def unit_environment(case, service, folder, **more):
+    """What the unit's environment files hold when @folder is /etc/gpupool."""
+    units = case.data.parents[1] / "deploy" / "systemd"
+    text = (units / f"gpupool-{service}.service").read_text(encoding="utf-8")
+    names = re.findall(r"^EnvironmentFile=/etc/gpupool/(\S+)$", text, re.M)
+    case.equal(len(names), 1, f"the environment file that {service} needs")
+    lines = (folder / names[0]).read_text(encoding="utf-8").splitlines()
+    return {**dict(line.split("=", 1) for line in lines), **more}
 
 
 def command_of(case, service, **values):
@@ -48,28 +58,27 @@ def command_of(case, service, **values):
 
 
 def test_services_start_as_the_manual_has_them(case):
+    """With the folders of `gpupool init`, and the driver of the manual's example but for its
+    name."""
     (case.folder / "state").mkdir()
-    for role in ("server", "client", "admin"):
-        (case.folder / f"{role}-token").write_text(f"a secret of {role}\n", encoding="utf-8")
-    token = case.folder / "server-token"
     ready = case.folder / "ready"
     port = case.free_port()
+    etc = case.folder / "etc"
+    case.run([case.build / "bin" / "gpupool", "init", "--dir", etc, "--target", etc,
+              "--scheduler", f"127.0.0.1:{port}"])
     scheduler = command_of(
         case, "scheduler", STATE_DIRECTORY=str(case.folder / "state"),
-        CREDENTIALS_DIRECTORY=str(case.folder), RUNTIME_DIRECTORY=str(case.folder),
-        GPUPOOL_SCHEDULER_FLAGS=flags_of_the_manual(case, "GPUPOOL_SCHEDULER_FLAGS")
-        .replace("[::]:7480", f"127.0.0.1:{port}"))
+        RUNTIME_DIRECTORY=str(case.folder), **unit_environment(case, "scheduler", etc))
+    scheduler[scheduler.index("--listen") + 1] = f"127.0.0.1:{port}"
     server = command_of(
         case, "server", STATE_DIRECTORY=str(case.folder / "server-state"),
-        GPUPOOL_SERVER_FLAGS=flags_of_the_manual(case, "GPUPOOL_SERVER_FLAGS")
-        .replace("HOST:7480", f"127.0.0.1:{port}")
-        .replace("/etc/gpupool/server-token", str(token))
-        .replace("--driver cuda", "--driver softgpu"))
+        **unit_environment(case, "server", etc, GPUPOOL_SERVER_OWN_FLAGS=flags_of_the_manual(
+            case, "GPUPOOL_SERVER_OWN_FLAGS").replace("--driver cuda", "--driver softgpu")))
     daemons = [case.spawn([*scheduler, "--ready-file", ready])]
     case.wait_for(ready.exists, "the scheduler listens")
     daemons.append(case.spawn([*server, "--listen", "127.0.0.1:0"]))
-    env = {"GPUPOOL_SCHEDULER": f"127.0.0.1:{port}",
-           "GPUPOOL_TOKEN_FILE": case.folder / "client-token"}
+    text = (etc / "client" / "client.env").read_text(encoding="utf-8")
+    env = dict(line.split("=", 1) for line in text.splitlines())
 
     def states():
         out = case.run([case.build / "bin" / "gpupool", "status", "--json"], env=env).out
@@ -91,6 +100,8 @@ def test_service_files_are_what_systemd_understands(case):
         shutil.copy(case.build / "bin" / f"gpupool-{name}", root / "usr" / "bin")
         shutil.copy(case.data.parents[1] / "deploy" / "systemd" / f"gpupool-{name}.service",
                     units)
+    (root / "bin").mkdir()
+    shutil.copy(shutil.which("kill"), root / "bin" / "kill")  # for ExecReload=
     for path in ("/usr/lib/systemd/system", "/lib/systemd/system"):
         if os.path.isdir(path):  # targets that they name
             shutil.copytree(path, root / "usr/lib/systemd/system", symlinks=True)

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Are the folders of `gpupool init` whole, private, and of one pool? */
+#include "cli_bundle.h"
+#include "ctl_limits.h"
+#include "gp_b64.h"
+#include "gp_err.h"
+#include "gp_file.h"
+#include "gp_str.h"
+#include "ticket_keys.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define FILE_MAX (512u * 1024u)
+#define TOKEN_MIN 16
+
+struct check {
+    const char *dir;
+    unsigned folders;
+    int faults;
+    char *known;                  /* the scheduler's tokens, if its folder is here */
+    uint8_t pub[TICKET_PUB_SIZE]; /* of the pool */
+    char pub_from[CTL_WORD_MAX];  /* the file that said so; "": none yet */
+};
+
+static void GP_PRINTF(2, 3) fault(struct check *c, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    fputs("BAD   ", stdout);
+    vprintf(fmt, ap);
+    putchar('\n');
+    va_end(ap);
+    c->faults++;
+}
+
+/* The text of a file; NULL: it cannot be read, which is a fault if it is @needed. */
+static char *
+text_of(struct check *c, const char *folder, const char *name, bool needed)
+{
+    CLEANUP_FREE char *path = gp_str_printf("%s/%s/%s", c->dir, folder, name);
+    struct gp_err err = {0};
+    char *text = NULL;
+    size_t len;
+    int r = path ? gp_file_read(path, FILE_MAX, &text, &len, &err) : -ENOMEM;
+
+    if (r < 0 && (needed || r != -ENOENT))
+        fault(c, "%s", gp_err_msg(&err, r));
+    return r < 0 ? NULL : text;
+}
+
+/* @group: the scheduler's unit reads it by its group. */
+static void
+check_private(struct check *c, const char *folder, const char *name, bool group)
+{
+    CLEANUP_FREE char *path = gp_str_printf("%s/%s/%s", c->dir, folder, name);
+    mode_t forbidden = S_IRWXO | S_IWGRP | S_IXGRP | (group ? 0 : S_IRGRP);
+    struct stat st;
+
+    if (path && stat(path, &st) == 0 && (st.st_mode & forbidden))
+        fault(c, "%s: mode %04o lets others read a secret (chmod %s)", path,
+              (unsigned)(st.st_mode & 07777), group ? "640" : "600");
+}
+
+/* All folders have the key of one scheduler. */
+static void
+check_pub(struct check *c, const char *folder, const uint8_t *pub, const char *file)
+{
+    if (!c->pub_from[0]) {
+        memcpy(c->pub, pub, TICKET_PUB_SIZE);
+        snprintf(c->pub_from, sizeof(c->pub_from), "%.60s/%.60s", folder, file);
+    } else if (memcmp(c->pub, pub, TICKET_PUB_SIZE) != 0) {
+        fault(c, "%s/%s/%s: the key of another scheduler than %s", c->dir, folder, file,
+              c->pub_from);
+    }
+}
+
+static void
+check_pub_file(struct check *c, const char *folder)
+{
+    CLEANUP_FREE char *path = gp_str_printf("%s/%s/scheduler-key.pub", c->dir, folder);
+    CLEANUP(ticket_keys_freep) struct ticket_keys *keys = NULL;
+    struct gp_err err = {0};
+    int r = path ? ticket_keys_load(path, &keys, &err) : -ENOMEM;
+
+    if (r < 0)
+        fault(c, "%s", gp_err_msg(&err, r));
+    else if (c->pub_from[0] && ticket_keys_have(keys, c->pub))
+        return; /* perhaps beside another, during a change */
+    else
+        check_pub(c, folder, ticket_key_pub(ticket_keys_first(keys)),
+                  "scheduler-key.pub");
+}
+
+/* The files that an environment names, by their last part, are in the folder. */
+static void
+check_env(struct check *c, const char *folder, const char *name)
+{
+    CLEANUP_FREE char *text = text_of(c, folder, name, true);
+    char *save = NULL;
+
+    for (char *word = text ? strtok_r(text, " =\n", &save) : NULL; word;
+         word = strtok_r(NULL, " =\n", &save)) {
+        const char *last = *word == '/' ? strrchr(word, '/') + 1 : NULL;
+        CLEANUP_FREE char *path =
+            last ? gp_str_printf("%s/%s/%s", c->dir, folder, last) : NULL;
+
+        if (path && access(path, F_OK) < 0)
+            fault(c, "%s/%s/%s names %s, which is not in the folder", c->dir, folder,
+                  name, word);
+    }
+}
+
+/* Does the scheduler know this token, if its folder is here? */
+static void
+check_token(struct check *c, const char *folder)
+{
+    CLEANUP_FREE char *token = text_of(c, folder, "token", true);
+
+    if (!token)
+        return;
+    token[strcspn(token, "\r\n")] = '\0';
+    if (strlen(token) < TOKEN_MIN)
+        fault(c, "%s/%s/token: shorter than %d characters", c->dir, folder, TOKEN_MIN);
+    else if (c->known && !strstr(c->known, token))
+        fault(c, "%s/%s/token: %s/scheduler does not know it", c->dir, folder, c->dir);
+    explicit_bzero(token, strlen(token));
+    check_private(c, folder, "token", false);
+}
+
+static void
+check_scheduler(struct check *c)
+{
+    static const char *const secrets[] = {"server-token", "server-tokens",
+                                          "client-token", "users", "admin-token"};
+    CLEANUP_FREE char *path = gp_str_printf("%s/scheduler/ticket-key.pem", c->dir);
+    CLEANUP(ticket_key_freep) struct ticket_key *key = NULL;
+    struct gp_err err = {0};
+    int r = path ? ticket_key_open(path, &key, &err) : -ENOMEM;
+
+    if (r < 0)
+        fault(c, "%s", gp_err_msg(&err, r));
+    else
+        check_pub(c, "scheduler", ticket_key_pub(key), "ticket-key.pem");
+    c->known = strdup("");
+    for (size_t i = 0; i < ARRAY_SIZE(secrets); i++) {
+        CLEANUP_FREE char *text = text_of(c, "scheduler", secrets[i], false);
+        char *both = text && c->known ? gp_str_printf("%s%s", c->known, text) : NULL;
+
+        if (both) {
+            free(c->known);
+            c->known = both;
+        }
+        check_private(c, "scheduler", secrets[i], true);
+    }
+    check_pub_file(c, "scheduler");
+    check_env(c, "scheduler", "scheduler.env");
+    c->folders++;
+}
+
+static void
+check_folder(struct check *c, const char *folder)
+{
+    bool server = !strcmp(folder, "server") || !strncmp(folder, "server-", 7);
+    bool client = !strcmp(folder, "client") || !strncmp(folder, "client-", 7) ||
+                  !strcmp(folder, "admin");
+
+    if (!server && !client)
+        return;
+    check_pub_file(c, folder);
+    check_token(c, folder);
+    check_env(c, folder, server ? "server.env" : "client.env");
+    c->folders++;
+}
+
+int
+cli_bundle_check(const char *dir, struct gp_err *err)
+{
+    struct check c = {.dir = dir};
+    CLEANUP_FREE char *scheduler = gp_str_printf("%s/scheduler", dir);
+    struct dirent *entry;
+    DIR *folders = opendir(dir);
+
+    if (!folders)
+        return gp_err_set(err, -errno, "%s: %s", dir, strerror(errno));
+    if (scheduler && access(scheduler, F_OK) == 0)
+        check_scheduler(&c); /* first: the others are compared with it */
+    while ((entry = readdir(folders)))
+        check_folder(&c, entry->d_name);
+    closedir(folders);
+    if (c.known)
+        explicit_bzero(c.known, strlen(c.known));
+    free(c.known);
+    if (!c.folders)
+        return gp_err_set(err, -ENOENT,
+                          "%s: no folder of a pool (gpupool init makes them)", dir);
+    printf("%s: %u folders, %d faults\n", dir, c.folders, c.faults);
+    return c.faults;
+}
