@@ -3,12 +3,14 @@
 #include "cli.h"
 #include "cli_kubectl.h"
 #include "cli_options.h"
+#include "gp_b64.h"
 #include "gp_err.h"
 #include "gp_file.h"
 #include "gp_str.h"
 #include "ticket_key.h"
 
 #include <errno.h>
+#include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -69,6 +71,47 @@ make_key(char **ret_text, struct gp_err *err)
     return r;
 }
 
+/* What pods are given to know the scheduler by: the public half of the key @pem. */
+static int
+public_half(const char *pem, char **ret_text, struct gp_err *err)
+{
+    CLEANUP(ticket_key_freep) struct ticket_key *key = NULL;
+    CLEANUP_FREE char *path = NULL;
+    char folder[] = "/tmp/gpupool-key.XXXXXX";
+    int r;
+
+    if (!mkdtemp(folder))
+        return gp_err_set(err, -errno, "%s: %s", folder, strerror(errno));
+    path = gp_str_printf("%s/key", folder);
+    r = path ? gp_file_replace(path, pem, strlen(pem), 0600, err) : -ENOMEM;
+    if (!r)
+        r = ticket_key_open(path, &key, err);
+    if (path)
+        unlink(path);
+    rmdir(folder);
+    if (r < 0)
+        return r;
+    *ret_text = gp_b64_encode(ticket_key_pub(key), TICKET_PUB_SIZE);
+    return *ret_text ? 0 : -ENOMEM;
+}
+
+/* The text of @name in the Secret, which is base64 there; NULL: it has none. */
+static char *
+secret_text(json_t *data, const char *name)
+{
+    const char *base64 = json_string_value(json_object_get(data, name));
+    size_t len = base64 ? strlen(base64) : 0;
+    char *text = len ? calloc(1, len) : NULL;
+    int n = text ? EVP_DecodeBlock((unsigned char *)text, (const unsigned char *)base64,
+                                   (int)len)
+                 : -1;
+
+    if (n >= 0)
+        return text; /* the padding decodes to NULs */
+    free(text);
+    return NULL;
+}
+
 /* The key of the scheduler that runs, where an older version keeps it with its state:
  * servers obey no other.  Else a new one. */
 static int
@@ -97,11 +140,11 @@ send_secret(const char *verb, json_t *secret, struct gp_err *err)
     return r;
 }
 
-/* The Secret of an older version has no key. */
+/* The Secret of an older version has no key, or not its public half. */
 static int
 add_key(const struct kube_options *o, struct gp_err *err)
 {
-    CLEANUP_FREE char *text = NULL, *there = NULL;
+    CLEANUP_FREE char *text = NULL, *public = NULL, *there = NULL;
     json_t *secret, *data;
     int r = KUBECTL(NULL, &there, err, "get", "secret", "gpupool-tokens", "-n", o->ns,
                     "-o", "json");
@@ -111,13 +154,22 @@ add_key(const struct kube_options *o, struct gp_err *err)
     secret = json_loads(there, 0, NULL);
     explicit_bzero(there, strlen(there));
     data = json_object_get(secret, "data");
-    r = json_object_get(data, "ticket-key") ? 1 : find_key(o, &text, err);
+    text = secret_text(data, "ticket-key");
+    r = text && json_object_get(data, "ticket-key.pub") ? 1 : 0;
+    if (!r && !text)
+        r = find_key(o, &text, err);
+    if (!r)
+        r = public_half(text, &public, err);
+    if (!r)
+        json_object_set_new(
+            secret, "stringData",
+            json_pack("{s:s, s:s}", "ticket-key", text, "ticket-key.pub", public));
+    if (text)
+        explicit_bzero(text, strlen(text));
     if (r) {
         json_decref(secret);
         return r < 0 ? r : 0;
     }
-    json_object_set_new(secret, "stringData", json_pack("{s:s}", "ticket-key", text));
-    explicit_bzero(text, strlen(text));
     return send_secret("replace", secret, err);
 }
 
@@ -125,7 +177,7 @@ add_key(const struct kube_options *o, struct gp_err *err)
 static int
 make_secret(const struct kube_options *o, struct gp_err *err)
 {
-    CLEANUP_FREE char *ignored = NULL, *key = NULL;
+    CLEANUP_FREE char *ignored = NULL, *key = NULL, *public = NULL;
     char admin[65], server[65];
     json_t *secret;
     int r;
@@ -136,12 +188,14 @@ make_secret(const struct kube_options *o, struct gp_err *err)
     if (random_token(admin) < 0 || random_token(server) < 0)
         return gp_err_set(err, -EIO, "no random numbers");
     r = make_key(&key, err);
+    if (!r)
+        r = public_half(key, &public, err);
     if (r < 0)
         return r;
-    secret = json_pack("{s:s, s:s, s:{s:s, s:s}, s:{s:s, s:s, s:s}}", "apiVersion",
+    secret = json_pack("{s:s, s:s, s:{s:s, s:s}, s:{s:s, s:s, s:s, s:s}}", "apiVersion",
                        "v1", "kind", "Secret", "metadata", "name", "gpupool-tokens",
                        "namespace", o->ns, "stringData", "admin", admin, "server",
-                       server, "ticket-key", key);
+                       server, "ticket-key", key, "ticket-key.pub", public);
     explicit_bzero(key, strlen(key));
     return send_secret("create", secret, err);
 }

@@ -375,6 +375,8 @@ equip(struct inject *in, json_t *container)
     if (!*claim)
         claim = annotation(in, CLAIM_OLD, name);
     set_env(env, "GPUPOOL_SCHEDULER", in->config->scheduler);
+    if (in->config->scheduler_key)
+        set_env(env, "GPUPOOL_SCHEDULER_KEY", in->config->scheduler_key);
     set_env(env, "GPUPOOL_CLAIM", claim);
     set_env(env, "GPUPOOL_POD_TOKEN_FILE", KUBE_TOKEN_DIR "/token");
     set_env(env, "NVIDIA_VISIBLE_DEVICES", "void"); /* no card of the node, if any */

@@ -25,8 +25,9 @@ struct gp_err;
 #define KUBE_TOKEN_DIR "/var/run/secrets/gpupool"
 
 struct kube_inject {
-    const char *scheduler; /* as pods reach it */
-    const char *image;     /* of the client libraries */
+    const char *scheduler;     /* as pods reach it */
+    const char *scheduler_key; /* its public keys, as text; NULL: pods take any */
+    const char *image;         /* of the client libraries */
     const char *pull_policy;
     const char *audience;
     bool image_volume; /* mount the image itself; else an init container copies */

@@ -7,6 +7,7 @@
  * another replica made, or a configuration that was installed anew, is seen at once and
  * nothing is polled. Each thread has an API connection of its own.
  */
+#include "ctl_link.h"
 #include "gp_err.h"
 #include "gp_file.h"
 #include "gp_log.h"
@@ -39,6 +40,8 @@
 struct webhook {
     struct kube_config kube;
     struct kube_inject inject;
+    const char *scheduler_key;   /* text or file; NULL: pods are not given one */
+    char pins[CTL_PINS_TEXT];    /* what was in it last */
     struct kube_http *http;      /* of the thread that answers */
     struct kube_http *cert_http; /* of main() */
     struct gp_loop *loop;        /* of main() */
@@ -116,16 +119,38 @@ no_class(void *arg, const char *ns, char ret[254], struct gp_err *err)
     return 0;
 }
 
+/* Read anew for each pod, because the scheduler's key may change. */
+static int
+read_pins(struct webhook *hook, struct gp_err *err)
+{
+    struct ctl_pins pins;
+    int r;
+
+    if (!hook->scheduler_key)
+        return 0;
+    r = ctl_pins_read(hook->scheduler_key, &pins, err);
+    if (!r)
+        r = ctl_pins_text(&pins, hook->pins);
+    hook->inject.scheduler_key = r < 0 ? NULL : hook->pins;
+    return r < 0 ? gp_err_wrap(err, r, "--scheduler-key") : 0;
+}
+
 static unsigned
 answer(void *arg, const char *method, const char *path, const char *body, size_t len,
        char **ret_body)
 {
     struct webhook *hook = arg;
+    struct gp_err err = {0};
 
     if (strcmp(path, "/healthz") == 0 || strcmp(path, "/readyz") == 0)
         return 200;
     if (strcmp(method, "POST") != 0)
         return 405;
+    /* A pod without the key would show its token to whoever answers. */
+    if (read_pins(hook, &err) < 0) {
+        gp_log_error("webhook", "%s", err.msg);
+        return 500;
+    }
     if (strcmp(path, "/mutate/namespace") == 0)
         return kube_review(&hook->inject, class_of_namespace, body, len, ret_body);
     if (strcmp(path, "/mutate") == 0)
@@ -289,6 +314,14 @@ static const struct gp_option OPTIONS[] = {
      .set = gp_option_text,
      .env = "GPUPOOL_SCHEDULER",
      .offset = offsetof(struct webhook, inject.scheduler)},
+    {.name = "scheduler-key",
+     .value = "KEY|FILE",
+     .help =
+         "its public key, for pods (GPUPOOL_SCHEDULER_KEY); a file is read for each "
+         "pod",
+     .set = gp_option_text,
+     .env = CTL_PIN_ENV,
+     .offset = offsetof(struct webhook, scheduler_key)},
     TEXT("image", "IMAGE", inject.image, "the image with the client libraries"),
     TEXT("pull-policy", "P", inject.pull_policy, "of that image (IfNotPresent)"),
     {.name = "image-volume",
@@ -342,6 +375,10 @@ parse(struct webhook *hook, int argc, char **argv, struct gp_err *err)
         return r;
     if (!hook->inject.scheduler || !hook->inject.image)
         return gp_err_set(err, -EINVAL, "--scheduler and --image are needed");
+    if (hook->scheduler_key && !*hook->scheduler_key)
+        hook->scheduler_key = NULL;
+    if (read_pins(hook, err) < 0)
+        return -EINVAL;
     if (!hook->cert_file != !hook->key_file)
         return gp_err_set(err, -EINVAL,
                           "--tls-cert-file and --tls-key-file go together");

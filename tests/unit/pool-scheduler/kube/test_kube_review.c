@@ -53,6 +53,7 @@ find_device_claim(void *arg, const char *ns, const json_t *entry, bool *ret_ours
 
 static const struct kube_inject INJECT = {
     .scheduler = "pool:7480",
+    .scheduler_key = "the key of the scheduler",
     .image = "gpupool-kube-client:test",
     .pull_policy = "IfNotPresent",
     .audience = "egpu",
