@@ -624,7 +624,7 @@ sched_handle_list(struct sched_conn *conn, uint32_t id,
     struct gp_err err = {0};
     int r;
 
-    if (!sched_auth_check(conn, id, SCHED_ROLE_CLIENT, msg->token))
+    if (!sched_auth_check(conn, id, SCHED_MAY_READ, msg->token))
         return;
     r = sched_list(conn->sched, msg, answer, &asked, &err);
     if (r < 0)

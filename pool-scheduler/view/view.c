@@ -90,7 +90,7 @@ may_look(struct question *q)
     if (*q->token && too_often(q, gp_rate_wait(&sched->rates.denials, who.from, now),
                                "too many wrong tokens from this address"))
         return false;
-    if (sched_auth_allowed(&who, SCHED_ROLE_CLIENT, q->token))
+    if (sched_auth_allowed(&who, SCHED_MAY_READ, q->token))
         return true;
     if (*q->token) {
         gp_rate_take(&sched->rates.denials, who.from, now);
@@ -98,7 +98,7 @@ may_look(struct question *q)
                       NULL);
     }
     refuse(q, 401,
-           *q->token ? "wrong token: the client's or the administrator's is wanted"
+           *q->token ? "wrong token: one that may read is wanted"
                      : "show the pool's client token as \"Authorization: Bearer "
                        "TOKEN\"");
     return false;
