@@ -326,8 +326,11 @@ lower_half(struct lower *l, const struct ptx_insn *insn, unsigned type, int32_t 
 
 /* Class of source k of the row's operation, as a PTX type to read the operand by. */
 static unsigned
-source_type(const struct lower *l, char sig, unsigned type)
+source_type(const struct ptx_insn *insn, int k, char sig, unsigned type)
 {
+    /* What mad.wide adds is twice as wide as what it multiplies. */
+    if (k == 2 && ptx_type_size(type) == 2 && lo_has(insn, PTX_W_wide))
+        return PTX_W_b32;
     if (sig == 'P')
         return PTX_W_pred;
     if (sig == 'D')
@@ -362,8 +365,9 @@ lower_row(struct lower *l, const struct ptx_insn *insn)
             lo_fail(l, -EINVAL, "too many operands");
             return;
         }
-        s[k] = want == 'P' ? lo_src_pred(l, &insn->opds[k + 1])
-                           : lo_src(l, &insn->opds[k + 1], source_type(l, want, type));
+        s[k] = want == 'P'
+                   ? lo_src_pred(l, &insn->opds[k + 1])
+                   : lo_src(l, &insn->opds[k + 1], source_type(insn, k, want, type));
         if (row->kind == ISA_S16)
             s[k] = lo_op(l, SG_OP_SX16, SG_NOREG, s[k], SG_NOREG, SG_NOREG);
     }

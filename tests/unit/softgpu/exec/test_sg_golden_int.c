@@ -62,6 +62,11 @@ REF(mad_wide)
 {
     return (uint64_t)(value(arg, a) * value(arg, b)) + c;
 }
+/* What is added is a constant, of the result's width. */
+REF(mad_wide_constant)
+{
+    return ref_mad_wide(arg, a, b, 0xb0babe9c);
+}
 REF(neg)
 {
     return 0 - a;
@@ -552,6 +557,8 @@ sums_and_products(void **state)
         {"mad.wide.s32 %d, %a, %b, %c;", WIDE, ref_mad_wide, S(32)},
         {"mad.wide.s16 %d, %a, %b, %c;", WIDE16, ref_mad_wide, S(16)},
         {"mad.wide.u16 %d, %a, %b, %c;", WIDE16, ref_mad_wide, U(16)},
+        {"mad.wide.u16 %d, %a, %b, 0xb0babe9c;", WIDE16, ref_mad_wide_constant, U(16)},
+        {"mad.wide.s16 %d, %a, %b, 0xb0babe9c;", WIDE16, ref_mad_wide_constant, S(16)},
         {"mul24.lo.u32 %d, %a, %b;", W32, ref_mul24_lo, U(32)},
         {"mul24.lo.s32 %d, %a, %b;", W32, ref_mul24_lo, S(32)},
         {"mul24.hi.u32 %d, %a, %b;", W32, ref_mul24_hi, U(32)},
