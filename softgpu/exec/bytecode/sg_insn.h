@@ -167,6 +167,7 @@ enum sg_atom {
     SG_ATOM_EXCH,
     SG_ATOM_CAS,
     SG_ATOM_ADD_F32,
+    SG_ATOM_ADD_F32_FTZ,
     SG_ATOM_ADD_F64,
     SG_ATOM_ADD_F16,
     SG_ATOM_ADD_F16X2,

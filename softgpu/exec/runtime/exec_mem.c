@@ -266,6 +266,9 @@ atom_next32(enum sg_atom what, uint32_t old, uint32_t b, uint32_t c)
         return old == b ? c : old;
     case SG_ATOM_ADD_F32:
         return lane_bits32(lane_nan32(lane_float(old) + lane_float(b)));
+    case SG_ATOM_ADD_F32_FTZ:
+        return lane_bits32(
+            lane_ftz(lane_nan32(lane_ftz(lane_float(old)) + lane_ftz(lane_float(b)))));
     default:
         return (uint32_t)sg_atom_half(what, old, b);
     }
@@ -343,6 +346,18 @@ reg_read(const struct sg_warp *warp, bool wide, uint32_t off, unsigned lane)
     return wide ? sg_reg_d(warp, off)[lane] : sg_reg_w(warp, off)[lane];
 }
 
+/* atom.add.f32 flushes subnormal numbers in global memory and keeps them in shared
+ * memory, as the PTX ISA says of it. */
+static enum sg_atom
+atom_in_space(enum sg_atom what, unsigned space, uint64_t addr)
+{
+    bool global =
+        space == SG_MEM_GLOBAL ||
+        (space == SG_MEM_GENERIC && (addr < SG_WIN_SHARED || addr >= SG_WIN_END));
+
+    return what == SG_ATOM_ADD_F32 && global ? SG_ATOM_ADD_F32_FTZ : what;
+}
+
 enum sg_stop
 sg_op_atom(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
            uint32_t m)
@@ -350,17 +365,18 @@ sg_op_atom(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
     const uint64_t *a = sg_reg_d(warp, op->a);
     bool wide = op->code == SG_OP_ATOM_D;
     uint32_t size = wide ? 8 : op->code == SG_OP_ATOM_H ? 2 : 4;
+    unsigned space = op->x & ((1u << SG_ATOM_ALIGN_SHIFT) - 1);
 
     SG_FOR_LANES(i, m)
     {
         uint64_t b = reg_read(warp, wide, op->b, i), c = reg_read(warp, wide, op->c, i);
-        void *p =
-            sg_mem_resolve(cta, warp, i, a[i] + (uint64_t)op->imm, size,
-                           gp_max(size - 1, op->x >> SG_ATOM_ALIGN_SHIFT),
-                           op->x & ((1u << SG_ATOM_ALIGN_SHIFT) - 1), SG_ACCESS_WRITE);
+        uint64_t addr = a[i] + (uint64_t)op->imm;
+        void *p = sg_mem_resolve(cta, warp, i, addr, size,
+                                 gp_max(size - 1, op->x >> SG_ATOM_ALIGN_SHIFT), space,
+                                 SG_ACCESS_WRITE);
         if (!p)
             return SG_STOP_FAULT;
-        b = sg_atom_do(op->n, size, p, b, c);
+        b = sg_atom_do(atom_in_space(op->n, space, addr), size, p, b, c);
         if (op->d == SG_OFF_NONE)
             continue;
         if (wide)

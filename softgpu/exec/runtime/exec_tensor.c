@@ -164,12 +164,13 @@ reduce_kind(const struct walk *w, unsigned what)
         return 255;
     switch (what) {
     case SG_BULK_ADD:
-        return w->map.type <= S64                             ? SG_ATOM_ADD
-               : w->map.type == F16                           ? SG_ATOM_ADD_F16
-               : w->map.type == BF16                          ? SG_ATOM_ADD_BF16
-               : w->map.type == F32 || w->map.type == F32_FTZ ? SG_ATOM_ADD_F32
-               : w->map.type == F64                           ? SG_ATOM_ADD_F64
-                                                              : 255;
+        return w->map.type <= S64       ? SG_ATOM_ADD
+               : w->map.type == F16     ? SG_ATOM_ADD_F16
+               : w->map.type == BF16    ? SG_ATOM_ADD_BF16
+               : w->map.type == F32     ? SG_ATOM_ADD_F32
+               : w->map.type == F32_FTZ ? SG_ATOM_ADD_F32_FTZ
+               : w->map.type == F64     ? SG_ATOM_ADD_F64
+                                        : 255;
     case SG_BULK_MIN:
     case SG_BULK_MAX:
         if (w->map.type <= S64)

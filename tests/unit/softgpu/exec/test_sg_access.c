@@ -452,6 +452,35 @@ removal_stops_a_running_kernel(void **state)
     ut_sgx_close(&u);
 }
 
+/* 0x400000 + 0x200000, both subnormal: nothing in global memory, 0x600000 in shared
+ * memory, by its own address and by a generic one. */
+static void
+sums_of_floats_flush_in_global_memory_alone(void **state)
+{
+    struct ut_sgx u;
+    uint32_t *out;
+
+    (void)state;
+    ut_sgx_open(
+        &u, BODY(".shared .align 8 .b32 sh[2];\n",
+                 "mov.f32 %f1, 0f00200000; mov.f32 %f2, 0f00400000;\n"
+                 "st.global.f32 [%rd1], %f2; st.global.f32 [%rd1+4], %f2;\n"
+                 "st.shared.f32 [sh], %f2; st.shared.f32 [sh+4], %f2;\n"
+                 "atom.global.add.f32 %f3, [%rd1], %f1; red.add.f32 [%rd1+4], %f1;\n"
+                 "atom.shared.add.f32 %f3, [sh], %f1;\n"
+                 "mov.u64 %rd6, sh; cvta.shared.u64 %rd6, %rd6;\n"
+                 "atom.add.f32 %f3, [%rd6+4], %f1;\n"
+                 "ld.shared.f32 %f4, [sh]; st.global.f32 [%rd1+8], %f4;\n"
+                 "ld.shared.f32 %f4, [sh+4]; st.global.f32 [%rd1+12], %f4;\n"));
+    out = ut_sgx_buf(&u, 16);
+    assert_int_equal(access_at(&u, (uintptr_t)out, 0, 0, 1), 0);
+    assert_int_equal(out[0], 0);
+    assert_int_equal(out[1], 0);
+    assert_int_equal(out[2], 0x600000);
+    assert_int_equal(out[3], 0x600000);
+    ut_sgx_close(&u);
+}
+
 int
 main(void)
 {
@@ -469,6 +498,7 @@ main(void)
         cmocka_unit_test(view_finds_exact_ranges),
         cmocka_unit_test(memory_of_the_process_never_lies_in_a_window),
         cmocka_unit_test(removal_stops_a_running_kernel),
+        cmocka_unit_test(sums_of_floats_flush_in_global_memory_alone),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
