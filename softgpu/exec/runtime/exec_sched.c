@@ -526,12 +526,30 @@ sg_op_ret(struct sg_cta *cta, struct sg_warp *warp, uint32_t m)
 
 /* --------------------------------------------------------------- warp members */
 
+/* Whether all living members of lane @i have come, and name the same members: lanes
+ * that are here with another mask are on their way through a loop again, or have come
+ * early. */
+static bool
+group_is_here(const uint32_t *members, uint32_t live, uint32_t here, unsigned i)
+{
+    uint32_t group = members[i] & live;
+
+    if (group & ~here)
+        return false;
+    SG_FOR_LANES(j, group)
+    {
+        if ((members[j] & live) != group)
+            return false;
+    }
+    return true;
+}
+
 enum sg_stop
 sg_op_gather_members(struct sg_cta *cta, struct sg_warp *warp, const uint32_t *members,
                      uint32_t *m)
 {
     struct sg_frag *run = &warp->frags[0];
-    uint32_t ready = 0, need = 0;
+    uint32_t ready = 0, need = 0, all = 0, common = UINT32_MAX;
 
     if (run->forced) {
         run->forced = false;
@@ -539,12 +557,19 @@ sg_op_gather_members(struct sg_cta *cta, struct sg_warp *warp, const uint32_t *m
     }
     SG_FOR_LANES(i, *m)
     {
-        if ((members[i] & warp->live & ~*m) == 0)
+        all |= members[i];
+        common &= members[i];
+    }
+    if (likely(all == common && (all & warp->live & ~*m) == 0))
+        return SG_STOP_NONE;
+    SG_FOR_LANES(i, *m)
+    {
+        if (group_is_here(members, warp->live, *m, i))
             ready |= 1u << i;
         else
             need |= members[i];
     }
-    if (likely(ready == *m))
+    if (ready == *m)
         return SG_STOP_NONE;
     if (ready) {
         struct sg_frag *wait = &warp->frags[warp->n_frags++];

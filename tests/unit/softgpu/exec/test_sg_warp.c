@@ -129,6 +129,60 @@ tiles_with_their_own_members_do_not_wait_for_each_other(void **state)
     ut_sgx_close(&u);
 }
 
+/* What lane @lane votes in round @inner of round @outer. */
+static bool
+vote_in_round(uint32_t outer, uint32_t inner, uint32_t lane)
+{
+    return (inner + 2 * outer + lane / 4) & 2;
+}
+
+/* Lane i goes round an inner loop i & 3 times, with those that still do as its members,
+ * and round the outer loop five times.  Whoever is through comes to the votes again
+ * with all lanes as its members, while others are there with fewer: it waits for them.
+ */
+static void
+members_that_come_with_another_mask_are_waited_for(void **state)
+{
+    struct ut_sgx u;
+    uint64_t *out;
+
+    (void)state;
+    ut_sgx_open(&u,
+                KERNEL("", "and.b32 %r2, %r1, 3; shr.u32 %r9, %r1, 2;\n"
+                           "mov.u32 %r3, 0; mov.u32 %r4, 0;\n"
+                           "OUTER: mov.u32 %r5, 0; mov.b32 %r6, 0xffffffff;\n"
+                           "INNER: setp.lt.u32 %p1, %r5, %r2;\n"
+                           "vote.sync.ballot.b32 %r6, %p1, %r6; @!%p1 bra THROUGH;\n"
+                           "mad.lo.u32 %r7, %r3, 2, %r5; add.u32 %r7, %r7, %r9;\n"
+                           "and.b32 %r7, %r7, 2; setp.ne.u32 %p3, %r7, 0;\n"
+                           "vote.sync.ballot.b32 %r8, %p3, %r6;\n"
+                           "mad.lo.u32 %r4, %r4, 31, %r8;\n"
+                           "@%p3 bra ODD; add.u32 %r5, %r5, 1; bra INNER;\n"
+                           "ODD: add.u32 %r5, %r5, 1; bra INNER;\n"
+                           "THROUGH: add.u32 %r3, %r3, 1; setp.lt.u32 %p2, %r3, 5;\n"
+                           "@%p2 bra OUTER;\n"
+                           "cvt.u64.u32 %rd3, %r4; st.global.u64 [%rd2], %rd3;\n"));
+    out = ut_sgx_buf(&u, 32 * 8);
+    ut_sgx_param(&u, 0, (uintptr_t)out);
+    for (uint64_t seed = 0; seed < 100; seed++) {
+        u.launch.seed = seed;
+        assert_int_equal(ut_sgx_run(&u), SG_CTA_DONE);
+        for (uint32_t i = 0; i < 32; i++) {
+            uint32_t want = 0;
+            for (uint32_t k = 0; k < 5 * (i & 3); k++) {
+                uint32_t outer = k / (i & 3), inner = k % (i & 3), ballot = 0;
+                for (uint32_t j = 0; j < 32; j++)
+                    ballot |=
+                        (uint32_t)((j & 3) > inner && vote_in_round(outer, inner, j))
+                        << j;
+                want = want * 31 + ballot;
+            }
+            assert_int_equal(out[i], want);
+        }
+    }
+    ut_sgx_close(&u);
+}
+
 static void
 votes_matches_and_reductions_follow_the_model(void **state)
 {
@@ -247,6 +301,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shuffles_follow_the_model),
         cmocka_unit_test(tiles_with_their_own_members_do_not_wait_for_each_other),
+        cmocka_unit_test(members_that_come_with_another_mask_are_waited_for),
         cmocka_unit_test(votes_matches_and_reductions_follow_the_model),
         cmocka_unit_test(atomics_are_atomic_over_threads),
     };
