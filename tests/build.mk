@@ -9,6 +9,7 @@ include tests/forms/build.mk
 include tests/aarch64/build.mk
 include tests/k8s/build.mk
 include tests/apifuzz/build.mk
+include tests/kernelfuzz/build.mk
 include tests/compat/build.mk
 include proto/control.mk
 

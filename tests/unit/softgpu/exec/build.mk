@@ -2,7 +2,7 @@
 # The executor of the software GPU.
 UT_SGX_INCS := $(SGEXEC_ALL_INCS) tests/unit
 $(foreach t,test_sg_sched test_sg_access test_sg_warp test_sg_matrix test_sg_isa \
-    test_sg_tex test_sg_wide test_sg_litmus test_sg_cluster test_sg_ir \
+    test_sg_tex test_sg_wide test_sg_litmus test_sg_model test_sg_cluster test_sg_ir \
     test_sg_wgmma test_sg_sparse test_sg_tensor test_sg_surf test_sg_patterns,\
     $(eval $(call unit_test,$(t),tests/unit/softgpu/exec/$(t).c tests/unit/softgpu/exec/ut_sgx.c,$(UT_SGX_INCS),,\
         sgexec ptx common,-lm)))
@@ -25,3 +25,7 @@ $(foreach t,test_sg_golden_int test_sg_golden_float test_sg_golden_cvt \
 # The C library's mathematics, through linking and execution.
 $(eval $(call unit_test,test_sg_libm,tests/unit/softgpu/exec/test_sg_libm.c tests/unit/softgpu/exec/ut_sgx.c,\
     $(UT_GOLDEN_INCS),,sgexec ptx common,-lzstd -llz4 -lm))
+
+# The search of docs/fuzzing.md, for a second or two.
+$(eval $(call unit_test,test_sg_random,tests/unit/softgpu/exec/test_sg_random.c,\
+    $(RK_INCS) tests/unit,,kernelfuzz sgexec ptx common,-lm))

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+# Random kernels against a reference: docs/fuzzing.md.
+RK_SRCS := $(addprefix tests/kernelfuzz/rk_,eval.c generate.c kernel.c ops.c ops_float.c \
+    print.c run.c) tests/unit/softgpu/exec/sg_ref.c
+RK_INCS := tests/kernelfuzz tests/unit/softgpu/exec $(SGEXEC_INCS)
+$(eval $(call static_lib,kernelfuzz,$(RK_SRCS),$(RK_INCS)))
+$(eval $(call helper_program,tests/kernelfuzz/kernelfuzz,tests/kernelfuzz/rk_main.c,$(RK_INCS),,\
+    kernelfuzz sgexec ptx common,-lm))
+
+$(eval $(call needs,fuzz-ptx-exec))
+#:   make fuzz-ptx-exec         random kernels on every build of the executor, compared with a
+#:                              reference (SECONDS=60 each, SEED=1); see docs/fuzzing.md
+fuzz-ptx-exec-built: $(O)/tests/kernelfuzz/kernelfuzz
+	@$< --seconds $(SECONDS) --seed $(SEED)

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `make fuzz-ptx-exec`: random kernels on every build of the executor that this
+ * processor can run, each in a process of its own, against the reference.
+ *
+ *     kernelfuzz [--seed N] [--kernels N | --seconds N] [--print SEED]
+ *
+ * Prints a line per build, and of each kernel that differs what is left of it.
+ */
+#include "rk_run.h"
+
+#include "sg_exec.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+struct options {
+    uint64_t seed, kernels;
+    double seconds;
+};
+
+static double
+now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static bool
+look(struct rk_run *run, uint64_t seed)
+{
+    struct rk_kernel *k = rk_kernel_new(seed);
+    bool agree = true;
+    char words[256];
+
+    for (uint64_t order = 0; order < 2 && agree; order++) {
+        agree = rk_run_agrees(run, k, order * (seed + 1), words, sizeof(words));
+        if (!agree) {
+            char *text;
+            rk_run_shrink(run, k, order * (seed + 1));
+            rk_run_agrees(run, k, order * (seed + 1), words, sizeof(words));
+            text = rk_print(k);
+            printf("seed %" PRIu64 ", %s%s: %s\n%s\n", seed, sg_exec_isa(),
+                   order ? ", fragments in random order" : "", words, text);
+            free(text);
+        }
+    }
+    rk_kernel_free(k);
+    return agree;
+}
+
+/* The process that runs one build. */
+static int
+search(const struct options *o, const char *isa)
+{
+    double start = now();
+    uint64_t n = 0, wrong = 0;
+    struct rk_run *run;
+
+    setenv("SOFTGPU_ISA", isa, 1);
+    if (strcmp(sg_exec_isa(), isa) != 0) {
+        printf("%s: not on this processor\n", isa);
+        return 0;
+    }
+    run = rk_run_new();
+    while (o->kernels ? n < o->kernels : now() - start < o->seconds)
+        wrong += !look(run, o->seed + n++);
+    printf("%s: seeds %" PRIu64 " to %" PRIu64 ", %" PRIu64 " differ, %.1f s\n", isa,
+           o->seed, o->seed + n - 1, wrong, now() - start);
+    rk_run_free(run);
+    return wrong != 0;
+}
+
+static int
+search_all(const struct options *o)
+{
+    static const char *const builds[] = {"v2", "v3", "v4", "generic"};
+    int failed = 0;
+
+    for (unsigned i = 0; i < 4; i++) {
+        int status = 1;
+        pid_t child;
+
+        fflush(stdout);
+        child = fork();
+        if (child == 0) {
+            int r = search(o, builds[i]);
+            fflush(stdout);
+            _exit(r);
+        }
+        waitpid(child, &status, 0);
+        if (status)
+            printf("%s: status %x\n", builds[i], (unsigned)status);
+        failed |= status != 0;
+    }
+    return failed;
+}
+
+static void
+print_kernel(uint64_t seed)
+{
+    struct rk_kernel *k = rk_kernel_new(seed);
+    char *text = rk_print(k);
+
+    fputs(text, stdout);
+    free(text);
+    rk_kernel_free(k);
+}
+
+int
+main(int argc, char **argv)
+{
+    struct options o = {.seed = 1, .seconds = 10};
+
+    for (int i = 1; i + 1 < argc; i += 2) {
+        uint64_t n = strtoull(argv[i + 1], NULL, 0);
+        if (strcmp(argv[i], "--seed") == 0) {
+            o.seed = n;
+        } else if (strcmp(argv[i], "--kernels") == 0) {
+            o.kernels = n;
+        } else if (strcmp(argv[i], "--seconds") == 0) {
+            o.seconds = (double)n;
+        } else if (strcmp(argv[i], "--print") == 0) {
+            print_kernel(n);
+            return 0;
+        } else {
+            fprintf(stderr, "kernelfuzz: no option %s; see the top of rk_main.c\n",
+                    argv[i]);
+            return 2;
+        }
+    }
+    return search_all(&o);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Random kernels on the executor, and against the reference.
+ *
+ * A struct rk_run owns device memory for the largest kernel and is used again and
+ * again, by one thread.  Which build of the executor runs is the process's SOFTGPU_ISA.
+ */
+#ifndef RK_RUN_H
+#define RK_RUN_H
+
+#include "rk_kernel.h"
+
+struct rk_run;
+
+struct rk_run *rk_run_new(void);
+void rk_run_free(struct rk_run *run); /* NULL is a no-op */
+
+/* Whether the executor leaves what the reference says; @order: 0, or fragments and
+ * warps are picked at random by it.  If not, @words says what differs first. */
+bool rk_run_agrees(struct rk_run *run, const struct rk_kernel *k, uint64_t order,
+                   char *words, size_t size);
+
+/* Turn off every statement that the difference does not need. */
+void rk_run_shrink(struct rk_run *run, struct rk_kernel *k, uint64_t order);
+
+/* What the reference gives has this bit changed: tests of the search itself. */
+void rk_run_break_reference(struct rk_run *run, const char *op);
+
+#endif

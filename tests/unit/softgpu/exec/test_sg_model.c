@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Litmus tests of the memory model, each thousands of times: threads that are blocks on
+ * processors of their own, blocks in turns on one, warps of a block and lanes of a
+ * warp. What the PTX memory model forbids never appears; what it allows is counted and
+ * printed.
+ *
+ * Each instance of a test has variables x, y and z of its own, zero at first.  Threads
+ * go through the instances in the same order and wait a little for each other before
+ * each round, but never for long: one that has no processor now is left behind.
+ */
+#include "ut_sgx.h"
+
+#include "ut.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define ROUNDS 60
+#define POLLS 200
+#define FIRST_POLLS 4000 /* other threads start meanwhile */
+#define LANES 32
+#define INSTANCES (ROUNDS * LANES)
+#define INSTANCE_WORDS 64 /* x, y and z in cache lines of their own */
+#define MAX_THREADS 4
+#define VARS_BYTES ((size_t)INSTANCES * INSTANCE_WORDS * 4)
+#define OUT_BYTES ((size_t)INSTANCES * MAX_THREADS * 16)
+
+/* What one instance left: registers a, b, c of each thread, and the variables. */
+struct outcome {
+    const uint32_t *r[MAX_THREADS];
+    uint32_t x, y, z;
+};
+
+struct litmus {
+    const char *name;
+    const char *code[MAX_THREADS]; /* SCOPE: cta, gpu or sys */
+    bool (*seen)(const struct outcome *o);
+    bool allowed;
+};
+
+#define A(t) o->r[t][0]
+#define B(t) o->r[t][1]
+#define C(t) o->r[t][2]
+#define SEEN(name, what)                                                               \
+    static bool name(const struct outcome *o)                                          \
+    {                                                                                  \
+        return what;                                                                   \
+    }
+
+#define ST(var, value)                                                                 \
+    "mov.u32 %v, " #value "; st.relaxed.SCOPE.global.u32 [%" #var "], %v;\n"
+#define LD(reg, var) "ld.relaxed.SCOPE.global.u32 %" #reg ", [%" #var "];\n"
+#define WEAK_ST(var, value) "mov.u32 %v, " #value "; st.global.u32 [%" #var "], %v;\n"
+#define WEAK_LD(reg, var) "ld.global.u32 %" #reg ", [%" #var "];\n"
+#define RELEASE(var, value)                                                            \
+    "mov.u32 %v, " #value "; st.release.SCOPE.global.u32 [%" #var "], %v;\n"
+#define ACQUIRE(reg, var) "ld.acquire.SCOPE.global.u32 %" #reg ", [%" #var "];\n"
+#define VOLATILE_ST(var, value)                                                        \
+    "mov.u32 %v, " #value "; st.volatile.global.u32 [%" #var "], %v;\n"
+#define VOLATILE_LD(reg, var) "ld.volatile.global.u32 %" #reg ", [%" #var "];\n"
+#define ATOM(how, reg, var, value) "atom." how " %" #reg ", [%" #var "], " #value ";\n"
+#define FENCE "fence.acq_rel.SCOPE;\n"
+#define FENCE_SC "fence.sc.SCOPE;\n"
+
+/* One variable. */
+SEEN(backwards, A(1) == 1 && B(1) == 0)
+SEEN(first_write_wins, o->x != 2)
+SEEN(own_write_unseen, A(0) == 0)
+SEEN(read_then_overtaken, A(0) == 2 && o->x == 2)
+SEEN(reads_the_future, A(0) == 1)
+SEEN(readers_disagree, (A(2) == 1 && B(2) == 2 && A(3) == 2 && B(3) == 1) ||
+                           (A(2) == 2 && B(2) == 1 && A(3) == 1 && B(3) == 2))
+/* Two. */
+SEEN(stale, A(1) == 1 && B(1) == 0)
+SEEN(both_zero, A(0) == 0 && A(1) == 0)
+SEEN(both_one, A(0) == 1 && A(1) == 1)
+SEEN(out_of_thin_air, A(0) != 0 || A(1) != 0)
+SEEN(both_firsts, o->x == 1 && o->y == 1)
+SEEN(overtaken_and_zero, o->y == 2 && A(1) == 0)
+SEEN(released_and_overwritten, A(1) == 1 && o->x == 2)
+/* Three threads and four. */
+SEEN(cause_without_reason, A(1) == 1 && A(2) == 1 && B(2) == 0)
+SEEN(second_hand_stale, A(1) == 1 && A(2) == 1 && B(2) == 0)
+SEEN(chain_stale, A(2) == 2 && B(2) == 0)
+SEEN(orders_differ, A(2) == 1 && B(2) == 0 && A(3) == 1 && B(3) == 0)
+/* Atomics. */
+SEEN(sum_lost, o->x != 4)
+SEEN(same_ticket, A(0) == A(1))
+SEEN(not_one_winner, (A(0) == 0) == (A(1) == 0))
+SEEN(exchange_lost,
+     (A(0) == 0) + (A(1) == 0) != 1 || (o->x == 1 && A(0) != 2 && A(1) != 0))
+
+static const struct litmus tests_of_the_model[] = {
+    {"CoRR", {ST(x, 1), LD(a, x) LD(b, x)}, backwards, false},
+    {"CoRR, volatile",
+     {VOLATILE_ST(x, 1), VOLATILE_LD(a, x) VOLATILE_LD(b, x)},
+     backwards,
+     false},
+    {"CoWW", {ST(x, 1) ST(x, 2)}, first_write_wins, false},
+    {"CoWR", {ST(x, 1) LD(a, x), ST(x, 2)}, own_write_unseen, false},
+    {"CoRW", {LD(a, x) ST(x, 1), ST(x, 2)}, read_then_overtaken, false},
+    {"CoRW1", {LD(a, x) ST(x, 1)}, reads_the_future, false},
+    {"CoRR, two writers",
+     {ST(x, 1), ST(x, 2), LD(a, x) LD(b, x), LD(a, x) LD(b, x)},
+     readers_disagree,
+     false},
+    {"MP, relaxed", {ST(x, 1) ST(y, 1), LD(a, y) LD(b, x)}, stale, true},
+    {"MP, release and acquire",
+     {WEAK_ST(x, 1) RELEASE(y, 1), ACQUIRE(a, y) WEAK_LD(b, x)},
+     stale,
+     false},
+    {"MP, fences",
+     {WEAK_ST(x, 1) FENCE ST(y, 1), LD(a, y) FENCE WEAK_LD(b, x)},
+     stale,
+     false},
+    {"MP, membar.gl",
+     {VOLATILE_ST(x, 1) "membar.gl;\n" VOLATILE_ST(y, 1),
+      VOLATILE_LD(a, y) "membar.gl;\n" VOLATILE_LD(b, x)},
+     stale,
+     false},
+    {"MP, atomics",
+     {WEAK_ST(x, 1) ATOM("release.SCOPE.global.exch.b32", c, y, 1) "",
+      ATOM("acquire.SCOPE.global.or.b32", a, y, 0) WEAK_LD(b, x)},
+     stale,
+     false},
+    {"SB, relaxed", {ST(x, 1) LD(a, y), ST(y, 1) LD(a, x)}, both_zero, true},
+    {"SB, release and acquire",
+     {RELEASE(x, 1) ACQUIRE(a, y), RELEASE(y, 1) ACQUIRE(a, x)},
+     both_zero,
+     true},
+    {"SB, fence.sc",
+     {ST(x, 1) FENCE_SC LD(a, y), ST(y, 1) FENCE_SC LD(a, x)},
+     both_zero,
+     false},
+    {"SB, membar.gl",
+     {VOLATILE_ST(x, 1) "membar.gl;\n" VOLATILE_LD(a, y),
+      VOLATILE_ST(y, 1) "membar.gl;\n" VOLATILE_LD(a, x)},
+     both_zero,
+     false},
+    {"SB, membar.sys",
+     {ST(x, 1) "membar.sys;\n" LD(a, y), ST(y, 1) "membar.sys;\n" LD(a, x)},
+     both_zero,
+     false},
+    {"LB, relaxed", {LD(a, x) ST(y, 1), LD(a, y) ST(x, 1)}, both_one, true},
+    {"LB, release and acquire",
+     {ACQUIRE(a, x) RELEASE(y, 1), ACQUIRE(a, y) RELEASE(x, 1)},
+     both_one,
+     false},
+    {"LB, what is read is written",
+     {LD(a, x) "st.relaxed.SCOPE.global.u32 [%y], %a;\n",
+      LD(a, y) "st.relaxed.SCOPE.global.u32 [%x], %a;\n"},
+     out_of_thin_air,
+     false},
+    {"2+2W, fence.sc",
+     {ST(x, 1) FENCE_SC ST(y, 2), ST(y, 1) FENCE_SC ST(x, 2)},
+     both_firsts,
+     false},
+    {"R, fence.sc",
+     {ST(x, 1) FENCE_SC ST(y, 1), ST(y, 2) FENCE_SC LD(a, x)},
+     overtaken_and_zero,
+     false},
+    {"S, release and acquire",
+     {WEAK_ST(x, 2) RELEASE(y, 1), ACQUIRE(a, y) "setp.eq.u32 %p1, %a, 1;\n"
+                                                 "@%p1 st.global.u32 [%x], 1;\n"},
+     released_and_overwritten,
+     false},
+    {"WRC",
+     {ST(x, 1), LD(a, x) FENCE ST(y, 1), ACQUIRE(a, y) LD(b, x)},
+     cause_without_reason,
+     false},
+    {"ISA2",
+     {WEAK_ST(x, 1) RELEASE(y, 1), ACQUIRE(a, y) RELEASE(z, 1), ACQUIRE(a, z) LD(b, x)},
+     second_hand_stale,
+     false},
+    {"a release, and an atomic on it",
+     {ST(x, 1) RELEASE(y, 1), ATOM("relaxed.SCOPE.global.add.u32", c, y, 1) "",
+      ACQUIRE(a, y) LD(b, x)},
+     chain_stale,
+     false},
+    {"IRIW, relaxed",
+     {ST(x, 1), ST(y, 1), LD(a, x) LD(b, y), LD(a, y) LD(b, x)},
+     orders_differ,
+     true},
+    {"IRIW, fence.sc",
+     {ST(x, 1), ST(y, 1), LD(a, x) FENCE_SC LD(b, y), LD(a, y) FENCE_SC LD(b, x)},
+     orders_differ,
+     false},
+    {"sums",
+     {ATOM("relaxed.SCOPE.global.add.u32", a, x, 1) "",
+      ATOM("relaxed.SCOPE.global.add.u32", a, x, 1) "",
+      ATOM("relaxed.SCOPE.global.inc.u32", a, x, 1000) "",
+      "red.relaxed.SCOPE.global.add.u32 [%x], 1;\n"},
+     sum_lost,
+     false},
+    {"tickets",
+     {ATOM("relaxed.SCOPE.global.add.u32", a, x, 1) "",
+      ATOM("relaxed.SCOPE.global.add.u32", a, x, 1) ""},
+     same_ticket,
+     false},
+    {"compare and swap",
+     {"atom.relaxed.SCOPE.global.cas.b32 %a, [%x], 0, 1;\n",
+      "atom.relaxed.SCOPE.global.cas.b32 %a, [%x], 0, 2;\n"},
+     not_one_winner,
+     false},
+    {"exchanges",
+     {"atom.relaxed.SCOPE.global.exch.b32 %a, [%x], 1;\n",
+      "atom.relaxed.SCOPE.global.exch.b32 %a, [%x], 2;\n"},
+     exchange_lost,
+     false},
+};
+
+/* ---- the kernel --------------------------------------------------------------------
+ */
+
+enum place { BLOCKS, TURNS, WARPS, IN_A_WARP };
+
+static unsigned
+threads_of(const struct litmus *l)
+{
+    unsigned n = 0;
+
+    while (n < MAX_THREADS && l->code[n])
+        n++;
+    return n;
+}
+
+/* @code with @scope where it says SCOPE. */
+static void
+add_code(FILE *to, const char *code, const char *scope)
+{
+    const char *at;
+
+    for (; (at = strstr(code, "SCOPE")); code = at + 5)
+        fprintf(to, "%.*s%s", (int)(at - code), code, scope);
+    fputs(code, to);
+}
+
+/* %t: which thread of the test, %g: which of the instances of a round. */
+static const char *const place_text[] = {
+    [BLOCKS] = "mov.u32 %t, %ctaid.x; mov.u32 %g, %tid.x; mov.u32 %n, 32;\n",
+    [TURNS] = "mov.u32 %t, %ctaid.x; mov.u32 %g, %tid.x; mov.u32 %n, 32;\n",
+    [WARPS] = "mov.u32 %t, %tid.x; shr.u32 %t, %t, 5; mov.u32 %g, %laneid; "
+              "mov.u32 %n, 32;\n",
+    [IN_A_WARP] = "mov.u32 %t, %tid.x; shr.u32 %g, %t, 2; and.b32 %t, %t, 3; "
+                  "mov.u32 %n, 8;\n",
+};
+
+/* Until nobody is behind this round, or for so many looks. */
+static void
+add_meeting(FILE *to, unsigned threads)
+{
+    fprintf(to,
+            "add.u32 %%v, %%i, 1; st.volatile.global.u32 [%%mine], %%v;\n"
+            "setp.eq.u32 %%p0, %%i, 0; selp.u32 %%c, %u, %u, %%p0;\n"
+            "WAIT: sub.u32 %%c, %%c, 1; setp.eq.u32 %%p0, %%c, 0; @%%p0 bra GO;\n",
+            FIRST_POLLS, POLLS);
+    for (unsigned t = 0; t < threads; t++)
+        fprintf(to,
+                "ld.volatile.global.u32 %%a, [%%at+%u]; setp.le.u32 %%p0, %%a, %%i;\n"
+                "@%%p0 bra WAIT;\n",
+                t * 64);
+    /* Who waited goes on later than who was waited for: by no fixed time. */
+    fputs("GO: mad.lo.u32 %c, %i, 29, %t; mul.lo.u32 %c, %c, 0x9e3779b1;\n"
+          "shr.u32 %c, %c, 26;\n"
+          "IDLE: setp.eq.u32 %p0, %c, 0; sub.u32 %c, %c, 1; @!%p0 bra IDLE;\n"
+          "mov.u32 %a, 0; mov.u32 %b, 0; mov.u32 %c, 0;\n",
+          to);
+}
+
+static char *
+kernel_text(const struct litmus *l, enum place place, const char *scope)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *to = open_memstream(&text, &size);
+
+    assert_non_null(to);
+    fprintf(
+        to,
+        ".version 7.0\n.target sm_70\n.address_size 64\n"
+        ".visible .entry k(.param .u64 vars, .param .u64 out, .param .u64 at)\n{\n"
+        ".reg .pred %%p<4>; .reg .b32 %%t, %%g, %%n, %%i, %%k, %%v, %%a, %%b, %%c;\n"
+        ".reg .b64 %%vars, %%out, %%at, %%mine, %%x, %%y, %%z, %%o;\n"
+        "ld.param.u64 %%vars, [vars]; ld.param.u64 %%out, [out];\n"
+        "ld.param.u64 %%at, [at];\n%s"
+        "mad.wide.u32 %%mine, %%t, 64, %%at;\n"
+        "mov.u32 %%i, 0;\nROUND: mad.lo.u32 %%k, %%i, %%n, %%g;\n"
+        "mad.wide.u32 %%x, %%k, 256, %%vars; add.u64 %%y, %%x, 64;\n"
+        "add.u64 %%z, %%x, 128;\n",
+        place_text[place]);
+    add_meeting(to, threads_of(l));
+    for (unsigned t = 0; t < threads_of(l); t++) {
+        fprintf(to, "setp.ne.u32 %%p0, %%t, %u; @%%p0 bra NOT%u;\n", t, t);
+        add_code(to, l->code[t], scope);
+        fprintf(to, "bra JOIN;\nNOT%u:\n", t);
+    }
+    fprintf(
+        to,
+        "JOIN: mad.lo.u32 %%k, %%k, 4, %%t; mad.wide.u32 %%o, %%k, 16, %%out;\n"
+        "st.global.v4.u32 [%%o], {%%a, %%b, %%c, %%t};\n"
+        "add.u32 %%i, %%i, 1; setp.lt.u32 %%p1, %%i, %u; @%%p1 bra ROUND;\nret;\n}\n",
+        ROUNDS);
+    fclose(to);
+    return text;
+}
+
+/* How often the outcome that the test asks about was there. */
+static unsigned
+count(const struct litmus *l, const uint32_t *vars, const uint32_t *out, unsigned n)
+{
+    unsigned seen = 0;
+
+    for (unsigned k = 0; k < n; k++) {
+        struct outcome o = {.x = vars[k * INSTANCE_WORDS],
+                            .y = vars[k * INSTANCE_WORDS + 16],
+                            .z = vars[k * INSTANCE_WORDS + 32]};
+        for (unsigned t = 0; t < MAX_THREADS; t++)
+            o.r[t] = out + ((size_t)k * MAX_THREADS + t) * 4;
+        seen += l->seen(&o);
+    }
+    return seen;
+}
+
+static unsigned
+run(const struct litmus *l, enum place place, const char *scope, unsigned os_threads,
+    uint64_t seed)
+{
+    unsigned threads = threads_of(l), n = place == IN_A_WARP ? ROUNDS * 8 : INSTANCES,
+             seen;
+    enum sg_cta_state st;
+    struct ut_sgx u;
+    CLEANUP_FREE char *text = kernel_text(l, place, scope);
+    uint32_t *vars, *out;
+
+    ut_sgx_open(&u, text);
+    vars = ut_sgx_buf(&u, VARS_BYTES);
+    out = ut_sgx_buf(&u, OUT_BYTES);
+    ut_sgx_param(&u, 0, (uintptr_t)vars);
+    ut_sgx_param(&u, 1, (uintptr_t)out);
+    ut_sgx_param(&u, 2, (uintptr_t)ut_sgx_buf(&u, 64 * MAX_THREADS));
+    u.launch.seed = seed;
+    memset(vars, 0, VARS_BYTES); /* a page fault drains the buffers of a processor */
+    memset(out, 0, OUT_BYTES);
+    if (place == BLOCKS || place == TURNS)
+        ut_sgx_shape(&u, threads, LANES);
+    else
+        ut_sgx_shape(&u, 1, place == WARPS ? threads * LANES : LANES);
+    st = place == BLOCKS  ? ut_sgx_run_threads(&u, os_threads)
+         : place == TURNS ? ut_sgx_run_resident(&u, 3)
+                          : ut_sgx_run(&u);
+    assert_int_equal(st, SG_CTA_DONE);
+    seen = count(l, vars, out, n);
+    ut_sgx_close(&u); /* which keeps buffers mapped: hundreds of runs */
+    madvise(vars, VARS_BYTES, MADV_DONTNEED);
+    madvise(out, OUT_BYTES, MADV_DONTNEED);
+    return seen;
+}
+
+static void
+check(enum place place, const char *const *scopes, unsigned n_scopes,
+      unsigned os_threads)
+{
+    unsigned wrong = 0;
+
+    for (size_t i = 0; i < ARRAY_SIZE(tests_of_the_model); i++) {
+        const struct litmus *l = &tests_of_the_model[i];
+        unsigned seen = 0;
+        for (unsigned s = 0; s < n_scopes; s++)
+            for (uint64_t seed = 0; seed < 2; seed++)
+                seen += run(l, place, scopes[s], os_threads, seed * (i + 1));
+        if (l->allowed)
+            print_message("%s: allowed, seen %u times\n", l->name, seen);
+        else if (seen)
+            print_message("%s: forbidden, seen %u times\n", l->name, seen);
+        wrong += !l->allowed && seen;
+    }
+    assert_int_equal(wrong, 0);
+}
+
+static const char *const wide_scopes[] = {"gpu", "sys"};
+static const char *const all_scopes[] = {"cta", "gpu"};
+
+static void
+blocks_on_one_to_four_processors(void **state)
+{
+    (void)state;
+    for (unsigned n = 1; n <= MAX_THREADS; n *= 2)
+        check(BLOCKS, wide_scopes, n == 2 ? 2 : 1, n);
+}
+
+static void
+blocks_that_take_turns(void **state)
+{
+    (void)state;
+    check(TURNS, wide_scopes, 1, 1);
+}
+
+static void
+warps_of_a_block(void **state)
+{
+    (void)state;
+    check(WARPS, all_scopes, 2, 1);
+}
+
+static void
+lanes_of_a_warp(void **state)
+{
+    (void)state;
+    check(IN_A_WARP, all_scopes, 2, 1);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(blocks_on_one_to_four_processors),
+        cmocka_unit_test(blocks_that_take_turns),
+        cmocka_unit_test(warps_of_a_block),
+        cmocka_unit_test(lanes_of_a_warp),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A few hundred kernels of the search of docs/fuzzing.md, on each build of the
+ * executor, against the reference; and the search itself: it finds what is wrong and
+ * shrinks it.
+ */
+#include "rk_run.h"
+#include "sg_exec.h"
+
+#include "ut.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#define KERNELS 120
+
+/* How many of the kernels differ, in a process of its own. */
+static int
+differing(const char *isa)
+{
+    struct rk_run *run;
+    int wrong = 0;
+
+    setenv("SOFTGPU_ISA", isa, 1);
+    if (strcmp(sg_exec_isa(), isa) != 0)
+        return 0; /* not on this processor */
+    run = rk_run_new();
+    for (uint64_t seed = 1; seed <= KERNELS; seed++) {
+        struct rk_kernel *k = rk_kernel_new(seed);
+        uint64_t order = seed & 1 ? seed : 0;
+        char words[256];
+
+        if (!rk_run_agrees(run, k, order, words, sizeof(words))) {
+            printf("%s, seed %d: %s\n", isa, (int)seed, words);
+            wrong++;
+        }
+        rk_kernel_free(k);
+    }
+    rk_run_free(run);
+    return wrong;
+}
+
+static void
+random_kernels_give_what_the_reference_says(void **state)
+{
+    static const char *const builds[] = {"v2", "v3", "v4", "generic"};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(builds); i++) {
+        int status = -1;
+        pid_t child = fork();
+        if (child == 0) {
+            int wrong = differing(builds[i]);
+            fflush(stdout);
+            _exit(wrong > 100 ? 100 : wrong);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+    }
+}
+
+static void
+a_seed_is_always_the_same_kernel(void **state)
+{
+    struct rk_kernel *a = rk_kernel_new(77), *b = rk_kernel_new(77),
+                     *c = rk_kernel_new(78);
+    char *texts[3] = {rk_print(a), rk_print(b), rk_print(c)};
+
+    (void)state;
+    assert_string_equal(texts[0], texts[1]);
+    assert_string_not_equal(texts[0], texts[2]);
+    for (int i = 0; i < 3; i++)
+        free(texts[i]);
+    rk_kernel_free(a);
+    rk_kernel_free(b);
+    rk_kernel_free(c);
+}
+
+static unsigned
+statements(const struct rk_list *list)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < list->n; i++) {
+        n += !list->v[i].off;
+        for (unsigned w = 0; !list->v[i].off && w < RK_MAX_WAYS; w++)
+            n += statements(&list->v[i].sub[w]);
+    }
+    return n;
+}
+
+/* A reference that is wrong about one form: some kernel has the form, and what is left
+ * of that kernel is the form and what it is in. */
+static void
+a_wrong_result_is_found_and_shrunk(void **state)
+{
+    struct rk_run *run = rk_run_new();
+    struct rk_kernel *k = NULL;
+    char words[256], *text;
+    uint64_t seed = 0;
+
+    (void)state;
+    rk_run_break_reference(run, "xor.b64");
+    do {
+        rk_kernel_free(k);
+        k = rk_kernel_new(++seed);
+        assert_in_range(seed, 1, 2000);
+    } while (rk_run_agrees(run, k, 0, words, sizeof(words)));
+    rk_run_shrink(run, k, 0);
+    assert_false(rk_run_agrees(run, k, 0, words, sizeof(words)));
+    assert_non_null(strstr(words, "the reference"));
+    text = rk_print(k);
+    assert_non_null(strstr(text, "xor.b64"));
+    assert_in_range(statements(&k->body), 1, 4);
+    free(text);
+    rk_kernel_free(k);
+    rk_run_free(run);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_kernels_give_what_the_reference_says),
+        cmocka_unit_test(a_seed_is_always_the_same_kernel),
+        cmocka_unit_test(a_wrong_result_is_found_and_shrunk),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
