@@ -25,6 +25,7 @@ import kernels
 import links
 import plot
 import shares
+import tls
 
 # key: (words, limit, True when less is better).  None: reported, no aim.
 RATIOS = {
@@ -72,6 +73,7 @@ AIMS.update({
     "sync_trips_per_step": ("round trips in a training-like step (its own: 2)", 2.2, True),
 })
 AIMS.update(links.AIMS)
+AIMS.update(tls.AIMS)
 AIMS.update(kernels.AIMS)
 AIMS.update({
     "sync_call_ratio_rdma": ("synchronous call / polled ib_send_lat round trip, rdma", 1.3,
@@ -137,11 +139,11 @@ class Bench:
                              f"{done.returncode}\n{done.stdout}{done.stderr}")
         return done.stdout
 
-    def run(self, *program, link="tcp"):
+    def run(self, *program, link="tcp", tls="off"):
         """The KEY VALUE lines of a program on a slice."""
         return parse(self.call(self.gpupool, "run", "--core", 100, "--memory", "2GiB",
                                "--", *program,
-                               env={"GPUPOOL_TRANSPORT": link, "GPUPOOL_TLS": "off"}))
+                               env={"GPUPOOL_TRANSPORT": link, "GPUPOOL_TLS": tls}))
 
     def fast_once(self, *options, link="tcp"):
         """One round of the fast program, its ratios in it."""
@@ -295,6 +297,10 @@ class Bench:
     def links(self):
         """Compression, further connections and images by name, behind the proxy."""
         return links.measure(self, progress)
+
+    def tls(self):
+        """Calls, copies and attachments over TLS."""
+        return tls.measure(self, progress)
 
     def rdma(self):
         """Over RDMA and TCP in a guest, beside perftest; every ratio within a round."""
@@ -474,7 +480,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--build", default="build")
     parser.add_argument("--only", default="", help="fast (with rate, split, attach, step), one of those, "
-                        "links, place, shares, kernels, k8s, or a key of fast")
+                        "links, tls, place, shares, kernels, k8s, or a key of fast")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--links", default="tcp,shm", type=lambda text: text.split(","),
                         help="transports to measure (default: tcp,shm)")
@@ -494,7 +500,7 @@ def main():
     try:
         bench.up()
         parts = {"attach": bench.attach, "rate": bench.rate, "step": bench.step,
-                 "split": bench.split, "links": bench.links, "place": bench.place,
+                 "split": bench.split, "links": bench.links, "tls": bench.tls, "place": bench.place,
                  "scheduler": bench.scheduler, "rdma": bench.rdma,
                  "kernels": bench.kernels, "k8s": bench.k8s,
                  "shares": bench.shares}
