@@ -26,9 +26,10 @@ SERVER_INCS := $(SERVER_DIRS) common proto tls transport $(O)/gen
 
 SRV_BASE_SRCS := $(addprefix server/base/wrk_,request.c)
 SRV_ARBITER_SRCS := $(addprefix server/arbiter/gov_,card.c copy.c)
-SRV_SUPERVISOR_SRCS := $(addprefix server/supervisor/srv_,arbiter.c attach.c cgroup.c closed.c conf.c desk.c \
-    ending.c export.c images.c inventory.c jail.c ledger.c main.c metrics.c peer.c pin.c rates.c \
-    register.c request.c resume.c session.c spawn.c worker.c)
+SRV_SUPERVISOR_SRCS := $(addprefix server/supervisor/srv_,adopt.c arbiter.c attach.c cgroup.c \
+    closed.c conf.c desk.c ending.c export.c images.c inventory.c jail.c keep_msg.c keeper.c \
+    keeper_main.c kept.c ledger.c main.c metrics.c peer.c pin.c rates.c register.c request.c \
+    resume.c session.c spawn.c state.c worker.c)
 SRV_SRCS := $(SRV_BASE_SRCS) $(SRV_ARBITER_SRCS) $(SRV_SUPERVISOR_SRCS)
 
 SERVER_BELOW := common proto tls transport $(O)/gen
@@ -41,8 +42,11 @@ $(eval $(call link_rule,$(O)/bin/gpupool-server,gpupool-server,$(SRV_SRCS),wire 
 ALL += $(O)/bin/gpupool-server
 
 # The arbiter with what it reads and writes, for tests that run it without a supervisor.
-ARBITER_SRCS := $(addprefix server/supervisor/srv_,arbiter.c desk.c ledger.c) \
+ARBITER_SRCS := $(addprefix server/supervisor/srv_,arbiter.c desk.c kept.c ledger.c) \
     $(SRV_ARBITER_SRCS) server/base/wrk_desk.c
+
+# What leaves something with the keeper, for tests of it.
+KEEPER_SRCS := $(addprefix server/supervisor/srv_,keep_msg.c keeper.c kept.c)
 
 # Users link -lzstd -llz4.
 KERNEL_PARAMS_SRCS := $(addprefix server/kernel_params/kernel_params,.c _elf.c _image.c \
@@ -52,7 +56,7 @@ $(eval $(call static_lib,kernel_params,$(KERNEL_PARAMS_SRCS),server/kernel_param
 WRK_BASE_SRCS := $(addprefix server/base/wrk_,desk.c request.c)
 WRK_SANDBOX_SRCS := $(addprefix server/sandbox/wrk_,driver.c filter.c landlock.c sandbox.c seal.c)
 WRK_LINK_SRCS := $(addprefix server/link/wrk_,cards.c end_reason.c handle.c link.c reply.c \
-    resume.c sender.c supervisor_channel.c)
+    resume.c sender.c successor.c supervisor_channel.c)
 WRK_OBJECTS_SRCS := $(addprefix server/objects/wrk_,call.c capture.c ctx.c ctx_end.c evpool.c \
     export.c hostfn.c hostfn_graph.c object.c wait.c)
 WRK_QUOTA_SRCS := $(addprefix server/quota/wrk_,graphmem.c physmem_quota.c quota.c release.c)

@@ -690,3 +690,97 @@ gov_card_drained(struct gov_card *card, int slot, uint64_t now_ns)
     if (t->holding)
         pass_turn(card, t, now_ns);
 }
+
+/* ---- after an arbiter that died ---- */
+
+bool
+gov_card_is_of(const struct gov_card *card, int slot, uint64_t session)
+{
+    const struct gov_slot *s;
+
+    if (slot < 0 || slot >= GOV_SLOTS_MAX)
+        return false;
+    s = &card->slots[slot];
+    return s->pid && s->tenant < GOV_TENANTS_MAX &&
+           card->tenants[s->tenant].session == session;
+}
+
+static void
+not_after(uint64_t *time_ns, uint64_t now)
+{
+    *time_ns = gp_min(*time_ns, now);
+}
+
+/* No field of it may lead to a division by zero, an index or an endless wait. */
+static void
+mend_tenant(struct gov_tenant *t, uint64_t now)
+{
+    t->slots = t->wanting = t->running = 0;
+    t->core = gp_min(gp_max(t->core, 1u), 100u);
+    t->ceiling = gp_min(gp_max(t->ceiling, 1u), 100u);
+    t->part = gp_min(gp_max(t->part, 1u), 1000u);
+    t->weight = gp_max(t->weight, 1u);
+    t->holding = t->holding != 0;
+    t->copy_for = gp_min(t->copy_for, GOV_TENANTS_MAX - 1u);
+    t->tokens_ns = gp_min(t->tokens_ns, (int64_t)GOV_BUCKET_NS);
+    not_after(&t->filled_ns, now);
+    not_after(&t->since_ns, now);
+    not_after(&t->wanted_ns, now);
+    not_after(&t->idle_ns, now);
+    not_after(&t->turn_ns, now);
+    not_after(&t->held_ns, now);
+    not_after(&t->copy_ns, now);
+    not_after(&t->copy_from_ns, now);
+    not_after(&t->copy_until_ns, now + GOV_HELD_MAX_NS);
+}
+
+/* The counts of tenants are sums over their slots. */
+static void
+mend_counts(struct gov_card *card)
+{
+    for (int i = 0; i < GOV_SLOTS_MAX; i++) {
+        struct gov_slot *s = &card->slots[i];
+        struct gov_tenant *t = &card->tenants[gp_min(s->tenant, GOV_TENANTS_MAX - 1u)];
+
+        if (!s->pid || s->tenant >= GOV_TENANTS_MAX || !t->session) {
+            *s = (struct gov_slot){0};
+            continue;
+        }
+        s->wanting = s->wanting != 0;
+        s->running = s->running != 0;
+        t->slots++;
+        t->wanting += s->wanting;
+        t->running += s->running;
+    }
+    card->holders = card->n_tenants = card->tenants_end = 0;
+    for (uint32_t i = 0; i < GOV_TENANTS_MAX; i++) {
+        struct gov_tenant *t = &card->tenants[i];
+
+        if (!t->slots)
+            t->holding = 0;
+        if (!t->slots && !in_debt(card, t))
+            *t = (struct gov_tenant){0};
+        card->n_tenants += t->slots != 0;
+        card->holders += t->holding;
+        if (t->session)
+            card->tenants_end = i + 1;
+    }
+}
+
+void
+gov_card_mend(struct gov_card *card, const bool here[GOV_SLOTS_MAX], uint64_t now_ns)
+{
+    uint64_t until = UINT64_MAX;
+
+    for (uint32_t i = 0; i < GOV_TENANTS_MAX; i++)
+        mend_tenant(&card->tenants[i], now_ns);
+    mend_counts(card);
+    reweigh(card);
+    count_rivals(card);
+    for (int i = 0; i < GOV_SLOTS_MAX; i++)
+        if (card->slots[i].pid && !here[i])
+            gov_card_leave(card, i, now_ns);
+    card->seq++;
+    drop_stale_turns(card, now_ns);
+    give_turns(card, now_ns, &until);
+}

@@ -37,6 +37,8 @@
 
 #include "gp_base.h"
 
+#include <stdbool.h>
+
 /* A mask's bits; the cards of today have at most half as many. */
 #define GOV_UNITS_MAX 64
 /* The scheduler places at most 16 sessions on a card by default, 32 where configured.
@@ -156,6 +158,15 @@ gov_card_tenant(const struct gov_card *card, int slot)
 {
     return &card->tenants[card->slots[slot].tenant];
 }
+
+/* Whether the slot, any number, is one of @session's workers. */
+bool gov_card_is_of(const struct gov_card *card, int slot, uint64_t session);
+
+/* The accounting of an arbiter that died, perhaps in the middle of a change: slots that
+ * are not @here leave, and what follows from other fields is computed anew.  Service,
+ * debts and turns stay, so nobody gains by the death. */
+void gov_card_mend(struct gov_card *card, const bool here[GOV_SLOTS_MAX],
+                   uint64_t now_ns);
 
 /* Change the share of a session that is here; its part of the card stays. */
 void gov_card_reshare(struct gov_card *card, uint64_t session,

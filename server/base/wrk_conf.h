@@ -30,7 +30,8 @@
 #define WRK_FD_NOTICE 8  /* struct wrk_notice, read only */
 #define WRK_FD_WAKE 9    /* an eventfd: look at the desk */
 #define WRK_FD_LINK 10   /* from the supervisor: links that replace the client's */
-#define WRK_FDS_END 11
+#define WRK_FD_ADOPT 11  /* with an adoption window: memory of a successor */
+#define WRK_FDS_END 12
 
 /* Session name, ".c", number. */
 #define WRK_ATTACHMENT_MAX (TICKET_NAME_MAX + 16)
@@ -51,8 +52,8 @@ struct wrk_facts {
 struct wrk_conf {
     uint32_t magic;
     uint32_t size;
-    uint32_t supervisor_pid; /* another parent at start: it died meanwhile */
-    uint32_t slot;           /* this attachment's entry in the segment */
+    uint32_t parent_pid; /* another parent at start: it died meanwhile */
+    uint32_t slot;       /* this attachment's entry in the segment */
     uint64_t session_id;
     char driver[PATH_MAX]; /* as given to --driver */
     char session[TICKET_NAME_MAX];
@@ -91,10 +92,11 @@ struct wrk_conf {
     uint32_t link_timeout_s;               /* xport_set_link_timeout() */
     uint32_t resume_s; /* how long to keep a broken TCP link's state; 0: not at all */
     uint8_t resume_key[ATTACH_KEY_SIZE]; /* what the client needs, if not proven */
-    uint32_t own_user;     /* 1: no other session's workers are this user */
-    uint32_t soft;         /* 1: the driver is a software card's */
-    uint32_t sandbox_log;  /* 1: log system calls instead of denying them */
-    struct tls_keys tls;   /* of the client's connection; no suite: clear text */
+    uint32_t own_user;       /* 1: no other session's workers are this user */
+    uint32_t soft;           /* 1: the driver is a software card's */
+    uint32_t sandbox_log;    /* 1: log system calls instead of denying them */
+    struct tls_keys tls;     /* of the client's connection; no suite: clear text */
+    uint32_t adopt_window_s; /* how long there may be no supervisor */
     uint32_t work_limit_s; /* of work that others wait for, for this session's class */
 };
 

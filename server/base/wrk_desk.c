@@ -6,6 +6,7 @@
 #include "wrk_conf.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <linux/futex.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -58,6 +59,54 @@ wrk_desks_open(struct wrk_desks *d, uint32_t slot, struct gp_err *err)
     return 0;
 }
 
+/* The content of the old file stays as it is, so that it does not matter which of the
+ * two a thread still reads. */
+static int
+replace(const void *at, size_t size, int fd)
+{
+    void *map =
+        mmap((void *)(uintptr_t)at, size, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0);
+    int r = map == MAP_FAILED ? -errno : 0;
+
+    close(fd);
+    return r;
+}
+
+static void
+wake_all(const _Atomic uint32_t *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+/* A thread that falls asleep on the old file meanwhile wakes up by its time limit. */
+static void
+wake_sleepers(const struct wrk_desks *d)
+{
+    wake_all(&d->notice->seq);
+    wake_all(&d->notice->joined);
+    for (uint32_t i = 0; i < TICKET_SLICES_MAX; i++)
+        wake_all(&d->notice->turns[i].grant);
+}
+
+int
+wrk_desks_new_segment(struct wrk_desks *d, int fd)
+{
+    return replace(d->segment, sizeof(*d->segment), fd);
+}
+
+int
+wrk_desks_new_notice(struct wrk_desks *d, int fd)
+{
+    int r;
+
+    wake_sleepers(d);
+    r = replace(d->notice, sizeof(*d->notice), fd);
+    wake_sleepers(d);
+    atomic_fetch_add(&d->successors, 1);
+    wrk_desks_ring(d); /* what was asked of the one before */
+    return r;
+}
+
 void
 wrk_desks_ring(struct wrk_desks *d)
 {
@@ -81,7 +130,7 @@ wrk_desks_wait(_Atomic uint32_t *word, uint32_t value, uint64_t ns)
 int
 wrk_desks_join(struct wrk_desks *d)
 {
-    uint64_t until = gp_now_ns() + JOIN_NS;
+    uint64_t until = gp_now_ns() + JOIN_NS + d->window_s * GP_NS_PER_S;
     uint32_t joined;
 
     atomic_store(&d->desk->joined, 1);

@@ -24,11 +24,19 @@ struct wrk_desks {
     struct wrk_notice *notice; /* cannot be written */
     uint32_t slot;
     int wake_fd;
-    pthread_mutex_t lock; /* of calls: one at a time */
+    pthread_mutex_t lock;        /* of calls: one at a time */
+    uint32_t window_s;           /* how long there may be no supervisor */
+    _Atomic uint32_t successors; /* that have taken over so far */
 };
 
 /* Map what the supervisor has sent, the descriptors from WRK_FD_SEGMENT on. */
 int wrk_desks_open(struct wrk_desks *d, uint32_t slot, struct gp_err *err);
+
+/* Another supervisor has taken over: its segment or its notice takes the place of the
+ * one before, for all threads at once.  Whoever sleeps on that wakes up.  Closes @fd.
+ */
+int wrk_desks_new_segment(struct wrk_desks *d, int fd);
+int wrk_desks_new_notice(struct wrk_desks *d, int fd);
 
 /* Something on the desk has changed that the arbiter has to see now. */
 void wrk_desks_ring(struct wrk_desks *d);

@@ -43,6 +43,10 @@ enum wrk_ask_kind {
     WRK_REQUEST_ACKS = 9,
     /* The same, behind it: the link, whose client has @bytes of our stream. */
     WRK_REQUEST_LINK = 10,
+    /* Supervisor, on WRK_FD_ADOPT, with a descriptor: the notice and the segment of a
+     * supervisor that has taken over from another. */
+    WRK_REQUEST_SEGMENT = 11,
+    WRK_REQUEST_NOTICE = 12,
 };
 
 enum wrk_share_kind {
@@ -58,7 +62,7 @@ struct wrk_request {
     uint32_t own;
     uint64_t bytes;
     uint32_t slice;
-    uint32_t zero;
+    uint32_t seq; /* of a worker's request, and of its answer */
     uint8_t name[GP_BLAKE3_SIZE];
     uint8_t secret[GP_BLAKE3_SIZE]; /* KEEP: the secret; IMAGE: the proof */
     struct tls_keys tls; /* with a connection: of its TLS, if it has a suite */

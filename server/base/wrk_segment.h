@@ -172,4 +172,13 @@ struct wrk_segment {
     _Atomic uint64_t exports[WRK_EXPORTS_MAX];
 };
 
+/* What a supervisor and workers of another build agree on when this number is the same:
+ * the form of these structures, of gov_desk.h and of wrk_request.h.  Raise the last
+ * number when a meaning changes and no size does. */
+#define WRK_SHARED_FORM                                                                \
+    ((uint32_t)(sizeof(struct wrk_desk) * 31 + sizeof(struct wrk_notice) * 7 +         \
+                sizeof(struct wrk_segment)) *                                          \
+         16 +                                                                          \
+     1)
+
 #endif

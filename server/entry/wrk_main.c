@@ -44,6 +44,8 @@
 #include "wrk_seal.h"
 #include "wrk_sender.h"
 #include "wrk_spatial.h"
+#include "wrk_successor.h"
+#include "wrk_supervisor_channel.h"
 #include "wrk_transfer.h"
 #include "wrk_wait.h"
 #include "wrk_window.h"
@@ -116,7 +118,7 @@ start_driver(struct wrk *w, struct gp_err *err)
     if (r < 0)
         return r;
     /* A parent that ended between fork and the call above sends no signal. */
-    if ((uint32_t)getppid() != p->conf.supervisor_pid)
+    if ((uint32_t)getppid() != p->conf.parent_pid)
         return gp_err_set(err, -ESRCH, "the supervisor is gone");
     wrk_driver_place(p->conf.links, p->conf.link);
     result = table->cuInit(0);
@@ -360,10 +362,14 @@ worker_main(void)
     if (r == 0)
         r = wrk_desks_open(&the_desks, p->conf.slot, &err);
     p->desks = &the_desks;
+    the_desks.window_s = p->conf.adopt_window_s;
     if (r == 0) {
         p->usage = &the_desks.desk->usage;
         r = start_driver(w, &err);
     }
+    if (r == 0 && p->conf.adopt_window_s)
+        r = wrk_successor_start(&the_desks, &err);
+    wrk_supervisor_open(&the_desks);
     if (r == 0)
         r = start_objects(w, &err);
     if (r < 0) {

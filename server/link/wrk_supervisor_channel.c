@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wrk_supervisor_channel.h"
 
+#include "gp_time.h"
 #include "wrk_conf.h"
+#include "wrk_desk.h"
 #include "wrk_hooks.h"
 #include "wrk_link.h"
 #include "wrk_request.h"
@@ -12,8 +14,13 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
-/* A supervisor that takes longer is in trouble: go on without it. */
+/* A supervisor that takes longer is in trouble: go on without it, unless there may be
+ * none for a while. */
 #define ANSWER_S 2
+/* How often to see whether another has taken over. */
+#define LOOK_NS (200 * GP_NS_PER_MS)
+
+static const struct wrk_desks *desks;
 
 static struct {
     int fd[XPORT_STRIPES_MAX]; /* 0: none */
@@ -33,18 +40,17 @@ keep_stripe(uint32_t index, int fd, const struct tls_keys *tls)
         stripes.fd[index] = fd;
 }
 
-/* One message; a connection is kept and gives -EINPROGRESS. */
+/* One message; a connection is kept and gives -EINPROGRESS.  -EAGAIN: none came. */
 static int
 next(struct wrk_request *ret, int *ret_fd)
 {
-    struct timeval patience = {.tv_sec = ANSWER_S};
+    struct timeval patience = {.tv_usec = LOOK_NS / 1000};
     int r = stripes.failed ? -EPIPE : 0;
 
     if (r == 0) {
         setsockopt(WRK_FD_REQUEST, SOL_SOCKET, SO_RCVTIMEO, &patience,
                    sizeof(patience));
         r = wrk_request_recv(WRK_FD_REQUEST, ret, ret_fd, 0);
-        stripes.failed = r < 0; /* a late answer would be taken for another's */
     }
     if (r == 0 && ret->kind == WRK_REQUEST_PEER_IN) {
         wrk_hooks.peer_arrived(ret->own, *ret_fd, &ret->tls);
@@ -56,14 +62,60 @@ next(struct wrk_request *ret, int *ret_fd)
     return -EINPROGRESS;
 }
 
-int
-wrk_supervisor_reply(struct wrk_request *ret, int *ret_fd)
+void
+wrk_supervisor_open(const struct wrk_desks *of)
 {
+    desks = of;
+}
+
+static uint64_t
+patience_end(void)
+{
+    return gp_now_ns() + (ANSWER_S + desks->window_s) * GP_NS_PER_S;
+}
+
+/* The reply to request @seq; one to a request before it came twice, because two
+ * supervisors were asked. */
+static int
+await(uint32_t seq, uint64_t until, uint32_t successors, struct wrk_request *ret,
+      int *ret_fd)
+{
+    for (;;) {
+        int r = next(ret, ret_fd);
+
+        if (r == 0 && ret->seq == seq)
+            return 0;
+        if (r == 0 && *ret_fd >= 0)
+            close(*ret_fd);
+        if (r < 0 && r != -EINPROGRESS && r != -EAGAIN)
+            return r;
+        if (r == -EAGAIN && atomic_load(&desks->successors) != successors)
+            return -ESTALE;
+        if (gp_now_ns() >= until)
+            return -ETIMEDOUT;
+    }
+}
+
+int
+wrk_supervisor_ask(struct wrk_request *ask, int fd, int *ret_fd)
+{
+    static uint32_t last;
+    uint64_t until = patience_end();
+    struct wrk_request reply;
+    uint32_t successors;
     int r;
 
-    do
-        r = next(ret, ret_fd);
-    while (r == -EINPROGRESS);
+    ask->seq = ++last;
+    do {
+        successors = atomic_load(&desks->successors);
+        r = stripes.failed ? -EPIPE
+                           : wrk_request_send(WRK_FD_REQUEST, ask, fd, MSG_NOSIGNAL);
+        if (r == 0)
+            r = await(ask->seq, until, successors, &reply, ret_fd);
+    } while (r == -ESTALE);
+    stripes.failed |= r < 0;
+    if (r == 0)
+        *ask = reply;
     return r;
 }
 

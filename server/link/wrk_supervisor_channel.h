@@ -13,11 +13,17 @@
 #include <stdint.h>
 
 struct gp_wire;
+struct wrk_desks;
 struct wrk_request;
 
-/* The next reply; *ret_fd is -1 or the caller's.  -errno: the supervisor does not
- * reply, and no further request may be made. */
-int wrk_supervisor_reply(struct wrk_request *ret, int *ret_fd);
+/* Before the first request: who tells of supervisors that take over. */
+void wrk_supervisor_open(const struct wrk_desks *desks);
+
+/* Send @ask, and @fd with it unless it is -1; the reply to it takes its place, and
+ * *ret_fd is -1 or the caller's.  A supervisor that takes over from another meanwhile
+ * is asked again.  -errno: the supervisor does not reply, and no further request may be
+ * made. */
+int wrk_supervisor_ask(struct wrk_request *ask, int fd, int *ret_fd);
 
 /* Receive the connections that have arrived unsolicited. */
 void wrk_supervisor_collect(void);

@@ -70,9 +70,7 @@ wrk_images_find(struct wrk *w, const struct wire_image_ref *ref, bool *ret_own)
         return -1;
     memcpy(ask.name, ref->name, sizeof(ask.name));
     memcpy(ask.secret, ref->proof, sizeof(ask.secret));
-    r = wrk_request_send(WRK_FD_REQUEST, &ask, -1, 0);
-    if (r == 0)
-        r = wrk_supervisor_reply(&ask, &fd);
+    r = wrk_supervisor_ask(&ask, -1, &fd);
     if (r < 0 || ask.kind != WRK_REQUEST_IMAGE) {
         gp_log_warn("image", "the supervisor does not answer: %s", strerror(-r));
         return -1;

@@ -23,10 +23,8 @@ static int
 share_talk(struct wrk_request *ask, int fd, int *ret_fd)
 {
     uint32_t kind = ask->kind;
-    int r = wrk_request_send(WRK_FD_REQUEST, ask, fd, 0);
+    int r = wrk_supervisor_ask(ask, fd, ret_fd);
 
-    if (r == 0)
-        r = wrk_supervisor_reply(ask, ret_fd);
     if (r == 0 && ask->kind != kind)
         r = -EPROTO;
     if (r < 0)

@@ -24,11 +24,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct srv_adopt;
 struct srv_arbiter;
 struct srv_attach;
 struct srv_images;
 struct srv_inventory;
 struct srv_jail;
+struct srv_keeper;
+struct srv_state;
 struct gp_metrics;
 struct srv_register;
 struct srv_session;
@@ -74,8 +77,11 @@ struct srv {
     struct gp_metrics *metrics;
     struct srv_images *images;
     struct srv_jail *jail;
-    uint64_t image_bytes; /* they may hold; 0: none are kept */
-    char endpoint[288];   /* where clients attach, as registered with the scheduler */
+    struct srv_keeper *keeper; /* NULL: workers end with us */
+    struct srv_state *state;
+    struct srv_adopt *adopt; /* what a supervisor before us left, until it is taken */
+    uint64_t image_bytes;    /* they may hold; 0: none are kept */
+    char endpoint[288]; /* where clients attach, as registered with the scheduler */
 
     struct srv_attach *pending; /* newest first */
     unsigned n_pending;
@@ -91,10 +97,12 @@ struct srv {
 
     bool draining; /* no new sessions: the scheduler's request */
     bool stopping; /* SIGTERM came */
+    bool leaving;  /* a successor comes: workers go on */
+    bool again;    /* it is this program, in this process */
     bool untold;   /* a worker has ended meanwhile whose client may not know why */
     struct gp_loop_timer stop_timer;
+    uint64_t leave_ns; /* the latest end of one that leaves */
 
-    uint64_t attached_total;
     uint64_t refused_total;
 };
 

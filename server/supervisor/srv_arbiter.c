@@ -5,9 +5,11 @@
 #include "gp_err.h"
 #include "gp_time.h"
 #include "srv_desk.h"
+#include "srv_kept.h"
 #include "srv_ledger.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
@@ -48,7 +50,7 @@
 enum { ID_TIMER, ID_WAKE, ID_FIRST };
 
 struct arb_card {
-    struct gov_card ledger;
+    struct gov_card *ledger; /* in the kept memory */
     struct srv_desk_slice *slices;
     uint64_t until_ns; /* look again then */
     bool copying;      /* sessions copy beside each other: they are watched */
@@ -56,6 +58,12 @@ struct arb_card {
     uint64_t busy_ns;  /* ever reported, of the whole card */
     uint64_t told_ns, told_busy_ns; /* at the last answer of srv_arbiter_busy() */
     uint32_t told;
+};
+
+/* What outlives the supervisor. */
+struct arb_kept {
+    struct srv_kept_head head;
+    struct gov_card cards[];
 };
 
 struct srv_arbiter {
@@ -67,6 +75,8 @@ struct srv_arbiter {
     struct srv_desk *desks;
     uint32_t n_cards;
     struct arb_card *cards;
+    struct arb_kept *kept;
+    int kept_fd;
 };
 
 static void
@@ -78,13 +88,13 @@ wake(_Atomic uint32_t *word)
 static struct gov_tenant *
 tenant_of(struct arb_card *card, const struct srv_desk_slice *s)
 {
-    return &card->ledger.tenants[card->ledger.slots[s->slot].tenant];
+    return &card->ledger->tenants[card->ledger->slots[s->kept->slot].tenant];
 }
 
 static bool
 charged(const struct arb_card *card, const struct srv_desk_slice *s)
 {
-    return card->ledger.slots[s->slot].running;
+    return card->ledger->slots[s->kept->slot].running;
 }
 
 /* ---- what a worker reports ---- */
@@ -96,28 +106,28 @@ says_running(const struct srv_desk_slice *s, uint32_t *ret_run)
     uint32_t done = atomic_load(&s->want->done);
 
     *ret_run = atomic_load(&s->want->run);
-    return *ret_run != GOV_RUN_NOT || (done != s->grant && !s->void_grant);
+    return *ret_run != GOV_RUN_NOT || (done != s->kept->grant && !s->kept->void_grant);
 }
 
 static bool
 says_wanting(const struct srv_desk_slice *s)
 {
-    return atomic_load(&s->want->ask) == s->grant + 1;
+    return atomic_load(&s->want->ask) == s->kept->grant + 1;
 }
 
 static void
 take_busy(struct arb_card *card, struct srv_desk_slice *s, uint64_t now)
 {
     uint64_t busy = atomic_load_explicit(&s->want->busy_ns, memory_order_relaxed);
-    uint64_t more = busy - s->busy_ns;
+    uint64_t more = busy - s->kept->busy_ns;
 
     if (!more)
         return;
-    s->busy_ns = busy;
-    gov_card_report(&card->ledger, s->slot, more, now);
-    more = gp_min(more, now - s->seen_ns); /* no card is busier */
+    s->kept->busy_ns = busy;
+    gov_card_report(card->ledger, s->kept->slot, more, now);
+    more = gp_min(more, now - s->kept->seen_ns); /* no card is busier */
     card->busy_ns += more * tenant_of(card, s)->part / 1000;
-    s->seen_ns = now;
+    s->kept->seen_ns = now;
 }
 
 /* Update the accounting from what the worker reports as running. */
@@ -129,30 +139,30 @@ take_running(struct arb_card *card, struct srv_desk_slice *s, uint64_t now)
 
     if (says && !charged(card, s)) {
         if (tenant_of(card, s)->holding && run != GOV_RUN_LATE)
-            gov_card_adopt(&card->ledger, s->slot, now);
+            gov_card_adopt(card->ledger, s->kept->slot, now);
         else if (run == GOV_RUN_LATE)
-            gov_card_overrun(&card->ledger, s->slot, atomic_load(&s->want->late_ns),
-                             now);
+            gov_card_overrun(card->ledger, s->kept->slot,
+                             atomic_load(&s->want->late_ns), now);
     }
     take_busy(card, s, now);
     /* Who has the card to itself keeps the turn over a pause. */
     if (!says && charged(card, s) && !s->rests)
-        gov_card_drained(&card->ledger, s->slot, now);
+        gov_card_drained(card->ledger, s->kept->slot, now);
 }
 
 static void
 grant(struct srv_desk_slice *s)
 {
-    s->grant++;
-    s->void_grant = false;
-    s->stop_ns = 0;
+    s->kept->grant++;
+    s->kept->void_grant = false;
+    s->kept->stop_ns = 0;
     atomic_store(&s->turn->stop, 0);
-    atomic_store(&s->turn->grant, s->grant);
+    atomic_store(&s->turn->grant, s->kept->grant);
     wake(&s->turn->grant);
     /* The worker withdraws its request and then reads the grant; the arbiter does both
      * in the opposite order, so one of the two sees the other. */
-    if (atomic_load(&s->want->ask) != s->grant)
-        s->void_grant = true;
+    if (atomic_load(&s->want->ask) != s->kept->grant)
+        s->kept->void_grant = true;
 }
 
 static void
@@ -161,10 +171,10 @@ take_wanting(struct arb_card *card, struct srv_desk_slice *s, uint64_t now)
     uint64_t until = UINT64_MAX;
 
     if (!says_wanting(s)) {
-        gov_card_unask(&card->ledger, s->slot, now);
+        gov_card_unask(card->ledger, s->kept->slot, now);
         return;
     }
-    if (gov_card_ask(&card->ledger, s->slot, now, &until))
+    if (gov_card_ask(card->ledger, s->kept->slot, now, &until))
         grant(s);
     card->until_ns = gp_min(card->until_ns, until);
 }
@@ -198,7 +208,7 @@ recall(struct arb_card *card, uint64_t now)
         take_busy(card, s, now);
     for (struct srv_desk_slice *s = card->slices; s; s = s->next)
         if (!s->rests && charged(card, s) && tenant_of(card, s)->holding)
-            gov_card_rested(&card->ledger, s->slot, now);
+            gov_card_rested(card->ledger, s->kept->slot, now);
     return true;
 }
 
@@ -224,7 +234,7 @@ note_overdue(struct srv_arbiter *arb, struct srv_desk_slice *s,
     uint64_t limit = s->desk->work_limit_s * GP_NS_PER_S;
     uint64_t one = 1;
 
-    if (!t->contended || !limit || now - s->stop_ns < limit + OVERDUE_NS ||
+    if (!t->contended || !limit || now - s->kept->stop_ns < limit + OVERDUE_NS ||
         atomic_exchange(&s->desk->overdue, true))
         return;
     if (write(arb->alarm_fd, &one, sizeof(one)) < 0)
@@ -239,12 +249,12 @@ end_turns(struct srv_arbiter *arb, struct arb_card *card, uint64_t now)
         const struct gov_tenant *t = tenant_of(card, s);
 
         if (!charged(card, s) || (!t->contended && t->ceiling == 100)) {
-            s->stop_ns = 0;
-        } else if (gov_card_keep(&card->ledger, s->slot, now)) {
-            s->stop_ns = 0;
+            s->kept->stop_ns = 0;
+        } else if (gov_card_keep(card->ledger, s->kept->slot, now)) {
+            s->kept->stop_ns = 0;
             card->until_ns = gp_min(card->until_ns, turn_end(t, now));
         } else {
-            s->stop_ns = s->stop_ns ? s->stop_ns : now;
+            s->kept->stop_ns = s->kept->stop_ns ? s->kept->stop_ns : now;
             card->until_ns = gp_min(card->until_ns, now + TICK_MAX_NS);
             note_overdue(arb, s, t, now);
         }
@@ -258,16 +268,16 @@ take_copies(struct arb_card *card, uint64_t now)
 {
     for (struct srv_desk_slice *s = card->slices; s; s = s->next) {
         uint64_t copied = atomic_load_explicit(&s->want->copied, memory_order_relaxed);
-        uint64_t more = copied - s->copied;
+        uint64_t more = copied - s->kept->copied;
 
-        s->copied = copied;
+        s->kept->copied = copied;
         if (!more || more > INT64_MAX)
             continue;
         card->copy_ns = now;
-        gov_copy_take(&card->ledger, s->slot,
+        gov_copy_take(card->ledger, s->kept->slot,
                       card->copying ? more : gp_min(more, COPY_UNSEEN), now);
     }
-    card->copying = card->ledger.n_tenants > 1 && card->copy_ns &&
+    card->copying = card->ledger->n_tenants > 1 && card->copy_ns &&
                     now - card->copy_ns < GOV_COPY_IDLE_NS;
     if (card->copying)
         card->until_ns = gp_min(card->until_ns, now + COPY_TICK_NS);
@@ -278,7 +288,7 @@ pause_of(struct arb_card *card, const struct srv_desk_slice *s, uint64_t now)
 {
     uint64_t until = tenant_of(card, s)->copy_until_ns;
 
-    return until && !gov_copy_caught_up(&card->ledger, s->slot, now) ? until : 0;
+    return until && !gov_copy_caught_up(card->ledger, s->kept->slot, now) ? until : 0;
 }
 
 /* ---- one pass over a card ---- */
@@ -302,8 +312,8 @@ publish(struct arb_card *card, struct srv_desk_slice *s, uint64_t now)
     put(&s->turn->rivals, t->rivals);
     put(&s->turn->ceiling, t->ceiling);
     put(&s->turn->part, t->part);
-    put(&s->turn->others, card->ledger.holders > t->holding);
-    put(&s->turn->stop, s->stop_ns != 0);
+    put(&s->turn->others, card->ledger->holders > t->holding);
+    put(&s->turn->stop, s->kept->stop_ns != 0);
     put(&s->turn->watched, card->copying);
     if (atomic_load_explicit(&s->turn->pause_ns, memory_order_relaxed) != pause)
         atomic_store_explicit(&s->turn->pause_ns, pause, memory_order_relaxed);
@@ -319,13 +329,13 @@ look(struct srv_arbiter *arb, struct arb_card *card, uint64_t now)
 
     card->until_ns = UINT64_MAX;
     for (unsigned round = 0; again && round < ROUNDS_MAX; round++) {
-        uint32_t seq = card->ledger.seq;
+        uint32_t seq = card->ledger->seq;
 
         for (struct srv_desk_slice *s = card->slices; s; s = s->next)
             take_running(card, s, now);
         for (struct srv_desk_slice *s = card->slices; s; s = s->next)
             take_wanting(card, s, now);
-        again = recall(card, now) || card->ledger.seq != seq;
+        again = recall(card, now) || card->ledger->seq != seq;
     }
     if (again)
         card->until_ns = now; /* the rest in the next turn of the loop */
@@ -372,7 +382,7 @@ leave(struct srv_arbiter *arb, struct srv_desk_slice *s, uint64_t now)
     while (*at != s)
         at = &(*at)->next;
     *at = s->next;
-    gov_card_leave(&card->ledger, s->slot, now);
+    gov_card_leave(card->ledger, s->kept->slot, now);
 }
 
 static int
@@ -382,10 +392,10 @@ join(struct srv_arbiter *arb, struct srv_desk_slice *s, uint64_t now)
     uint32_t pieces = atomic_load(&s->want->pieces);
 
     s->share.units = gp_min(pieces, (uint32_t)GOV_UNITS_MAX);
-    s->slot = gov_card_join(&card->ledger, s->desk->session, 1, &s->share, now);
-    if (s->slot < 0)
-        return s->slot;
-    s->seen_ns = now;
+    s->kept->slot = gov_card_join(card->ledger, s->desk->session, 1, &s->share, now);
+    if (s->kept->slot < 0)
+        return s->kept->slot;
+    s->kept->seen_ns = now;
     s->next = card->slices;
     card->slices = s;
     atomic_store(&s->turn->units, tenant_of(card, s)->units);
@@ -398,7 +408,7 @@ join_all(struct srv_arbiter *arb, struct srv_desk *desk, uint64_t now)
 {
     int r = 0;
 
-    if (desk->joined || !atomic_load(&desk->desk->joined))
+    if (desk->kept->joined || !atomic_load(&desk->desk->joined))
         return;
     for (uint32_t i = 0; i < desk->n_slices; i++) {
         r = join(arb, &desk->slices[i], now);
@@ -407,7 +417,7 @@ join_all(struct srv_arbiter *arb, struct srv_desk *desk, uint64_t now)
         if (r < 0)
             break;
     }
-    desk->joined = r == 0;
+    desk->kept->joined = r == 0;
     if (r == 0)
         look_at_desk(arb, desk, now);
     atomic_store(&desk->notice->joined, r == 0 ? 1u : (uint32_t)-r);
@@ -415,13 +425,24 @@ join_all(struct srv_arbiter *arb, struct srv_desk *desk, uint64_t now)
 }
 
 static bool
-serve(struct srv_desk *desk, uint32_t kind)
+serve(struct srv_desk *desk, uint32_t kind, uint32_t seq)
 {
     uint32_t slice = atomic_load(&desk->desk->call.slice);
     uint64_t bytes = atomic_load(&desk->desk->call.bytes);
+    struct srv_desk_kept *kept = desk->kept;
 
-    if (kind == WRK_CALL_TAKE)
+    if (kind == WRK_CALL_TAKE && slice < desk->n_slices) {
+        srv_ledger_granted(desk->ledger, desk->slot, slice, &kept->granted,
+                           &kept->granted_n);
+        kept->slice = slice;
+        kept->doing = seq;
+        atomic_signal_fence(memory_order_seq_cst);
+        kept->undo = 1;
+        atomic_signal_fence(memory_order_seq_cst);
         return srv_ledger_take(desk->ledger, desk->slot, slice, bytes);
+    }
+    if (kind == WRK_CALL_TAKE)
+        return false;
     if (kind == WRK_CALL_LOOK)
         srv_ledger_look(desk->ledger);
     else if (kind == WRK_CALL_NAME)
@@ -435,12 +456,13 @@ answer(struct srv_desk *desk)
 {
     uint32_t seq = atomic_load(&desk->desk->call.seq);
 
-    if (seq == desk->answered)
+    if (seq == desk->kept->answered)
         return;
-    desk->answered = seq;
     atomic_store(&desk->notice->answer,
-                 serve(desk, atomic_load(&desk->desk->call.kind)));
+                 serve(desk, atomic_load(&desk->desk->call.kind), seq));
     atomic_store(&desk->notice->seq, seq);
+    desk->kept->undo = 0;
+    desk->kept->answered = seq;
     wake(&desk->notice->seq);
 }
 
@@ -473,7 +495,7 @@ rang(struct srv_arbiter *arb, struct srv_desk *desk, uint64_t now)
     count_ring(arb, desk, now);
     join_all(arb, desk, now);
     answer(desk);
-    if (desk->joined)
+    if (desk->kept->joined)
         look_at_desk(arb, desk, now);
 }
 
@@ -570,10 +592,35 @@ start_thread(struct srv_arbiter *arb)
     return r;
 }
 
+static int
+arbiter_start(struct srv_arbiter *arb)
+{
+    int r;
+
+    arb->next_id = ID_FIRST;
+    arb->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    arb->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    arb->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    arb->alarm_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (arb->epoll_fd < 0 || arb->timer_fd < 0 || arb->wake_fd < 0 || arb->alarm_fd < 0)
+        return -errno;
+    r = watch(arb, arb->timer_fd, ID_TIMER);
+    if (r == 0)
+        r = watch(arb, arb->wake_fd, ID_WAKE);
+    return r < 0 ? r : start_thread(arb);
+}
+
+static size_t
+kept_size(uint32_t cards)
+{
+    return sizeof(struct arb_kept) + cards * sizeof(struct gov_card);
+}
+
 int
-srv_arbiter_new(uint32_t cards, struct srv_arbiter **ret, struct gp_err *err)
+srv_arbiter_adopt(uint32_t cards, int fd, struct srv_arbiter **ret, struct gp_err *err)
 {
     CLEANUP(srv_arbiter_freep) struct srv_arbiter *arb = calloc(1, sizeof(*arb));
+    void *map = NULL;
     int r = 0;
 
     if (!arb || !(arb->cards = calloc(cards, sizeof(*arb->cards)))) {
@@ -582,26 +629,30 @@ srv_arbiter_new(uint32_t cards, struct srv_arbiter **ret, struct gp_err *err)
         return gp_err_set(err, -ENOMEM, "no memory for the arbiter");
     }
     arb->n_cards = cards;
-    for (uint32_t i = 0; i < cards; i++)
-        arb->cards[i].until_ns = UINT64_MAX;
-    arb->next_id = ID_FIRST;
+    arb->epoll_fd = arb->timer_fd = arb->wake_fd = arb->alarm_fd = arb->kept_fd = -1;
     pthread_mutex_init(&arb->lock, NULL);
-    arb->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    arb->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    arb->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    arb->alarm_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (arb->epoll_fd < 0 || arb->timer_fd < 0 || arb->wake_fd < 0 || arb->alarm_fd < 0)
-        r = -errno;
-    if (r == 0)
-        r = watch(arb, arb->timer_fd, ID_TIMER);
-    if (r == 0)
-        r = watch(arb, arb->wake_fd, ID_WAKE);
-    if (r == 0)
-        r = start_thread(arb);
+    if (fd >= 0 && srv_kept_map(fd, SRV_KEPT_ARBITER, kept_size(cards), &map) == 0)
+        arb->kept_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    else
+        r = srv_kept_new(SRV_KEPT_ARBITER, kept_size(cards), &arb->kept_fd, &map, err);
+    if (r < 0)
+        return r;
+    arb->kept = map;
+    for (uint32_t i = 0; i < cards; i++) {
+        arb->cards[i].ledger = &arb->kept->cards[i];
+        arb->cards[i].until_ns = UINT64_MAX;
+    }
+    r = arbiter_start(arb);
     if (r < 0)
         return gp_err_set(err, r, "the arbiter: %s", strerror(-r));
     *ret = TAKE_PTR(arb);
     return 0;
+}
+
+int
+srv_arbiter_new(uint32_t cards, struct srv_arbiter **ret, struct gp_err *err)
+{
+    return srv_arbiter_adopt(cards, -1, ret, err);
 }
 
 void
@@ -623,9 +674,17 @@ srv_arbiter_free(struct srv_arbiter *arb)
     close(arb->timer_fd);
     close(arb->wake_fd);
     close(arb->alarm_fd);
+    close(arb->kept_fd);
+    srv_kept_unmap(arb->kept, kept_size(arb->n_cards));
     pthread_mutex_destroy(&arb->lock);
     free(arb->cards);
     free(arb);
+}
+
+int
+srv_arbiter_kept(const struct srv_arbiter *arb)
+{
+    return arb->kept_fd;
 }
 
 int
@@ -634,25 +693,130 @@ srv_arbiter_alarm(const struct srv_arbiter *arb)
     return arb->alarm_fd;
 }
 
-int
-srv_arbiter_add(struct srv_arbiter *arb, struct srv_desk *desk, struct gp_err *err)
+static int
+add(struct srv_arbiter *arb, struct srv_desk *desk)
 {
     int r;
 
-    pthread_mutex_lock(&arb->lock);
     desk->id = arb->next_id++;
     for (uint32_t i = 0; i < desk->n_slices; i++) {
         desk->slices[i].desk = desk;
         desk->slices[i].want = &desk->desk->wants[i];
         desk->slices[i].turn = &desk->notice->turns[i];
+        desk->slices[i].kept = &desk->kept->slices[i];
     }
     r = watch(arb, desk->wake_fd, desk->id);
     if (r == 0) {
         desk->next = arb->desks;
         arb->desks = desk;
     }
+    return r;
+}
+
+int
+srv_arbiter_add(struct srv_arbiter *arb, struct srv_desk *desk, struct gp_err *err)
+{
+    int r;
+
+    pthread_mutex_lock(&arb->lock);
+    r = add(arb, desk);
     pthread_mutex_unlock(&arb->lock);
     return r < 0 ? gp_err_set(err, r, "wakefd of a worker: %s", strerror(-r)) : 0;
+}
+
+/* ---- after a supervisor that is gone ---- */
+
+/* A call that it had begun.  One that it had answered is done; else what it may have
+ * counted is taken back, and the call is answered anew. */
+static void
+undo_call(struct srv_desk *desk)
+{
+    struct srv_desk_kept *kept = desk->kept;
+    uint32_t told = atomic_load(&desk->notice->seq);
+
+    if (kept->undo && kept->doing != told && kept->slice < desk->n_slices)
+        srv_ledger_regrant(desk->ledger, desk->slot, kept->slice, kept->granted,
+                           kept->granted_n);
+    kept->undo = 0;
+    kept->answered = told;
+}
+
+/* Its place at the card, if the card's accounting agrees. */
+static bool
+rejoin(struct srv_arbiter *arb, struct srv_desk_slice *s, uint64_t now)
+{
+    struct arb_card *card = &arb->cards[s->card];
+    int slot = s->kept->slot;
+
+    if (!gov_card_is_of(card->ledger, slot, s->desk->session))
+        return false;
+    for (const struct srv_desk_slice *other = card->slices; other; other = other->next)
+        if (other->kept->slot == slot)
+            return false;
+    s->kept->seen_ns = gp_min(s->kept->seen_ns, now);
+    s->kept->stop_ns = gp_min(s->kept->stop_ns, now);
+    /* grant() was not over. */
+    if (atomic_load(&s->want->ask) != s->kept->grant &&
+        atomic_load(&s->want->done) != s->kept->grant)
+        s->kept->void_grant = true;
+    s->rests = atomic_load(&s->turn->rests);
+    s->next = card->slices;
+    card->slices = s;
+    return true;
+}
+
+/* All of its places, or none: then it asks for them once more. */
+static void
+rejoin_all(struct srv_arbiter *arb, struct srv_desk *desk, uint64_t now)
+{
+    int r = 0;
+
+    if (!desk->kept->joined)
+        return;
+    for (uint32_t i = 0; i < desk->n_slices; i++) {
+        if (!rejoin(arb, &desk->slices[i], now))
+            r = join(arb, &desk->slices[i], now);
+        while (r < 0 && i > 0)
+            leave(arb, &desk->slices[--i], now);
+        if (r < 0)
+            break;
+    }
+    desk->kept->joined = r == 0;
+}
+
+int
+srv_arbiter_readd(struct srv_arbiter *arb, struct srv_desk *desk, struct gp_err *err)
+{
+    int r;
+
+    pthread_mutex_lock(&arb->lock);
+    undo_call(desk);
+    r = add(arb, desk);
+    if (r == 0)
+        rejoin_all(arb, desk, gp_now_ns());
+    pthread_mutex_unlock(&arb->lock);
+    return r < 0 ? gp_err_set(err, r, "wakefd of a worker: %s", strerror(-r)) : 0;
+}
+
+void
+srv_arbiter_mend(struct srv_arbiter *arb)
+{
+    bool here[GOV_SLOTS_MAX];
+    uint64_t now;
+
+    pthread_mutex_lock(&arb->lock);
+    now = gp_now_ns();
+    for (uint32_t i = 0; i < arb->n_cards; i++) {
+        struct arb_card *card = &arb->cards[i];
+
+        memset(here, 0, sizeof(here));
+        for (const struct srv_desk_slice *s = card->slices; s; s = s->next)
+            here[s->kept->slot] = true;
+        gov_card_mend(card->ledger, here, now);
+        look(arb, card, now);
+    }
+    set_timer(arb, now);
+    pthread_mutex_unlock(&arb->lock);
 }
 
 void
@@ -669,14 +833,14 @@ srv_arbiter_remove(struct srv_arbiter *arb, struct srv_desk *desk)
         *at = desk->next;
         listen_to(arb, desk, EPOLL_CTL_DEL, 0);
     }
-    for (uint32_t i = 0; desk->joined && i < desk->n_slices; i++) {
+    for (uint32_t i = 0; desk->kept->joined && i < desk->n_slices; i++) {
         struct srv_desk_slice *s = &desk->slices[i];
 
         take_busy(&arb->cards[s->card], s, now);
         leave(arb, s, now);
         look(arb, &arb->cards[s->card], now);
     }
-    desk->joined = false;
+    desk->kept->joined = false;
     set_timer(arb, now);
     pthread_mutex_unlock(&arb->lock);
 }
@@ -689,7 +853,7 @@ srv_arbiter_reshare(struct srv_arbiter *arb, uint32_t card, uint64_t session,
 
     pthread_mutex_lock(&arb->lock);
     now = gp_now_ns();
-    gov_card_reshare(&arb->cards[card].ledger, session, share, now);
+    gov_card_reshare(arb->cards[card].ledger, session, share, now);
     look(arb, &arb->cards[card], now);
     set_timer(arb, now);
     pthread_mutex_unlock(&arb->lock);

@@ -12,6 +12,7 @@
 #include "gp_time.h"
 #include "srv.h"
 #include "srv_session.h"
+#include "srv_state.h"
 #include "srv_worker.h"
 #include "ticket_keys.h"
 #include "tls_door.h"
@@ -226,7 +227,7 @@ attach_serve(struct srv_attach *a, const uint8_t *key)
         attach_refuse(a, status_of(r), gp_err_msg(&err, r));
         return;
     }
-    srv->attached_total++;
+    srv->state->attached_total++;
     gp_audit("attach", "from", a->peer, "who", session->claims.owner, "session",
              session->claims.session, NULL);
     a->fd = -1; /* the worker's */

@@ -147,8 +147,24 @@ make_part(struct srv_cgroups *groups, const char *base, const char *own)
     return r;
 }
 
+/* The folder of a supervisor that is gone instead. */
 static int
-start_v1(struct srv_cgroups *groups)
+adopt_part(struct srv_cgroups *groups, const struct srv_cgroups_kept *kept,
+           const int *fds)
+{
+    unsigned i = groups->n_parts;
+
+    if (i >= kept->n_parts || fds[i] < 0 ||
+        !gp_str_copy(groups->path[i], sizeof(groups->path[0]), kept->path[i]))
+        return -EPROTO;
+    groups->fd[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 0);
+    groups->n_parts++;
+    return groups->fd[i] < 0 ? -errno : 0;
+}
+
+static int
+start_v1(struct srv_cgroups *groups, const struct srv_cgroups_kept *kept,
+         const int *fds)
 {
     int r = 0;
 
@@ -159,9 +175,23 @@ start_v1(struct srv_cgroups *groups)
         r = own_path(parts_v1[i], own, sizeof(own));
         snprintf(base, sizeof(base), ROOT "/%s", parts_v1[i]);
         if (r == 0)
-            r = make_part(groups, base, own);
+            r = kept ? adopt_part(groups, kept, fds) : make_part(groups, base, own);
     }
     return r;
+}
+
+/* The group in which the server puts itself: its sessions' groups are beside it. */
+#define OWN_GROUP "/supervisor"
+
+static void
+leave_own_group(char *own)
+{
+    size_t len = strlen(own), group = strlen(OWN_GROUP);
+
+    if (len >= group && strcmp(own + len - group, OWN_GROUP) == 0)
+        own[len - group] = 0;
+    if (!*own)
+        memcpy(own, "/", 2);
 }
 
 /* systemd marks what it leaves to a service; a container has a tree of its own. */
@@ -180,7 +210,8 @@ is_delegated(const char *path, const char *own)
 /* Groups with processes cannot have limited groups below them: the server moves to one
  * of its own first. */
 static int
-start_v2(struct srv_cgroups *groups)
+start_v2(struct srv_cgroups *groups, const struct srv_cgroups_kept *kept,
+         const int *fds)
 {
     CLEANUP_FD int own_fd = -1, self = -1;
     char own[384], path[512];
@@ -189,14 +220,15 @@ start_v2(struct srv_cgroups *groups)
     groups->version = 2;
     if (r < 0)
         return r;
+    leave_own_group(own); /* systemd, or we before we started anew, put us there */
     snprintf(path, sizeof(path), ROOT "%s", own);
     if (!is_delegated(path, own))
         return -EPERM;
     r = open_folder(AT_FDCWD, path, &own_fd);
-    if (r == 0 && mkdirat(own_fd, "supervisor", 0755) < 0 && errno != EEXIST)
+    if (r == 0 && mkdirat(own_fd, OWN_GROUP + 1, 0755) < 0 && errno != EEXIST)
         r = -errno;
     if (r == 0)
-        r = open_folder(own_fd, "supervisor", &self);
+        r = open_folder(own_fd, OWN_GROUP + 1, &self);
     if (r == 0)
         r = put(self, "cgroup.procs", "0");
     if (r == 0)
@@ -204,13 +236,14 @@ start_v2(struct srv_cgroups *groups)
     if (r == 0)
         put(self, "cpu.weight", "1000"); /* it answers for all sessions */
     if (r == 0)
-        r = make_part(groups, ROOT, own);
+        r = kept ? adopt_part(groups, kept, fds) : make_part(groups, ROOT, own);
     return r < 0 ? r
                  : put(groups->fd[0], "cgroup.subtree_control", "+memory +pids +cpu");
 }
 
 int
-srv_cgroups_new(const char *mode, struct srv_cgroups **ret, struct gp_err *err)
+srv_cgroups_new(const char *mode, const struct srv_cgroups_kept *kept, const int *fds,
+                struct srv_cgroups **ret, struct gp_err *err)
 {
     struct srv_cgroups *groups;
     struct statfs fs;
@@ -230,7 +263,9 @@ srv_cgroups_new(const char *mode, struct srv_cgroups **ret, struct gp_err *err)
         return gp_err_set(err, -ENOMEM, "no memory for control groups");
     for (unsigned i = 0; i < SRV_CGROUP_PARTS; i++)
         groups->fd[i] = -1;
-    r = v2 ? start_v2(groups) : start_v1(groups);
+    if (kept && !kept->n_parts)
+        kept = NULL; /* it had none: anew */
+    r = v2 ? start_v2(groups, kept, fds) : start_v1(groups, kept, fds);
     if (r == 0) {
         gp_log_info("server", "each session has a control group in %s",
                     groups->path[0]);
@@ -246,6 +281,26 @@ srv_cgroups_new(const char *mode, struct srv_cgroups **ret, struct gp_err *err)
     gp_log_info("server", "no control groups for sessions: %s (systemd: Delegate=yes)",
                 strerror(-r));
     return 0;
+}
+
+void
+srv_cgroups_keep(const struct srv_cgroups *groups, struct srv_cgroups_kept *kept,
+                 int *ret_fds)
+{
+    kept->n_parts = groups ? groups->n_parts : 0;
+    for (unsigned i = 0; i < kept->n_parts; i++) {
+        gp_str_copy(kept->path[i], sizeof(kept->path[0]), groups->path[i]);
+        ret_fds[i] = groups->fd[i];
+    }
+}
+
+void
+srv_cgroups_leave(struct srv_cgroups *groups)
+{
+    for (unsigned i = 0; groups && i < groups->n_parts; i++)
+        if (groups->fd[i] >= 0)
+            close(groups->fd[i]);
+    free(groups);
 }
 
 static void
@@ -291,7 +346,9 @@ srv_cgroups_free(struct srv_cgroups *groups)
 static int
 make_group(struct srv_cgroups *groups, unsigned part, struct srv_cgroup *group)
 {
-    int r = mkdirat(groups->fd[part], group->name, 0755) < 0 ? -errno : 0;
+    /* It is there when its session is adopted. */
+    int r = mkdirat(groups->fd[part], group->name, 0755) < 0 && errno != EEXIST ? -errno
+                                                                                : 0;
 
     if (r == 0)
         r = open_folder(groups->fd[part], group->name, &group->fd[part]);
@@ -353,23 +410,39 @@ srv_cgroup_limit(const struct srv_cgroups *groups, const struct srv_cgroup *grou
 }
 
 pid_t
-srv_cgroup_fork(const struct srv_cgroups *groups, const struct srv_cgroup *group)
+srv_cgroup_fork_at(int version, const int *fds, unsigned n)
 {
     struct clone_args args = {.exit_signal = SIGCHLD};
     pid_t pid;
 
-    if (group && group->name[0] && groups->version == 2) {
+    if (n && version == 2) {
         args.flags = CLONE_INTO_CGROUP;
-        args.cgroup = (uint64_t)group->fd[0];
+        args.cgroup = (uint64_t)fds[0];
         pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
         return pid < 0 ? -errno : pid;
     }
     pid = fork();
     if (pid < 0)
         return -errno;
-    for (unsigned i = 0; pid == 0 && group && group->name[0] && i < groups->n_parts;
-         i++)
-        if (put(group->fd[i], "cgroup.procs", "0") < 0)
+    for (unsigned i = 0; pid == 0 && i < n; i++)
+        if (put(fds[i], "cgroup.procs", "0") < 0)
             _exit(127);
     return pid;
+}
+
+int
+srv_cgroup_version(const struct srv_cgroups *groups, const struct srv_cgroup *group,
+                   unsigned *ret_n)
+{
+    *ret_n = group && group->name[0] ? groups->n_parts : 0;
+    return *ret_n ? groups->version : 0;
+}
+
+pid_t
+srv_cgroup_fork(const struct srv_cgroups *groups, const struct srv_cgroup *group)
+{
+    unsigned n;
+    int version = srv_cgroup_version(groups, group, &n);
+
+    return srv_cgroup_fork_at(version, group ? group->fd : NULL, n);
 }

@@ -37,9 +37,22 @@ struct srv_cgroup {
     int fd[SRV_CGROUP_PARTS];
 };
 
-/* @mode: "auto", "on" or "off".  *ret is NULL when there are none.  -ENOTSUP with
+/* What a successor has to know (srv_kept.h). */
+struct srv_cgroups_kept {
+    uint32_t n_parts; /* 0: none */
+    char path[SRV_CGROUP_PARTS][512];
+};
+
+/* @mode: "auto", "on" or "off".  *ret is NULL when there are none.  @kept and @fds,
+ * which stay the caller's: those of a supervisor that is gone, or NULL.  -ENOTSUP with
  * words: "on", but this host or this user has none. */
-int srv_cgroups_new(const char *mode, struct srv_cgroups **ret, struct gp_err *err);
+int srv_cgroups_new(const char *mode, const struct srv_cgroups_kept *kept,
+                    const int *fds, struct srv_cgroups **ret, struct gp_err *err);
+/* For the keeper; the descriptors, as many as n_parts, stay ours. */
+void srv_cgroups_keep(const struct srv_cgroups *groups, struct srv_cgroups_kept *kept,
+                      int *ret_fds);
+/* Free the memory and leave the groups to a successor. */
+void srv_cgroups_leave(struct srv_cgroups *groups);
 void srv_cgroups_free(struct srv_cgroups *groups); /* NULL is a no-op */
 
 /* For session number @id; @groups NULL: none. */
@@ -54,5 +67,12 @@ int srv_cgroup_limit(const struct srv_cgroups *groups, const struct srv_cgroup *
 
 /* fork(), with the child in the group: as a negative errno, or as fork() does. */
 pid_t srv_cgroup_fork(const struct srv_cgroups *groups, const struct srv_cgroup *group);
+
+/* The version of @group's hierarchies, and in *ret_n how many of its descriptors count;
+ * 0: none. */
+int srv_cgroup_version(const struct srv_cgroups *groups, const struct srv_cgroup *group,
+                       unsigned *ret_n);
+/* srv_cgroup_fork() of a process that has only the @n descriptors of a group. */
+pid_t srv_cgroup_fork_at(int version, const int *fds, unsigned n);
 
 #endif

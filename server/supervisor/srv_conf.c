@@ -154,6 +154,13 @@ static const struct gp_option options[] = {
     NUMBER("resume", resume_s, XPORT_RESUME_MAX_S,
            "seconds for which the worker of a client whose TCP connection broke waits "
            "for another one (default 60, 0: not at all)"),
+    {.name = "adopt-window",
+     .value = "N",
+     .help = "seconds for which workers outlive the server and wait for another one "
+             "with the same --state-dir (default 60, 0: they end with it)",
+     .set = gp_option_u32,
+     .offset = offsetof(struct srv_conf, adopt_window_s),
+     .max = 86400},
     NUMBER("work-limit", work_limit_s, 1000000,
            "seconds after which work that does not end, while another session waits "
            "for the card, is ended (default 60)"),
@@ -239,7 +246,10 @@ srv_conf_parse(struct srv_conf *conf, int argc, char **argv, struct gp_err *err)
         .program = "gpupool-server",
         .about =
             "Serve the cards of this host to the sessions of a gpupool.  One worker\n"
-            "process per client process; SIGTERM ends all of them and the server.",
+            "process per client process; SIGTERM ends all of them and the server.\n"
+            "With --state-dir, SIGUSR2 ends the server alone, for another one that "
+            "takes\n"
+            "the workers over, and SIGUSR1 has it start its program anew.",
         .after = "GPUPOOL_LOG=area:level,... and GPUPOOL_LOG_FILE=/path say what is "
                  "logged.\n",
         .env = "GPUPOOL_SERVER_",
@@ -267,6 +277,7 @@ srv_conf_parse(struct srv_conf *conf, int argc, char **argv, struct gp_err *err)
                               .rate_refusals = SRV_RATE_REFUSALS,
                               .link_timeout_s = XPORT_LINK_TIMEOUT_S,
                               .resume_s = XPORT_RESUME_S,
+                              .adopt_window_s = SRV_ADOPT_WINDOW_S,
                               .work_limit_s = 60,
                               .work_limit_offline_s = 10};
     if (gethostname(conf->name, sizeof(conf->name) - 1) < 0)

@@ -18,6 +18,10 @@ struct gp_err;
 
 #define SRV_DEFAULT_PORT 7481
 
+/* Long enough for an upgrade of packages and a slow driver's start, short enough that a
+ * server which was killed for good does not keep its cards busy. */
+#define SRV_ADOPT_WINDOW_S 60
+
 /* Stacks, arenas and the driver's own tables: with less, workers do not start. */
 #define SRV_WORKER_MEMORY_MIN (256u << 20)
 
@@ -57,8 +61,9 @@ struct srv_conf {
     uint32_t rate_connections, rate_attaches, rate_refusals; /* srv_rates.h */
     /* Seconds that work may go on while another session waits for the card. */
     uint32_t link_timeout_s;
-    uint32_t resume_s;  /* how long a client may be away */
-    bool allow_unbound; /* tickets without a client's key are taken, and logged */
+    uint32_t resume_s;       /* how long a client may be away */
+    uint32_t adopt_window_s; /* how long workers wait for a successor; 0: not at all */
+    bool allow_unbound;      /* tickets without a client's key are taken, and logged */
     uint32_t work_limit_s, work_limit_offline_s;
 };
 

@@ -12,6 +12,7 @@
 #define SRV_DESK_H
 
 #include "gov_card.h"
+#include "srv_kept.h"
 #include "wrk_segment.h"
 
 #include <stdbool.h>
@@ -20,28 +21,47 @@
 struct gp_err;
 struct srv_ledger;
 
-/* One slice of a worker, as the arbiter knows it. */
-struct srv_desk_slice {
-    struct srv_desk *desk;
-    struct srv_desk_slice *next; /* of the card */
-    uint32_t card;               /* whose arbiter */
-    int slot;                    /* at the card (gov_card.h) */
-    struct gov_share share;
-    struct gov_want *want;
-    struct gov_turn *turn;
-    uint32_t grant;   /* as in *turn, which is only ever written */
-    bool void_grant;  /* the worker had given up asking before it was made */
-    bool rests;       /* as in *turn */
+/* What the arbiter of a successor has to know of one slice. */
+struct srv_slice_kept {
+    int32_t slot;        /* at the card (gov_card.h) */
+    uint32_t grant;      /* as in struct gov_turn, which is only ever written */
+    uint32_t void_grant; /* the worker had given up asking before it was made */
+    uint32_t zero;
     uint64_t stop_ns; /* when its turn was to stop; 0: never */
     uint64_t busy_ns; /* seen on the desk, at @seen_ns */
     uint64_t seen_ns;
     uint64_t copied; /* the same */
 };
 
+struct srv_desk_kept {
+    struct srv_kept_head head;
+    uint32_t joined;
+    uint32_t answered; /* the call that was answered last */
+    /* 1: call @doing is being answered, and this is what the ledger said before it, so
+     * that what a supervisor has half done can be undone. */
+    uint32_t undo;
+    uint32_t doing, slice;
+    uint64_t granted, granted_n;
+    struct srv_slice_kept slices[TICKET_SLICES_MAX];
+};
+
+/* One slice of a worker, as the arbiter knows it. */
+struct srv_desk_slice {
+    struct srv_desk *desk;
+    struct srv_desk_slice *next; /* of the card */
+    uint32_t card;               /* whose arbiter */
+    struct gov_share share;
+    struct gov_want *want;
+    struct gov_turn *turn;
+    struct srv_slice_kept *kept;
+    bool rests; /* as in *turn */
+};
+
 struct srv_desk {
     struct wrk_desk *desk;
     struct wrk_notice *notice;
-    int desk_fd, notice_fd, wake_fd;
+    struct srv_desk_kept *kept;
+    int desk_fd, notice_fd, wake_fd, kept_fd;
     uint64_t session;
     struct srv_ledger *ledger;
     uint32_t slot; /* in the ledger */
@@ -51,9 +71,7 @@ struct srv_desk {
     /* ------- the arbiter's: */
     struct srv_desk *next;
     uint64_t id;
-    bool joined;
-    uint32_t answered; /* the call that was answered last */
-    uint32_t rings;    /* since @rings_ns */
+    uint32_t rings; /* since @rings_ns */
     uint64_t rings_ns;
     uint64_t
         muted_ns; /* its wake-up descriptor is not listened to until then; 0: it is */
@@ -65,7 +83,18 @@ struct srv_desk {
 int srv_desk_file(const char *name, size_t size, bool ours, int *ret_fd,
                   void **ret_map);
 
+/* The content of a file that only a supervisor could write.  -EPROTO. */
+int srv_desk_copy(int from, size_t size, void *to);
+
 int srv_desk_new(struct srv_desk **ret, struct gp_err *err);
+/* The one of a supervisor that is gone, with a new notice, because nobody can write to
+ * the old one any more; its descriptor and that of the desk are read and closed by
+ * srv_desk_sent().  Takes all four on success.  -EPROTO: not ours. */
+struct srv_desk_files {
+    int desk, notice, wake, kept;
+};
+int srv_desk_adopt(const struct srv_desk_files *files, struct srv_desk **ret,
+                   struct gp_err *err);
 /* The worker has its descriptors: close ours, all but the wake-up descriptor. */
 void srv_desk_sent(struct srv_desk *d);
 void srv_desk_free(struct srv_desk *d); /* NULL is a no-op */

@@ -2,6 +2,8 @@
 #include "srv_export.h"
 
 #include "srv.h"
+#include "srv_keeper.h"
+#include "srv_kept.h"
 #include "srv_ledger.h"
 #include "srv_types.h"
 
@@ -11,17 +13,28 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 
-struct srv_export {
-    struct srv_export *next;
-    uint8_t token[WRK_SHARE_TOKEN];
-    int fd;
+/* What outlives the supervisor of one object; its descriptor is with the keeper. */
+struct export_kept {
+    uint32_t used; /* 1: it is */
     uint32_t kind; /* enum wrk_share_kind */
     uint32_t slice;
-    uint64_t bytes;
     uint32_t payer; /* a slot */
-    bool moved;     /* the payer is not the exporter: we count on its slot */
+    uint32_t moved; /* the payer is not the exporter: we count on its slot */
     uint32_t total; /* of holds */
+    uint64_t bytes;
+    uint8_t token[WRK_SHARE_TOKEN];
     uint16_t holds[WRK_SLOTS_MAX];
+};
+
+struct srv_exports_kept {
+    struct srv_kept_head head;
+    struct export_kept of[SRV_SHARES_MAX];
+};
+
+struct srv_export {
+    struct srv_export *next;
+    struct export_kept *kept;
+    int fd;
 };
 
 /* A server with many sessions keeps most of its descriptors for other things. */
@@ -33,36 +46,76 @@ descriptor_to_spare(const struct srv *srv)
     return getrlimit(RLIMIT_NOFILE, &files) == 0 && srv->n_shares < files.rlim_cur / 4;
 }
 
+/* The session's table, made with its first object. */
+static int
+table_get(struct srv_session *s)
+{
+    CLEANUP_FD int fd = -1;
+    void *map = NULL;
+    int r;
+
+    if (s->exports)
+        return 0;
+    r = srv_kept_new(SRV_KEPT_EXPORTS, sizeof(*s->exports), &fd, &map, NULL);
+    if (r < 0)
+        return r;
+    s->exports = map;
+    srv_keeper_put(s->srv->keeper, SRV_KEEP_EXPORTS, s->claims.session_id, 0, &fd, 1);
+    return 0;
+}
+
+static uint64_t
+entry_number(const struct srv_session *s, const struct export_kept *kept)
+{
+    return (uint64_t)(kept - s->exports->of);
+}
+
+static void
+share_enter(struct srv_session *s, struct srv_export *share, struct export_kept *kept,
+            int fd)
+{
+    share->kept = kept;
+    share->fd = fd;
+    share->next = s->shares;
+    s->shares = share;
+    s->n_shares++;
+    s->srv->n_shares++;
+}
+
 int
 srv_export_new(struct srv_session *s, uint32_t slot, struct wrk_request *ask, int fd)
 {
     CLEANUP_FD int own = fd;
+    struct export_kept *kept;
     struct srv_export *share;
+    int r;
 
     if (s->n_shares >= SRV_SHARES_MAX || !descriptor_to_spare(s->srv))
         return -EDQUOT;
     if (ask->slice >= s->claims.n_slices ||
         ask->bytes > s->claims.slices[ask->slice].memory)
         return -EINVAL;
+    r = table_get(s);
+    if (r < 0)
+        return r;
+    for (kept = s->exports->of; kept->used;) /* fewer than SRV_SHARES_MAX are */
+        kept++;
+    *kept = (struct export_kept){.kind = ask->own,
+                                 .slice = ask->slice,
+                                 .bytes = ask->bytes,
+                                 .payer = slot,
+                                 .total = 1};
+    kept->holds[slot] = 1;
+    if (getrandom(kept->token, sizeof(kept->token), 0) != sizeof(kept->token))
+        return -EIO;
     share = calloc(1, sizeof(*share));
     if (!share)
         return -ENOMEM;
-    if (getrandom(share->token, sizeof(share->token), 0) != sizeof(share->token)) {
-        free(share);
-        return -EIO;
-    }
-    share->kind = ask->own;
-    share->slice = ask->slice;
-    share->bytes = ask->bytes;
-    share->payer = slot;
-    share->holds[slot] = 1;
-    share->total = 1;
-    share->fd = TAKE_FD(own);
-    share->next = s->shares;
-    s->shares = share;
-    s->n_shares++;
-    s->srv->n_shares++;
-    memcpy(ask->secret, share->token, sizeof(share->token));
+    kept->used = 1;
+    share_enter(s, share, kept, TAKE_FD(own));
+    srv_keeper_put(s->srv->keeper, SRV_KEEP_EXPORT, s->claims.session_id,
+                   entry_number(s, kept), &share->fd, 1);
+    memcpy(ask->secret, kept->token, sizeof(kept->token));
     return 0;
 }
 
@@ -71,7 +124,7 @@ share_at(struct srv_session *s, const struct wrk_request *ask)
 {
     struct srv_export **at = &s->shares;
 
-    while (*at && memcmp((*at)->token, ask->secret, WRK_SHARE_TOKEN) != 0)
+    while (*at && memcmp((*at)->kept->token, ask->secret, WRK_SHARE_TOKEN) != 0)
         at = &(*at)->next;
     return at;
 }
@@ -81,12 +134,13 @@ srv_export_find(struct srv_session *s, uint32_t slot, struct wrk_request *ask)
 {
     struct srv_export *share = *share_at(s, ask);
 
-    if (!share || share->kind != ask->own || share->holds[slot] == UINT16_MAX)
+    if (!share || share->kept->kind != ask->own ||
+        share->kept->holds[slot] == UINT16_MAX)
         return -1;
-    share->holds[slot]++;
-    share->total++;
-    ask->slice = share->slice;
-    ask->bytes = share->bytes;
+    share->kept->holds[slot]++;
+    share->kept->total++;
+    ask->slice = share->kept->slice;
+    ask->bytes = share->kept->bytes;
     return share->fd;
 }
 
@@ -98,6 +152,11 @@ share_remove(struct srv_session *s, struct srv_export **at)
     *at = share->next;
     s->n_shares--;
     s->srv->n_shares--;
+    if (!s->srv->leaving) {
+        share->kept->used = 0;
+        srv_keeper_drop(s->srv->keeper, SRV_KEEP_EXPORT, s->claims.session_id,
+                        entry_number(s, share->kept));
+    }
     close(share->fd);
     free(share);
 }
@@ -109,11 +168,11 @@ share_move(struct srv_session *s, struct srv_export *share)
 {
     uint32_t slot = 0;
 
-    while (!share->holds[slot])
+    while (!share->kept->holds[slot])
         slot++;
-    share->payer = slot;
-    share->moved = true;
-    srv_ledger_move(s->ledger, slot, share->slice, share->bytes);
+    share->kept->payer = slot;
+    share->kept->moved = true;
+    srv_ledger_move(s->ledger, slot, share->kept->slice, share->kept->bytes);
 }
 
 /* @slot no longer holds it; @cleared: nothing is counted there any more.  True when
@@ -122,11 +181,11 @@ static bool
 share_let_go(struct srv_session *s, struct srv_export **at, uint32_t slot, bool cleared)
 {
     struct srv_export *share = *at;
-    bool paid = share->payer == slot && share->bytes;
+    bool paid = share->kept->payer == slot && share->kept->bytes;
 
-    if (paid && share->moved && !cleared)
-        srv_ledger_unmove(s->ledger, slot, share->slice, share->bytes);
-    if (share->total == 0) {
+    if (paid && share->kept->moved && !cleared)
+        srv_ledger_unmove(s->ledger, slot, share->kept->slice, share->kept->bytes);
+    if (share->kept->total == 0) {
         share_remove(s, at);
         return true;
     }
@@ -140,10 +199,10 @@ srv_export_drop(struct srv_session *s, uint32_t slot, const struct wrk_request *
 {
     struct srv_export **at = share_at(s, ask);
 
-    if (!*at || !(*at)->holds[slot])
+    if (!*at || !(*at)->kept->holds[slot])
         return;
-    (*at)->total--;
-    if (--(*at)->holds[slot] == 0)
+    (*at)->kept->total--;
+    if (--(*at)->kept->holds[slot] == 0)
         share_let_go(s, at, slot, false);
 }
 
@@ -152,10 +211,10 @@ srv_export_leave(struct srv_session *s, uint32_t slot)
 {
     for (struct srv_export **at = &s->shares; *at;) {
         struct srv_export *share = *at;
-        bool held = share->holds[slot] != 0;
+        bool held = share->kept->holds[slot] != 0;
 
-        share->total -= share->holds[slot];
-        share->holds[slot] = 0;
+        share->kept->total -= share->kept->holds[slot];
+        share->kept->holds[slot] = 0;
         if (!held || !share_let_go(s, at, slot, true))
             at = &share->next;
     }
@@ -166,4 +225,63 @@ srv_export_free_all(struct srv_session *s)
 {
     while (s->shares)
         share_remove(s, &s->shares);
+    if (s->exports && !s->srv->leaving)
+        srv_keeper_drop(s->srv->keeper, SRV_KEEP_EXPORTS, s->claims.session_id, 0);
+    srv_kept_unmap(s->exports, sizeof(*s->exports));
+    s->exports = NULL;
+}
+
+int
+srv_export_adopt_table(struct srv_session *s, int fd)
+{
+    void *map = NULL;
+    int r = s->exports ? -EPROTO
+                       : srv_kept_map(fd, SRV_KEPT_EXPORTS, sizeof(*s->exports), &map);
+
+    if (r == 0)
+        s->exports = map;
+    return r;
+}
+
+/* The sum may be of before the last hold. */
+static bool
+entry_mend(const struct srv_session *s, struct export_kept *kept)
+{
+    kept->total = 0;
+    for (uint32_t i = 0; i < WRK_SLOTS_MAX; i++)
+        kept->total += kept->holds[i];
+    return kept->used && kept->total && kept->slice < s->claims.n_slices &&
+           kept->payer < WRK_SLOTS_MAX;
+}
+
+int
+srv_export_adopt(struct srv_session *s, uint64_t number, int fd)
+{
+    struct srv_export *share;
+
+    if (!s->exports || number >= SRV_SHARES_MAX ||
+        !entry_mend(s, &s->exports->of[number]))
+        return -EPROTO;
+    share = calloc(1, sizeof(*share));
+    if (!share)
+        return -ENOMEM;
+    share_enter(s, share, &s->exports->of[number], fd);
+    return 0;
+}
+
+void
+srv_export_mend(struct srv_session *s, const bool here[WRK_SLOTS_MAX])
+{
+    for (uint32_t slot = 0; slot < WRK_SLOTS_MAX; slot++)
+        if (!here[slot])
+            srv_export_leave(s, slot);
+    /* Objects whose descriptor had not reached the keeper. */
+    for (uint32_t i = 0; s->exports && i < SRV_SHARES_MAX; i++) {
+        const struct srv_export *share = s->shares;
+
+        while (share && share->kept != &s->exports->of[i])
+            share = share->next;
+        if (!share)
+            s->exports->of[i].used = 0;
+    }
 }

@@ -20,7 +20,9 @@
 
 #include "gp_base.h"
 #include "wrk_request.h"
+#include "wrk_segment.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct srv_session;
@@ -48,5 +50,12 @@ void srv_export_drop(struct srv_session *s, uint32_t slot,
 void srv_export_leave(struct srv_session *s, uint32_t slot);
 
 void srv_export_free_all(struct srv_session *s);
+
+/* After a supervisor that is gone: the session's table, whose descriptor stays the
+ * caller's; object @number of it, which takes @fd on success; and, when the workers
+ * have been adopted, the end of what belonged to slots that are not @here. */
+int srv_export_adopt_table(struct srv_session *s, int fd);
+int srv_export_adopt(struct srv_session *s, uint64_t number, int fd);
+void srv_export_mend(struct srv_session *s, const bool here[WRK_SLOTS_MAX]);
 
 #endif

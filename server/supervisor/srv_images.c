@@ -2,6 +2,8 @@
 #include "srv_images.h"
 
 #include "gp_log.h"
+#include "srv_keeper.h"
+#include "srv_kept.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,11 +13,19 @@
 /* What makes mapping it safe: it can neither change nor shrink below anybody. */
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL)
 
+/* What outlives the supervisor, beside the file. */
+struct image_kept {
+    struct srv_kept_head head;
+    struct wire_image_id id;
+    uint64_t session;
+};
+
 struct image {
     struct image *prev, *next; /* a ring through the head: next is younger */
     struct wire_image_id id;
     uint64_t size; /* of the file */
     uint64_t session;
+    uint64_t key; /* the keeper's name of it */
     int fd;
 };
 
@@ -23,6 +33,8 @@ struct srv_images {
     struct image head;
     uint64_t limit;
     struct srv_images_stats stats;
+    struct srv_keeper *keeper;
+    uint64_t *next_key;
 };
 
 int
@@ -60,6 +72,7 @@ image_drop(struct srv_images *images, struct image *image)
     ring_out(image);
     images->stats.count--;
     images->stats.bytes -= image->size;
+    srv_keeper_drop(images->keeper, SRV_KEEP_IMAGE, image->key, 0);
     close(image->fd);
     free(image);
 }
@@ -69,6 +82,7 @@ srv_images_free(struct srv_images *images)
 {
     if (!images)
         return;
+    images->keeper = NULL; /* a successor may use them */
     while (images->head.next != &images->head)
         image_drop(images, images->head.next);
     free(images);
@@ -157,9 +171,29 @@ drop_same(struct srv_images *images, const struct wire_image_id *id)
         image_drop(images, image);
 }
 
-void
-srv_images_keep(struct srv_images *images, const struct wire_image_id *id, int fd,
-                uint64_t session)
+static void
+image_leave(struct srv_images *images, struct image *image)
+{
+    struct image_kept *kept;
+    CLEANUP_FD int fd = -1;
+    void *map = NULL;
+
+    if (!images->keeper ||
+        srv_kept_new(SRV_KEPT_IMAGE, sizeof(*kept), &fd, &map, NULL) < 0)
+        return;
+    kept = map;
+    kept->id = image->id;
+    kept->session = image->session;
+    image->key = (*images->next_key)++;
+    srv_keeper_put(images->keeper, SRV_KEEP_IMAGE, image->key, 0,
+                   (int[]){fd, image->fd}, 2);
+    srv_kept_unmap(map, sizeof(*kept));
+}
+
+/* @fd is ours; NULL: it may not be kept. */
+static struct image *
+image_take(struct srv_images *images, const struct wire_image_id *id, int fd,
+           uint64_t session)
 {
     uint64_t size = file_size(images, fd);
     struct image *image = size ? malloc(sizeof(*image)) : NULL;
@@ -167,7 +201,7 @@ srv_images_keep(struct srv_images *images, const struct wire_image_id *id, int f
     if (!image) {
         images->stats.refused += !size;
         close(fd);
-        return;
+        return NULL;
     }
     drop_same(images, id);
     make_room(images, size);
@@ -175,6 +209,44 @@ srv_images_keep(struct srv_images *images, const struct wire_image_id *id, int f
     ring_in_youngest(images, image);
     images->stats.count++;
     images->stats.bytes += size;
+    return image;
+}
+
+void
+srv_images_keep(struct srv_images *images, const struct wire_image_id *id, int fd,
+                uint64_t session)
+{
+    struct image *image = image_take(images, id, fd, session);
+
+    if (image)
+        image_leave(images, image);
+}
+
+void
+srv_images_use_keeper(struct srv_images *images, struct srv_keeper *keeper,
+                      uint64_t *next_key)
+{
+    images->keeper = keeper;
+    images->next_key = next_key;
+}
+
+void
+srv_images_adopt(struct srv_images *images, uint64_t key, struct srv_keep_fds *fds)
+{
+    const struct image_kept *kept;
+    struct image *image = NULL;
+    void *map = NULL;
+
+    if (fds->n == 2 &&
+        srv_kept_map(fds->fd[0], SRV_KEPT_IMAGE, sizeof(*kept), &map) == 0) {
+        kept = map;
+        image = image_take(images, &kept->id, TAKE_FD(fds->fd[1]), kept->session);
+        srv_kept_unmap(map, sizeof(*kept));
+    }
+    if (image)
+        image->key = key;
+    else
+        srv_keeper_drop(images->keeper, SRV_KEEP_IMAGE, key, 0);
 }
 
 const struct srv_images_stats *

@@ -20,6 +20,8 @@
 #include "wire_image.h"
 
 struct srv_images;
+struct srv_keep_fds;
+struct srv_keeper;
 
 /* A descriptor each; a framework loads some hundred images of this size. */
 #define SRV_IMAGES_MAX 1024
@@ -33,6 +35,14 @@ struct srv_images_stats {
     uint64_t bytes;                          /* held now */
     uint32_t count;
 };
+
+/* From now on, leave each image with @keeper, by a number from *next_key on. */
+void srv_images_use_keeper(struct srv_images *images, struct srv_keeper *keeper,
+                           uint64_t *next_key);
+/* One of a supervisor that is gone, from its two descriptors at the keeper, where it
+ * has the number @key; those not taken stay the caller's. */
+void srv_images_adopt(struct srv_images *images, uint64_t key,
+                      struct srv_keep_fds *fds);
 
 /* At most @limit bytes, 0: none at all. */
 int srv_images_new(uint64_t limit, struct srv_images **ret);

@@ -8,6 +8,8 @@
 #include "gp_time.h"
 #include "srv.h"
 #include "srv_jail.h"
+#include "srv_keeper.h"
+#include "srv_kept.h"
 #include "srv_spawn.h"
 
 #include <errno.h>
@@ -23,6 +25,12 @@
 #define PROBE_MS 60000
 #define PROBE_TEXT_MAX (64u * 1024)
 
+/* What outlives the supervisor. */
+struct probe_kept {
+    struct srv_kept_head head;
+    char text[PROBE_TEXT_MAX]; /* ended by a zero */
+};
+
 struct srv_inventory {
     struct srv *srv;
     void (*done)(struct srv *srv, int result);
@@ -30,6 +38,7 @@ struct srv_inventory {
     struct gp_loop_fd out;
     struct gp_loop_timer timer;
     char *text;
+    char *found; /* the same, whole */
     size_t len;
     bool eof;
     bool reaped;
@@ -141,7 +150,8 @@ probe_finish(struct srv_inventory *inv)
             WIFEXITED(inv->status) ? WEXITSTATUS(inv->status) : WTERMSIG(inv->status));
         r = -ENODEV;
     } else {
-        r = parse(inv);
+        inv->found = strdup(inv->text); /* parsing takes it apart */
+        r = inv->found ? parse(inv) : -ENOMEM;
         if (r == -ENODEV)
             gp_log_error("server", "driver %s shows no card", inv->srv->conf.driver);
     }
@@ -244,7 +254,50 @@ srv_inventory_free(struct srv_inventory *inv)
     if (inv->out.fd >= 0)
         close(inv->out.fd);
     free(inv->text);
+    free(inv->found);
     free(inv);
+}
+
+int
+srv_inventory_adopt(struct srv *srv, int fd, struct srv_inventory **ret,
+                    struct gp_err *err)
+{
+    struct srv_inventory *inv = calloc(1, sizeof(*inv));
+    struct probe_kept *kept;
+    void *map = NULL;
+    int r = inv ? srv_kept_map(fd, SRV_KEPT_PROBE, sizeof(*kept), &map) : -ENOMEM;
+
+    kept = map;
+    if (r == 0) {
+        kept->text[PROBE_TEXT_MAX - 1] = 0;
+        inv->srv = srv;
+        inv->out.fd = -1;
+        inv->text = strdup(kept->text);
+        inv->found = strdup(kept->text);
+        r = inv->text && inv->found ? parse(inv) : -ENOMEM;
+    }
+    srv_kept_unmap(map, sizeof(*kept));
+    if (r < 0) {
+        srv_inventory_free(inv);
+        return gp_err_set(err, r, "what the keeper has of the cards");
+    }
+    *ret = inv;
+    return 0;
+}
+
+void
+srv_inventory_keep(const struct srv_inventory *inv, struct srv_keeper *keeper)
+{
+    struct probe_kept *kept;
+    CLEANUP_FD int fd = -1;
+    void *map = NULL;
+
+    if (!keeper || srv_kept_new(SRV_KEPT_PROBE, sizeof(*kept), &fd, &map, NULL) < 0)
+        return;
+    kept = map;
+    gp_str_copy(kept->text, sizeof(kept->text), inv->found);
+    srv_keeper_put(keeper, SRV_KEEP_PROBE, 0, 0, &fd, 1);
+    srv_kept_unmap(map, sizeof(*kept));
 }
 
 bool

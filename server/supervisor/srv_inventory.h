@@ -19,6 +19,7 @@
 struct gp_err;
 struct srv;
 struct srv_inventory;
+struct srv_keeper;
 
 /* As many as a registration may name (CTL_SERVER_CARDS_MAX). */
 #define SRV_CARDS_MAX 64
@@ -40,6 +41,11 @@ struct srv_card {
  * words have been logged).  */
 int srv_inventory_start(struct srv *srv, void (*done)(struct srv *srv, int result),
                         struct srv_inventory **ret, struct gp_err *err);
+/* As the probe of a supervisor that is gone found them; @fd stays the caller's. */
+int srv_inventory_adopt(struct srv *srv, int fd, struct srv_inventory **ret,
+                        struct gp_err *err);
+/* Leave what the probe found with the keeper. */
+void srv_inventory_keep(const struct srv_inventory *inv, struct srv_keeper *keeper);
 void srv_inventory_free(struct srv_inventory *inv); /* NULL is a no-op */
 
 /* SIGCHLD: true when @pid was the probe. */

@@ -5,6 +5,8 @@
 #include "gp_log.h"
 #include "gp_str.h"
 #include "srv_conf.h"
+#include "srv_keeper.h"
+#include "srv_kept.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -24,6 +26,15 @@
 #define FOLDER_TRIES 100
 /* More than a card's segment takes; pages that nobody touches cost nothing. */
 #define SEGMENT_BYTES (1u << 20)
+
+/* What outlives the supervisor; with the descriptors of the folder, of the cards, if
+ * they are software, and of the control groups. */
+struct jail_kept {
+    struct srv_kept_head head;
+    uint32_t soft;
+    char folder[96];
+    struct srv_cgroups_kept groups;
+};
 
 struct srv_jail {
     const struct srv_conf *conf;
@@ -279,11 +290,72 @@ open_soft(struct srv_jail *jail, struct gp_err *err)
 
 /* -------------------------------------------------------------------- all -- */
 
+/* As the supervisor of before had them: other workers use them. */
+static int
+adopt_soft(struct srv_jail *jail, const struct jail_kept *kept, const int *fds)
+{
+    if (!kept->soft || !gp_str_copy(jail->folder, sizeof(jail->folder), kept->folder))
+        return -EPROTO;
+    jail->folder_fd = fcntl(fds[0], F_DUPFD_CLOEXEC, 0);
+    for (unsigned i = 0; i < SRV_SOFT_CARDS; i++)
+        jail->cards[i] = fcntl(fds[1 + i], F_DUPFD_CLOEXEC, 0);
+    for (unsigned i = 0; i < SRV_SOFT_CARDS; i++)
+        if (jail->cards[i] < 0 || jail->folder_fd < 0)
+            return -EMFILE;
+    return 0;
+}
+
+/* Descriptors before those of the control groups. */
+static unsigned
+own_fds(bool soft)
+{
+    return 1 + (soft ? 1 + SRV_SOFT_CARDS : 0);
+}
+
+static int
+jail_open(struct srv_jail *jail, const struct jail_kept *kept, const int *fds,
+          struct gp_err *err)
+{
+    int r = open_uids(jail, err);
+
+    if (r == 0)
+        r = srv_cgroups_new(jail->conf->worker_cgroup, kept ? &kept->groups : NULL,
+                            kept ? fds + own_fds(jail->soft) : NULL, &jail->groups,
+                            err);
+    if (r == 0 && jail->soft && !kept)
+        r = open_soft(jail, err);
+    else if (r == 0 && jail->soft)
+        r = adopt_soft(jail, kept, fds + 1);
+    return r;
+}
+
+static int
+map_kept(const struct srv_jail *jail, const struct srv_keep_fds *fds, void **ret,
+         struct gp_err *err)
+{
+    struct jail_kept *kept;
+    int r =
+        fds->n ? srv_kept_map(fds->fd[0], SRV_KEPT_JAIL, sizeof(*kept), ret) : -EPROTO;
+
+    kept = *ret;
+    if (r == 0 && (kept->groups.n_parts > SRV_CGROUP_PARTS ||
+                   fds->n != own_fds(jail->soft) + kept->groups.n_parts))
+        r = -EPROTO;
+    if (r < 0)
+        return gp_err_set(err, r, "what the keeper has of the workers' jail");
+    kept->folder[sizeof(kept->folder) - 1] = 0;
+    for (unsigned i = 0; i < SRV_CGROUP_PARTS; i++)
+        kept->groups.path[i][sizeof(kept->groups.path[0]) - 1] = 0;
+    return 0;
+}
+
 int
-srv_jail_new(const struct srv_conf *conf, struct srv_jail **ret, struct gp_err *err)
+srv_jail_new(const struct srv_conf *conf, const struct srv_keep_fds *kept,
+             struct srv_jail **ret, struct gp_err *err)
 {
     struct srv_jail *jail = calloc(1, sizeof(*jail));
-    int r;
+    void *map = NULL;
+    int r = 0;
 
     if (!jail)
         return gp_err_set(err, -ENOMEM, "no memory for the workers' jail");
@@ -293,11 +365,11 @@ srv_jail_new(const struct srv_conf *conf, struct srv_jail **ret, struct gp_err *
         jail->cards[i] = -1;
     /* As srv_worker.c distinguishes them. */
     jail->soft = strcmp(conf->driver, "null") == 0 || strstr(conf->driver, "softgpu");
-    r = open_uids(jail, err);
+    if (kept)
+        r = map_kept(jail, kept, &map, err);
     if (r == 0)
-        r = srv_cgroups_new(conf->worker_cgroup, &jail->groups, err);
-    if (r == 0 && jail->soft)
-        r = open_soft(jail, err);
+        r = jail_open(jail, map, kept ? kept->fd : NULL, err);
+    srv_kept_unmap(map, sizeof(struct jail_kept));
     if (r < 0) {
         srv_jail_free(jail);
         return r;
@@ -310,21 +382,61 @@ srv_jail_new(const struct srv_conf *conf, struct srv_jail **ret, struct gp_err *
 }
 
 void
+srv_jail_keep(const struct srv_jail *jail, struct srv_keeper *keeper)
+{
+    int fds[1 + 1 + SRV_SOFT_CARDS + SRV_CGROUP_PARTS];
+    unsigned n = own_fds(jail->soft);
+    struct jail_kept *kept;
+    CLEANUP_FD int fd = -1;
+    void *map = NULL;
+
+    if (!keeper || srv_kept_new(SRV_KEPT_JAIL, sizeof(*kept), &fd, &map, NULL) < 0)
+        return;
+    kept = map;
+    kept->soft = jail->soft;
+    gp_str_copy(kept->folder, sizeof(kept->folder), jail->folder);
+    srv_cgroups_keep(jail->groups, &kept->groups, fds + n);
+    fds[0] = fd;
+    if (jail->soft) {
+        fds[1] = jail->folder_fd;
+        memcpy(fds + 2, jail->cards, sizeof(jail->cards));
+    }
+    srv_keeper_put(keeper, SRV_KEEP_JAIL, 0, 0, fds, n + kept->groups.n_parts);
+    srv_kept_unmap(map, sizeof(*kept));
+}
+
+static void
+jail_close(struct srv_jail *jail)
+{
+    for (unsigned i = 0; i < SRV_SOFT_CARDS; i++)
+        if (jail->cards[i] >= 0)
+            close(jail->cards[i]);
+    if (jail->folder_fd >= 0)
+        close(jail->folder_fd);
+    free(jail->taken);
+    free(jail);
+}
+
+void
 srv_jail_free(struct srv_jail *jail)
 {
     if (!jail)
         return;
-    for (unsigned i = 0; i < SRV_SOFT_CARDS; i++)
-        if (jail->cards[i] >= 0)
-            close(jail->cards[i]);
     if (jail->folder_fd >= 0) {
         remove_sessions(jail->folder_fd);
         rmdir(jail->folder);
-        close(jail->folder_fd);
     }
     srv_cgroups_free(jail->groups);
-    free(jail->taken);
-    free(jail);
+    jail_close(jail);
+}
+
+void
+srv_jail_abandon(struct srv_jail *jail)
+{
+    if (!jail)
+        return;
+    srv_cgroups_leave(jail->groups);
+    jail_close(jail);
 }
 
 static int
@@ -358,6 +470,26 @@ srv_jail_enter(struct srv_jail *jail, uint64_t id, struct srv_cell *cell,
         r = make_exports(jail, id, cell, err);
     if (r < 0)
         srv_jail_leave(jail, cell);
+    return r;
+}
+
+int
+srv_jail_reenter(struct srv_jail *jail, uint64_t id, uid_t uid, const char *exports,
+                 struct srv_cell *cell, struct gp_err *err)
+{
+    int r;
+
+    *cell = (struct srv_cell){.uid = uid};
+    if (uid >= jail->first && uid - jail->first < jail->n_uids)
+        jail->taken[uid - jail->first] = 1;
+    else if (uid)
+        return gp_err_set(err, -EPROTO, "user id %u is not of --worker-uids",
+                          (unsigned)uid);
+    r = srv_cgroup_enter(jail->groups, id, &cell->cgroup, err);
+    if (r == 0 && jail->soft &&
+        (strncmp(exports, jail->folder, strlen(jail->folder)) != 0 ||
+         !gp_str_copy(cell->exports, sizeof(cell->exports), exports)))
+        r = gp_err_set(err, -EPROTO, "%s is not in %s", exports, jail->folder);
     return r;
 }
 
@@ -395,6 +527,17 @@ pid_t
 srv_jail_fork(const struct srv_jail *jail, const struct srv_cell *cell)
 {
     return srv_cgroup_fork(jail->groups, cell ? &cell->cgroup : NULL);
+}
+
+int
+srv_jail_group(const struct srv_jail *jail, const struct srv_cell *cell, int *ret_fds,
+               uint32_t *ret_n)
+{
+    int version = srv_cgroup_version(jail->groups, cell ? &cell->cgroup : NULL, ret_n);
+
+    for (uint32_t i = 0; i < *ret_n; i++)
+        ret_fds[i] = cell->cgroup.fd[i];
+    return version;
 }
 
 void

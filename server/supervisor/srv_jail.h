@@ -21,6 +21,8 @@
 struct gp_err;
 struct srv_conf;
 struct srv_jail;
+struct srv_keep_fds;
+struct srv_keeper;
 
 /* Where systemd takes dynamic users from, which no package and no administrator
  * gives to anybody else. */
@@ -37,14 +39,22 @@ struct srv_cell {
     struct srv_cgroup cgroup;
 };
 
-/* -EINVAL, -EPERM: what --worker-uids asks for cannot be had. */
-int srv_jail_new(const struct srv_conf *conf, struct srv_jail **ret,
-                 struct gp_err *err);
+/* @kept: what srv_jail_keep() of a supervisor left that is gone; stays the caller's.
+ * NULL: all anew.  -EINVAL, -EPERM: what --worker-uids asks for cannot be had. */
+int srv_jail_new(const struct srv_conf *conf, const struct srv_keep_fds *kept,
+                 struct srv_jail **ret, struct gp_err *err);
+/* Leave all of it with the keeper, for a successor. */
+void srv_jail_keep(const struct srv_jail *jail, struct srv_keeper *keeper);
+/* Free the memory only: a successor comes. */
+void srv_jail_abandon(struct srv_jail *jail);
 void srv_jail_free(struct srv_jail *jail); /* NULL is a no-op */
 
 /* For session number @id.  -EUSERS: every user id of the range is in use. */
 int srv_jail_enter(struct srv_jail *jail, uint64_t id, struct srv_cell *cell,
                    struct gp_err *err);
+/* For one that is adopted: its user id and folder stay. */
+int srv_jail_reenter(struct srv_jail *jail, uint64_t id, uid_t uid, const char *exports,
+                     struct srv_cell *cell, struct gp_err *err);
 /* No worker of it runs: nothing that they exported is in use. */
 void srv_jail_idle(struct srv_jail *jail, const struct srv_cell *cell);
 /* The session is over. */
@@ -58,6 +68,10 @@ int srv_jail_limit(const struct srv_jail *jail, const struct srv_cell *cell,
 /* fork(); the child, in the control group of @cell (NULL: none), has nothing else of it
  * yet.  -errno: none was made. */
 pid_t srv_jail_fork(const struct srv_jail *jail, const struct srv_cell *cell);
+/* For the same by another process: the descriptors of the cell's control groups, *ret_n
+ * of them, and their version. */
+int srv_jail_group(const struct srv_jail *jail, const struct srv_cell *cell,
+                   int *ret_fds, uint32_t *ret_n);
 
 /* Whom the worker of @cell (NULL: the probe) becomes: a name, a number or "". */
 void srv_jail_user(const struct srv_jail *jail, const struct srv_cell *cell,

@@ -14,19 +14,17 @@
 #include <sys/mman.h>
 
 struct ledger_slot {
-    bool taken;
-    struct srv_desk *desk; /* NULL: its worker has not been started */
-    uint64_t born_ns;
+    uint32_t taken; /* 1: it is */
     uint32_t client_pid;
+    uint64_t born_ns;
     /* Ever, of what the worker asked for; now, of what srv_export.c moved here. */
     uint64_t granted[TICKET_SLICES_MAX], granted_n[TICKET_SLICES_MAX];
     uint64_t moved[TICKET_SLICES_MAX], moved_n[TICKET_SLICES_MAX];
 };
 
-struct srv_ledger {
-    pthread_mutex_t lock;
-    struct wrk_segment *segment;
-    int segment_fd;
+/* What outlives the supervisor. */
+struct ledger_kept {
+    struct srv_kept_head head;
     uint32_t n_slices;
     uint32_t slots_high;
     uint64_t n_names; /* ever noted */
@@ -37,40 +35,118 @@ struct srv_ledger {
     struct ledger_slot slots[WRK_SLOTS_MAX];
 };
 
+struct srv_ledger {
+    pthread_mutex_t lock;
+    struct wrk_segment *segment;
+    struct ledger_kept *kept;
+    int segment_fd, kept_fd;
+    struct srv_desk *desks[WRK_SLOTS_MAX]; /* NULL: its worker has not been started */
+};
+
 static void
 set_limits(struct srv_ledger *b, const struct ticket_claims *claims)
 {
-    for (uint32_t i = 0; i < b->n_slices; i++) {
-        b->limits[i] = claims->slices[i].memory;
-        b->most[i] = gp_max(b->most[i], b->limits[i]);
-        atomic_store(&b->segment->limits[i], b->limits[i]);
+    for (uint32_t i = 0; i < b->kept->n_slices; i++) {
+        b->kept->limits[i] = claims->slices[i].memory;
+        b->kept->most[i] = gp_max(b->kept->most[i], b->kept->limits[i]);
+        atomic_store(&b->segment->limits[i], b->kept->limits[i]);
     }
+}
+
+/* A segment that only this process can write to. */
+static int
+make_segment(struct srv_ledger *b, struct gp_err *err)
+{
+    void *map = NULL;
+    int r = srv_desk_file("gpupool-session", sizeof(*b->segment), true, &b->segment_fd,
+                          &map);
+
+    if (r < 0)
+        return gp_err_set(err, r, "memory file of the session: %s", strerror(-r));
+    b->segment = map;
+    return 0;
+}
+
+static void
+fill_segment(struct srv_ledger *b, const struct ticket_claims *claims)
+{
+    b->segment->magic = WRK_SEGMENT_MAGIC;
+    b->segment->size = sizeof(*b->segment);
+    b->segment->n_slices = claims->n_slices;
+    atomic_store(&b->segment->slots_high, b->kept->slots_high);
+    set_limits(b, claims);
+}
+
+static struct srv_ledger *
+ledger_alloc(void)
+{
+    struct srv_ledger *b = calloc(1, sizeof(*b));
+
+    if (!b)
+        return NULL;
+    b->segment_fd = b->kept_fd = -1;
+    pthread_mutex_init(&b->lock, NULL);
+    return b;
 }
 
 int
 srv_ledger_new(const struct ticket_claims *claims, struct srv_ledger **ret,
                struct gp_err *err)
 {
-    CLEANUP(srv_ledger_freep) struct srv_ledger *b = calloc(1, sizeof(*b));
+    CLEANUP(srv_ledger_freep) struct srv_ledger *b = ledger_alloc();
     void *map = NULL;
     int r;
 
     if (!b)
         return gp_err_set(err, -ENOMEM, "no memory for the session's ledger");
-    b->segment_fd = -1;
-    pthread_mutex_init(&b->lock, NULL);
-    b->n_slices = claims->n_slices;
-    r = srv_desk_file("gpupool-session", sizeof(*b->segment), true, &b->segment_fd,
-                      &map);
-    b->segment = map;
+    r = srv_kept_new(SRV_KEPT_LEDGER, sizeof(*b->kept), &b->kept_fd, &map, err);
+    b->kept = map;
+    if (r == 0)
+        r = make_segment(b, err);
     if (r < 0)
-        return gp_err_set(err, r, "memory file of the session: %s", strerror(-r));
-    b->segment->magic = WRK_SEGMENT_MAGIC;
-    b->segment->size = sizeof(*b->segment);
-    b->segment->n_slices = claims->n_slices;
-    set_limits(b, claims);
+        return r;
+    b->kept->n_slices = claims->n_slices;
+    fill_segment(b, claims);
     *ret = TAKE_PTR(b);
     return 0;
+}
+
+int
+srv_ledger_adopt(const struct ticket_claims *claims, int kept, int segment,
+                 struct srv_ledger **ret, struct gp_err *err)
+{
+    CLEANUP(srv_ledger_freep) struct srv_ledger *b = ledger_alloc();
+    void *map = NULL;
+    int r;
+
+    if (!b)
+        return gp_err_set(err, -ENOMEM, "no memory for the session's ledger");
+    r = srv_kept_map(kept, SRV_KEPT_LEDGER, sizeof(*b->kept), &map);
+    b->kept = map;
+    if (r == 0 &&
+        (b->kept->n_slices != claims->n_slices || b->kept->slots_high > WRK_SLOTS_MAX))
+        r = -EPROTO;
+    if (r == 0)
+        r = make_segment(b, err);
+    if (r == 0)
+        r = srv_desk_copy(segment, sizeof(*b->segment), b->segment);
+    if (r < 0)
+        return gp_err_set(err, r, "ledger of session %s: %s", claims->session,
+                          strerror(-r));
+    b->kept_fd = kept;
+    fill_segment(b, claims);
+    *ret = TAKE_PTR(b);
+    return 0;
+}
+
+void
+srv_ledger_mend(struct srv_ledger *b)
+{
+    pthread_mutex_lock(&b->lock);
+    for (uint32_t i = 0; i < WRK_SLOTS_MAX; i++)
+        if (b->kept->slots[i].taken && !b->desks[i])
+            b->kept->slots[i] = (struct ledger_slot){0};
+    pthread_mutex_unlock(&b->lock);
 }
 
 void
@@ -82,6 +158,9 @@ srv_ledger_free(struct srv_ledger *b)
         munmap(b->segment, sizeof(*b->segment));
     if (b->segment_fd >= 0)
         close(b->segment_fd);
+    srv_kept_unmap(b->kept, sizeof(*b->kept));
+    if (b->kept_fd >= 0)
+        close(b->kept_fd);
     pthread_mutex_destroy(&b->lock);
     free(b);
 }
@@ -90,6 +169,12 @@ int
 srv_ledger_segment_fd(const struct srv_ledger *b)
 {
     return b->segment_fd;
+}
+
+int
+srv_ledger_kept_fd(const struct srv_ledger *b)
+{
+    return b->kept_fd;
 }
 
 void
@@ -118,36 +203,37 @@ difference(_Atomic uint64_t *took, _Atomic uint64_t *gave, uint64_t granted,
 static uint64_t
 slot_used(const struct srv_ledger *b, uint32_t slot, uint32_t i)
 {
-    const struct ledger_slot *s = &b->slots[slot];
-    struct wrk_usage *claims = s->desk ? &s->desk->desk->usage : NULL;
+    const struct ledger_slot *s = &b->kept->slots[slot];
+    struct wrk_usage *claims = b->desks[slot] ? &b->desks[slot]->desk->usage : NULL;
 
     if (!claims)
         return s->moved[i];
-    return s->moved[i] +
-           difference(&claims->took[i], &claims->gave[i], s->granted[i], b->most[i]);
+    return s->moved[i] + difference(&claims->took[i], &claims->gave[i], s->granted[i],
+                                    b->kept->most[i]);
 }
 
 static uint64_t
 slot_pieces(const struct srv_ledger *b, uint32_t slot, uint32_t i)
 {
-    const struct ledger_slot *s = &b->slots[slot];
-    struct wrk_usage *claims = s->desk ? &s->desk->desk->usage : NULL;
+    const struct ledger_slot *s = &b->kept->slots[slot];
+    struct wrk_usage *claims = b->desks[slot] ? &b->desks[slot]->desk->usage : NULL;
 
     if (!claims)
         return s->moved_n[i];
     return s->moved_n[i] + difference(&claims->took_n[i], &claims->gave_n[i],
-                                      s->granted_n[i], wrk_physmem_max(b->most[i]));
+                                      s->granted_n[i],
+                                      wrk_physmem_max(b->kept->most[i]));
 }
 
 static uint64_t
 slot_spent(const struct srv_ledger *b, uint32_t slot, enum wrk_spent kind, uint32_t i)
 {
-    const struct ledger_slot *s = &b->slots[slot];
+    const struct ledger_slot *s = &b->kept->slots[slot];
     uint64_t claim;
 
-    if (!s->desk)
+    if (!b->desks[slot])
         return 0;
-    claim = atomic_load(&s->desk->desk->usage.spent[kind][i]);
+    claim = atomic_load(&b->desks[slot]->desk->usage.spent[kind][i]);
     if (kind == WRK_SPENT_GPU_NS)
         claim = gp_min(claim, gp_now_ns() - s->born_ns);
     return claim;
@@ -158,7 +244,7 @@ used(const struct srv_ledger *b, uint32_t slice)
 {
     uint64_t sum = 0;
 
-    for (uint32_t s = 0; s < b->slots_high; s++)
+    for (uint32_t s = 0; s < b->kept->slots_high; s++)
         sum += slot_used(b, s, slice);
     return sum;
 }
@@ -168,7 +254,7 @@ pieces(const struct srv_ledger *b, uint32_t slice)
 {
     uint64_t sum = 0;
 
-    for (uint32_t s = 0; s < b->slots_high; s++)
+    for (uint32_t s = 0; s < b->kept->slots_high; s++)
         sum += slot_pieces(b, s, slice);
     return sum;
 }
@@ -176,9 +262,9 @@ pieces(const struct srv_ledger *b, uint32_t slice)
 static uint64_t
 spent(const struct srv_ledger *b, enum wrk_spent kind, uint32_t slice)
 {
-    uint64_t sum = b->past[kind][slice];
+    uint64_t sum = b->kept->past[kind][slice];
 
-    for (uint32_t s = 0; s < b->slots_high; s++)
+    for (uint32_t s = 0; s < b->kept->slots_high; s++)
         sum += slot_spent(b, s, kind, slice);
     return sum;
 }
@@ -191,14 +277,14 @@ srv_ledger_slot_take(struct srv_ledger *b, uint32_t *ret_slot)
     uint32_t i = 0;
 
     pthread_mutex_lock(&b->lock);
-    while (i < WRK_SLOTS_MAX && b->slots[i].taken)
+    while (i < WRK_SLOTS_MAX && b->kept->slots[i].taken)
         i++;
     if (i < WRK_SLOTS_MAX) {
-        b->slots[i] = (struct ledger_slot){.taken = true, .born_ns = gp_now_ns()};
-        b->slots_high = gp_max(b->slots_high, i + 1);
+        b->kept->slots[i] = (struct ledger_slot){.taken = 1, .born_ns = gp_now_ns()};
+        b->kept->slots_high = gp_max(b->kept->slots_high, i + 1);
         /* Before its worker begins: a worker that was alone now knows that it is not
          * (wrk_quota.c). */
-        atomic_store(&b->segment->slots_high, b->slots_high);
+        atomic_store(&b->segment->slots_high, b->kept->slots_high);
     }
     pthread_mutex_unlock(&b->lock);
     if (i == WRK_SLOTS_MAX)
@@ -212,30 +298,31 @@ srv_ledger_desk(struct srv_ledger *b, uint32_t slot, struct srv_desk *desk,
                 uint32_t client_pid)
 {
     pthread_mutex_lock(&b->lock);
-    b->slots[slot].desk = desk;
-    b->slots[slot].client_pid = client_pid;
+    b->desks[slot] = desk;
+    b->kept->slots[slot].client_pid = client_pid;
     pthread_mutex_unlock(&b->lock);
 }
 
 static void
-keep_high(struct srv_ledger *b, const struct ledger_slot *s, uint32_t i)
+keep_high(struct srv_ledger *b, const struct srv_desk *desk, uint32_t i)
 {
-    uint64_t claim = s->desk ? atomic_load(&s->desk->desk->usage.high[i]) : 0;
+    uint64_t claim = desk ? atomic_load(&desk->desk->usage.high[i]) : 0;
 
-    b->high[i] = gp_max(b->high[i], gp_min(claim, b->most[i]));
+    b->kept->high[i] = gp_max(b->kept->high[i], gp_min(claim, b->kept->most[i]));
 }
 
 void
 srv_ledger_leave(struct srv_ledger *b, uint32_t slot)
 {
-    struct ledger_slot *s = &b->slots[slot];
+    struct ledger_slot *s = &b->kept->slots[slot];
 
     pthread_mutex_lock(&b->lock);
-    for (uint32_t i = 0; i < b->n_slices; i++) {
+    for (uint32_t i = 0; i < b->kept->n_slices; i++) {
         for (unsigned k = 0; k < WRK_SPENT_KINDS; k++)
-            b->past[k][i] += slot_spent(b, slot, (enum wrk_spent)k, i);
-        keep_high(b, s, i);
+            b->kept->past[k][i] += slot_spent(b, slot, (enum wrk_spent)k, i);
+        keep_high(b, b->desks[slot], i);
     }
+    b->desks[slot] = NULL;
     *s = (struct ledger_slot){0};
     pthread_mutex_unlock(&b->lock);
 }
@@ -246,16 +333,16 @@ srv_ledger_take(struct srv_ledger *b, uint32_t slot, uint32_t slice, uint64_t by
     uint64_t limit, now;
     bool ok = false;
 
-    if (slice >= b->n_slices)
+    if (slice >= b->kept->n_slices)
         return false;
     pthread_mutex_lock(&b->lock);
-    limit = b->limits[slice];
+    limit = b->kept->limits[slice];
     now = used(b, slice);
     if (now <= limit && bytes <= limit - now &&
         pieces(b, slice) < wrk_physmem_max(limit)) {
-        b->slots[slot].granted[slice] += bytes;
-        b->slots[slot].granted_n[slice]++;
-        b->high[slice] = gp_max(b->high[slice], now + bytes);
+        b->kept->slots[slot].granted[slice] += bytes;
+        b->kept->slots[slot].granted_n[slice]++;
+        b->kept->high[slice] = gp_max(b->kept->high[slice], now + bytes);
         ok = true;
     }
     pthread_mutex_unlock(&b->lock);
@@ -263,11 +350,31 @@ srv_ledger_take(struct srv_ledger *b, uint32_t slot, uint32_t slice, uint64_t by
 }
 
 void
+srv_ledger_granted(struct srv_ledger *b, uint32_t slot, uint32_t slice,
+                   uint64_t *ret_bytes, uint64_t *ret_n)
+{
+    pthread_mutex_lock(&b->lock);
+    *ret_bytes = b->kept->slots[slot].granted[slice];
+    *ret_n = b->kept->slots[slot].granted_n[slice];
+    pthread_mutex_unlock(&b->lock);
+}
+
+void
+srv_ledger_regrant(struct srv_ledger *b, uint32_t slot, uint32_t slice, uint64_t bytes,
+                   uint64_t n)
+{
+    pthread_mutex_lock(&b->lock);
+    b->kept->slots[slot].granted[slice] = bytes;
+    b->kept->slots[slot].granted_n[slice] = n;
+    pthread_mutex_unlock(&b->lock);
+}
+
+void
 srv_ledger_move(struct srv_ledger *b, uint32_t slot, uint32_t slice, uint64_t bytes)
 {
     pthread_mutex_lock(&b->lock);
-    b->slots[slot].moved[slice] += bytes;
-    b->slots[slot].moved_n[slice]++;
+    b->kept->slots[slot].moved[slice] += bytes;
+    b->kept->slots[slot].moved_n[slice]++;
     pthread_mutex_unlock(&b->lock);
 }
 
@@ -275,8 +382,8 @@ void
 srv_ledger_unmove(struct srv_ledger *b, uint32_t slot, uint32_t slice, uint64_t bytes)
 {
     pthread_mutex_lock(&b->lock);
-    b->slots[slot].moved[slice] -= bytes;
-    b->slots[slot].moved_n[slice]--;
+    b->kept->slots[slot].moved[slice] -= bytes;
+    b->kept->slots[slot].moved_n[slice]--;
     pthread_mutex_unlock(&b->lock);
 }
 
@@ -284,8 +391,8 @@ void
 srv_ledger_name(struct srv_ledger *b, uint64_t name)
 {
     pthread_mutex_lock(&b->lock);
-    atomic_store(&b->segment->exports[b->n_names % WRK_EXPORTS_MAX], name);
-    atomic_store(&b->segment->n_exports, ++b->n_names);
+    atomic_store(&b->segment->exports[b->kept->n_names % WRK_EXPORTS_MAX], name);
+    atomic_store(&b->segment->n_exports, ++b->kept->n_names);
     pthread_mutex_unlock(&b->lock);
 }
 
@@ -310,14 +417,14 @@ void
 srv_ledger_look(struct srv_ledger *b)
 {
     pthread_mutex_lock(&b->lock);
-    for (uint32_t i = 0; i < b->n_slices; i++) {
+    for (uint32_t i = 0; i < b->kept->n_slices; i++) {
         atomic_store(&b->segment->used[i], used(b, i));
         atomic_store(&b->segment->gpu_ns[i], spent(b, WRK_SPENT_GPU_NS, i));
-        for (uint32_t s = 0; s < b->slots_high; s++)
+        for (uint32_t s = 0; s < b->kept->slots_high; s++)
             atomic_store(&b->segment->members[s].used[i], slot_used(b, s, i));
     }
-    for (uint32_t s = 0; s < b->slots_high; s++)
-        atomic_store(&b->segment->members[s].client_pid, b->slots[s].client_pid);
+    for (uint32_t s = 0; s < b->kept->slots_high; s++)
+        atomic_store(&b->segment->members[s].client_pid, b->kept->slots[s].client_pid);
     pthread_mutex_unlock(&b->lock);
 }
 
@@ -329,7 +436,7 @@ srv_ledger_used(struct srv_ledger *b, uint32_t slice)
     uint64_t sum;
 
     pthread_mutex_lock(&b->lock);
-    sum = gp_min(used(b, slice), b->most[slice]);
+    sum = gp_min(used(b, slice), b->kept->most[slice]);
     pthread_mutex_unlock(&b->lock);
     return sum;
 }
@@ -351,9 +458,9 @@ srv_ledger_high(struct srv_ledger *b, uint32_t slice)
     uint64_t high;
 
     pthread_mutex_lock(&b->lock);
-    for (uint32_t s = 0; s < b->slots_high; s++)
-        keep_high(b, &b->slots[s], slice);
-    high = b->high[slice];
+    for (uint32_t s = 0; s < b->kept->slots_high; s++)
+        keep_high(b, b->desks[s], slice);
+    high = b->kept->high[slice];
     pthread_mutex_unlock(&b->lock);
     return high;
 }
@@ -375,9 +482,8 @@ srv_ledger_links(struct srv_ledger *b, uint32_t transport, uint32_t gdr_mode)
     unsigned n = 0;
 
     pthread_mutex_lock(&b->lock);
-    for (uint32_t s = 0; s < b->slots_high; s++) {
-        struct wrk_usage *claims =
-            b->slots[s].desk ? &b->slots[s].desk->desk->usage : NULL;
+    for (uint32_t s = 0; s < b->kept->slots_high; s++) {
+        struct wrk_usage *claims = b->desks[s] ? &b->desks[s]->desk->usage : NULL;
 
         n += claims && atomic_load(&claims->transport) == transport &&
              atomic_load(&claims->gdr_mode) == gdr_mode;

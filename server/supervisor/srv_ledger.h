@@ -29,11 +29,19 @@ struct ticket_claims;
 
 int srv_ledger_new(const struct ticket_claims *claims, struct srv_ledger **ret,
                    struct gp_err *err);
+/* That of a supervisor that is gone, with a new segment, because nobody can write to
+ * the old one any more: @kept becomes the ledger's, @segment stays the caller's. */
+int srv_ledger_adopt(const struct ticket_claims *claims, int kept, int segment,
+                     struct srv_ledger **ret, struct gp_err *err);
+/* Slots that are taken and have no desk are free again. */
+void srv_ledger_mend(struct srv_ledger *b);
 void srv_ledger_free(struct srv_ledger *b); /* NULL is a no-op */
 DEFINE_CLEANUP(struct srv_ledger, srv_ledger_free)
 
 /* For workers: the segment, read-only. */
 int srv_ledger_segment_fd(const struct srv_ledger *b);
+/* For the keeper: the kept memory. */
+int srv_ledger_kept_fd(const struct srv_ledger *b);
 
 /* A younger ticket's limits. */
 void srv_ledger_limit(struct srv_ledger *b, const struct ticket_claims *claims);
@@ -49,6 +57,11 @@ void srv_ledger_leave(struct srv_ledger *b, uint32_t slot);
 /* Count @bytes as one allocation of @slot if the limits allow it. */
 bool srv_ledger_take(struct srv_ledger *b, uint32_t slot, uint32_t slice,
                      uint64_t bytes);
+/* What was granted to @slot so far; and to say so again. */
+void srv_ledger_granted(struct srv_ledger *b, uint32_t slot, uint32_t slice,
+                        uint64_t *ret_bytes, uint64_t *ret_n);
+void srv_ledger_regrant(struct srv_ledger *b, uint32_t slot, uint32_t slice,
+                        uint64_t bytes, uint64_t n);
 /* An object of @bytes that another slot gave back is @slot's now; or is not any more.
  */
 void srv_ledger_move(struct srv_ledger *b, uint32_t slot, uint32_t slice,

@@ -7,7 +7,9 @@
  *       |-- gpupool-worker s7.c1       one per client process; owns its socket
  *       `-- gpupool-worker s7.c2
  *
- * Workers are killed by the kernel when this process dies, whatever kills it.
+ * Workers are killed by the kernel when their parent dies, whatever kills it.  With
+ * --state-dir that is not this process but its keeper (srv_keeper_main.h), which is the
+ * same program under another name.
  */
 #include "srv.h"
 
@@ -21,15 +23,19 @@
 #include "gp_str.h"
 #include "gp_time.h"
 #include "gp_x25519.h"
+#include "srv_adopt.h"
 #include "srv_arbiter.h"
 #include "srv_attach.h"
 #include "srv_images.h"
 #include "srv_inventory.h"
 #include "srv_jail.h"
+#include "srv_keeper.h"
+#include "srv_keeper_main.h"
 #include "srv_metrics.h"
 #include "srv_pin.h"
 #include "srv_register.h"
 #include "srv_session.h"
+#include "srv_state.h"
 #include "srv_worker.h"
 #include "ticket_keys.h"
 #include "tls_handshake.h"
@@ -119,6 +125,67 @@ stop(struct srv *srv)
     srv_stopped(srv);
 }
 
+/* ---- leaving ---- */
+
+/* Connections that have not been answered are not cut: until they are, or for so long.
+ */
+#define LEAVE_MS 1000
+#define LEAVE_LOOK_MS 5
+
+static void
+on_leave(struct gp_loop_timer *timer)
+{
+    struct srv *srv = container_of(timer, struct srv, stop_timer);
+    uint64_t now = gp_now_ns();
+
+    if (srv->n_pending && now < srv->leave_ns)
+        gp_loop_timer_set(srv->loop, timer, now + LEAVE_LOOK_MS * GP_NS_PER_MS,
+                          on_leave);
+    else
+        gp_loop_stop(srv->loop, 0);
+}
+
+/* The workers go on, and wait for another supervisor. */
+static void
+leave(struct srv *srv, bool again)
+{
+    if (srv->stopping || srv->leaving)
+        return;
+    if (!srv->keeper) {
+        gp_log_warn("server",
+                    "asked to leave its workers to a successor, but it has no "
+                    "--state-dir, or --adopt-window is 0");
+        return;
+    }
+    gp_log_info("server", "%s; %u workers go on",
+                again ? "starting anew" : "ending for a successor", srv->n_workers);
+    srv->leaving = true;
+    srv->again = again;
+    srv->leave_ns = gp_now_ns() + LEAVE_MS * GP_NS_PER_MS;
+    gp_listener_fini(&srv->listener);
+    gp_listener_fini(&srv->local_listener);
+    on_leave(&srv->stop_timer);
+}
+
+/* ---- signals ---- */
+
+static void
+on_ended(void *arg, uint64_t key, pid_t pid, int status)
+{
+    struct srv *srv = arg;
+
+    (void)key;
+    if (pid) {
+        srv_worker_reaped(srv, pid, status);
+        srv_stopped(srv);
+        return;
+    }
+    if (srv->stopping)
+        return;
+    gp_log_error("server", "the keeper has died, and its workers with it");
+    gp_loop_stop(srv->loop, -EPIPE);
+}
+
 static void
 reap(struct srv *srv)
 {
@@ -160,9 +227,14 @@ on_signal(struct gp_loop *loop, int signo, void *arg)
         reap(arg);
     else if (signo == SIGHUP)
         reload(arg);
+    else if (signo == SIGUSR1 || signo == SIGUSR2)
+        leave(arg, signo == SIGUSR1);
     else
         stop(arg);
 }
+
+/* Numbers of listening sockets at the keeper. */
+enum door { DOOR_TCP, DOOR_LOCAL };
 
 /* The address given to clients: the advertised one, with the real port. */
 static int
@@ -194,6 +266,29 @@ write_ready(const struct srv *srv, struct gp_err *err)
     return gp_file_replace(srv->conf.ready_file, line, strlen(line), 0644, err);
 }
 
+/* A socket that listens already has connections in its queue that came meanwhile. */
+static int
+listen_at(struct srv *srv, enum door door, const char *address, int *ret_fd,
+          struct gp_err *err)
+{
+    int fd = srv_adopt_listener(srv->adopt, door, address);
+    int r = 0;
+
+    /* Its file may have gone with the folder. */
+    if (fd >= 0 && door == DOOR_LOCAL && access(address + strlen("unix:"), F_OK) < 0) {
+        close(fd);
+        fd = -1;
+    }
+    if (fd < 0)
+        r = gp_net_listen(address, SRV_DEFAULT_PORT, SOMAXCONN, &fd, err);
+    if (r < 0)
+        return r;
+    srv_keeper_put(srv->keeper, SRV_KEEP_LISTENER, door, srv_adopt_address(address),
+                   &fd, 1);
+    *ret_fd = fd;
+    return 0;
+}
+
 static int
 open_local(struct srv *srv, struct gp_err *err)
 {
@@ -202,7 +297,7 @@ open_local(struct srv *srv, struct gp_err *err)
 
     if (!srv->conf.local[0])
         return 0;
-    r = gp_net_listen(srv->conf.local, SRV_DEFAULT_PORT, SOMAXCONN, &fd, err);
+    r = listen_at(srv, DOOR_LOCAL, srv->conf.local, &fd, err);
     if (r < 0)
         return r;
     r = gp_listener_init(&srv->local_listener, srv->loop, fd, on_accept_local,
@@ -226,10 +321,15 @@ on_alarm(struct gp_loop_fd *src, uint32_t revents)
 static int
 start_arbiter(struct srv *srv, struct gp_err *err)
 {
-    int r = srv_arbiter_new(srv_inventory_count(srv->inventory), &srv->arbiter, err);
+    const struct srv_keep_fds *kept = srv_adopt_find(srv->adopt, SRV_KEEP_ARBITER);
+    int r = srv_arbiter_adopt(srv_inventory_count(srv->inventory),
+                              kept ? kept->fd[0] : -1, &srv->arbiter, err);
+    int fd;
 
     if (r < 0)
         return r;
+    fd = srv_arbiter_kept(srv->arbiter);
+    srv_keeper_put(srv->keeper, SRV_KEEP_ARBITER, 0, 0, &fd, 1);
     r = gp_loop_fd_add(srv->loop, &srv->alarm, srv_arbiter_alarm(srv->arbiter), EPOLLIN,
                        on_alarm);
     return r < 0 ? gp_err_set(err, r, "alarm of the arbiter") : 0;
@@ -240,7 +340,7 @@ static int
 open_doors(struct srv *srv, struct gp_err *err)
 {
     CLEANUP_FD int fd = -1;
-    int r = gp_net_listen(srv->conf.listen, SRV_DEFAULT_PORT, SOMAXCONN, &fd, err);
+    int r = listen_at(srv, DOOR_TCP, srv->conf.listen, &fd, err);
 
     if (r < 0)
         return r;
@@ -257,6 +357,12 @@ open_doors(struct srv *srv, struct gp_err *err)
     gp_log_info("server", "%s listens on %s, driver %s, %u cards", srv->conf.name,
                 srv->endpoint, srv->conf.driver, srv_inventory_count(srv->inventory));
     r = start_arbiter(srv, err);
+    if (r < 0)
+        return r;
+    srv_adopt_take(srv, srv->adopt);
+    srv_adopt_free(TAKE_PTR(srv->adopt));
+    srv->leaving = false;
+    r = srv_keeper_watch(srv->keeper, srv->loop, on_ended, srv, err);
     if (r == 0)
         r = srv_metrics_start(srv, err);
     if (r == 0)
@@ -271,6 +377,7 @@ on_inventory(struct srv *srv, int result)
     int r = result;
 
     if (r == 0 && !srv->stopping) {
+        srv_inventory_keep(srv->inventory, srv->keeper);
         r = open_doors(srv, &err);
         if (r < 0)
             gp_log_error("server", "%s", gp_err_msg(&err, r));
@@ -361,10 +468,72 @@ start_tls(struct srv *srv, struct gp_err *err)
     return tls_context_psk(srv_attach_find_psk, srv, &srv->tls, err);
 }
 
+/* What a supervisor before this one left, if it can be taken over. */
+static int
+find_kept(struct srv *srv, struct gp_err *err)
+{
+    struct gp_err why = {0};
+    const struct srv_keep_fds *state;
+    int r;
+
+    if (!srv->conf.state_dir[0] || !srv->conf.adopt_window_s)
+        return 0;
+    r = srv_keeper_find(&srv->conf, &srv->keeper, &why);
+    if (r == 0 && srv->keeper)
+        r = srv_adopt_load(srv, &srv->adopt, &why);
+    if (r < 0 && r != -EPROTO)
+        return gp_err_set(err, r, "%s", gp_err_msg(&why, r));
+    state = srv_adopt_find(srv->adopt, SRV_KEEP_STATE);
+    if (r == 0 && state)
+        r = srv_state_adopt(&srv->conf, state->fd[0], &srv->state, &why);
+    if (r < 0) {
+        gp_log_warn("server", "%s: workers of before are ended", gp_err_msg(&why, r));
+        srv_adopt_free(TAKE_PTR(srv->adopt));
+        srv_keeper_end(srv->keeper, true);
+        srv_keeper_free(TAKE_PTR(srv->keeper));
+    }
+    /* Whatever fails from here on, another one may try again. */
+    srv->leaving = srv->state != NULL;
+    return 0;
+}
+
+/* After the control groups, in which the keeper has to be. */
+static int
+start_keeper(struct srv *srv, struct gp_err *err)
+{
+    int r = 0;
+
+    if (!srv->keeper && srv->conf.state_dir[0] && srv->conf.adopt_window_s)
+        r = srv_keeper_start(&srv->conf, &srv->keeper, err);
+    if (r == 0 && !srv->state)
+        r = srv_state_new(&srv->conf, srv->keeper, &srv->state, err);
+    if (r < 0)
+        return r;
+    srv_images_use_keeper(srv->images, srv->keeper, &srv->state->next_key);
+    if (!srv->adopt)
+        srv_jail_keep(srv->jail, srv->keeper);
+    return 0;
+}
+
+static int
+find_cards(struct srv *srv, struct gp_err *err)
+{
+    const struct srv_keep_fds *kept = srv_adopt_find(srv->adopt, SRV_KEEP_PROBE);
+    int r;
+
+    if (!kept)
+        return srv_inventory_start(srv, on_inventory, &srv->inventory, err);
+    r = srv_inventory_adopt(srv, kept->fd[0], &srv->inventory, err);
+    if (r == 0)
+        r = open_doors(srv, err);
+    return r;
+}
+
 static int
 serve(struct srv *srv, struct gp_err *err)
 {
-    static const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGCHLD, 0};
+    static const int signals[] = {SIGTERM, SIGINT,  SIGHUP, SIGCHLD,
+                                  SIGUSR1, SIGUSR2, 0};
     int r = gp_loop_new(&srv->loop, err);
 
     if (r == 0)
@@ -385,13 +554,36 @@ serve(struct srv *srv, struct gp_err *err)
     if (r == 0)
         r = start_images(srv, err);
     if (r == 0)
-        r = srv_jail_new(&srv->conf, &srv->jail, err);
+        r = find_kept(srv, err);
     if (r == 0)
-        r = srv_inventory_start(srv, on_inventory, &srv->inventory, err);
+        r = srv_jail_new(&srv->conf, srv_adopt_find(srv->adopt, SRV_KEEP_JAIL),
+                         &srv->jail, err);
+    if (r == 0)
+        r = start_keeper(srv, err);
+    if (r == 0)
+        r = find_cards(srv, err);
     if (r < 0)
         return r;
     srv_session_start_expiry(srv);
     return gp_loop_run(srv->loop);
+}
+
+/* What this server leaves on the host besides processes. */
+static void
+remove_files(const struct srv *srv)
+{
+    if (srv->local_open)
+        unlink(srv->conf.local + strlen("unix:"));
+    if (srv->conf.ready_file[0])
+        unlink(srv->conf.ready_file);
+}
+
+static void
+end_workers(struct srv *srv)
+{
+    for (struct srv_worker *w = srv->workers; w; w = w->next)
+        kill(w->pid, SIGKILL);
+    srv_keeper_end(srv->keeper, true);
 }
 
 static void
@@ -401,8 +593,8 @@ srv_fini(struct srv *srv)
     gp_metrics_stop(srv->metrics);
     srv_register_free(srv->reg);
     srv_attach_free_all(srv);
-    for (struct srv_worker *w = srv->workers; w; w = w->next)
-        kill(w->pid, SIGKILL);
+    if (!srv->leaving)
+        end_workers(srv);
     srv_worker_free_all(srv);
     while (srv->sessions)
         srv_session_free(srv->sessions);
@@ -410,18 +602,31 @@ srv_fini(struct srv *srv)
     srv_arbiter_free(srv->arbiter);
     srv_images_free(srv->images);
     srv_inventory_free(srv->inventory);
-    srv_jail_free(srv->jail);
+    if (srv->leaving)
+        srv_jail_abandon(srv->jail);
+    else
+        srv_jail_free(srv->jail);
     srv_rates_fini(&srv->rates);
     ticket_keys_free(srv->keys);
     srv_closed_fini(&srv->closed);
     tls_context_free(srv->tls);
     gp_listener_fini(&srv->listener);
     gp_listener_fini(&srv->local_listener);
-    if (srv->local_open)
-        unlink(srv->conf.local + strlen("unix:"));
-    if (srv->conf.ready_file[0])
-        unlink(srv->conf.ready_file);
+    if (!srv->leaving)
+        remove_files(srv);
+    srv_adopt_free(srv->adopt);
+    srv_state_free(srv->state);
+    srv_keeper_free(srv->keeper); /* last: now another one may come */
     gp_loop_free(srv->loop);
+}
+
+/* The program as it is on disk now, in this process. */
+static int
+start_again(const char *program, char **argv)
+{
+    execv(program, argv);
+    gp_log_error("server", "%s: %s", program, strerror(errno));
+    return 1;
 }
 
 int
@@ -430,9 +635,14 @@ main(int argc, char **argv)
     struct srv srv = {.accept_log = {.burst = 5, .period_s = 60},
                       .crowd_log = {.burst = 5, .period_s = 60},
                       .refusal_log = {.burst = 100, .period_s = 10}};
+    char program[PATH_MAX];
+    ssize_t len = readlink("/proc/self/exe", program, sizeof(program) - 1);
     struct gp_err err = {0};
     int r;
 
+    if (strcmp(argv[0], SRV_KEEPER_NAME) == 0)
+        return srv_keeper_main();
+    program[gp_max(len, (ssize_t)0)] = 0; /* before an upgrade puts another there */
     signal(SIGPIPE, SIG_IGN);
     r = srv_conf_parse(&srv.conf, argc, argv, &err);
     if (r > 0)
@@ -447,5 +657,5 @@ main(int argc, char **argv)
     if (r < 0 && err.code)
         gp_log_error("server", "%s", gp_err_msg(&err, r));
     srv_fini(&srv);
-    return r < 0 ? 1 : 0;
+    return srv.again ? start_again(program, argv) : r < 0 ? 1 : 0;
 }

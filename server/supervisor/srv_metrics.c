@@ -7,6 +7,7 @@
 #include "srv_inventory.h"
 #include "srv_register.h"
 #include "srv_session.h"
+#include "srv_state.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -197,7 +198,8 @@ put_all(const void *arg, FILE *out)
     fprintf(out, "gpupool_server_attachments %u\n", srv->n_workers);
     put_links(out, srv);
     put_head(out, "attached_total", "counter", "Client processes served so far.");
-    fprintf(out, "gpupool_server_attached_total %" PRIu64 "\n", srv->attached_total);
+    fprintf(out, "gpupool_server_attached_total %" PRIu64 "\n",
+            srv->state->attached_total);
     put_head(out, "refused_total", "counter", "Connections refused so far.");
     fprintf(out, "gpupool_server_refused_total %" PRIu64 "\n", srv->refused_total);
     put_rates(out, &srv->rates);

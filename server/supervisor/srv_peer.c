@@ -32,6 +32,7 @@
 struct dial {
     int ask; /* our end of the worker's socket pair, a duplicate */
     uint32_t peer, own;
+    uint32_t seq; /* of the worker's request */
     char address[TICKET_PEER_MAX];
     char name[WRK_ATTACHMENT_MAX];
     uint8_t cookie[WIRE_PEER_COOKIE];
@@ -106,7 +107,8 @@ static void *
 dial_main(void *arg)
 {
     CLEANUP_FREE struct dial *d = arg;
-    struct wrk_request answer = {.kind = WRK_REQUEST_PEER, .own = d->peer};
+    struct wrk_request answer = {
+        .kind = WRK_REQUEST_PEER, .own = d->peer, .seq = d->seq};
     uint64_t deadline = gp_now_ns() + DIAL_NS;
     struct gp_err err = {0};
     CLEANUP(gp_wire_freep) struct gp_wire *wire = NULL;
@@ -149,7 +151,8 @@ int
 srv_peer_dial(struct srv_worker *w, const struct wrk_request *ask)
 {
     const struct ticket_claims *claims = &w->session->claims;
-    struct wrk_request no = {.kind = WRK_REQUEST_PEER, .own = ask->own};
+    struct wrk_request no = {
+        .kind = WRK_REQUEST_PEER, .own = ask->own, .seq = ask->seq};
     struct dial *d;
 
     if (ask->own >= claims->n_peers || (w->peers_dialled & 1u << ask->own))
@@ -159,6 +162,7 @@ srv_peer_dial(struct srv_worker *w, const struct wrk_request *ask)
     if (d) {
         d->peer = ask->own;
         d->own = w->link;
+        d->seq = ask->seq;
         memcpy(d->address, claims->peers[ask->own], sizeof(d->address));
         memcpy(d->name, w->name, sizeof(d->name));
         memcpy(d->key, claims->peer_keys[ask->own], sizeof(d->key));

@@ -19,6 +19,7 @@
 #include "srv_inventory.h"
 #include "srv_pin.h"
 #include "srv_session.h"
+#include "srv_state.h"
 #include "srv_worker.h"
 #include "ticket_key.h"
 
@@ -29,7 +30,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 
 #define CONNECT_MS 3000
 #define RETRY_FIRST_MS 100
@@ -73,7 +73,6 @@ struct srv_register {
     uint32_t retry_ms;
     uint32_t heartbeat_ms;
     uint32_t next_id;
-    uint64_t instance;
     char token[CTL_TOKEN_MAX];
     bool clear_token; /* by choice, for a scheduler of before the proofs */
     struct ctl_transcript transcript;
@@ -254,7 +253,7 @@ send_register(struct srv_register *reg)
     body.version = (char *)(uintptr_t)GPUPOOL_VERSION;
     body.driver = srv->conf.driver;
     body.driver_version = srv_inventory_driver_version(srv->inventory);
-    body.instance = reg->instance;
+    body.instance = srv->state->instance;
     body.cards = rep.card_ptrs;
     body.n_cards = rep.n_cards;
     body.sessions = rep.session_ptrs;
@@ -750,8 +749,6 @@ srv_register_start(struct srv *srv, struct srv_register **ret, struct gp_err *er
     reg->heartbeat_ms = HEARTBEAT_MS;
     reg->next_id = ID_REGISTER;
     r = read_token(reg, err);
-    if (r == 0 && getrandom(&reg->instance, sizeof(reg->instance), 0) < 0)
-        r = gp_err_set(err, -errno, "getrandom: %s", strerror(errno));
     if (r < 0) {
         free(reg);
         return r;

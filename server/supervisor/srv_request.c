@@ -18,7 +18,7 @@
 static int
 answer_image(struct srv_worker *w, const struct wrk_request *ask)
 {
-    struct wrk_request reply = {.kind = WRK_REQUEST_IMAGE};
+    struct wrk_request reply = {.kind = WRK_REQUEST_IMAGE, .seq = ask->seq};
     bool own = false;
     int fd = srv_images_find(w->srv->images, ask->name, ask->secret, w->image_nonce,
                              w->session->claims.session_id, &own);
@@ -124,6 +124,14 @@ on_ask(struct gp_loop_fd *src, uint32_t revents)
         gp_log_warn("server", "%s: its worker asks what no worker asks (%s)", w->name,
                     strerror(-r));
     ask_close(w);
+}
+
+int
+srv_request_adopt(struct srv_worker *w, int fd, struct gp_err *err)
+{
+    int r = gp_loop_fd_add(w->srv->loop, &w->ask, fd, EPOLLIN, on_ask);
+
+    return r < 0 ? gp_err_set(err, r, "socket pair of a worker") : 0;
 }
 
 int

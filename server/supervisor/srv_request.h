@@ -16,6 +16,9 @@ struct srv_worker;
 /* Make the pair; *ret_fd is the worker's end, the caller's to hand over and close. */
 int srv_request_open(struct srv_worker *w, int *ret_fd, struct gp_err *err);
 
+/* For a worker that is adopted: our end, taken on success. */
+int srv_request_adopt(struct srv_worker *w, int fd, struct gp_err *err);
+
 /* The worker is gone: take what it still sent, and close.  Not open: a no-op. */
 void srv_request_finish(struct srv_worker *w);
 

@@ -42,6 +42,22 @@ struct srv_resume {
 
 /* ---- life ----------------------------------------------------------------------- */
 
+/* The successor of this supervisor has to know which links were used. */
+static void
+resume_keep(const struct srv_worker *w)
+{
+    const struct srv_resume *resume = w->resume;
+
+    if (!w->kept)
+        return;
+    memcpy(w->kept->resume.key, resume->key, sizeof(resume->key));
+    w->kept->resume.seconds = resume->seconds;
+    w->kept->resume.usable = resume->usable;
+    w->kept->resume.acks_seen = resume->acks_seen;
+    w->kept->resume.link = resume->link;
+    w->kept->resume.pid = resume->pid;
+}
+
 int
 srv_resume_new(struct srv_worker *w, const uint8_t *key, bool rdma, uint32_t seconds,
                int *ret_fd, struct gp_err *err)
@@ -67,7 +83,37 @@ srv_resume_new(struct srv_worker *w, const uint8_t *key, bool rdma, uint32_t sec
         memcpy(resume->key, key, sizeof(resume->key));
     else if (getrandom(resume->key, sizeof(resume->key), 0) != sizeof(resume->key))
         return gp_err_set(err, -EIO, "no random bytes");
+    resume_keep(w);
     return 0;
+}
+
+int
+srv_resume_adopt(struct srv_worker *w, int channel)
+{
+    const struct srv_resume_kept *kept = &w->kept->resume;
+    struct srv_resume *resume = calloc(1, sizeof(*resume));
+
+    if (!resume)
+        return -ENOMEM;
+    *resume =
+        (struct srv_resume){.seconds = gp_min(kept->seconds, w->srv->conf.resume_s),
+                            .channel = channel,
+                            .usable = kept->usable,
+                            .acks_seen = kept->acks_seen,
+                            .link = kept->link,
+                            .pid = kept->pid,
+                            .fd = -1,
+                            .ack_fd = -1,
+                            .worker = w};
+    memcpy(resume->key, kept->key, sizeof(resume->key));
+    w->resume = resume;
+    return 0;
+}
+
+int
+srv_resume_channel(const struct srv_worker *w)
+{
+    return w->resume->channel;
 }
 
 const uint8_t *
@@ -130,6 +176,8 @@ srv_resume_watch(struct srv_worker *w, uint32_t pid, int fd)
 {
     if (w->resume && gp_net_same_host(fd) && process_lives(pid))
         w->resume->pid = pid;
+    if (w->resume)
+        resume_keep(w);
 }
 
 static void
@@ -211,6 +259,7 @@ first_acks(struct srv_worker *w, int fd)
 
     if (r == 0) /* nobody makes one for RDMA */
         resume->acks_seen = resume->usable = true;
+    resume_keep(w);
     return r;
 }
 
@@ -222,8 +271,11 @@ link_complete(struct srv_worker *w, void (*back)(struct srv_worker *w, int fd))
     struct wrk_request acks = {.kind = WRK_REQUEST_ACKS, .own = resume->next};
     struct wrk_request link = {
         .kind = WRK_REQUEST_LINK, .own = resume->next, .bytes = resume->received};
-    int r = wrk_request_send(resume->channel, &acks, resume->ack_fd, MSG_DONTWAIT);
+    int r;
 
+    if (w->kept) /* first: a token is good once, whatever happens to us */
+        w->kept->resume.link = resume->next;
+    r = wrk_request_send(resume->channel, &acks, resume->ack_fd, MSG_DONTWAIT);
     if (r == 0)
         r = wrk_request_send(resume->channel, &link, resume->fd, MSG_DONTWAIT);
     if (r == 0) {

@@ -39,6 +39,11 @@ void srv_resume_watch(struct srv_worker *w, uint32_t pid, int fd);
  * does not come back. */
 int srv_resume_new(struct srv_worker *w, const uint8_t *key, bool rdma,
                    uint32_t seconds, int *ret_fd, struct gp_err *err);
+/* For a worker that is adopted: as its kept memory says, with our end of that channel.
+ */
+int srv_resume_adopt(struct srv_worker *w, int channel);
+/* That end; stays its own. */
+int srv_resume_channel(const struct srv_worker *w);
 const uint8_t *srv_resume_key(const struct srv_worker *w);
 void srv_resume_free(struct srv_worker *w);
 

@@ -4,15 +4,20 @@
 #include "gov_card.h"
 #include "gp_err.h"
 #include "gp_log.h"
+#include "gp_str.h"
 #include "gp_time.h"
 #include "srv.h"
 #include "srv_arbiter.h"
 #include "srv_export.h"
 #include "srv_inventory.h"
+#include "srv_keeper.h"
 #include "srv_ledger.h"
+#include "srv_state.h"
 #include "wrk_segment.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -33,6 +38,40 @@ check_cards(struct srv *srv, const struct ticket_claims *claims, struct gp_err *
             "session %s wants card %s, which this server (%s) does not have",
             claims->session, uuid, srv->conf.name);
     }
+    return 0;
+}
+
+/* For a successor.  The claims are written beside the ones that count, so that there
+ * are whole ones at any time. */
+static void
+session_keep_claims(struct srv_session *s)
+{
+    uint32_t other = !s->kept->which;
+
+    s->kept->claims[other] = s->claims;
+    atomic_signal_fence(memory_order_seq_cst);
+    s->kept->which = other;
+}
+
+static int
+session_keep(struct srv_session *s, struct gp_err *err)
+{
+    CLEANUP_FD int fd = -1;
+    int fds[SRV_SESSION_FDS];
+    void *map = NULL;
+    int r = srv_kept_new(SRV_KEPT_SESSION, sizeof(*s->kept), &fd, &map, err);
+
+    if (r < 0)
+        return r;
+    s->kept = map;
+    s->kept->uid = s->cell.uid;
+    gp_str_copy(s->kept->exports, sizeof(s->kept->exports), s->cell.exports);
+    session_keep_claims(s);
+    fds[SRV_SESSION_KEPT] = fd;
+    fds[SRV_SESSION_LEDGER] = srv_ledger_kept_fd(s->ledger);
+    fds[SRV_SESSION_SEGMENT] = srv_ledger_segment_fd(s->ledger);
+    srv_keeper_put(s->srv->keeper, SRV_KEEP_SESSION, s->claims.session_id, 0, fds,
+                   SRV_SESSION_FDS);
     return 0;
 }
 
@@ -84,6 +123,8 @@ session_new(struct srv *srv, const struct ticket_claims *claims,
     r = srv_jail_enter(srv->jail, claims->session_id, &s->cell, err);
     if (r == 0)
         r = srv_ledger_new(&s->claims, &s->ledger, err);
+    if (r == 0)
+        r = session_keep(s, err);
     if (r < 0) {
         srv_session_free(s);
         return r;
@@ -100,6 +141,7 @@ session_renew(struct srv_session *s, const struct ticket_claims *claims)
     if (claims->expires <= s->claims.expires)
         return;
     session_claim(s, claims);
+    session_keep_claims(s);
     srv_ledger_limit(s->ledger, &s->claims);
     for (uint32_t i = 0; i < claims->n_slices; i++) {
         const struct srv_card *card =
@@ -148,16 +190,6 @@ srv_session_get(struct srv *srv, const struct ticket_claims *claims,
     return 0;
 }
 
-struct srv_session *
-srv_session_find(struct srv *srv, uint64_t id)
-{
-    struct srv_session *s = srv->sessions;
-
-    while (s && s->claims.session_id != id)
-        s = s->next;
-    return s;
-}
-
 /* What @workers of it may use of the host. */
 static int
 session_limit(const struct srv_session *s, uint32_t workers, struct gp_err *err)
@@ -167,6 +199,99 @@ session_limit(const struct srv_session *s, uint32_t workers, struct gp_err *err)
     for (uint32_t i = 0; i < s->claims.n_slices; i++)
         slices += s->claims.slices[i].memory;
     return srv_jail_limit(s->srv->jail, &s->cell, workers, slices, err);
+}
+
+/* No string of a kept memory is without its end, no number an index beyond its array.
+ */
+static int
+claims_check(const struct srv *srv, struct ticket_claims *claims, uint64_t id,
+             struct gp_err *err)
+{
+    claims->session[sizeof(claims->session) - 1] = 0;
+    claims->owner[sizeof(claims->owner) - 1] = 0;
+    claims->key_id[sizeof(claims->key_id) - 1] = 0;
+    for (uint32_t i = 0; i < TICKET_SLICES_MAX; i++)
+        claims->peers[i][sizeof(claims->peers[i]) - 1] = 0;
+    if (claims->session_id != id || claims->n_slices == 0 ||
+        claims->n_slices > TICKET_SLICES_MAX || claims->n_peers > TICKET_SLICES_MAX)
+        return gp_err_set(err, -EPROTO, "what the keeper has of session %" PRIu64, id);
+    return check_cards((struct srv *)(uintptr_t)srv, claims, err);
+}
+
+static int
+session_adopt(struct srv_session *s, struct srv_keep_fds *fds, struct gp_err *err)
+{
+    struct srv_session_kept *kept = s->kept;
+    int r;
+
+    kept->exports[sizeof(kept->exports) - 1] = 0;
+    r = srv_jail_reenter(s->srv->jail, s->claims.session_id, kept->uid, kept->exports,
+                         &s->cell, err);
+    if (r == 0)
+        r = srv_ledger_adopt(&s->claims, fds->fd[SRV_SESSION_LEDGER],
+                             fds->fd[SRV_SESSION_SEGMENT], &s->ledger, err);
+    if (r < 0)
+        return r;
+    fds->fd[SRV_SESSION_LEDGER] = -1;
+    s->closed = kept->closed != 0;
+    s->next_attachment = kept->next_attachment;
+    srv_keeper_set(s->srv->keeper, SRV_KEEP_SESSION, s->claims.session_id, 0,
+                   SRV_SESSION_SEGMENT, srv_ledger_segment_fd(s->ledger));
+    return 0;
+}
+
+int
+srv_session_adopt(struct srv *srv, uint64_t id, struct srv_keep_fds *fds,
+                  struct gp_err *err)
+{
+    struct srv_session *s = calloc(1, sizeof(*s));
+    void *map = NULL;
+    int r = -ENOMEM;
+
+    if (s && fds->n == SRV_SESSION_FDS)
+        r = srv_kept_map(fds->fd[SRV_SESSION_KEPT], SRV_KEPT_SESSION, sizeof(*s->kept),
+                         &map);
+    if (r < 0) {
+        free(s);
+        return gp_err_set(err, r, "what the keeper has of session %" PRIu64, id);
+    }
+    s->srv = srv;
+    s->kept = map;
+    s->claims = s->kept->claims[s->kept->which & 1];
+    s->next = srv->sessions;
+    srv->sessions = s;
+    srv->n_sessions++;
+    r = claims_check(srv, &s->claims, id, err);
+    if (r == 0)
+        r = session_adopt(s, fds, err);
+    if (r < 0)
+        srv_session_free(s);
+    return r;
+}
+
+void
+srv_session_mend(struct srv_session *s)
+{
+    srv_ledger_mend(s->ledger);
+    session_limit(s, s->n_workers, NULL);
+    for (uint32_t i = 0; i < s->claims.n_slices; i++) {
+        struct gov_share share = srv_session_share(&s->claims, i);
+
+        srv_arbiter_reshare(
+            s->srv->arbiter,
+            srv_inventory_find(s->srv->inventory, s->claims.slices[i].card_uuid)->at,
+            s->claims.session_id, &share);
+    }
+}
+
+struct srv_session *
+srv_session_find(struct srv *srv, uint64_t id)
+{
+    struct srv_session *s = srv->sessions;
+
+    while (s && s->claims.session_id != id)
+        s = s->next;
+    return s;
 }
 
 int
@@ -221,6 +346,7 @@ srv_session_close(struct srv *srv, uint64_t id, const char *why)
                     s->claims.session, *why ? ": " : "", why, s->n_workers);
     s->closed = true;
     srv_closed_add(&srv->closed, id);
+    s->kept->closed = 1;
     return s;
 }
 
@@ -262,8 +388,12 @@ srv_session_free(struct srv_session *s)
     *at = s->next;
     s->srv->n_sessions--;
     srv_export_free_all(s);
-    srv_jail_leave(s->srv->jail, &s->cell);
+    if (!s->srv->leaving) {
+        srv_jail_leave(s->srv->jail, &s->cell);
+        srv_keeper_drop(s->srv->keeper, SRV_KEEP_SESSION, s->claims.session_id, 0);
+    }
     srv_ledger_free(s->ledger);
+    srv_kept_unmap(s->kept, sizeof(*s->kept));
     free(s);
 }
 

@@ -21,6 +21,7 @@
 
 struct gp_err;
 struct srv;
+struct srv_keep_fds;
 
 struct gov_share;
 /* The share of a card that the claims give to slice @i. */
@@ -32,6 +33,13 @@ struct gov_share srv_session_share(const struct ticket_claims *claims, uint32_t 
  * -ENODEV: a card of it is not here. */
 int srv_session_get(struct srv *srv, const struct ticket_claims *claims,
                     struct srv_session **ret, struct gp_err *err);
+
+/* Session @id of a supervisor that is gone, from its @fds at the keeper; those that it
+ * does not take stay the caller's. */
+int srv_session_adopt(struct srv *srv, uint64_t id, struct srv_keep_fds *fds,
+                      struct gp_err *err);
+/* Its workers have been adopted. */
+void srv_session_mend(struct srv_session *s);
 
 struct srv_session *srv_session_find(struct srv *srv, uint64_t id);
 

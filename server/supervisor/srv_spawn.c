@@ -2,15 +2,19 @@
 #include "srv_spawn.h"
 
 #include "gp_err.h"
+#include "gp_file.h"
 #include "gp_str.h"
 #include "srv_conf.h"
 #include "srv_jail.h"
+#include "srv_keep_msg.h"
+#include "srv_keeper.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -162,17 +166,17 @@ child_move(int fd, unsigned n_targets)
 }
 
 static void
-child_descriptors(const struct srv_spawn *what, const struct spawn_fds *fds)
+child_descriptors(const struct srv_spawn_child *child)
 {
     int high[SPAWN_FDS_MAX];
-    int out = what->stdout_fd;
+    int out = child->stdout_fd;
     unsigned i;
 
     /* Out of the way first, so that no target overwrites a source. */
-    for (i = 0; i < fds->n; i++)
-        high[i] = fds->fd[i] < 0 ? -1 : child_move(fds->fd[i], fds->n);
+    for (i = 0; i < child->n_fds; i++)
+        high[i] = child->fds[i] < 0 ? -1 : child_move(child->fds[i], child->n_fds);
     if (out >= 0)
-        out = child_move(out, fds->n);
+        out = child_move(out, child->n_fds);
     else
         out = open("/dev/null", O_WRONLY);
     if (out < 0 || dup2(out, STDOUT_FILENO) < 0)
@@ -180,30 +184,31 @@ child_descriptors(const struct srv_spawn *what, const struct spawn_fds *fds)
     out = open("/dev/null", O_RDONLY);
     if (out < 0 || dup2(out, STDIN_FILENO) < 0)
         child_fail("gpupool-server: a worker cannot be started: /dev/null\n");
-    for (i = 0; i < fds->n; i++) {
+    for (i = 0; i < child->n_fds; i++) {
         if (high[i] < 0)
             close(FIRST_FD + (int)i);
         else if (dup2(high[i], FIRST_FD + (int)i) < 0)
             child_fail("gpupool-server: a worker cannot be started: dup2\n");
     }
-    syscall(SYS_close_range, FIRST_FD + fds->n, ~0u, 0);
+    syscall(SYS_close_range, FIRST_FD + child->n_fds, ~0u, 0);
 }
 
-static void
-child_exec(const struct srv_spawn *what, const struct spawn_fds *fds, const char *path,
-           char **envp, pid_t parent)
+void
+srv_spawn_child(const struct srv_spawn_child *child)
 {
     sigset_t none;
 
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
+    if (getppid() != child->parent)
         _exit(127);
-    child_descriptors(what, fds);
+    child_descriptors(child);
     signal(SIGPIPE, SIG_DFL);
+    signal(SIGINT, SIG_DFL);
+    signal(SIGHUP, SIG_DFL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    execve(path, (char *const *)(uintptr_t)what->argv, envp);
+    execve(child->path, child->argv, child->envp);
     _exit(127);
 }
 
@@ -247,13 +252,70 @@ files_check(const struct spawn_fds *fds, struct gp_err *err)
                       (unsigned long long)files.rlim_cur, (unsigned long long)needed);
 }
 
+/* Path, arguments and variables, each with its zero, for the keeper. */
+static int
+words_file(const char *path, const char *const *argv, char **envp, uint32_t *ret_n_args)
+{
+    CLEANUP_FD int fd = memfd_create("gpupool-start", MFD_CLOEXEC);
+    int r = fd < 0 ? -errno : gp_file_write_all(fd, path, strlen(path) + 1);
+
+    for (*ret_n_args = 0; r == 0 && argv[*ret_n_args]; (*ret_n_args)++)
+        r = gp_file_write_all(fd, argv[*ret_n_args], strlen(argv[*ret_n_args]) + 1);
+    for (; r == 0 && *envp; envp++)
+        r = gp_file_write_all(fd, *envp, strlen(*envp) + 1);
+    return r < 0 ? r : TAKE_FD(fd);
+}
+
+static pid_t
+spawn_kept(const struct srv_spawn *what, const struct spawn_fds *fds, const char *path,
+           char **envp)
+{
+    struct srv_keep_msg msg = {
+        .kind = SRV_KEEP_WORKER, .key = what->key, .n_child = fds->n};
+    struct srv_keep_fds all = {0};
+    CLEANUP_FD int words = words_file(path, what->argv, envp, &msg.n_args);
+
+    if (words < 0)
+        return words;
+    all.fd[all.n++] = words;
+    msg.group_version =
+        (uint32_t)srv_jail_group(what->jail, what->cell, all.fd + all.n, &msg.n_groups);
+    all.n += msg.n_groups;
+    if (all.n + fds->n + what->kept->n > SRV_KEEP_FDS_MAX)
+        return -E2BIG;
+    for (unsigned i = 0; i < fds->n; i++) {
+        msg.closed |= (uint64_t)(fds->fd[i] < 0) << i;
+        all.fd[all.n++] = fds->fd[i] < 0 ? words : fds->fd[i];
+    }
+    memcpy(all.fd + all.n, what->kept->fd, what->kept->n * sizeof(int));
+    all.n += what->kept->n;
+    return srv_keeper_start_worker(what->keeper, &msg, &all);
+}
+
+static pid_t
+spawn_own(const struct srv_spawn *what, const struct spawn_fds *fds, const char *path,
+          char **envp)
+{
+    struct srv_spawn_child child = {.path = path,
+                                    .argv = (char **)(uintptr_t)what->argv,
+                                    .envp = envp,
+                                    .fds = fds->fd,
+                                    .n_fds = fds->n,
+                                    .stdout_fd = what->stdout_fd,
+                                    .parent = getpid()};
+    pid_t pid = srv_jail_fork(what->jail, what->cell);
+
+    if (pid == 0)
+        srv_spawn_child(&child);
+    return pid;
+}
+
 int
 srv_spawn(const struct srv_spawn *what, pid_t *ret_pid, struct gp_err *err)
 {
     CLEANUP(env_fini) struct spawn_env env = {0};
     struct spawn_fds fds = {.n = what->n_fds};
     char path[PATH_MAX];
-    pid_t parent = getpid();
     pid_t pid;
     int r;
 
@@ -270,11 +332,10 @@ srv_spawn(const struct srv_spawn *what, pid_t *ret_pid, struct gp_err *err)
     }
     if (r < 0)
         return gp_err_wrap(err, r, "starting a worker");
-    pid = srv_jail_fork(what->jail, what->cell);
+    pid = what->keeper ? spawn_kept(what, &fds, path, env.envp)
+                       : spawn_own(what, &fds, path, env.envp);
     if (pid < 0)
         return gp_err_set(err, (int)pid, "fork: %s", strerror(-(int)pid));
-    if (pid == 0)
-        child_exec(what, &fds, path, env.envp, parent);
     *ret_pid = pid;
     return 0;
 }

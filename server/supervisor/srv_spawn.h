@@ -15,6 +15,8 @@
 
 struct gp_err;
 struct srv_cell;
+struct srv_keep_fds;
+struct srv_keeper;
 struct srv_conf;
 struct srv_jail;
 
@@ -25,13 +27,30 @@ struct srv_spawn {
     const char *const *argv;     /* argv[0] included, NULL-terminated */
     const int *fds;              /* become 3, 4, ... in the child; -1 stays closed */
     unsigned n_fds;
-    int stdout_fd;       /* -1: /dev/null */
-    const char *visible; /* cards the driver shows, or NULL for all */
-    const char *exports; /* the session's folder on software cards, or NULL */
-    uint32_t sm_percent; /* of their multiprocessors, for the process; 0: all */
+    int stdout_fd;             /* -1: /dev/null */
+    const char *visible;       /* cards the driver shows, or NULL for all */
+    const char *exports;       /* the session's folder on software cards, or NULL */
+    uint32_t sm_percent;       /* of their multiprocessors, for the process; 0: all */
+    struct srv_keeper *keeper; /* whose child it becomes; NULL: ours */
+    uint64_t key;              /* of the keeper's item, with the descriptors @kept */
+    const struct srv_keep_fds *kept;
 };
 
-/* Start it in a process group of its own; it is killed when this thread ends. */
+/* Start it in a process group of its own; it is killed when its parent, this thread or
+ * the keeper, ends. */
 int srv_spawn(const struct srv_spawn *what, pid_t *ret_pid, struct gp_err *err);
+
+/* All that a new process needs between fork and exec. */
+struct srv_spawn_child {
+    const char *path;
+    char **argv, **envp;
+    const int *fds; /* become 3, 4, ...; -1 stays closed */
+    unsigned n_fds;
+    int stdout_fd; /* -1: /dev/null */
+    pid_t parent;  /* which it does not outlive */
+};
+
+/* In the new process: async-signal-safe, and it does not return. */
+_Noreturn void srv_spawn_child(const struct srv_spawn_child *child);
 
 #endif

@@ -10,9 +10,11 @@
 #ifndef SRV_TYPES_H
 #define SRV_TYPES_H
 
+#include "attach_proof.h"
 #include "gp_base.h"
 #include "gp_loop.h"
 #include "srv_jail.h"
+#include "srv_kept.h"
 #include "ticket.h"
 #include "wire_image.h"
 #include "wrk_conf.h"
@@ -26,7 +28,59 @@ struct srv;
 struct srv_ledger;
 struct srv_desk;
 struct srv_export;
+struct srv_exports_kept;
 struct srv_resume;
+
+/* What outlives the supervisor of each of them (srv_kept.h). */
+struct srv_session_kept {
+    struct srv_kept_head head;
+    uint32_t which; /* of the claims: the other ones are being changed */
+    uint32_t closed, next_attachment, uid;
+    char exports[128];
+    struct ticket_claims claims[2];
+};
+
+struct srv_resume_kept {
+    uint8_t key[ATTACH_KEY_SIZE];
+    uint32_t seconds, usable, acks_seen, link, pid;
+};
+
+struct srv_worker_kept {
+    struct srv_kept_head head;
+    uint32_t form; /* WRK_SHARED_FORM of its supervisor */
+    uint32_t slot;
+    uint64_t session_id;
+    char name[WRK_ATTACHMENT_MAX];
+    uint32_t client_pid, link;
+    uint32_t stripes_seen, peers_seen;
+    uint8_t image_nonce[WIRE_IMAGE_NONCE];
+    uint8_t lane_cookies[XPORT_STRIPES_MAX][WIRE_STRIPE_COOKIE];
+    uint8_t ending_cookie[WIRE_ENDING_COOKIE];
+    uint8_t peer_cookies[WIRE_LINKS_MAX][WIRE_PEER_COOKIE];
+    struct srv_resume_kept resume;
+};
+
+/* The descriptors of a worker that the keeper has, in this order. */
+enum srv_worker_fd {
+    SRV_WORKER_CLIENT, /* shut down by the keeper when the worker ends */
+    SRV_WORKER_DESK,
+    SRV_WORKER_NOTICE,
+    SRV_WORKER_WAKE,
+    SRV_WORKER_ASK,  /* our end */
+    SRV_WORKER_LINK, /* the same */
+    SRV_WORKER_ADOPT,
+    SRV_WORKER_DESK_KEPT,
+    SRV_WORKER_KEPT,
+    SRV_WORKER_FDS,
+};
+
+/* The same of a session. */
+enum srv_session_fd {
+    SRV_SESSION_KEPT,
+    SRV_SESSION_LEDGER,
+    SRV_SESSION_SEGMENT,
+    SRV_SESSION_FDS,
+};
 
 struct srv_session {
     struct srv *srv;
@@ -35,10 +89,12 @@ struct srv_session {
     bool closed;                 /* by the scheduler: refuse its tickets */
     struct srv_ledger *ledger;   /* what its workers use, and its limits */
     uint32_t n_workers;
-    uint32_t next_attachment;  /* the number in "s7.c2" */
-    struct srv_export *shares; /* srv_export.h */
+    uint32_t next_attachment;         /* the number in "s7.c2" */
+    struct srv_export *shares;        /* srv_export.h */
+    struct srv_exports_kept *exports; /* their table; NULL: there was none yet */
     uint32_t n_shares;
     struct srv_cell cell; /* of its workers */
+    struct srv_session_kept *kept;
 };
 
 struct srv_worker {
@@ -63,6 +119,9 @@ struct srv_worker {
     bool ending;
     const char *why;           /* it is ending; static words */
     struct srv_resume *resume; /* srv_resume.h; NULL: it ends with its link */
+    uint64_t key;              /* the keeper's name of it */
+    int adopt;                 /* our end of WRK_FD_ADOPT */
+    struct srv_worker_kept *kept;
 };
 
 #endif

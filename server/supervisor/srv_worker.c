@@ -15,11 +15,14 @@
 #include "srv_export.h"
 #include "srv_inventory.h"
 #include "srv_jail.h"
+#include "srv_keeper.h"
+#include "srv_kept.h"
 #include "srv_ledger.h"
 #include "srv_request.h"
 #include "srv_resume.h"
 #include "srv_session.h"
 #include "srv_spawn.h"
+#include "srv_state.h"
 #include "wrk_request.h"
 #include "wrk_segment.h"
 #include "xport.h"
@@ -50,7 +53,12 @@ worker_free(struct srv_worker *w)
     srv_resume_free(w);
     if (w->client.fd >= 0)
         close(w->client.fd);
+    if (w->adopt >= 0)
+        close(w->adopt);
     srv_desk_free(w->desk);
+    if (!w->srv->leaving)
+        srv_keeper_drop(w->srv->keeper, SRV_KEEP_WORKER, w->key, 0);
+    srv_kept_unmap(w->kept, sizeof(*w->kept));
     free(w);
 }
 
@@ -185,7 +193,8 @@ conf_file(const struct srv_worker *w, const struct srv_worker_client *client,
     struct wrk_conf conf = {
         .magic = WRK_CONF_MAGIC,
         .size = sizeof(conf),
-        .supervisor_pid = (uint32_t)getpid(),
+        .parent_pid = (uint32_t)srv_keeper_pid(w->srv->keeper),
+        .adopt_window_s = w->srv->keeper ? w->srv->conf.adopt_window_s : 0,
         .slot = w->slot,
         .session_id = s->claims.session_id,
         .n_slices = s->claims.n_slices,
@@ -243,6 +252,60 @@ conf_file(const struct srv_worker *w, const struct srv_worker_client *client,
     return 0;
 }
 
+/* What the keeper gets of it; all stays the worker's. */
+static struct srv_keep_fds
+kept_fds(const struct srv_worker *w, int client, int kept)
+{
+    struct srv_keep_fds fds = {.n = SRV_WORKER_FDS};
+
+    fds.fd[SRV_WORKER_CLIENT] = client;
+    fds.fd[SRV_WORKER_DESK] = w->desk->desk_fd;
+    fds.fd[SRV_WORKER_NOTICE] = w->desk->notice_fd;
+    fds.fd[SRV_WORKER_WAKE] = w->desk->wake_fd;
+    fds.fd[SRV_WORKER_ASK] = w->ask.fd;
+    fds.fd[SRV_WORKER_LINK] = srv_resume_channel(w);
+    fds.fd[SRV_WORKER_ADOPT] = w->adopt;
+    fds.fd[SRV_WORKER_DESK_KEPT] = w->desk->kept_fd;
+    fds.fd[SRV_WORKER_KEPT] = kept;
+    return fds;
+}
+
+/* For a successor. */
+static int
+worker_keep(struct srv_worker *w, const struct srv_worker_client *client, int *ret_fd,
+            struct gp_err *err)
+{
+    void *map = NULL;
+    int r = srv_kept_new(SRV_KEPT_WORKER, sizeof(*w->kept), ret_fd, &map, err);
+
+    if (r < 0)
+        return r;
+    w->kept = map;
+    w->kept->form = WRK_SHARED_FORM;
+    w->kept->slot = w->slot;
+    w->kept->session_id = w->session->claims.session_id;
+    gp_str_copy(w->kept->name, sizeof(w->kept->name), w->name);
+    w->kept->client_pid = client->pid;
+    w->kept->link = w->link;
+    memcpy(w->kept->image_nonce, w->image_nonce, sizeof(w->image_nonce));
+    memcpy(w->kept->lane_cookies, w->lane_cookies, sizeof(w->lane_cookies));
+    memcpy(w->kept->ending_cookie, w->ending_cookie, sizeof(w->ending_cookie));
+    memcpy(w->kept->peer_cookies, w->peer_cookies, sizeof(w->peer_cookies));
+    return 0;
+}
+
+static int
+adopt_pair(struct srv_worker *w, int *ret_fd, struct gp_err *err)
+{
+    int pair[2];
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return gp_err_set(err, -errno, "socket pair of a worker: %s", strerror(errno));
+    w->adopt = pair[0];
+    *ret_fd = pair[1];
+    return 0;
+}
+
 static int
 worker_spawn(struct srv_worker *w, const struct srv_worker_client *client, int fd,
              struct gp_err *err)
@@ -252,6 +315,9 @@ worker_spawn(struct srv_worker *w, const struct srv_worker_client *client, int f
     CLEANUP_FD int conf = -1;
     CLEANUP_FD int ask = -1;
     CLEANUP_FD int link = -1;
+    CLEANUP_FD int adopt = -1;
+    CLEANUP_FD int kept_fd = -1;
+    struct srv_keep_fds kept;
     int fds[WRK_FDS_END - 3];
     struct srv_spawn spawn = {.conf = &w->srv->conf,
                               .jail = w->srv->jail,
@@ -265,14 +331,21 @@ worker_spawn(struct srv_worker *w, const struct srv_worker_client *client, int f
                               .sm_percent =
                                   w->session->claims.spatial == TICKET_SPATIAL_MPS
                                       ? w->session->claims.slices[0].core
-                                      : 0};
-    int r = srv_resume_new(w, client->key, client->rdma, resume_seconds(w, client),
-                           &link, err);
+                                      : 0,
+                              .keeper = w->srv->keeper,
+                              .key = w->key,
+                              .kept = &kept};
+    int r = worker_keep(w, client, &kept_fd, err);
 
+    if (r == 0)
+        r = srv_resume_new(w, client->key, client->rdma, resume_seconds(w, client),
+                           &link, err);
     if (r == 0)
         r = conf_file(w, client, &conf, err);
     if (r == 0)
         r = srv_request_open(w, &ask, err);
+    if (r == 0 && w->srv->keeper)
+        r = adopt_pair(w, &adopt, err);
     if (r < 0)
         return r;
     visible_cards(w->srv, w->session, visible, sizeof(visible));
@@ -284,15 +357,16 @@ worker_spawn(struct srv_worker *w, const struct srv_worker_client *client, int f
     fds[WRK_FD_NOTICE - 3] = w->desk->notice_fd;
     fds[WRK_FD_WAKE - 3] = w->desk->wake_fd;
     fds[WRK_FD_LINK - 3] = link;
+    fds[WRK_FD_ADOPT - 3] = adopt;
+    kept = kept_fds(w, fd, kept_fd);
     r = srv_spawn(&spawn, &w->pid, err);
     srv_desk_sent(w->desk);
     return r;
 }
 
-/* Its place at the arbiter, which it takes when it has loaded its driver. */
-static int
-worker_desk(struct srv_worker *w, const struct srv_worker_client *client,
-            struct gp_err *err)
+/* For the arbiter, at which it takes a place when it has loaded its driver. */
+static void
+worker_desk(struct srv_worker *w, uint32_t client_pid)
 {
     const struct ticket_claims *claims = &w->session->claims;
     struct srv_desk *d = w->desk;
@@ -308,8 +382,7 @@ worker_desk(struct srv_worker *w, const struct srv_worker_client *client,
             srv_inventory_find(w->srv->inventory, claims->slices[i].card_uuid)->at;
         d->slices[i].share = srv_session_share(claims, i);
     }
-    srv_ledger_desk(w->session->ledger, w->slot, d, client->pid);
-    return srv_arbiter_add(w->srv->arbiter, d, err);
+    srv_ledger_desk(w->session->ledger, w->slot, d, client_pid);
 }
 
 /* Without a proof there is one of each kind, which the worker sends to the client. */
@@ -350,6 +423,27 @@ worker_secrets(struct srv_worker *w, const uint8_t *key, struct gp_err *err)
     return r < 0 ? gp_err_set(err, r, "no random bytes") : 0;
 }
 
+static struct srv_worker *
+worker_alloc(struct srv *srv, struct srv_session *session)
+{
+    struct srv_worker *w = calloc(1, sizeof(*w));
+
+    if (!w)
+        return NULL;
+    w->srv = srv;
+    w->session = session;
+    w->client.fd = w->ask.fd = w->adopt = -1;
+    return w;
+}
+
+static void
+worker_enter(struct srv_worker *w)
+{
+    w->next = w->srv->workers;
+    w->srv->workers = w;
+    w->srv->n_workers++;
+}
+
 int
 srv_worker_start(struct srv *srv, struct srv_session *session,
                  const struct srv_worker_client *client, int fd, struct gp_err *err)
@@ -361,14 +455,11 @@ srv_worker_start(struct srv *srv, struct srv_session *session,
         return gp_err_set(err, -EDQUOT,
                           "this server already serves %u client processes, its limit",
                           srv->n_workers);
-    w = calloc(1, sizeof(*w));
+    w = worker_alloc(srv, session);
     if (!w)
         return gp_err_set(err, -ENOMEM, "no memory for a worker");
-    w->srv = srv;
-    w->session = session;
-    w->client.fd = -1;
-    w->ask.fd = -1;
     w->link = client->link;
+    w->key = srv->state->next_key++;
     r = worker_secrets(w, client->key, err);
     if (r == 0)
         r = srv_desk_new(&w->desk, err);
@@ -379,12 +470,12 @@ srv_worker_start(struct srv *srv, struct srv_session *session,
         free(w);
         return r;
     }
-    w->next = srv->workers;
-    srv->workers = w;
-    srv->n_workers++;
+    worker_enter(w);
+    session->kept->next_attachment = ++session->next_attachment;
     snprintf(w->name, sizeof(w->name), "%s.c%u", session->claims.session,
-             ++session->next_attachment);
-    r = worker_desk(w, client, err);
+             session->next_attachment);
+    worker_desk(w, client->pid);
+    r = srv_arbiter_add(srv->arbiter, w->desk, err);
     if (r == 0)
         r = worker_spawn(w, client, fd, err);
     if (r == 0) {
@@ -433,7 +524,7 @@ srv_worker_stripe(struct srv *srv, const uint8_t cookie[WIRE_STRIPE_COOKIE],
         return -ENOENT;
     r = wrk_request_send(w->ask.fd, &ask, fd, MSG_DONTWAIT);
     if (r == 0)
-        w->stripes_seen |= 1u << index;
+        w->stripes_seen = w->kept->stripes_seen |= 1u << index;
     return r;
 }
 
@@ -453,7 +544,7 @@ srv_worker_peer(struct srv *srv, const uint8_t cookie[WIRE_PEER_COOKIE], uint32_
         return -ENOENT;
     r = wrk_request_send(w->ask.fd, &ask, fd, MSG_DONTWAIT);
     if (r == 0)
-        w->peers_seen |= 1u << link;
+        w->peers_seen = w->kept->peers_seen |= 1u << link;
     return r;
 }
 
@@ -470,6 +561,7 @@ worker_back(struct srv_worker *w, int fd)
         w->client.fd = fd;
         worker_grace(w, "the server cannot watch its client");
     }
+    srv_keeper_set(w->srv->keeper, SRV_KEEP_WORKER, w->key, 0, SRV_WORKER_CLIENT, fd);
 }
 
 int
@@ -540,6 +632,159 @@ srv_worker_overdue(struct srv *srv)
         worker_grace(w, "it kept its card");
         kill(-w->pid, SIGKILL);
         kill(w->pid, SIGKILL);
+    }
+}
+
+/* ---- after a supervisor that is gone ---- */
+
+/* A worker that it had started, as far as kept memory says. */
+static int
+adopt_kept(struct srv *srv, const struct srv_keep_msg *item, int fd,
+           struct srv_worker **ret, struct gp_err *err)
+{
+    struct srv_worker_kept *kept;
+    struct srv_session *session;
+    struct srv_worker *w;
+    void *map = NULL;
+    int r = srv_kept_map(fd, SRV_KEPT_WORKER, sizeof(*kept), &map);
+
+    if (r < 0)
+        return gp_err_set(err, r, "what the keeper has of worker %u", item->number);
+    kept = map;
+    kept->name[sizeof(kept->name) - 1] = 0;
+    session = srv_session_find(srv, kept->session_id);
+    r = kept->form != WRK_SHARED_FORM || kept->slot >= WRK_SLOTS_MAX ||
+                kept->link >= WIRE_LINKS_MAX || !session
+            ? -EPROTO
+            : 0;
+    for (w = srv->workers; w && r == 0; w = w->next)
+        r = w->session == session && w->slot == kept->slot ? -EPROTO : 0;
+    w = r < 0 ? NULL : worker_alloc(srv, session);
+    if (!w) {
+        srv_kept_unmap(map, sizeof(*kept));
+        return gp_err_set(err, r < 0 ? r : -ENOMEM,
+                          "worker %u is of a server of another version", item->number);
+    }
+    w->kept = kept;
+    w->key = item->key;
+    w->pid = (pid_t)item->number;
+    w->slot = kept->slot;
+    w->link = kept->link;
+    w->stripes_seen = kept->stripes_seen;
+    w->peers_seen = kept->peers_seen;
+    memcpy(w->name, kept->name, sizeof(w->name));
+    memcpy(w->image_nonce, kept->image_nonce, sizeof(w->image_nonce));
+    memcpy(w->lane_cookies, kept->lane_cookies, sizeof(w->lane_cookies));
+    memcpy(w->ending_cookie, kept->ending_cookie, sizeof(w->ending_cookie));
+    memcpy(w->peer_cookies, kept->peer_cookies, sizeof(w->peer_cookies));
+    *ret = w;
+    return 0;
+}
+
+/* The worker maps the memory of this supervisor in place of the other's.  The keeper
+ * has it first, so that a third supervisor knows what the worker may have. */
+static int
+hand_memory(struct srv_worker *w)
+{
+    struct wrk_request segment = {.kind = WRK_REQUEST_SEGMENT};
+    struct wrk_request notice = {.kind = WRK_REQUEST_NOTICE};
+    int r;
+
+    srv_keeper_set(w->srv->keeper, SRV_KEEP_WORKER, w->key, 0, SRV_WORKER_NOTICE,
+                   w->desk->notice_fd);
+    r = wrk_request_send(w->adopt, &segment, srv_ledger_segment_fd(w->session->ledger),
+                         MSG_DONTWAIT);
+    if (r == 0)
+        r = wrk_request_send(w->adopt, &notice, w->desk->notice_fd, MSG_DONTWAIT);
+    /* A worker that does not read has been stopped, or is hostile: it does without. */
+    if (r == -EAGAIN)
+        gp_log_warn("server", "%s: does not take the memory of its new supervisor",
+                    w->name);
+    return r == -EAGAIN || r == -EPIPE || r == -ECONNRESET ? 0 : r;
+}
+
+/* Takes descriptors out of @fds as it goes. */
+static int
+adopt_connect(struct srv_worker *w, struct srv_keep_fds *fds, struct gp_err *err)
+{
+    const struct srv_desk_files files = {.desk = fds->fd[SRV_WORKER_DESK],
+                                         .notice = fds->fd[SRV_WORKER_NOTICE],
+                                         .wake = fds->fd[SRV_WORKER_WAKE],
+                                         .kept = fds->fd[SRV_WORKER_DESK_KEPT]};
+    int r = srv_desk_adopt(&files, &w->desk, err);
+
+    if (r < 0)
+        return r;
+    fds->fd[SRV_WORKER_DESK] = fds->fd[SRV_WORKER_NOTICE] = -1;
+    fds->fd[SRV_WORKER_WAKE] = fds->fd[SRV_WORKER_DESK_KEPT] = -1;
+    w->adopt = TAKE_FD(fds->fd[SRV_WORKER_ADOPT]);
+    r = srv_resume_adopt(w, fds->fd[SRV_WORKER_LINK]);
+    if (r < 0)
+        return gp_err_set(err, r, "no memory for a worker");
+    fds->fd[SRV_WORKER_LINK] = -1;
+    r = srv_request_adopt(w, fds->fd[SRV_WORKER_ASK], err);
+    if (r < 0)
+        return r;
+    fds->fd[SRV_WORKER_ASK] = -1;
+    r = gp_loop_fd_add(w->srv->loop, &w->client, fds->fd[SRV_WORKER_CLIENT], EPOLLRDHUP,
+                       on_client);
+    if (r < 0)
+        return gp_err_set(err, r, "socket of a client");
+    fds->fd[SRV_WORKER_CLIENT] = -1;
+    return 0;
+}
+
+int
+srv_worker_adopt(struct srv *srv, const struct srv_keep_msg *item,
+                 struct srv_keep_fds *fds, struct gp_err *err)
+{
+    struct srv_worker *w = NULL;
+    int r = fds->n == SRV_WORKER_FDS
+                ? adopt_kept(srv, item, fds->fd[SRV_WORKER_KEPT], &w, err)
+                : gp_err_set(err, -EPROTO, "what the keeper has of worker %u",
+                             item->number);
+
+    if (r < 0) {
+        srv_keeper_drop(srv->keeper, SRV_KEEP_WORKER, item->key, 0);
+        return r;
+    }
+    worker_enter(w);
+    r = adopt_connect(w, fds, err);
+    if (r == 0)
+        r = hand_memory(w);
+    if (r < 0) {
+        worker_free(w); /* drops it, which kills it */
+        return r;
+    }
+    w->session->n_workers++;
+    worker_desk(w, w->kept->client_pid);
+    srv_desk_sent(w->desk);
+    r = srv_arbiter_readd(srv->arbiter, w->desk, err);
+    if (r < 0) {
+        srv_session_leave(w->session, w->slot);
+        worker_free(w);
+        return r;
+    }
+    if (item->ended)
+        srv_worker_reaped(srv, w->pid, item->status);
+    return 0;
+}
+
+void
+srv_worker_adopted(struct srv *srv)
+{
+    for (struct srv_session *s = srv->sessions, *next; s; s = next) {
+        bool here[WRK_SLOTS_MAX] = {false};
+
+        next = s->next;
+        for (const struct srv_worker *w = srv->workers; w; w = w->next)
+            if (w->session == s)
+                here[w->slot] = true;
+        srv_export_mend(s, here);
+        srv_session_mend(s);
+        if (s->closed)
+            end_session(s, "");
+        srv_session_commit(s);
     }
 }
 

@@ -23,6 +23,8 @@
 struct gp_err;
 struct srv;
 struct srv_desk;
+struct srv_keep_fds;
+struct srv_keep_msg;
 struct srv_session;
 struct tls_keys;
 
@@ -65,6 +67,13 @@ int srv_worker_stripe(struct srv *srv, const uint8_t cookie[WIRE_STRIPE_COOKIE],
 struct Gpupool__AttachRequest;
 int srv_worker_resume(struct srv *srv, const struct Gpupool__AttachRequest *req,
                       int fd);
+
+/* A worker of a supervisor that is gone, from its @item and @fds at the keeper; those
+ * that it does not take stay the caller's.  On failure it is killed. */
+int srv_worker_adopt(struct srv *srv, const struct srv_keep_msg *item,
+                     struct srv_keep_fds *fds, struct gp_err *err);
+/* All have been adopted: what belonged to others is given back. */
+void srv_worker_adopted(struct srv *srv);
 
 /* Ask it to end; it is killed after SRV_GRACE_MS.  @why: static words. */
 void srv_worker_end(struct srv_worker *w, const char *why);

@@ -93,9 +93,7 @@ h_gp_peer_open(struct wrk *w, const struct wire_args_gp_peer_open *a,
         return CUDA_ERROR_INVALID_VALUE;
     static_assert(sizeof(cookie) == WIRE_PEER_COOKIE, "two halves");
     memcpy(ask.secret, cookie, sizeof(cookie));
-    r = wrk_request_send(WRK_FD_REQUEST, &ask, -1, 0);
-    if (r == 0)
-        r = wrk_supervisor_reply(&ask, &fd);
+    r = wrk_supervisor_ask(&ask, -1, &fd);
     if (r < 0 || ask.kind != WRK_REQUEST_PEER || fd < 0)
         return CUDA_ERROR_SYSTEM_NOT_READY;
     peer_take(&out[a->link], fd, &ask.tls);

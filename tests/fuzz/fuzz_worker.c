@@ -67,6 +67,7 @@ session_make(struct wrk_priv *p)
     must(the_desks.segment != MAP_FAILED, "no segment");
     pthread_mutex_init(&the_desks.lock, NULL);
     p->desks = &the_desks;
+    wrk_supervisor_open(&the_desks);
     p->usage = &the_desks.desk->usage;
     p->conf.slices[0] = claims.slices[0];
 }

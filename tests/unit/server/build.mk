@@ -12,10 +12,10 @@ $(eval $(call unit_test,test_srv_arbiter,tests/unit/server/test_srv_arbiter.c $(
     $(SERVER_DIRS) tls common proto tests/unit,,common,))
 $(eval $(call unit_test,test_srv_conf,tests/unit/server/test_srv_conf.c server/supervisor/srv_conf.c,\
     $(SERVER_DIRS) tls transport common tests/unit,,common,))
-$(eval $(call unit_test,test_srv_images,tests/unit/server/test_srv_images.c server/supervisor/srv_images.c,\
-    $(SERVER_DIRS) tls common proto tests/unit,,wire common,-lprotobuf-c))
+$(eval $(call unit_test,test_srv_images,tests/unit/server/test_srv_images.c server/supervisor/srv_images.c \
+    $(KEEPER_SRCS),$(SERVER_DIRS) tls common proto tests/unit,,wire common,-lprotobuf-c))
 $(eval $(call unit_test,test_srv_export,tests/unit/server/test_srv_export.c server/supervisor/srv_export.c \
-    server/supervisor/srv_ledger.c server/supervisor/srv_desk.c,\
+    server/supervisor/srv_ledger.c server/supervisor/srv_desk.c $(KEEPER_SRCS),\
     $(SERVER_INCS) tests/unit,,wire common,-lprotobuf-c))
 $(eval $(call unit_test,test_wrk_image,tests/unit/server/test_wrk_image.c server/modules/wrk_image.c \
     server/modules/wrk_images.c server/base/wrk_request.c,$(SERVER_DIRS) tls common proto tests/unit,,wire common,\
@@ -41,6 +41,8 @@ $(eval $(call unit_test,test_wrk_staging,tests/unit/server/test_wrk_staging.c se
 
 # The governor of a card.
 $(eval $(call unit_test,test_gov_card,tests/unit/server/test_gov_card.c server/arbiter/gov_card.c,\
+    $(SERVER_DIRS) tls common tests/unit,,common,-lm))
+$(eval $(call unit_test,test_gov_mend,tests/unit/server/test_gov_mend.c server/arbiter/gov_card.c,\
     $(SERVER_DIRS) tls common tests/unit,,common,-lm))
 $(eval $(call unit_test,test_gov_copy,\
     tests/unit/server/test_gov_copy.c server/arbiter/gov_copy.c server/arbiter/gov_card.c,\

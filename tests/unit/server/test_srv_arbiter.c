@@ -8,6 +8,7 @@
 #include "gp_time.h"
 #include "ut_arbiter.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 #include <time.h>
@@ -243,6 +244,185 @@ scribbler_that_rings_without_end_stops_nobody(void **state)
     ut_session_free(&c);
 }
 
+/* ---- supervisors that die ---- */
+
+/* What the keeper has of them. */
+struct left {
+    int arbiter;
+    struct srv_desk_files desk[2];
+    int ledger[2], segment[2];
+};
+
+static struct srv_desk_files
+desk_left(const struct srv_desk *d)
+{
+    return (struct srv_desk_files){.desk = dup(d->desk_fd),
+                                   .notice = dup(d->notice_fd),
+                                   .wake = dup(d->wake_fd),
+                                   .kept = dup(d->kept_fd)};
+}
+
+/* The thread ends wherever it is; its memory is gone, the files are not. */
+static struct left
+dies(struct ut_session *s[2])
+{
+    struct left left = {.arbiter = dup(srv_arbiter_kept(arb))};
+
+    for (unsigned i = 0; i < 2; i++) {
+        left.desk[i] = desk_left(s[i]->slots[0]);
+        left.ledger[i] = dup(srv_ledger_kept_fd(s[i]->ledger));
+        left.segment[i] = dup(srv_ledger_segment_fd(s[i]->ledger));
+    }
+    srv_arbiter_free(arb);
+    return left;
+}
+
+static void
+adopt_session(struct ut_session *s, struct left *left, unsigned i)
+{
+    struct srv_desk *old = s->slots[0], *d = NULL;
+    struct wrk_desks *w = &s->desks[0];
+    struct srv_ledger *before = s->ledger;
+
+    assert_int_equal(srv_ledger_adopt(&s->claims, left->ledger[i], left->segment[i],
+                                      &s->ledger, NULL),
+                     0);
+    close(left->segment[i]);
+    assert_int_equal(srv_desk_adopt(&left->desk[i], &d, NULL), 0);
+    d->session = s->claims.session_id;
+    d->ledger = s->ledger;
+    d->n_slices = 2;
+    for (uint32_t k = 0; k < 2; k++) {
+        d->slices[k].card = k;
+        d->slices[k].share = half;
+    }
+    srv_ledger_desk(s->ledger, 0, d, 1000);
+    s->arb = arb;
+    s->slots[0] = d;
+    assert_int_equal(srv_arbiter_readd(arb, d, NULL), 0);
+    srv_ledger_mend(s->ledger);
+    /* What the worker does with the new files. */
+    munmap((void *)(uintptr_t)w->segment, sizeof(*w->segment));
+    w->segment = mmap(NULL, sizeof(*w->segment), PROT_READ, MAP_SHARED,
+                      srv_ledger_segment_fd(s->ledger), 0);
+    w->notice = d->notice;
+    w->desk = d->desk;
+    w->wake_fd = d->wake_fd;
+    srv_desk_free(old);
+    srv_ledger_free(before);
+}
+
+static void
+adopted(struct ut_session *s[2], struct left *left)
+{
+    assert_int_equal(srv_arbiter_adopt(2, left->arbiter, &arb, NULL), 0);
+    close(left->arbiter);
+    for (unsigned i = 0; i < 2; i++)
+        adopt_session(s[i], left, i);
+    srv_arbiter_mend(arb);
+}
+
+static void
+successor_knows_turns_limits_and_what_was_granted(void **state)
+{
+    struct ut_session a, b, *both[] = {&a, &b};
+    struct wrk_desks *first = joined(&a, 1), *second = joined(&b, 2);
+    uint32_t theirs = ask(first), ours;
+    struct left left;
+
+    (void)state;
+    assert_true(comes(&first->notice->turns[0].grant, theirs));
+    assert_true(wrk_desks_call(first, WRK_CALL_TAKE, 0, 600));
+    for (unsigned i = 0; i < 20; i++) {
+        ours = ask(second);
+        left = dies(both);
+        adopted(both, &left);
+        assert_int_equal(atomic_load(&first->notice->turns[0].grant), theirs);
+        assert_true(comes(&first->notice->turns[0].stop, 1));
+        assert_true(atomic_load(&second->notice->turns[0].grant) == ours - 1);
+        assert_false(wrk_desks_call(first, WRK_CALL_TAKE, 0, 500));
+        assert_true(wrk_desks_call(first, WRK_CALL_TAKE, 0, 10));
+        assert_true(wrk_desks_call(first, WRK_CALL_NAME, 0, i + 1));
+        assert_int_equal(srv_ledger_used(a.ledger, 0), 600 + 10 * (i + 1));
+        drain(first, theirs);
+        assert_true(comes(&second->notice->turns[0].grant, ours));
+        theirs = ask(first);
+        drain(second, ours);
+        assert_true(comes(&first->notice->turns[0].grant, theirs));
+    }
+    ut_session_free(&a);
+    ut_session_free(&b);
+}
+
+/* All that it can write, before the successor looks. */
+static void
+worker_that_lies_to_a_successor_gains_nothing(void **state)
+{
+    struct ut_session a, b, *both[] = {&a, &b};
+    struct wrk_desks *first = joined(&a, 1), *second = joined(&b, 2);
+    uint64_t rng = 7;
+
+    (void)state;
+    assert_true(wrk_desks_call(first, WRK_CALL_TAKE, 0, 900));
+    for (unsigned i = 0; i < 50; i++) {
+        uint32_t grant;
+        struct left left;
+        uint8_t *bytes = (uint8_t *)first->desk;
+
+        for (size_t at = 2 * sizeof(uint32_t); at < sizeof(*first->desk); at++) {
+            rng = rng * UINT64_C(6364136223846793005) + 1442695040888963407u;
+            bytes[at] = (uint8_t)(rng >> 56);
+        }
+        atomic_store(&first->desk->call.kind, WRK_CALL_LOOK);
+        left = dies(both);
+        adopted(both, &left);
+        assert_int_equal(atomic_load(&first->segment->limits[0]), 1000);
+        assert_true(srv_ledger_used(a.ledger, 0) <= 1000);
+        atomic_store(&first->desk->wants[0].run, GOV_RUN_NOT);
+        drain(first, atomic_load(&first->notice->turns[0].grant));
+        atomic_store(&first->desk->wants[0].ask,
+                     atomic_load(&first->notice->turns[0].grant));
+        wrk_desks_ring(first);
+        grant = ask(second);
+        assert_true(comes(&second->notice->turns[0].grant, grant));
+        drain(second, grant);
+        assert_true(wrk_desks_call(second, WRK_CALL_TAKE, 0, 1));
+    }
+    assert_int_equal(srv_ledger_used(b.ledger, 0), 50);
+    ut_session_free(&a);
+    ut_session_free(&b);
+}
+
+static void
+files_of_another_form_are_not_adopted(void **state)
+{
+    struct ut_session a, b, *both[] = {&a, &b};
+    struct srv_desk_files files;
+    struct srv_ledger *ledger = NULL;
+    struct srv_desk *d = NULL;
+    struct left left;
+
+    (void)state;
+    joined(&a, 1);
+    joined(&b, 2);
+    left = dies(both);
+    files = left.desk[0];
+    files.kept = left.desk[0].desk;
+    assert_int_equal(srv_desk_adopt(&files, &d, NULL), -EPROTO);
+    files = left.desk[0];
+    files.desk = left.desk[0].kept;
+    assert_int_equal(srv_desk_adopt(&files, &d, NULL), -EPROTO);
+    assert_int_equal(
+        srv_ledger_adopt(&a.claims, left.desk[0].desk, left.segment[0], &ledger, NULL),
+        -EPROTO);
+    assert_int_equal(
+        srv_ledger_adopt(&a.claims, left.ledger[0], left.desk[0].desk, &ledger, NULL),
+        -EPROTO);
+    adopted(both, &left);
+    ut_session_free(&a);
+    ut_session_free(&b);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, fresh, gone)
 
 int
@@ -255,6 +435,9 @@ main(void)
         CASE(who_dies_with_the_turn_gives_it_back),
         CASE(who_keeps_the_turn_is_found),
         CASE(scribbler_that_rings_without_end_stops_nobody),
+        CASE(successor_knows_turns_limits_and_what_was_granted),
+        CASE(worker_that_lies_to_a_successor_gains_nothing),
+        CASE(files_of_another_form_are_not_adopted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

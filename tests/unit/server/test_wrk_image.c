@@ -36,9 +36,11 @@ wrk_transfer_receive(struct wrk *w, struct wrk_reply *rep, void *buf)
 
 /* Without further connections of a client between the answers. */
 int
-wrk_supervisor_reply(struct wrk_request *ret, int *ret_fd)
+wrk_supervisor_ask(struct wrk_request *ask, int fd, int *ret_fd)
 {
-    return wrk_request_recv(WRK_FD_REQUEST, ret, ret_fd, MSG_DONTWAIT);
+    int r = wrk_request_send(WRK_FD_REQUEST, ask, fd, 0);
+
+    return r < 0 ? r : wrk_request_recv(WRK_FD_REQUEST, ask, ret_fd, MSG_DONTWAIT);
 }
 
 static int

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Supervisors that take over: a thread that receives their memory on WRK_FD_ADOPT and
+ * maps it in place of that of the one before.
+ *
+ * A thread of its own, because every other one may be waiting for exactly that. Started
+ * before the worker waits for its supervisor for the first time; it ends with the
+ * process.
+ */
+#ifndef WRK_SUCCESSOR_H
+#define WRK_SUCCESSOR_H
+
+struct gp_err;
+struct wrk_desks;
+
+int wrk_successor_start(struct wrk_desks *desks, struct gp_err *err);
+
+#endif

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "srv_kept.h"
+
+#include "gp_err.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+/* Nobody can make it shorter below a mapping. */
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+static int
+map_file(int fd, size_t size, void **ret)
+{
+    void *map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+    if (map == MAP_FAILED)
+        return -errno;
+    *ret = map;
+    return 0;
+}
+
+static int
+make_file(size_t size, int *ret_fd, void **ret_map)
+{
+    CLEANUP_FD int fd = memfd_create("gpupool-kept", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int r;
+
+    if (fd < 0 || ftruncate(fd, (off_t)size) < 0 || fcntl(fd, F_ADD_SEALS, SEALS) < 0)
+        return -errno;
+    r = map_file(fd, size, ret_map);
+    if (r == 0)
+        *ret_fd = TAKE_FD(fd);
+    return r;
+}
+
+int
+srv_kept_new(enum srv_kept_kind kind, size_t size, int *ret_fd, void **ret_map,
+             struct gp_err *err)
+{
+    struct srv_kept_head *head;
+    void *map = NULL;
+    int r = make_file(size, ret_fd, &map);
+
+    if (r < 0)
+        return gp_err_set(err, r, "memory file of the supervisor: %s", strerror(-r));
+    head = map;
+    *head = (struct srv_kept_head){.magic = SRV_KEPT_MAGIC,
+                                   .version = SRV_KEPT_VERSION,
+                                   .kind = kind,
+                                   .size = (uint32_t)size};
+    *ret_map = map;
+    return 0;
+}
+
+int
+srv_kept_map(int fd, enum srv_kept_kind kind, size_t size, void **ret_map)
+{
+    const struct srv_kept_head *head;
+    struct stat st;
+    void *map = NULL;
+    int r;
+
+    if (fd < 0 || fstat(fd, &st) < 0 || st.st_size != (off_t)size ||
+        fcntl(fd, F_GET_SEALS) != SEALS)
+        return -EPROTO;
+    r = map_file(fd, size, &map);
+    if (r < 0)
+        return r;
+    head = map;
+    if (head->magic != SRV_KEPT_MAGIC || head->version != SRV_KEPT_VERSION ||
+        head->kind != (uint32_t)kind || head->size != size) {
+        munmap(map, size);
+        return -EPROTO;
+    }
+    *ret_map = map;
+    return 0;
+}
+
+void
+srv_kept_unmap(void *map, size_t size)
+{
+    if (map)
+        munmap(map, size);
+}

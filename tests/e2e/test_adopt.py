@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A supervisor that ends, however, and another one that takes its workers over."""
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import time
+
+from harness import proc
+from harness.cudash import OUT_OF_MEMORY, SUCCESS, Cudash
+from harness.cutter import Cutter
+from harness.pool import SERVER
+
+MIB = 1 << 20
+KEEPER = "gpupool-keeper"
+SEED = int(os.environ.get("GPUPOOL_SEED", "1"))
+# Launches, copies both ways, managed memory, graphs; seconds each on a busy machine.
+PROGRAMS = ("vecadd", "pipeline", "histogram", "managed", "graphs")
+
+
+class Kept:
+    """A pool whose server keeps its workers."""
+
+    def __init__(self, case, *options, window=60, **pool):
+        self.case = case
+        self.pool = case.pool(**pool)
+        self.folder = case.folder / "server-state"
+        self.ready = case.folder / "server.ready"
+        self.ready.touch()
+        self.server = self.pool.restart(
+            self.pool.pid(SERVER), "--state-dir", str(self.folder), "--adopt-window",
+            str(window), "--ready-file", str(self.ready), *options)
+        self.args, self.env = proc.command_line(self.server), proc.environment(self.server)
+        self.starts = 0
+        self.alive()
+
+    def kill(self):
+        self.pool.kill(self.server)
+        os.unlink(self.ready)
+
+    def start(self, *more, wait=True):
+        """A successor, with the command line of the first one."""
+        with open(self.case.folder / "successors.log", "ab") as log:
+            process = subprocess.Popen([*self.args, *more], env=self.env, stdout=log,
+                                       stderr=log, cwd=self.case.folder,
+                                       stdin=subprocess.DEVNULL, start_new_session=True)
+        self.case._processes.append(process)
+        if not wait:
+            return process
+        self.server = process.pid
+        self.starts += 1
+        self.case.wait_for(lambda: os.path.exists(self.ready), "the successor listens")
+        return process
+
+    def restart(self):
+        """kill -9, and at once another one."""
+        self.kill()
+        self.start()
+
+    def hand_over(self):
+        """It leaves its workers to another one, as `systemctl restart` has it do."""
+        self.pool.kill(self.server, signal.SIGUSR2)
+        self.case.wait_for(lambda: self.pool._gone(self.server), "the server has left")
+        os.unlink(self.ready)
+        self.start()
+
+    def start_again(self):
+        """It starts its program anew in the same process, as `systemctl reload` does."""
+        os.unlink(self.ready)
+        self.pool.kill(self.server, signal.SIGUSR1)
+        self.starts += 1
+        self.case.wait_for(lambda: os.path.exists(self.ready), "the server listens again")
+
+    def keepers(self):
+        return [pid for pid in proc.descendants() if proc.command_line(pid)[:1] == [KEEPER]]
+
+    def shell(self, session, transport):
+        return Cudash(self.case, self.case.spawn(
+            [self.case.programs / "cudash"],
+            env={**session.env, "GPUPOOL_TRANSPORT": transport})).begin()
+
+    def alive(self):
+        """The scheduler knows the server that runs now."""
+        self.case.wait_for(lambda: self.pool._is_alive(self.server),
+                           "the scheduler knows the successor")
+
+
+def used(pool):
+    return sum(slice_["used_bytes"] for session in pool.sessions()
+               for slice_ in session["slices"])
+
+
+def test_programs_do_not_notice_that_their_server_is_killed(case):
+    kept = Kept(case, servers=1, cards=1)
+    sessions = [kept.pool.session(core=40, memory="1GiB") for _ in range(2)]
+    rnd = random.Random(SEED)
+    runs = []
+    for transport, session in zip(("tcp", "shm"), sessions):
+        for program in PROGRAMS:
+            runs.append(case.spawn([case.programs / program],
+                                   env={**session.env, "GPUPOOL_TRANSPORT": transport}))
+    while any(run.poll() is None for run in runs):
+        time.sleep(rnd.uniform(0.1, 0.8))
+        kept.restart()
+    errors = (case.folder / "spawned.err").read_text()
+    case.equal([run.wait() for run in runs], [0] * len(runs), f"exit statuses; {errors}")
+    print(f"seed {SEED}: {kept.starts} servers", flush=True)
+    kept.alive()
+    case.equal(len(kept.pool.sessions()), 2, "sessions that the scheduler knows")
+    case.wait_for(lambda: not kept.pool.workers(), "the workers are gone with their programs")
+    case.wait_for(lambda: used(kept.pool) == 0, "all memory is given back")
+    case.equal(len(kept.keepers()), 1, "keepers")
+
+
+def test_each_way_to_a_successor_keeps_memory_limits_and_names(case):
+    kept = Kept(case)
+    session = kept.pool.session(memory="64MiB")
+    name = kept.pool.sessions()[0]["name"]
+    first, second = kept.shell(session, "shm"), kept.shell(session, "tcp")
+    memory = first.ok("alloc", 24 * MIB)
+    first.ok("store", memory, 0, 4711)
+    second.ok("alloc", 24 * MIB)
+    for way in (kept.restart, kept.hand_over, kept.start_again, kept.restart):
+        way()
+        case.equal(first.ok("peek", memory, 0), 4711, "what the card's memory holds")
+        case.equal(second("alloc", 24 * MIB)[0], OUT_OF_MEMORY, "memory beyond the limit")
+        more = second.ok("alloc", 8 * MIB)
+        second.ok("free", more)
+        third = kept.shell(session, "tcp")
+        case.equal(third("alloc", 24 * MIB)[0], OUT_OF_MEMORY, "a new process beyond it")
+        third.close()
+    kept.alive()
+    case.equal([s["name"] for s in kept.pool.sessions()], [name], "sessions")
+    case.wait_for(lambda: kept.pool.sessions()[0]["attachments"] == 2, "attachments")
+    case.wait_for(lambda: used(kept.pool) == 48 * MIB, "memory in use")
+    first.close()
+    case.wait_for(lambda: used(kept.pool) == 24 * MIB, "the first's memory is given back")
+    second.close()
+    case.equal(session.close(), 0, "exit status of gpupool run")
+    case.wait_for(lambda: kept.pool.sessions() == [], "the session is closed")
+
+
+def connections_to(port):
+    """Established ones of this host."""
+    with open("/proc/net/tcp", encoding="ascii") as lines:
+        return [line for line in lines
+                if line.split()[2].endswith(f":{port:04X}") and line.split()[3] == "01"]
+
+
+def test_who_comes_while_there_is_no_server_waits_for_the_next(case):
+    kept = Kept(case)
+    session = kept.pool.session(memory="64MiB")
+    kept.kill()
+    port = int(session.field("server").rpartition(":")[2])
+    run = case.spawn([case.programs / "vecadd"],
+                     env={**session.env, "GPUPOOL_TRANSPORT": "tcp"})
+    case.wait_for(lambda: connections_to(port), "it is connected to a server that is not there")
+    kept.start()
+    case.equal(run.wait(case.patience), 0, "exit status of the program")
+
+
+def test_programs_that_end_while_there_is_no_server_leave_nothing(case):
+    kept = Kept(case)
+    session = kept.pool.session(memory="64MiB")
+    ends = kept.shell(session, "tcp")
+    ends.ok("alloc", 8 * MIB)
+    before = set(kept.pool.workers())
+    killed = kept.shell(session, "shm")
+    killed.ok("alloc", 4 * MIB)
+    goes_on = kept.shell(session, "tcp")
+    goes_on.ok("alloc", 2 * MIB)
+    case.wait_for(lambda: used(kept.pool) == 14 * MIB, "memory in use")
+    kept.kill()
+    case.equal(ends.close(), 0, "exit status")
+    kept.pool.kill(killed.process.pid)
+    kept.start()
+    case.wait_for(lambda: not before & set(kept.pool.workers()), "its worker is gone")
+    kept.alive()
+    case.wait_for(lambda: kept.pool.sessions()[0]["attachments"] == 1, "attachments")
+    case.wait_for(lambda: used(kept.pool) == 2 * MIB, "memory of those that ended")
+    goes_on.ok("alloc", 56 * MIB)
+
+
+def test_worker_that_is_killed_while_there_is_no_server_fails_its_program_at_once(case):
+    kept = Kept(case)
+    session = kept.pool.session(memory="64MiB")
+    shell, other = kept.shell(session, "tcp"), None
+    worker, = kept.pool.workers()
+    kept.kill()
+    os.kill(worker, signal.SIGKILL)
+    case.check(shell("alloc", MIB)[0] != SUCCESS, "a call without a worker succeeds")
+    kept.start()
+    kept.alive()
+    case.wait_for(lambda: kept.pool.sessions()[0]["attachments"] == 0, "attachments")
+    other = kept.shell(session, "tcp")
+    other.ok("alloc", 60 * MIB)
+    case.contains(kept.pool.log(), f"worker {worker} was killed by signal 9",
+                  "what the successor knows")
+
+
+def test_what_processes_share_outlives_the_server(case):
+    """A descriptor of memory, whose maker ends, and a name of memory."""
+    kept = Kept(case)
+    session = kept.pool.session(core=20, memory="64MiB")
+    path = case.folder / "meet"
+    giver = case.spawn([case.programs / "shareable", "lend", path], env=session.env)
+    case.equal(giver.stdout.readline(), "listening\n", "the process that exports")
+    maker, user = kept.shell(session, "tcp"), kept.shell(session, "tcp")
+    name = maker.ok("export", maker.ok("alloc", MIB))
+    kept.restart()
+    user.ok("import", name)
+    taker = case.spawn([case.programs / "shareable", "keep", path], env=session.env)
+    case.equal(taker.stdout.readline(), "kept\n", "the process that imports")
+    case.equal(giver.wait(case.patience), 0, "exit status of the process that exports")
+    kept.restart()
+    kept.alive()
+    case.wait_for(lambda: used(kept.pool) == 3 * MIB,
+                  lambda: f"the importer pays 2 MiB: {used(kept.pool)}")
+    taker.stdin.write("\n")
+    taker.stdin.flush()
+    case.equal(taker.wait(case.patience), 0, "exit status of the process that imports")
+    case.wait_for(lambda: used(kept.pool) == MIB, "what it shared is given back")
+
+
+def test_links_are_replaced_across_servers(case):
+    """A link that breaks while there is no server; its client comes to the next one."""
+    kept = Kept(case)
+    session = kept.pool.session(memory="64MiB")
+    host, _, port = session.field("server").rpartition(":")
+    cutter = Cutter((host, int(port)), 3600, SEED)
+    file = case.folder / "cut.session"
+    with open(session.file, encoding="utf-8") as lines:
+        file.write_text("".join(
+            f"server 127.0.0.1:{cutter.port}\n" if line.startswith("server ") else line
+            for line in lines if not line.startswith("local ")))
+    file.chmod(0o600)
+    shell = Cudash(case, case.spawn(
+        [case.programs / "cudash"],
+        env={**session.env, "GPUPOOL_SESSION_FILE": str(file), "GPUPOOL_RESUME": "60",
+             "GPUPOOL_TRANSPORT": "tcp", "GPUPOOL_TLS": "off"})).begin()
+    memory = shell.ok("alloc", MIB)
+    shell.ok("store", memory, 0, 4711)
+    for _ in range(2):
+        kept.kill()
+        cutter.cut()
+        shell.send("peek", memory, 0)
+        kept.start()
+        case.equal(shell.answer(), [SUCCESS, 4711], "what the card's memory holds")
+
+
+def test_server_that_nobody_starts_again_frees_its_cards(case):
+    kept = Kept(case, window=1)
+    session = kept.pool.session(memory="64MiB")
+    shell = kept.shell(session, "tcp")
+    shell.ok("alloc", MIB)
+    kept.kill()
+    case.wait_for(lambda: not kept.pool.workers(), "the workers end after the window")
+    case.check(shell("alloc", MIB)[0] != SUCCESS, "a call without a worker succeeds")
+    case.wait_for(lambda: not kept.keepers(), "the keeper ends as well")
+    kept.start()
+    session.run(case.programs / "vecadd")
+
+
+def test_server_that_is_stopped_ends_its_workers(case):
+    kept = Kept(case)
+    session = kept.pool.session(memory="64MiB")
+    shell = kept.shell(session, "tcp")
+    kept.restart()
+    kept.pool.kill(kept.server, signal.SIGTERM)
+    case.wait_for(lambda: kept.pool._gone(kept.server), "the server ends")
+    case.equal((kept.pool.workers(), kept.keepers()), ([], []), "workers and keepers")
+    case.check(shell("alloc", MIB)[0] != SUCCESS, "a call after the stop succeeds")
+    lines = (case.folder / "spawned.err").read_text()
+    case.contains(lines, "the server is stopping", "the program's words")
+
+
+def test_keeper_that_is_killed_takes_its_workers_with_it(case):
+    """The kernel ends workers whose parent is gone, so none is without anybody."""
+    kept = Kept(case)
+    session = kept.pool.session(memory="64MiB")
+    kept.shell(session, "tcp")
+    kept.pool.kill(kept.keepers()[0])
+    case.wait_for(lambda: not kept.pool.workers(), "the workers are gone")
+    case.wait_for(lambda: kept.pool._gone(kept.server), "the server ends, to be restarted")
+    os.path.exists(kept.ready) and os.unlink(kept.ready)
+    kept.start()
+    session.run(case.programs / "vecadd")
+
+
+def ask_keeper(path, user):
+    """Whether the keeper answers a process of that user which greets it."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setresuid(user, user, user)
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
+                sock.settimeout(20)
+                sock.connect(str(path))
+                os._exit(0 if sock.recv(4096) else 3)
+        except OSError:
+            os._exit(4)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def test_nobody_else_gets_at_the_keeper(case):
+    if os.geteuid() != 0:
+        case.skip("only root becomes another user")
+    kept = Kept(case)
+    path = kept.folder / "keeper.sock"
+    case.equal(kept.folder.stat().st_mode & 0o777, 0o700, "mode of the state directory")
+    case.equal(ask_keeper(path, 65534), 4, "another user")
+    # The same where somebody has opened the folder for everybody.
+    for part in (case.folder, kept.folder, path):
+        part.chmod(0o777)
+    case.check(ask_keeper(path, 65534) != 0, "the keeper answers another user")
+    case.contains(kept.pool.log(), "refused at the keeper's socket: user 65534", "the log")
+    kept.folder.chmod(0o700)
+    other = kept.start(wait=False)
+    case.check(other.wait(case.patience) != 0, "a second server has started")
+    case.contains((case.folder / "successors.log").read_text(),
+                  f"another gpupool-server (process {kept.server}) uses the state directory",
+                  "its words")
+    session = kept.pool.session(memory="64MiB")
+    session.run(case.programs / "vecadd")
