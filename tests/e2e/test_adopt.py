@@ -67,7 +67,7 @@ class Kept:
         self.start()
 
     def start_again(self):
-        """It starts its program anew in the same process, as `systemctl reload` does."""
+        """It starts its program anew in the same process."""
         os.unlink(self.ready)
         self.pool.kill(self.server, signal.SIGUSR1)
         self.starts += 1
