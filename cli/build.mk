@@ -13,6 +13,12 @@ CLI_SRCS := cli/main.c cli/cli_path.c cli/cli_folder.c cli/cli_pool.c cli/cli_ct
 
 $(eval $(call program,gpupool,$(CLI_SRCS),common proto tls transport cli cli/smi client-stub/nvml $(O)/gen,,wire transport tls $(CTL_LIBS),-lssl $(CTL_LDLIBS) -ljansson))
 
+# The same objects for the tarball and the wheel of the client (deploy/build.mk): of
+# libraries only the C library is loaded, from 2.28 on.
+$(eval $(call link_rule,$(O)/portable/gpupool,gpupool,$(CLI_SRCS),wire transport tls $(CTL_LIBS) \
+    $(OLDEST_LIBC),-Wl$(comma)-Bstatic -lssl -lcrypto -lprotobuf-c -ljansson -Wl$(comma)-Bdynamic \
+    $(OLDEST_LIBC_LINK),-pie))
+
 # What `gpupool run` puts at the end of the session's PATH.
 $(O)/lib/path/nvidia-smi: | $(O)/bin/gpupool
 	$(Q)mkdir -p $(@D)

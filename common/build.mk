@@ -14,3 +14,17 @@ FATBIN_SRCS := common/gp_fatbin.c
 HTTP_SRCS := common/gp_http.c common/gp_metrics.c
 
 $(eval $(call static_lib,common,$(COMMON_SRCS) $(FATBIN_SRCS) $(HTTP_SRCS),common))
+
+# What clients load also runs with older C libraries than the one that it is built with
+# (gp_oldest_libc.c): link with the library oldestlibc and these flags.  Sanitizers bring
+# their own versions of these functions.
+ifeq ($(SAN),)
+OLDEST_LIBC := oldestlibc
+OLDEST_LIBC_LINK := $(addprefix -Wl$(comma)--wrap=,__libc_start_main dladdr dlclose dlerror \
+    dlinfo dlopen dlsym fstat lstat pidfd_open pidfd_send_signal pthread_create \
+    pthread_detach pthread_getspecific pthread_join pthread_key_create pthread_key_delete \
+    pthread_once pthread_rwlock_destroy pthread_rwlock_init pthread_rwlock_rdlock \
+    pthread_rwlock_unlock pthread_rwlock_wrlock pthread_setspecific pthread_sigmask stat) \
+    -Wl,--no-as-needed -l:libpthread.so.0 -l:libdl.so.2 -Wl,--as-needed
+$(eval $(call static_lib,oldestlibc,common/gp_oldest_libc.c common/gp_oldest_start.c,common))
+endif

@@ -40,7 +40,7 @@ def test_client_libraries_need_no_symbol_newer_than_glibc_2_28(case):
     if case.sanitizer:
         case.skip("instrumented libraries are not what is shipped")
     nm = case.need_tool("nm")
-    for name in ("libcuda.so.1", "libnvidia-ml.so.1"):
+    for name in ("libcuda.so.1", "libnvidia-ml.so.1", "libgpupool-tls.so.1"):
         out = case.run([nm, "-D", "--undefined-only", case.build / "lib" / name]).out
         newer = [m for m in re.findall(r"(\S+@GLIBC_2\.(?:\d+))\b", out)
                  if int(m.rsplit(".", 1)[1]) > 28]
