@@ -18,13 +18,21 @@ struct stub_func;
 struct stub_link;
 struct stub_own_stream;
 
+/* A cache line, where that can be had: on 64-bit ARM a C library before 2.32 refuses to
+ * load a library at run time whose thread-local storage is aligned more than its own.
+ */
+#if defined(__x86_64__)
+#define STUB_TLS_ALIGN 64
+#else
+#define STUB_TLS_ALIGN 16
+#endif
+
 struct stub_tls {
     /* Read by every call, in one cache line. */
-    _Alignas(
-        64) uint32_t ctx_index; /* of the current context, 0 = none: in every frame */
-    uint32_t func_gone;         /* stub_func_gone when func was found */
-    struct stub_link *link;     /* of ctx; without a context, the first */
-    uint64_t func_handle;       /* the kernel launched last */
+    _Alignas(STUB_TLS_ALIGN) uint32_t ctx_index; /* of the current context, 0 = none */
+    uint32_t func_gone;     /* stub_func_gone when func was found */
+    struct stub_link *link; /* of ctx; without a context, the first */
+    uint64_t func_handle;   /* the kernel launched last */
     struct stub_func *func;
     struct stub_ctx *ctx; /* stack[depth - 1], or NULL */
     /* The last frame this thread waited for left this stream with nothing to do. */
