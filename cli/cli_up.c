@@ -222,6 +222,17 @@ start(struct up *up, const char *name, const char *const *argv, const char *env,
     return cli_pool_write(&up->pool, err);
 }
 
+/* The packages of the client bring gpupool alone. */
+static int
+not_installed(const char *program, struct gp_err *err)
+{
+    return gp_err_set(
+        err, -ENOENT,
+        "%s is not beside gpupool: install %s for a pool on this machine, or "
+        "use one that runs elsewhere (GPUPOOL_SCHEDULER=HOST:PORT)",
+        program, program);
+}
+
 static int
 start_scheduler(struct up *up, struct gp_err *err)
 {
@@ -255,7 +266,7 @@ start_scheduler(struct up *up, struct gp_err *err)
     int r;
 
     if (!bin)
-        return gp_err_set(err, -ENOENT, "gpupool-scheduler is not beside gpupool");
+        return not_installed("gpupool-scheduler", err);
     if (!ready || !local)
         return -ENOMEM;
     r = start(up, "scheduler", argv, NULL, err);
@@ -308,7 +319,7 @@ start_server(struct up *up, unsigned index, struct gp_err *err)
     unsigned n = 11;
 
     if (!bin)
-        return gp_err_set(err, -ENOENT, "gpupool-server is not beside gpupool");
+        return not_installed("gpupool-server", err);
     if (!local || !address || !key)
         return -ENOMEM;
     argv[n++] = "--scheduler-key";

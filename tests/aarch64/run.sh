@@ -10,20 +10,12 @@
 #
 # BUILD is a native build; the other one is BUILD-aarch64.  Needs gcc-aarch64-linux-gnu,
 # libc6-dev-arm64-cross and qemu-user-static; what is missing is named, and nothing runs.
-# The libraries' arm64 packages are fetched with apt-get and unpacked into BUILD-aarch64,
-# never installed.
 
 set -u
 build=$(cd "${1:-build}" && pwd) || exit 2
 shift
 arm=$build-aarch64
-root=$arm/root
-libs=$root/usr/lib/aarch64-linux-gnu
-packages=(libzstd-dev libzstd1 liblz4-dev liblz4-1 libprotobuf-c-dev libprotobuf-c1
-    libcmocka-dev libcmocka0 libssl-dev libssl3 libjansson-dev libjansson4
-    libsqlite3-dev libsqlite3-0 libseccomp-dev libseccomp2 libibverbs-dev libibverbs1
-    librdmacm-dev librdmacm1 libnl-3-200 libnl-route-3-200 libmicrohttpd-dev
-    libmicrohttpd12)
+. "$(dirname "$0")/cross.sh"
 tests=(test_gp_text test_gp_msg test_gp_loop test_gp_blake3 test_codec test_gen_loop
     test_xport test_xport_block test_ptx_parse test_ptx_errors test_ptx_init
     test_ptx_link test_sg_ir test_sg_isa test_sg_sched test_sg_access test_sg_warp
@@ -33,44 +25,7 @@ tests=(test_gp_text test_gp_msg test_gp_loop test_gp_blake3 test_codec test_gen_
 [ $# -gt 0 ] && tests=("$@")
 programs=(vecadd matmul reduce histogram mandelbrot pipeline)
 
-for need in aarch64-linux-gnu-gcc qemu-aarch64-static apt-get dpkg-deb; do
-    command -v $need >/dev/null || {
-        echo "SKIP test-aarch64: $need is not installed" \
-            "(gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static)"
-        exit 0
-    }
-done
-
-# The arm64 packages, by an apt of its own: this system's lists stay as they are.
-fetch()
-{
-    local apt=$arm/apt opts
-
-    [ -e "$arm/fetched" ] && return 0
-    mkdir -p "$apt/state/lists/partial" "$apt/cache/archives/partial" "$root"
-    : >"$apt/status"
-    opts=(-q -o APT::Architecture=arm64 -o APT::Architectures::=arm64
-        -o Dir::State="$apt/state" -o Dir::State::status="$apt/status"
-        -o Dir::Cache="$apt/cache" -o APT::Sandbox::User=root)
-    (cd "$apt" && apt-get "${opts[@]}" update >log 2>&1 &&
-        apt-get "${opts[@]}" download "${packages[@]}" >>log 2>&1) || {
-        tail -n 3 "$apt/log"
-        return 1
-    }
-    for deb in "$apt"/*.deb; do
-        dpkg-deb -x "$deb" "$root" || return 1
-    done
-    touch "$arm/fetched"
-}
-
-arm_make()
-{
-    local cc="aarch64-linux-gnu-gcc -isystem $root/usr/include"
-
-    cc+=" -isystem $root/usr/include/aarch64-linux-gnu -L$libs -L$root/lib/aarch64-linux-gnu"
-    cc+=" -Wl,-rpath-link,$libs -Wl,--allow-shlib-undefined"
-    make --no-print-directory O="$arm" CC="$cc" AR=aarch64-linux-gnu-ar NVCC= "$@"
-}
+arm_lacks qemu-aarch64-static && exit 0
 
 # Tests that start themselves again do it in the emulator (ut_exec_self()).  It keeps a
 # record of every page that a process reserves, so addresses have 39 bits, as on many a
@@ -119,11 +74,7 @@ remote()
     report "remote vecadd: ARM client, server here" $status
 }
 
-mkdir -p "$arm"
-fetch || {
-    echo "SKIP test-aarch64: the arm64 packages cannot be fetched"
-    exit 0
-}
+arm_fetch || exit 0
 arm_make all "${tests[@]/#/$arm/tests/unit/}" \
     "${programs[@]/#/$arm/tests/programs/}" >"$arm/out" 2>&1
 report "build" $?

@@ -1,0 +1,37 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# `make deb`: packages what was built in BUILD.   build.sh BUILD VERSION
+#
+# The packages are for the release of Debian that they are built on, because they depend
+# on its libraries; the client's tarball and wheel are for all others.
+set -eu
+top=$(cd "$(dirname "$0")/../.." && pwd)
+out=$(cd "$1" && pwd)
+version=$2
+work=$out/deb/work/gpupool-$version
+
+rm -rf "$out/deb"
+mkdir -p "$work/deploy"
+cp -r "$top/deploy/debian" "$work/debian"
+cp -r "$top/deploy/examples" "$top/deploy/README.md" "$work/deploy/"
+cp "$top/CHANGELOG.md" "$work/releases.md"
+date=$(LC_ALL=C date -u -R -d "@${SOURCE_DATE_EPOCH:-$(git -C "$top" log -1 --format=%ct 2>/dev/null || date +%s)}")
+cat >"$work/debian/changelog" <<END
+gpupool ($version) unstable; urgency=medium
+
+  * See /usr/share/doc/gpupool-common/releases.md.gz.
+
+ -- gpupool maintainers <maintainers@gpupool.invalid>  $date
+END
+cd "$work"
+if ! TOP=$top OUT=$out DEB_BUILD_OPTIONS="noautodbgsym nocheck ${DEB_BUILD_OPTIONS:-}" \
+    MAKEFLAGS='' MAKELEVEL='' dpkg-buildpackage --no-check-builddeps -b -us -uc \
+    >"$out/deb/build.log" 2>&1; then
+    tail -n 15 "$out/deb/build.log" >&2
+    echo "error: the packages were not built; see $out/deb/build.log" >&2
+    exit 1
+fi
+cd "$out/deb"
+mv work/*.deb .
+rm -rf work
+ls "$PWD"/*.deb
