@@ -55,7 +55,7 @@ PYTHON ?= python3
 OPT    ?= -O2
 PREFIX ?= /usr/local
 VALIDITY ?= yes
-VERSION := 0.1.0
+VERSION := $(file <VERSION)
 
 WARN := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla \
         -Wundef -Wpointer-arith -Wwrite-strings -Wno-unused-parameter
@@ -92,7 +92,7 @@ objs = $(patsubst %.c,$(O)/obj/$(1)/%.o,$(patsubst $(O)/gen/%,gen/%,$(2)))
 
 # compile_rule NAME,SRC,INCS,CFLAGS: one object; sources under $(O)/gen included
 define compile_rule
-$(call objs,$(1),$(2)): $(2) | $$(GEN_DEPS)
+$(call objs,$(1),$(2)): $(2) VERSION | $$(GEN_DEPS)
 	$$(call say,CC,$$@)
 	$$(Q)mkdir -p $$(@D)
 	$$(Q)$$(CC) $$(BASE_CFLAGS) $(addprefix -I,$(3)) $(4) -MMD -MP -c -o $$@ $$<

@@ -19,6 +19,7 @@ import apidoc
 import guides
 import layers
 import options
+import versions
 import words
 
 SOURCE = {".c", ".h", ".cu"}
@@ -142,6 +143,7 @@ def main():
         guides.check(found)
         options.check(files, found)
         apidoc.check(found)
+        versions.check(found)
     if not args.no_format:
         check_format(checked, found, missing)
 
