@@ -595,11 +595,11 @@ srv_fini(struct srv *srv)
     srv_attach_free_all(srv);
     if (!srv->leaving)
         end_workers(srv);
+    gp_loop_fd_del(&srv->alarm);
+    srv_arbiter_free(srv->arbiter); /* its thread uses what is freed now */
     srv_worker_free_all(srv);
     while (srv->sessions)
         srv_session_free(srv->sessions);
-    gp_loop_fd_del(&srv->alarm);
-    srv_arbiter_free(srv->arbiter);
     srv_images_free(srv->images);
     srv_inventory_free(srv->inventory);
     if (srv->leaving)
