@@ -15,6 +15,16 @@ mkdir -p "$work/deploy"
 cp -r "$top/deploy/debian" "$work/debian"
 cp -r "$top/deploy/examples" "$top/deploy/README.md" "$work/deploy/"
 cp "$top/CHANGELOG.md" "$work/releases.md"
+# What the units read decides when they start, and what the installation asks for.
+for name in server scheduler; do
+    settings=$(sed -n 's/^EnvironmentFile=-\{0,1\}//p' "$top/deploy/systemd/gpupool-$name.service" |
+        head -n 1)
+    sed -i "s|@SETTINGS@|$settings|" "$work/debian/gpupool-$name.postinst" \
+        "$work/debian/gpupool-$name.configured.conf"
+done
+for group in "$top"/deploy/systemd/*.sysusers.conf; do
+    [ ! -e "$group" ] || cp "$group" "$work/debian/gpupool-scheduler.sysusers"
+done
 date=$(LC_ALL=C date -u -R -d "@${SOURCE_DATE_EPOCH:-$(git -C "$top" log -1 --format=%ct 2>/dev/null || date +%s)}")
 cat >"$work/debian/changelog" <<END
 gpupool ($version) unstable; urgency=medium

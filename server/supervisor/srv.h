@@ -99,6 +99,7 @@ struct srv {
     bool stopping; /* SIGTERM came */
     bool leaving;  /* a successor comes: workers go on */
     bool again;    /* it is this program, in this process */
+    bool starting; /* what a supervisor before us left is not ours yet */
     bool untold;   /* a worker has ended meanwhile whose client may not know why */
     struct gp_loop_timer stop_timer;
     uint64_t leave_ns; /* the latest end of one that leaves */

@@ -361,7 +361,7 @@ open_doors(struct srv *srv, struct gp_err *err)
         return r;
     srv_adopt_take(srv, srv->adopt);
     srv_adopt_free(TAKE_PTR(srv->adopt));
-    srv->leaving = false;
+    srv->starting = false;
     r = srv_keeper_watch(srv->keeper, srv->loop, on_ended, srv, err);
     if (r == 0)
         r = srv_metrics_start(srv, err);
@@ -493,7 +493,7 @@ find_kept(struct srv *srv, struct gp_err *err)
         srv_keeper_free(TAKE_PTR(srv->keeper));
     }
     /* Whatever fails from here on, another one may try again. */
-    srv->leaving = srv->state != NULL;
+    srv->starting = srv->state != NULL;
     return 0;
 }
 
@@ -589,6 +589,7 @@ end_workers(struct srv *srv)
 static void
 srv_fini(struct srv *srv)
 {
+    srv->leaving |= srv->starting;
     gp_loop_timer_del(&srv->expiry);
     gp_metrics_stop(srv->metrics);
     srv_register_free(srv->reg);

@@ -251,6 +251,12 @@ def lintian(setup):
         raise Trouble("\n".join(found))
 
 
+def settings_of(name):
+    """The file that the unit reads, which the package asks for."""
+    unit = (TOP / f"deploy/systemd/gpupool-{name}.service").read_text("utf-8")
+    return re.search(r"(?m)^EnvironmentFile=-?(.*)$", unit)[1]
+
+
 def installed_paths(root):
     out = root.run("sh", "-c", "find / -xdev -path /proc -prune -o -path /dev -prune -o "
                    "-path '*gpupool*' -print")
@@ -269,12 +275,14 @@ def deb_in(setup, release):
     said = apt(root, "install", *(f"/opt/{path.name}" for path in debs(setup)))
     for name in ("server", "scheduler"):
         has(said, f"gpupool-{name}: enabled, but not started: there is no "
-            f"/etc/gpupool/{name}.env. Write one", "the installation")
+            f"{settings_of(name)}.", "the installation")
+        dropin = f"/lib/systemd/system/gpupool-{name}.service.d/configured.conf"
+        has(root.path(dropin).read_text(), f"ConditionPathExists={settings_of(name)}\n", dropin)
         wanted = f"/etc/systemd/system/multi-user.target.wants/gpupool-{name}.service"
         if not root.path(wanted).is_symlink():
             raise Trouble(f"gpupool-{name}.service is not enabled")
     try:
-        env = {"XDG_RUNTIME_DIR": "/run"}
+        env = {"XDG_RUNTIME_DIR": "/opt"}
         root.run("gpupool", "up", "--servers", "1", "--cards", "1", env=env)
         uses_a_card(root, ["gpupool"], ["python3"], {**env, "GPUPOOL_TLS": "require",
                                                      "GPUPOOL_TRANSPORT": "tcp"})
@@ -283,8 +291,10 @@ def deb_in(setup, release):
         root.run("gpupool", "down", "--force", env=env)
     bad_settings(root)
     apt(root, "purge", "gpupool*")
-    left = installed_paths(root)
-    if left != ["/etc/gpupool", "/etc/gpupool/server-token", "/etc/gpupool/server.env"]:
+    settings = Path(settings_of("server"))
+    left, wanted = installed_paths(root), {"/etc/gpupool/server-token", str(settings)}
+    wanted |= {str(path) for path in settings.parents if path != Path("/etc")} - {"/"}
+    if set(left) != wanted:
         raise Trouble(f"purged, and there is still {left}")
 
 
@@ -295,8 +305,9 @@ def bad_settings(root):
     has(root.run(*again, status=1), "/etc/gpupool is a file, and the settings belong",
         "a file in the folder's place")
     root.path("/etc/gpupool").unlink()
-    root.path("/etc/gpupool").mkdir()
-    root.path("/etc/gpupool/server.env").write_text("# mine\n--scheduler here\n")
+    settings = root.path(settings_of("server"))
+    settings.parent.mkdir(parents=True)
+    settings.write_text("# mine\n--scheduler here\n")
     root.path("/etc/gpupool/server-token").write_text("")
     root.path("/etc/gpupool/server-token").chmod(0o644)
     said = root.run(*again)
@@ -304,8 +315,8 @@ def bad_settings(root):
         "a wrong line")
     has(said, "sets nothing for gpupool-server", "no setting")
     has(said, "server-token is empty", "an empty token")
-    has(said, "can be read by others than root: chmod 600 ", "an open token")
-    root.path("/etc/gpupool/server.env").write_text("GPUPOOL_SERVER_FLAGS=--driver cuda\n")
+    has(said, "can be read by everybody: chmod o= ", "an open token")
+    settings.write_text("GPUPOOL_SERVER_FLAGS=--driver cuda\n")
     root.path("/etc/gpupool/server-token").write_text("secret\n")
     root.path("/etc/gpupool/server-token").chmod(0o600)
     said = root.run(*again)
