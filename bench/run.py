@@ -20,6 +20,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import adopt
 import k8s
 import kernels
 import links
@@ -84,6 +85,7 @@ AIMS.update({
                                True),
 })
 AIMS.update(shares.AIMS)
+AIMS.update(adopt.AIMS)
 # What `ONLY=fast` must leave in bench.json, whatever the figures are; of each link, and
 # once.
 OF_LINKS = ("sync_call_ratio", "sync_split_ratio", "sync_busy_ratio", "launch_sync_ratio",
@@ -342,6 +344,10 @@ class Bench:
         """Pods and claims on a real cluster."""
         return k8s.measure(self.build, progress)
 
+    def adopt(self):
+        """A server that is killed, and the next one."""
+        return adopt.measure(self, progress)
+
     def kernels(self):
         """The software GPU's kernels beside gcc -O3, and on two cores beside one."""
         return kernels.measure(str(self.build / "bench" / "softgpu-kernels"),
@@ -480,7 +486,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--build", default="build")
     parser.add_argument("--only", default="", help="fast (with rate, split, attach, step), one of those, "
-                        "links, tls, place, shares, kernels, k8s, or a key of fast")
+                        "links, tls, place, shares, adopt, kernels, k8s, or a key of fast")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--links", default="tcp,shm", type=lambda text: text.split(","),
                         help="transports to measure (default: tcp,shm)")
@@ -503,7 +509,7 @@ def main():
                  "split": bench.split, "links": bench.links, "tls": bench.tls, "place": bench.place,
                  "scheduler": bench.scheduler, "rdma": bench.rdma,
                  "kernels": bench.kernels, "k8s": bench.k8s,
-                 "shares": bench.shares}
+                 "shares": bench.shares, "adopt": bench.adopt}
         wanted = [parts[args.only]] if args.only in parts else [bench.fast]
         if args.only == "fast":
             wanted += [parts[name] for name in ("rate", "split", "attach", "step")]
