@@ -18,6 +18,9 @@ KEEPER = "gpupool-keeper"
 SEED = int(os.environ.get("GPUPOOL_SEED", "1"))
 # Launches, copies both ways, managed memory, graphs; seconds each on a busy machine.
 PROGRAMS = ("vecadd", "pipeline", "histogram", "managed", "graphs")
+# Of `make test-chaos`: asynchronous copies down, descriptors of memory, several threads
+# and contexts as well.  hostfuncs, hostnodes and stress take minutes each on two cores.
+CHAOS = (*PROGRAMS, "matmul", "threads", "landing", "graphcopies", "copies", "shareable")
 
 
 class Kept:
@@ -101,12 +104,14 @@ def test_programs_do_not_notice_that_their_server_is_killed(case):
         for program in PROGRAMS:
             runs.append(case.spawn([case.programs / program],
                                    env={**session.env, "GPUPOOL_TRANSPORT": transport}))
+    began = time.monotonic()
     while any(run.poll() is None for run in runs):
         time.sleep(rnd.uniform(0.1, 0.8))
         kept.restart()
+    print(f"seed {SEED}: {kept.starts} servers killed under {len(runs)} programs in "
+          f"{time.monotonic() - began:.0f} s", flush=True)
     errors = (case.folder / "spawned.err").read_text()
     case.equal([run.wait() for run in runs], [0] * len(runs), f"exit statuses; {errors}")
-    print(f"seed {SEED}: {kept.starts} servers", flush=True)
     kept.alive()
     case.equal(len(kept.pool.sessions()), 2, "sessions that the scheduler knows")
     case.wait_for(lambda: not kept.pool.workers(), "the workers are gone with their programs")
@@ -138,6 +143,58 @@ def test_each_way_to_a_successor_keeps_memory_limits_and_names(case):
     first.close()
     case.wait_for(lambda: used(kept.pool) == 24 * MIB, "the first's memory is given back")
     second.close()
+    case.equal(session.close(), 0, "exit status of gpupool run")
+    case.wait_for(lambda: kept.pool.sessions() == [], "the session is closed")
+
+
+def test_chaos_of_servers_that_are_killed_every_two_seconds(case):
+    """Every program, alone, over both transports, with the right output: `make test-chaos`."""
+    if "GPUPOOL_CHAOS" not in os.environ:
+        case.skip("it takes minutes: make test-chaos")
+    kept = Kept(case)
+    session = kept.pool.session(core=90, memory="1GiB")
+    rnd = random.Random(SEED)
+    began = time.monotonic()
+    for program in CHAOS:
+        expected = session.run(case.programs / program).out
+        runs = [case.spawn([case.programs / program],
+                           env={**session.env, "GPUPOOL_TRANSPORT": transport},
+                           stdout=open(case.folder / f"{transport}.out", "w", encoding="utf-8"))
+                for transport in ("tcp", "shm")]
+        while any(run.poll() is None for run in runs):
+            time.sleep(rnd.uniform(0.2, 2.0))
+            rnd.choice((kept.restart, kept.restart, kept.hand_over, kept.start_again))()
+        case.equal([run.returncode for run in runs], [0, 0], f"exit statuses of {program}")
+        for transport in ("tcp", "shm"):
+            case.equal((case.folder / f"{transport}.out").read_text(), expected,
+                       f"output of {program} over {transport}")
+    print(f"seed {SEED}: {kept.starts} servers killed or replaced under {2 * len(CHAOS)} "
+          f"programs in {time.monotonic() - began:.0f} s, wrong results 0", flush=True)
+    kept.alive()
+    case.wait_for(lambda: not kept.pool.workers(), "the workers are gone with their programs")
+    case.wait_for(lambda: used(kept.pool) == 0, "all memory is given back")
+
+
+def test_upgrade_of_scheduler_and_server_ends_no_session(case):
+    """The scheduler is away for several leases, as in an upgrade of minutes: the lease is
+    one second here instead of thirty."""
+    kept = Kept(case, options=("--lease-ms", 1000, "--heartbeat-ms", 200))
+    session = kept.pool.session(memory="64MiB")
+    name = kept.pool.sessions()[0]["name"]
+    shell = kept.shell(session, "tcp")
+    shell.ok("store", shell.ok("alloc", MIB), 0, 4711)
+    scheduler = kept.pool.pid("gpupool-scheduler")
+    os.kill(scheduler, signal.SIGSTOP)  # nobody hears it; restart() below kills it
+    end = time.monotonic() + 3
+    while time.monotonic() < end:
+        kept.hand_over()
+        case.equal(shell("peek", 0, 0), [SUCCESS, 4711], "what the card's memory holds")
+    kept.pool.restart(scheduler)
+    kept.alive()
+    case.equal([s["name"] for s in kept.pool.sessions()], [name], "sessions")
+    case.wait_for(lambda: kept.pool.sessions()[0]["attachments"] == 1, "attachments")
+    case.equal(shell("peek", 0, 0), [SUCCESS, 4711], "what the card's memory holds")
+    session.run(case.programs / "vecadd")
     case.equal(session.close(), 0, "exit status of gpupool run")
     case.wait_for(lambda: kept.pool.sessions() == [], "the session is closed")
 
@@ -196,8 +253,10 @@ def test_worker_that_is_killed_while_there_is_no_server_fails_its_program_at_onc
     case.wait_for(lambda: kept.pool.sessions()[0]["attachments"] == 0, "attachments")
     other = kept.shell(session, "tcp")
     other.ok("alloc", 60 * MIB)
-    case.contains(kept.pool.log(), f"worker {worker} was killed by signal 9",
-                  "what the successor knows")
+    words = f"worker {worker} was killed by signal 9"
+    case.contains(kept.pool.log(), words, "what the successor knows")
+    kept.restart()
+    case.equal(kept.pool.log().count(words), 1, "successors that hear of it")
 
 
 def test_what_processes_share_outlives_the_server(case):
