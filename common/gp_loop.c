@@ -18,7 +18,8 @@ struct gp_loop {
     int epoll_fd;
     bool stopped;
     int result;
-    struct gp_loop_timer *timers; /* sorted by deadline; the daemons have tens */
+    struct gp_tree timers; /* by deadline, then in the order of arming */
+    uint64_t n_armed;      /* that ever were */
     int batch_at, batch_len;
     struct epoll_event batch[LOOP_BATCH];
     int signal_fd;
@@ -97,22 +98,9 @@ void
 gp_loop_timer_set(struct gp_loop *loop, struct gp_loop_timer *src, uint64_t deadline_ns,
                   void (*cb)(struct gp_loop_timer *))
 {
-    struct gp_loop_timer *prev = NULL, *next;
-
     gp_loop_timer_del(src);
-    next = loop->timers;
-    while (next && next->deadline_ns <= deadline_ns) {
-        prev = next;
-        next = next->next;
-    }
-    *src = (struct gp_loop_timer){
-        .cb = cb, .loop = loop, .deadline_ns = deadline_ns, .prev = prev, .next = next};
-    if (prev)
-        prev->next = src;
-    else
-        loop->timers = src;
-    if (next)
-        next->prev = src;
+    *src = (struct gp_loop_timer){.cb = cb, .loop = loop, .deadline_ns = deadline_ns};
+    gp_tree_insert(&loop->timers, &src->node, deadline_ns, loop->n_armed++);
 }
 
 void
@@ -120,13 +108,16 @@ gp_loop_timer_del(struct gp_loop_timer *src)
 {
     if (!src->loop)
         return;
-    if (src->prev)
-        src->prev->next = src->next;
-    else
-        src->loop->timers = src->next;
-    if (src->next)
-        src->next->prev = src->prev;
+    gp_tree_remove(&src->loop->timers, &src->node);
     src->loop = NULL;
+}
+
+static struct gp_loop_timer *
+first_timer(const struct gp_loop *loop)
+{
+    struct gp_tree_node *node = gp_tree_first(&loop->timers);
+
+    return node ? container_of(node, struct gp_loop_timer, node) : NULL;
 }
 
 static void
@@ -163,10 +154,9 @@ static void
 run_timers(struct gp_loop *loop)
 {
     uint64_t now = gp_now_ns();
+    struct gp_loop_timer *timer;
 
-    while (loop->timers && loop->timers->deadline_ns <= now && !loop->stopped) {
-        struct gp_loop_timer *timer = loop->timers;
-
+    while (!loop->stopped && (timer = first_timer(loop)) && timer->deadline_ns <= now) {
         gp_loop_timer_del(timer);
         timer->cb(timer);
     }
@@ -177,7 +167,8 @@ gp_loop_run(struct gp_loop *loop)
 {
     loop->stopped = false;
     while (!loop->stopped) {
-        uint64_t deadline = loop->timers ? loop->timers->deadline_ns : GP_FOREVER;
+        const struct gp_loop_timer *first = first_timer(loop);
+        uint64_t deadline = first ? first->deadline_ns : GP_FOREVER;
         int n =
             epoll_wait(loop->epoll_fd, loop->batch, LOOP_BATCH, gp_poll_ms(deadline));
 

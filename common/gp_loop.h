@@ -11,6 +11,7 @@
 #define GP_LOOP_H
 
 #include "gp_base.h"
+#include "gp_tree.h"
 
 struct gp_err;
 struct gp_loop;
@@ -28,7 +29,7 @@ struct gp_loop_timer {
     void (*cb)(struct gp_loop_timer *src);
     struct gp_loop *loop; /* NULL when not armed */
     uint64_t deadline_ns;
-    struct gp_loop_timer *prev, *next;
+    struct gp_tree_node node;
 };
 
 int gp_loop_new(struct gp_loop **ret, struct gp_err *err);

@@ -50,6 +50,46 @@ timers_fire_in_order_of_deadline(void **state)
     gp_loop_free(loop);
 }
 
+#define MANY 5000
+
+struct many {
+    struct gp_loop_timer timers[MANY];
+    struct gp_loop *loop;
+    uint64_t last_ns;
+    unsigned fired;
+};
+
+static struct many many;
+
+static void
+on_one_of_many(struct gp_loop_timer *src)
+{
+    assert_true(src->deadline_ns >= many.last_ns);
+    many.last_ns = src->deadline_ns;
+    if (++many.fired == MANY / 2)
+        gp_loop_stop(many.loop, 0);
+}
+
+static void
+thousands_of_timers_fire_in_order(void **state)
+{
+    uint64_t now = gp_now_ns();
+
+    assert_int_equal(gp_loop_new(&many.loop, NULL), 0);
+    for (unsigned i = 0; i < MANY;
+         i++) /* some at the same time, each other one twice */
+        gp_loop_timer_set(many.loop, &many.timers[i], now + i * 7919 % 1000 * 1000,
+                          on_one_of_many);
+    for (unsigned i = 0; i < MANY; i += 2)
+        gp_loop_timer_set(many.loop, &many.timers[i], now + i * 104729 % 1000 * 1000,
+                          on_one_of_many);
+    for (unsigned i = 1; i < MANY; i += 2)
+        gp_loop_timer_del(&many.timers[i]);
+    assert_int_equal(gp_loop_run(many.loop), 0);
+    assert_int_equal(many.fired, MANY / 2);
+    gp_loop_free(many.loop);
+}
+
 struct pair {
     struct gp_loop_fd src;
     struct pair *other;
@@ -115,6 +155,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(timers_fire_in_order_of_deadline),
+        cmocka_unit_test(thousands_of_timers_fire_in_order),
         cmocka_unit_test(removed_source_is_not_called_from_the_same_batch),
         cmocka_unit_test(signal_arrives_through_the_loop),
     };
