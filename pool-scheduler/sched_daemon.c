@@ -55,7 +55,7 @@ expire_leases(struct sched *sched, uint64_t now)
             continue;
         }
         if (session->ends_ns <= now) {
-            words = session->end_words;
+            words = sched_session_end_words(session);
             sched_wait_notify(session, words, 1);
         } else {
             sched->counters.expired++;

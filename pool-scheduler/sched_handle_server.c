@@ -81,7 +81,7 @@ static void
 take_session_use(struct sched_part *part, const Gpupool__Ctl__CtlSessionUse *use)
 {
     part->attachments = use->attachments;
-    gp_str_copy_printable(part->links, sizeof(part->links), use->links);
+    sched_part_set_links(part, use->links);
     for (size_t i = 0; i < use->n_slices && i < TICKET_SLICES_MAX; i++)
         take_slice_use(part, use->slices[i]);
 }

@@ -2,6 +2,7 @@
 #include "sched_pool.h"
 
 #include "gp_err.h"
+#include "gp_hash.h"
 #include "gp_str.h"
 
 #include <assert.h>
@@ -385,13 +386,26 @@ sched_pool_set_tflops(struct sched_pool *pool, struct sched_card *card, uint32_t
 
 /* ---------------------------------------------------------------- servers -- */
 
+/* Two keyed hashes make 128 bits: names do not collide, whoever chooses them. */
+static void
+name_key(const char *name, uint64_t key[2])
+{
+    const struct gp_hash_key *k = gp_hash_process_key();
+    struct gp_hash_key other = {.k = {k->k[1], ~k->k[0]}};
+
+    key[0] = gp_hash_bytes(k, name, strlen(name));
+    key[1] = gp_hash_bytes(&other, name, strlen(name));
+}
+
 struct sched_server *
 sched_pool_server_find(const struct sched_pool *pool, const char *name)
 {
-    for (struct sched_server *s = pool->servers; s; s = s->next)
-        if (!strcmp(s->name, name))
-            return s;
-    return NULL;
+    struct gp_tree_node *node;
+    uint64_t key[2];
+
+    name_key(name, key);
+    node = gp_tree_find(&pool->by_name, key[0], key[1]);
+    return node ? container_of(node, struct sched_server, by_name) : NULL;
 }
 
 int
@@ -399,6 +413,7 @@ sched_pool_server_add(struct sched_pool *pool, const char *name,
                       struct sched_server **ret_server, struct gp_err *err)
 {
     struct sched_server *server;
+    uint64_t key[2];
 
     if (pool->n_servers >= SCHED_SERVERS_MAX)
         return gp_err_set(err, -ENOSPC, "the scheduler is at its cap of %d servers",
@@ -407,6 +422,8 @@ sched_pool_server_add(struct sched_pool *pool, const char *name,
     if (!server)
         return -ENOMEM;
     gp_str_copy(server->name, sizeof(server->name), name);
+    name_key(server->name, key);
+    gp_tree_insert(&pool->by_name, &server->by_name, key[0], key[1]);
     server->serial = pool->next_serial++;
     *pool->servers_tail = server;
     pool->servers_tail = &server->next;
@@ -449,6 +466,7 @@ sched_pool_server_remove(struct sched_pool *pool, struct sched_server *server)
     }
     pool->n_cards -= server->n_cards;
     pool->n_servers--;
+    gp_tree_remove(&pool->by_name, &server->by_name);
     free(server);
     return 0;
 }

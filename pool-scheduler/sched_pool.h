@@ -104,6 +104,7 @@ struct sched_server {
     } nth[TICKET_SLICES_MAX];
     struct sched_group *group; /* of all its cards; NULL: it has cards of several */
     struct sched_server *next;
+    struct gp_tree_node by_name;
 };
 
 /* The tree of cards with so much free core, shared in space or in time.  A card that
@@ -146,7 +147,7 @@ struct sched_pool {
     struct sched_card *freed, *freed_last;
     void (*on_freed)(void *arg); /* the list is not empty any more; or NULL */
     void *on_freed_arg;
-    struct gp_tree by_uuid;
+    struct gp_tree by_uuid, by_name; /* cards; servers, under hashes of their names */
     struct gp_tree by_fit[SCHED_FITS];
     struct sched_link by_nth[TICKET_SLICES_MAX][101]; /* [n - 1][free core] */
 };

@@ -153,7 +153,7 @@ links_text(const struct sched_session *s)
     char *text = calloc(1, room + 1);
 
     for (uint32_t i = 0; text && i < s->n_parts; i++)
-        if (s->parts[i].links[0])
+        if (s->parts[i].links)
             at += (size_t)snprintf(text + at, room - at, "%s%s", at ? "; " : "",
                                    s->parts[i].links);
     return text;

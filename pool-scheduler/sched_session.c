@@ -261,13 +261,48 @@ set_time_limit(struct sched_session *session, uint64_t now_ns)
     uint64_t now_unix = gp_wall_ns() / GP_NS_PER_S;
 
     session->ends_ns = UINT64_MAX;
+    free(session->end_words);
+    session->end_words = NULL;
     if (!session->ends_unix)
         return;
     session->ends_ns =
         now_ns +
         (session->ends_unix - gp_min(session->ends_unix, now_unix)) * GP_NS_PER_S;
-    gp_str_copy(session->end_words, sizeof(session->end_words),
-                "its time limit is over");
+}
+
+const char *
+sched_session_end_words(const struct sched_session *session)
+{
+    return session->end_words ? session->end_words : "its time limit is over";
+}
+
+/* With room for @n slices and for its strings. */
+static struct sched_session *
+session_new(const struct sched_session_spec *spec, uint32_t n)
+{
+    char program[CTL_WORD_MAX], class_name[SCHED_CLASS_NAME_MAX];
+    struct sched_session *session;
+    size_t program_size, class_size;
+    char *at;
+
+    gp_str_copy_printable(program, sizeof(program), spec->program);
+    gp_str_copy_printable(class_name, sizeof(class_name),
+                          spec->class_name ? spec->class_name : "");
+    program_size = strlen(program) + 1;
+    class_size = strlen(class_name) + 1;
+    session = calloc(1, sizeof(*session) +
+                            n * (sizeof(struct sched_slice) +
+                                 sizeof(struct sched_part) + sizeof(struct sched_use)) +
+                            program_size + class_size);
+    if (!session)
+        return NULL;
+    session->slices = (struct sched_slice *)(session + 1);
+    session->parts = (struct sched_part *)(session->slices + n);
+    session->use = (struct sched_use *)(session->parts + n);
+    at = (char *)(session->use + n);
+    session->program = memcpy(at, program, program_size);
+    session->class_name = memcpy(at + program_size, class_name, class_size);
+    return session;
 }
 
 static int
@@ -284,7 +319,6 @@ session_fill(struct sched_sessions *set, struct sched_session *session,
     else if (getrandom(session->lease_key, CTL_LEASE_KEY_SIZE, 0) != CTL_LEASE_KEY_SIZE)
         return -EIO;
     gp_str_copy_printable(owner, sizeof(owner), spec->owner);
-    gp_str_copy_printable(session->program, sizeof(session->program), spec->program);
     session->policy = spec->policy;
     session->offline = spec->offline;
     session->spatial = spec->spatial;
@@ -294,8 +328,6 @@ session_fill(struct sched_sessions *set, struct sched_session *session,
     session->max_attachments = spec->max_attachments;
     session->lease_ms = spec->lease_ms;
     session->opened_unix = spec->opened_unix;
-    gp_str_copy_printable(session->class_name, sizeof(session->class_name),
-                          spec->class_name ? spec->class_name : "");
     session->ends_unix = spec->ends_unix;
     session->tenant = sched_tenant_ref(&set->tenants, owner);
     session->owner = owner_ref(set, owner);
@@ -307,7 +339,7 @@ sched_sessions_add(struct sched_sessions *set, const struct sched_session_spec *
                    const struct sched_decision *decision, uint64_t now_ns,
                    struct sched_session **ret_session)
 {
-    struct sched_session *session = calloc(1, sizeof(*session));
+    struct sched_session *session = session_new(spec, decision->n_slices);
     int r;
 
     if (!session)
@@ -343,14 +375,17 @@ sched_session_free(struct sched_sessions *set, struct sched_session *session)
     if (!session->closing)
         gp_tree_remove(&set->by_lease, &session->by_lease);
     gp_tree_remove(&set->by_id, &session->by_id);
-    for (uint32_t i = 0; i < session->n_parts; i++)
+    for (uint32_t i = 0; i < session->n_parts; i++) {
         gp_tree_remove(&set->by_server, &session->parts[i].by_server);
+        free(session->parts[i].links);
+    }
     session->tenant->used_bytes -= used_bytes(session);
     slices_give(set, session);
     owner_unlink(session);
     uncharge(set, session);
     owner_unref(set, session->owner);
     explicit_bzero(session->lease_key, sizeof(session->lease_key));
+    free(session->end_words);
     free(session);
 }
 
@@ -452,12 +487,24 @@ sched_session_used(struct sched_session *session, uint32_t i,
 }
 
 void
+sched_part_set_links(struct sched_part *part, const char *links)
+{
+    char text[CTL_WORD_MAX];
+
+    gp_str_copy_printable(text, sizeof(text), links);
+    if (!strcmp(text, part->links ? part->links : ""))
+        return;
+    free(part->links);
+    part->links = *text ? strdup(text) : NULL;
+}
+
+void
 sched_session_unused(struct sched_part *part)
 {
     struct sched_session *session = part->session;
 
     part->attachments = 0;
-    part->links[0] = 0;
+    sched_part_set_links(part, "");
     for (uint32_t i = part->first; i < part->first + part->n_slices; i++) {
         session->tenant->used_bytes -= session->use[i].used_bytes;
         session->use[i].used_bytes = 0;
@@ -483,7 +530,8 @@ sched_session_limit(struct sched_sessions *set, struct sched_session *session,
     set_time_limit(session, gp_now_ns());
     if (end_ns < session->ends_ns) {
         session->ends_ns = end_ns;
-        gp_str_copy(session->end_words, sizeof(session->end_words), words);
+        free(session->end_words);
+        session->end_words = strdup(words); /* without memory, the other words */
     }
     sched_session_lease(set, session, session->lease_end_ns);
 }

@@ -25,7 +25,8 @@ struct sched_conn;
 struct sched_rules;
 struct sched_sessions;
 
-#define SCHED_CLASS_NAME_MAX 32 /* of a priority class, with the NUL */
+#define SCHED_CLASS_NAME_MAX 32   /* of a priority class, with the NUL */
+#define SCHED_SESSION_NAME_MAX 16 /* "s4294967295" */
 
 struct sched_owner {
     char name[CTL_OWNER_MAX];
@@ -50,42 +51,44 @@ struct sched_part {
     uint32_t first, n_slices;
     /* As last reported; nothing is in use when the server is not connected. */
     uint32_t attachments;
-    char links[CTL_WORD_MAX]; /* what they go over, in words */
-    uint64_t report_serial;   /* of the report that named it last */
-    bool gone;                /* closing, and the server has no workers of it */
+    char *links; /* what they go over, in words; NULL: they go over nothing */
+    uint64_t report_serial; /* of the report that named it last */
+    bool gone;              /* closing, and the server has no workers of it */
     struct gp_tree_node by_server;
 };
 
+/* Half a million of them are held, so each is one allocation of what it needs: its
+ * slices, parts and strings are behind it. */
 struct sched_session {
     uint64_t id;
-    char name[CTL_NAME_MAX]; /* "s7": the number of its id */
+    char name[SCHED_SESSION_NAME_MAX]; /* "s7": the number of its id */
     uint8_t lease_key[CTL_LEASE_KEY_SIZE];
     struct sched_owner *owner;
-    char program[CTL_WORD_MAX];
+    const char *program;
     enum ticket_policy policy;
     bool offline;
     enum ticket_spatial spatial;
     uint32_t core_limit, max_attachments, lease_ms;
     uint64_t opened_unix;
-    char class_name[SCHED_CLASS_NAME_MAX]; /* its priority class */
-    uint64_t ends_unix;                    /* its time limit; 0: none */
-    uint64_t ends_ns;   /* no lease goes beyond it: that limit, or its preemption */
-    char end_words[96]; /* why it ends then */
+    const char *class_name; /* its priority class */
+    uint64_t ends_unix;     /* its time limit; 0: none */
+    uint64_t ends_ns;       /* no lease goes beyond it: that limit, or its preemption */
+    char *end_words;        /* why it ends then; NULL: because of its time limit */
     const void *preempted_by; /* the waiter that it is to make room for; or NULL */
     struct sched_tenant *tenant;
     struct sched_amount amount; /* charged to it */
     bool bound; /* its tickets are good for who has the secret of @client_key only */
     uint8_t client_key[TICKET_CLIENT_KEY_SIZE];
-    struct sched_slice slices[TICKET_SLICES_MAX];
+    struct sched_slice *slices;
     uint32_t n_slices;
 
     bool closing;
     uint64_t lease_end_ns; /* gp_now_ns() clock */
     struct gp_tree_node by_lease;
 
-    struct sched_part parts[TICKET_SLICES_MAX];
+    struct sched_part *parts; /* room for as many as slices */
     uint32_t n_parts;
-    struct sched_use use[TICKET_SLICES_MAX];
+    struct sched_use *use; /* as many as slices */
 
     /* The connection whose end ends the session soon, and its list; sched_conn.c's. */
     struct sched_conn *holder;
@@ -208,6 +211,11 @@ struct sched_session *sched_sessions_find_owner(const struct sched_sessions *set
 void sched_session_used(struct sched_session *session, uint32_t i,
                         const struct sched_use *use, uint64_t now_ns);
 void sched_session_unused(struct sched_part *part);
+
+/* What its attachments on that server go over, "": nothing. */
+void sched_part_set_links(struct sched_part *part, const char *links);
+/* Why it ends at ends_ns. */
+const char *sched_session_end_words(const struct sched_session *session);
 
 /* It ends at @end_ns at the latest, for @words; UINT64_MAX: only at its time limit. */
 void sched_session_limit(struct sched_sessions *set, struct sched_session *session,

@@ -22,6 +22,7 @@
 struct ticket_key {
     unsigned refs;
     EVP_PKEY *pkey;
+    EVP_MD_CTX *signer; /* begun: a copy of it costs less than to begin; or NULL */
     bool has_private;
     uint8_t pub[TICKET_PUB_SIZE];
     char id[17];
@@ -48,6 +49,12 @@ key_new(EVP_PKEY *pkey, bool has_private, struct ticket_key **ret_key,
         return gp_err_set(err, -EBADMSG, "not an Ed25519 key");
     SHA256(key->pub, size, digest);
     gp_str_hex(key->id, digest, 8);
+    if (has_private) {
+        key->signer = EVP_MD_CTX_new();
+        if (!key->signer ||
+            EVP_DigestSignInit(key->signer, NULL, NULL, NULL, pkey) != 1)
+            return gp_err_set(err, -EIO, "libcrypto cannot sign");
+    }
     *ret_key = TAKE_PTR(key);
     return 0;
 }
@@ -221,6 +228,7 @@ ticket_key_free(struct ticket_key *key)
 {
     if (!key || --key->refs > 0)
         return;
+    EVP_MD_CTX_free(key->signer);
     EVP_PKEY_free(key->pkey);
     free(key);
 }
@@ -283,7 +291,7 @@ ticket_key_sign(const struct ticket_key *key, const char *domain, const void *da
     ctx = EVP_MD_CTX_new();
     if (!ctx)
         return -ENOMEM;
-    if (EVP_DigestSignInit(ctx, NULL, NULL, NULL, key->pkey) != 1 ||
+    if (EVP_MD_CTX_copy_ex(ctx, key->signer) != 1 ||
         EVP_DigestSign(ctx, ret_sig, &sig_size, both, both_size) != 1)
         r = gp_err_set(err, -EIO, "libcrypto cannot sign");
     EVP_MD_CTX_free(ctx);

@@ -15,6 +15,7 @@
 #include "view_call.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -286,6 +287,14 @@ nonsense_is_refused_in_words(void **state)
     assert_int_equal(seen.pages, 0);
 }
 
+static void
+session_takes_less_than_a_kibibyte(void **state)
+{
+    const struct sched *sched = *state;
+
+    assert_true(malloc_usable_size(sched_sessions_next(&sched->sessions, NULL)) < 1024);
+}
+
 /* -------------------------------------------------------------- events, history -- */
 
 static void
@@ -392,6 +401,7 @@ main(void)
         PROMISE(filters_find_what_a_look_at_all_finds),
         PROMISE(pages_go_on_when_the_pool_changes_between_them),
         PROMISE(cards_and_servers_are_in_one_page_each),
+        PROMISE(session_takes_less_than_a_kibibyte),
         PROMISE(nonsense_is_refused_in_words),
         cmocka_unit_test(events_are_kept_newest_first_and_forgotten_oldest_first),
         PROMISE(history_has_an_hour_and_a_week),
