@@ -68,6 +68,14 @@ AIMS.update({
     "place_spread_p99_us": ("a slow placement (99 %), spread, us", 1000, True),
     "placement_per_s": ("placements per second with labels, quotas and a full queue", 5e5, False),
     "placement_p99_ms": ("a slow one of them (99 %), ms", 0.1, True),
+    "session_ops_per_s": ("sessions opened, renewed, closed per second, SQLite", 2e4, False),
+    "session_op_cpu_us": ("the scheduler's processor time for each, us", None, True),
+    "session_bytes": ("memory of a session that is held", 1024, True),
+    "scheduler_storm_first_s": ("5,000 servers register at once, s", None, True),
+    "scheduler_heartbeats_cores": ("heartbeats of 10,000 servers, processors", 0.2, True),
+    "scheduler_page_p99_us": ("500 of 500,000 sessions listed, us", 50e3, True),
+    "scheduler_scrape_s": ("all of /metrics with 80,000 cards, s", None, True),
+    "scheduler_restart_s": ("restart with 500,000 sessions, s", 5, True),
     "queue_end_per_s": ("ends of sessions per second, with the queue served", None, False),
     "refusal_us": ("a refusal on 100,000 cards, us", 20, True),
     "step_part_of_limit_1ms": ("step at 1 ms / (compute + own syncs x 1 ms x 1.1)", 1, True),
@@ -338,7 +346,9 @@ class Bench:
         for number in range(self.args.rounds):
             progress(f"scheduler: round {number + 1} of {self.args.rounds}")
             rounds.append(parse(self.call(self.build / "bench" / "scheduler")))
-        return median_of(rounds)
+        progress("scheduler: 10,000 servers and 500,000 sessions through its sockets")
+        return median_of(rounds) | parse(self.call(
+            self.build / "bench" / "sched_load", self.build / "bin" / "gpupool-scheduler"))
 
     def k8s(self):
         """Pods and claims on a real cluster."""

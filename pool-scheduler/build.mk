@@ -56,3 +56,5 @@ $(eval $(call program,gpupool-scheduler,pool-scheduler/main.c,$(SCHED_INCS),,$(S
 $(eval $(call helper_program,bench/place,bench/place.c,$(SCHED_INCS),,schedcore $(CTL_LIBS),$(CTL_LDLIBS)))
 # With labels, quotas and a full queue: `$(O)/bench/scheduler`, ONLY=scheduler.
 $(eval $(call helper_program,bench/scheduler,bench/scheduler.c,$(SCHED_INCS),,schedcore $(CTL_LIBS),$(CTL_LDLIBS)))
+# The whole daemon, with its peers played: the same.
+$(eval $(call helper_program,bench/sched_load,bench/sched_load.c,$(CTL_INCS),,$(CTL_LIBS),$(CTL_LDLIBS)))

@@ -1,0 +1,717 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The scheduler as its peers meet it: sockets, protocol, signatures, the store.
+ *
+ *     sched_load SCHEDULER [SERVERS [SESSIONS [SECONDS]]]
+ *
+ * Starts the program SCHEDULER with its state in a folder of its own, plays SERVERS
+ * servers of eight cards (10,000) and 256 clients, and prints "key value" lines:
+ *
+ *   half of the servers register at once, then the others
+ *   all servers report once, with no sessions: heartbeats, as processor time
+ *   clients open, renew and close sessions for SECONDS (5)
+ *   SESSIONS (500,000) are opened and held: memory of each
+ *   pages, a scrape and a heartbeat of all servers with that state
+ *   the scheduler is ended and started with that state
+ *
+ * Everything is one process on one machine, so on two cores the players take a part of
+ * what the scheduler could use: rates are on the wall clock, with the scheduler's
+ * processor time beside them.
+ */
+#include "control.pb-c.h"
+#include "ctl_limits.h"
+#include "gp_err.h"
+#include "gp_file.h"
+#include "gp_msg.h"
+#include "gp_net.h"
+#include "gp_str.h"
+#include "gp_time.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#define CARDS 8
+#define CLIENTS 256
+#define TIB (UINT64_C(1) << 40)
+#define MIB (UINT64_C(1) << 20)
+/* A scheduler that says nothing for so long is broken. */
+#define PATIENCE_NS (120 * GP_NS_PER_S)
+/* Sessions opened between two reports of all servers: who is silent for long is dead.
+ */
+#define FILL_STEP UINT64_C(25000)
+/* How often servers report, when nobody says otherwise. */
+#define HEARTBEAT_S 2
+
+extern char **environ;
+
+enum task {
+    REST,
+    REGISTER, /* servers */
+    REPORT,   /* servers, once each */
+    CYCLE,    /* clients: open, renew, close, and again */
+    FILL,     /* clients: open */
+    LOOK,     /* the first client: pages of sessions */
+};
+
+struct load;
+
+struct peer {
+    struct gp_msg_conn msg;
+    struct load *load;
+    uint32_t index, next_id;
+    bool server, reporting, again;
+    uint64_t sent_ns, session;
+    uint8_t key[CTL_LEASE_KEY_SIZE];
+    bool renewed;
+};
+
+struct load {
+    struct gp_loop *loop;
+    struct gp_loop_timer timer;
+    const char *program;
+    char dir[64], ready[96], address[GP_NET_NAME_MAX], metrics[64];
+    pid_t scheduler;
+    enum task task;
+    struct peer *servers, *clients;
+    uint32_t n_servers, due; /* answers until the task is done */
+    uint64_t wanted, opens, ops, refused;
+    uint32_t *us; /* of each operation */
+    size_t n_us, us_max;
+    char next[CTL_LIST_NEXT_MAX];
+};
+
+static pid_t to_kill; /* the scheduler, which must not outlive a failure */
+
+static void
+fail(const char *words)
+{
+    fprintf(stderr, "sched_load: %s\n", words);
+    if (to_kill)
+        kill(to_kill, SIGKILL);
+    exit(1);
+}
+
+/* ------------------------------------------------------------ the scheduler -- */
+
+/* Processor time of all its threads. */
+static double
+cpu_seconds(const struct load *load)
+{
+    unsigned long user, system;
+    char path[64], *text, *at;
+    size_t len;
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", load->scheduler);
+    if (gp_file_read(path, 4096, &text, &len, NULL) < 0)
+        fail("the scheduler is gone");
+    at = strrchr(text, ')');
+    if (!at || sscanf(at + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
+                      &user, &system) != 2)
+        fail("/proc/PID/stat cannot be read");
+    free(text);
+    return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
+}
+
+static double
+resident_bytes(const struct load *load)
+{
+    unsigned long pages;
+    char path[64], *text;
+    size_t len;
+
+    snprintf(path, sizeof(path), "/proc/%d/statm", load->scheduler);
+    if (gp_file_read(path, 4096, &text, &len, NULL) < 0 ||
+        sscanf(text, "%*u %lu", &pages) != 1)
+        fail("/proc/PID/statm cannot be read");
+    free(text);
+    return (double)pages * (double)sysconf(_SC_PAGESIZE);
+}
+
+static void
+await_ready(struct load *load)
+{
+    uint64_t end = gp_now_ns() + PATIENCE_NS;
+    char *text;
+    size_t len;
+
+    while (access(load->ready, R_OK) < 0) {
+        if (gp_now_ns() > end || waitpid(load->scheduler, NULL, WNOHANG))
+            fail("the scheduler does not start");
+        usleep(1000);
+    }
+    if (gp_file_read(load->ready, sizeof(load->address), &text, &len, NULL) < 0)
+        fail("the ready file cannot be read");
+    text[strcspn(text, "\n")] = '\0';
+    gp_str_copy(load->address, sizeof(load->address), text);
+    free(text);
+}
+
+static void
+start_scheduler(struct load *load)
+{
+    const char *argv[] = {load->program, "--state-dir",
+                          load->dir,     "--listen",
+                          "127.0.0.1:0", "--ready-file",
+                          load->ready,   "--metrics-listen",
+                          load->metrics, "--tls",
+                          "off",         "--allow-anonymous",
+                          "client",      "--allow-anonymous",
+                          "server",      "--owner-sessions",
+                          "1000000",     "--rate-requests",
+                          "0",           "--rate-opens",
+                          "0",           "--lease-ms",
+                          "86400000",    "--heartbeat-ms",
+                          "60000",       NULL};
+
+    setenv("GPUPOOL_LOG", "*:error", 1);
+    unlink(load->ready);
+    if (posix_spawn(&load->scheduler, load->program, NULL, NULL,
+                    (char *const *)(uintptr_t)argv, environ))
+        fail("the scheduler cannot be started");
+    to_kill = load->scheduler;
+    await_ready(load);
+}
+
+static void
+end_scheduler(struct load *load)
+{
+    kill(load->scheduler, SIGTERM);
+    waitpid(load->scheduler, NULL, 0);
+}
+
+/* ------------------------------------------------------------------- requests -- */
+
+static void
+post(struct peer *peer, Gpupool__Ctl__CtlRequest *req)
+{
+    uint8_t bytes[8192];
+    size_t size;
+
+    req->id = ++peer->next_id;
+    size = gpupool__ctl__ctl_request__get_packed_size(req);
+    if (size > sizeof(bytes))
+        fail("a request is too large");
+    gpupool__ctl__ctl_request__pack(req, bytes);
+    peer->sent_ns = gp_now_ns();
+    if (gp_msg_conn_send(&peer->msg, bytes, size) < 0)
+        fail("a request cannot be sent");
+}
+
+static void
+post_register(struct peer *peer)
+{
+    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
+    Gpupool__Ctl__CtlRegister body = GPUPOOL__CTL__CTL_REGISTER__INIT;
+    Gpupool__Ctl__CtlCard cards[CARDS], *list[CARDS];
+    uint8_t uuids[CARDS][16] = {{0}};
+    char name[32];
+
+    snprintf(name, sizeof(name), "node-%u", peer->index);
+    for (uint32_t i = 0; i < CARDS; i++) {
+        uint64_t number = (uint64_t)peer->index * CARDS + i + 1;
+
+        gpupool__ctl__ctl_card__init(&cards[i]);
+        memcpy(uuids[i], &number, sizeof(number));
+        cards[i].uuid.data = uuids[i];
+        cards[i].uuid.len = sizeof(uuids[i]);
+        cards[i].name = (char *)"card";
+        cards[i].memory_bytes = TIB;
+        cards[i].index = i;
+        list[i] = &cards[i];
+    }
+    body.major = CTL_MAJOR;
+    body.server = name;
+    body.endpoint = (char *)"10.0.0.1:7481";
+    body.version = (char *)GPUPOOL_VERSION;
+    body.driver = (char *)"bench";
+    body.instance = peer->index + 1;
+    body.cards = list;
+    body.n_cards = CARDS;
+    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_REGISTER_SERVER;
+    req.register_server = &body;
+    post(peer, &req);
+}
+
+/* Nothing runs: what was closed is gone. */
+static void
+post_report(struct peer *peer)
+{
+    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
+    Gpupool__Ctl__CtlReport body = GPUPOOL__CTL__CTL_REPORT__INIT;
+
+    if (peer->reporting) {
+        peer->again = true;
+        return;
+    }
+    peer->reporting = true;
+    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_REPORT;
+    req.report = &body;
+    post(peer, &req);
+}
+
+static void
+post_open(struct peer *peer)
+{
+    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
+    Gpupool__Ctl__CtlOpen body = GPUPOOL__CTL__CTL_OPEN__INIT;
+    uint8_t key[32] = {1};
+    char owner[32];
+
+    snprintf(owner, sizeof(owner), "user%u@host", peer->index % 64);
+    body.major = CTL_MAJOR;
+    body.owner = owner;
+    body.core = 5;
+    body.memory_bytes = MIB;
+    body.program = (char *)"/usr/bin/train";
+    body.client_key.data = key;
+    body.client_key.len = sizeof(key);
+    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_OPEN;
+    req.open = &body;
+    post(peer, &req);
+}
+
+static void
+post_renew(struct peer *peer)
+{
+    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
+    Gpupool__Ctl__CtlRenew body = GPUPOOL__CTL__CTL_RENEW__INIT;
+
+    body.session_id = peer->session;
+    body.lease_key.data = peer->key;
+    body.lease_key.len = sizeof(peer->key);
+    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_RENEW;
+    req.renew = &body;
+    post(peer, &req);
+}
+
+static void
+post_close(struct peer *peer)
+{
+    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
+    Gpupool__Ctl__CtlClose body = GPUPOOL__CTL__CTL_CLOSE__INIT;
+
+    body.session_id = peer->session;
+    body.lease_key.data = peer->key;
+    body.lease_key.len = sizeof(peer->key);
+    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_CLOSE;
+    req.close = &body;
+    post(peer, &req);
+}
+
+static void
+post_list(struct peer *peer)
+{
+    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
+    Gpupool__Ctl__CtlList body = GPUPOOL__CTL__CTL_LIST__INIT;
+
+    body.kind = GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_SESSIONS;
+    body.most = CTL_LIST_MAX;
+    body.next = peer->load->next;
+    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_LIST;
+    req.list = &body;
+    post(peer, &req);
+}
+
+/* -------------------------------------------------------------------- answers -- */
+
+static void
+task_step_done(struct load *load)
+{
+    if (!--load->due)
+        gp_loop_stop(load->loop, 0);
+}
+
+static void
+next_open(struct peer *peer)
+{
+    struct load *load = peer->load;
+
+    if (load->task == CYCLE || (load->task == FILL && load->opens < load->wanted)) {
+        load->opens++;
+        post_open(peer);
+    } else
+        task_step_done(load);
+}
+
+static void
+measured(struct peer *peer)
+{
+    struct load *load = peer->load;
+
+    load->ops++;
+    if (load->n_us < load->us_max)
+        load->us[load->n_us++] = (uint32_t)((gp_now_ns() - peer->sent_ns) / 1000);
+}
+
+static void
+on_grant(struct peer *peer, const Gpupool__Ctl__CtlGrant *grant)
+{
+    if (peer->load->task == FILL) {
+        next_open(peer);
+        return;
+    }
+    peer->session = grant->session_id;
+    if (grant->lease_key.len == sizeof(peer->key))
+        memcpy(peer->key, grant->lease_key.data, sizeof(peer->key));
+    peer->renewed = !peer->renewed;
+    if (peer->renewed)
+        post_renew(peer);
+    else
+        post_close(peer);
+}
+
+static void
+on_client(struct peer *peer, const Gpupool__Ctl__CtlReply *reply)
+{
+    struct load *load = peer->load;
+
+    measured(peer);
+    if (reply->error) {
+        if (!load->refused++)
+            fprintf(stderr, "sched_load: refused: %s\n", reply->error->words);
+        task_step_done(load);
+    } else if (reply->body_case == GPUPOOL__CTL__CTL_REPLY__BODY_GRANT)
+        on_grant(peer, reply->grant);
+    else if (reply->body_case == GPUPOOL__CTL__CTL_REPLY__BODY_LIST) {
+        gp_str_copy(load->next, sizeof(load->next), reply->list->next);
+        if (*load->next && load->ops < load->wanted)
+            post_list(peer);
+        else
+            task_step_done(load);
+    } else
+        next_open(peer);
+}
+
+static void
+on_server(struct peer *peer, const Gpupool__Ctl__CtlReply *reply)
+{
+    if (reply->error)
+        fail(reply->error->words);
+    if (reply->body_case == GPUPOOL__CTL__CTL_REPLY__BODY_CLOSE_SESSION) {
+        post_report(peer);
+        return;
+    }
+    if (reply->body_case == GPUPOOL__CTL__CTL_REPLY__BODY_REPORTED)
+        peer->reporting = false;
+    if (peer->again) {
+        peer->again = false;
+        post_report(peer);
+    }
+    if (peer->load->task == REGISTER || peer->load->task == REPORT)
+        task_step_done(peer->load);
+}
+
+static void
+on_msg(struct gp_msg_conn *msg, const void *data, size_t len)
+{
+    struct peer *peer = container_of(msg, struct peer, msg);
+    Gpupool__Ctl__CtlReply *reply = gpupool__ctl__ctl_reply__unpack(NULL, len, data);
+
+    if (!reply)
+        fail("an answer cannot be read");
+    if (peer->server)
+        on_server(peer, reply);
+    else
+        on_client(peer, reply);
+    gpupool__ctl__ctl_reply__free_unpacked(reply, NULL);
+}
+
+static void
+on_close(struct gp_msg_conn *msg, int code)
+{
+    (void)msg;
+    (void)code;
+    fail("the scheduler ended a connection");
+}
+
+/* ---------------------------------------------------------------------- phases -- */
+
+static void
+dial(struct load *load, struct peer *peer, bool server, uint32_t index)
+{
+    struct gp_err err = {0};
+    int fd;
+
+    *peer = (struct peer){.load = load, .server = server, .index = index};
+    if (gp_net_connect(load->address, 0, gp_now_ns() + PATIENCE_NS, false, &fd, &err) <
+            0 ||
+        gp_msg_conn_init(&peer->msg, load->loop, fd, CTL_REPLY_MAX, CTL_REPLY_MAX,
+                         on_msg, on_close) < 0)
+        fail(err.msg);
+}
+
+static void
+on_timeout(struct gp_loop_timer *timer)
+{
+    struct load *load = container_of(timer, struct load, timer);
+
+    if (load->task != CYCLE)
+        fail("the scheduler does not answer");
+    load->task = REST; /* each client ends when its session is closed */
+    gp_loop_timer_set(load->loop, timer, gp_now_ns() + PATIENCE_NS, on_timeout);
+}
+
+struct cost {
+    double wall, cpu;
+};
+
+/* Run @task until @due answers have come, or, a cycle, for @ns and then to its end. */
+static struct cost
+perform(struct load *load, enum task task, uint32_t due, uint64_t ns,
+        void (*begin)(struct peer *), struct peer *peers)
+{
+    struct cost cost = {.cpu = cpu_seconds(load)};
+    uint64_t from = gp_now_ns();
+
+    load->task = task;
+    load->due = due;
+    load->ops = load->opens = 0;
+    load->n_us = 0;
+    gp_loop_timer_set(load->loop, &load->timer, from + ns, on_timeout);
+    for (uint32_t i = 0; i < due; i++)
+        begin(&peers[i]);
+    gp_loop_run(load->loop);
+    gp_loop_timer_del(&load->timer);
+    load->task = REST;
+    cost.wall = (double)(gp_now_ns() - from) / 1e9;
+    cost.cpu = cpu_seconds(load) - cost.cpu;
+    return cost;
+}
+
+static void
+first_open(struct peer *peer)
+{
+    peer->load->opens++;
+    post_open(peer);
+}
+
+static int
+by_value(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+static void
+print_times(struct load *load, const char *what)
+{
+    if (!load->n_us)
+        return;
+    qsort(load->us, load->n_us, sizeof(load->us[0]), by_value);
+    printf("%s_p50_us %u\n", what, load->us[load->n_us / 2]);
+    printf("%s_p99_us %u\n", what, load->us[load->n_us * 99 / 100]);
+}
+
+static void
+measure_storm(struct load *load)
+{
+    uint32_t half = load->n_servers / 2;
+    struct cost cost;
+
+    for (uint32_t part = 0; part < 2; part++) {
+        uint64_t from = gp_now_ns();
+        double cpu = cpu_seconds(load);
+
+        for (uint32_t i = part * half; i < (part + 1) * half; i++) {
+            dial(load, &load->servers[i], true, i);
+            post_register(&load->servers[i]); /* in time: strangers are not kept */
+        }
+        load->task = REGISTER;
+        load->due = half;
+        gp_loop_timer_set(load->loop, &load->timer, from + PATIENCE_NS, on_timeout);
+        gp_loop_run(load->loop);
+        gp_loop_timer_del(&load->timer);
+        load->task = REST;
+        printf("scheduler_storm_%s_cpu_s %.2f\n", part ? "second" : "first",
+               cpu_seconds(load) - cpu);
+        printf("scheduler_storm_%s_s %.2f\n", part ? "second" : "first",
+               (double)(gp_now_ns() - from) / 1e9);
+    }
+    cost = perform(load, REPORT, 2 * half, PATIENCE_NS, post_report, load->servers);
+    printf("scheduler_heartbeats_cores %.3f\n", cost.cpu / HEARTBEAT_S);
+}
+
+static void
+measure_cycle(struct load *load, double seconds)
+{
+    struct cost cost = perform(load, CYCLE, CLIENTS, (uint64_t)(seconds * 1e9),
+                               first_open, load->clients);
+
+    printf("session_ops_per_s %.0f\n", (double)load->ops / cost.wall);
+    printf("session_op_cpu_us %.1f\n", 1e6 * cost.cpu / (double)load->ops);
+    print_times(load, "session_op");
+}
+
+static void
+measure_fill(struct load *load, uint64_t sessions)
+{
+    double before = resident_bytes(load), opened = 0;
+    struct cost cost = {0};
+
+    while (opened < (double)sessions && !load->refused) {
+        struct cost part;
+
+        load->wanted = gp_min(sessions - (uint64_t)opened, FILL_STEP);
+        part = perform(load, FILL, (uint32_t)gp_min(load->wanted, (uint64_t)CLIENTS),
+                       PATIENCE_NS, first_open, load->clients);
+        opened += (double)load->ops;
+        cost.wall += part.wall;
+        cost.cpu += part.cpu;
+        perform(load, REPORT, load->n_servers, PATIENCE_NS, post_report, load->servers);
+    }
+    printf("sessions_held %.0f\n", opened - (double)load->refused);
+    printf("session_opens_per_s %.0f\n", opened / cost.wall);
+    printf("session_open_cpu_us %.1f\n", 1e6 * cost.cpu / opened);
+    printf("session_bytes %.0f\n", (resident_bytes(load) - before) / opened);
+}
+
+/* All of /metrics. */
+static void
+scrape(struct load *load)
+{
+    static const char request[] = "GET /metrics HTTP/1.0\r\n\r\n";
+    uint64_t from = gp_now_ns();
+    static char buf[1 << 20];
+    size_t size = 0;
+    ssize_t n;
+    int fd;
+
+    if (gp_net_connect(load->metrics, 0, from + PATIENCE_NS, true, &fd, NULL) < 0 ||
+        gp_file_write_all(fd, request, sizeof(request) - 1) < 0)
+        fail("/metrics does not answer");
+    while ((n = read(fd, buf, sizeof(buf))) > 0)
+        size += (size_t)n;
+    close(fd);
+    printf("scheduler_scrape_s %.2f\n", (double)(gp_now_ns() - from) / 1e9);
+    printf("scheduler_scrape_mib %.1f\n", (double)size / MIB);
+}
+
+static void
+measure_state(struct load *load)
+{
+    struct cost cost;
+
+    load->wanted = 1000; /* pages */
+    load->next[0] = '\0';
+    perform(load, LOOK, 1, PATIENCE_NS, post_list, load->clients);
+    print_times(load, "scheduler_page");
+    scrape(load);
+    cost =
+        perform(load, REPORT, load->n_servers, PATIENCE_NS, post_report, load->servers);
+    printf("scheduler_heartbeats_full_cores %.3f\n", cost.cpu / HEARTBEAT_S);
+}
+
+static void
+hang_up(struct peer *peers, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        gp_msg_conn_fini(&peers[i].msg);
+}
+
+static void
+measure_restart(struct load *load)
+{
+    uint64_t from;
+
+    end_scheduler(load);
+    from = gp_now_ns();
+    start_scheduler(load);
+    printf("scheduler_restart_cpu_s %.2f\n", cpu_seconds(load));
+    printf("scheduler_restart_s %.2f\n", (double)(gp_now_ns() - from) / 1e9);
+}
+
+/* ------------------------------------------------------------------------ main -- */
+
+static void
+remove_dir(const char *path)
+{
+    DIR *dir = opendir(path);
+    struct dirent *entry;
+
+    while (dir && (entry = readdir(dir)))
+        unlinkat(dirfd(dir), entry->d_name, 0);
+    if (dir)
+        closedir(dir);
+    rmdir(path);
+}
+
+static uint32_t
+a_port(void)
+{
+    int fd;
+    uint32_t port;
+
+    if (gp_net_listen("127.0.0.1:0", 0, 1, &fd, NULL) < 0)
+        fail("no port");
+    port = gp_net_port(fd);
+    close(fd);
+    return port;
+}
+
+static uint64_t
+number(int argc, char **argv, int at, uint64_t least, uint64_t most, uint64_t dflt)
+{
+    uint64_t value = dflt;
+
+    if (argc > at && gp_str_u64(argv[at], least, most, &value) < 0)
+        fail("usage: sched_load SCHEDULER [SERVERS [SESSIONS [SECONDS]]]");
+    return value;
+}
+
+static void
+raise_fd_limit(uint64_t n)
+{
+    struct rlimit limit;
+
+    if (!getrlimit(RLIMIT_NOFILE, &limit)) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    if (limit.rlim_cur < n + CLIENTS + 64)
+        fail("the limit of open files is too low for so many servers");
+}
+
+int
+main(int argc, char **argv)
+{
+    uint64_t servers = number(argc, argv, 2, 2, 12000, 10000);
+    uint64_t sessions = number(argc, argv, 3, 1, 1000000, 500000);
+    uint64_t seconds = number(argc, argv, 4, 1, 600, 5);
+    struct load load = {.program = argc > 1 ? argv[1] : "", .us_max = 4000000};
+    const char *tmp = getenv("TMPDIR");
+
+    raise_fd_limit(servers);
+    signal(SIGPIPE, SIG_IGN);
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    snprintf(load.dir, sizeof(load.dir), "%.40s/sched-load-XXXXXX", tmp ? tmp : "/tmp");
+    load.n_servers = (uint32_t)(servers - servers % 2);
+    load.servers = calloc(load.n_servers, sizeof(load.servers[0]));
+    load.clients = calloc(CLIENTS, sizeof(load.clients[0]));
+    load.us = calloc(load.us_max, sizeof(load.us[0]));
+    if (!load.servers || !load.clients || !load.us || !mkdtemp(load.dir) ||
+        gp_loop_new(&load.loop, NULL) < 0)
+        fail("out of memory, or no folder for the state");
+    snprintf(load.ready, sizeof(load.ready), "%s/ready", load.dir);
+    snprintf(load.metrics, sizeof(load.metrics), "127.0.0.1:%u", a_port());
+    start_scheduler(&load);
+    measure_storm(&load);
+    for (uint32_t i = 0; i < CLIENTS; i++)
+        dial(&load, &load.clients[i], false, i);
+    measure_cycle(&load, (double)seconds);
+    measure_fill(&load, sessions);
+    measure_state(&load);
+    hang_up(load.clients, CLIENTS);
+    hang_up(load.servers, load.n_servers);
+    measure_restart(&load);
+    end_scheduler(&load);
+    remove_dir(load.dir);
+    return 0; /* the system takes the memory back */
+}
