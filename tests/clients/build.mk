@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Programs that nobody adapted, from PyPI, on slices of the pool.
 
-$(eval $(call needs,test-clients,python3-venv))
+# Blender loads libraries of X11, also where it opens no window.
+$(eval $(call needs,test-clients,python3-venv libgl1 libsm6 libxfixes3 libxi6 libxkbcommon0 libxrender1))
 #:   make test-clients          clients from PyPI on software cards (ONLY=pattern); what
 #:                              cannot be installed is skipped; see docs/clients.md
 test-clients-built: all

@@ -39,11 +39,13 @@ class Client:
     @apart: its packages have an environment of their own, where no other client takes
     them for its own.
 
+    @memory: of its slice, in bytes; @limit_s: seconds that it may take.
+
     @module: run by a Python that has it, $GPUPOOL_GPU_PYTHON: too large to fetch here.
     """
 
     def __init__(self, name, program, env=None, driver="softgpu", card=None, packages=None,
-                 module="", servers=1, apart=""):
+                 module="", servers=1, apart="", memory=MEMORY, limit_s=300):
         self.name = name
         self.program = HERE / f"{program}.py"
         self.env = env or {}
@@ -53,6 +55,8 @@ class Client:
         self.module = module
         self.servers = servers
         self.apart = apart
+        self.memory = memory
+        self.limit_s = limit_s
 
     def requirements(self):
         return HERE / "requirements" / f"{self.packages}.txt" if self.packages else None
@@ -71,6 +75,11 @@ CLIENTS = [
     Client("cupy-cub", "arrays_cupy", CUPY_PTX, card={"SOFTGPU_CC": "12.0"}),
     Client("tinygrad", "tensors_tinygrad", {**NVRTC_WHEEL, "DEV": "CUDA"}),
     Client("tinygrad-ptx", "tensors_tinygrad", {**NVRTC_WHEEL, "DEV": "CUDA:PTX"}),
+    # Its ready-made kernels are PTX for the cards that it has no machine code for.
+    Client("blender", "render_blender", card={"SOFTGPU_CC": "9.0", "SOFTGPU_MEMORY": "4GiB"},
+           memory=3 << 30, apart="-blender", limit_s=1500),
+    Client("openmm", "forces_openmm", apart="-openmm", limit_s=900),
+    Client("taichi", "kernels_taichi", apart="-taichi"),
     Client("toolkit", "toolkit_null", driver="null", packages=""),
     # A driver that does not tell the parameters of kernels, as the runtime knows them.
     Client("toolkit-12", "toolkit_null", {**NVRTC_WHEEL, "TOOLKIT": "12"}, driver="null",
@@ -176,10 +185,10 @@ def run_client(build, environment, client, tally):
     with Pool(build, client.driver, client.card, servers=client.servers) as pool:
         home = pool.folder.name
         lines, status = pool.run([python, client.program], {
-            **words, "PYTHONDONTWRITEBYTECODE": "1", "CLIENT_MEMORY_BYTES": str(MEMORY),
+            **words, "PYTHONDONTWRITEBYTECODE": "1", "CLIENT_MEMORY_BYTES": str(client.memory),
             "CLIENT_CARDS": str(client.servers),
             "HOME": home, "XDG_CACHE_HOME": home, "CUPY_CACHE_DIR": home,
-        }, log, memory=MEMORY)
+        }, log, memory=client.memory, limit_s=client.limit_s)
     return judge(tally, client, lines, status, log)
 
 
