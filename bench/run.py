@@ -492,6 +492,22 @@ def draw(values, folder):
               unit=" ms", limit_words="the step reads one result and waits once: two round trips are its own")
 
 
+def draw_all(values, folder):
+    draw(values, folder)
+    draw_parts(values, folder)
+
+
+def draw_again(folder):
+    path = folder / "bench.json"
+    try:
+        draw_all(json.loads(path.read_text()), folder)
+    except (OSError, ValueError) as error:
+        print(f"error: no figures in {path} ({error}); measure first (make bench), then copy "
+              "build/bench.json", file=sys.stderr)
+        return 2
+    return 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--build", default="build")
@@ -509,8 +525,12 @@ def main():
                         help="of the shares: those whose names begin so")
     parser.add_argument("--core", type=int, default=0, help="-1: pin nothing")
     parser.add_argument("--timeout", type=float, default=300)
+    parser.add_argument("--draw", type=Path, metavar="FOLDER",
+                        help="measure nothing: the plots of the bench.json in this folder, beside it")
     args = parser.parse_args()
 
+    if args.draw:
+        return draw_again(args.draw)
     bench = Bench(args)
     values = {}
     try:
@@ -534,8 +554,7 @@ def main():
     path = bench.build / "bench.json"
     path.write_text(json.dumps({key: round(value, 6) for key, value in values.items()},
                                indent=1, sort_keys=True) + "\n")
-    draw(values, bench.build)
-    draw_parts(values, bench.build)
+    draw_all(values, bench.build)
     print_table(values)
     print(f"\nwritten: {path}")
     if missing:
