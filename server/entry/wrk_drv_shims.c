@@ -4,6 +4,7 @@
 #include "drv.h"
 #include "gp_base.h"
 #include "wrk.h"
+#include "wrk_capture.h"
 #include "wrk_governor.h"
 #include "wrk_kernels.h"
 #include "wrk_seal.h"
@@ -171,19 +172,39 @@ set_2d32(CUdeviceptr dst, size_t pitch, unsigned int value, size_t width, size_t
 /* ---- capture ---- */
 
 static CUresult
-begin_capture(CUstream stream, CUstreamCaptureMode mode)
+capture_begun(CUresult r)
 {
     me->priv->captures = true;
-    return found.drv.cuStreamBeginCapture_v2(stream, mode);
+    if (r == CUDA_SUCCESS && me->priv->capturing < UINT16_MAX)
+        me->priv->capturing++;
+    return r;
+}
+
+static CUresult
+begin_capture(CUstream stream, CUstreamCaptureMode mode)
+{
+    return capture_begun(found.drv.cuStreamBeginCapture_v2(stream, mode));
 }
 
 static CUresult
 begin_capture_to(CUstream stream, CUgraph graph, const CUgraphNode *dependencies,
                  const CUgraphEdgeData *edges, size_t n, CUstreamCaptureMode mode)
 {
-    me->priv->captures = true;
-    return found.drv.cuStreamBeginCaptureToGraph(stream, graph, dependencies, edges, n,
-                                                 mode);
+    return capture_begun(found.drv.cuStreamBeginCaptureToGraph(
+        stream, graph, dependencies, edges, n, mode));
+}
+
+/* A capture that is over because its stream was destroyed stays counted: calls that
+ * wait are then refused like those of a program that goes on capturing. */
+static CUresult
+end_capture(CUstream stream, CUgraph *graph)
+{
+    bool was = wrk_capturing(me, stream) != CUDA_SUCCESS;
+    CUresult r = found.drv.cuStreamEndCapture(stream, graph);
+
+    if (was && me->priv->capturing && wrk_capturing(me, stream) == CUDA_SUCCESS)
+        me->priv->capturing--;
+    return r;
 }
 
 /* ---- missing ---- */
@@ -230,8 +251,9 @@ enumerate_functions(CUfunction *functions, unsigned n, CUmodule module)
                                 present(cuMemsetD2D32_v2, cuMemsetD2D32Async,          \
                                         set_2d32) /* capture */                        \
         present(cuStreamBeginCapture_v2, cuStreamBeginCapture_v2, begin_capture)       \
-            present(cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph,          \
-                    begin_capture_to) /* missing */                                    \
+            present(cuStreamEndCapture, cuStreamEndCapture, end_capture)               \
+                present(cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph,      \
+                        begin_capture_to) /* missing */                                \
         missing(cuModuleGetFunctionCount, cuFuncGetParamInfo, count_functions)         \
             missing(cuModuleEnumerateFunctions, cuFuncGetParamInfo,                    \
                     enumerate_functions)

@@ -57,6 +57,7 @@ struct wrk_priv {
     atomic_bool waiting;       /* the reader sleeps until a frame comes */
     atomic_bool stopping;      /* any thread */
     bool captures;             /* the client has captured a stream at least once */
+    uint16_t capturing;        /* captures under way; receive thread */
     uint8_t polled;            /* WRK_POLL_*: what the reader does between frames */
     /* Payloads that must be sent before the next reply: while this is not 0, the
      * before_reply hooks run before each.  Written under send_lock. */

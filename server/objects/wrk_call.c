@@ -5,6 +5,7 @@
 #include "wrk_call.h"
 #include "drv.h"
 
+#include "wrk_capture.h"
 #include "wrk_ctx.h"
 #include "wrk_hooks.h"
 #include "wrk_priv.h"
@@ -12,11 +13,7 @@
 static void
 call_relax(struct wrk *w, bool relaxed)
 {
-    CUstreamCaptureMode mode =
-        relaxed ? CU_STREAM_CAPTURE_MODE_RELAXED : CU_STREAM_CAPTURE_MODE_GLOBAL;
-
-    if (w->drv->cuThreadExchangeStreamCaptureMode)
-        w->drv->cuThreadExchangeStreamCaptureMode(&mode);
+    wrk_capture_relax_thread(w, relaxed);
     w->relaxed = relaxed;
 }
 

@@ -5,6 +5,7 @@
 #include "gp_log.h"
 #include "gp_time.h"
 #include "wrk.h"
+#include "wrk_capture.h"
 #include "wrk_ctx.h"
 #include "wrk_evpool.h"
 #include "wrk_hooks.h"
@@ -78,6 +79,7 @@ waiter_main(void *arg)
             waits->last = &waits->first;
         waits->n_queued--;
         pthread_mutex_unlock(&waits->lock);
+        wrk_capture_relax_thread(waits->w, job->relaxed);
         wrk_ctx_enter(waits->w, job->ctx);
         job->run(waits->w, job);
         pthread_mutex_lock(&waits->lock);
@@ -108,6 +110,7 @@ job_queue(struct wrk_waits *waits, struct wrk_job *job)
 {
     bool ok;
 
+    job->relaxed = wrk_capture_allows(waits->w);
     pthread_mutex_lock(&waits->lock);
     ok = waits->n_jobs < WRK_JOBS_MAX;
     if (ok) {

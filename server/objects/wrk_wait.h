@@ -43,6 +43,7 @@ struct wrk_job {
     struct wire_req req; /* to be answered with wrk_reply_whole() */
     CUcontext ctx;
     uint32_t ctx_index;
+    bool relaxed; /* what is captured meanwhile does not matter: wrk_capture.h */
 };
 
 int wrk_waits_new(struct wrk *w, struct wrk_waits **ret);

@@ -2,6 +2,7 @@
 #include "wrk_release.h"
 
 #include "wrk.h"
+#include "wrk_capture.h"
 #include "wrk_ctx.h"
 #include "wrk_quota.h"
 
@@ -117,6 +118,7 @@ queue_serve(struct wrk *w, struct wrk_job *serve)
     struct wrk_job *job;
 
     while ((job = queue_take(queue))) {
+        wrk_capture_relax_thread(w, job->relaxed);
         wrk_ctx_enter(w, job->ctx); /* it may have died since */
         job->run(w, job);
     }
@@ -176,6 +178,7 @@ wrk_release_queue(struct wrk *w, struct wrk_reply *rep, struct wrk_release *rel)
     rel->job.req = *rep->req;
     rel->job.ctx = wrk_ctx_current(w);
     rel->job.ctx_index = w->ctx_index;
+    rel->job.relaxed = wrk_capture_allows(w);
     rep->taken = true;
     wrk_quota_share(w->priv->quota);
     if (queue_add(rel, &started) < 0) {

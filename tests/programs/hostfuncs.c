@@ -228,6 +228,42 @@ memory_is_given_back_while_functions_are_pending(void)
     return 0;
 }
 
+static void
+take_a_while(void *arg)
+{
+    usleep(2000);
+    atomic_store((atomic_uint *)arg, 1);
+}
+
+/* A driver may free when the function has run: the capture that began meanwhile, which
+ * forbids frees, began after the call. */
+static int
+frees_that_wait_disturb_no_capture(void)
+{
+    CUstream captured;
+    CUdeviceptr device;
+    atomic_uint over;
+    CUgraph graph;
+
+    TRY(cuStreamCreate(&captured, CU_STREAM_NON_BLOCKING));
+    for (unsigned i = 0; i < 20; i++) {
+        TRY(cuMemAlloc_v2(&device, SIZE));
+        atomic_store(&over, 0);
+        TRY(cuLaunchHostFunc(stream, take_a_while, &over));
+        TRY(cuMemFree_v2(device));
+        TRY(cuStreamBeginCapture_v2(captured, CU_STREAM_CAPTURE_MODE_GLOBAL));
+        while (!atomic_load(&over))
+            usleep(100);
+        for (unsigned k = 0; k < 100; k++)
+            TRY(cuLaunchHostFunc(captured, say, CHAR('a')));
+        TRY(cuStreamEndCapture(captured, &graph));
+        SAME(graph != NULL, 1);
+        TRY(cuGraphDestroy(graph));
+    }
+    TRY(cuStreamDestroy_v2(captured));
+    return 0;
+}
+
 /* A function that ends when the program lets it, which it does from another thread
  * while a call waits, or does not wait, for the function. */
 static atomic_uint held, let_go;
@@ -526,6 +562,7 @@ static const struct part parts[] = {
     {"nothing left behind", graphs_that_are_gone_leave_no_functions},
     {"callbacks", callbacks_of_a_stream_come_in_order},
     {"memory given back", memory_is_given_back_while_functions_are_pending},
+    {"frees and captures", frees_that_wait_disturb_no_capture},
     {"thousands of frees", thousands_of_frees_wait_for_the_card},
     {"endings", endings_hold_no_other_thread},
 };
