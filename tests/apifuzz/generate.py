@@ -11,6 +11,9 @@ import random
 SIZES = [4, 64, 256, 1000, 4096, 16388, 65536, 70000, 262144, 1 << 20]
 STREAMS, EVENTS, DEVS, HOSTS, GRAPHS, NODES = 5, 4, 8, 6, 4, 8
 IDLE = None
+# The default stream, which streams of flag 1 do not wait for. Fills, copies up and copies on the card
+# that have no stream may return before they are done: what they wrote belongs to it.
+LEGACY = -1
 BAD = 16
 
 
@@ -64,6 +67,15 @@ class Model:
                 self.last.pop(what, None)
             else:
                 self.last[what] = stream
+
+    def order_copy(self, stream, dev, host, down):
+        """A copy without a stream is over for the host, and on the card if it goes down."""
+        if stream != LEGACY:
+            self.order(stream, ("d", dev), ("h", host))
+        else:
+            self.order(IDLE, ("h", host), *[("d", dev)] if down else [])
+            if not down:
+                self.order(LEGACY, ("d", dev))
 
     def forget(self, what):
         """@what is gone: graphs that use it are not launched any more."""
@@ -150,7 +162,8 @@ class Model:
             self.last[("d", number)] = stream
         else:
             self.line(kind, number, size)
-            self.line("set8", number, 0, size, self.r.randrange(256), -1)
+            self.line("set8", number, 0, size, self.r.randrange(256), LEGACY)
+            self.last[("d", number)] = LEGACY
         self.devs[number] = (size, kind)
 
     def end_dev(self):
@@ -226,8 +239,8 @@ class Model:
         off, n = self.sub(limit)
         if self.r.random() < 0.04:  # more than the memory has
             off, n = self.devs[dev][0] - limit // 2, limit
-        self.order(IDLE if stream == -1 else stream, ("d", dev), ("h", host))
         what = self.r.choice(["h2d", "h2d", "d2h", "d2h", "uni"])
+        self.order_copy(stream, dev, host, what == "d2h")
         self.line(what, dev, off, host, self.hosts[host][0] - limit if n <= limit and off + n <= limit
                   and self.r.random() < 0.3 else 0, n, stream)
 
@@ -243,8 +256,9 @@ class Model:
         height = min(self.hosts[host][0] // width, self.devs[dev][0] // pitch, 300)
         if not height:  # drivers differ about copies of nothing
             return
-        self.order(IDLE if stream == -1 else stream, ("d", dev), ("h", host))
-        self.line(self.r.choice(["rect", "tcer"]), dev, host, width, height, pitch, stream)
+        what = self.r.choice(["rect", "tcer"])
+        self.order_copy(stream, dev, host, what == "tcer")
+        self.line(what, dev, host, width, height, pitch, stream)
 
     def on_card(self):
         a, b = self.pick(self.devs), self.pick(self.devs)
@@ -255,13 +269,13 @@ class Model:
         what = self.r.random()
         if what < 0.25 and a != b:
             sync = not self.captured and self.r.random() < 0.3
-            self.order(IDLE if sync else stream, ("d", a), ("d", b))
+            self.order(LEGACY if sync else stream, ("d", a), ("d", b))
             off, n = self.sub(size)
             self.line("d2d", a, off, b, off, n, -1 if sync else stream)
         elif what < 0.45:
             off, n = self.sub(self.devs[a][0], 4)
             sync = not self.captured and self.r.random() < 0.3
-            self.order(IDLE if sync else stream, ("d", a))
+            self.order(LEGACY if sync else stream, ("d", a))
             if self.r.random() < 0.5:
                 self.line("set8", a, off, n, self.r.randrange(256), -1 if sync else stream)
             else:
