@@ -304,7 +304,7 @@ def test_attacks_neighbour_on_the_host_is_no_administrator(case):
     case.equal(pool.status()["servers"][0]["state"], "alive", "the server")
     session.close()
     # Its owner may, and needs to name no file.
-    case.contains(pool.cli("drain", "local-1").out, "draining", "drain by the pool's owner")
+    case.contains(pool.cli("drain", "local-1").out, "no new", "drain by the pool's owner")
     case.contains(pool.cli("drain", "--undo", "local-1").out, "in use again", "undo")
 
 
