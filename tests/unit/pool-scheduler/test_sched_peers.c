@@ -9,6 +9,7 @@
 #include "gp_msg.h"
 #include "gp_net.h"
 #include "gp_str.h"
+#include "gp_time.h"
 #include "ticket.h"
 #include "ticket_key.h"
 
@@ -110,6 +111,79 @@ tokens_guard_servers_and_clients(void **state)
     open.token = (char *)"of clients";
     ut_sched_drop(ut_sched_granted(fd, open));
     close(fd);
+}
+
+/* The next answer to a renewal, again and again until it names @n keys. */
+static void
+await_keys(int client, const reply_t *grant, size_t n)
+{
+    uint64_t end = gp_now_ns() + 20 * GP_NS_PER_S;
+    size_t seen = 0;
+
+    while (seen != n && gp_now_ns() < end) {
+        reply_t *reply = ut_sched_renew(client, grant->grant, true);
+
+        assert_null(reply->error);
+        seen = reply->grant->n_scheduler_keys;
+        ut_sched_drop(reply);
+        usleep(5000);
+    }
+    assert_int_equal(seen, n);
+}
+
+static void
+sighup_changes_token_and_key_and_keeps_sessions(void **state)
+{
+    struct world *w = *state;
+    Gpupool__Ctl__CtlOpen open = ut_sched_preference(50, GIB);
+    CLEANUP_FREE char *pem = NULL, *old = NULL, *both = NULL;
+    char clients[128], key[128], other[128];
+    struct ticket_key *made;
+    int server, client, another;
+    reply_t *grant;
+    size_t len;
+
+    ut_sched_end(w, SIGTERM);
+    w->config.anonymous[SCHED_ROLE_CLIENT] = false;
+    w->config.anonymous[SCHED_ROLE_ADMIN] = false; /* is a client as well */
+    w->config.token_files[SCHED_ROLE_CLIENT] =
+        token_file(w, clients, "clients", "of clients\n");
+    ut_sched_start(w);
+    server = ut_sched_join(w, "node-a", 1);
+    client = ut_sched_dial(w);
+    another = ut_sched_dial(w);
+    open.token = (char *)"of clients";
+    open.hold = true;
+    grant = ut_sched_granted(client, open);
+    assert_int_equal(grant->grant->n_scheduler_keys, 1);
+    open.hold = false;
+    open.explain = true;
+    ut_sched_drop(ut_sched_open(another, &open)); /* has shown the token as well */
+
+    snprintf(key, sizeof(key), "%s/ticket-key.pem", w->dir);
+    snprintf(other, sizeof(other), "%s/other.pem", w->dir);
+    assert_int_equal(ticket_key_load(other, &made, NULL), 0);
+    assert_int_equal(gp_file_read(other, 4096, &pem, &len, NULL), 0);
+    assert_int_equal(gp_file_read(key, 4096, &old, &len, NULL), 0);
+    both = gp_str_printf("%s%s", pem, old);
+    assert_int_equal(gp_file_replace(key, both, strlen(both), 0600, NULL), 0);
+    token_file(w, clients, "clients", "of other clients\n");
+    kill(w->scheduler, SIGHUP);
+    await_keys(client, grant, 2);
+
+    assert_null(ut_sched_hear(another)); /* nothing hangs on it: disconnected */
+    close(another);
+    another = ut_sched_dial(w);
+    ut_sched_refused(ut_sched_open(another, &open), GPUPOOL__CTL__CTL_CODE__CTL_DENIED,
+                     "wrong client token");
+    assert_int_equal(gp_file_replace(key, pem, strlen(pem), 0600, NULL), 0);
+    kill(w->scheduler, SIGHUP);
+    await_keys(client, grant, 1);
+    ticket_key_free(made);
+    ut_sched_drop(grant);
+    close(another);
+    close(client);
+    close(server);
 }
 
 static void
@@ -306,6 +380,7 @@ main(void)
         PROMISE(owner_gets_no_more_than_its_sessions),
         PROMISE(lease_key_guards_a_session),
         PROMISE(tokens_guard_servers_and_clients),
+        PROMISE(sighup_changes_token_and_key_and_keeps_sessions),
         PROMISE(nonsense_is_refused_in_words),
         PROMISE(bytes_that_are_no_message_end_only_their_connection),
         PROMISE(second_scheduler_on_the_same_state_does_not_start),

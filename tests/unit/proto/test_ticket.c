@@ -6,7 +6,7 @@
 #include "gp_err.h"
 #include "gp_file.h"
 #include "ticket.h"
-#include "ticket_key.h"
+#include "ticket_keys.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -281,6 +281,42 @@ key_file_is_private_and_comes_back(void **state)
 }
 
 static void
+either_of_two_keys_is_good_and_a_third_is_not(void **state)
+{
+    struct ticket_key *made[3];
+    char dir[] = "/tmp/ut-ticket-XXXXXX", path[64];
+    CLEANUP(ticket_keys_freep) struct ticket_keys *keys = NULL;
+    struct ticket_keys *none = NULL;
+    struct ticket_claims claims = sample(), seen;
+    struct gp_err err = {0};
+
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof(path), "%s/pub", dir);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(ticket_key_generate(&made[i], &err), 0);
+    assert_int_equal(ticket_key_save_pub(made[0], made[1], path, &err), 0);
+    assert_int_equal(ticket_keys_load(path, &keys, &err), 0);
+    assert_int_equal(ticket_keys_count(keys), 2);
+    for (size_t i = 0; i < 3; i++) {
+        CLEANUP_FREE char *text = NULL;
+
+        assert_int_equal(ticket_sign(made[i], &claims, &text, &err), 0);
+        assert_int_equal(ticket_keys_have(keys, ticket_key_pub(made[i])), i < 2);
+        assert_int_equal(ticket_keys_verify(keys, text, claims.not_before,
+                                            claims.server, &seen, &err),
+                         i < 2 ? 0 : -EKEYREJECTED);
+    }
+    assert_int_equal(ticket_keys_parse("", &none, &err), -EBADMSG);
+    assert_int_equal(ticket_keys_parse("AAAA", &none, &err), -EBADMSG);
+    assert_int_equal(ticket_keys_parse("???", &none, &err), -EBADMSG);
+    assert_null(none);
+    for (size_t i = 0; i < 3; i++)
+        ticket_key_free(made[i]);
+    unlink(path);
+    rmdir(dir);
+}
+
+static void
 key_kept_elsewhere_may_be_read_by_its_group_and_is_never_made(void **state)
 {
     char dir[] = "/tmp/ut-ticket-XXXXXX", path[64];
@@ -370,6 +406,7 @@ main(void)
         cmocka_unit_test(signature_for_another_purpose_is_no_ticket),
         cmocka_unit_test(claims_out_of_bounds_are_not_signed),
         cmocka_unit_test(key_file_is_private_and_comes_back),
+        cmocka_unit_test(either_of_two_keys_is_good_and_a_third_is_not),
         cmocka_unit_test(key_kept_elsewhere_may_be_read_by_its_group_and_is_never_made),
         cmocka_unit_test(public_key_cannot_sign),
         cmocka_unit_test(uuid_text_is_read_back),
