@@ -19,7 +19,7 @@ CTL_SRCS := proto/ctl_call.c proto/ctl_link.c proto/ticket.c proto/ticket_text.c
     proto/ticket_keys.c proto/ctl_peek.c proto/ctl_proof.c proto/ctl_prove.c proto/ctl_json.c $(O)/gen/control.pb-c.c
 CTL_INCS := common proto tls $(O)/gen
 CTL_LIBS := ctl common
-CTL_LDLIBS := -lprotobuf-c -lcrypto
+CTL_LDLIBS := -lprotobuf-c -lcrypto -ljansson
 
 $(eval $(call static_lib,ctl,$(CTL_SRCS),$(CTL_INCS)))
 endif

@@ -11,6 +11,7 @@ include tests/k8s/build.mk
 include tests/apifuzz/build.mk
 include tests/kernelfuzz/build.mk
 include tests/compat/build.mk
+include tests/torture/build.mk
 include tests/packages/build.mk
 include proto/control.mk
 

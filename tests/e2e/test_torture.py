@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls fail one by one in one process of a pool: a program ends with the right result or
+with an error that says so, the daemons live on, and nothing is left behind.
+
+tests/torture/torture.c makes the calls fail.  TORTURE=N tries N places of each kind of
+call, spread over all of them; `all` tries every one.
+"""
+
+import mmap
+import os
+import random
+import struct
+import time
+
+from harness import proc
+from harness.pool import SCHEDULER, SERVER, WORKER
+
+KINDS = ("memory", "send", "receive", "system")
+PLACES = os.environ.get("TORTURE", "2")
+SEED = int(os.environ.get("GPUPOOL_SEED", "1"))
+# struct torture_page of tests/torture/torture.h.
+STRUCT = struct.Struct(f"<32sIIQ{len(KINDS)}QQ")
+FOREVER = 0xffffffff
+# Right, wrong result (which must not be), a CUDA call failed; `gpupool run` found no place.
+RIGHT, FAILED = 0, (2, 3, 4, 5)
+
+
+class Page:
+    """What is to fail where, shared with the processes."""
+
+    def __init__(self, path):
+        path.write_bytes(bytes(STRUCT.size))
+        path.chmod(0o666)
+        with open(path, "r+b") as file:
+            self.map = mmap.mmap(file.fileno(), STRUCT.size)
+
+    def arm(self, program, kind=0, at=0, count=1):
+        self.map[:] = STRUCT.pack(program.encode(), kind, count, at, *[0] * len(KINDS), 0)
+
+    def calls(self):
+        return STRUCT.unpack(self.map[:])[4:4 + len(KINDS)]
+
+    def failed(self):
+        return STRUCT.unpack(self.map[:])[-1]
+
+
+class Torture:
+    def __init__(self, case, program):
+        if case.sanitizer:
+            case.skip("the runtimes of sanitizers allocate by themselves")
+        self.case, self.program = case, program
+        self.folder = case.build / "tests" / "torture"
+        self.page = Page(case.folder / "torture")
+        self.preload = {"LD_PRELOAD": str(self.folder / "libtorture.so"),
+                        "TORTURE_PAGE": str(case.folder / "torture")}
+        self.page.arm(program)
+        self.done = self.right = 0
+        daemons = self.preload if program != "tour" else {}
+        self.pool = case.pool(env=daemons)
+        self.pool.env = {}
+
+    def tour(self):
+        """Run the program once; its exit status, or None when it did not end."""
+        env = self.preload if self.program == "tour" else {}
+        words = ["env", *(f"{key}={value}" for key, value in env.items()),
+                 self.folder / "tour"]
+        result = proc.run([self.pool.gpupool, "run", "--core", 30, "--memory", "256MiB", "--",
+                           *words], self.case.patience * 3,
+                          env=self.case.environment(self.pool.env), cwd=self.case.folder)
+        self.last = result
+        return result.status
+
+    def places(self, calls):
+        """Which of @calls are to fail."""
+        if PLACES == "all" or calls <= int(PLACES):
+            return range(1, calls + 1)
+        part = calls / int(PLACES)
+        choose = random.Random(SEED)
+        return [1 + int(part * (i + choose.random())) for i in range(int(PLACES))]
+
+    def sweep(self):
+        self.page.arm(self.program)
+        self.case.equal(self.tour(), RIGHT, f"a run without faults: {self.last}")
+        self.settled()
+        calls = self.page.calls()
+        for kind, name in enumerate(KINDS):
+            for at in self.places(calls[kind]):
+                for count in (1, FOREVER):
+                    self.fault(kind, name, at, count)
+        self.page.arm(self.program)
+        self.case.equal(self.tour(), RIGHT, f"a run after all faults: {self.last}")
+        print(f"{self.program}: {self.done} faults, {self.right} of them without effect",
+              flush=True)
+
+    def fault(self, kind, name, at, count):
+        words = f"{self.program}: call {at} of kind {name} fails" + ("" if count == 1 else
+                                                                 ", and all after it")
+        print(words, flush=True)
+        self.page.arm(self.program, kind, at, count)
+        status = self.tour()
+        failed = self.page.failed()
+        self.page.arm(self.program)
+        self.case.check(status == RIGHT or status in FAILED, f"{words}: {self.last}")
+        if status == RIGHT:
+            self.right += 1
+        else:
+            self.case.check(failed > 0 and self.last.err.strip(),
+                            f"{words}: it ended without a word, or nothing failed: {self.last}")
+        self.done += failed > 0
+        self.settled(words)
+
+    def settled(self, words="a run without faults"):
+        """Daemons live, no worker and no session is left."""
+        for daemon in (SCHEDULER, SERVER):
+            self.case.check(self.pool.pids(daemon), f"{words}: no {daemon} any more")
+        self.case.wait_for(lambda: not self.pool.workers(), f"{words}: a worker is left")
+        self.case.wait_for(self.at_rest, f"{words}: a session is left, or the server is lost")
+
+    def at_rest(self):
+        status = self.pool.status()
+        return not status["sessions"] and all(server["state"] == "alive"
+                                              for server in status["servers"])
+
+
+def test_client_bears_calls_that_fail(case):
+    Torture(case, "tour").sweep()
+
+
+def test_worker_bears_calls_that_fail(case):
+    Torture(case, WORKER).sweep()
+
+
+def test_server_bears_calls_that_fail(case):
+    Torture(case, SERVER).sweep()
+
+
+def test_scheduler_bears_calls_that_fail(case):
+    Torture(case, SCHEDULER).sweep()
