@@ -40,6 +40,8 @@ int cli_explain(int argc, char **argv);
 int cli_smi(int argc, char **argv);
 int cli_doctor(int argc, char **argv);
 int cli_kube(int argc, char **argv);
+int cli_describe(int argc, char **argv);
+int cli_logs(int argc, char **argv);
 int cli_context(int argc, char **argv);
 int cli_complete(int argc, char **argv);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli_json.h"
 
+#include "cli_yaml.h"
 #include "gp_base.h"
 
 #include <errno.h>
@@ -27,6 +28,18 @@ put(struct cli_json *json, json_t *value, int depth)
     }
 }
 
+/* @name NULL: an element of an array. */
+static void
+put_yaml(struct cli_json *json, const char *name, json_t *value)
+{
+    json->failed |= !value;
+    if (value && name)
+        cli_yaml_member(stdout, name, value);
+    else if (value)
+        cli_yaml_element(stdout, value);
+    json_decref(value);
+}
+
 static void
 name_member(struct cli_json *json, const char *name)
 {
@@ -35,15 +48,20 @@ name_member(struct cli_json *json, const char *name)
 }
 
 void
-cli_json_begin(struct cli_json *json)
+cli_json_begin(struct cli_json *json, bool yaml)
 {
-    *json = (struct cli_json){0};
-    putchar('{');
+    *json = (struct cli_json){.yaml = yaml};
+    if (!yaml)
+        putchar('{');
 }
 
 void
 cli_json_member(struct cli_json *json, const char *name, json_t *value)
 {
+    if (json->yaml) {
+        put_yaml(json, name, value);
+        return;
+    }
     name_member(json, name);
     put(json, value, 2);
 }
@@ -51,28 +69,41 @@ cli_json_member(struct cli_json *json, const char *name, json_t *value)
 void
 cli_json_array(struct cli_json *json, const char *name)
 {
+    json->element = false;
+    if (json->yaml) {
+        printf("%s:", name);
+        return;
+    }
     name_member(json, name);
     putchar('[');
-    json->element = false;
 }
 
 void
 cli_json_element(struct cli_json *json, json_t *value)
 {
-    printf("%s\n    ", json->element ? "," : "");
+    if (json->yaml) {
+        fputs(json->element ? "" : "\n", stdout);
+        put_yaml(json, NULL, value);
+    } else {
+        printf("%s\n    ", json->element ? "," : "");
+        put(json, value, 4);
+    }
     json->element = true;
-    put(json, value, 4);
 }
 
 void
 cli_json_array_end(struct cli_json *json)
 {
-    printf(json->element ? "\n  ]" : "]");
+    if (json->yaml)
+        fputs(json->element ? "" : " []\n", stdout);
+    else
+        fputs(json->element ? "\n  ]" : "]", stdout);
 }
 
 int
 cli_json_end(struct cli_json *json)
 {
-    printf("\n}\n");
+    if (!json->yaml)
+        printf("\n}\n");
     return json->failed ? -ENOMEM : 0;
 }

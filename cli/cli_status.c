@@ -4,6 +4,7 @@
 #include "cli_json.h"
 #include "cli_list.h"
 #include "cli_options.h"
+#include "cli_output.h"
 #include "cli_table.h"
 #include "ctl_json.h"
 #include "gp_err.h"
@@ -19,19 +20,21 @@
 #define KIND(name) GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_##name
 /* Between two looks of --watch. */
 #define WATCH_MS 2000
+#define UUID_SHOWN 12 /* of a uuid: "GPU-" and its first group */
 
 struct query {
     struct cli_where where;
     char *token;
-    bool json, watch;
+    bool watch;
+    struct cli_output output;
     struct cli_filters filters;
 };
 
 struct view {
-    const char *program, *about, *json, *none;
+    const char *program, *about, *none, *none_such;
     Gpupool__Ctl__CtlListKind kind;
-    bool with_sessions;
     const char *const *states;
+    const struct view *then; /* a second table, where it has rows; NULL: none */
     const char *const *heads;
     unsigned n_heads;
     void (*rows)(struct cli_table *t, const Gpupool__Ctl__CtlListReply *page);
@@ -45,127 +48,85 @@ size_text(uint64_t bytes, char buf[GP_SIZE_TEXT])
     return gp_size_format(bytes, buf);
 }
 
-/* Slices by card, so that the rows of a card are found without a look at all. */
-struct slot {
-    const Gpupool__Ctl__CtlSessionStatus *session;
-    size_t slice;
-};
-
-static const ProtobufCBinaryData *
-slot_uuid(const struct slot *slot)
+/* "GPU-5ad3f4c8", which --card takes as well, or with @whole all of it. */
+static void
+add_uuid(struct cli_table *t, const ProtobufCBinaryData *uuid, bool whole)
 {
-    return &slot->session->slices[slot->slice]->card_uuid;
+    char text[TICKET_UUID_TEXT] = "";
+
+    if (uuid->len == TICKET_UUID_SIZE)
+        ticket_uuid_format(uuid->data, text);
+    cli_table_add(t, "%.*s", whole ? TICKET_UUID_TEXT : UUID_SHOWN, text);
 }
 
-static int
-compare_uuid(const ProtobufCBinaryData *a, const ProtobufCBinaryData *b)
+/* A server that drains and has no sessions any more can be stopped. */
+static const char *
+server_state(const Gpupool__Ctl__CtlServerStatus *server)
 {
-    if (a->len != b->len)
-        return a->len < b->len ? -1 : 1;
-    return memcmp(a->data, b->data, a->len);
-}
+    uint32_t slices = 0;
 
-static int
-by_card(const void *a, const void *b)
-{
-    const struct slot *x = a, *y = b;
-    int order = compare_uuid(slot_uuid(x), slot_uuid(y));
-
-    return order ? order
-                 : (x->session->session_id > y->session->session_id) -
-                       (x->session->session_id < y->session->session_id);
-}
-
-static struct slot *
-slots_by_card(const Gpupool__Ctl__CtlListReply *page, size_t *ret_n)
-{
-    struct slot *slots;
-    size_t n = 0, at = 0;
-
-    for (size_t i = 0; i < page->n_sessions; i++)
-        n += page->sessions[i]->n_slices;
-    slots = calloc(n + 1, sizeof(*slots));
-    for (size_t i = 0; slots && i < page->n_sessions; i++)
-        for (size_t k = 0; k < page->sessions[i]->n_slices; k++)
-            slots[at++] = (struct slot){page->sessions[i], k};
-    if (slots)
-        qsort(slots, n, sizeof(*slots), by_card);
-    *ret_n = n;
-    return slots;
+    for (size_t i = 0; i < server->n_cards; i++)
+        slices += server->cards[i]->slices;
+    return server->state == GPUPOOL__CTL__CTL_SERVER_STATE__CTL_DRAINING && !slices
+               ? "drained"
+               : ctl_server_state(server->state);
 }
 
 static void
-row_of_slice(struct cli_table *t, const struct slot *slot)
-{
-    char limit[GP_SIZE_TEXT], used[GP_SIZE_TEXT];
-    const Gpupool__Ctl__CtlSessionStatus *s = slot->session;
-    size_t k = slot->slice;
-
-    cli_table_add(t, "%s", "");
-    cli_table_add(t, "%s", "");
-    cli_table_add(t, "%s", s->session);
-    cli_table_add(t, "%u %%", s->slices[k]->core);
-    cli_table_add(t, "%s", size_text(s->slices[k]->memory_bytes, limit));
-    cli_table_add(t, "%s", size_text(k < s->n_use ? s->use[k]->used_bytes : 0, used));
-    cli_table_add(t, "%s", ticket_policy_name((enum ticket_policy)s->policy));
-    cli_table_add(t, "%s", ctl_session_state(s));
-    cli_table_add(t, "%u", s->attachments);
-    cli_table_add(t, "%s", s->links);
-    cli_table_add(t, "%s", s->owner);
-    cli_table_add(t, "%s", s->program);
-}
-
-/* One row per slice that lies on @card. */
-static void
-rows_of_card(struct cli_table *t, const struct slot *slots, size_t n,
-             const Gpupool__Ctl__CtlCard *card)
-{
-    size_t first = 0;
-
-    for (size_t step = n; step; step /= 2) /* the first that is not before the card */
-        while (first + step <= n &&
-               compare_uuid(slot_uuid(&slots[first + step - 1]), &card->uuid) < 0)
-            first += step;
-    for (; first < n && !compare_uuid(slot_uuid(&slots[first]), &card->uuid); first++)
-        row_of_slice(t, &slots[first]);
-}
-
-static void
-row_of_card(struct cli_table *t, const Gpupool__Ctl__CtlServerStatus *server,
-            const Gpupool__Ctl__CtlCardStatus *c)
+add_card(struct cli_table *t, const Gpupool__Ctl__CtlServerStatus *server,
+         const Gpupool__Ctl__CtlCardStatus *c)
 {
     char total[GP_SIZE_TEXT], given[GP_SIZE_TEXT], used[GP_SIZE_TEXT];
 
     cli_table_add(t, "%s", server->server);
     cli_table_add(t, "%u", c->card->index);
+    add_uuid(t, &c->card->uuid, t->wide);
+    cli_table_add(t, "%s", c->card->name);
     cli_table_add(t, "%u of %u", c->slices, c->slices_max);
     cli_table_add(t, "%u %%", c->core_given);
     cli_table_add(t, "%s of %s", size_text(c->memory_given, given),
                   size_text(c->card->memory_bytes, total));
     cli_table_add(t, "%s", size_text(c->card->used_bytes, used));
+    cli_table_add(t, "%u %%", c->card->busy_percent);
+    cli_table_add(t, "%s", server_state(server));
     cli_table_add(t, "%s", server->driver);
-    cli_table_add(t, "%s", ctl_server_state(server->state));
-    cli_table_add(t, "%s", "");
-    cli_table_add(t, "%s", *server->rdma ? "tcp, rdma" : "tcp");
     cli_table_add(t, "%s", server->endpoint);
-    cli_table_add(t, "%s", c->card->name);
 }
 
 static void
-status_rows(struct cli_table *t, const Gpupool__Ctl__CtlListReply *page)
+card_rows(struct cli_table *t, const Gpupool__Ctl__CtlListReply *page)
 {
-    size_t n;
-    CLEANUP_FREE struct slot *slots = slots_by_card(page, &n);
+    for (size_t i = 0; i < page->n_servers; i++)
+        for (size_t k = 0; k < page->servers[i]->n_cards; k++)
+            add_card(t, page->servers[i], page->servers[i]->cards[k]);
+}
 
-    t->failed |= !slots;
-    for (size_t i = 0; slots && i < page->n_servers; i++) {
-        const Gpupool__Ctl__CtlServerStatus *server = page->servers[i];
+static void
+add_slice(struct cli_table *t, const Gpupool__Ctl__CtlSessionStatus *s, size_t k)
+{
+    const Gpupool__Ctl__CtlSlice *slice = s->slices[k];
+    char limit[GP_SIZE_TEXT], used[GP_SIZE_TEXT];
 
-        for (size_t k = 0; k < server->n_cards; k++) {
-            row_of_card(t, server, server->cards[k]);
-            rows_of_card(t, slots, n, server->cards[k]->card);
-        }
-    }
+    cli_table_add(t, "%s", s->session);
+    cli_table_add(t, "%s", s->owner);
+    cli_table_add(t, "%s", slice->server);
+    add_uuid(t, &slice->card_uuid, t->wide);
+    cli_table_add(t, "%u %%", slice->core);
+    cli_table_add(t, "%s", size_text(slice->memory_bytes, limit));
+    cli_table_add(t, "%s", size_text(k < s->n_use ? s->use[k]->used_bytes : 0, used));
+    cli_table_add(t, "%s", ctl_session_state(s));
+    cli_table_add(t, "%u", s->attachments);
+    cli_table_add(t, "%s", s->links);
+    cli_table_add(t, "%s", ticket_policy_name((enum ticket_policy)s->policy));
+    cli_table_add(t, "%s", s->program);
+}
+
+static void
+slice_rows(struct cli_table *t, const Gpupool__Ctl__CtlListReply *page)
+{
+    for (size_t i = 0; i < page->n_sessions; i++)
+        for (size_t k = 0; k < page->sessions[i]->n_slices; k++)
+            add_slice(t, page->sessions[i], k);
 }
 
 static void
@@ -178,7 +139,7 @@ server_rows(struct cli_table *t, const Gpupool__Ctl__CtlListReply *page)
         for (size_t k = 0; k < s->n_cards; k++)
             slices += s->cards[k]->slices;
         cli_table_add(t, "%s", s->server);
-        cli_table_add(t, "%s", ctl_server_state(s->state));
+        cli_table_add(t, "%s", server_state(s));
         cli_table_add(t, "%s", s->endpoint);
         cli_table_add(t, "%s", s->driver);
         cli_table_add(t, "%u.%u", s->driver_version / 1000,
@@ -188,6 +149,8 @@ server_rows(struct cli_table *t, const Gpupool__Ctl__CtlListReply *page)
         cli_table_add(t, "%u", s->pid);
         cli_table_add(t, "%.1f s", s->silent_ms / 1000.0);
         cli_table_add(t, "%s", s->version);
+        cli_table_add(t, "%s", s->local);
+        cli_table_add(t, "%s", s->rdma);
     }
 }
 
@@ -217,6 +180,9 @@ session_rows(struct cli_table *t, const Gpupool__Ctl__CtlListReply *page)
         cli_table_add(t, "%s", size_text(used, buf));
         cli_table_add(t, "%u of %u", s->attachments, s->max_attachments);
         cli_table_add(t, "%.1f s", s->lease_left_ms / 1000.0);
+        cli_table_add(t, "%s", ctl_session_class(s));
+        cli_table_add(t, "%s", ticket_spatial_name((enum ticket_spatial)s->spatial));
+        cli_table_add(t, "%s", s->links);
         cli_table_add(t, "%s", s->program);
     }
 }
@@ -243,9 +209,11 @@ event_rows(struct cli_table *t, const Gpupool__Ctl__CtlListReply *page)
 
 /* -------------------------------------------------------------------- showing -- */
 
+/* All pages of one table.  @after: a line of its own comes before the first row, and
+ * nothing at all where there is none. */
 static int
-print_table(struct cli_list *list, const struct view *view,
-            const struct cli_filters *filters, struct gp_err *err)
+print_table(struct cli_list *list, const struct view *view, const struct query *q,
+            bool after, struct gp_err *err)
 {
     CLEANUP(cli_table_fini) struct cli_table t;
     const Gpupool__Ctl__CtlListReply *page;
@@ -253,17 +221,39 @@ print_table(struct cli_list *list, const struct view *view,
     int r;
 
     cli_table_init(&t, view->heads, view->n_heads);
-    cli_list_begin(list, view->kind, filters);
+    t.wide = q->output.form == CLI_FORM_WIDE;
+    t.headless = q->output.headless;
+    cli_list_begin(list, view->kind, &q->filters);
     while ((r = cli_list_next(list, &page, err)) > 0) {
-        any |= page->n_servers || page->n_sessions || page->n_events;
+        if (!page->n_servers && !page->n_sessions && !page->n_events)
+            continue;
+        if (after && !any)
+            putchar('\n');
+        any = true;
         view->rows(&t, page);
         r = cli_table_flush(&t, stdout);
         if (r < 0)
             return r;
     }
-    if (!r && !any)
-        printf("%s\n", view->none);
-    return r;
+    if (r < 0 || any || after)
+        return r;
+    if (!t.headless)
+        printf("%s\n", q->filters.server || q->filters.owner || q->filters.state
+                           ? view->none_such
+                           : view->none);
+    return 0;
+}
+
+/* The second one is of other objects, whose states are others. */
+static int
+print_tables(struct cli_list *list, const struct view *view, const struct query *q,
+             struct gp_err *err)
+{
+    struct query then = *q;
+    int r = print_table(list, view, q, false, err);
+
+    then.filters.state = NULL;
+    return r < 0 || !view->then ? r : print_table(list, view->then, &then, true, err);
 }
 
 static int
@@ -302,10 +292,11 @@ put_pool(struct cli_json *json, const Gpupool__Ctl__CtlPoolStatus *pool)
 
 /* What is not filtered is there as a whole. */
 static int
-print_json(struct cli_list *list, const struct view *view,
-           const struct cli_filters *filters, struct gp_err *err)
+print_json(struct cli_list *list, const struct view *view, const struct query *q,
+           struct gp_err *err)
 {
     static const struct cli_filters all = {0};
+    const struct cli_filters *filters = &q->filters;
     const struct cli_filters *of_servers = view->kind == KIND(SERVERS) ? filters : &all;
     const struct cli_filters *of_sessions =
         view->kind == KIND(SESSIONS) ? filters : &all;
@@ -319,7 +310,7 @@ print_json(struct cli_list *list, const struct view *view,
     r = cli_list_next(list, &page, err);
     if (r <= 0 || !page->pool)
         return r < 0 ? r : gp_err_set(err, -EPROTO, "the scheduler says nothing");
-    cli_json_begin(&json);
+    cli_json_begin(&json, q->output.form == CLI_FORM_YAML);
     put_pool(&json, page->pool);
     if (view->kind == KIND(EVENTS))
         r = put_array(&json, list, "events", KIND(EVENTS), filters, err);
@@ -346,10 +337,6 @@ static int
 parse(struct query *q, const struct view *view, int argc, char **argv)
 {
     const struct gp_option own[] = {
-        {.name = "json",
-         .help = view->json,
-         .set = gp_option_yes,
-         .offset = offsetof(struct query, json)},
         {.name = "watch",
          .letter = 'w',
          .help = "again every two seconds, until it is interrupted",
@@ -357,6 +344,7 @@ parse(struct query *q, const struct view *view, int argc, char **argv)
          .offset = offsetof(struct query, watch)},
         {.name = "server",
          .value = "NAME",
+         .complete = "servers",
          .help = "only this server and what is on it",
          .set = gp_option_text,
          .offset = FILTER(server)},
@@ -380,7 +368,8 @@ parse(struct query *q, const struct view *view, int argc, char **argv)
         if (!(no_state && own[i].offset == FILTER(state)) &&
             !(no_owner && own[i].offset == FILTER(owner)))
             taken[n++] = own[i];
-    const struct gp_option_set_of sets[] = {{taken, n, q}, cli_where_client(&q->where)};
+    const struct gp_option_set_of sets[] = {
+        cli_output_options(&q->output), {taken, n, q}, cli_where_client(&q->where)};
     const struct gp_options options = {.program = view->program,
                                        .about = view->about,
                                        .sets = sets,
@@ -390,7 +379,6 @@ parse(struct query *q, const struct view *view, int argc, char **argv)
 
     if (r >= 0)
         return r;
-    q->filters.with_sessions = view->with_sessions;
     r = cli_token(q->where.token_file, q->where.scheduler, CLI_TOKEN_CLIENT, &q->token,
                   &err);
     return r < 0 ? cli_fail(CLI_FAILED, "%s: %s", name_of(view), gp_err_msg(&err, r))
@@ -404,8 +392,8 @@ look(const struct query *q, const struct view *view, struct gp_err *err)
     int r = cli_list_open(&list, q->where.scheduler, q->token, err);
 
     if (!r)
-        r = q->json ? print_json(&list, view, &q->filters, err)
-                    : print_table(&list, view, &q->filters, err);
+        r = q->output.form >= CLI_FORM_JSON ? print_json(&list, view, q, err)
+                                            : print_tables(&list, view, q, err);
     if (!r && fflush(stdout) != 0)
         r = -errno;
     return r;
@@ -418,7 +406,7 @@ show(const struct query *q, const struct view *view)
     int r;
 
     for (;;) {
-        if (q->watch && !q->json && isatty(STDOUT_FILENO))
+        if (q->watch && q->output.form < CLI_FORM_JSON && isatty(STDOUT_FILENO))
             fputs("\033[H\033[J", stdout);
         r = look(q, view, &err);
         if (r < 0)
@@ -449,20 +437,28 @@ static const char *const session_states[] = {"running", "idle", "closing",
 int
 cli_status(int argc, char **argv)
 {
-    static const char *const heads[] = {
-        "SERVER",        ">CARD", "SLICES", ">CORE", ">MEMORY",        ">USED",
-        "POLICY/DRIVER", "STATE", ">PROCS", "LINKS", "OWNER/ENDPOINT", "PROGRAM/CARD"};
+    static const char *const heads[] = {"SERVER", ">CARD", "UUID",    "NAME",
+                                        "SLICES", ">CORE", ">MEMORY", ">USED",
+                                        ">BUSY",  "STATE", "+DRIVER", "+ENDPOINT"};
+    static const char *const slice_heads[] = {
+        "SESSION", "OWNER", "SERVER", "UUID",  ">CORE",   ">MEMORY",
+        ">USED",   "STATE", ">PROCS", "LINKS", "+POLICY", "PROGRAM"};
+    static const struct view slices = {.kind = KIND(SESSIONS),
+                                       .heads = slice_heads,
+                                       .n_heads = ARRAY_SIZE(slice_heads),
+                                       .rows = slice_rows};
     static const struct view view = {
         .program = "gpupool status",
-        .about = "Every server, card, slice, session and owner, in one table.",
-        .json = "the same as JSON",
+        .about =
+            "Every card with its server, then every slice with its session and owner.",
         .none = "no server has registered yet",
+        .none_such = "no servers",
         .kind = KIND(SERVERS),
-        .with_sessions = true,
         .states = server_states,
+        .then = &slices,
         .heads = heads,
         .n_heads = ARRAY_SIZE(heads),
-        .rows = status_rows};
+        .rows = card_rows};
 
     return view_once(&view, argc, argv);
 }
@@ -470,13 +466,13 @@ cli_status(int argc, char **argv)
 int
 cli_servers(int argc, char **argv)
 {
-    static const char *const heads[] = {"SERVER",  "STATE",  "ENDPOINT", "DRIVER",
-                                        ">CUDA",   ">CARDS", ">SLICES",  ">PID",
-                                        ">SILENT", "VERSION"};
+    static const char *const heads[] = {"SERVER",  "STATE",   "ENDPOINT", "DRIVER",
+                                        ">CUDA",   ">CARDS",  ">SLICES",  ">PID",
+                                        ">SILENT", "VERSION", "+LOCAL",   "+RDMA"};
     static const struct view view = {.program = "gpupool servers",
                                      .about = "The pool servers, one per line.",
-                                     .json = "everything, as `gpupool status --json`",
                                      .none = "no server has registered yet",
+                                     .none_such = "no servers",
                                      .kind = KIND(SERVERS),
                                      .states = server_states,
                                      .heads = heads,
@@ -489,13 +485,14 @@ cli_servers(int argc, char **argv)
 int
 cli_sessions(int argc, char **argv)
 {
-    static const char *const heads[] = {"SESSION", "STATE",   "OWNER",  "POLICY",
-                                        "SERVER",  ">SLICES", ">CORE",  ">MEMORY",
-                                        ">USED",   ">PROCS",  ">LEASE", "PROGRAM"};
+    static const char *const heads[] = {"SESSION",  "STATE",   "OWNER",  "POLICY",
+                                        "SERVER",   ">SLICES", ">CORE",  ">MEMORY",
+                                        ">USED",    ">PROCS",  ">LEASE", "+CLASS",
+                                        "+SPATIAL", "+LINKS",  "PROGRAM"};
     static const struct view view = {.program = "gpupool sessions",
                                      .about = "The sessions, one per line.",
-                                     .json = "everything, as `gpupool status --json`",
                                      .none = "no sessions",
+                                     .none_such = "no sessions",
                                      .kind = KIND(SESSIONS),
                                      .states = session_states,
                                      .heads = heads,
@@ -514,8 +511,8 @@ cli_events(int argc, char **argv)
         .program = "gpupool events",
         .about = "What happened in the pool since its scheduler started, newest first; "
                  "the last 4096 events.",
-        .json = "the same as JSON",
         .none = "nothing has happened yet",
+        .none_such = "no events",
         .kind = KIND(EVENTS),
         .heads = heads,
         .n_heads = ARRAY_SIZE(heads),

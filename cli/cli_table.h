@@ -4,7 +4,8 @@
  *
  * The caller owns the object; cells are copied.  Nothing is truncated: a table is for
  * people and for awk alike.  A long one is printed in parts (cli_table_flush()), each
- * at least as wide as those before.
+ * at least as wide as those before.  On a terminal heads and states have colours,
+ * unless NO_COLOR is set.
  */
 #ifndef CLI_TABLE_H
 #define CLI_TABLE_H
@@ -13,12 +14,15 @@
 
 #include <stdio.h>
 
-#define CLI_TABLE_COLUMNS_MAX 16
+#define CLI_TABLE_COLUMNS_MAX 20
 
 struct cli_table {
     unsigned columns;
-    const char *const
-        *heads; /* the caller's; a head that starts with '>' aligns right */
+    /* The caller's; a head that starts with '+' is shown in a wide table only, one that
+     * starts with '>' (after that) aligns right. */
+    const char *const *heads;
+    bool wide, headless; /* set by the caller */
+    bool headed;         /* the line of heads has been dealt with */
     char **cells;
     size_t n, cap;
     int width[CLI_TABLE_COLUMNS_MAX]; /* of what was printed */

@@ -5,7 +5,8 @@ import json
 import re
 
 SUBCOMMANDS = ("up", "down", "init", "run", "status", "servers", "sessions", "events",
-               "queue", "top", "smi", "explain", "drain", "close", "doctor", "kube", "context",
+               "describe", "queue", "top", "smi", "explain", "drain", "close", "doctor", "logs",
+               "kube", "context",
                "completion", "version")
 EVERYWHERE = {"help", "version"}
 

@@ -10,6 +10,7 @@
 #include "cli_pool.h"
 #include "cli_session_file.h"
 #include "cli_table.h"
+#include "cli_yaml.h"
 #include "gp_err.h"
 #include "gp_file.h"
 #include "gp_time.h"
@@ -310,6 +311,59 @@ session_name_of_a_false_scheduler_chooses_no_folder(void **state)
     assert_null(path);
 }
 
+/* -------------------------------------------------------------------- YAML -- */
+
+static void
+check_yaml(void (*print)(FILE *f, const json_t *value), const char *json,
+           const char *want)
+{
+    json_t *value = json_loads(json, 0, NULL);
+    char *text = NULL;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+
+    assert_non_null(value);
+    print(f, value);
+    fclose(f);
+    assert_string_equal(text, want);
+    free(text);
+    json_decref(value);
+}
+
+static void
+yaml_has_quotes_where_text_could_be_something_else(void **state)
+{
+    check_yaml(
+        cli_yaml_print,
+        "{\"a\": \"plain-text_1.x\", \"b\": \"yes\", \"c\": \"1.0\", \"d\": \"\","
+        " \"e\": \"a: b\", \"f\": \"#x\", \"g\": \"two words\", \"h\": 7,"
+        " \"i\": null, \"j\": true, \"k\": \"Null\", \"l\": \"a\\n- b\"}",
+        "a: plain-text_1.x\nb: \"yes\"\nc: \"1.0\"\nd: \"\"\ne: \"a: b\"\n"
+        "f: \"#x\"\ng: \"two words\"\nh: 7\ni: null\nj: true\nk: \"Null\"\n"
+        "l: \"a\\n- b\"\n");
+}
+
+static void
+yaml_nests_by_indentation(void **state)
+{
+    check_yaml(cli_yaml_print,
+               "{\"list\": [{\"a\": 1, \"b\": {\"c\": 2}}, {\"a\": []}], \"none\": [],"
+               " \"numbers\": [1, 2], \"deep\": [[3, 4]]}",
+               "list:\n  - a: 1\n    b:\n      c: 2\n  - a: []\nnone: []\nnumbers:\n"
+               "  - 1\n  - 2\ndeep:\n  - - 3\n    - 4\n");
+}
+
+static void
+people_read_units_and_no_control_characters(void **state)
+{
+    check_yaml(cli_yaml_print_for_people,
+               "{\"memory_bytes\": 67108864, \"core_percent\": 30, \"silent_ms\": 1500,"
+               " \"max_attachments\": 4, \"owner\": \"ann@host name\", \"links\": \"\","
+               " \"program\": \"x\\u001b[2J\"}",
+               "memory: 64 MiB\ncore: 30 %\nsilent: 1.5 s\nmax attachments: 4\n"
+               "owner: ann@host name\nlinks: -\nprogram: \"x\\u001B[2J\"\n");
+}
+
 int
 main(void)
 {
@@ -325,6 +379,9 @@ main(void)
         PROMISE(session_file_is_private_and_in_the_documented_form),
         PROMISE(session_files_of_the_dead_are_removed_those_of_the_living_kept),
         PROMISE(table_columns_are_as_wide_as_their_widest_cell),
+        PROMISE(yaml_has_quotes_where_text_could_be_something_else),
+        PROMISE(yaml_nests_by_indentation),
+        PROMISE(people_read_units_and_no_control_characters),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gpupool describe: everything about one session, server or card. */
+#include "cli.h"
+#include "cli_card.h"
+#include "cli_ctl.h"
+#include "cli_list.h"
+#include "cli_options.h"
+#include "cli_output.h"
+#include "cli_yaml.h"
+#include "ctl_json.h"
+#include "gp_err.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+struct query {
+    struct cli_where where;
+    struct cli_output output;
+    char *token;
+};
+
+/* Where an object is looked for, and how it is known on a page. */
+struct kind {
+    const char *name, *plural;
+    Gpupool__Ctl__CtlListKind list;
+    /* The object as JSON, if it is on @page; else NULL. */
+    json_t *(*find)(const Gpupool__Ctl__CtlListReply *page, const char *name,
+                    const uint8_t *uuid);
+};
+
+static json_t *
+find_session(const Gpupool__Ctl__CtlListReply *page, const char *name,
+             const uint8_t *uuid)
+{
+    (void)uuid;
+    for (size_t i = 0; i < page->n_sessions; i++)
+        if (strcmp(page->sessions[i]->session, name) == 0)
+            return ctl_json_session(page->sessions[i]);
+    return NULL;
+}
+
+static json_t *
+find_server(const Gpupool__Ctl__CtlListReply *page, const char *name,
+            const uint8_t *uuid)
+{
+    json_t *server = NULL, *sessions;
+
+    (void)uuid;
+    for (size_t i = 0; i < page->n_servers && !server; i++)
+        if (strcmp(page->servers[i]->server, name) == 0)
+            server = ctl_json_server(page->servers[i]);
+    if (!server)
+        return NULL;
+    sessions = json_array();
+    for (size_t i = 0; i < page->n_sessions; i++)
+        json_array_append_new(sessions, ctl_json_session(page->sessions[i]));
+    json_object_set_new(server, "sessions", sessions);
+    return server;
+}
+
+static json_t *
+find_card(const Gpupool__Ctl__CtlListReply *page, const char *name, const uint8_t *uuid)
+{
+    (void)name;
+    for (size_t i = 0; i < page->n_servers; i++)
+        for (size_t k = 0; k < page->servers[i]->n_cards; k++) {
+            const ProtobufCBinaryData *own = &page->servers[i]->cards[k]->card->uuid;
+
+            if (own->len == TICKET_UUID_SIZE && !memcmp(own->data, uuid, own->len))
+                return ctl_json_card(page->servers[i], page->servers[i]->cards[k],
+                                     page);
+        }
+    return NULL;
+}
+
+#define LIST(name) GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_##name
+static const struct kind KINDS_OF[] = {
+    {"session", "sessions", LIST(SESSIONS), find_session},
+    {"server", "servers", LIST(SERVERS), find_server},
+    {"card", "status", LIST(SERVERS), find_card},
+};
+static const char *const KINDS[] = {"session", "server", "card", NULL};
+
+/* Page by page, until it is found. */
+static int
+find(const struct query *q, const struct kind *kind, const char *name,
+     json_t **ret_object, struct gp_err *err)
+{
+    CLEANUP(cli_list_close) struct cli_list list = {.ctl.link.fd = -1};
+    struct cli_filters filters = {.with_sessions = kind->list == LIST(SERVERS)};
+    const Gpupool__Ctl__CtlListReply *page;
+    uint8_t uuid[TICKET_UUID_SIZE] = {0};
+    json_t *object = NULL;
+    int r = 0;
+
+    if (kind->find == find_server)
+        filters.server = name;
+    if (kind->find == find_card)
+        r = cli_card_find(name, q->where.scheduler, q->token, uuid, err);
+    if (r < 0)
+        return gp_err_wrap(err, r == -EINVAL ? -ENOENT : r, "%s", name);
+    r = cli_list_open(&list, q->where.scheduler, q->token, err);
+    if (r < 0)
+        return r;
+    cli_list_begin(&list, kind->list, &filters);
+    while (!object && (r = cli_list_next(&list, &page, err)) > 0)
+        object = kind->find(page, name, uuid);
+    if (!object)
+        return r < 0 ? r
+                     : gp_err_set(err, -ENOENT, "no %s %s; `gpupool %s` lists them",
+                                  kind->name, name, kind->plural);
+    *ret_object = object;
+    return 0;
+}
+
+static int
+describe(const struct query *q, const struct kind *kind, const char *name)
+{
+    json_t *object = NULL;
+    struct gp_err err = {0};
+    int r = find(q, kind, name, &object, &err);
+
+    if (r < 0)
+        return cli_fail(r == -ENOENT ? CLI_FAILED : cli_ctl_exit(r, NULL),
+                        "describe: %s", gp_err_msg(&err, r));
+    if (q->output.form >= CLI_FORM_JSON) {
+        r = cli_output_print(&q->output, object);
+    } else {
+        cli_yaml_print_for_people(stdout, object);
+        json_decref(object);
+    }
+    if (!r && fflush(stdout) != 0)
+        r = -errno;
+    return r < 0 ? cli_fail(CLI_FAILED, "describe: %s", gp_err_msg(&err, r)) : CLI_OK;
+}
+
+int
+cli_describe(int argc, char **argv)
+{
+    struct query q = {.token = NULL};
+    const struct gp_option_set_of sets[] = {cli_output_options(&q.output),
+                                            cli_where_client(&q.where)};
+    const struct gp_options options = {
+        .program = "gpupool describe",
+        .arguments = "session|server|card NAME",
+        .arguments_words = KINDS,
+        .about =
+            "Everything about one session, server or card (by uuid, the beginning of "
+            "one, or\nNUMBER@SERVER).",
+        .sets = sets,
+        .n_sets = ARRAY_SIZE(sets),
+    };
+    struct gp_err err = {0};
+    int first, status = cli_options(&options, argc, argv, &first), r;
+
+    if (status >= 0)
+        return status;
+    for (size_t i = 0; first + 2 == argc && i < ARRAY_SIZE(KINDS_OF); i++) {
+        if (strcmp(argv[first], KINDS[i]) != 0)
+            continue;
+        r = cli_token(q.where.token_file, q.where.scheduler, CLI_TOKEN_CLIENT, &q.token,
+                      &err);
+        status = r < 0 ? cli_fail(CLI_FAILED, "describe: %s", gp_err_msg(&err, r))
+                       : describe(&q, &KINDS_OF[i], argv[first + 1]);
+        free(q.token);
+        return status;
+    }
+    return cli_fail(CLI_USAGE, "describe: session NAME, server NAME or card NAME is "
+                               "wanted, see gpupool describe --help");
+}

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the command line shows of a pool: forms, filters, colours, single objects."""
+
+import json
+import os
+import pty
+import subprocess
+
+HEADS = {
+    "status": "SERVER CARD UUID NAME SLICES CORE MEMORY USED BUSY STATE",
+    "servers": "SERVER STATE ENDPOINT DRIVER CUDA CARDS SLICES PID SILENT VERSION",
+    "sessions": "SESSION STATE OWNER POLICY SERVER SLICES CORE MEMORY USED PROCS LEASE PROGRAM",
+}
+
+
+def busy_pool(case):
+    """Two servers; a session on each, of different owners and sizes."""
+    pool = case.pool(servers=2, cards=1)
+    small = pool.session(core=10, memory="64MiB", options=("--owner", "ann@a", "--server", "local-1"))
+    large = pool.session(core=40, memory="256MiB", options=("--owner", "bob@b", "--server", "local-2"))
+    return pool, small, large
+
+
+def test_forms_and_filters_show_the_same_pool(case):
+    pool, small, large = busy_pool(case)
+    for command, heads in HEADS.items():
+        table = pool.cli(command).out.splitlines()
+        case.equal(table[0].split(), heads.split(), command)
+        wide = pool.cli(command, "-o", "wide").out.splitlines()
+        case.check(set(table[0].split()) < set(wide[0].split()), f"{command} -o wide:\n{wide[0]}")
+        bare = pool.cli(command, "--no-headers").out
+        case.check(heads.split()[-1] not in bare.split(), f"{command} --no-headers:\n{bare}")
+        case.equal(json.loads(pool.cli(command, "-o", "json").out).keys(), pool.status().keys(),
+                   f"keys of {command}")
+
+    def names(*options):
+        return [line.split()[0] for line in
+                pool.cli("sessions", "--no-headers", *options).out.splitlines()]
+
+    a, b = small.field("session"), large.field("session")
+    case.equal(names("--owner", "ann@a"), [a], "--owner")
+    case.equal(names("--server", "local-2"), [b], "--server")
+    case.equal(names("--owner", "ann@a", "--server", "local-2"), [], "both")
+    case.equal(names("--state", "closing"), [], "--state")
+    lines = pool.cli("status", "--server", "local-1", "--no-headers").out.splitlines()
+    case.equal([line.split()[:1] for line in lines], [["local-1"], [], [a]], "status --server")
+    case.equal(pool.cli("sessions", "--owner", "nobody").out, "no sessions\n", "--owner nobody")
+    pool.cli("drain", "local-1")
+    case.equal(names("--state", "idle", "--server", "local-1"), [a], "--state and --server")
+    case.contains(pool.cli("servers", "--state", "draining").out, "draining", "with a session")
+    small.close()
+    case.wait_for(lambda: "drained" in pool.cli("servers").out, "the server is drained")
+
+
+def test_one_object_is_described_for_people_and_for_programs(case):
+    pool, small, _ = busy_pool(case)
+    name = small.field("session")
+    text = pool.cli("describe", "session", name).out
+    for line in (f"name: {name}", "owner: ann@a", "    core: 10 %", "    memory: 64 MiB"):
+        case.check(line in text.replace("- ", "  ").splitlines(), f"{line!r} is not in\n{text}")
+    said = json.loads(pool.cli("describe", "session", name, "-o", "json").out)
+    case.equal(said["owner"], "ann@a", "describe -o json")
+    card = json.loads(pool.cli("describe", "card", "0@local-1", "-o", "json").out)
+    case.equal((card["server"], [s["session"] for s in card["parts"]]), ("local-1", [name]),
+               "describe card")
+    case.contains(pool.cli("describe", "server", "local-1", "-o", "yaml").out,
+                  f"sessions:\n  - name: {name}\n", "describe server")
+    case.contains(pool.cli("sessions", "-o", "yaml").out, f"\nsessions:\n  - name: {name}\n",
+                  "sessions -o yaml")
+    for args, status, words in ((("session", "s999"), 1, "no session s999"),
+                                (("server", "x"), 1, "no server x"),
+                                (("card", "GPU-ffffffff"), 1, "no card of the pool begins so"),
+                                (("session",), 2, "session NAME, server NAME or card NAME")):
+        case.contains(pool.cli("describe", *args, status=status).err, words, f"describe {args}")
+
+
+def on_a_terminal(pool, *args, **env):
+    """What a command writes to a terminal."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen([pool.gpupool, *args], stdout=theirs, stdin=subprocess.DEVNULL,
+                               env={**pool.case.environment(pool.env), "TERM": "xterm", **env})
+    os.close(theirs)
+    said = b""
+    try:
+        while part := os.read(ours, 65536):
+            said += part
+    except OSError:
+        pass  # the other end was closed
+    os.close(ours)
+    pool.case.equal(process.wait(), 0, f"{args}")
+    return said.decode()
+
+
+def test_states_have_colours_on_a_terminal_only(case):
+    pool = case.pool(servers=1, cards=1)
+    case.contains(on_a_terminal(pool, "servers"), "\033[32malive\033[0m", "on a terminal")
+    for env in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+        case.check("\033" not in on_a_terminal(pool, "servers", **env), f"colours with {env}")
+    case.check("\033" not in pool.cli("servers").out, "colours in a pipe")
+
+
+def test_names_that_users_choose_move_no_cursor(case):
+    pool = case.pool(servers=1, cards=1)
+    session = pool.session(core=10, memory="64MiB", options=("--name", "x\033[2Jy\rz"))
+    for args in (("sessions",), ("status",), ("describe", "session", session.field("session"))):
+        out = pool.cli(*args).out
+        case.check("\033" not in out and "\r" not in out, f"{args}: {out!r}")
+
+
+def test_logs_are_those_of_the_local_pool(case):
+    pool = case.pool(servers=1, cards=1)
+    case.contains(pool.cli("logs").out, "local-1 listens on", "all logs")
+    lines = pool.cli("logs", "-n", 1, "scheduler").out.splitlines()
+    case.equal(len(lines), 1, "-n 1")
+    case.check("listens on" not in pool.cli("logs", "local-1", "-n", 0).out, "-n 0")
+    case.contains(pool.cli("logs", "nosuch", status=2).err, "no such log", "a name without a log")
+    follow = case.spawn([pool.gpupool, "logs", "--follow", "scheduler"], env=pool.env)
+    pool.cli("drain", "local-1")
+    while "draining" not in follow.stdout.readline():
+        pass
+    follow.kill()
+    follow.wait()
