@@ -510,7 +510,7 @@ start_keeper(struct srv *srv, struct gp_err *err)
     if (r < 0)
         return r;
     srv_images_use_keeper(srv->images, srv->keeper, &srv->state->next_key);
-    if (!srv->adopt)
+    if (!srv_adopt_find(srv->adopt, SRV_KEEP_JAIL))
         srv_jail_keep(srv->jail, srv->keeper);
     return 0;
 }

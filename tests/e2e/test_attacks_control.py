@@ -503,7 +503,8 @@ def test_attacks_false_scheduler_at_the_address_is_not_obeyed(case):
     end(case, false)
     true, _ = start_scheduler(case, "true", where, "--server-token-file", token)
     case.wait_for(lambda: states() == ["alive"], "the server is back at the true scheduler")
-    end(case, server)
+    server.terminate()  # one that is killed leaves its keeper behind
+    server.wait(case.patience)
     end(case, true)
 
 
