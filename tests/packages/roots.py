@@ -44,7 +44,8 @@ def environment(extra=None):
     proxies = {key: value for key, value in os.environ.items()
                if key.lower().endswith("_proxy")}
     return {"PATH": PATH, "HOME": "/root", "LANG": "C.UTF-8",
-            "DEBIAN_FRONTEND": "noninteractive", **proxies, **(extra or {})}
+            "DEBIAN_FRONTEND": "noninteractive", "XDG_RUNTIME_DIR": "/opt/run", **proxies,
+            **(extra or {})}
 
 
 class Root:

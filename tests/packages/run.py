@@ -203,7 +203,7 @@ def tarball_in(setup, release):
     out = root.run(*gpupool, "run", "--core", "20", "--memory", "64MiB", "--", "sh", "-c",
                    "exec nvidia-smi -L", env=setup.client_env(root))
     has(out, "GPU 0: ", "nvidia-smi of the session")
-    out = root.run(*gpupool, "up", status=1, env={"XDG_RUNTIME_DIR": "/tmp"})
+    out = root.run(*gpupool, "up", status=1, env={"XDG_RUNTIME_DIR": "/opt/alone"})
     has(out, "install gpupool-scheduler", "up without a scheduler")
 
 
@@ -282,13 +282,11 @@ def deb_in(setup, release):
         if not root.path(wanted).is_symlink():
             raise Trouble(f"gpupool-{name}.service is not enabled")
     try:
-        env = {"XDG_RUNTIME_DIR": "/opt"}
-        root.run("gpupool", "up", "--servers", "1", "--cards", "1", env=env)
-        uses_a_card(root, ["gpupool"], ["python3"], {**env, "GPUPOOL_TLS": "require",
+        root.run("gpupool", "up", "--servers", "1", "--cards", "1")
+        uses_a_card(root, ["gpupool"], ["python3"], {"GPUPOOL_TLS": "require",
                                                      "GPUPOOL_TRANSPORT": "tcp"})
-        root.run("gpupool", "down", env=env)
     finally:
-        root.run("gpupool", "down", "--force", env=env)
+        root.run("gpupool", "down", "--force")
     bad_settings(root)
     apt(root, "purge", "gpupool*")
     settings = Path(settings_of("server"))
