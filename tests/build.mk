@@ -20,6 +20,9 @@ TEST_PROGRAMS += $(O)/tests/e2e/mkticket
 $(eval $(call helper_program,tests/e2e/mkproof,tests/e2e/mkproof.c,$(CTL_INCS),,wire common,-lprotobuf-c))
 TEST_PROGRAMS += $(O)/tests/e2e/mkproof
 
+$(eval $(call helper_program,tests/cutter/cutter,tests/cutter/cutter.c,common))
+TEST_PROGRAMS += $(O)/tests/cutter/cutter
+
 # Its prerequisites are in the Makefile, after everybody's build.mk.
 .PHONY: test-programs
 

@@ -22,9 +22,16 @@ xport_send_bulk(struct xport_conn *conn, const void *buf, size_t len)
     return r < 0 ? xport_fail(conn, r) : 0;
 }
 
+static GP_COLD int
+frame_bad(struct xport_conn *conn, uint32_t size)
+{
+    return size == XPORT_LAST_FRAME && conn->ops->ended ? conn->ops->ended(conn)
+                                                        : -EPROTO;
+}
+
 /* Is the next frame here, as a whole?  -EPROTO: a length that no frame may have. */
 static GP_INLINE int
-frame_here(const struct xport_conn *conn, uint32_t *ret_size)
+frame_here(struct xport_conn *conn, uint32_t *ret_size)
 {
     size_t have = (size_t)(conn->rx.end - conn->rx.pos);
     uint32_t size;
@@ -32,9 +39,9 @@ frame_here(const struct xport_conn *conn, uint32_t *ret_size)
     if (have < XPORT_FRAME_MIN)
         return 0;
     memcpy(&size, conn->rx.pos, sizeof(size));
-    if (unlikely(size < XPORT_FRAME_MIN || size > conn->frame_max || size % 8))
-        return -EPROTO;
     *ret_size = size;
+    if (unlikely(size < XPORT_FRAME_MIN || size > conn->frame_max || size % 8))
+        return frame_bad(conn, size);
     return have >= size;
 }
 

@@ -22,6 +22,9 @@ struct xport_blocks;
 struct xport_conn;
 
 #define XPORT_FRAME_MIN 8
+/* What begins with this instead of the length of a frame ends the stream, where a
+ * transport has such an end. */
+#define XPORT_LAST_FRAME UINT64_C(0)
 /* Largest frame any connection may be made for: bounds the receive buffer. */
 #define XPORT_FRAME_LIMIT (1u << 20)
 
@@ -70,6 +73,8 @@ struct xport_ops {
                        uint64_t *ret_ticket);
     int (*recv_direct)(struct xport_conn *conn, uint64_t addr, size_t len,
                        size_t *ret_n);
+    /* XPORT_LAST_FRAME has come: what the connection ends with; NULL: -EPROTO. */
+    int (*ended)(struct xport_conn *conn);
     void (*realign)(struct xport_conn *conn); /* rx.pos to a multiple of 8 */
     void (*abort)(struct xport_conn *conn);
     void (*free)(struct xport_conn *conn);

@@ -5,6 +5,7 @@
 #include "gp_lock.h"
 #include "gp_net.h"
 #include "xport.h"
+#include "xport_acks.h"
 #include "xport_block.h"
 #include "xport_journal.h"
 #include "xport_liveness.h"
@@ -35,40 +36,46 @@
 #define COPY_BYTES_PER_NS 10u
 #define WAIT_MAX_NS (5 * GP_NS_PER_MS)
 
+/* How often to ask for the socket for acknowledgements, where nothing can be sent
+ * before one has come. */
+#define ACK_LINK_MS 1
+
 #define MAX_IOV 4
-#define GOODBYE UINT64_MAX
 
 struct resume_conn {
     struct xport_stream stream;
     const struct xport_resume_owner *owner;
     struct xport_liveness live;
-    int ack_fd;               /* -1: not here yet; keeps its number, like conn.fd */
-    struct gp_wire *ack_wire; /* between it and the socket; NULL: nothing */
-    struct gp_lock ack_first; /* somebody takes the first one */
+    struct xport_acks acks;
     struct gp_lock tx_lock, rx_lock; /* in a write; in a read */
     struct gp_lock recover;          /* somebody replaces the link */
     _Atomic uint32_t epoch;          /* links before this one; under both locks */
     atomic_bool replaying;           /* replay_at < journal.end; under tx_lock */
-    atomic_bool goodbye;             /* the peer's */
 
     /* Under tx_lock. */
     struct xport_journal journal;
-    uint64_t writing;   /* bytes of the write under way, behind the journal's end */
+    /* Bytes behind the journal's end that may have left: of the write under way, or of
+     * one without waiting, of which a layer keeps sealed ones that it could not send.
+     */
+    uint64_t writing;
     uint64_t replay_at; /* the next byte to send again */
     uint64_t peer_at;   /* what the peer had when this link began */
     uint64_t trip_ns;   /* the shortest round trip of the link */
-    uint8_t ack_part[8];
-    size_t ack_part_len;
     uint64_t replayed, cuts;
-
-    /* Under rx_lock. */
-    uint64_t received, ack_sent;
+    bool left; /* the link is broken, and the reader replaces it */
 };
 
 static struct resume_conn *
 resume_of(struct xport_conn *conn)
 {
     return container_of(xport_stream_of(conn), struct resume_conn, stream);
+}
+
+/* The end that is connected to. */
+static bool
+is_passive(const struct resume_conn *rc)
+{
+    return rc->owner->knocks != NULL;
 }
 
 /* Not what a new link mends. */
@@ -81,119 +88,34 @@ is_fatal(int r)
 /* ---- acknowledgements -------------------------------------------------------------
  */
 
-/* The first link's may come later than the link. */
-static bool
-ack_link_here(struct resume_conn *rc)
-{
-    struct xport_resume_link link = {.ack_fd = -1};
-
-    if (likely(__atomic_load_n(&rc->ack_fd, __ATOMIC_ACQUIRE) >= 0))
-        return true;
-    gp_lock_take(&rc->ack_first);
-    if (rc->ack_fd < 0 && rc->owner->ack_link &&
-        rc->owner->ack_link(&rc->stream.conn, &link) == 0) {
-        rc->ack_wire = link.ack_wire;
-        __atomic_store_n(&rc->ack_fd, link.ack_fd, __ATOMIC_RELEASE);
-    }
-    gp_lock_release(&rc->ack_first);
-    return rc->ack_fd >= 0;
-}
-
-static ssize_t
-ack_write(struct resume_conn *rc, uint64_t value)
-{
-    struct iovec iov = {&value, sizeof(value)};
-
-    return gp_wire_send(rc->ack_wire, rc->ack_fd, &iov, 1, MSG_DONTWAIT);
-}
-
-/* Under rx_lock.  A peer whose socket is full has enough of them to read; a part of one
- * would shift all that follow, so such a link is replaced. */
 static GP_COLD void
 ack_send(struct resume_conn *rc)
 {
-    ssize_t n;
-
-    if (!ack_link_here(rc))
-        return;
-    n = ack_write(rc, rc->received);
-    if (n == sizeof(uint64_t))
-        rc->ack_sent = rc->received;
-    else if (n != -EAGAIN)
+    if (xport_acks_send(&rc->acks, rc->owner, &rc->stream.conn) < 0)
         shutdown(rc->stream.conn.fd, SHUT_RDWR);
 }
 
-static int
-ack_take(struct resume_conn *rc, uint64_t value)
+void
+xport_resume_acks_here(struct xport_conn *conn)
 {
-    struct xport_journal *j = &rc->journal;
-
-    if (value != GOODBYE)
-        return xport_journal_ack(j, value, j->end + rc->writing);
-    atomic_store(&rc->goodbye, true);
-    return 0;
+    ack_send(resume_of(conn));
 }
 
-/* Under tx_lock.  Each says all that those before it say.  -ECONNRESET: no more will
- * come over this link. */
+static bool
+acks_here(struct resume_conn *rc)
+{
+    return xport_acks_here(&rc->acks, rc->owner, &rc->stream.conn);
+}
+
+/* Under tx_lock.  -ECONNRESET: no more will come over this link. */
 static int
 acks_read(struct resume_conn *rc)
 {
-    uint8_t buf[8 * 64];
-    ssize_t n;
+    struct xport_journal *j = &rc->journal;
+    uint64_t value = 0;
+    int r = acks_here(rc) ? xport_acks_read(&rc->acks, &value) : 0;
 
-    if (!ack_link_here(rc))
-        return 0;
-    do {
-        size_t have = rc->ack_part_len;
-        uint64_t value;
-
-        memcpy(buf, rc->ack_part, have);
-        n = gp_wire_recv(rc->ack_wire, rc->ack_fd, buf + have, sizeof(buf) - have,
-                         MSG_DONTWAIT);
-        if (n <= 0)
-            return n == -EAGAIN ? 0 : -ECONNRESET;
-        have += (size_t)n;
-        for (size_t at = 0; at + 8 <= have; at += 8) {
-            memcpy(&value, buf + at, 8);
-            if (ack_take(rc, value) < 0)
-                return -EPROTO;
-        }
-        rc->ack_part_len = have % 8;
-        memcpy(rc->ack_part, buf + have - have % 8, have % 8);
-    } while (n > 256);
-    return 0;
-}
-
-/* Under tx_lock: sleep until some may have come.  -ETIMEDOUT; -ECONNRESET: the link
- * broke meanwhile. */
-static int
-acks_wait(struct resume_conn *rc, uint64_t deadline_ns)
-{
-    struct xport_conn *conn = &rc->stream.conn;
-
-    for (;;) {
-        bool here = ack_link_here(rc);
-        struct pollfd fds[] = {{.fd = conn->fd, .events = POLLRDHUP},
-                               {.fd = rc->ack_fd, .events = POLLIN}};
-        uint64_t now = gp_now_ns();
-        int64_t ms = here ? XPORT_CHECK_S * 1000 : 10;
-
-        if (here && gp_wire_pending(rc->ack_wire))
-            return 0;
-        if (now >= deadline_ns)
-            return -ETIMEDOUT;
-        if (deadline_ns != GP_FOREVER)
-            ms = gp_min(ms, (int64_t)((deadline_ns - now) / GP_NS_PER_MS + 1));
-        if (poll(fds, here ? 2 : 1, (int)ms) < 0 && errno != EINTR)
-            return -errno;
-        if (here && fds[1].revents)
-            return 0;
-        if (fds[0].revents || xport_liveness_lost(&rc->live, conn->fd, NULL))
-            return -ECONNRESET;
-        if (xport_error(conn) < 0)
-            return xport_error(conn);
-    }
+    return xport_journal_ack(j, value, j->end + rc->writing) < 0 ? -EPROTO : r;
 }
 
 /* ---- a new link --------------------------------------------------------------------
@@ -224,7 +146,8 @@ static void
 link_drop(struct xport_resume_link *link)
 {
     close(link->fd);
-    close(link->ack_fd);
+    if (link->ack_fd >= 0)
+        close(link->ack_fd);
     gp_wire_free(link->wire);
     gp_wire_free(link->ack_wire);
 }
@@ -235,7 +158,7 @@ link_install(struct resume_conn *rc, struct xport_resume_link *link)
 {
     struct xport_conn *conn = &rc->stream.conn;
     struct xport_journal *j = &rc->journal;
-    int r = 0;
+    int r;
 
     if (link->received < j->acked ||
         xport_journal_ack(j, link->received, j->end + rc->writing) < 0) {
@@ -243,17 +166,11 @@ link_install(struct resume_conn *rc, struct xport_resume_link *link)
         return -EPROTO;
     }
     gp_wire_free(rc->stream.wire);
-    gp_wire_free(rc->ack_wire);
     rc->stream.wire = link->wire;
-    rc->ack_wire = link->ack_wire;
     r = fd_replace(link->fd, conn->fd);
-    if (rc->ack_fd < 0)
-        rc->ack_fd = link->ack_fd;
-    else if (r == 0)
-        r = fd_replace(link->ack_fd, rc->ack_fd);
+    r = xport_acks_install(&rc->acks, link) < 0 ? -EBADF : r;
     xport_tcp_prepare(conn, conn->fd);
-    rc->ack_part_len = 0;
-    rc->ack_sent = rc->received;
+    rc->left = false;
     rc->peer_at = link->received;
     rc->replay_at = gp_min(link->received, j->end);
     atomic_store(&rc->replaying, rc->replay_at < j->end);
@@ -275,12 +192,9 @@ recover(struct resume_conn *rc, uint32_t epoch)
     r = xport_error(conn);
     if (r == 0 && atomic_load(&rc->epoch) == epoch) {
         shutdown(conn->fd, SHUT_RDWR);
-        if (rc->ack_fd >= 0)
-            shutdown(rc->ack_fd, SHUT_WR);
         gp_lock_take(&rc->tx_lock);
         gp_lock_take(&rc->rx_lock);
-        acks_read(rc); /* perhaps the peer has said goodbye */
-        r = rc->owner->reconnect(conn, rc->received, &link);
+        r = rc->owner->reconnect(conn, atomic_load(&rc->acks.received), &link);
         if (r == 0)
             r = link_install(rc, &link);
         if (r < 0)
@@ -322,6 +236,41 @@ replay(struct resume_conn *rc, int flags)
     }
     atomic_store(&rc->replaying, false);
     return 0;
+}
+
+/* Under tx_lock: sleep until some acknowledgements may have come.  -ETIMEDOUT;
+ * -ECONNRESET: the link broke meanwhile.  What waits to be sent again goes first:
+ * nobody else can send it meanwhile, and it may be what is to be acknowledged. */
+static int
+acks_wait(struct resume_conn *rc, uint64_t deadline_ns)
+{
+    struct xport_conn *conn = &rc->stream.conn;
+    int r = atomic_load(&rc->replaying) ? replay(rc, 0) : 0;
+
+    if (r < 0)
+        return is_fatal(r) ? r : -ECONNRESET;
+    for (;;) {
+        bool here = acks_here(rc);
+        struct pollfd fds[] = {{.fd = conn->fd, .events = POLLRDHUP},
+                               {.fd = rc->acks.fd, .events = POLLIN}};
+        uint64_t now = gp_now_ns();
+        int64_t ms = here ? XPORT_CHECK_S * 1000 : ACK_LINK_MS;
+
+        if (here && gp_wire_pending(rc->acks.wire))
+            return 0;
+        if (now >= deadline_ns)
+            return -ETIMEDOUT;
+        if (deadline_ns != GP_FOREVER)
+            ms = gp_min(ms, (int64_t)((deadline_ns - now) / GP_NS_PER_MS + 1));
+        if (poll(fds, here ? 2 : 1, (int)ms) < 0 && errno != EINTR)
+            return -errno;
+        if (here && fds[1].revents)
+            return 0;
+        if (fds[0].revents || xport_liveness_lost(&rc->live, conn->fd, NULL))
+            return -ECONNRESET;
+        if (xport_error(conn) < 0)
+            return xport_error(conn);
+    }
 }
 
 /* By those who read: nobody may be sending.  What fails here fails for the next who
@@ -369,6 +318,21 @@ already_there(const struct resume_conn *rc, uint64_t start, size_t total, size_t
     return *ret > total ? -EPROTO : 0;
 }
 
+/* The link is broken; under tx_lock.  At the end that is connected to, a thread always
+ * reads: it replaces the link when it has read what had come over it, which may be that
+ * the peer has ended.  What is sent until then goes into the journal alone.  False: the
+ * sender replaces the link. */
+static GP_COLD bool
+leave_to_reader(struct resume_conn *rc)
+{
+    if (!is_passive(rc))
+        return false;
+    shutdown(rc->stream.conn.fd, SHUT_RDWR);
+    rc->left = true;
+    rc->writing = 0;
+    return true;
+}
+
 /* One write, over as many links as it takes; under tx_lock, which is released during a
  * recovery. */
 static int
@@ -377,33 +341,32 @@ write_through(struct resume_conn *rc, const struct iovec *iov, size_t n_iov,
 {
     uint64_t start = rc->journal.end;
     uint32_t epoch = atomic_load_explicit(&rc->epoch, memory_order_relaxed);
-    size_t there = 0;
+    size_t there;
 
-    for (;;) {
+    while (likely(!rc->left)) {
         struct iovec copy[MAX_IOV], *at = copy;
         size_t n = n_iov;
         int r = unlikely(atomic_load(&rc->replaying)) ? replay(rc, 0) : 0;
 
+        if (already_there(rc, start, total, &there) < 0)
+            return -EPROTO;
         memcpy(copy, iov, n_iov * sizeof(*iov));
         xport_iov_advance(&at, &n, there);
         rc->writing = total;
         if (r == 0)
             r = send_all(rc, at, n);
-        if (likely(r == 0)) {
+        if (likely(r == 0))
             rc->writing = 0;
-            return 0;
-        }
-        if (is_fatal(r))
-            return r;
+        if (likely(r == 0) || is_fatal(r) || leave_to_reader(rc))
+            return is_fatal(r) ? r : 0;
         gp_lock_release(&rc->tx_lock);
         r = recover(rc, epoch);
         gp_lock_take(&rc->tx_lock);
-        if (r == 0)
-            r = already_there(rc, start, total, &there);
         if (r < 0)
             return r;
         epoch = atomic_load(&rc->epoch);
     }
+    return 0;
 }
 
 /* The link is broken, and the lock is held: what is it when it is mended? */
@@ -426,14 +389,12 @@ parts_make_room(struct resume_conn *rc)
     int r = acks_read(rc);
 
     xport_journal_compact(&rc->journal);
-    while (r == 0 && xport_journal_full(&rc->journal)) {
-        r = acks_wait(rc, GP_FOREVER);
+    while ((r == 0 || r == -ECONNRESET) && xport_journal_full(&rc->journal)) {
+        r = r < 0 ? recover_locked(rc) : acks_wait(rc, GP_FOREVER);
         if (r == 0)
             r = acks_read(rc);
-        if (r == -ECONNRESET)
-            r = recover_locked(rc);
     }
-    return r;
+    return r == -ECONNRESET ? 0 : r; /* the write finds the link broken as well */
 }
 
 GP_HOT static int
@@ -451,6 +412,8 @@ resume_flush(struct xport_conn *conn, const void *bulk, size_t len)
     gp_lock_take(&rc->tx_lock);
     if (unlikely(xport_journal_full(&rc->journal)))
         r = parts_make_room(rc);
+    if (len > COPY_FREE) /* acknowledgements will be waited for */
+        acks_here(rc);
     if (likely(r == 0))
         r = write_through(rc, iov, n, frames + len);
     if (likely(r == 0)) {
@@ -469,9 +432,22 @@ send_now(struct resume_conn *rc)
 {
     struct xport_conn *conn = &rc->stream.conn;
     struct iovec iov = {conn->tx.base, xport_pending(conn)};
-    int r = unlikely(atomic_load(&rc->replaying)) ? replay(rc, MSG_DONTWAIT) : 0;
+    ssize_t n = 0;
 
-    return r < 0 ? r : gp_wire_send(rc->stream.wire, conn->fd, &iov, 1, MSG_DONTWAIT);
+    if (unlikely(rc->left))
+        return (ssize_t)iov.iov_len;
+    if (unlikely(atomic_load(&rc->replaying)))
+        n = replay(rc, MSG_DONTWAIT);
+    if (unlikely(rc->peer_at > rc->journal.end)) {
+        rc->writing = 0;
+        return (ssize_t)gp_min(rc->peer_at - rc->journal.end, (uint64_t)iov.iov_len);
+    }
+    if (likely(n == 0))
+        n = gp_wire_send(rc->stream.wire, conn->fd, &iov, 1, MSG_DONTWAIT);
+    rc->writing = iov.iov_len - (size_t)gp_max(n, (ssize_t)0);
+    if (unlikely(n < 0 && n != -EAGAIN && !is_fatal((int)n)) && leave_to_reader(rc))
+        return (ssize_t)iov.iov_len;
+    return n;
 }
 
 GP_HOT static int
@@ -540,28 +516,45 @@ resume_reserve(struct xport_conn *conn, size_t n)
 /* ---- payloads ---------------------------------------------------------------------
  */
 
+/* Is waiting for an acknowledgement cheaper than copying what is lent? */
+static bool
+lent_is_waited_for(const struct resume_conn *rc, uint64_t until)
+{
+    uint64_t lent = xport_journal_lent(&rc->journal, until);
+
+    return !rc->left && lent > COPY_FREE && lent > rc->trip_ns * COPY_BYTES_PER_NS;
+}
+
+/* Copy what there is room for.  -ECONNRESET: some is left, and no acknowledgement will
+ * come over this link. */
+static int
+lent_keep(struct resume_conn *rc, uint64_t until)
+{
+    xport_journal_keep(&rc->journal, until);
+    if (!xport_journal_lent(&rc->journal, until))
+        return 0;
+    return rc->left ? -ECONNRESET : acks_wait(rc, GP_FOREVER);
+}
+
 /* Nothing sent before @until needs memory that is not ours any more: either the peer
  * has it, or it is copied. */
 static int
 lent_return(struct resume_conn *rc, uint64_t until)
 {
-    uint64_t patience = 0, lent;
+    uint64_t patience = 0;
     int r = 0;
 
     gp_lock_take(&rc->tx_lock);
     while (r == 0 && xport_journal_lent(&rc->journal, until)) {
         r = acks_read(rc);
-        lent = xport_journal_lent(&rc->journal, until);
-        if (r == 0 && lent > COPY_FREE && lent > rc->trip_ns * COPY_BYTES_PER_NS) {
+        if (r == 0 && lent_is_waited_for(rc, until)) {
             patience = patience ? patience : gp_now_ns() + WAIT_MAX_NS;
             r = acks_wait(rc, patience);
             if (r == 0)
                 continue;
         }
-        if (r == 0 || r == -ETIMEDOUT) {
-            xport_journal_keep(&rc->journal, until);
-            r = xport_journal_lent(&rc->journal, until) ? acks_wait(rc, GP_FOREVER) : 0;
-        }
+        if (r == 0 || r == -ETIMEDOUT || (r == -ECONNRESET && leave_to_reader(rc)))
+            r = lent_keep(rc, until);
         if (r == -ECONNRESET)
             r = recover_locked(rc);
     }
@@ -600,9 +593,11 @@ static GP_INLINE void
 got(struct resume_conn *rc, size_t n, size_t wanted)
 {
     uint64_t limit = wanted > XPORT_STREAM_READ ? ACK_BULK : ACK_FRAMES;
+    _Atomic uint64_t *received = &rc->acks.received;
+    uint64_t have = atomic_load_explicit(received, memory_order_relaxed);
 
-    rc->received += n;
-    if (unlikely(rc->received - rc->ack_sent >= limit))
+    atomic_store_explicit(received, have + n, memory_order_relaxed);
+    if (unlikely(xport_acks_due(&rc->acks) >= limit))
         ack_send(rc);
 }
 
@@ -680,10 +675,15 @@ resume_acknowledge(struct xport_conn *conn)
 {
     struct resume_conn *rc = resume_of(conn);
 
-    gp_lock_take(&rc->rx_lock);
-    if (rc->received - rc->ack_sent >= ACK_END)
+    if (xport_acks_due(&rc->acks) >= ACK_END)
         ack_send(rc);
-    gp_lock_release(&rc->rx_lock);
+}
+
+/* The peer's last word.  Only the end that connects has one. */
+static int
+resume_ended(struct xport_conn *conn)
+{
+    return is_passive(resume_of(conn)) ? -ECONNRESET : -EPROTO;
 }
 
 /* ---- life -------------------------------------------------------------------------
@@ -708,7 +708,7 @@ resume_look(struct xport_conn *conn, bool *ret_again)
 {
     struct resume_conn *rc = resume_of(conn);
     uint32_t epoch = atomic_load(&rc->epoch);
-    bool passive = rc->owner->knocks != NULL, broken;
+    bool passive = is_passive(rc), broken;
 
     if (atomic_load(&rc->replaying))
         replay_some(rc);
@@ -716,6 +716,8 @@ resume_look(struct xport_conn *conn, bool *ret_again)
     if (!gp_lock_try(&rc->recover))
         return 0;
     gp_lock_release(&rc->recover);
+    if (passive && rc->acks.fd < 0 && xport_acks_due(&rc->acks) >= ACK_END)
+        ack_send(rc); /* perhaps their socket has come, and the peer waits for one */
     if (passive && rc->owner->knocks(conn))
         return recover(rc, epoch);
     broken = xport_liveness_lost(&rc->live, conn->fd, ret_again);
@@ -733,8 +735,8 @@ resume_abort(struct xport_conn *conn)
     struct resume_conn *rc = resume_of(conn);
 
     shutdown(conn->fd, SHUT_RDWR);
-    if (rc->ack_fd >= 0)
-        shutdown(rc->ack_fd, SHUT_RDWR);
+    if (rc->acks.fd >= 0)
+        shutdown(rc->acks.fd, SHUT_RDWR);
 }
 
 static void
@@ -744,9 +746,7 @@ resume_free(struct xport_conn *conn)
 
     if (conn->fd >= 0)
         close(conn->fd);
-    if (rc->ack_fd >= 0)
-        close(rc->ack_fd);
-    gp_wire_free(rc->ack_wire);
+    xport_acks_fini(&rc->acks);
     xport_journal_fini(&rc->journal);
     xport_stream_fini(&rc->stream);
     free(rc);
@@ -765,6 +765,7 @@ static const struct xport_ops resume_ops = {
     .send_wait = resume_send_wait,
     .bulk_done = resume_bulk_done,
     .acknowledge = resume_acknowledge,
+    .ended = resume_ended,
     .realign = xport_stream_to_start,
     .abort = resume_abort,
     .look = resume_look,
@@ -796,7 +797,7 @@ xport_resume_new(int fd, int ack_fd, uint32_t frame_max,
         return gp_err_set(err, -ENOMEM, "out of memory");
     conn = &rc->stream.conn;
     rc->owner = owner;
-    rc->ack_fd = -1;
+    rc->acks.fd = -1;
     r = xport_stream_init(&rc->stream, &resume_ops, &resume_io, frame_max, err);
     if (r == 0)
         r = xport_journal_init(&rc->journal, rc->stream.tx_cap);
@@ -808,7 +809,7 @@ xport_resume_new(int fd, int ack_fd, uint32_t frame_max,
     conn->tx.end = xport_journal_room_end(&rc->journal);
     xport_tcp_prepare(conn, fd);
     rc->trip_ns = trip_of(fd);
-    rc->ack_fd = ack_fd;
+    rc->acks.fd = ack_fd;
     conn->fd = fd;
     *ret = conn;
     return 0;
@@ -818,24 +819,20 @@ void
 xport_resume_goodbye(struct xport_conn *conn)
 {
     struct resume_conn *rc = resume_of(conn);
+    uint64_t last = XPORT_LAST_FRAME;
+    struct iovec iov[] = {{conn->tx.base, xport_pending(conn)}, {&last, sizeof(last)}};
 
-    if (xport_resumes(conn) && rc->ack_fd >= 0)
-        ack_write(rc, GOODBYE);
-}
-
-bool
-xport_resume_peer_gone(struct xport_conn *conn)
-{
-    struct resume_conn *rc = resume_of(conn);
-
-    acks_read(rc);
-    return atomic_load(&rc->goodbye);
+    if (!xport_resumes(conn) || xport_error(conn) < 0 || !gp_lock_try(&rc->tx_lock))
+        return;
+    if (!atomic_load(&rc->replaying))
+        gp_wire_send(rc->stream.wire, conn->fd, iov, 2, MSG_DONTWAIT);
+    gp_lock_release(&rc->tx_lock);
 }
 
 int
 xport_resume_ack_fd(struct xport_conn *conn)
 {
-    return xport_resumes(conn) ? resume_of(conn)->ack_fd : -1;
+    return xport_resumes(conn) ? resume_of(conn)->acks.fd : -1;
 }
 
 struct xport_resume_stats

@@ -8,14 +8,16 @@
  * and what is missing is sent again.  Nothing above sees it: frames, payloads and
  * blocks go on in the middle of a byte.
  *
- * A link is two sockets: the one that carries the stream, without a byte that the
- * stream would not have otherwise, and one for acknowledgements, 8 bytes each: how many
- * bytes have been received.  They have a socket of their own because whoever waits for
- * one must not have to read what is meant for another thread.
+ * A link is the socket that carries the stream, without a byte that the stream would
+ * not have otherwise, and, from when one of the ends needs it, one for
+ * acknowledgements, 8 bytes each: how many bytes have been received.  They have a
+ * socket of their own because whoever waits for one must not have to read what is meant
+ * for another thread. A connection that carries little never has one.
  *
  * Threads: one sender and one receiver, as ever.  tx_lock is held during a write,
  * rx_lock during a read, the sleep in it included; who replaces the sockets shuts them
- * down, which ends both, and takes both locks.  Order: recover, tx_lock, rx_lock.
+ * down, which ends both, and takes both locks.  Order: recover, tx_lock, rx_lock,
+ * ack_lock, which is for the socket of acknowledgements.
  *
  * Not here: how the ends find each other again and prove who they are (stub_resume.c,
  * wrk_resume.c), stripes (a connection that resumes has none), RDMA, shared memory.
@@ -26,7 +28,7 @@
 #include "xport_conn.h"
 
 struct xport_resume_link {
-    int fd, ack_fd;
+    int fd, ack_fd;                  /* ack_fd -1: it comes later */
     struct gp_wire *wire, *ack_wire; /* NULL: none */
     uint64_t received;               /* by the peer */
 };
@@ -38,9 +40,11 @@ struct xport_resume_owner {
      * be none. */
     int (*reconnect)(struct xport_conn *conn, uint64_t received,
                      struct xport_resume_link *ret);
-    /* The first link's socket for acknowledgements.  -EAGAIN: not here yet. */
+    /* The socket for acknowledgements of the link in use, wanted now.  -EAGAIN: not
+     * here yet.  Does not wait.  May be NULL, where links come with one. */
     int (*ack_link)(struct xport_conn *conn, struct xport_resume_link *ret);
-    /* The peer has a new link for us, although ours seems whole.  May be NULL. */
+    /* The peer has a new link for us, although ours seems whole.  NULL at the end that
+     * connects. */
     bool (*knocks)(struct xport_conn *conn);
 };
 
@@ -49,10 +53,13 @@ int xport_resume_new(int fd, int ack_fd, uint32_t frame_max,
                      const struct xport_resume_owner *owner, struct xport_conn **ret,
                      struct gp_err *err);
 
-/* The process ends, and its peer need not wait for it. */
+/* The process ends, and its peer need not wait for it: of the end that connects, who is
+ * the sender.  Whatever else fails, the peer waits in vain for as long as it would. */
 void xport_resume_goodbye(struct xport_conn *conn);
-/* Has the peer said so?  From reconnect() only. */
-bool xport_resume_peer_gone(struct xport_conn *conn);
+
+/* To be called when ack_link() has said -EAGAIN and would not say so any more, by the
+ * end that connects: the peer may wait for an acknowledgement. */
+void xport_resume_acks_here(struct xport_conn *conn);
 
 bool xport_resumes(const struct xport_conn *conn);
 

@@ -14,6 +14,7 @@
 #include "stub_link.h"
 #include "stub_path_table.h"
 #include "stub_report.h"
+#include "stub_send_overflow.h"
 #include "xport.h"
 #include "xport_resume.h"
 
@@ -45,6 +46,17 @@ library_loaded(void)
         stub_link_attend_all(STUB_ATTEND_FLUSH, true);
 }
 
+/* Not while another thread is sending: the server waits for us then. */
+static void
+library_goodbye(struct stub_link *link)
+{
+    if (!gp_lock_try(&link->send))
+        return;
+    if (!stub_send_overflow_busy(&link->overflow))
+        xport_resume_goodbye(link->conn);
+    gp_lock_release(&link->send);
+}
+
 __attribute__((destructor)) static void
 library_gone(void)
 {
@@ -54,7 +66,7 @@ library_gone(void)
         /* Not in the child of a fork(), whose parent goes on. */
         if (phase == STUB_READY || phase == STUB_LINKED) {
             /* An orderly end: what was said last still arrives. */
-            xport_resume_goodbye(stub_links[i].conn);
+            library_goodbye(&stub_links[i]);
             gp_net_reset_on_close(stub_links[i].conn->fd, false);
         }
         stub_link_set_phase(&stub_links[i], STUB_GONE);

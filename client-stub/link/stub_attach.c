@@ -288,21 +288,19 @@ attach_rdma(const Gpupool__AttachTransport *offer, const struct stub_attach *at,
 }
 
 /* The socket, which may be replaced when both ends want that.  Takes @fd and *@wire
- * over on success.  A connection through TLS is not replaced: the new one would need
- * keys of its own. */
+ * over on success. */
 static int
-attach_tcp(const Gpupool__AttachReply *reply, const struct stub_attach *at,
-           uint64_t deadline, int fd, struct gp_wire **wire, struct xport_conn **ret,
-           struct gp_err *err)
+attach_tcp(const Gpupool__AttachReply *reply, const struct stub_attach *at, int fd,
+           struct gp_wire **wire, struct xport_conn **ret, struct gp_err *err)
 {
     int r;
 
     if (reply->resume_s > at->resume_s)
         return gp_err_set(err, -EPROTO, "the server would resume as nobody asked");
-    if (reply->resume_s)
-        return stub_resume_open(at->address, at->proven ? at->key : NULL, reply, fd,
-                                deadline, ret, err);
-    r = xport_tcp_new(fd, WIRE_FRAME_MAX, ret, err);
+    r = reply->resume_s
+            ? stub_resume_open(at->address, &at->tls, at->proven ? at->key : NULL,
+                               reply, fd, ret, err)
+            : xport_tcp_new(fd, WIRE_FRAME_MAX, ret, err);
     if (r == 0 && *wire)
         r = xport_wire_start(*ret, TAKE_PTR(*wire), err);
     return r;
@@ -330,7 +328,11 @@ attach_rdma_or_tcp(const Gpupool__AttachReply *reply,
         return gp_err_set(err, r, "%s", gp_err_msg(&why, r));
     gp_log_info("stub", "no RDMA: %s", gp_err_msg(&why, r));
     r = attach_send_choice(*wire, fd, "tcp", gp_err_msg(&why, r), deadline, err);
-    return r < 0 ? r : attach_tcp(reply, at, deadline, fd, wire, ret, err);
+    if (r >= 0)
+        r = attach_tcp(reply, at, fd, wire, ret, err);
+    if (r >= 0 && reply->resume_s)
+        stub_resume_tell(*ret);
+    return r;
 }
 
 /* The transport that the reply chooses.  Takes *fd over on success. */
@@ -360,7 +362,7 @@ attach_transport(const Gpupool__AttachReply *reply, const struct stub_attach *at
     else
         r = shm ? xport_shm_accept(*fd, shm->parameters.len != 0, WIRE_FRAME_MAX,
                                    deadline, ret, err)
-                : attach_tcp(reply, at, deadline, *fd, wire, ret, err);
+                : attach_tcp(reply, at, *fd, wire, ret, err);
     if (r >= 0)
         *fd = -1;
     return r;
@@ -441,13 +443,6 @@ attach_talk(const struct stub_server *server, enum attach_preference preference,
     if (r >= 0)
         r = stub_secure_connect(&at->tls, fd, deadline, &wire, err);
     at->resume_s = local || stub_stripes_wanted() ? 0 : stub_resume_seconds();
-    if (at->resume_s && wire) {
-        gp_log_warn("stub",
-                    "GPUPOOL_RESUME works without TLS only: a broken link to %s "
-                    "ends the session",
-                    server->address);
-        at->resume_s = 0;
-    }
     if (r >= 0)
         r = attach_ask(wire, fd, server, attach_extra(preference, local), deadline, at,
                        ret, err);

@@ -4,12 +4,16 @@
 #include "attach.pb-c.h"
 #include "attach_proof.h"
 #include "gp_err.h"
+#include "gp_lock.h"
 #include "gp_log.h"
 #include "gp_msg.h"
 #include "gp_net.h"
 #include "gp_str.h"
 #include "gp_time.h"
+#include "gp_wire.h"
+#include "stub_secure.h"
 #include "stub_session.h"
+#include "stub_thread.h"
 #include "wire_format.h"
 #include "xport.h"
 #include "xport_resume.h"
@@ -17,6 +21,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -26,6 +31,8 @@
 #define PAUSE_MAX_NS (500 * GP_NS_PER_MS)
 /* One attempt: a path that is gone shows by silence. */
 #define ATTEMPT_NS (5 * GP_NS_PER_S)
+/* After a connection for acknowledgements that failed. */
+#define ACKS_AGAIN_NS (100 * GP_NS_PER_MS)
 /* Nobody listens any more. */
 #define REFUSED_NS (2 * GP_NS_PER_S)
 
@@ -34,9 +41,20 @@ struct resume {
     struct resume *next;
     struct xport_conn *conn;
     char *address;
+    struct stub_secure tls;
     uint8_t key[ATTACH_KEY_SIZE];
     uint32_t seconds;
-    uint32_t link; /* the number of the last one that was asked for */
+    struct gp_lock lock;           /* of what follows */
+    uint32_t link;                 /* the number of the last one that was asked for */
+    bool opening;                  /* a thread makes its connection for acks */
+    uint64_t again_ns;             /* when there may be another such thread */
+    struct xport_resume_link acks; /* that connection, if nobody has taken it yet */
+};
+
+/* A connection on its way. */
+struct resume_conn {
+    int fd;
+    struct gp_wire *wire;
 };
 
 static struct resume *_Atomic resumes;
@@ -55,34 +73,43 @@ stub_resume_seconds(void)
 
 /* ---- asking ------------------------------------------------------------------- */
 
+static void
+resume_conn_fini(struct resume_conn *c)
+{
+    gp_wire_free(TAKE_PTR(c->wire));
+    if (c->fd >= 0)
+        close(TAKE_FD(c->fd));
+}
+
 static int
-resume_request(const struct resume *re, int fd, bool acks, uint64_t received,
-               uint64_t deadline, struct gp_err *err)
+resume_request(const struct resume *re, const struct resume_conn *c, uint32_t link,
+               bool acks, uint64_t received, uint64_t deadline, struct gp_err *err)
 {
     Gpupool__AttachRequest req = GPUPOOL__ATTACH_REQUEST__INIT;
     uint8_t bytes[128], cookie[ATTACH_COOKIE_SIZE];
 
-    attach_cookie_make(re->key, acks ? ATTACH_COOKIE_ACKS : ATTACH_COOKIE_RESUME,
-                       re->link, cookie);
+    attach_cookie_make(re->key, acks ? ATTACH_COOKIE_ACKS : ATTACH_COOKIE_RESUME, link,
+                       cookie);
     req.wire_major = WIRE_MAJOR;
     req.wire_minor = WIRE_MINOR;
     req.resume_token.data = cookie;
     req.resume_token.len = sizeof(cookie);
-    req.resume_seq = re->link;
+    req.resume_seq = link;
     req.resume_acks = acks;
     req.resume_received = received;
-    return gp_msg_send(fd, bytes, gpupool__attach_request__pack(&req, bytes), deadline,
-                       err);
+    return gp_msg_send_over(c->wire, c->fd, bytes,
+                            gpupool__attach_request__pack(&req, bytes), deadline, err);
 }
 
 /* -EACCES: the server will never agree. */
 static int
-resume_answer(int fd, uint64_t deadline, uint64_t *ret_received, struct gp_err *err)
+resume_answer(const struct resume_conn *c, uint64_t deadline, uint64_t *ret_received,
+              struct gp_err *err)
 {
     CLEANUP_FREE void *bytes = NULL;
     Gpupool__AttachReply *reply;
     size_t len;
-    int r = gp_msg_recv(fd, REPLY_MAX, deadline, &bytes, &len, err);
+    int r = gp_msg_recv_over(c->wire, c->fd, REPLY_MAX, deadline, &bytes, &len, err);
 
     if (r < 0)
         return r;
@@ -98,30 +125,134 @@ resume_answer(int fd, uint64_t deadline, uint64_t *ret_received, struct gp_err *
     return r;
 }
 
+/* Connect, ask and be answered; nothing is owned after an error. */
+static int
+resume_connect(const struct resume *re, uint32_t link, bool acks, uint64_t *received,
+               uint64_t deadline, struct resume_conn *ret, struct gp_err *err)
+{
+    struct resume_conn c = {.fd = -1};
+    int r = gp_net_connect(re->address, STUB_SERVER_PORT, deadline, true, &c.fd, err);
+
+    if (r >= 0)
+        r = stub_secure_connect(&re->tls, c.fd, deadline, &c.wire, err);
+    if (r >= 0)
+        r = resume_request(re, &c, link, acks, *received, deadline, err);
+    if (r >= 0)
+        r = resume_answer(&c, deadline, received, err);
+    if (r < 0)
+        resume_conn_fini(&c);
+    else
+        *ret = c;
+    return r;
+}
+
+static struct resume *
+resume_find(const struct xport_conn *conn)
+{
+    struct resume *re = atomic_load(&resumes);
+
+    while (re->conn != conn)
+        re = re->next;
+    return re;
+}
+
+/* ---- acknowledgements ----------------------------------------------------------- */
+
+static void
+acks_main(void *arg)
+{
+    struct resume_conn c = {.fd = -1};
+    struct resume *re = arg;
+    struct gp_err err = {0};
+    uint64_t none = 0;
+    uint32_t link;
+    int r;
+
+    gp_lock_take(&re->lock);
+    link = re->link;
+    gp_lock_release(&re->lock);
+    r = resume_connect(re, link, true, &none, gp_now_ns() + ATTEMPT_NS, &c, &err);
+    if (r < 0)
+        gp_log_info("stub", "no connection for acknowledgements of link %u: %s", link,
+                    gp_err_msg(&err, r));
+    gp_lock_take(&re->lock);
+    re->opening = false;
+    re->again_ns = gp_now_ns() + ACKS_AGAIN_NS;
+    if (link == re->link && re->acks.ack_fd < 0) {
+        re->acks.ack_fd = TAKE_FD(c.fd);
+        re->acks.ack_wire = TAKE_PTR(c.wire);
+    }
+    if (link == re->link &&
+        r == -EACCES) /* it had one: another link must have its own */
+        shutdown(re->conn->fd, SHUT_RDWR);
+    gp_lock_release(&re->lock);
+    resume_conn_fini(&c);
+    if (r >= 0)
+        xport_resume_acks_here(re->conn);
+}
+
+/* Under the lock. */
+static void
+acks_start(struct resume *re)
+{
+    if (!re->opening && gp_now_ns() >= re->again_ns)
+        re->opening = stub_thread_start("gpupool-acks", acks_main, re) >= 0;
+}
+
+static int
+resume_ack_link(struct xport_conn *conn, struct xport_resume_link *ret)
+{
+    struct resume *re = resume_find(conn);
+
+    gp_lock_take(&re->lock);
+    ret->ack_fd = TAKE_FD(re->acks.ack_fd);
+    ret->ack_wire = TAKE_PTR(re->acks.ack_wire);
+    if (ret->ack_fd < 0)
+        acks_start(re);
+    gp_lock_release(&re->lock);
+    return ret->ack_fd < 0 ? -EAGAIN : 0;
+}
+
+void
+stub_resume_tell(struct xport_conn *conn)
+{
+    struct resume *re = resume_find(conn);
+
+    gp_lock_take(&re->lock);
+    acks_start(re);
+    gp_lock_release(&re->lock);
+}
+
 /* ---- a new link ---------------------------------------------------------------- */
+
+/* The number of another link, to which no connection of those before belongs. */
+static uint32_t
+resume_next(struct resume *re)
+{
+    struct resume_conn old;
+    uint32_t link;
+
+    gp_lock_take(&re->lock);
+    old = (struct resume_conn){TAKE_FD(re->acks.ack_fd), TAKE_PTR(re->acks.ack_wire)};
+    re->again_ns = 0;
+    link = ++re->link;
+    gp_lock_release(&re->lock);
+    resume_conn_fini(&old);
+    return link;
+}
 
 static int
 resume_attempt(struct resume *re, uint64_t received, uint64_t deadline,
                struct xport_resume_link *ret, struct gp_err *err)
 {
-    CLEANUP_FD int acks = -1;
-    CLEANUP_FD int fd = -1;
-    int r = gp_net_connect(re->address, STUB_SERVER_PORT, deadline, true, &acks, err);
+    struct resume_conn c;
+    int r = resume_connect(re, resume_next(re), false, &received, deadline, &c, err);
 
-    re->link++;
-    if (r >= 0)
-        r = resume_request(re, acks, true, 0, deadline, err);
-    if (r >= 0)
-        r = gp_net_connect(re->address, STUB_SERVER_PORT, deadline, true, &fd, err);
-    if (r >= 0)
-        r = resume_request(re, fd, false, received, deadline, err);
-    if (r >= 0)
-        r = resume_answer(fd, deadline, &ret->received, err);
     if (r < 0)
         return r;
-    gp_net_reset_on_close(fd, true);
-    ret->fd = TAKE_FD(fd);
-    ret->ack_fd = TAKE_FD(acks);
+    gp_net_reset_on_close(c.fd, true);
+    *ret = (struct xport_resume_link){
+        .fd = c.fd, .ack_fd = -1, .wire = c.wire, .received = received};
     return 0;
 }
 
@@ -163,16 +294,6 @@ resume_loop(struct resume *re, uint64_t received, struct xport_resume_link *ret,
     }
 }
 
-static struct resume *
-resume_find(const struct xport_conn *conn)
-{
-    struct resume *re = atomic_load(&resumes);
-
-    while (re->conn != conn)
-        re = re->next;
-    return re;
-}
-
 static int
 resume_reconnect(struct xport_conn *conn, uint64_t received,
                  struct xport_resume_link *ret)
@@ -196,6 +317,11 @@ resume_reconnect(struct xport_conn *conn, uint64_t received,
 
 /* ---- the first one ------------------------------------------------------------- */
 
+static const struct xport_resume_owner owner = {
+    .reconnect = resume_reconnect,
+    .ack_link = resume_ack_link,
+};
+
 static int
 resume_key(const uint8_t *key, const Gpupool__AttachReply *reply, struct resume *re,
            struct gp_err *err)
@@ -209,26 +335,10 @@ resume_key(const uint8_t *key, const Gpupool__AttachReply *reply, struct resume 
     return 0;
 }
 
-static int
-resume_first(struct resume *re, int fd, uint64_t deadline, struct gp_err *err)
-{
-    static const struct xport_resume_owner owner = {.reconnect = resume_reconnect};
-    CLEANUP_FD int acks = -1;
-    int r = gp_net_connect(re->address, STUB_SERVER_PORT, deadline, true, &acks, err);
-
-    if (r >= 0)
-        r = resume_request(re, acks, true, 0, deadline, err);
-    if (r >= 0)
-        r = xport_resume_new(fd, acks, WIRE_FRAME_MAX, &owner, &re->conn, err);
-    if (r >= 0)
-        acks = -1;
-    return r;
-}
-
 int
-stub_resume_open(const char *address, const uint8_t *key,
-                 const Gpupool__AttachReply *reply, int fd, uint64_t deadline,
-                 struct xport_conn **ret, struct gp_err *err)
+stub_resume_open(const char *address, const struct stub_secure *tls, const uint8_t *key,
+                 const Gpupool__AttachReply *reply, int fd, struct xport_conn **ret,
+                 struct gp_err *err)
 {
     struct resume *re = calloc(1, sizeof(*re));
     int r = -ENOMEM;
@@ -237,10 +347,12 @@ stub_resume_open(const char *address, const uint8_t *key,
         re->address = strdup(address);
     if (re && re->address) {
         re->seconds = reply->resume_s;
+        re->tls = *tls;
+        re->acks.ack_fd = -1;
         r = resume_key(key, reply, re, err);
     }
     if (r >= 0)
-        r = resume_first(re, fd, deadline, err);
+        r = xport_resume_new(fd, -1, WIRE_FRAME_MAX, &owner, &re->conn, err);
     if (r < 0) {
         if (re)
             free(re->address);

@@ -5,6 +5,8 @@
  *   GPUPOOL_RESUME=SECONDS   how long a broken link may stay broken; 0 (default): not
  * at all
  *
+ * Each connection is made as the first one was, through TLS or in clear text.
+ *
  * The thread that notices makes the new link, the others wait.  It goes on trying until
  * the time is over or the server says that the attachment is no more; a server whose
  * host refuses connections for two seconds counts as gone, because workers end with
@@ -17,15 +19,21 @@
 
 struct Gpupool__AttachReply;
 struct gp_err;
+struct stub_secure;
 struct xport_conn;
 
 /* GPUPOOL_RESUME, as the attach request wants it. */
 uint32_t stub_resume_seconds(void);
 
-/* The server at @address has agreed to it: a connection over @fd, which it owns on
- * success.  @key: of the attachment, if it was proven; NULL: the reply's. */
-int stub_resume_open(const char *address, const uint8_t *key,
-                     const struct Gpupool__AttachReply *reply, int fd,
-                     uint64_t deadline, struct xport_conn **ret, struct gp_err *err);
+/* The server at @address, spoken to with @tls, has agreed to it: a connection over @fd,
+ * which it owns on success.  @key: of the attachment, if it was proven; NULL: the
+ * reply's. */
+int stub_resume_open(const char *address, const struct stub_secure *tls,
+                     const uint8_t *key, const struct Gpupool__AttachReply *reply,
+                     int fd, struct xport_conn **ret, struct gp_err *err);
+
+/* RDMA was offered and is not used: the server must know, because only a TCP connection
+ * is replaced. */
+void stub_resume_tell(struct xport_conn *conn);
 
 #endif

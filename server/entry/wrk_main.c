@@ -46,6 +46,7 @@
 #include "wrk_spatial.h"
 #include "wrk_successor.h"
 #include "wrk_supervisor_channel.h"
+#include "wrk_tls.h"
 #include "wrk_transfer.h"
 #include "wrk_wait.h"
 #include "wrk_window.h"
@@ -356,7 +357,7 @@ worker_main(void)
     w->handles.link = p->conf.link;
     if (p->conf.links > 1)
         tls_found(NULL); /* for connections to other servers, which come later */
-    r = wrk_link_tls(&p->conf.tls, &link.wire, &err);
+    r = wrk_tls_layer(&p->conf.tls, &link.wire, &err);
     explicit_bzero(&p->conf.tls.tx, sizeof(p->conf.tls.tx));
     explicit_bzero(&p->conf.tls.rx, sizeof(p->conf.tls.rx));
     if (r == 0)

@@ -9,7 +9,6 @@
 #include "gp_str.h"
 #include "gp_time.h"
 #include "gp_wire.h"
-#include "tls.h"
 #include "wire_format.h"
 #include "wrk_conf.h"
 #include "wrk_priv.h"
@@ -24,18 +23,6 @@
 #define CHOICE_NS (5 * GP_NS_PER_S)
 /* The client decides when to give up; then it sends a refusal or disconnects. */
 #define RDMA_NS (60 * GP_NS_PER_S)
-
-int
-wrk_link_tls(const struct tls_keys *keys, struct gp_wire **ret, struct gp_err *err)
-{
-    const struct tls_api *tls;
-
-    *ret = NULL;
-    if (!keys->suite)
-        return 0;
-    tls = tls_found(err);
-    return tls ? tls->wire_new(keys, ret, err) : -ENOENT;
-}
 
 /* The port that the client reached already comes first: that way is known to exist. */
 static void
@@ -166,9 +153,8 @@ open_tcp(struct wrk_link *link, struct wrk *w, int fd, struct xport_conn **ret,
 {
     int r;
 
-    if (w->priv->conf.resume_s)
-        return wrk_resume_open(w, fd, ret, err);
-    r = xport_tcp_new(fd, WIRE_FRAME_MAX, ret, err);
+    r = w->priv->conf.resume_s ? wrk_resume_open(w, fd, ret, err)
+                               : xport_tcp_new(fd, WIRE_FRAME_MAX, ret, err);
     if (r == 0 && link->wire)
         r = xport_wire_start(*ret, TAKE_PTR(link->wire), err);
     return r;

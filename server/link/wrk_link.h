@@ -17,7 +17,6 @@
 
 struct gp_err;
 struct gp_wire;
-struct tls_keys;
 struct wrk;
 struct wrk_conf;
 
@@ -33,10 +32,6 @@ struct wrk_link {
     bool cookie_known;    /* the client makes the same, so it is not sent */
     struct gp_wire *wire; /* TLS of the client's socket; NULL: clear text */
 };
-
-/* The TLS of a connection, with the keys that its handshake left.  Opens a library, so
- * it is called before the sandbox closes; later calls find it open. */
-int wrk_link_tls(const struct tls_keys *keys, struct gp_wire **ret, struct gp_err *err);
 
 /* Decide what to offer the client behind the socket @fd. */
 void wrk_link_prepare(struct wrk_link *link, const struct wrk_conf *conf, int fd);

@@ -7,12 +7,14 @@
 #include "gp_log.h"
 #include "gp_msg.h"
 #include "gp_time.h"
+#include "gp_wire.h"
 #include "wire_format.h"
 #include "wrk_conf.h"
 #include "wrk_desk.h"
 #include "wrk_priv.h"
 #include "wrk_request.h"
 #include "wrk_state.h"
+#include "wrk_tls.h"
 #include "xport.h"
 #include "xport_resume.h"
 
@@ -28,22 +30,21 @@
 #define LOOK_MS 50
 #define REPLY_NS GP_NS_PER_S
 
+/* A connection that the supervisor has sent. */
+struct arrived {
+    int fd;          /* -1: none */
+    uint32_t number; /* of the link */
+    uint64_t received;
+    struct tls_keys tls;
+};
+
 static struct {
     struct gp_lock lock;
     struct wrk *worker;
     atomic_bool ending;
-    int first_acks; /* -1 */
-    int acks, fd;   /* of a new link; -1 */
-    uint64_t received;
-} links = {.first_acks = -1, .acks = -1, .fd = -1};
-
-static void
-keep(int *at, int fd)
-{
-    if (*at >= 0)
-        close(*at);
-    *at = fd;
-}
+    uint32_t number; /* of the link in use */
+    struct arrived acks, link;
+} links = {.acks.fd = -1, .link.fd = -1};
 
 /* What the supervisor has sent; under the lock. */
 static void
@@ -55,24 +56,45 @@ collect(void)
 
     while (poll(&pending, 1, 0) == 1 &&
            wrk_request_recv(WRK_FD_LINK, &msg, &fd, MSG_DONTWAIT) == 0 && fd >= 0) {
-        if (msg.kind == WRK_REQUEST_LINK) {
-            keep(&links.fd, fd);
-            links.received = msg.bytes;
-        } else {
-            keep(msg.own ? &links.acks : &links.first_acks, fd);
-        }
+        struct arrived *at = msg.kind == WRK_REQUEST_LINK ? &links.link : &links.acks;
+
+        if (at->fd >= 0)
+            close(at->fd);
+        *at = (struct arrived){fd, msg.own, msg.bytes, msg.tls};
     }
 }
 
-static int
-take_first_acks(struct xport_conn *conn, struct xport_resume_link *ret)
+/* Its socket and its layer; false: none, or none that can be used. */
+static bool
+take(struct arrived *at, int *ret_fd, struct gp_wire **ret_wire)
 {
+    struct gp_err err = {0};
+    int r;
+
+    if (at->fd < 0)
+        return false;
+    r = wrk_tls_layer(&at->tls, ret_wire, &err);
+    explicit_bzero(&at->tls, sizeof(at->tls));
+    *ret_fd = TAKE_FD(at->fd);
+    if (r == 0)
+        return true;
+    gp_log_warn("worker", "a connection cannot be used: %s", gp_err_msg(&err, r));
+    close(TAKE_FD(*ret_fd));
+    return false;
+}
+
+static int
+take_acks(struct xport_conn *conn, struct xport_resume_link *ret)
+{
+    bool here;
+
     (void)conn;
     gp_lock_take(&links.lock);
     collect();
-    ret->ack_fd = TAKE_FD(links.first_acks);
+    here = links.acks.number == links.number &&
+           take(&links.acks, &ret->ack_fd, &ret->ack_wire);
     gp_lock_release(&links.lock);
-    return ret->ack_fd < 0 ? -EAGAIN : 0;
+    return here ? 0 : -EAGAIN;
 }
 
 static bool
@@ -83,12 +105,11 @@ knocks(struct xport_conn *conn)
     (void)conn;
     gp_lock_take(&links.lock);
     collect();
-    here = links.fd >= 0 && links.acks >= 0;
+    here = links.link.fd >= 0;
     gp_lock_release(&links.lock);
     return here;
 }
 
-/* A whole link, if one has come. */
 static bool
 take_link(struct xport_resume_link *ret)
 {
@@ -96,11 +117,10 @@ take_link(struct xport_resume_link *ret)
 
     gp_lock_take(&links.lock);
     collect();
-    here = links.fd >= 0 && links.acks >= 0;
+    *ret = (struct xport_resume_link){.ack_fd = -1, .received = links.link.received};
+    here = take(&links.link, &ret->fd, &ret->wire);
     if (here)
-        *ret = (struct xport_resume_link){.fd = TAKE_FD(links.fd),
-                                          .ack_fd = TAKE_FD(links.acks),
-                                          .received = links.received};
+        links.number = links.link.number;
     gp_lock_release(&links.lock);
     return here;
 }
@@ -115,8 +135,9 @@ greet(const struct xport_resume_link *link, uint64_t received)
     msg.status = GPUPOOL__ATTACH_STATUS__ATTACH_OK;
     msg.wire_minor = WIRE_MINOR;
     msg.resume_received = received;
-    return gp_msg_send(link->fd, bytes, gpupool__attach_reply__pack(&msg, bytes),
-                       gp_now_ns() + REPLY_NS, NULL);
+    return gp_msg_send_over(link->wire, link->fd, bytes,
+                            gpupool__attach_reply__pack(&msg, bytes),
+                            gp_now_ns() + REPLY_NS, NULL);
 }
 
 /* Nobody has come. */
@@ -144,10 +165,10 @@ reconnect(struct xport_conn *conn, uint64_t received, struct xport_resume_link *
             if (greet(ret, received) == 0)
                 return 0;
             close(ret->fd);
-            close(ret->ack_fd);
+            gp_wire_free(ret->wire);
             continue;
         }
-        if (xport_resume_peer_gone(conn) || atomic_load(&links.ending))
+        if (atomic_load(&links.ending))
             return -ECONNRESET;
         if (xport_error(conn) < 0)
             return xport_error(conn);
@@ -159,7 +180,7 @@ reconnect(struct xport_conn *conn, uint64_t received, struct xport_resume_link *
 
 static const struct xport_resume_owner owner = {
     .reconnect = reconnect,
-    .ack_link = take_first_acks,
+    .ack_link = take_acks,
     .knocks = knocks,
 };
 

@@ -7,6 +7,7 @@
 #include "wrk_hooks.h"
 #include "wrk_link.h"
 #include "wrk_request.h"
+#include "wrk_tls.h"
 #include "xport.h"
 
 #include <errno.h>
@@ -34,7 +35,7 @@ keep_stripe(uint32_t index, int fd, const struct tls_keys *tls)
     if (fd < 0)
         return;
     if (index >= XPORT_STRIPES_MAX || stripes.fd[index] ||
-        wrk_link_tls(tls, &stripes.wire[index], NULL) < 0)
+        wrk_tls_layer(tls, &stripes.wire[index], NULL) < 0)
         close(fd);
     else
         stripes.fd[index] = fd;

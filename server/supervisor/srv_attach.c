@@ -178,10 +178,7 @@ attach_client(const struct srv_attach *a, char program[64], char hostname[64])
                                        .link = req->link,
                                        .device_base = req->device_base,
                                        .payloads = req->payloads,
-                                       /* A link that replaces one of TLS would need
-                                        * keys of its own. */
-                                       .resume_s =
-                                           a->local || a->conn.wire ? 0 : req->resume_s,
+                                       .resume_s = a->local ? 0 : req->resume_s,
                                        .program = program,
                                        .hostname = hostname};
 
@@ -354,20 +351,26 @@ attach_request(struct srv_attach *a)
         attach_bound(a);
 }
 
-/* A worker that was there already has the connection; @r < 0: none wanted it. */
 static void
-attach_passed(struct srv_attach *a, int r, const char *why_not)
+attach_say_ok(struct srv_attach *a)
 {
     Gpupool__AttachReply reply = GPUPOOL__ATTACH_REPLY__INIT;
     uint8_t buf[REPLY_MAX];
 
+    reply.status = GPUPOOL__ATTACH_STATUS__ATTACH_OK;
+    gp_msg_send_over(a->conn.wire, a->fd, buf, gpupool__attach_reply__pack(&reply, buf),
+                     gp_now_ns(), NULL);
+}
+
+/* A worker that was there already has the connection; @r < 0: none wanted it. */
+static void
+attach_passed(struct srv_attach *a, int r, const char *why_not)
+{
     if (r < 0) {
         attach_refuse(a, GPUPOOL__ATTACH_STATUS__ATTACH_BAD_REQUEST, why_not);
         return;
     }
-    reply.status = GPUPOOL__ATTACH_STATUS__ATTACH_OK;
-    gp_msg_send_over(a->conn.wire, a->fd, buf, gpupool__attach_reply__pack(&reply, buf),
-                     gp_now_ns(), NULL);
+    attach_say_ok(a);
     attach_free(a); /* the worker has its own descriptor */
 }
 
@@ -404,21 +407,31 @@ attach_peer(struct srv_attach *a, const Gpupool__AttachRequest *req)
     attach_passed(a, r, "this is no server that an attachment waits for");
 }
 
-/* A connection for an attachment whose connection broke; its worker answers when it has
- * what it needs, so nothing is said here. */
+/* A connection for an attachment whose connection broke, which its worker answers when
+ * it has it; or one for acknowledgements.  To that one the worker may write at once, so
+ * it is answered before. */
 static void
 attach_resume(struct srv_attach *a, const Gpupool__AttachRequest *req)
 {
-    int r = gp_msg_conn_take_fd(&a->conn, &a->fd);
+    struct srv_worker *w = NULL;
+    struct tls_keys tls;
+    int r = attach_take(a, &tls);
 
     if (r == 0)
-        r = srv_worker_resume(a->srv, req, a->fd);
-    if (r < 0)
+        w = srv_worker_resumes(a->srv, req, a->conn.wire != NULL);
+    if (w && req->resume_acks) {
+        attach_say_ok(a);
+        tls.tx.seq++; /* one record */
+    }
+    if (w && srv_worker_relink(w, req, a->fd, &tls) < 0)
+        gp_log_info("server", "a connection that resumes did not get to its worker");
+    explicit_bzero(&tls, sizeof(tls));
+    if (w)
+        attach_free(a); /* the worker has its own descriptor */
+    else
         attach_refuse(
             a, GPUPOOL__ATTACH_STATUS__ATTACH_BAD_TICKET,
             "there is no attachment here whose connection this could replace");
-    else
-        attach_free(a); /* the worker has its own descriptor */
 }
 
 /* Not a connection to keep: how did an attachment end? */

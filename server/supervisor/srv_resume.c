@@ -28,12 +28,11 @@ struct srv_resume {
     uint32_t seconds;
     int channel;    /* our end of WRK_FD_LINK */
     bool usable;    /* the connection is TCP, not RDMA */
-    bool acks_seen; /* the first connection for acknowledgements has come */
+    bool secure;    /* it is TLS */
     uint32_t link;  /* the number of the one that is in use */
-    uint32_t next;  /* of the one that half of has come; 0: none */
-    int fd, ack_fd; /* of that one; -1 */
-    uint64_t received;
+    bool acks_seen; /* its connection for acknowledgements has come */
     uint64_t since; /* the client is away; 0: it is not */
+    bool told;      /* and the log says so: most of them have just ended */
     uint32_t pid;   /* of the client, on this host; 0: not known */
     struct gp_loop_timer timer;
     void (*gone)(struct srv_worker *w, const char *why);
@@ -53,14 +52,15 @@ resume_keep(const struct srv_worker *w)
     memcpy(w->kept->resume.key, resume->key, sizeof(resume->key));
     w->kept->resume.seconds = resume->seconds;
     w->kept->resume.usable = resume->usable;
+    w->kept->resume.secure = resume->secure;
     w->kept->resume.acks_seen = resume->acks_seen;
     w->kept->resume.link = resume->link;
     w->kept->resume.pid = resume->pid;
 }
 
 int
-srv_resume_new(struct srv_worker *w, const uint8_t *key, bool rdma, uint32_t seconds,
-               int *ret_fd, struct gp_err *err)
+srv_resume_new(struct srv_worker *w, const uint8_t *key, bool rdma, bool secure,
+               uint32_t seconds, int *ret_fd, struct gp_err *err)
 {
     struct srv_resume *resume = calloc(1, sizeof(*resume));
     int pair[2];
@@ -74,8 +74,7 @@ srv_resume_new(struct srv_worker *w, const uint8_t *key, bool rdma, uint32_t sec
     *resume = (struct srv_resume){.seconds = seconds,
                                   .channel = pair[0],
                                   .usable = seconds && !rdma,
-                                  .fd = -1,
-                                  .ack_fd = -1,
+                                  .secure = secure,
                                   .worker = w};
     w->resume = resume;
     *ret_fd = pair[1];
@@ -102,8 +101,7 @@ srv_resume_adopt(struct srv_worker *w, int channel)
                             .acks_seen = kept->acks_seen,
                             .link = kept->link,
                             .pid = kept->pid,
-                            .fd = -1,
-                            .ack_fd = -1,
+                            .secure = kept->secure,
                             .worker = w};
     memcpy(resume->key, kept->key, sizeof(resume->key));
     w->resume = resume;
@@ -122,17 +120,6 @@ srv_resume_key(const struct srv_worker *w)
     return w->resume->key;
 }
 
-static void
-half_drop(struct srv_resume *resume)
-{
-    if (resume->fd >= 0)
-        close(resume->fd);
-    if (resume->ack_fd >= 0)
-        close(resume->ack_fd);
-    resume->fd = resume->ack_fd = -1;
-    resume->next = 0;
-}
-
 void
 srv_resume_free(struct srv_worker *w)
 {
@@ -141,7 +128,6 @@ srv_resume_free(struct srv_worker *w)
     if (!resume)
         return;
     gp_loop_timer_del(&resume->timer);
-    half_drop(resume);
     close(resume->channel);
     explicit_bzero(resume->key, sizeof(resume->key));
     free(resume);
@@ -187,6 +173,11 @@ on_look(struct gp_loop_timer *timer)
     uint64_t now = gp_now_ns();
     uint64_t limit = (uint64_t)(resume->seconds + SRV_RESUME_SLACK_S) * GP_NS_PER_S;
 
+    if (!resume->told)
+        gp_log_info("server",
+                    "%s: its client's link is gone; it may come back within %u s",
+                    resume->worker->name, resume->seconds);
+    resume->told = true;
     if (resume->pid && !process_lives(resume->pid))
         resume->gone(resume->worker, "its client is gone");
     else if (now - resume->since >= limit)
@@ -205,8 +196,7 @@ srv_resume_away(struct srv_worker *w,
         return false;
     resume->since = gp_now_ns();
     resume->gone = gone;
-    gp_log_info("server", "%s: its client's link is gone; it may come back within %u s",
-                w->name, resume->seconds);
+    resume->told = false;
     gp_loop_timer_set(w->srv->loop, &resume->timer, resume->since + LOOK_NS / 10,
                       on_look);
     return true;
@@ -236,8 +226,19 @@ token_is(const struct srv_resume *resume, const Gpupool__AttachRequest *req)
     return differ == 0;
 }
 
-static struct srv_worker *
-worker_of(const struct srv *srv, const Gpupool__AttachRequest *req)
+/* Is it a link that was never there, or what the link in use lacks?  Nobody makes a
+ * connection for acknowledgements of RDMA. */
+static bool
+number_is_good(const struct srv_resume *resume, const Gpupool__AttachRequest *req)
+{
+    if (req->resume_acks)
+        return req->resume_seq == resume->link && !resume->acks_seen;
+    return resume->usable && req->resume_seq > resume->link;
+}
+
+struct srv_worker *
+srv_resume_find(const struct srv *srv, const struct Gpupool__AttachRequest *req,
+                bool secure)
 {
     struct srv_worker *w = srv->workers;
 
@@ -245,77 +246,58 @@ worker_of(const struct srv *srv, const Gpupool__AttachRequest *req)
         return NULL;
     while (w && (!w->resume || !w->resume->seconds || !token_is(w->resume, req)))
         w = w->next;
-    return w && !w->ending ? w : NULL;
+    return w && !w->ending && w->resume->secure == secure &&
+                   number_is_good(w->resume, req)
+               ? w
+               : NULL;
 }
 
+/* What is used up is kept first: a token is good once, whatever happens to us. */
 static int
-first_acks(struct srv_worker *w, int fd)
+give_acks(struct srv_worker *w, int fd, const struct tls_keys *tls)
 {
-    struct wrk_request msg = {.kind = WRK_REQUEST_ACKS};
     struct srv_resume *resume = w->resume;
-    int r = resume->acks_seen
-                ? -ENOENT
-                : wrk_request_send(resume->channel, &msg, fd, MSG_DONTWAIT);
+    struct wrk_request msg = {
+        .kind = WRK_REQUEST_ACKS, .own = resume->link, .tls = *tls};
 
-    if (r == 0) /* nobody makes one for RDMA */
-        resume->acks_seen = resume->usable = true;
+    resume->acks_seen = resume->usable = true;
     resume_keep(w);
-    return r;
+    return wrk_request_send(resume->channel, &msg, fd, MSG_DONTWAIT);
 }
 
-/* Both connections are here. */
 static int
-link_complete(struct srv_worker *w, void (*back)(struct srv_worker *w, int fd))
+give_link(struct srv_worker *w, const struct Gpupool__AttachRequest *req, int fd,
+          const struct tls_keys *tls)
 {
     struct srv_resume *resume = w->resume;
-    struct wrk_request acks = {.kind = WRK_REQUEST_ACKS, .own = resume->next};
-    struct wrk_request link = {
-        .kind = WRK_REQUEST_LINK, .own = resume->next, .bytes = resume->received};
-    int r;
+    struct wrk_request msg = {.kind = WRK_REQUEST_LINK,
+                              .own = req->resume_seq,
+                              .bytes = req->resume_received,
+                              .tls = *tls};
 
-    if (w->kept) /* first: a token is good once, whatever happens to us */
-        w->kept->resume.link = resume->next;
-    r = wrk_request_send(resume->channel, &acks, resume->ack_fd, MSG_DONTWAIT);
-    if (r == 0)
-        r = wrk_request_send(resume->channel, &link, resume->fd, MSG_DONTWAIT);
-    if (r == 0) {
-        resume->link = resume->next;
-        resume->since = 0;
-        gp_loop_timer_del(&resume->timer);
-        back(w, resume->fd);
-        resume->fd = -1;
-        gp_log_info("server", "%s: its client is back (link %u)", w->name,
-                    resume->link);
-    }
-    half_drop(resume);
-    return r;
+    resume->link = req->resume_seq;
+    resume->acks_seen = false;
+    resume_keep(w);
+    return wrk_request_send(resume->channel, &msg, fd, MSG_DONTWAIT);
 }
 
 int
-srv_resume_arrive(struct srv *srv, const struct Gpupool__AttachRequest *req, int fd,
-                  void (*back)(struct srv_worker *w, int fd))
+srv_resume_give(struct srv_worker *w, const struct Gpupool__AttachRequest *req, int fd,
+                const struct tls_keys *tls, void (*back)(struct srv_worker *w, int fd))
 {
-    struct srv_worker *w = worker_of(srv, req);
-    struct srv_resume *resume = w ? w->resume : NULL;
-    int *half;
+    struct srv_resume *resume = w->resume;
+    CLEANUP_FD int own = -1;
+    int r;
 
-    if (!w)
-        return -ENOENT;
-    if (req->resume_seq == 0)
-        return req->resume_acks ? first_acks(w, fd) : -ENOENT;
-    if (!resume->usable || req->resume_seq <= resume->link ||
-        req->resume_seq < resume->next)
-        return -ENOENT;
-    if (req->resume_seq != resume->next)
-        half_drop(resume);
-    half = req->resume_acks ? &resume->ack_fd : &resume->fd;
-    if (*half >= 0)
-        return -ENOENT;
-    resume->next = req->resume_seq;
-    if (!req->resume_acks)
-        resume->received = req->resume_received;
-    *half = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    if (*half < 0)
-        return -errno;
-    return resume->fd >= 0 && resume->ack_fd >= 0 ? link_complete(w, back) : 0;
+    if (req->resume_acks)
+        return give_acks(w, fd, tls);
+    own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    r = own < 0 ? -errno : give_link(w, req, fd, tls);
+    if (r < 0)
+        return r;
+    resume->since = 0;
+    gp_loop_timer_del(&resume->timer);
+    gp_log_info("server", "%s: its client is back (link %u)", w->name, resume->link);
+    back(w, TAKE_FD(own));
+    return 0;
 }

@@ -3,10 +3,13 @@
  * Attachments whose TCP connection broke and may come back.
  *
  * The worker keeps its state.  Here is noted that its client is away, and for how long
- * it may be; a client that comes back shows a cookie that is good for one link, with
- * two connections (xport_resume.h).  When both are there, the old link is shut down,
- * because a client knows that its link is dead before we do, and the new one goes to
- * the worker.
+ * it may be; a client that comes back shows a cookie that is good for one link.  The
+ * old link is shut down, because a client knows that its link is dead before we do, and
+ * the new one goes to the worker.  A link's connection for acknowledgements, which
+ * comes later or never (xport_resume.h), has a cookie of its own.
+ *
+ * A connection for an attachment that began with TLS has to be TLS; its keys are its
+ * own.
  *
  * A client whose process has died will not come back.  An orderly end says so to the
  * worker; of a process that runs on this host, and was killed, we look for its entry in
@@ -26,6 +29,7 @@ struct Gpupool__AttachRequest;
 struct gp_err;
 struct srv;
 struct srv_worker;
+struct tls_keys;
 
 /* How much longer than the worker we wait for its client: it is the worker that ends.
  */
@@ -36,8 +40,8 @@ void srv_resume_watch(struct srv_worker *w, uint32_t pid, int fd);
 
 /* For a new worker: its end of the channel for links in *ret_fd.  @key: of the
  * attachment; NULL: one is drawn.  @rdma: the connection may turn out to be that, which
- * does not come back. */
-int srv_resume_new(struct srv_worker *w, const uint8_t *key, bool rdma,
+ * does not come back.  @secure: it is TLS. */
+int srv_resume_new(struct srv_worker *w, const uint8_t *key, bool rdma, bool secure,
                    uint32_t seconds, int *ret_fd, struct gp_err *err);
 /* For a worker that is adopted: as its kept memory says, with our end of that channel.
  */
@@ -52,11 +56,17 @@ void srv_resume_free(struct srv_worker *w);
 bool srv_resume_away(struct srv_worker *w,
                      void (*gone)(struct srv_worker *w, const char *why));
 
-/* @fd comes with a resume_token; it stays the caller's.  Calls @back with a descriptor
- * of the new link, which it owns, when that has gone to the worker.  -ENOENT: there is
- * no such attachment (any more), or the number of the link was used. */
-int srv_resume_arrive(struct srv *srv, const struct Gpupool__AttachRequest *req, int fd,
-                      void (*back)(struct srv_worker *w, int fd));
+/* Whose connection comes with the resume_token of @req.  NULL: there is no such
+ * attachment (any more), or that connection was made already. */
+struct srv_worker *srv_resume_find(const struct srv *srv,
+                                   const struct Gpupool__AttachRequest *req,
+                                   bool secure);
+
+/* Hand it to the worker; @fd stays the caller's.  Calls @back with a descriptor of a
+ * new link, which it owns. */
+int srv_resume_give(struct srv_worker *w, const struct Gpupool__AttachRequest *req,
+                    int fd, const struct tls_keys *tls,
+                    void (*back)(struct srv_worker *w, int fd));
 
 /* Since when its client is away, gp_now_ns(); 0: it is not. */
 uint64_t srv_resume_since(const struct srv_worker *w);

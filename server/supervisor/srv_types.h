@@ -42,7 +42,7 @@ struct srv_session_kept {
 
 struct srv_resume_kept {
     uint8_t key[ATTACH_KEY_SIZE];
-    uint32_t seconds, usable, acks_seen, link, pid;
+    uint32_t seconds, usable, secure, acks_seen, link, pid;
 };
 
 struct srv_worker_kept {

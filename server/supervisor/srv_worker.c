@@ -338,8 +338,9 @@ worker_spawn(struct srv_worker *w, const struct srv_worker_client *client, int f
     int r = worker_keep(w, client, &kept_fd, err);
 
     if (r == 0)
-        r = srv_resume_new(w, client->key, client->rdma, resume_seconds(w, client),
-                           &link, err);
+        r = srv_resume_new(w, client->key, client->rdma,
+                           client->tls->suite != TLS_SUITE_NONE,
+                           resume_seconds(w, client), &link, err);
     if (r == 0)
         r = conf_file(w, client, &conf, err);
     if (r == 0)
@@ -564,10 +565,18 @@ worker_back(struct srv_worker *w, int fd)
     srv_keeper_set(w->srv->keeper, SRV_KEEP_WORKER, w->key, 0, SRV_WORKER_CLIENT, fd);
 }
 
-int
-srv_worker_resume(struct srv *srv, const struct Gpupool__AttachRequest *req, int fd)
+struct srv_worker *
+srv_worker_resumes(struct srv *srv, const struct Gpupool__AttachRequest *req,
+                   bool secure)
 {
-    return srv_resume_arrive(srv, req, fd, worker_back);
+    return srv_resume_find(srv, req, secure);
+}
+
+int
+srv_worker_relink(struct srv_worker *w, const struct Gpupool__AttachRequest *req,
+                  int fd, const struct tls_keys *tls)
+{
+    return srv_resume_give(w, req, fd, tls, worker_back);
 }
 
 void

@@ -62,11 +62,15 @@ int srv_worker_peer(struct srv *srv, const uint8_t cookie[WIRE_PEER_COOKIE],
 int srv_worker_stripe(struct srv *srv, const uint8_t cookie[WIRE_STRIPE_COOKIE],
                       uint32_t index, int fd, const struct tls_keys *tls);
 
-/* @fd, which stays the caller's, comes from a client whose link broke, or is the first
- * connection for its acknowledgements.  -ENOENT: srv_resume.h. */
+/* Whose link, or connection for acknowledgements, comes with the resume_token of @req,
+ * through TLS if @secure; NULL: srv_resume.h.  The connection @fd, which stays the
+ * caller's, is its then. */
 struct Gpupool__AttachRequest;
-int srv_worker_resume(struct srv *srv, const struct Gpupool__AttachRequest *req,
-                      int fd);
+struct srv_worker *srv_worker_resumes(struct srv *srv,
+                                      const struct Gpupool__AttachRequest *req,
+                                      bool secure);
+int srv_worker_relink(struct srv_worker *w, const struct Gpupool__AttachRequest *req,
+                      int fd, const struct tls_keys *tls);
 
 /* A worker of a supervisor that is gone, from its @item and @fds at the keeper; those
  * that it does not take stay the caller's.  On failure it is killed. */

@@ -12,6 +12,7 @@
 #include "wrk_link.h"
 #include "wrk_request.h"
 #include "wrk_supervisor_channel.h"
+#include "wrk_tls.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -52,7 +53,7 @@ peer_take(struct wrk_peer *peer, int fd, const struct tls_keys *tls)
     struct timeval silence = {.tv_sec = SILENCE_S};
     CLEANUP(gp_wire_freep) struct gp_wire *wire = NULL;
     struct gp_err err = {0};
-    int r = wrk_link_tls(tls, &wire, &err);
+    int r = wrk_tls_layer(tls, &wire, &err);
 
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &silence, sizeof(silence));

@@ -29,8 +29,7 @@ class Far:
 
     def cudash(self):
         env = {**self.session.env, "GPUPOOL_TRANSPORT": "tcp",
-               "GPUPOOL_LINK_TIMEOUT": str(TIMEOUT_S), "GPUPOOL_RESUME": str(self.resume),
-               "GPUPOOL_TLS": "off" if self.resume else "prefer"}
+               "GPUPOOL_LINK_TIMEOUT": str(TIMEOUT_S), "GPUPOOL_RESUME": str(self.resume)}
         return Cudash(self.case, self.case.spawn(
             [*self.cable.far(), self.case.programs / "cudash"], env=env)).begin()
 
@@ -108,6 +107,15 @@ def test_cable_that_is_plugged_in_again_has_ended_nothing(case):
     case.equal(far.shell.answer(("copies",), patience=NOTICED_S + case.patience), [SUCCESS, 40],
                "copies after the cable was plugged in again")
     case.equal(far.pool.workers(), [worker], "the workers")
+
+
+def test_program_on_another_host_says_that_it_ends(case):
+    """Its worker would wait for it otherwise: nobody here can see that it is gone."""
+    far = Far(case, resume=60)
+    far.shell.ok("alloc", MIB)
+    worker, = far.pool.workers()
+    case.equal(far.shell.close(), 0, "exit status")
+    case.wait_for(lambda: not proc.is_alive(worker), "the worker waits for who has ended")
 
 
 def test_client_that_stays_away_is_given_up_and_told_so(case):

@@ -55,10 +55,19 @@ srv_worker_peer(struct srv *srv, const uint8_t cookie[WIRE_PEER_COOKIE], uint32_
     return cookie[WIRE_PEER_COOKIE - 1] == link ? -EINVAL : -ENOENT;
 }
 
-int
-srv_worker_resume(struct srv *srv, const struct Gpupool__AttachRequest *req, int fd)
+struct srv_worker *
+srv_worker_resumes(struct srv *srv, const struct Gpupool__AttachRequest *req,
+                   bool secure)
 {
-    (void)srv, (void)req, (void)fd;
+    (void)srv, (void)req, (void)secure;
+    return NULL;
+}
+
+int
+srv_worker_relink(struct srv_worker *w, const struct Gpupool__AttachRequest *req,
+                  int fd, const struct tls_keys *tls)
+{
+    (void)w, (void)req, (void)fd, (void)tls;
     return -ENOENT;
 }
 

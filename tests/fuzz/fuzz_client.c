@@ -94,12 +94,18 @@ stub_resume_seconds(void)
 }
 
 int
-stub_resume_open(const char *address, const uint8_t *key,
-                 const Gpupool__AttachReply *reply, int fd, uint64_t deadline,
-                 struct xport_conn **ret, struct gp_err *err)
+stub_resume_open(const char *address, const struct stub_secure *tls, const uint8_t *key,
+                 const Gpupool__AttachReply *reply, int fd, struct xport_conn **ret,
+                 struct gp_err *err)
 {
-    (void)address, (void)key, (void)reply, (void)fd, (void)deadline, (void)ret;
+    (void)address, (void)tls, (void)key, (void)reply, (void)fd, (void)ret;
     return gp_err_set(err, -ENOSYS, "not here");
+}
+
+void
+stub_resume_tell(struct xport_conn *conn)
+{
+    (void)conn;
 }
 
 static int

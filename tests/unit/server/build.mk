@@ -39,6 +39,9 @@ $(eval $(call unit_test,test_wrk_paths,tests/unit/server/test_wrk_paths.c server
 $(eval $(call unit_test,test_wrk_staging,tests/unit/server/test_wrk_staging.c server/transfer/wrk_staging.c \
     server/transfer/wrk_staging_pool.c server/objects/wrk_evpool.c,$(SERVER_INCS) tests/unit,,common,))
 
+$(eval $(call unit_test,test_srv_resume,tests/unit/server/test_srv_resume.c server/supervisor/srv_resume.c \
+    server/base/wrk_request.c,$(SERVER_INCS) tests/unit,,wire common,-lprotobuf-c -lcrypto))
+
 # The governor of a card.
 $(eval $(call unit_test,test_gov_card,tests/unit/server/test_gov_card.c server/arbiter/gov_card.c,\
     $(SERVER_DIRS) tls common tests/unit,,common,-lm))

@@ -158,7 +158,16 @@ meet(struct xport_conn *conn, uint64_t received, struct xport_resume_link *ret)
     return r;
 }
 
-static const struct xport_resume_owner owner = {.reconnect = meet};
+static bool
+never_knocks(struct xport_conn *conn)
+{
+    (void)conn;
+    return false;
+}
+
+/* The second one is connected to: there the reader replaces the link. */
+static const struct xport_resume_owner owner[2] = {
+    {.reconnect = meet}, {.reconnect = meet, .knocks = never_knocks}};
 
 /* ---- what they say -----------------------------------------------------------------
  */
@@ -288,8 +297,8 @@ talk(uint32_t seed, uint32_t most, uint32_t frames, enum xport_pack pack, bool b
     memset(meeting.served, 0, sizeof(meeting.served));
     link_make(link);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(xport_resume_new(link[i].fd, link[i].ack_fd, FRAME_MAX, &owner,
-                                          &meeting.conn[i], NULL),
+        assert_int_equal(xport_resume_new(link[i].fd, link[i].ack_fd, FRAME_MAX,
+                                          &owner[i], &meeting.conn[i], NULL),
                          0);
         end[i].conn = meeting.conn[i];
         if (blocks)
@@ -319,6 +328,152 @@ talk(uint32_t seed, uint32_t most, uint32_t frames, enum xport_pack pack, bool b
     print_message("seed %u: %u cuts, %llu bytes sent again\n", seed, meeting.cuts,
                   (unsigned long long)replayed);
     assert_true(meeting.cuts > 0);
+}
+
+/* ---- one end by hand ---------------------------------------------------------------
+ */
+
+static int asked; /* for new links */
+
+static int
+nobody_comes(struct xport_conn *conn, uint64_t received, struct xport_resume_link *ret)
+{
+    (void)conn, (void)received, (void)ret;
+    asked++;
+    return -ETIME;
+}
+
+/* What the peer claims to have of a stream of 16 bytes. */
+static uint64_t claimed;
+
+static int
+liar_comes(struct xport_conn *conn, uint64_t received, struct xport_resume_link *ret)
+{
+    int pair[2];
+
+    (void)conn, (void)received;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    close(pair[1]);
+    *ret = (struct xport_resume_link){.fd = pair[0], .ack_fd = -1, .received = claimed};
+    return asked++ ? -ETIME : 0;
+}
+
+static struct xport_conn *
+end_new(const struct xport_resume_owner *of, int fd)
+{
+    struct xport_conn *conn;
+
+    asked = 0;
+    assert_int_equal(xport_resume_new(fd, -1, FRAME_MAX, of, &conn, NULL), 0);
+    return conn;
+}
+
+static void
+send_frame(struct xport_conn *conn)
+{
+    struct message *m = xport_reserve(conn, sizeof(*m));
+
+    assert_non_null(m);
+    *m = (struct message){.size = sizeof(*m)};
+    xport_commit(conn, sizeof(*m));
+}
+
+/* Frames that wait for a flush leave with it; who is connected to asks for no link. */
+static void
+test_goodbye_ends_the_other_end(void **state)
+{
+    static const struct xport_resume_owner client = {.reconnect = nobody_comes},
+                                           worker = {.reconnect = nobody_comes,
+                                                     .knocks = never_knocks};
+    struct xport_conn *near, *far;
+    const void *frame;
+    uint32_t size;
+    int pair[2];
+
+    (void)state;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    near = end_new(&client, pair[0]);
+    far = end_new(&worker, pair[1]);
+    send_frame(near);
+    xport_resume_goodbye(near);
+    xport_free(near);
+    assert_int_equal(xport_recv(far, &frame, &size, GP_FOREVER), 0);
+    assert_int_equal(size, sizeof(struct message));
+    assert_int_equal(xport_recv(far, &frame, &size, GP_FOREVER), -ECONNRESET);
+    assert_int_equal(asked, 0);
+    xport_free(far);
+}
+
+/* A sender there does not wait for a new link before somebody has read to the end. */
+static void
+test_goodbye_is_read_although_a_reply_cannot_be_sent(void **state)
+{
+    static const struct xport_resume_owner client = {.reconnect = nobody_comes},
+                                           worker = {.reconnect = nobody_comes,
+                                                     .knocks = never_knocks};
+    struct xport_conn *near, *far;
+    const void *frame;
+    uint32_t size;
+    int pair[2];
+
+    (void)state;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    near = end_new(&client, pair[0]);
+    far = end_new(&worker, pair[1]);
+    xport_resume_goodbye(near);
+    xport_free(near);
+    for (int i = 0; i < 3; i++) {
+        send_frame(far);
+        assert_int_equal(xport_flush(far), 0);
+    }
+    send_frame(far);
+    assert_int_equal(xport_flush_now(far), 0);
+    assert_int_equal(xport_recv(far, &frame, &size, GP_FOREVER), -ECONNRESET);
+    assert_int_equal(asked, 0);
+    xport_free(far);
+}
+
+static void
+test_server_cannot_say_goodbye(void **state)
+{
+    static const struct xport_resume_owner client = {.reconnect = nobody_comes};
+    static const uint64_t last = XPORT_LAST_FRAME;
+    struct xport_conn *near;
+    const void *frame;
+    uint32_t size;
+    int pair[2];
+
+    (void)state;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    near = end_new(&client, pair[0]);
+    assert_int_equal(write(pair[1], &last, sizeof(last)), sizeof(last));
+    assert_int_equal(xport_recv(near, &frame, &size, GP_FOREVER), -EPROTO);
+    xport_free(near);
+    close(pair[1]);
+}
+
+/* Less than was acknowledged, or more than was sent, is another stream. */
+static void
+test_offset_outside_of_the_journal_ends_the_connection(void **state)
+{
+    static const struct xport_resume_owner client = {.reconnect = liar_comes};
+    const void *frame;
+    uint32_t size;
+
+    (void)state;
+    for (claimed = 16; claimed <= 17; claimed++) {
+        struct xport_conn *near;
+        int pair[2];
+
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+        near = end_new(&client, pair[0]);
+        send_frame(near);
+        assert_int_equal(xport_flush(near), 0);
+        close(pair[1]);
+        assert_int_equal(xport_recv(near, &frame, &size, GP_FOREVER),
+                         claimed > 16 ? -EPROTO : -ETIME);
+        xport_free(near);
+    }
 }
 
 static uint32_t
@@ -362,6 +517,10 @@ main(void)
         cmocka_unit_test(test_cut_within_every_frame),
         cmocka_unit_test(test_cut_rarely_with_full_journals),
         cmocka_unit_test(test_cut_within_blocks),
+        cmocka_unit_test(test_goodbye_ends_the_other_end),
+        cmocka_unit_test(test_goodbye_is_read_although_a_reply_cannot_be_sent),
+        cmocka_unit_test(test_server_cannot_say_goodbye),
+        cmocka_unit_test(test_offset_outside_of_the_journal_ends_the_connection),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "xport_acks.h"
+
+#include "gp_wire.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Under the lock. */
+static bool
+socket_take(struct xport_acks *acks, const struct xport_resume_owner *owner,
+            struct xport_conn *conn)
+{
+    struct xport_resume_link link = {.ack_fd = -1};
+
+    if (acks->fd < 0 && owner->ack_link && owner->ack_link(conn, &link) == 0) {
+        acks->wire = link.ack_wire;
+        __atomic_store_n(&acks->fd, link.ack_fd, __ATOMIC_RELEASE);
+    }
+    return acks->fd >= 0;
+}
+
+bool
+xport_acks_here(struct xport_acks *acks, const struct xport_resume_owner *owner,
+                struct xport_conn *conn)
+{
+    bool here;
+
+    if (likely(__atomic_load_n(&acks->fd, __ATOMIC_ACQUIRE) >= 0))
+        return true;
+    gp_lock_take(&acks->lock);
+    here = socket_take(acks, owner, conn);
+    gp_lock_release(&acks->lock);
+    return here;
+}
+
+/* Under the lock.  A peer whose socket is full has enough of them to read.  A part of
+ * one, or one that a layer keeps, would stand in the way of all that follow. */
+static int
+send_one(struct xport_acks *acks)
+{
+    uint64_t value = atomic_load(&acks->received);
+    struct iovec iov = {&value, sizeof(value)};
+    ssize_t n;
+
+    if (value == atomic_load(&acks->sent))
+        return 0;
+    n = gp_wire_send(acks->wire, acks->fd, &iov, 1, MSG_DONTWAIT);
+    if (n == sizeof(value))
+        atomic_store(&acks->sent, value);
+    return n == sizeof(value) || (n == -EAGAIN && !acks->wire) ? 0 : -ECONNRESET;
+}
+
+int
+xport_acks_send(struct xport_acks *acks, const struct xport_resume_owner *owner,
+                struct xport_conn *conn)
+{
+    int r = 0;
+
+    gp_lock_take(&acks->lock);
+    if (socket_take(acks, owner, conn))
+        r = send_one(acks);
+    gp_lock_release(&acks->lock);
+    return r;
+}
+
+int
+xport_acks_read(struct xport_acks *acks, uint64_t *value)
+{
+    uint8_t buf[8 * 64];
+    ssize_t n;
+
+    do {
+        size_t have = acks->part_len;
+
+        memcpy(buf, acks->part, have);
+        n = gp_wire_recv(acks->wire, acks->fd, buf + have, sizeof(buf) - have,
+                         MSG_DONTWAIT);
+        if (n <= 0)
+            return n == -EAGAIN ? 0 : -ECONNRESET;
+        have += (size_t)n;
+        for (size_t at = 0; at + 8 <= have; at += 8) {
+            uint64_t one;
+
+            memcpy(&one, buf + at, 8);
+            *value = gp_max(*value, one);
+        }
+        acks->part_len = have % 8;
+        memcpy(acks->part, buf + have - have % 8, have % 8);
+    } while (n > 256);
+    return 0;
+}
+
+int
+xport_acks_install(struct xport_acks *acks, const struct xport_resume_link *link)
+{
+    int r = 0;
+
+    gp_lock_take(&acks->lock);
+    gp_wire_free(acks->wire);
+    acks->wire = link->ack_wire;
+    acks->part_len = 0;
+    atomic_store(&acks->sent, atomic_load(&acks->received));
+    if (acks->fd >= 0 && link->ack_fd >= 0) {
+        r = dup3(link->ack_fd, acks->fd, O_CLOEXEC) < 0 ? -errno : 0;
+        close(link->ack_fd);
+    } else {
+        if (acks->fd >= 0)
+            close(acks->fd);
+        __atomic_store_n(&acks->fd, link->ack_fd, __ATOMIC_RELEASE);
+    }
+    gp_lock_release(&acks->lock);
+    return r;
+}
+
+void
+xport_acks_fini(struct xport_acks *acks)
+{
+    if (acks->fd >= 0)
+        close(acks->fd);
+    gp_wire_free(acks->wire);
+}
