@@ -4,6 +4,7 @@
 $(eval $(call driver_program,bench/fast,bench/fast.c bench/bench.c bench/raw_link.c bench/raw_ring.c,bench,vecadd.ptx))
 $(eval $(call driver_program,bench/step,bench/step.c bench/bench.c,bench,vecadd.ptx))
 $(eval $(call driver_program,bench/transfer,bench/transfer.c bench/bench.c,bench))
+$(eval $(call driver_program,bench/resume,bench/resume.c bench/bench.c,bench))
 $(eval $(call driver_program,bench/image,bench/image.c bench/bench.c,bench,vecadd.ptx))
 $(eval $(call driver_program,bench/attach,bench/attach.c bench/bench.c,bench))
 $(eval $(call helper_program,bench/raw_tls,bench/raw_tls.c bench/bench.c,\
@@ -14,7 +15,7 @@ $(eval $(call helper_program,bench/delay_proxy,bench/delay_proxy.c bench/bench.c
 $(eval $(call helper_program,bench/payload,bench/payload.c bench/bench.c,\
     bench tests/programs proto $(O)/gen transport common,,transport common))
 
-BENCH_PROGRAMS := $(addprefix $(O)/bench/,fast step transfer image attach raw_tls delay_proxy payload place scheduler sched_load shares softgpu-kernels) \
+BENCH_PROGRAMS := $(addprefix $(O)/bench/,fast step transfer image attach resume raw_tls delay_proxy payload place scheduler sched_load shares softgpu-kernels) \
     $(O)/tests/programs/cudash $(O)/tests/k8s/podprobe
 
 # The part over RDMA runs in a guest, beside the measure of its adapter.

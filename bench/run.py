@@ -80,6 +80,13 @@ AIMS.update({
     "refusal_us": ("a refusal on 100,000 cards, us", 20, True),
     "step_part_of_limit_1ms": ("step at 1 ms / (compute + own syncs x 1 ms x 1.1)", 1, True),
     "sync_trips_per_step": ("round trips in a training-like step (its own: 2)", 2.2, True),
+    "journal_overhead": ("what a link that can be replaced costs, the worst of:", 0.02, True),
+    "journal_overhead_sync": ("  a synchronous call", None, True),
+    "journal_overhead_async": ("  an asynchronous call, processor time", None, True),
+    "journal_overhead_up": ("  64 MiB up", None, True),
+    "journal_overhead_down": ("  64 MiB down", None, True),
+    "resume_ms": ("a call that finds its link broken, ms", 5, True),
+    "resume_ms_tls": ("the same through TLS, ms", 5, True),
 })
 AIMS.update(links.AIMS)
 AIMS.update(tls.AIMS)
@@ -102,10 +109,15 @@ OF_LINKS = ("sync_call_ratio", "sync_split_ratio", "sync_busy_ratio", "launch_sy
                                   for kind in ("", "_pinned") for size in ("", "_64mib", "_1mib")))
 OF_ALL = ("async_call_ns", "async_calls_per_s", "async_client_cpu_ns", "async_worker_cpu_ns",
           "attach_ms", "sync_trips_per_step", "step_ms_0", "step_ms_100us", "step_ms_1ms",
-          "step_ms_10ms")
+          "step_ms_10ms", "journal_overhead", "resume_ms", "resume_ms_tls")
 LOG_LINES = 20  # of each log, shown when a measure fails
 OWN_SYNCS = 2  # of the step: it reads a result, and waits once
 LATENCIES = ("sync_call", "launch_sync", "launch10_sync", "alloc_free", "h2d_4k", "d2h_4k")
+# What a journal may cost: the figure of the fast program, and whether less is better.
+JOURNAL = {"sync": ("sync_call", "sync_call_us", True),
+           "async": ("async_calls_per_s", "async_client_cpu_ns", True),
+           "up": ("copy_cost", "h2d_64mib_gbps", False),
+           "down": ("copy_cost", "d2h_64mib_gbps", False)}
 DELAYS = {"0": 0, "100us": 50, "1ms": 500, "10ms": 5000}  # one way, microseconds
 
 
@@ -149,16 +161,18 @@ class Bench:
                              f"{done.returncode}\n{done.stdout}{done.stderr}")
         return done.stdout
 
-    def run(self, *program, link="tcp", tls="off"):
+    def run(self, *program, link="tcp", tls="off", env=None):
         """The KEY VALUE lines of a program on a slice."""
         return parse(self.call(self.gpupool, "run", "--core", 100, "--memory", "2GiB",
                                "--", *program,
-                               env={"GPUPOOL_TRANSPORT": link, "GPUPOOL_TLS": tls}))
+                               env={"GPUPOOL_TRANSPORT": link, "GPUPOOL_TLS": tls,
+                                    **(env or {})}))
 
-    def fast_once(self, *options, link="tcp"):
+    def fast_once(self, *options, link="tcp", env=None):
         """One round of the fast program, its ratios in it."""
         return with_ratios(self.run(self.build / "bench" / "fast",
-                                    f"--shm={int(link == 'shm')}", *options, link=link), link)
+                                    f"--shm={int(link == 'shm')}", *options, link=link,
+                                    env=env), link)
 
     def up(self, driver="null", core=None):
         self.call(self.gpupool, "up", "--servers", 1, "--cards", 1, "--driver", driver,
@@ -276,6 +290,33 @@ class Bench:
         return {"attach_remote_ms": statistics.median(remote),
                 "attach_driver_ms": statistics.median(local),
                 "attach_ms": statistics.median(remote) - statistics.median(local)}
+
+    def journal(self):
+        """With and without a link that can be replaced, in turns."""
+        found = {}
+        for name, (only, key, less) in JOURNAL.items():
+            costs = []
+            for number in range(2 * self.args.rounds):
+                progress(f"journal: {name}, pair {number + 1} of {2 * self.args.rounds}")
+                pair = {seconds: self.fast_once(f"--only={only}", env={"GPUPOOL_RESUME": seconds})
+                        for seconds in (("0", "60") if number % 2 else ("60", "0"))}
+                with_it, without = pair["60"][key], pair["0"][key]
+                costs.append((with_it / without if less else without / with_it) - 1)
+            found[f"journal_overhead_{name}"] = statistics.median(costs)
+        found["journal_overhead"] = max(found.values())
+        return found
+
+    def resume(self):
+        """A call that finds its link broken, in clear text and through TLS."""
+        found = {}
+        for suffix, tls in (("", "off"), ("_tls", "require")):
+            rounds = []
+            for number in range(self.args.rounds):
+                progress(f"resume{suffix}: round {number + 1} of {self.args.rounds}")
+                rounds.append(self.run(self.build / "bench" / "resume",
+                                       env={"GPUPOOL_RESUME": "60", "GPUPOOL_TLS": tls}))
+            found.update({key + suffix: value for key, value in median_of(rounds).items()})
+        return found
 
     def step(self):
         """A training-like step over longer and longer links."""
@@ -511,8 +552,9 @@ def draw_again(folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--build", default="build")
-    parser.add_argument("--only", default="", help="fast (with rate, split, attach, step), one of those, "
-                        "links, tls, place, shares, adopt, kernels, k8s, or a key of fast")
+    parser.add_argument("--only", default="", help="fast (with rate, split, attach, step, journal, "
+                        "resume), one of those, links, tls, place, shares, adopt, kernels, k8s, or a "
+                        "key of fast")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--links", default="tcp,shm", type=lambda text: text.split(","),
                         help="transports to measure (default: tcp,shm)")
@@ -536,13 +578,15 @@ def main():
     try:
         bench.up()
         parts = {"attach": bench.attach, "rate": bench.rate, "step": bench.step,
+                 "journal": bench.journal, "resume": bench.resume,
                  "split": bench.split, "links": bench.links, "tls": bench.tls, "place": bench.place,
                  "scheduler": bench.scheduler, "rdma": bench.rdma,
                  "kernels": bench.kernels, "k8s": bench.k8s,
                  "shares": bench.shares, "adopt": bench.adopt}
         wanted = [parts[args.only]] if args.only in parts else [bench.fast]
         if args.only == "fast":
-            wanted += [parts[name] for name in ("rate", "split", "attach", "step")]
+            wanted += [parts[name] for name in ("rate", "split", "attach", "step", "journal",
+                                               "resume")]
         if args.only == "":
             wanted = [bench.fast, *parts.values()]
         for part in wanted:
