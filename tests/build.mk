@@ -66,7 +66,7 @@ test-attacks-built: all test-programs
 #:                              repeats a run
 test-chaos-built: all test-programs unit-tests
 	@$(O)/tests/unit/test_xport_resume
-	@$(PYTHON) tests/run.py --build $(O) --sanitizer '$(SAN)' --e2e --only 'resume*'
+	@GPUPOOL_CHAOS=1 $(PYTHON) tests/run.py --build $(O) --sanitizer '$(SAN)' --e2e --only 'resume*'
 	@grep -h 'cuts' $(O)/test-logs/resume.*.log
 	@GPUPOOL_CHAOS=1 $(PYTHON) tests/run.py --build $(O) --sanitizer '$(SAN)' --e2e --only 'adopt*'
 	@grep -h '^seed .* servers' $(O)/test-logs/adopt.*.log

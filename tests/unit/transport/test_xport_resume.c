@@ -274,7 +274,6 @@ receiver_main(void *arg)
 
     for (uint32_t i = 0; i < e->frames; i++)
         message_check(e, i);
-    __atomic_add_fetch(&meeting.cuts, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&e->got, 1, __ATOMIC_SEQ_CST);
     while (xport_recv(e->conn, &frame, &size, GP_FOREVER) == 0)
         fail_msg("a frame too many");
