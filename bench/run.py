@@ -168,11 +168,10 @@ class Bench:
                                env={"GPUPOOL_TRANSPORT": link, "GPUPOOL_TLS": tls,
                                     **(env or {})}))
 
-    def fast_once(self, *options, link="tcp", env=None):
+    def fast_once(self, *options, link="tcp"):
         """One round of the fast program, its ratios in it."""
         return with_ratios(self.run(self.build / "bench" / "fast",
-                                    f"--shm={int(link == 'shm')}", *options, link=link,
-                                    env=env), link)
+                                    f"--shm={int(link == 'shm')}", *options, link=link), link)
 
     def up(self, driver="null", core=None):
         self.call(self.gpupool, "up", "--servers", 1, "--cards", 1, "--driver", driver,
@@ -298,7 +297,8 @@ class Bench:
             costs = []
             for number in range(2 * self.args.rounds):
                 progress(f"journal: {name}, pair {number + 1} of {2 * self.args.rounds}")
-                pair = {seconds: self.fast_once(f"--only={only}", env={"GPUPOOL_RESUME": seconds})
+                pair = {seconds: self.run(self.build / "bench" / "fast", "--shm=0", "--beside=0",
+                                          f"--only={only}", env={"GPUPOOL_RESUME": seconds})
                         for seconds in (("0", "60") if number % 2 else ("60", "0"))}
                 with_it, without = pair["60"][key], pair["0"][key]
                 costs.append((with_it / without if less else without / with_it) - 1)
