@@ -7,8 +7,8 @@ from pathlib import Path
 TOOL = Path(__file__).resolve().parents[1] / "apifuzz" / "fuzz.py"
 
 
-# Those that differ are listed in docs/fuzzing.md.
-SEEDS = (1, 3, 5)
+# The first of three in a row; each fourth differs, see docs/fuzzing.md.
+SEEDS = (1, 5)
 
 
 def run(case, *options, **how):
@@ -18,6 +18,6 @@ def run(case, *options, **how):
 
 def test_random_programs_answer_as_on_the_driver_itself(case):
     for seed in SEEDS:
-        done = run(case, "--programs", 1, "--seed", seed)
+        done = run(case, "--programs", 3, "--seed", seed)
         case.contains(done.out, "differences at seeds none", "the last line")
 
