@@ -288,7 +288,7 @@ def test_links_are_replaced_across_servers(case):
     kept = Kept(case)
     session = kept.pool.session(memory="64MiB")
     host, _, port = session.field("server").rpartition(":")
-    cutter = Cutter((host, int(port)), 3600, SEED)
+    cutter = Cutter(case, (host, int(port)), 3600, seed=SEED)
     file = case.folder / "cut.session"
     with open(session.file, encoding="utf-8") as lines:
         file.write_text("".join(

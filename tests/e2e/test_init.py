@@ -75,8 +75,8 @@ class Hosts:
         return any(server["name"] == name and server["state"] == "alive" for server in
                    json.loads(self.cli("status", "--json").out)["servers"])
 
-    def vecadd(self, env=None, status=0):
-        return self.cli("run", "--core", 10, "--memory", "64MiB", "--",
+    def vecadd(self, env=None, status=0, options=()):
+        return self.cli("run", "--core", 10, "--memory", "64MiB", *options, "--",
                         self.case.programs / "vecadd", env=env or self.client(), status=status)
 
 

@@ -108,5 +108,7 @@ def test_service_files_are_what_systemd_understands(case):
             break
     done = case.run([analyze, "verify", "--man=no", f"--root={root}",
                      *sorted(units.iterdir())], status=None)
-    said = [line for line in done.err.splitlines() if "gpupool" in line]
+    # DelegateSubgroup= is of systemd 254; others ignore it, and say so.
+    said = [line for line in done.err.splitlines()
+            if "gpupool" in line and "Unknown key 'DelegateSubgroup'" not in line]
     case.equal((done.status, said), (0, []), "what systemd says of them")

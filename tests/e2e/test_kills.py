@@ -28,7 +28,7 @@ def own_files(pool, server):
     """Open files of the server without its sessions' memory: it keeps that for a while
     after the last client, to be there for the next."""
     return len([what for what in pool.files(server).values()
-                if "gpupool-session" not in what])
+                if "gpupool-session" not in what and "gpupool-kept" not in what])
 
 
 def test_daemon_outlives_a_peer_that_is_gone_when_it_writes(case):

@@ -29,7 +29,9 @@ def new_key(case, name):
 
 
 class Load:
-    """Sessions that are opened and ended all the time, until end()."""
+    """Sessions that are opened and ended all the time, until end().
+
+    They wait where a server is being registered again: it changes its token by that."""
 
     def __init__(self, hosts, env):
         self.hosts, self.env = hosts, env
@@ -39,7 +41,7 @@ class Load:
 
     def work(self):
         while not self.over:
-            done = self.hosts.vecadd(env=dict(self.env), status=None)
+            done = self.hosts.vecadd(env=dict(self.env), status=None, options=("--wait=60",))
             if done.status:
                 self.failed.append(done.err)
             else:
