@@ -4,6 +4,7 @@
 #include "gp_err.h"
 #include "gp_hash.h"
 #include "gp_log.h"
+#include "gp_net.h"
 #include "gp_time.h"
 #include "srv.h"
 #include "srv_arbiter.h"
@@ -101,15 +102,33 @@ srv_adopt_address(const char *address)
     return gp_hash_bytes(&fixed, address, strlen(address));
 }
 
+/* Also when the address was given otherwise, as with port 0: nobody else could listen
+ * there while the keeper has the socket. */
+static bool
+listens_at(const struct adopt_item *item, const char *address)
+{
+    char name[GP_NET_NAME_MAX];
+
+    return item->msg.sub == srv_adopt_address(address) ||
+           strcmp(gp_net_own_name(item->fds.fd[0], name, sizeof(name)), address) == 0;
+}
+
 int
-srv_adopt_listener(struct srv_adopt *adopt, uint64_t key, const char *address)
+srv_adopt_listener(struct srv_adopt *adopt, struct srv_keeper *keeper, uint64_t key,
+                   const char *address)
 {
     for (size_t i = 0; adopt && i < adopt->n; i++) {
         struct adopt_item *item = adopt->items[i];
+        CLEANUP_FD int fd = -1;
 
-        if (item->msg.kind == SRV_KEEP_LISTENER && item->msg.key == key &&
-            item->msg.sub == srv_adopt_address(address) && item->fds.n == 1)
+        if (item->msg.kind != SRV_KEEP_LISTENER || item->msg.key != key ||
+            item->fds.n != 1)
+            continue;
+        if (item->msg.sub != srv_adopt_address(address))
+            srv_keeper_drop(keeper, item->msg.kind, item->msg.key, item->msg.sub);
+        if (listens_at(item, address))
             return TAKE_FD(item->fds.fd[0]);
+        fd = TAKE_FD(item->fds.fd[0]); /* this supervisor listens elsewhere */
     }
     return -1;
 }

@@ -17,6 +17,7 @@
 struct gp_err;
 struct srv;
 struct srv_adopt;
+struct srv_keeper;
 
 /* All items of the keeper; *ret NULL: it has none. */
 int srv_adopt_load(struct srv *srv, struct srv_adopt **ret, struct gp_err *err);
@@ -27,8 +28,10 @@ DEFINE_CLEANUP(struct srv_adopt, srv_adopt_free)
  * or @adopt is. */
 const struct srv_keep_fds *srv_adopt_find(const struct srv_adopt *adopt,
                                           enum srv_keep_kind kind);
-/* The socket that listened at @address as number @key; the caller's.  -1: none did. */
-int srv_adopt_listener(struct srv_adopt *adopt, uint64_t key, const char *address);
+/* The socket that listened at @address as number @key; the caller's.  -1: none did, and
+ * one that listened elsewhere is closed, here and by @keeper. */
+int srv_adopt_listener(struct srv_adopt *adopt, struct srv_keeper *keeper, uint64_t key,
+                       const char *address);
 /* What the sockets of @address are called. */
 uint64_t srv_adopt_address(const char *address);
 

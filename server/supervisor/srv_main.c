@@ -271,7 +271,7 @@ static int
 listen_at(struct srv *srv, enum door door, const char *address, int *ret_fd,
           struct gp_err *err)
 {
-    int fd = srv_adopt_listener(srv->adopt, door, address);
+    int fd = srv_adopt_listener(srv->adopt, srv->keeper, door, address);
     int r = 0;
 
     /* Its file may have gone with the folder. */

@@ -79,6 +79,7 @@ def test_answers_are_what_the_description_says(case):
     pool.cli("drain", "--scheduler", scheduler_socket(case), server_names(pool)[0])
     waiting = pool.spawn("true", core=100, memory=None, options=("--wait", "--cards", "3"))
     case.wait_for(lambda: view.read("queue")["waiting"] == 1, "a request waits")
+    case.wait_for(lambda: view.read("history")["items"], "the history has begun")
     seen = set()
     for endpoint in ENDPOINTS:
         path = "/" + endpoint.partition("?")[0]
