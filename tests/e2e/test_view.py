@@ -75,7 +75,7 @@ def test_answers_are_what_the_description_says(case):
     view = View(case, pool)
     case.equal(view.read("openapi.json"), description, "the description that is served")
     session = pool.session(core=30, memory="64MiB")
-    session.cudash().begin()
+    shell = session.cudash().begin()
     pool.cli("drain", "--scheduler", scheduler_socket(case), server_names(pool)[0])
     waiting = pool.spawn("true", core=100, memory=None, options=("--wait", "--cards", "3"))
     case.wait_for(lambda: view.read("queue")["waiting"] == 1, "a request waits")
@@ -99,6 +99,8 @@ def test_answers_are_what_the_description_says(case):
         case.equal(got, status, f"status of {path}")
         jsonschema.Draft202012Validator(error).validate(body)
     waiting.terminate()
+    shell.close()
+    session.close()
 
 
 def scheduler_socket(case):
