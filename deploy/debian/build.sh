@@ -8,7 +8,7 @@ set -eu
 top=$(cd "$(dirname "$0")/../.." && pwd)
 out=$(cd "$1" && pwd)
 version=$2
-work=$out/deb/work/gpupool-$version
+work=$out/deb/tree/gpupool-$version
 
 rm -rf "$out/deb"
 mkdir -p "$work/deploy"
