@@ -196,13 +196,19 @@ least_charge(const struct gov_tenant *t, uint64_t now)
 }
 
 /* Charge what was measured.  With several workers at once their times add up to more
- * than the time that passed, and the latter is what others lost: it caps the charge. */
+ * than the time that passed, and the latter is what others lost: it caps the charge.
+ * Reports lag behind the work, so some of what is reported has been charged already, as
+ * the least charge of an earlier look: nothing is charged twice. */
 static void
 charge_measured(struct gov_tenant *t, uint64_t now)
 {
     uint64_t passed = now > t->since_ns ? now - t->since_ns : 0;
-    uint64_t charge = gp_min(gp_max(t->busy_ns, least_charge(t, now)), passed);
+    uint64_t known = gp_min(t->busy_ns, t->advance_ns), charge;
 
+    t->busy_ns -= known;
+    t->advance_ns -= known;
+    charge = gp_min(gp_max(t->busy_ns, least_charge(t, now)), passed);
+    t->advance_ns += charge - gp_min(t->busy_ns, charge);
     t->since_ns += charge;
     t->busy_ns -= gp_min(t->busy_ns, charge);
     t->held_charged += charge;
@@ -559,6 +565,7 @@ run(struct gov_card *card, int slot, uint64_t now)
         refill(t, now);
         t->since_ns = now;
         t->busy_ns = 0;
+        t->advance_ns = 0;
         t->held_ns = t->contended ? now : 0;
         t->held_charged = 0;
         t->woke = 0;

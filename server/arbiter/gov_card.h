@@ -113,6 +113,7 @@ struct gov_tenant {
     uint64_t
         held_ns; /* others wait since then, and since then it ran; 0: they do not */
     uint64_t held_charged; /* of that time */
+    uint64_t advance_ns;   /* charged since it runs, before its workers reported it */
     uint64_t units;        /* in_space: the pieces of the card that are its own */
     uint32_t in_space;
     uint32_t part;    /* thousandths of the card that it can fill */

@@ -273,6 +273,34 @@ who_reports_nothing_gets_a_third_more_at_most(void **state)
     }
 }
 
+/* The arbiter looks when a turn may be over, and kernels are reported when they end. */
+static void
+reports_that_lag_behind_a_look_are_charged_once(void **state)
+{
+    struct gov_share sh = share(GOV_BURST_SHARE, 50);
+    struct gov_card *card;
+    struct sim sim;
+    uint64_t until;
+    int slot, other;
+
+    sim_new(&sim);
+    card = sim.card;
+    slot = gov_card_join(card, 1, 1, &sh, sim.now);
+    other = gov_card_join(card, 2, 2, &sh, sim.now);
+    assert_true(gov_card_ask(card, slot, sim.now, &until));
+    assert_false(gov_card_ask(card, other, sim.now, &until));
+    /* Four looks between two reports; the turn lasts a fifth longer than its work. */
+    for (int look = 0; look < 12; look++) {
+        sim.now += 300 * US;
+        gov_card_keep(card, slot, sim.now);
+        if (look % 4 == 3)
+            gov_card_report(card, slot, MS, sim.now);
+    }
+    gov_card_drained(card, slot, sim.now);
+    assert_int_equal(gov_card_tenant(card, slot)->charged_ns, 3 * MS);
+    sim_free(&sim);
+}
+
 static void
 worker_that_overruns_may_get_the_turn_meanwhile(void **state)
 {
@@ -649,6 +677,7 @@ main(void)
         cmocka_unit_test(overrun_is_repaid_exactly),
         cmocka_unit_test(work_that_begins_out_of_turn_is_charged_and_repaid),
         cmocka_unit_test(who_reports_nothing_gets_a_third_more_at_most),
+        cmocka_unit_test(reports_that_lag_behind_a_look_are_charged_once),
         cmocka_unit_test(worker_that_overruns_may_get_the_turn_meanwhile),
         cmocka_unit_test(killed_worker_gives_the_turn_back),
         cmocka_unit_test(starting_again_pays_no_debt),
