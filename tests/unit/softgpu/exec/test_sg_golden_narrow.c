@@ -40,20 +40,33 @@ sign_bit(enum format f)
     return f == E2M1 ? 8 : f >= E2M3 ? 0x20 : 0x80;
 }
 
+/* The values of a format's codes, NAN behind the last: looked up for every input. */
+static const double *
+values_of(enum format f)
+{
+    static double values[E2M1 + 1][129];
+
+    if (values[f][1] == 0)
+        for (unsigned code = 0; code < 129; code++)
+            values[f][code] = value_of(f, code);
+    return values[f];
+}
+
 static unsigned
 nearest(enum format f, double v)
 {
     static const unsigned of_nan[] = {0x7f, 0x7f, 0x1f, 0x1f, 7};
+    const double *values = values_of(f);
     unsigned code = 0, sign = signbit(v) ? sign_bit(f) : 0;
-    double mag = fabs(v), next;
+    double mag = fabs(v);
 
     if (isnan(v))
         return of_nan[f];
-    while (!isnan(next = value_of(f, code + 1))) {
-        double mid = (value_of(f, code) + next) / 2;
+    for (; !isnan(values[code + 1]); code++) {
+        double mid = (values[code] + values[code + 1]) / 2;
+
         if (mag < mid || (mag == mid && code % 2 == 0))
             break;
-        code++;
     }
     return code | sign;
 }
@@ -66,7 +79,9 @@ power(double v, bool up, bool sat)
 
     if (isnan(v))
         return 0xff;
-    while (code < 0xfe && ldexp(1, (int)code - 127) < mag)
+    if (mag > ldexp(1, -127))
+        code = isinf(mag) ? 0xfe : (unsigned)(ilogb(mag) + 127);
+    if (code < 0xfe && ldexp(1, (int)code - 127) < mag)
         code++;
     if (ldexp(1, (int)code - 127) < mag) /* above the largest power */
         return up || isinf(mag) ? (sat ? 0xfe : 0xff) : 0xfe;
@@ -123,14 +138,19 @@ from_halves(const struct golden_arg *arg, uint64_t a, uint64_t b, uint64_t c)
 static unsigned
 half_of(double v)
 {
-    unsigned sign = signbit(v) ? 0x8000 : 0;
+    unsigned sign = signbit(v) ? 0x8000 : 0, low = 0, high = 0x7c01;
 
     if (isnan(v))
         return 0x7fff;
-    for (unsigned h = 0; h <= 0x7c00; h++)
-        if (half_value(h) == fabs(v))
-            return h | sign;
-    return 0xffff;
+    while (high - low > 1) {
+        unsigned mid = (low + high) / 2;
+
+        if (half_value(mid) <= fabs(v))
+            low = mid;
+        else
+            high = mid;
+    }
+    return half_value(low) == fabs(v) ? low | sign : 0xffff;
 }
 
 static uint64_t
