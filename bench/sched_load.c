@@ -9,7 +9,8 @@
  *
  *   half of the servers register at once, then the others
  *   all servers report once, with no sessions: heartbeats, as processor time
- *   clients open, renew and close sessions for SECONDS (5)
+ *   clients open, renew and close sessions for SECONDS (5); an operation's processor
+ *   time by threads: those that decide, sign and write, and these players' own
  *   SESSIONS (500,000) are opened and held: memory of each
  *   pages, a scrape and a heartbeat of all servers with that state
  *   the scheduler is ended and started with that state
@@ -100,23 +101,70 @@ fail(const char *words)
 
 /* ------------------------------------------------------------ the scheduler -- */
 
-/* Processor time of all its threads. */
+/* Of a process or a thread; @ret_name (16 bytes) may be NULL. */
 static double
-cpu_seconds(const struct load *load)
+cpu_of(const char *path, char *ret_name)
 {
     unsigned long user, system;
-    char path[64], *text, *at;
+    char *text, *at;
     size_t len;
 
-    snprintf(path, sizeof(path), "/proc/%d/stat", load->scheduler);
     if (gp_file_read(path, 4096, &text, &len, NULL) < 0)
         fail("the scheduler is gone");
     at = strrchr(text, ')');
     if (!at || sscanf(at + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
                       &user, &system) != 2)
         fail("/proc/PID/stat cannot be read");
+    *at = '\0';
+    if (ret_name)
+        gp_str_copy(ret_name, 16, strchr(text, '(') + 1);
     free(text);
     return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
+}
+
+/* Processor time of all its threads. */
+static double
+cpu_seconds(const struct load *load)
+{
+    char path[64];
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", load->scheduler);
+    return cpu_of(path, NULL);
+}
+
+/* The same by what the threads are for. */
+struct parts {
+    double deciding, signing, writing;
+};
+
+static struct parts
+cpu_parts(const struct load *load)
+{
+    struct parts parts = {0};
+    char path[320], name[16];
+    struct dirent *entry;
+    DIR *dir;
+
+    snprintf(path, sizeof(path), "/proc/%d/task", load->scheduler);
+    dir = opendir(path);
+    while (dir && (entry = readdir(dir))) {
+        double seconds;
+
+        if (entry->d_name[0] == '.')
+            continue;
+        snprintf(path, sizeof(path), "/proc/%d/task/%s/stat", load->scheduler,
+                 entry->d_name);
+        seconds = cpu_of(path, name);
+        if (!strcmp(name, "signer"))
+            parts.signing += seconds;
+        else if (!strcmp(name, "store-writer"))
+            parts.writing += seconds;
+        else
+            parts.deciding += seconds;
+    }
+    if (dir)
+        closedir(dir);
+    return parts;
 }
 
 static double
@@ -539,14 +587,33 @@ measure_storm(struct load *load)
     printf("scheduler_heartbeats_cores %.3f\n", cost.cpu / HEARTBEAT_S);
 }
 
+/* Processor time of the players. */
+static double
+own_seconds(void)
+{
+    struct rusage usage;
+
+    getrusage(RUSAGE_SELF, &usage);
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+}
+
 static void
 measure_cycle(struct load *load, double seconds)
 {
+    struct parts from = cpu_parts(load), to;
+    double own = own_seconds();
     struct cost cost = perform(load, CYCLE, CLIENTS, (uint64_t)(seconds * 1e9),
                                first_open, load->clients);
+    double us = 1e6 / (double)load->ops;
 
+    to = cpu_parts(load);
     printf("session_ops_per_s %.0f\n", (double)load->ops / cost.wall);
-    printf("session_op_cpu_us %.1f\n", 1e6 * cost.cpu / (double)load->ops);
+    printf("session_op_cpu_us %.1f\n", us * cost.cpu);
+    printf("session_op_deciding_us %.1f\n", us * (to.deciding - from.deciding));
+    printf("session_op_signing_us %.1f\n", us * (to.signing - from.signing));
+    printf("session_op_writing_us %.1f\n", us * (to.writing - from.writing));
+    printf("session_op_players_us %.1f\n", us * (own_seconds() - own));
     print_times(load, "session_op");
 }
 

@@ -63,6 +63,15 @@ sched_conn_reply(struct sched_conn *conn, const Gpupool__Ctl__CtlReply *reply)
 }
 
 void
+sched_conn_grant(struct sched_conn *conn, uint32_t request, struct sched_grant *grant)
+{
+    int r = grant ? sched_commit_grant(conn, request, grant) : -ENOMEM;
+
+    if (r < 0)
+        not_sent(conn, 0, r);
+}
+
+void
 sched_conn_send_now(struct sched_conn *conn, const void *data, size_t size)
 {
     int r = gp_msg_conn_send(&conn->msg, data, size);

@@ -11,11 +11,16 @@
 #include "control.pb-c.h"
 #include "sched_types.h"
 
+struct sched_grant;
 struct sched_reasons;
 
 /* Send a reply, when what it speaks of is on disk.  A peer that cannot get it is
  * disconnected later, by its own event. */
 void sched_conn_reply(struct sched_conn *conn, const Gpupool__Ctl__CtlReply *reply);
+/* Send a grant, when its tickets are signed; it is not the caller's any more.  NULL:
+ * there was no memory for it. */
+void sched_conn_grant(struct sched_conn *conn, uint32_t request,
+                      struct sched_grant *grant);
 /* Send bytes whose commit has ended; for sched_commit.c. */
 void sched_conn_send_now(struct sched_conn *conn, const void *data, size_t size);
 /* Send a refusal.  @reasons may be NULL. */

@@ -20,6 +20,7 @@
 #include "sched_replica.h"
 #include "sched_rules.h"
 #include "sched_serve.h"
+#include "sched_signer.h"
 #include "sched_store.h"
 #include "sched_tokens.h"
 #include "sched_wait.h"
@@ -367,6 +368,7 @@ sched_fini(struct sched *sched)
     sched_kube_stop(sched->kube);
     sched_replica_fini(sched);
     sched_store_close(sched->store);
+    sched_signer_free(sched->signer);
     gp_loop_timer_del(&sched->commit.timer);
     if (sched->waits)
         gp_loop_timer_del(&sched->waits->timer);

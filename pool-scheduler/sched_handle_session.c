@@ -9,6 +9,7 @@
 #include "sched_commit.h"
 #include "sched_conn.h"
 #include "sched_ending.h"
+#include "sched_grant.h"
 #include "sched_handle.h"
 #include "sched_open.h"
 #include "sched_peer.h"
@@ -24,158 +25,24 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Clocks of scheduler and servers may differ by this much. */
-#define CLOCK_SKEW_S 30
-
-/* ----------------------------------------------------------------- tickets -- */
-
-/* A key that is new is told to the servers before it signs. */
-static const struct ticket_key *
-signer(const struct sched *sched)
-{
-    return sched->old_key && gp_now_ns() < sched->sign_old_ns ? sched->old_key
-                                                              : sched->key;
-}
-
-/* @client_key: whose alone it is; NULL: anybody's who has it. */
-static int
-ticket_make(const struct sched *sched, const struct sched_part *part,
-            const uint8_t *client_key, char **ret_text, struct gp_err *err)
-{
-    const struct sched_session *session = part->session;
-    struct ticket_claims c = {0};
-    uint64_t now = gp_wall_ns() / GP_NS_PER_S;
-    uint64_t left = session->lease_end_ns - gp_min(session->lease_end_ns, gp_now_ns());
-
-    c.session_id = session->id;
-    gp_str_copy(c.session, sizeof(c.session), session->name);
-    gp_str_copy(c.server, sizeof(c.server), part->server->name);
-    gp_str_copy(c.owner, sizeof(c.owner), session->owner->name);
-    c.policy = session->policy;
-    c.offline = session->offline;
-    c.spatial = session->spatial;
-    c.max_attachments = session->max_attachments;
-    c.not_before = now - CLOCK_SKEW_S;
-    /* A lease that ends is announced to the server; the ticket's own end matters when
-     * the scheduler is away, and must not come before the lease's. */
-    c.expires = now + left / GP_NS_PER_S + CLOCK_SKEW_S;
-    c.bound = client_key;
-    if (client_key)
-        memcpy(c.client_key, client_key, sizeof(c.client_key));
-    c.n_peers = session->n_parts > 1 ? session->n_parts : 0;
-    for (uint32_t i = 0; i < c.n_peers; i++) {
-        const struct sched_server *peer = session->parts[i].server;
-
-        if (peer->has_attach_key)
-            memcpy(c.peer_keys[i], peer->attach_key, sizeof(c.peer_keys[i]));
-        if (!gp_str_copy(c.peers[i], sizeof(c.peers[i]),
-                         session->parts[i].server->endpoint))
-            c.peers[i][0] = '\0'; /* copies with it go through the client */
-    }
-    c.n_slices = part->n_slices;
-    for (uint32_t i = 0; i < part->n_slices; i++) {
-        const struct sched_slice *slice = &session->slices[part->first + i];
-
-        memcpy(c.slices[i].card_uuid, slice->card->facts.uuid, TICKET_UUID_SIZE);
-        c.slices[i].core = slice->core;
-        c.slices[i].core_limit = gp_max(session->core_limit, slice->core);
-        c.slices[i].memory = slice->memory;
-    }
-    return ticket_sign(signer(sched), &c, ret_text, err);
-}
-
-/* One per server of a session, and the list that a message points to. */
-struct grant_tickets {
-    Gpupool__Ctl__CtlTicket ticket[TICKET_SLICES_MAX], *list[TICKET_SLICES_MAX];
-    char *text[TICKET_SLICES_MAX];
-    uint32_t n;
-};
-
-static void
-grant_tickets_fini(struct grant_tickets *tickets)
-{
-    for (uint32_t i = 0; i < tickets->n; i++)
-        free(tickets->text[i]);
-}
-
-static int
-grant_tickets_make(const struct sched *sched, const struct sched_session *session,
-                   const uint8_t *client_key, struct grant_tickets *tickets,
-                   struct gp_err *err)
-{
-    for (uint32_t i = 0; i < session->n_parts; i++) {
-        const struct sched_server *server = session->parts[i].server;
-        Gpupool__Ctl__CtlTicket *ticket = &tickets->ticket[i];
-        int r =
-            ticket_make(sched, &session->parts[i], client_key, &tickets->text[i], err);
-
-        if (r < 0)
-            return r;
-        tickets->n++;
-        gpupool__ctl__ctl_ticket__init(ticket);
-        ticket->server = (char *)server->name;
-        ticket->endpoint = (char *)server->endpoint;
-        ticket->text = tickets->text[i];
-        ticket->local = (char *)server->local;
-        if (server->has_attach_key) {
-            ticket->server_key.data = (uint8_t *)(uintptr_t)server->attach_key;
-            ticket->server_key.len = sizeof(server->attach_key);
-        }
-        tickets->list[i] = ticket;
-    }
-    return 0;
-}
-
-/* Answer with everything a client needs to run under @session. */
-static void
-reply_grant(struct sched_conn *conn, uint32_t id, const struct sched_session *session,
-            const uint8_t *client_key, bool keyed)
-{
-    Gpupool__Ctl__CtlReply reply = GPUPOOL__CTL__CTL_REPLY__INIT;
-    Gpupool__Ctl__CtlGrant grant = GPUPOOL__CTL__CTL_GRANT__INIT;
-    CLEANUP(grant_tickets_fini) struct grant_tickets tickets = {.n = 0};
-    struct sched_keys keys = sched_conn_keys(conn->sched);
-    struct sched_status_slices slices;
-    struct gp_err err = {0};
-    int r = grant_tickets_make(conn->sched, session, client_key, &tickets, &err);
-
-    if (r < 0) {
-        gp_log_error("session", "%s: no ticket: %s", session->name,
-                     gp_err_msg(&err, r));
-        sched_conn_refuse(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_INTERNAL,
-                          "the scheduler cannot sign a ticket, its log says why", NULL);
-        return;
-    }
-    sched_status_slices(&slices, session);
-    grant.session_id = session->id;
-    grant.session = (char *)session->name;
-    grant.lease_key.data = (uint8_t *)session->lease_key;
-    grant.lease_key.len = keyed ? CTL_LEASE_KEY_SIZE : 0;
-    grant.lease_ms = session->lease_ms;
-    grant.slices = slices.list;
-    grant.n_slices = session->n_slices;
-    grant.tickets = tickets.list;
-    grant.n_tickets = tickets.n;
-    grant.scheduler_keys = keys.list;
-    grant.n_scheduler_keys = keys.n;
-    reply.id = id;
-    reply.body_case = GPUPOOL__CTL__CTL_REPLY__BODY_GRANT;
-    reply.grant = &grant;
-    sched_conn_reply(conn, &reply);
-}
+/* ------------------------------------------------------------------ grants -- */
 
 void
 sched_reply_grant(struct sched_conn *conn, uint32_t id,
                   const struct sched_session *session)
 {
-    reply_grant(conn, id, session, session->bound ? session->client_key : NULL, true);
+    sched_conn_grant(conn, id,
+                     sched_grant_new(conn->sched, id, session,
+                                     session->bound ? session->client_key : NULL,
+                                     true));
 }
 
 void
 sched_reply_pod_grant(struct sched_conn *conn, uint32_t id,
                       const struct sched_session *session, const uint8_t *client_key)
 {
-    reply_grant(conn, id, session, client_key, false);
+    sched_conn_grant(conn, id,
+                     sched_grant_new(conn->sched, id, session, client_key, false));
 }
 
 /* -------------------------------------------------------------------- open -- */

@@ -7,16 +7,6 @@
 #include "sched_rows.h"
 #include "ticket_key.h"
 
-void
-sched_status_slices(struct sched_status_slices *ret,
-                    const struct sched_session *session)
-{
-    for (uint32_t i = 0; i < session->n_slices; i++) {
-        sched_rows_slice(session, i, &ret->msgs[i]);
-        ret->list[i] = &ret->msgs[i];
-    }
-}
-
 static void
 reply_status(struct sched_conn *conn, uint32_t id, bool sessions)
 {

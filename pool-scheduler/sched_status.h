@@ -14,13 +14,6 @@
 struct sched;
 struct sched_conn;
 
-struct sched_status_slices {
-    Gpupool__Ctl__CtlSlice msgs[TICKET_SLICES_MAX], *list[TICKET_SLICES_MAX];
-};
-
-void sched_status_slices(struct sched_status_slices *ret,
-                         const struct sched_session *session);
-
 /* Answer request @id with the whole state. */
 void sched_status_reply(struct sched_conn *conn, uint32_t id);
 void sched_status_reply_servers(struct sched_conn *conn, uint32_t id);

@@ -5,8 +5,8 @@
  *
  * Only their fields.  The scheduler is one object per process, on main()'s stack frame
  * for its whole life, made by sched_init().  A connection is owned by sched->conns from
- * sched_serve_accept() until sched_serve_end().  Event loop thread only, and there is
- * no other thread.
+ * sched_serve_accept() until sched_serve_end().  Event loop thread only: the others, of
+ * the store's writer, the signatures and the page, are given what they need.
  */
 #ifndef SCHED_TYPES_H
 #define SCHED_TYPES_H
@@ -35,6 +35,7 @@ struct sched_kube;
 struct gp_metrics;
 struct sched_pod;
 struct sched_rules;
+struct sched_signer;
 struct sched_store;
 struct sched_token;
 struct sched_tokens;
@@ -109,12 +110,13 @@ struct sched {
     struct sched_pool *pool;
     struct sched_sessions sessions;
     struct sched_store *store;
+    struct sched_signer *signer;
     struct sched_rules *rules;
     struct sched_waits *waits; /* sched_wait.h */
     struct {                   /* sched_commit.h */
         struct gp_loop_timer timer;
         struct sched_session *first, **end;          /* opens that wait, oldest first */
-        struct sched_answer *answers, **answers_end; /* other answers that wait */
+        struct sched_answer *answers, **answers_end; /* that wait for the disk */
         uint64_t queued; /* the serial of the newest of them */
         bool sending;    /* one that has waited is being sent */
         uint64_t after;  /* what is sent now waits for this transaction */
@@ -173,7 +175,7 @@ struct sched_conn {
     struct sched_server *server;   /* after a registration */
     struct sched_session *held;    /* end soon after this connection */
     struct sched_session *opening; /* until the commit; sched_commit.h */
-    unsigned n_answers;            /* that wait for one; sched_commit.h */
+    struct sched_answer *answers, **answers_end; /* that wait; sched_commit.h */
     struct sched_wait *waiting;    /* its open request waits for room; sched_wait.c's */
     struct sched_session *closing; /* closes that wait for their server */
     struct {

@@ -6,24 +6,36 @@
 #include "gp_log.h"
 #include "gp_time.h"
 #include "sched_conn.h"
+#include "sched_grant.h"
 #include "sched_handle.h"
+#include "sched_signer.h"
 #include "sched_store.h"
 
 #include <errno.h>
 #include <string.h>
 
-/* An answer that waits for the disk. */
+/* An answer that waits: for the disk, then for its tickets, and for those of its
+ * connection that were given before it. */
 struct sched_answer {
     struct sched_conn *conn; /* NULL: it is gone */
-    uint64_t serial;
-    uint32_t request; /* 0: a notice */
+    uint32_t request;        /* 0: a notice */
+    uint8_t *bytes;
     size_t size;
-    struct sched_answer *next;
-    uint8_t bytes[];
+    struct sched_answer *conn_next; /* of its connection, oldest first */
+
+    uint64_t serial;           /* of the transaction that it waits for */
+    struct sched_answer *next; /* among those that wait for one, oldest first */
+    bool on_disk;
+
+    struct sched_grant *grant; /* @bytes are made of it by a signing thread; or NULL */
+    bool with_signer;
+    struct sched_signer_job job;
+    int result; /* of that thread, or of the transaction */
+    struct gp_err err;
 };
 
-static void send_answers(struct sched *sched, uint64_t serial, int r,
-                         const struct gp_err *err);
+static void answers_written(struct sched *sched, uint64_t serial, int r,
+                            const struct gp_err *err);
 
 /* A change that was not even collected (no memory) is not waited for. */
 static void
@@ -32,7 +44,7 @@ write_rest(struct sched *sched)
     if (sched_store_dirty(sched->store))
         sched_store_write(sched->store);
     else if (sched_store_done(sched->store) + 1 == sched_store_serial(sched->store))
-        send_answers(sched, sched_store_serial(sched->store), 0, NULL);
+        answers_written(sched, sched_store_serial(sched->store), 0, NULL);
 }
 
 static void
@@ -78,6 +90,137 @@ sched_commit_turn(struct sched *sched)
 
 /* ----------------------------------------------------------------- answers -- */
 
+static void
+answer_free(struct sched_answer *answer)
+{
+    sched_grant_free(answer->grant);
+    free(answer->bytes);
+    free(answer);
+}
+
+static bool
+is_ready(const struct sched_answer *answer)
+{
+    return answer->on_disk && !answer->with_signer;
+}
+
+static void
+answer_send(struct sched_answer *answer)
+{
+    struct sched_conn *conn = answer->conn;
+
+    conn->sched->commit.sending = true;
+    if (answer->result < 0 && answer->request)
+        sched_conn_refuse(conn, answer->request, GPUPOOL__CTL__CTL_CODE__CTL_INTERNAL,
+                          gp_err_msg(&answer->err, answer->result), NULL);
+    else if (answer->bytes)
+        sched_conn_send_now(conn, answer->bytes, answer->size);
+    conn->sched->commit.sending = false;
+}
+
+/* Its next request may be read. */
+static void
+release(struct sched_conn *conn)
+{
+    if (!conn->answers && !conn->opening)
+        gp_msg_conn_hold(&conn->msg, false);
+}
+
+/* Send what need not wait any more. */
+static void
+send_ready(struct sched_conn *conn)
+{
+    struct sched_answer *answer;
+
+    while ((answer = conn->answers) && is_ready(answer)) {
+        conn->answers = answer->conn_next;
+        if (!conn->answers)
+            conn->answers_end = &conn->answers;
+        answer_send(answer);
+        answer_free(answer);
+    }
+    release(conn);
+}
+
+/* It is ready: its connection has it, or it has nobody. */
+static void
+became_ready(struct sched_answer *answer)
+{
+    if (answer->conn)
+        send_ready(answer->conn);
+    else
+        answer_free(answer);
+}
+
+static void
+sign(struct sched_signer_job *job)
+{
+    struct sched_answer *answer = container_of(job, struct sched_answer, job);
+
+    answer->result =
+        sched_grant_pack(answer->grant, &answer->bytes, &answer->size, &answer->err);
+}
+
+static void
+on_signed(struct sched_signer_job *job)
+{
+    struct sched_answer *answer = container_of(job, struct sched_answer, job);
+    int r = answer->result;
+
+    answer->with_signer = false;
+    if (r < 0) {
+        gp_log_error("session", "%s: no ticket: %s", sched_grant_name(answer->grant),
+                     gp_err_msg(&answer->err, r));
+        gp_err_set(&answer->err, r,
+                   "the scheduler cannot sign a ticket, its log says why");
+    }
+    became_ready(answer);
+}
+
+/* Tickets are signed after the commit: none exists of a session that does not. */
+static void
+answer_on_disk(struct sched_answer *answer, struct sched_signer *signer)
+{
+    answer->on_disk = true;
+    if (!answer->grant || !answer->conn || answer->result < 0) {
+        became_ready(answer);
+        return;
+    }
+    answer->with_signer = true;
+    answer->job = (struct sched_signer_job){.run = sign, .done = on_signed};
+    sched_signer_add(signer, &answer->job);
+}
+
+static void
+await_disk(struct sched *sched, struct sched_answer *answer)
+{
+    /* Serials of the queue never go down. */
+    answer->serial = gp_max(sched->commit.after, sched->commit.queued);
+    sched->commit.queued = answer->serial;
+    *sched->commit.answers_end = answer;
+    sched->commit.answers_end = &answer->next;
+}
+
+/* Behind the other answers of its connection. */
+static void
+enqueue(struct sched_conn *conn, struct sched_answer *answer)
+{
+    struct sched *sched = conn->sched;
+
+    answer->conn = conn;
+    if (!conn->answers) {
+        conn->answers_end = &conn->answers;
+        if (!conn->opening)
+            gp_msg_conn_hold(&conn->msg, true);
+    }
+    *conn->answers_end = answer;
+    conn->answers_end = &answer->conn_next;
+    if (sched->commit.after > sched_store_done(sched->store))
+        await_disk(sched, answer);
+    else
+        answer_on_disk(answer, sched->signer);
+}
+
 int
 sched_commit_send(struct sched_conn *conn, uint32_t request, const void *data,
                   size_t size)
@@ -86,52 +229,40 @@ sched_commit_send(struct sched_conn *conn, uint32_t request, const void *data,
     struct sched_answer *answer;
 
     if (sched->commit.sending ||
-        (!conn->n_answers && sched->commit.after <= sched_store_done(sched->store)))
+        (!conn->answers && sched->commit.after <= sched_store_done(sched->store)))
         return gp_msg_conn_send(&conn->msg, data, size);
-    answer = malloc(sizeof(*answer) + size);
-    if (!answer)
+    answer = calloc(1, sizeof(*answer));
+    if (answer)
+        answer->bytes = malloc(size ? size : 1);
+    if (!answer || !answer->bytes) {
+        free(answer);
         return -ENOMEM;
-    *answer = (struct sched_answer){
-        .conn = conn,
-        /* Serials of the queue never go down. */
-        .serial = gp_max(sched->commit.after, sched->commit.queued),
-        .request = request,
-        .size = size,
-    };
-    sched->commit.queued = answer->serial;
+    }
     memcpy(answer->bytes, data, size);
-    *sched->commit.answers_end = answer;
-    sched->commit.answers_end = &answer->next;
-    if (!conn->n_answers++ && !conn->opening)
-        gp_msg_conn_hold(&conn->msg, true);
+    answer->size = size;
+    answer->request = request;
+    enqueue(conn, answer);
     return 0;
 }
 
-static void
-release(struct sched_conn *conn)
+int
+sched_commit_grant(struct sched_conn *conn, uint32_t request, struct sched_grant *grant)
 {
-    if (!conn->n_answers && !conn->opening)
-        gp_msg_conn_hold(&conn->msg, false);
+    struct sched_answer *answer = calloc(1, sizeof(*answer));
+
+    if (!answer) {
+        sched_grant_free(grant);
+        return -ENOMEM;
+    }
+    answer->grant = grant;
+    answer->request = request;
+    enqueue(conn, answer);
+    return 0;
 }
 
+/* Transactions up to @serial have ended. */
 static void
-answer_send(struct sched_answer *answer, int r, const struct gp_err *err)
-{
-    struct sched_conn *conn = answer->conn;
-
-    conn->n_answers--;
-    conn->sched->commit.sending = true;
-    if (r < 0 && answer->request)
-        sched_conn_refuse(conn, answer->request, GPUPOOL__CTL__CTL_CODE__CTL_INTERNAL,
-                          gp_err_msg(err, r), NULL);
-    else
-        sched_conn_send_now(conn, answer->bytes, answer->size);
-    conn->sched->commit.sending = false;
-}
-
-/* Those that waited for transactions up to @serial. */
-static void
-send_answers(struct sched *sched, uint64_t serial, int r, const struct gp_err *err)
+answers_written(struct sched *sched, uint64_t serial, int r, const struct gp_err *err)
 {
     struct sched_answer *answer;
 
@@ -139,14 +270,26 @@ send_answers(struct sched *sched, uint64_t serial, int r, const struct gp_err *e
         sched->commit.answers = answer->next;
         if (!answer->next)
             sched->commit.answers_end = &sched->commit.answers;
-        if (answer->conn) {
-            struct sched_conn *conn = answer->conn;
-
-            answer_send(answer, r, err);
-            release(conn); /* may end the connection */
-        }
-        free(answer);
+        answer->result = r;
+        if (r < 0)
+            answer->err = *err;
+        answer_on_disk(answer, sched->signer);
     }
+}
+
+/* Those of @conn that others hold are freed when they become ready. */
+static void
+forget_answers(struct sched_conn *conn)
+{
+    struct sched_answer *next;
+
+    for (struct sched_answer *answer = conn->answers; answer; answer = next) {
+        next = answer->conn_next;
+        answer->conn = NULL;
+        if (is_ready(answer))
+            answer_free(answer);
+    }
+    conn->answers = NULL;
 }
 
 /* ------------------------------------------------------------------- opens -- */
@@ -176,12 +319,7 @@ sched_commit_forget(struct sched_conn *conn)
     if (conn->opening)
         conn->opening->pending_conn = NULL;
     conn->opening = NULL;
-    if (!conn->n_answers)
-        return;
-    for (struct sched_answer *a = conn->sched->commit.answers; a; a = a->next)
-        if (a->conn == conn)
-            a->conn = NULL;
-    conn->n_answers = 0;
+    forget_answers(conn);
 }
 
 /* It is on disk: answer. */
@@ -265,7 +403,7 @@ on_ended(void *arg, uint64_t serial, int r, const struct gp_err *err)
         gp_log_error("sched", "changes were not written: %s", gp_err_msg(err, r));
     sched_commit_turn(sched);
     end_opens(sched, serial, r, err);
-    send_answers(sched, serial, r, err);
+    answers_written(sched, serial, r, err);
     if (!r) /* after a failure the tick tries again */
         write_soon(sched);
     if (r == -ESTALE)
@@ -275,7 +413,10 @@ on_ended(void *arg, uint64_t serial, int r, const struct gp_err *err)
 int
 sched_commit_start(struct sched *sched, struct gp_err *err)
 {
-    return sched_store_start(sched->store, sched->loop, on_ended, sched, err);
+    int r = sched_signer_new(sched->loop, &sched->signer, err);
+
+    return r < 0 ? r
+                 : sched_store_start(sched->store, sched->loop, on_ended, sched, err);
 }
 
 int
@@ -287,5 +428,7 @@ sched_commit(struct sched *sched, struct gp_err *err)
     r = sched_store_commit(sched->store, err);
     if (!sched_store_dirty(sched->store))
         write_rest(sched);
+    if (sched->signer)
+        sched_signer_wait(sched->signer);
     return r;
 }

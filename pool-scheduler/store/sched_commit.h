@@ -12,8 +12,12 @@
  *   replies      connection is sent after it, waits in the same way.  When the
  *                transaction is not written, the reply becomes an error that says so;
  *                the change stays in memory and joins the next transaction.
+ *   a grant      for its transaction, if it has one, and then for a signing thread
+ *                (sched_signer.h), which makes its tickets while others are decided
+ *                and written.
  *
- * A connection with a waiting answer is held: no further request of it is read, which
+ * Answers of one connection are sent in the order in which they were given.  A
+ * connection with a waiting answer is held: no further request of it is read, which
  * bounds what waits.  Event loop thread only.
  */
 #ifndef SCHED_COMMIT_H
@@ -26,9 +30,10 @@
 struct gp_err;
 struct sched;
 struct sched_conn;
+struct sched_grant;
 struct sched_session;
 
-/* Start the writer's thread. */
+/* Start the writer's thread and those that sign. */
 int sched_commit_start(struct sched *sched, struct gp_err *err);
 
 /* @session, just opened by the request @id of @conn, is answered after the commit. */
@@ -47,6 +52,10 @@ void sched_commit_turn(struct sched *sched);
 /* Send @data, or keep it until it may be sent.  -ENOMEM; as gp_msg_conn_send(). */
 int sched_commit_send(struct sched_conn *conn, uint32_t request, const void *data,
                       size_t size);
+
+/* The same for a @grant, which becomes this module's, also on failure.  -ENOMEM. */
+int sched_commit_grant(struct sched_conn *conn, uint32_t request,
+                       struct sched_grant *grant);
 
 /* Write everything now, wait for it, and answer those who wait. */
 int sched_commit(struct sched *sched, struct gp_err *err);

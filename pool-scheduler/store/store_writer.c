@@ -46,6 +46,7 @@ writer_main(void *arg)
     struct store_writer *w = arg;
     uint64_t one = 1;
 
+    pthread_setname_np(pthread_self(), "store-writer");
     pthread_mutex_lock(&w->lock);
     while (!w->stop) {
         const struct store_batch *batch = w->batch;

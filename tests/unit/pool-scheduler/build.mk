@@ -20,3 +20,5 @@ $(eval $(call unit_test,test_sched_list,tests/unit/pool-scheduler/test_sched_lis
     $(UT_SCHED_INCS),,$(SCHED_LIBS),$(SCHED_LDLIBS)))
 $(eval $(call unit_test,test_sched_queue,tests/unit/pool-scheduler/test_sched_queue.c,\
     $(UT_SCHED_INCS),,schedcore $(CTL_LIBS),$(CTL_LDLIBS)))
+$(eval $(call unit_test,test_sched_signer,tests/unit/pool-scheduler/test_sched_signer.c,\
+    $(UT_SCHED_INCS),,$(SCHED_LIBS),$(SCHED_LDLIBS)))

@@ -423,6 +423,75 @@ drained_server_stays_drained_over_a_restart(void **state)
     close(client);
 }
 
+static uint32_t
+post_renew(int fd, const Gpupool__Ctl__CtlGrant *grant)
+{
+    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
+    Gpupool__Ctl__CtlRenew renew = GPUPOOL__CTL__CTL_RENEW__INIT;
+
+    renew.session_id = grant->session_id;
+    renew.lease_key = grant->lease_key;
+    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_RENEW;
+    req.renew = &renew;
+    ut_sched_post(fd, &req);
+    return req.id;
+}
+
+static uint32_t
+post_status(int fd)
+{
+    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
+    Gpupool__Ctl__CtlStatus status = GPUPOOL__CTL__CTL_STATUS__INIT;
+
+    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_STATUS;
+    req.status = &status;
+    ut_sched_post(fd, &req);
+    return req.id;
+}
+
+static void
+answers_keep_their_order_while_tickets_are_signed(void **state)
+{
+    struct world *w = *state;
+    int server = ut_sched_join(w, "node-a", 1), client = ut_sched_dial(w);
+    reply_t *grant = ut_sched_granted(client, ut_sched_preference(50, GIB)), *reply;
+    uint32_t ids[64];
+
+    for (unsigned i = 0; i < ARRAY_SIZE(ids); i++)
+        ids[i] = i % 2 ? post_status(client) : post_renew(client, grant->grant);
+    for (unsigned i = 0; i < ARRAY_SIZE(ids); i++) {
+        reply = ut_sched_hear(client);
+        assert_non_null(reply);
+        assert_int_equal(reply->id, ids[i]);
+        assert_int_equal(reply->body_case, i % 2 ? GPUPOOL__CTL__CTL_REPLY__BODY_STATUS
+                                                 : GPUPOOL__CTL__CTL_REPLY__BODY_GRANT);
+        ut_sched_drop(reply);
+    }
+    ut_sched_drop(grant);
+    close(server);
+    close(client);
+}
+
+static void
+clients_that_go_while_their_tickets_are_signed_do_no_harm(void **state)
+{
+    struct world *w = *state;
+    int server = ut_sched_join(w, "node-a", 1), client = ut_sched_dial(w);
+    reply_t *grant = ut_sched_granted(client, ut_sched_preference(50, GIB));
+
+    for (unsigned i = 0; i < 100; i++) {
+        int other = ut_sched_dial(w);
+
+        post_renew(other, grant->grant);
+        post_renew(other, grant->grant);
+        close(other);
+    }
+    ut_sched_drop(ut_sched_renew(client, grant->grant, false));
+    ut_sched_drop(grant);
+    close(server);
+    close(client); /* the teardown sees how the scheduler ends */
+}
+
 /* A port that nobody has now; port 0 would be known to the daemon alone. */
 #define PROMISE(fn)                                                                    \
     cmocka_unit_test_setup_teardown(fn, ut_sched_setup, ut_sched_teardown)
@@ -444,6 +513,8 @@ main(void)
         PROMISE(lost_server_takes_no_session_and_gives_none_away),
         PROMISE(server_that_stays_away_is_forgotten),
         PROMISE(drained_server_stays_drained_over_a_restart),
+        PROMISE(answers_keep_their_order_while_tickets_are_signed),
+        PROMISE(clients_that_go_while_their_tickets_are_signed_do_no_harm),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
