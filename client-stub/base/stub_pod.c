@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "stub_pod.h"
 
+#include "ctl_addresses.h"
 #include "ctl_call.h"
 #include "ctl_limits.h"
 #include "gp_b64.h"
@@ -19,6 +20,8 @@
 /* A scheduler that restarts is back in a few seconds. */
 #define PATIENCE_NS (20 * GP_NS_PER_S)
 #define PAUSE_US (250 * 1000)
+/* Of that, for one of several schedulers. */
+#define PART_NS (5 * GP_NS_PER_S)
 
 bool
 stub_pod_named(void)
@@ -89,10 +92,26 @@ pod_link(struct ctl_link *ret, const char *address, uint64_t deadline,
     return r < 0 && r != -EKEYREJECTED ? -EAGAIN : r;
 }
 
-/* One question, with a key of this process that the tickets are bound to.  -EAGAIN: it
- * may go better soon. */
+/* What a refusal means for the pod.  -ESTALE: the leader, which is known, is asked
+ * next. */
 static int
-ask(const char *address, char *token, const char *claim, uint64_t deadline,
+refused(struct ctl_route *route, const Gpupool__Ctl__CtlError *error)
+{
+    switch (error->code) {
+    case GPUPOOL__CTL__CTL_CODE__CTL_NOT_LEADER:
+        return ctl_route_follow(route, error->leader) ? -ESTALE : -EAGAIN;
+    case GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT:
+    case GPUPOOL__CTL__CTL_CODE__CTL_INTERNAL:
+        return -EAGAIN;
+    default:
+        return -EACCES;
+    }
+}
+
+/* One question, with a key of this process that the tickets are bound to.  -EAGAIN: it
+ * may go better soon; -ESTALE: at once, since @route goes elsewhere now. */
+static int
+ask(struct ctl_route *route, char *token, const char *claim, uint64_t deadline,
     char **ret_text, struct gp_err *err)
 {
     Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
@@ -100,8 +119,15 @@ ask(const char *address, char *token, const char *claim, uint64_t deadline,
     CLEANUP(ctl_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
     uint8_t secret[GP_X25519_SIZE], key[GP_X25519_SIZE];
     CLEANUP(ctl_link_close) struct ctl_link link = {.fd = -1};
-    int r = pod_link(&link, address, deadline, err);
+    char address[CTL_ENDPOINT_MAX];
+    int r;
 
+    if (ctl_addresses_count(route->list) > 1)
+        deadline = gp_min(deadline, gp_now_ns() + PART_NS);
+    ctl_route_address(route, address);
+    r = pod_link(&link, address, deadline, err);
+    if (r == -EAGAIN)
+        ctl_route_next(route);
     if (r < 0)
         return r;
     if (gp_x25519_new(secret) < 0)
@@ -117,12 +143,11 @@ ask(const char *address, char *token, const char *claim, uint64_t deadline,
     req.pod_session = &body;
     r = ctl_call(&link, &req, deadline, &reply, err);
     if (r == -EREMOTE)
-        return reply->error->code == GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT ||
-                       reply->error->code == GPUPOOL__CTL__CTL_CODE__CTL_INTERNAL
-                   ? -EAGAIN
-                   : -EACCES;
-    if (r < 0)
+        return refused(route, reply->error);
+    if (r < 0) {
+        ctl_route_next(route);
         return -EAGAIN;
+    }
     if (reply->body_case != GPUPOOL__CTL__CTL_REPLY__BODY_GRANT ||
         !reply->grant->n_tickets)
         return gp_err_set(err, -EPROTO, "the scheduler answered something else");
@@ -134,13 +159,15 @@ ask(const char *address, char *token, const char *claim, uint64_t deadline,
 int
 stub_pod_session(char **ret_text, struct gp_err *err)
 {
-    const char *address = getenv("GPUPOOL_SCHEDULER"), *claim = getenv("GPUPOOL_CLAIM");
+    struct ctl_route route = {.list = getenv("GPUPOOL_SCHEDULER")};
+    const char *claim = getenv("GPUPOOL_CLAIM");
     uint64_t deadline = gp_now_ns() + PATIENCE_NS;
     CLEANUP_FREE char *token = NULL;
+    bool named = false;
     size_t len;
     int r;
 
-    if (!address || !*address || !claim || !*claim)
+    if (!route.list || !*route.list || !claim || !*claim)
         return gp_err_set(
             err, -EINVAL,
             "GPUPOOL_POD_TOKEN_FILE is set, but not GPUPOOL_SCHEDULER and "
@@ -153,12 +180,15 @@ stub_pod_session(char **ret_text, struct gp_err *err)
         if (r < 0)
             return r;
         token[strcspn(token, "\r\n")] = '\0';
-        r = ask(address, token, claim, deadline, ret_text, err);
+        r = ask(&route, token, claim, deadline, ret_text, err);
         explicit_bzero(token, len);
-        if (r != -EAGAIN || gp_now_ns() + PAUSE_US * 1000 > deadline)
+        if ((r != -EAGAIN && r != -ESTALE) || gp_now_ns() + PAUSE_US * 1000 > deadline)
             break;
-        usleep(PAUSE_US);
+        if (r == -EAGAIN || named) /* two may name each other */
+            usleep(PAUSE_US);
+        named = r == -ESTALE;
     }
-    return r < 0 ? gp_err_wrap(err, r == -EAGAIN ? -ETIMEDOUT : r, "claim %s", claim)
+    return r < 0 ? gp_err_wrap(err, r == -EAGAIN || r == -ESTALE ? -ETIMEDOUT : r,
+                               "claim %s", claim)
                  : 0;
 }

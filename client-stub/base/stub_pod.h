@@ -5,7 +5,7 @@
  *
  *   GPUPOOL_POD_TOKEN_FILE=path   the projected service-account token
  *   GPUPOOL_CLAIM=name            the ElasticGPUClaim, in the token's namespace
- *   GPUPOOL_SCHEDULER=host:port
+ *   GPUPOOL_SCHEDULER=host:port   or several, with commas between
  *
  * No state; any thread.
  */

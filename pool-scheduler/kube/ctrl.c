@@ -275,7 +275,7 @@ ctrl_init(struct ctrl *ctrl, const struct ctrl_config *config,
     ctrl->pool.link.fd = -1;
     ctrl->dra.on = config->dra;
     ctrl->dra.parts = config->dra_parts;
-    ctrl->pool.address = scheduler;
+    ctrl->pool.route.list = scheduler;
     ctrl->pool.token_file = token_file;
     ctrl->pool.lease_ms = session_lease_ms;
     r = make_tables(ctrl) ? ctrl_queue_init(&ctrl->queue) : -ENOMEM;

@@ -19,11 +19,19 @@
 #define CALL_NS (3 * GP_NS_PER_S)
 #define CONNECT_NS (500 * GP_NS_PER_MS)
 #define RETRY_NS (1 * GP_NS_PER_S)
+/* A scheduler may name a leader that has just ceased to be one. */
+#define HOPS_MAX 3
 /* The scheduler answers a watch at the latest after this; a link on which nothing comes
  * for twice as long is dead. */
 #define WATCH_MS 30000
 
 static void on_timer(struct gp_loop_timer *timer);
+
+static void
+arm(struct ctrl_pool *pool, uint64_t after_ns)
+{
+    gp_loop_timer_set(pool->loop, &pool->timer, gp_now_ns() + after_ns, on_timer);
+}
 
 /* ---------------------------------------------------------------- requests -- */
 
@@ -61,10 +69,12 @@ send_request(void *arg, Gpupool__Ctl__CtlRequest *req,
     return ctl_call(&pool->link, req, gp_now_ns() + patience, ret_reply, err);
 }
 
-/* By the environment's choice, as for the command line. */
+/* By the environment's choice, as for the command line.  Where nobody answers, the
+ * next of the schedulers is asked the next time. */
 static int
 link_up(struct ctrl_pool *pool, bool blocking, struct ctl_link *ret, struct gp_err *err)
 {
+    char address[CTL_ENDPOINT_MAX];
     struct ctl_pins pins;
     enum tls_policy policy;
     int r = tls_policy_parse(getenv(TLS_POLICY_ENV), TLS_POLICY_ENV, &policy, err);
@@ -73,8 +83,12 @@ link_up(struct ctrl_pool *pool, bool blocking, struct ctl_link *ret, struct gp_e
         r = ctl_link_pins(&pins, err);
     if (r < 0)
         return r;
-    return ctl_link_open(ret, pool->address, policy == TLS_OFF ? NULL : tls_linked(),
-                         &pins, gp_now_ns() + CONNECT_NS, blocking, err);
+    ctl_route_address(&pool->route, address);
+    r = ctl_link_open(ret, address, policy == TLS_OFF ? NULL : tls_linked(), &pins,
+                      gp_now_ns() + CONNECT_NS, blocking, err);
+    if (r < 0)
+        ctl_route_next(&pool->route);
+    return r;
 }
 
 /* A connection on which the token is proven.  -EACCES: the scheduler refuses it. */
@@ -82,18 +96,25 @@ static int
 dial(struct ctrl_pool *pool, struct gp_err *err)
 {
     CLEANUP_FREE char *token = token_of(pool);
-    int r;
+    unsigned n = ctl_addresses_count(pool->route.list);
+    char address[CTL_ENDPOINT_MAX];
+    int r = -ENOTCONN;
 
     if (!token)
         return -ENOMEM;
-    r = link_up(pool, true, &pool->link, err);
+    for (unsigned i = 0; r < 0 && i <= n; i++) { /* a leader that is gone is one more */
+        ctl_route_address(&pool->route, address);
+        r = link_up(pool, true, &pool->link, err);
+    }
     if (r < 0)
         return gp_err_wrap(err, r, "scheduler not reachable");
     r = ctl_prove(send_request, pool, GPUPOOL__CTL__CTL_ROLE__CTL_ROLE_ADMIN, token,
-                  pool->address, ctl_link_key(&pool->link), err);
+                  address, ctl_link_key(&pool->link), err);
     explicit_bzero(token, strlen(token));
     if (r < 0)
         hang_up(pool);
+    else if (pool->connected && strcmp(pool->watched, address) != 0)
+        arm(pool, 0); /* the watch comes along */
     return r == -EREMOTE ? -EACCES : r;
 }
 
@@ -113,14 +134,44 @@ call_once(struct ctrl_pool *pool, Gpupool__Ctl__CtlRequest *req,
 
 /* A kept connection may have been closed while nothing was said. */
 static int
-call(struct ctrl_pool *pool, Gpupool__Ctl__CtlRequest *req,
-     Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err)
+call_kept(struct ctrl_pool *pool, Gpupool__Ctl__CtlRequest *req,
+          Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err)
 {
     bool kept = pool->link.fd >= 0;
     int r = call_once(pool, req, ret_reply, err);
 
     if (r < 0 && r != -EREMOTE && r != -ETIMEDOUT && kept)
         r = call_once(pool, req, ret_reply, err);
+    return r;
+}
+
+/* The answer says that another scheduler leads: go there.  True: it is known which. */
+static bool
+follow_leader(struct ctrl_pool *pool, const Gpupool__Ctl__CtlReply *reply)
+{
+    return reply && reply->error &&
+           reply->error->code == GPUPOOL__CTL__CTL_CODE__CTL_NOT_LEADER &&
+           ctl_route_follow(&pool->route, reply->error->leader);
+}
+
+/* While none leads the request is refused, and its owner asks again later. */
+static int
+call(struct ctrl_pool *pool, Gpupool__Ctl__CtlRequest *req,
+     Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err)
+{
+    int r = call_kept(pool, req, ret_reply, err);
+
+    for (int hops = 0; r == -EREMOTE && hops < HOPS_MAX; hops++) {
+        bool another =
+            (*ret_reply)->error->code == GPUPOOL__CTL__CTL_CODE__CTL_NOT_LEADER;
+
+        if (another)
+            hang_up(pool);
+        if (!another || !follow_leader(pool, *ret_reply))
+            break;
+        ctl_reply_free(TAKE_PTR(*ret_reply));
+        r = call_kept(pool, req, ret_reply, err);
+    }
     return r;
 }
 
@@ -369,12 +420,6 @@ ctrl_pool_status(struct ctrl_pool *pool, bool sessions,
 /* ------------------------------------------------------------------- watch -- */
 
 static void
-arm(struct ctrl_pool *pool, uint64_t after_ns)
-{
-    gp_loop_timer_set(pool->loop, &pool->timer, gp_now_ns() + after_ns, on_timer);
-}
-
-static void
 disconnect(struct ctrl_pool *pool)
 {
     if (pool->connected)
@@ -409,7 +454,7 @@ on_msg(struct gp_msg_conn *conn, const void *data, size_t len)
 
     if (!reply || reply->body_case != GPUPOOL__CTL__CTL_REPLY__BODY_POOL_CHANGE) {
         disconnect(pool);
-        arm(pool, RETRY_NS);
+        arm(pool, follow_leader(pool, reply) ? 0 : RETRY_NS);
         return;
     }
     if (pool->seen != reply->pool_change->now) {
@@ -437,6 +482,7 @@ on_timer(struct gp_loop_timer *timer)
     struct ctl_link link;
 
     disconnect(pool);
+    ctl_route_address(&pool->route, pool->watched);
     if (link_up(pool, false, &link, &err) < 0) {
         gp_log_debug("pool", "%s", err.msg);
         arm(pool, RETRY_NS);

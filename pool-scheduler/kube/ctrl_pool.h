@@ -5,12 +5,14 @@
  *
  * One object, owned by struct ctrl; event loop thread.  Requests wait (a scheduler
  * answers from memory in well under a millisecond) over one kept connection, which is
- * made anew when it broke.  The watch has a connection of its own on the loop.
+ * made anew when it broke.  The watch has a connection of its own on the loop.  Of
+ * several schedulers both go to the one that leads.
  */
 #ifndef CTRL_POOL_H
 #define CTRL_POOL_H
 
 #include "control.pb-c.h"
+#include "ctl_addresses.h"
 #include "ctl_link.h"
 #include "gp_base.h"
 #include "gp_loop.h"
@@ -32,7 +34,7 @@ struct ctrl_grant {
 };
 
 struct ctrl_pool {
-    const char *address;
+    struct ctl_route route; /* to the scheduler that leads */
     const char *token_file; /* the pool's admin token; NULL: none is needed */
     uint32_t lease_ms;
     uint32_t patience_ms; /* for an answer; 0: the usual three seconds */
@@ -41,7 +43,8 @@ struct ctrl_pool {
     uint64_t requests;
 
     struct gp_loop *loop;
-    struct gp_msg_conn conn; /* of the watch */
+    struct gp_msg_conn conn;        /* of the watch */
+    char watched[CTL_ENDPOINT_MAX]; /* where it goes */
     struct gp_loop_timer timer;
     bool connected;
     uint64_t seen;

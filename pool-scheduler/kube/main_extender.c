@@ -183,7 +183,7 @@ static const struct gp_option OPTIONS[] = {
     {.name = "scheduler",
      .value = "HOST:PORT",
      .set = gp_option_text,
-     FIELD(pool.address),
+     FIELD(pool.route.list),
      .env = "GPUPOOL_SCHEDULER",
      .help = "the pool's scheduler (GPUPOOL_SCHEDULER)"},
     {.name = "token-file",
@@ -222,7 +222,7 @@ parse(struct extender *x, int argc, char **argv, struct gp_err *err)
 
     if (r)
         return r;
-    if (!x->pool.address)
+    if (!x->pool.route.list)
         return gp_err_set(err, -EINVAL, "which scheduler? --scheduler HOST:PORT");
     return kube_config_finish(&x->kube, err);
 }

@@ -35,23 +35,29 @@ def gated_pod(name, annotations):
 class World:
     """A scheduler with an admin token, a server with two null cards, an API double."""
 
-    def __init__(self, case, scheduler=()):
+    def __init__(self, case, scheduler=(), replicas=0):
         self.case, self.api = case, KubeApi()
         self.api.put("elasticgpuclasses", dict(CLASS))
         self.token = case.folder / "admin.token"
         self.token.write_text("a-token-for-administrators-0123456789\n")
         ready = case.folder / "sched.ready"
         self.options = scheduler
-        self.scheduler = self.add_scheduler("127.0.0.1:0", ready)
-        case.wait_for(ready.exists, "the scheduler listens")
-        self.address = ready.read_text().strip()
-        self.server = self.add_server("node-a")
         self.others, self.controller = [], None
+        if replicas:
+            addresses = [f"127.0.0.1:{case.free_port()}" for _ in range(replicas)]
+            self.scheduler, *self.others = [self.add_scheduler(address, ready, address)
+                                            for address in addresses]
+            self.address = ",".join(addresses)
+        else:
+            self.scheduler = self.add_scheduler("127.0.0.1:0", ready)
+            case.wait_for(ready.exists, "the scheduler listens")
+            self.address = ready.read_text().strip()
+        self.server = self.add_server("node-a")
 
-    def add_scheduler(self, address, ready):
+    def add_scheduler(self, address, ready, state="state"):
         return self.case.spawn([
             self.case.build / "bin/gpupool-scheduler", "--listen", address, "--state-dir",
-            self.case.folder / "state", "--ready-file", ready, "--admin-token-file", self.token,
+            self.case.folder / state, "--ready-file", ready, "--admin-token-file", self.token,
             "--client-token-file", self.token, "--server-token-file", self.token,
             "--kube", "--kube-server", self.api.url, *self.options])
 
@@ -102,8 +108,8 @@ class World:
         self.api.close()
 
 
-def in_world(case, body, scheduler=()):
-    world = World(case, scheduler)
+def in_world(case, body, scheduler=(), replicas=0):
+    world = World(case, scheduler, replicas)
     try:
         body(world)
     finally:
