@@ -2,15 +2,17 @@
 /* gpupool drain, close: orders to the scheduler. */
 #include "cli.h"
 #include "cli_ctl.h"
+#include "cli_list.h"
 #include "cli_options.h"
 #include "gp_err.h"
 #include "gp_str.h"
+#include "gp_time.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-/* ------------------------------------------------------------ drain, close -- */
+/* ------------------------------------------------------------------ orders -- */
 
 struct order {
     const char *program, *about; /* "gpupool drain" */
@@ -18,7 +20,8 @@ struct order {
     struct cli_where where;
     const char *target;
     char *token;
-    bool undo;
+    bool undo, wait;
+    uint64_t wait_ms; /* 0: for as long as it takes */
 };
 
 /* The word after "gpupool ". */
@@ -28,11 +31,12 @@ order_name(const struct order *order)
     return strchr(order->program, ' ') + 1;
 }
 
-/* -1: go on; else the exit status.  @own: an option that other orders do not have. */
+/* -1: go on; else the exit status.  @own: options that other orders do not have. */
 static int
-order_parse(struct order *order, const struct gp_option *own, int argc, char **argv)
+order_parse(struct order *order, const struct gp_option *own, size_t n_own, int argc,
+            char **argv)
 {
-    const struct gp_option_set_of sets[] = {{own, own ? 1 : 0, order},
+    const struct gp_option_set_of sets[] = {{own, n_own, order},
                                             cli_where_admin(&order->where)};
     const struct gp_options options = {.program = order->program,
                                        .arguments = order->argument,
@@ -57,25 +61,181 @@ order_parse(struct order *order, const struct gp_option *own, int argc, char **a
 }
 
 static int
-order_send(const struct order *order, Gpupool__Ctl__CtlRequest *req,
-           Gpupool__Ctl__CtlReply **ret_reply)
+order_connect(const struct order *order, struct cli_ctl *ctl, struct gp_err *err)
 {
-    CLEANUP(cli_ctl_close) struct cli_ctl ctl = {.link.fd = -1};
-    struct gp_err err = {0};
     char address[GP_NET_NAME_MAX];
-    int r = cli_order_address(order->where.scheduler, address, &err);
+    int r = cli_order_address(order->where.scheduler, address, err);
 
     if (!r)
-        r = cli_ctl_open(&ctl, address, &err);
+        r = cli_ctl_open(ctl, address, err);
     if (!r)
-        r = cli_ctl_prove(&ctl, GPUPOOL__CTL__CTL_ROLE__CTL_ROLE_ADMIN, order->token,
-                          &err);
+        r = cli_ctl_prove(ctl, GPUPOOL__CTL__CTL_ROLE__CTL_ROLE_ADMIN, order->token,
+                          err);
+    return r;
+}
+
+/* The exit status; *ret_reply is set when there was an answer. */
+static int
+order_send(const struct order *order, struct cli_ctl *ctl,
+           Gpupool__Ctl__CtlRequest *req, Gpupool__Ctl__CtlReply **ret_reply)
+{
+    struct gp_err err = {0};
+    int r = order_connect(order, ctl, &err);
 
     if (!r)
-        r = cli_ctl_call(&ctl, req, CLI_DEADLINE_NS, ret_reply, &err);
+        r = cli_ctl_call(ctl, req, CLI_DEADLINE_NS, ret_reply, &err);
     return r < 0 ? cli_fail(cli_ctl_exit(r, *ret_reply), "%s: %s", order_name(order),
                             gp_err_msg(&err, r))
                  : CLI_OK;
+}
+
+/* ------------------------------------------------------------------- drain -- */
+
+/* The scheduler says at the latest after so long that nothing has changed. */
+#define LOOK_MS 10000
+/* Sessions that are named. */
+#define NAMED_MAX 3
+
+/* What is left on a server that drains. */
+struct rest {
+    unsigned sessions;
+    uint32_t processes;
+    char names[160]; /* "s4 of ann@a, s9 of bob@b and 12 more" */
+};
+
+static void
+rest_add(struct rest *rest, const Gpupool__Ctl__CtlSessionStatus *session)
+{
+    size_t at = strlen(rest->names);
+    char owner[32];
+
+    gp_str_copy_printable(owner, sizeof(owner), session->owner);
+    rest->processes += session->attachments;
+    if (rest->sessions++ < NAMED_MAX)
+        snprintf(rest->names + at, sizeof(rest->names) - at, "%s%s of %s",
+                 at ? ", " : "", session->session, owner);
+}
+
+static void
+rest_end(struct rest *rest)
+{
+    size_t at = strlen(rest->names);
+
+    if (rest->sessions > NAMED_MAX)
+        snprintf(rest->names + at, sizeof(rest->names) - at, " and %u more",
+                 rest->sessions - NAMED_MAX);
+}
+
+/* Over @ctl, which stays open. */
+static int
+look_at_rest(const struct order *order, struct cli_ctl *ctl, struct rest *ret,
+             struct gp_err *err)
+{
+    const struct cli_filters filters = {.server = order->target};
+    struct cli_list list = {.ctl = *ctl, .token = order->token};
+    const Gpupool__Ctl__CtlListReply *page;
+    int r;
+
+    *ret = (struct rest){.sessions = 0};
+    cli_list_begin(&list, GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_SESSIONS, &filters);
+    while ((r = cli_list_next(&list, &page, err)) > 0)
+        for (size_t i = 0; i < page->n_sessions; i++)
+            rest_add(ret, page->sessions[i]);
+    cli_reply_free(list.page);
+    *ctl = list.ctl;
+    rest_end(ret);
+    return r;
+}
+
+/* Until the pool is another than it was at *seen, or for LOOK_MS. */
+static int
+await_change(struct cli_ctl *ctl, uint64_t *seen, uint64_t deadline, struct gp_err *err)
+{
+    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
+    Gpupool__Ctl__CtlWatchPool body = GPUPOOL__CTL__CTL_WATCH_POOL__INIT;
+    CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
+    uint64_t now = gp_now_ns(), left = deadline - gp_min(deadline, now);
+    int r;
+
+    body.seen = *seen;
+    body.timeout_ms = (uint32_t)gp_min(left / GP_NS_PER_MS + 1, (uint64_t)LOOK_MS);
+    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_WATCH_POOL;
+    req.watch_pool = &body;
+    r = cli_ctl_call(ctl, &req, body.timeout_ms * GP_NS_PER_MS + CLI_DEADLINE_NS,
+                     &reply, err);
+    if (r < 0)
+        return r;
+    if (reply->body_case != GPUPOOL__CTL__CTL_REPLY__BODY_POOL_CHANGE)
+        return gp_err_set(err, -EPROTO, "the scheduler answered something else");
+    *seen = reply->pool_change->now;
+    return 0;
+}
+
+/* One line for each change; on a terminal it is always the same one. */
+static void
+show_rest(const struct order *order, const struct rest *rest, bool first)
+{
+    bool same_line = isatty(STDERR_FILENO);
+
+    fprintf(stderr, "%sserver %s: draining, %u sessions left with %u processes: %s%s",
+            same_line && !first ? "\r\033[K" : "", order->target, rest->sessions,
+            rest->processes, rest->names, same_line ? "" : "\n");
+}
+
+/* A scheduler that was started again, or another one, goes on answering. */
+static int
+look_again(const struct order *order, struct cli_ctl *ctl, struct rest *ret,
+           uint64_t *seen, struct gp_err *err)
+{
+    int r = look_at_rest(order, ctl, ret, err);
+
+    if (r >= 0 || r == -EREMOTE)
+        return r;
+    cli_ctl_close(ctl);
+    *seen = 0;
+    r = order_connect(order, ctl, err);
+    return r < 0 ? r : look_at_rest(order, ctl, ret, err);
+}
+
+/* 0: nothing is left.  -ETIME: something is after the time that was given. */
+static int
+drain_wait(const struct order *order, struct cli_ctl *ctl, struct gp_err *err)
+{
+    uint64_t deadline =
+        order->wait_ms ? gp_now_ns() + order->wait_ms * GP_NS_PER_MS : GP_FOREVER;
+    struct rest rest, shown = {.sessions = 0};
+    uint64_t seen = 0;
+    bool first = true;
+    int r;
+
+    while ((r = look_again(order, ctl, &rest, &seen, err)) >= 0 && rest.sessions &&
+           gp_now_ns() < deadline) {
+        if (first || rest.sessions != shown.sessions ||
+            rest.processes != shown.processes)
+            show_rest(order, &rest, first);
+        shown = rest;
+        first = false;
+        if (await_change(ctl, &seen, deadline, NULL) < 0) /* the next look says why */
+            gp_sleep_ns(GP_NS_PER_S);
+    }
+    if (!first && isatty(STDERR_FILENO))
+        fputc('\n', stderr);
+    if (r < 0 || !rest.sessions)
+        return r;
+    return gp_err_set(err, -ETIME,
+                      "server %s drains on, %u sessions are left there: %s",
+                      order->target, rest.sessions, rest.names);
+}
+
+static void
+drain_print(const struct order *order, uint32_t left)
+{
+    if (order->undo || left)
+        printf("server %s: %s, %u sessions there\n", order->target,
+               order->undo ? "in use again" : "draining, no new sessions", left);
+    else
+        printf("server %s: drained, no sessions there and no new ones\n",
+               order->target);
 }
 
 static int
@@ -84,48 +244,80 @@ drain_send(const struct order *order)
     Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
     Gpupool__Ctl__CtlDrain body = GPUPOOL__CTL__CTL_DRAIN__INIT;
     CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
-    int status;
+    CLEANUP(cli_ctl_close) struct cli_ctl ctl = {.link.fd = -1};
+    struct gp_err err = {0};
+    uint32_t left;
+    int status, r;
 
     body.server = (char *)order->target;
     body.token = cli_ctl_shown(order->token);
     body.undo = order->undo;
     req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_DRAIN;
     req.drain = &body;
-    status = order_send(order, &req, &reply);
+    status = order_send(order, &ctl, &req, &reply);
     if (status)
         return status;
     if (reply->body_case != GPUPOOL__CTL__CTL_REPLY__BODY_DRAINED)
         return cli_fail(CLI_FAILED, "drain: the scheduler answered something else");
-    if (order->undo || reply->drained->sessions_left)
-        printf("server %s: %s, %u sessions there\n", order->target,
-               order->undo ? "in use again" : "draining, no new sessions",
-               reply->drained->sessions_left);
-    else
-        printf("server %s: drained, no sessions there and no new ones\n",
-               order->target);
+    left = reply->drained->sessions_left;
+    if (order->wait && left) {
+        r = drain_wait(order, &ctl, &err);
+        if (r < 0)
+            return cli_fail(r == -ETIME ? CLI_FAILED : cli_ctl_exit(r, NULL),
+                            "drain: %s", gp_err_msg(&err, r));
+        left = 0;
+    }
+    drain_print(order, left);
     return CLI_OK;
+}
+
+/* --wait without a time: no limit. */
+static int
+set_wait(void *target, const struct gp_option *option, const char *value,
+         struct gp_err *err)
+{
+    static const struct gp_option bounds = {.min = 1, .max = UINT32_MAX};
+    struct order *order = target;
+
+    (void)option;
+    order->wait = true;
+    return *value && strcmp(value, "yes") != 0
+               ? gp_option_time(&order->wait_ms, &bounds, value, err)
+               : 0;
 }
 
 int
 cli_drain(int argc, char **argv)
 {
-    static const struct gp_option undo = {.name = "undo",
-                                          .help = "use it again",
-                                          .set = gp_option_yes,
-                                          .offset = offsetof(struct order, undo)};
+    static const struct gp_option own[] = {
+        {.name = "undo",
+         .help = "use it again",
+         .set = gp_option_yes,
+         .offset = offsetof(struct order, undo)},
+        {.name = "wait",
+         .value = "TIME",
+         .optional = true,
+         .help = "until nothing runs there any more (for 30s, 10m, 2h at most) and say "
+                 "what is left",
+         .set = set_wait},
+    };
     struct order order = {
         .program = "gpupool drain",
         .argument = "SERVER",
         .complete = "servers",
         .about = "Place no more sessions on SERVER; those it has run on.",
     };
-    int status = order_parse(&order, &undo, argc, argv);
+    int status = order_parse(&order, own, ARRAY_SIZE(own), argc, argv);
 
+    if (status < 0 && order.undo && order.wait)
+        status = cli_fail(CLI_USAGE, "drain: --undo leaves nothing to wait for");
     if (status < 0)
         status = drain_send(&order);
     free(order.token);
     return status;
 }
+
+/* ------------------------------------------------------------------- close -- */
 
 static int
 close_send(const struct order *order)
@@ -133,6 +325,7 @@ close_send(const struct order *order)
     Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
     Gpupool__Ctl__CtlClose body = GPUPOOL__CTL__CTL_CLOSE__INIT;
     CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
+    CLEANUP(cli_ctl_close) struct cli_ctl ctl = {.link.fd = -1};
     const char *number = order->target + (order->target[0] == 's');
     int status;
 
@@ -143,7 +336,7 @@ close_send(const struct order *order)
     body.token = cli_ctl_shown(order->token);
     req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_CLOSE;
     req.close = &body;
-    status = order_send(order, &req, &reply);
+    status = order_send(order, &ctl, &req, &reply);
     if (!status)
         printf("session %s closed\n", order->target);
     return status;
@@ -158,7 +351,7 @@ cli_close(int argc, char **argv)
         .complete = "sessions",
         .about = "End a session: its processes lose their GPU at once.",
     };
-    int status = order_parse(&order, NULL, argc, argv);
+    int status = order_parse(&order, NULL, 0, argc, argv);
 
     if (status < 0)
         status = close_send(&order);

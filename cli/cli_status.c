@@ -26,6 +26,8 @@ struct query {
     struct cli_where where;
     char *token;
     bool watch;
+    const char
+        *sort; /* the head of a column, after '-' for the largest first; or NULL */
     struct cli_output output;
     struct cli_filters filters;
 };
@@ -209,6 +211,14 @@ event_rows(struct cli_table *t, const Gpupool__Ctl__CtlListReply *page)
 
 /* -------------------------------------------------------------------- showing -- */
 
+/* The column of @view that it is sorted by; -1: it stays in its order. */
+static int
+sort_column(const struct view *view, const char *sort)
+{
+    return sort ? cli_table_column(view->heads, view->n_heads, sort + (*sort == '-'))
+                : -1;
+}
+
 /* All pages of one table.  @after: a line of its own comes before the first row, and
  * nothing at all where there is none. */
 static int
@@ -217,8 +227,8 @@ print_table(struct cli_list *list, const struct view *view, const struct query *
 {
     CLEANUP(cli_table_fini) struct cli_table t;
     const Gpupool__Ctl__CtlListReply *page;
+    int r, column = sort_column(view, q->sort);
     bool any = false;
-    int r;
 
     cli_table_init(&t, view->heads, view->n_heads);
     t.wide = q->output.form == CLI_FORM_WIDE;
@@ -231,9 +241,14 @@ print_table(struct cli_list *list, const struct view *view, const struct query *
             putchar('\n');
         any = true;
         view->rows(&t, page);
-        r = cli_table_flush(&t, stdout);
+        if (column < 0)
+            r = cli_table_flush(&t, stdout);
         if (r < 0)
             return r;
+    }
+    if (r >= 0 && any && column >= 0) {
+        cli_table_sort(&t, (unsigned)column, *q->sort == '-');
+        r = cli_table_flush(&t, stdout);
     }
     if (r < 0 || any || after)
         return r;
@@ -330,6 +345,29 @@ name_of(const struct view *view)
     return strchr(view->program, ' ') + 1;
 }
 
+static void
+name_columns(const struct view *view, char *text, size_t size)
+{
+    for (unsigned i = 0; i < view->n_heads; i++) {
+        size_t at = strlen(text);
+
+        snprintf(text + at, size - at, "%s%s", at ? ", " : "",
+                 view->heads[i] + strspn(view->heads[i], "+>"));
+    }
+}
+
+static int
+no_such_column(const struct view *view, const char *sort)
+{
+    char columns[512] = "";
+
+    name_columns(view, columns, sizeof(columns));
+    if (view->then)
+        name_columns(view->then, columns, sizeof(columns));
+    return cli_fail(CLI_USAGE, "%s: --sort %s: there is no such column, but %s",
+                    name_of(view), sort, columns);
+}
+
 #define FILTER(field) offsetof(struct query, filters.field)
 
 /* -1: go on; else the exit status. */
@@ -359,6 +397,12 @@ parse(struct query *q, const struct view *view, int argc, char **argv)
          .help = "only this owner's",
          .set = gp_option_text,
          .offset = FILTER(owner)},
+        {.name = "sort",
+         .value = "COLUMN",
+         .help = "rows of a table in the order of this column; -COLUMN: the largest "
+                 "first",
+         .set = gp_option_text,
+         .offset = offsetof(struct query, sort)},
     };
     bool no_state = view->kind == KIND(EVENTS), no_owner = view->kind == KIND(SERVERS);
     struct gp_option taken[ARRAY_SIZE(own)];
@@ -379,6 +423,9 @@ parse(struct query *q, const struct view *view, int argc, char **argv)
 
     if (r >= 0)
         return r;
+    if (q->sort && sort_column(view, q->sort) < 0 &&
+        (!view->then || sort_column(view->then, q->sort) < 0))
+        return no_such_column(view, q->sort);
     r = cli_token(q->where.token_file, q->where.scheduler, CLI_TOKEN_CLIENT, &q->token,
                   &err);
     return r < 0 ? cli_fail(CLI_FAILED, "%s: %s", name_of(view), gp_err_msg(&err, r))

@@ -5,12 +5,18 @@
 #include <stdarg.h>
 #include <string.h>
 
+static const char *
+head_text(const char *head)
+{
+    return head + strspn(head, "+>");
+}
+
 void
 cli_table_init(struct cli_table *table, const char *const *heads, unsigned columns)
 {
     *table = (struct cli_table){.columns = columns, .heads = heads};
     for (unsigned i = 0; i < columns; i++)
-        cli_table_add(table, "%s", heads[i] + strspn(heads[i], "+>"));
+        cli_table_add(table, "%s", head_text(heads[i]));
 }
 
 void
@@ -63,6 +69,71 @@ cli_table_add(struct cli_table *table, const char *fmt, ...)
     }
     make_printable(text);
     table->cells[table->n++] = text;
+}
+
+/* -------------------------------------------------------------------- sort -- */
+
+int
+cli_table_column(const char *const *heads, unsigned columns, const char *name)
+{
+    for (unsigned i = 0; i < columns; i++)
+        if (strcasecmp(head_text(heads[i]), name) == 0)
+            return (int)i;
+    return -1;
+}
+
+/* Of "40 %", "1.5 GiB of 16 GiB", "2 of 8"; nothing is less than everything. */
+static double
+number_in(const char *cell)
+{
+    static const char UNITS[] = "KMGTPE";
+    const char *unit;
+    char *end;
+    double value = strtod(cell, &end);
+
+    if (end == cell)
+        return -1;
+    end += strspn(end, " ");
+    unit = *end ? strchr(UNITS, *end) : NULL;
+    if (unit && end[1] == 'i')
+        value *= (double)(UINT64_C(1) << 10 * (unit - UNITS + 1));
+    return value;
+}
+
+struct sort_key {
+    unsigned column;
+    bool number, descending;
+};
+
+static int
+compare_rows(const void *a, const void *b, void *arg)
+{
+    const struct sort_key *key = arg;
+    char *const *x = a, *const *y = b;
+    int order;
+
+    if (key->number) {
+        double m = number_in(x[key->column]), n = number_in(y[key->column]);
+
+        order = (m > n) - (m < n);
+    } else {
+        order = strverscmp(x[key->column], y[key->column]);
+    }
+    if (key->descending)
+        order = -order;
+    return order ? order : strverscmp(x[0], y[0]);
+}
+
+void
+cli_table_sort(struct cli_table *table, unsigned column, bool descending)
+{
+    size_t first = table->headed ? 0 : table->columns;
+    struct sort_key key = {column, strchr(table->heads[column], '>') != NULL,
+                           descending};
+
+    if (table->n > first && !table->failed)
+        qsort_r(table->cells + first, (table->n - first) / table->columns,
+                table->columns * sizeof(table->cells[0]), compare_rows, &key);
 }
 
 /* ------------------------------------------------------------------- print -- */

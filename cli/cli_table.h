@@ -34,6 +34,12 @@ void cli_table_init(struct cli_table *table, const char *const *heads,
 void cli_table_fini(struct cli_table *table);
 /* The next cell; "-" when the text is empty. */
 void cli_table_add(struct cli_table *table, const char *fmt, ...) GP_PRINTF(2, 3);
+/* The column whose head is @name, in any case of letters; -1: there is none. */
+int cli_table_column(const char *const *heads, unsigned columns, const char *name);
+/* Order the rows by what is shown in @column: numbers, sizes and shares by their value,
+ * where the column aligns right, and other texts with the numbers in them ("s9" before
+ * "s10").  What is equal there goes by the first column. */
+void cli_table_sort(struct cli_table *table, unsigned column, bool descending);
 int cli_table_print(struct cli_table *table, FILE *f); /* -ENOMEM */
 /* The same, and what was printed is forgotten but for its widths. */
 int cli_table_flush(struct cli_table *table, FILE *f);

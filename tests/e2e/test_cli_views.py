@@ -52,6 +52,44 @@ def test_forms_and_filters_show_the_same_pool(case):
     case.wait_for(lambda: "drained" in pool.cli("servers").out, "the server is drained")
 
 
+def test_tables_are_sorted_by_a_column_of_theirs(case):
+    pool, small, large = busy_pool(case)
+    a, b = small.field("session"), large.field("session")
+
+    def rows(command, *options):
+        return [line.split()[0] for line in
+                pool.cli(command, "--no-headers", *options).out.splitlines() if line]
+
+    case.equal(rows("sessions", "--sort", "memory"), [a, b], "64 MiB before 256 MiB")
+    case.equal(rows("sessions", "--sort", "-MEMORY"), [b, a], "the largest first")
+    case.equal(rows("sessions", "--sort", "core"), [a, b], "10 % before 40 %")
+    case.equal(rows("sessions", "--sort", "-owner"), [b, a], "owners backwards")
+    case.equal(rows("sessions", "--sort", "-class"), [a, b], "all alike: by their names")
+    case.equal(rows("servers", "--sort=-server"), ["local-2", "local-1"], "servers")
+    case.equal(rows("status", "--sort=-memory"), ["local-2", "local-1", b, a], "both tables")
+    case.equal(rows("status", "--sort=-owner"), ["local-1", "local-2", b, a], "the second")
+    wrong = pool.cli("servers", "--sort", "weight", status=2).err
+    case.contains(wrong, "--sort weight: there is no such column, but SERVER, STATE", "words")
+
+
+def test_drain_waits_and_says_what_is_left(case):
+    pool, small, _ = busy_pool(case)
+    name = small.field("session")
+    late = pool.cli("drain", "local-1", "--wait=1s", status=1)
+    case.contains(late.err, f"1 sessions are left there: {name} of ann@a", "not in time")
+    drain = case.spawn([pool.gpupool, "drain", "--wait", "local-1"], env=pool.env,
+                       stderr=subprocess.PIPE)
+    case.contains(drain.stderr.readline(), f"1 sessions left with 0 processes: {name} of ann@a",
+                  "what is left")
+    small.close()
+    out, err = drain.communicate(timeout=case.patience)
+    case.equal((drain.returncode, out, err),
+               (0, "server local-1: drained, no sessions there and no new ones\n", ""), "the end")
+    case.contains(pool.cli("drain", "--wait", "local-1").out, "drained", "nothing to wait for")
+    case.contains(pool.cli("drain", "--wait", "--undo", "local-1", status=2).err,
+                  "nothing to wait for", "both options")
+
+
 def test_one_object_is_described_for_people_and_for_programs(case):
     pool, small, _ = busy_pool(case)
     name = small.field("session")
