@@ -3,6 +3,7 @@
 
 #include "gp_err.h"
 #include "gp_hash.h"
+#include "gp_srv.h"
 #include "gp_str.h"
 #include "gp_time.h"
 
@@ -14,6 +15,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/un.h>
+
+/* What a pool's schedulers are called in DNS. */
+#define SRV_SERVICE "_gpupool._tcp."
 
 /* Split off the host; what is left starts with ':' or is empty. */
 static const char *
@@ -227,6 +231,31 @@ tcp_connect(const char *text, unsigned dflt_port, uint64_t deadline_ns,
                   : fd;
 }
 
+/* To the first host of the service that answers. */
+static int
+srv_connect(const char *text, uint64_t deadline_ns, struct gp_err *err)
+{
+    struct gp_srv_target targets[GP_SRV_TARGETS_MAX];
+    char name[GP_SRV_NAME_MAX], address[GP_SRV_NAME_MAX + 8];
+    int r, n,
+        len =
+            snprintf(name, sizeof(name), "%s%s", *text == '_' ? "" : SRV_SERVICE, text);
+
+    if (len < 0 || (size_t)len >= sizeof(name))
+        return gp_err_set(err, -EINVAL, "'srv:%s' is too long", text);
+    r = n = gp_srv_lookup(name, targets, err);
+    for (int i = 0; i < n; i++) {
+        uint64_t now = gp_now_ns(), left = deadline_ns - gp_min(deadline_ns, now);
+
+        snprintf(address, sizeof(address), "%.255s:%u", targets[i].host,
+                 targets[i].port);
+        r = tcp_connect(address, 0, now + left / (uint64_t)(n - i), err);
+        if (r >= 0)
+            break;
+    }
+    return r;
+}
+
 int
 gp_net_connect(const char *text, unsigned dflt_port, uint64_t deadline_ns,
                bool blocking, int *ret_fd, struct gp_err *err)
@@ -236,7 +265,9 @@ gp_net_connect(const char *text, unsigned dflt_port, uint64_t deadline_ns,
 
     if (r < 0)
         return r;
-    if (!r) {
+    if (!r && strncmp(text, GP_NET_SRV, strlen(GP_NET_SRV)) == 0) {
+        r = srv_connect(text + strlen(GP_NET_SRV), deadline_ns, err);
+    } else if (!r) {
         r = tcp_connect(text, dflt_port, deadline_ns, err);
     } else {
         r = unix_connect(&sa);

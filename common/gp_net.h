@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Addresses, listening and connecting: "host:port" is TCP over IPv4 or IPv6,
- * "unix:/path" a Unix stream socket.
+ * "unix:/path" a Unix stream socket.  "srv:NAME", for connecting only, is TCP to a host
+ * and port that DNS has for the service (gp_srv.h): NAME is that of the service
+ * ("_gpupool._tcp.example.org"), or a domain in which it is called so.
  *
  * No state, any thread.  Every descriptor is close-on-exec.  Not framing: see gp_msg.h
  * for control messages and transport/ for the data path.
@@ -17,6 +19,7 @@
 
 struct gp_err;
 
+#define GP_NET_SRV "srv:"   /* how such an address begins */
 #define GP_NET_NAME_MAX 272 /* longest host name, brackets, port */
 
 struct gp_net_addr {
@@ -35,8 +38,9 @@ int gp_net_listen(const char *text, unsigned dflt_port, int backlog, int *ret_fd
                   struct gp_err *err);
 
 /* Connect to the first address that answers, trying all of them until @deadline_ns
- * (gp_now_ns clock).  The socket is blocking when @blocking, TCP_NODELAY is set.
- * The words name the address and the cause. */
+ * (gp_now_ns clock); each host of a service gets a part of that time.  The socket is
+ * blocking when @blocking, TCP_NODELAY is set. The words name the address and the
+ * cause. */
 int gp_net_connect(const char *text, unsigned dflt_port, uint64_t deadline_ns,
                    bool blocking, int *ret_fd, struct gp_err *err);
 

@@ -40,6 +40,7 @@ $(eval $(call fuzz_target,fuzz_layout,$(KERNEL_PARAMS_SRCS) $(COMMON_SRCS) $(FAT
 # Control plane.
 CTL_FUZZ_SRCS := $(CTL_SRCS) $(COMMON_SRCS)
 $(eval $(call fuzz_target,fuzz_ticket,$(CTL_FUZZ_SRCS),$(CTL_INCS),$(CTL_LDLIBS)))
+$(eval $(call fuzz_target,fuzz_srv,$(COMMON_SRCS),common,))
 $(eval $(call fuzz_target,fuzz_scheduler,$(SCHED_CORE_SRCS) $(SCHED_SRCS) $(KUBE_SRCS) $(CTL_FUZZ_SRCS) $(TLS_SRCS) $(HTTP_SRCS),$(SCHED_INCS),$(SCHED_LDLIBS) -lssl -lcrypto))
 
 # The server's attach port, the client's side of it and of the control plane, and the
@@ -105,7 +106,7 @@ test-fuzz-built: $(O)/fuzz/fuzz_worker
 	@echo "ok fuzz_worker"
 
 # The parsers that need no driver, from their kept seeds: seconds in all.
-FUZZ_QUICK := fuzz_attach fuzz_client fuzz_conf fuzz_ticket
+FUZZ_QUICK := fuzz_attach fuzz_client fuzz_conf fuzz_ticket fuzz_srv
 $(eval $(call needs,test-fuzz-quick,$(FUZZ_PACKAGES)))
 #:   make test-fuzz-quick       parsers: kept seeds and 20,000 executions each
 test-fuzz-quick-built: $(addprefix $(O)/fuzz/,$(FUZZ_QUICK))
