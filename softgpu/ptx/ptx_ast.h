@@ -257,6 +257,20 @@ struct ptx_label {
 
 /* ---- functions ------------------------------------------------------------ */
 
+/* .loc: instructions from line @line of the text on come from line @source of the file
+ * with the number @file. */
+struct ptx_loc {
+    uint32_t line;
+    uint32_t source;
+    uint32_t file;
+};
+
+/* .file */
+struct ptx_file {
+    uint32_t number;
+    const char *name;
+};
+
 struct ptx_func {
     const struct ptx_sym *name; /* NULL: `_` in a prototype */
     uint8_t linkage;            /* enum ptx_linkage */
@@ -291,6 +305,10 @@ struct ptx_func {
     uint32_t n_insns;
     const struct ptx_label *const *labels;
     uint32_t n_labels;
+    const struct ptx_loc *locs; /* in the order of the text */
+    uint32_t n_locs;
+    const struct ptx_file *files; /* of the module that it was written in */
+    uint32_t n_files;
 };
 
 /* ---- the module ----------------------------------------------------------- */
@@ -353,6 +371,12 @@ struct ptx_param_info {
     uint32_t size;
     uint32_t align;
 };
+
+/* Where line @line of the PTX text comes from, by the function's .loc directives.
+ * false: they do not say.  *ret_file may be "?": a .file with that number is missing.
+ */
+bool ptx_func_source(const struct ptx_func *func, uint32_t line, const char **ret_file,
+                     uint32_t *ret_line);
 
 /* -EINVAL: @index is not a parameter of @func. */
 int ptx_func_param(const struct ptx_func *func, uint32_t index,

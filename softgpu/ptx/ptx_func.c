@@ -337,8 +337,11 @@ finish_body(struct ptx_parser *p, struct ptx_func *func)
         ptx_arena_copy(arena, p->insns.data, p->insns.n * sizeof(struct ptx_insn));
     func->labels =
         ptx_arena_copy(arena, p->labels.data, p->labels.n * sizeof(struct ptx_label *));
-    if (!func->regs || !func->vars || !func->insns || !func->labels)
+    func->locs =
+        ptx_arena_copy(arena, p->locs.data, p->locs.n * sizeof(struct ptx_loc));
+    if (!func->regs || !func->vars || !func->insns || !func->labels || !func->locs)
         return ptx_no_memory(p);
+    func->n_locs = p->locs.n;
     func->n_regs = p->regs.n;
     func->n_vars = p->func_vars.n;
     func->n_insns = p->insns.n;
@@ -350,7 +353,7 @@ static void
 begin_func(struct ptx_parser *p, struct ptx_func *func)
 {
     p->func = func;
-    p->regs.n = p->func_vars.n = p->insns.n = p->labels.n = p->tables.n = 0;
+    p->regs.n = p->func_vars.n = p->insns.n = p->labels.n = p->tables.n = p->locs.n = 0;
 }
 
 /* Signature and body or `;`, inside the scope of the parameters. */

@@ -99,6 +99,30 @@ ptx_sreg_comps(unsigned sreg)
     return sreg < PTX_SREG_COUNT ? sregs[sreg].comps : 0;
 }
 
+bool
+ptx_func_source(const struct ptx_func *func, uint32_t line, const char **ret_file,
+                uint32_t *ret_line)
+{
+    uint32_t lo = 0, hi = func->n_locs;
+
+    while (lo < hi) {
+        uint32_t mid = lo + (hi - lo) / 2;
+
+        if (func->locs[mid].line <= line)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    if (lo == 0 || func->locs[lo - 1].source == 0)
+        return false;
+    *ret_line = func->locs[lo - 1].source;
+    *ret_file = "?";
+    for (uint32_t i = 0; i < func->n_files; i++)
+        if (func->files[i].number == func->locs[lo - 1].file)
+            *ret_file = func->files[i].name;
+    return true;
+}
+
 static void
 place_params(struct ptx_func *func, unsigned sm)
 {

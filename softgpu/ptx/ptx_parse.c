@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The module level: directives, what is dropped, and ptx_parse() itself.
+ * The module level: directives, what debuggers want to know, and ptx_parse() itself.
  */
 #include "ptx_parse.h"
 
@@ -58,7 +58,7 @@ ptx_expect(struct ptx_parser *p, int tok)
     return ptx_expected(p, what);
 }
 
-/* ---- what is dropped ---- */
+/* ---- for debuggers ---- */
 
 static int
 skip_ints(struct ptx_parser *p)
@@ -68,11 +68,31 @@ skip_ints(struct ptx_parser *p)
     return 0;
 }
 
+/* The next number, or 0. */
+static uint32_t
+take_number(struct ptx_parser *p)
+{
+    uint64_t n = p->lex.tok == PTX_TOK_INT ? p->lex.bits : 0;
+
+    ptx_accept(p, PTX_TOK_INT);
+    return (uint32_t)gp_min(n, (uint64_t)UINT32_MAX);
+}
+
 /* .loc 1 42 3 [, function_name label [+ 4]] [, inlined_at 1 40 2] */
 static int
-skip_loc(struct ptx_parser *p)
+parse_loc(struct ptx_parser *p)
 {
+    struct ptx_loc *loc, at = {.line = p->lex.tok_line};
+
+    at.file = take_number(p);
+    at.source = take_number(p);
     skip_ints(p);
+    if (p->func) {
+        loc = ptx_vec_push(&p->locs, sizeof(*loc));
+        if (!loc)
+            return ptx_no_memory(p);
+        *loc = at;
+    }
     while (ptx_accept(p, ',')) {
         if (p->lex.tok != PTX_TOK_NAME)
             return ptx_expected(p, "function_name or inlined_at");
@@ -86,11 +106,22 @@ skip_loc(struct ptx_parser *p)
 
 /* .file 1 "name" [, time, size] */
 static int
-skip_file(struct ptx_parser *p)
+parse_file(struct ptx_parser *p)
 {
+    uint32_t number = take_number(p);
+    struct ptx_file *file;
+    char *name;
+
     skip_ints(p);
-    if (!ptx_accept(p, PTX_TOK_STRING))
+    if (p->lex.tok != PTX_TOK_STRING)
         return ptx_expected(p, "a file name");
+    name = ptx_arena_alloc(p->arena, p->lex.len + 1);
+    file = ptx_vec_push(&p->files, sizeof(*file));
+    if (!name || !file)
+        return ptx_no_memory(p);
+    memcpy(name, p->lex.text, p->lex.len);
+    *file = (struct ptx_file){number, name};
+    ptx_lex_next(&p->lex);
     while (ptx_accept(p, ','))
         skip_ints(p);
     return 0;
@@ -132,27 +163,27 @@ skip_pragma(struct ptx_parser *p)
 int
 ptx_parse_debug(struct ptx_parser *p)
 {
-    int (*skip)(struct ptx_parser *);
+    int (*rest)(struct ptx_parser *);
     int r;
 
     switch (p->lex.name->word) {
     case PTX_W_loc:
-        skip = skip_loc;
+        rest = parse_loc;
         break;
     case PTX_W_file:
-        skip = skip_file;
+        rest = parse_file;
         break;
     case PTX_W_section:
-        skip = skip_section;
+        rest = skip_section;
         break;
     case PTX_W_pragma:
-        skip = skip_pragma;
+        rest = skip_pragma;
         break;
     default:
         return 0;
     }
     ptx_lex_next(&p->lex);
-    r = skip(p);
+    r = rest(p);
     return r < 0 ? r : 1;
 }
 
@@ -356,15 +387,22 @@ static int
 finish_module(struct ptx_parser *p)
 {
     struct ptx_module *mod = p->mod;
+    const struct ptx_file *files;
 
     mod->vars =
         ptx_arena_copy(p->arena, p->vars.data, p->vars.n * sizeof(struct ptx_var *));
     mod->funcs =
         ptx_arena_copy(p->arena, p->funcs.data, p->funcs.n * sizeof(struct ptx_func *));
-    if (!mod->vars || !mod->funcs)
+    files = ptx_arena_copy(p->arena, p->files.data, p->files.n * sizeof(*files));
+    if (!mod->vars || !mod->funcs || !files)
         return ptx_no_memory(p);
     mod->n_vars = p->vars.n;
     mod->n_funcs = p->funcs.n;
+    for (uint32_t i = 0; i < p->funcs.n; i++) { /* .file may come behind them */
+        struct ptx_func *func = ((struct ptx_func **)p->funcs.data)[i];
+        func->files = files;
+        func->n_files = p->files.n;
+    }
     return 0;
 }
 
@@ -373,7 +411,7 @@ parser_fini(struct ptx_parser *p)
 {
     struct ptx_vec *vecs[] = {&p->vars,   &p->funcs,  &p->regs,   &p->func_vars,
                               &p->insns,  &p->labels, &p->tables, &p->opds,
-                              &p->relocs, &p->bytes};
+                              &p->relocs, &p->bytes,  &p->locs,   &p->files};
 
     for (size_t i = 0; i < ARRAY_SIZE(vecs); i++)
         ptx_vec_fini(vecs[i]);

@@ -88,6 +88,7 @@ struct ptx_parser {
 
     struct ptx_vec vars;  /* struct ptx_var *, module */
     struct ptx_vec funcs; /* struct ptx_func *, module */
+    struct ptx_vec files; /* struct ptx_file, module */
     uint64_t init_bytes;  /* of all initialisers so far */
     uint64_t init_cap;    /* what they may become: see ptx_parse() */
 
@@ -98,6 +99,7 @@ struct ptx_parser {
     struct ptx_vec insns;     /* struct ptx_insn */
     struct ptx_vec labels;    /* struct ptx_label * */
     struct ptx_vec tables;    /* struct ptx_table */
+    struct ptx_vec locs;      /* struct ptx_loc */
 
     struct ptx_vec opds;   /* struct ptx_opd: operands under construction */
     struct ptx_vec relocs; /* struct ptx_reloc of one initialiser */
@@ -135,7 +137,8 @@ ptx_at_dot(const struct ptx_parser *p, unsigned word)
     return p->lex.tok == PTX_TOK_DOT && p->lex.name->word == word;
 }
 
-/* .file, .loc, .section, .pragma, @@: accepted anywhere and dropped.
+/* .file, .loc, .section, .pragma, @@: accepted anywhere.  The first two are noted, the
+ * others dropped.
  * 1: it was one of them; 0: it was not. */
 int ptx_parse_debug(struct ptx_parser *p);
 

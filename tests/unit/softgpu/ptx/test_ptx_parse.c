@@ -557,6 +557,39 @@ word_numbers_and_texts_agree(void **state)
     ptx_module_free(mod);
 }
 
+/* A file may be named behind the functions, as some compilers do. */
+static void
+lines_of_the_source_are_known(void **state)
+{
+    struct ptx_module *mod =
+        ut_parse(PTX_HEAD ".file 1 \"a.cu\"\n.loc 1 99 0\n" /* line 4: outside */
+                          ".visible .entry k()\n{\n"        /* 6 */
+                          "bar.sync 0;\n"
+                          ".loc 1 40 3\n"
+                          "bar.sync 0;\n" /* 10 */
+                          ".loc 2 7 1, function_name name, inlined_at 1 41 2\n"
+                          "bar.sync 0;\n"
+                          ".loc 3 8 1\nret;\n}\n" /* 13 to 15 */
+                          ".visible .entry other()\n{\nret;\n}\n"
+                          ".file 2 \"dir/b.cuh\", 1, 2\n");
+    const struct ptx_func *k = ptx_module_func(mod, "k");
+    const char *file = NULL;
+    uint32_t line = 0;
+
+    assert_false(ptx_func_source(k, 8, &file, &line));
+    assert_true(ptx_func_source(k, 10, &file, &line));
+    assert_string_equal(file, "a.cu");
+    assert_int_equal(line, 40);
+    assert_true(ptx_func_source(k, 12, &file, &line));
+    assert_string_equal(file, "dir/b.cuh");
+    assert_int_equal(line, 7);
+    assert_true(ptx_func_source(k, 14, &file, &line));
+    assert_string_equal(file, "?");
+    assert_int_equal(line, 8);
+    assert_false(ptx_func_source(ptx_module_func(mod, "other"), 18, &file, &line));
+    ptx_module_free(mod);
+}
+
 int
 main(void)
 {
@@ -585,6 +618,7 @@ main(void)
         cmocka_unit_test(unknown_instruction_is_kept),
         cmocka_unit_test(unknown_instruction_with_strange_operands_is_opaque),
         cmocka_unit_test(alias_points_to_its_function),
+        cmocka_unit_test(lines_of_the_source_are_known),
         cmocka_unit_test(word_numbers_and_texts_agree),
     };
 
