@@ -51,7 +51,7 @@ cpu_seconds(void)
 static int
 bench_open(struct bench *b, struct gp_err *err)
 {
-    static const struct sg_target target = {8, 6, 1024, 100 << 10, 512 << 10, 4096};
+    static const struct sg_target target = {8, 6, 1024, 100 << 10, 512 << 10, 4096, 0};
     int r = sg_memview_new(&b->view);
 
     if (r == 0)

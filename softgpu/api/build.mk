@@ -10,7 +10,7 @@
 #   modules  images, functions, launches
 #   graphs   graphs and their instances
 #   entry    cuInit, cuGetProcAddress, and calls that need more than one of these
-SG_API_CORE := $(addprefix softgpu/api/core/sg_,cond.c conf.c core.c deps.c error.c \
+SG_API_CORE := $(addprefix softgpu/api/core/sg_,check.c cond.c conf.c core.c deps.c error.c \
     handle.c lock.c logs.c logs_api.c userobj.c va.c)
 SG_API_DEVICE := $(addprefix softgpu/api/device/sg_,attr.c card.c card_tidy.c \
     dev.c format.c notice.c udmabuf.c)

@@ -31,15 +31,15 @@ $(call sgexec_level,v2): BASE_CFLAGS += $(SGEXEC_INTERP)
 endif
 
 SGEXEC_BYTECODE := $(addprefix $(SGEXEC)/bytecode/,exec_scalar_float.c \
-    exec_scalar_half.c exec_scalar_int.c exec_scalar_narrow.c sg_unit.c)
-SGEXEC_MEMORY := $(addprefix $(SGEXEC)/memory/sg_,memview.c tex.c)
+    exec_scalar_half.c exec_scalar_int.c exec_scalar_narrow.c insn_watch.c sg_unit.c)
+SGEXEC_MEMORY := $(addprefix $(SGEXEC)/memory/sg_,memview.c shadow.c tex.c)
 SGEXEC_LOWERING := $(addprefix $(SGEXEC)/lowering/,ir_address.c ir_dump.c ir_hoist.c \
     ir_regalloc.c ir_verify.c lower_alu.c lower_cluster.c lower_cvt.c lower_func.c lower_kernel.c \
     lower_matrix.c lower_mem.c lower_mixed.c lower_narrow.c lower_opd.c lower_tex.c \
     lower_unit.c lower_vector.c lower_video.c lower_warp.c lower_wgmma.c lower_wide.c \
     sg_isa.c sg_prog.c)
-SGEXEC_RUNTIME := $(addprefix $(SGEXEC)/runtime/exec_,async.c bulk.c cluster.c \
-    ldmatrix.c matrix.c mem.c rt.c sched.c tensor.c tex.c warp.c wgmma.c wide.c)
+SGEXEC_RUNTIME := $(addprefix $(SGEXEC)/runtime/exec_,async.c bulk.c check.c cluster.c \
+    ldmatrix.c matrix.c mem.c race.c rt.c sched.c tensor.c tex.c warp.c wgmma.c wide.c)
 SGEXEC_INTERPRETER := $(addprefix $(SGEXEC)/interpreter/exec_,cta.c isa.c \
     $(SGEXEC_LEVELS:%=interp_%.c) $(SGEXEC_LEVELS:%=vector_%.c))
 SGEXEC_SRCS := $(SGEXEC_BYTECODE) $(SGEXEC_MEMORY) $(SGEXEC_LOWERING) $(SGEXEC_RUNTIME) \

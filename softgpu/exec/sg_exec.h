@@ -43,7 +43,17 @@ struct sg_target {
     uint32_t max_shared_per_cta;   /* static + dynamic, opt-in limit */
     uint32_t max_local_per_thread; /* 512 KiB on real cards */
     uint32_t max_param_bytes;      /* 4096, or 32764 */
+    unsigned check;                /* SG_CHECK_*; 0: the code has no trace of checks */
 };
+
+/* What is looked for while kernels run (docs/softgpu-check.md). */
+#define SG_CHECK_FAULTS 1u   /* what ends a launch is a finding as well */
+#define SG_CHECK_INIT 2u     /* reads of device memory that nothing was written to */
+#define SG_CHECK_RACES 4u    /* on shared memory */
+#define SG_CHECK_BARRIERS 8u /* that the lanes of a warp do not reach together */
+/* Nothing is looked for: before each access to memory and each fence a CTA's turn is
+ * over (SG_CTA_YIELD), so that a test decides who goes on. */
+#define SG_CHECK_STEPS 16u
 
 struct sg_param {
     uint32_t offset, size, align;
@@ -172,6 +182,38 @@ struct sg_fault {
     char what[96]; /* "ld.global.u32: address in no allocation" */
 };
 
+enum sg_finding_kind {
+    SG_FINDING_FAULT,
+    SG_FINDING_UNINITIALISED,
+    SG_FINDING_RACE,
+    SG_FINDING_BARRIER,
+};
+
+/* A place in a kernel and the thread that was there. */
+struct sg_place {
+    uint32_t line;    /* of the PTX text */
+    const char *file; /* by .loc; NULL: it does not say */
+    uint32_t source;  /* line in it */
+    uint32_t thread[3];
+    uint32_t lane; /* UINT32_MAX: several of the warp of @thread */
+};
+
+/* What a check has found.  Its strings live as long as the program. */
+struct sg_finding {
+    enum sg_finding_kind kind;
+    const char *kernel;
+    uint32_t cta[3];
+    struct sg_place at;
+    bool has_other;
+    struct sg_place other; /* the other access of a race, the other barrier */
+    char what[160];        /* "load of 4 bytes at 0x..., which ..." */
+    char other_what[64];
+};
+
+/* The finding as lines of text, each but the first indented; the length without the
+ * NUL, cut at @size - 1. */
+size_t sg_finding_print(const struct sg_finding *f, char *text, size_t size);
+
 /* Called from the threads that run CTAs, several at a time: they lock themselves. */
 struct sg_hooks {
     void *user;
@@ -184,6 +226,8 @@ struct sg_hooks {
     void (*heap_free)(void *user, uint64_t addr);
     /* cudaGraphSetConditional: the value of a condition, by its handle. */
     void (*set_condition)(void *user, uint64_t handle, uint32_t value);
+    /* A check has found something: for each warp and instruction that it happens to. */
+    void (*found)(void *user, const struct sg_finding *finding);
 };
 
 struct sg_launch {

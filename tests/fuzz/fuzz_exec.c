@@ -196,9 +196,9 @@ run_kernel(const struct world *w, const struct sg_inst *inst,
 }
 
 static void
-run_module(const struct ptx_module *mod)
+run_module(const struct ptx_module *mod, unsigned check)
 {
-    static const struct sg_target target = {9, 0, 1024, 48 << 10, 64 << 10, 4096};
+    const struct sg_target target = {9, 0, 1024, 48 << 10, 64 << 10, 4096, check};
     CLEANUP(sg_prog_freep) struct sg_prog *prog = NULL;
     CLEANUP(sg_inst_freep) struct sg_inst *inst = NULL;
     struct world w = {0};
@@ -221,7 +221,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct ptx_module *mod = NULL;
 
     if (ptx_parse((const char *)data, size, &mod, NULL) == 0)
-        run_module(mod);
+        run_module(mod, size & 1 ? SG_CHECK_FAULTS | SG_CHECK_INIT | SG_CHECK_RACES |
+                                       SG_CHECK_BARRIERS
+                                 : 0);
     ptx_module_free(mod);
     return 0;
 }

@@ -21,6 +21,8 @@ struct rk_run {
     struct rk_memory got, want;
     uint64_t *gtab, *ctab; /* the modules' variables */
     const char *broken;
+    unsigned check;     /* SG_CHECK_* */
+    char accused[1024]; /* what a check has found */
 };
 
 static void *
@@ -92,6 +94,12 @@ rk_run_break_reference(struct rk_run *run, const char *op)
     run->broken = op;
 }
 
+void
+rk_run_check(struct rk_run *run, unsigned check)
+{
+    run->check = check;
+}
+
 /* ---- the executor ------------------------------------------------------------------
  */
 
@@ -100,6 +108,15 @@ print_hook(void *user, const char *text, size_t len)
 {
     (void)user;
     fwrite(text, 1, len, stderr);
+}
+
+static void
+found_hook(void *user, const struct sg_finding *finding)
+{
+    struct rk_run *run = user;
+
+    if (!run->accused[0])
+        sg_finding_print(finding, run->accused, sizeof(run->accused));
 }
 
 static void
@@ -172,8 +189,11 @@ static int
 execute(struct rk_run *run, const struct rk_kernel *k, uint64_t order,
         struct gp_err *err)
 {
-    struct sg_target target = {9, 0, 1024, 100 << 10, 512 << 10, 4096};
-    struct sg_hooks hooks = {.print = print_hook, .assert_failed = print_hook};
+    struct sg_target target = {9, 0, 1024, 100 << 10, 512 << 10, 4096, run->check};
+    struct sg_hooks hooks = {.user = run,
+                             .print = print_hook,
+                             .assert_failed = print_hook,
+                             .found = found_hook};
     CLEANUP(ptx_module_freep) struct ptx_module *mod = NULL;
     CLEANUP(sg_prog_freep) struct sg_prog *prog = NULL;
     CLEANUP(sg_inst_freep) struct sg_inst *inst = NULL;
@@ -198,7 +218,9 @@ execute(struct rk_run *run, const struct rk_kernel *k, uint64_t order,
         return r;
     l.inst = inst;
     set_params(run, k, l.kernel, params);
-    return launch(&l, err);
+    run->accused[0] = 0;
+    r = launch(&l, err);
+    return r == 0 && run->accused[0] ? gp_err_set(err, -1, "%s", run->accused) : r;
 }
 
 /* ---- the comparison ----------------------------------------------------------------

@@ -20,6 +20,9 @@ void rk_run_free(struct rk_run *run); /* NULL is a no-op */
 bool rk_run_agrees(struct rk_run *run, const struct rk_kernel *k, uint64_t order,
                    char *words, size_t size);
 
+/* Kernels are checked (SG_CHECK_*) as they run; one that a check accuses differs. */
+void rk_run_check(struct rk_run *run, unsigned check);
+
 /* Turn off every statement that the difference does not need. */
 void rk_run_shrink(struct rk_run *run, struct rk_kernel *k, uint64_t order);
 

@@ -9,6 +9,7 @@
 #include "gp_err.h"
 #include "gp_option.h"
 #include "gp_size.h"
+#include "sg_exec.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -55,6 +56,45 @@ set_instance(void *target, const struct gp_option *option, const char *value,
     return gp_option_copy(target, option, value, err);
 }
 
+/* 0, 1 (all), or a list of names. */
+static int
+set_check(void *target, const struct gp_option *option, const char *value,
+          struct gp_err *err)
+{
+    static const struct {
+        const char *name;
+        unsigned flags;
+    } names[] = {
+        {"0", 0},
+        {"1", SG_CHECK_FAULTS | SG_CHECK_INIT | SG_CHECK_RACES | SG_CHECK_BARRIERS |
+                  SG_CHECK_LEAKS},
+        {"faults", SG_CHECK_FAULTS},
+        {"init", SG_CHECK_INIT},
+        {"races", SG_CHECK_RACES},
+        {"barriers", SG_CHECK_BARRIERS},
+        {"leaks", SG_CHECK_LEAKS},
+    };
+    unsigned flags = 0;
+    size_t len, i;
+
+    (void)option;
+    for (;; value += len + 1) {
+        len = strcspn(value, ",");
+        for (i = 0; i < ARRAY_SIZE(names); i++)
+            if (strlen(names[i].name) == len && !strncmp(names[i].name, value, len))
+                break;
+        if (i == ARRAY_SIZE(names))
+            return gp_err_set(err, -EINVAL,
+                              "0, 1 or a list of faults, init, races, barriers and "
+                              "leaks is wanted");
+        flags |= names[i].flags;
+        if (!value[len])
+            break;
+    }
+    ((struct sg_conf *)target)->check = flags;
+    return 0;
+}
+
 /* A number without a unit is bytes: those who set it are programs. */
 static int
 set_size(void *target, const struct gp_option *option, const char *value,
@@ -97,6 +137,9 @@ static const struct gp_option OPTIONS[] = {
     NUMBER("time-limit", time_limit, "SOFTGPU_TIME_LIMIT", 0, SG_TIME_LIMIT_MAX),
     SIZE("memory", memory, "SOFTGPU_MEMORY"),
     SIZE("memory-budget", budget, "SOFTGPU_MEMORY_BUDGET"),
+    NUMBER("check-exit", check_exit, "SOFTGPU_CHECK_EXIT", 0, 255),
+    TEXT("check", check, "SOFTGPU_CHECK", set_check),
+    TEXT("check-log", check_log, "SOFTGPU_CHECK_LOG", gp_option_copy),
     TEXT("cc", profile, "SOFTGPU_CC", set_profile),
     TEXT("instance", instance, "SOFTGPU_INSTANCE", set_instance),
     TEXT("name", name, "SOFTGPU_NAME", gp_option_copy),

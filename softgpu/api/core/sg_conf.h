@@ -24,6 +24,7 @@ enum {
     SG_MAX_SMS = 128,
     SG_NAME_MAX = 96,
     SG_INSTANCE_MAX = 64,
+    SG_LOG_MAX = 1024, /* a path */
     SG_TIME_LIMIT_MAX = 86400,
     /* Processes that must not use the same addresses for different memory (a program
      * on the cards of several hosts) take a part of every arena each. */
@@ -42,6 +43,8 @@ struct sg_profile {
     const char *name;
 };
 
+#define SG_CHECK_LEAKS 0x100u /* beside SG_CHECK_* of sg_exec.h */
+
 struct sg_conf {
     unsigned n_cards;
     uint64_t memory; /* bytes per card */
@@ -55,7 +58,10 @@ struct sg_conf {
     unsigned visible[SG_MAX_CARDS]; /* card index of each ordinal */
     unsigned exact;      /* SOFTGPU_EXACT: allocations end at their last byte */
     unsigned time_limit; /* SOFTGPU_TIME_LIMIT: seconds that a launch may run; 0: any */
-    unsigned slot;       /* SOFTGPU_ADDRESS_SLOT: 1 .. SG_SLOTS, 0 = all addresses */
+    unsigned check;      /* SOFTGPU_CHECK: SG_CHECK_* */
+    unsigned check_exit; /* SOFTGPU_CHECK_EXIT: exit code after errors; 0: none */
+    char check_log[SG_LOG_MAX]; /* SOFTGPU_CHECK_LOG: a file; empty: stderr */
+    unsigned slot; /* SOFTGPU_ADDRESS_SLOT: 1 .. SG_SLOTS, 0 = all addresses */
 };
 
 /* SOFTGPU_CUDA_VERSION: the interface that cuDriverGetVersion names, 11000 to 13000 and

@@ -4,6 +4,7 @@
  */
 #include "sg_array.h"
 #include "sg_capture.h"
+#include "sg_check.h"
 #include "sg_cond.h"
 #include "sg_conf.h"
 #include "sg_core.h"
@@ -100,6 +101,8 @@ driver_init(void)
     gp_log_init("softgpu", GP_LOG_ERROR);
     r = sg_conf_read(&conf, &err);
     if (r == 0)
+        r = sg_check_init(&conf, sg_mem_report_leaks, &err);
+    if (r == 0)
         r = sg_dev_init(&conf, &err);
     if (r == 0) {
         r = make_multiprocessors(&err);
@@ -112,6 +115,7 @@ driver_init(void)
     sg_capture_set_graphs(&sg_graph_capture);
     sg_module_on_unload(sg_texref_detach_module);
     sg_output_on_condition(sg_cond_hook);
+    sg_mem_on_leak(sg_output_tell);
     return r;
 }
 

@@ -20,6 +20,8 @@
 #include "sg_stream.h"
 #include "sg_work.h"
 
+#include "sg_shadow.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -208,10 +210,24 @@ is_linear(const struct sg_box *b)
 static void
 move_rows(const struct sg_box *b)
 {
-    for (size_t z = 0; z < b->depth; z++)
-        for (size_t y = 0; y < b->height; y++)
-            memmove(b->dst + z * b->dst_slice + y * b->dst_pitch,
-                    b->src + z * b->src_slice + y * b->src_pitch, b->width);
+    for (size_t z = 0; z < b->depth; z++) {
+        for (size_t y = 0; y < b->height; y++) {
+            char *dst = b->dst + z * b->dst_slice + y * b->dst_pitch;
+            const char *src = b->src + z * b->src_slice + y * b->src_pitch;
+
+            memmove(dst, src, b->width);
+            sg_shadow_copy((uintptr_t)dst, (uintptr_t)src, b->width);
+        }
+    }
+}
+
+static void
+move_run(const struct sg_box *b)
+{
+    const size_t len = b->width * b->height * b->depth;
+
+    memmove(b->dst, b->src, len);
+    sg_shadow_copy((uintptr_t)b->dst, (uintptr_t)b->src, len);
 }
 
 static void
@@ -221,7 +237,7 @@ move_box(const struct sg_box *b)
         return;
     SG_BEFORE_MOVE();
     if (is_linear(b))
-        memmove(b->dst, b->src, b->width * b->height * b->depth);
+        move_run(b);
     else
         move_rows(b);
     SG_AFTER_MOVE();
@@ -396,8 +412,10 @@ fill_box(const CUDA_MEMSET_NODE_PARAMS *set)
     if (!set->width)
         return;
     SG_BEFORE_MOVE();
-    for (size_t y = 0; y < set->height; y++)
+    for (size_t y = 0; y < set->height; y++) {
         fill_row((char *)(uintptr_t)set->dst + y * set->pitch, set);
+        sg_shadow_define(set->dst + y * set->pitch, set->width * set->elementSize);
+    }
     SG_AFTER_MOVE();
 }
 

@@ -134,6 +134,7 @@ sg_graph_mem_take(struct sg_graph_mem *mem, bool again, bool *ret_taken)
                                  bytes_gone, &alloc);
         if (rc != CUDA_SUCCESS)
             return rc;
+        sg_mem_undefine(alloc);
     }
     mem->uses++;
     *ret_taken = true;

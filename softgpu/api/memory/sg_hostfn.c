@@ -12,6 +12,8 @@
 #include "sg_stream.h"
 #include "sg_work.h"
 
+#include "sg_shadow.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -194,12 +196,14 @@ memop_step(const CUstreamBatchMemOpParams *p)
     case CU_STREAM_MEM_OP_WRITE_VALUE_32:
         if (!sg_mem_holds(p->writeValue.address, 4))
             return CUDA_ERROR_ILLEGAL_ADDRESS;
+        sg_shadow_define(p->writeValue.address, 4);
         __atomic_store_n((uint32_t *)(uintptr_t)p->writeValue.address,
                          p->writeValue.value, __ATOMIC_SEQ_CST);
         return CUDA_SUCCESS;
     case CU_STREAM_MEM_OP_WRITE_VALUE_64:
         if (!sg_mem_holds(p->writeValue.address, 8))
             return CUDA_ERROR_ILLEGAL_ADDRESS;
+        sg_shadow_define(p->writeValue.address, 8);
         __atomic_store_n((uint64_t *)(uintptr_t)p->writeValue.address,
                          p->writeValue.value64, __ATOMIC_SEQ_CST);
         return CUDA_SUCCESS;

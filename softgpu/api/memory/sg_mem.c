@@ -11,15 +11,20 @@
 #include "sg_mem.h"
 
 #include "sg_card.h"
+#include "sg_check.h"
 #include "sg_core.h"
 #include "sg_ctx.h"
 #include "sg_dev.h"
 #include "sg_notice.h"
 
+#include "sg_exec.h"
 #include "sg_memview.h"
+#include "sg_shadow.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -553,6 +558,7 @@ sg_mem_move_to(struct sg_alloc *alloc, int fd)
         return -ENOMEM;
     }
     alloc->fd = fd;
+    sg_shadow_define(alloc->base, alloc->size); /* others write to it unseen */
     return 0;
 }
 
@@ -620,6 +626,7 @@ sg_mem_free(struct sg_alloc *alloc)
             pages_drop(alloc);
             sg_lock();
         }
+        sg_shadow_define(alloc->base, alloc->size); /* zeros for the next owner */
     }
     give_back(alloc);
     if (alloc->graph)
@@ -627,10 +634,99 @@ sg_mem_free(struct sg_alloc *alloc)
     free(alloc);
 }
 
+void
+sg_mem_undefine(const struct sg_alloc *alloc)
+{
+    if (sg_check_flags() & SG_CHECK_INIT)
+        sg_shadow_undefine(alloc->base, alloc->size);
+}
+
+/* ----------------------------------------------------------------------- leaks */
+
+static void (*leak_sink)(struct sg_ctx *ctx, const char *text, size_t len);
+
+void
+sg_mem_on_leak(void (*fn)(struct sg_ctx *ctx, const char *text, size_t len))
+{
+    leak_sink = fn;
+}
+
+/* The call that made it; NULL: the program cannot free it by itself. */
+static const char *
+maker_of(const struct sg_alloc *alloc)
+{
+    if (alloc->internal || alloc->graph || alloc->given_back)
+        return NULL;
+    switch (alloc->kind) {
+    case SG_MEM_DEVICE:
+        return alloc->pool ? "cuMemAllocAsync" : "cuMemAlloc";
+    case SG_MEM_HOST:
+        return "cuMemHostAlloc";
+    case SG_MEM_MANAGED:
+        return "cuMemAllocManaged";
+    case SG_MEM_MAPPED:
+        return "cuMemMap";
+    case SG_MEM_REGISTERED:
+    case SG_MEM_IPC:
+        break;
+    }
+    return NULL;
+}
+
+/* Drops the lock. */
+static void
+report_leak(const struct sg_alloc *alloc, const char *when)
+{
+    const char *maker = maker_of(alloc);
+    struct sg_ctx *ctx = alloc->ctx;
+    char what[256], text[SG_CHECK_TEXT];
+    size_t len;
+
+    if (!maker)
+        return;
+    snprintf(what, sizeof(what),
+             "%" PRIu64 " bytes at 0x%" PRIx64 " of %s, allocation %" PRIu64
+             ", were not freed when %s",
+             alloc->size, alloc->base, maker, alloc->id, when);
+    len = sg_check_leak(what, text);
+    if (len && leak_sink) {
+        sg_unlock();
+        leak_sink(ctx, text, len);
+        sg_lock();
+    }
+}
+
+void
+sg_mem_report_leaks(void)
+{
+    uint64_t base = 0;
+
+    sg_lock();
+    for (size_t i = 0; (i = table_upper(base)) < n_allocs;) {
+        base = table[i]->base; /* the table may change while the lock is dropped */
+        report_leak(table[i], "the process ended");
+    }
+    sg_unlock();
+}
+
+static void
+report_leaks_of(const struct sg_ctx *ctx)
+{
+    uint64_t base = 0;
+
+    for (size_t i = 0; (i = table_upper(base)) < n_allocs;) {
+        base = table[i]->base;
+        if (table[i]->ctx == ctx)
+            report_leak(table[i], "their context was destroyed");
+    }
+}
+
 /* Nothing of the context runs any more. */
 void
 sg_mem_detach_ctx(struct sg_ctx *ctx)
 {
+    if (sg_check_flags() & SG_CHECK_LEAKS)
+        report_leaks_of(ctx);
     for (size_t i = 0; i < n_allocs;) {
         struct sg_alloc *alloc = table[i];
 

@@ -90,6 +90,14 @@ CUresult sg_mem_new_reserved(struct sg_dev *dev, uint64_t base, uint64_t size,
                              struct sg_alloc **ret_alloc);
 void sg_mem_free(struct sg_alloc *alloc); /* NULL is a no-op */
 
+/* Nothing was written to it yet (SOFTGPU_CHECK): memory that a program asked for. */
+void sg_mem_undefine(const struct sg_alloc *alloc);
+/* Tells of what is allocated still; takes the lock for itself. */
+void sg_mem_report_leaks(void);
+/* @fn brings the user what leaks of a context, or (@ctx NULL) of the process; called
+ * without the lock. */
+void sg_mem_on_leak(void (*fn)(struct sg_ctx *ctx, const char *text, size_t len));
+
 /* The live allocation that holds @addr, or NULL. */
 struct sg_alloc *sg_mem_find(uint64_t addr);
 /* What @ctx has opened of another process's exports, or NULL. */

@@ -35,8 +35,10 @@ SG_CALL(cuMemAlloc_v2, CUdeviceptr *dptr, size_t bytesize)
     if (!dptr || !bytesize)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
     rc = sg_mem_new(ctx, bytesize, &alloc);
-    if (rc == CUDA_SUCCESS)
+    if (rc == CUDA_SUCCESS) {
+        sg_mem_undefine(alloc);
         *dptr = alloc->base;
+    }
     return sg_leave(rc);
 }
 

@@ -167,6 +167,7 @@ sg_pool_alloc(struct sg_pool *pool, uint64_t size, struct sg_alloc **ret_alloc)
         return rc;
     }
     pool_count(pool, size);
+    sg_mem_undefine(alloc);
     *ret_alloc = alloc;
     return CUDA_SUCCESS;
 }

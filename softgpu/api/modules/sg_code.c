@@ -4,6 +4,7 @@
  */
 #include "sg_module.h"
 
+#include "sg_check.h"
 #include "sg_core.h"
 #include "sg_dev.h"
 #include "sg_link.h"
@@ -34,6 +35,7 @@ target_of(const struct sg_dev *dev)
         .max_shared_per_cta = (uint32_t)dev->profile->shared_optin,
         .max_local_per_thread = 512 << 10,
         .max_param_bytes = 32764,
+        .check = sg_check_flags() & ~SG_CHECK_LEAKS,
     };
 }
 

@@ -8,12 +8,14 @@
  */
 #include "sg_output.h"
 
+#include "sg_check.h"
 #include "sg_core.h"
 #include "sg_ctx.h"
 #include "sg_mem.h"
 #include "sg_va.h"
 
 #include "sg_exec.h"
+#include "sg_shadow.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -132,6 +134,25 @@ hook_assert(void *user, const char *data, size_t len)
     append(user, 1, data, len);
 }
 
+/* For the user's eyes now, or when the host synchronises with a remote card. */
+static void
+hook_found(void *user, const struct sg_finding *finding)
+{
+    char text[SG_CHECK_TEXT];
+    size_t len = sg_check_note(finding, text);
+    bool remote;
+
+    if (!len)
+        return;
+    sg_lock();
+    remote = hook_fn != NULL;
+    sg_unlock();
+    if (remote)
+        append(user, 1, text, len);
+    else
+        fwrite(text, 1, len, stderr);
+}
+
 void
 sg_output_flush(struct sg_ctx *ctx)
 {
@@ -175,6 +196,22 @@ sg_output_say(const char *words)
     n = snprintf(line, sizeof(line), "softgpu: %s\n", words);
     if (fn && n > 0)
         fn(user, NULL, STDERR_FILENO, line, gp_min((size_t)n, sizeof(line) - 1));
+}
+
+void
+sg_output_tell(struct sg_ctx *ctx, const char *text, size_t len)
+{
+    sg_output_fn fn;
+    void *user;
+
+    sg_lock();
+    fn = hook_fn;
+    user = hook_user;
+    sg_unlock();
+    if (fn && ctx)
+        fn(user, (CUcontext)(uintptr_t)ctx->handle, STDERR_FILENO, text, len);
+    else
+        fwrite(text, 1, len, stderr);
 }
 
 bool
@@ -251,6 +288,8 @@ hook_heap_alloc(void *user, uint64_t size)
     sg_lock();
     if (ctx->output && heap_open(ctx, ctx->output) == 0)
         addr = heap_take(ctx->output, GP_ALIGN_UP(size, (uint64_t)HEAP_ALIGN));
+    if (addr && sg_check_flags() & SG_CHECK_INIT)
+        sg_shadow_undefine(addr, size);
     sg_unlock();
     return addr;
 }
@@ -292,6 +331,7 @@ sg_output_hooks(struct sg_ctx *ctx, struct sg_hooks *ret_hooks)
         .heap_alloc = hook_heap_alloc,
         .heap_free = hook_heap_free,
         .set_condition = set_condition,
+        .found = hook_found,
     };
 }
 

@@ -37,8 +37,16 @@ void sg_output_hooks(struct sg_ctx *ctx, struct sg_hooks *ret_hooks);
 void sg_output_flush(struct sg_ctx *ctx);
 
 /* A line for the user's stderr where a hook leads there; elsewhere the log does.  Takes
- * the lock for itself: the one function here that is called without it. */
+ * the lock for itself. */
 void sg_output_say(const char *words);
+
+/* Lines for the user's stderr, wherever the programs of @ctx (NULL: the process) run.
+ * Takes the lock for itself. */
+void sg_output_tell(struct sg_ctx *ctx, const char *text, size_t len);
+
+/* Lines for the user's stderr, wherever @ctx (NULL: the process) is used from.  Called
+ * without the lock. */
+void sg_output_tell(struct sg_ctx *ctx, const char *text, size_t len);
 
 /* The limit can no longer change: its buffer exists. */
 bool sg_output_in_use(const struct sg_output *out, CUlimit limit);

@@ -150,6 +150,12 @@ enum sg_sreg {
     SG_SREG_ONE,
 };
 
+/* Operation CHECK, in programs that are checked: n.  It looks at the operation behind
+ * it, or at the one before it. */
+#define SG_WATCH_AFTER 1u
+#define SG_WATCH_STRONG 2u  /* volatile, relaxed, acquire, release: no data race */
+#define SG_WATCH_ALIGNED 4u /* a barrier that all lanes of a warp reach together */
+
 /* Operation ATOM_*: x = space | mask of address bits that must be zero. */
 #define SG_ATOM_ALIGN_SHIFT 8
 

@@ -6,6 +6,7 @@
  * turn, each until it blocks, ends or has had its quantum, so that one warp's registers
  * stay in the cache.
  */
+#include "exec_race.h"
 #include "gp_err.h"
 #include "sg_cta.h"
 #include "sg_prog.h"
@@ -116,6 +117,7 @@ sg_cta_free(struct sg_cta *cta)
     free(cta->local);
     free(cta->tid_tables);
     free(cta->matrix);
+    sg_race_free(cta->race);
     free(cta);
 }
 

@@ -258,6 +258,19 @@ store_opcode(const struct lower *l, const struct lo_addr *addr, unsigned type)
     }
 }
 
+/* What other threads may look at while it is under way. */
+static uint8_t
+strong_access(const struct lower *l)
+{
+    static const unsigned words[] = {PTX_W_volatile, PTX_W_relaxed, PTX_W_acquire,
+                                     PTX_W_release, PTX_W_mmio};
+
+    for (size_t i = 0; l->insn && i < ARRAY_SIZE(words); i++)
+        if (lo_has(l->insn, words[i]))
+            return SG_WATCH_STRONG;
+    return 0;
+}
+
 static void
 fill_access(struct lower *l, struct sg_ir *ir, const struct lo_addr *addr,
             uint32_t align, unsigned type)
@@ -265,6 +278,7 @@ fill_access(struct lower *l, struct sg_ir *ir, const struct lo_addr *addr,
     ir->a = addr->frame || addr->param ? SG_NOREG : addr->base;
     ir->imm = addr->imm;
     ir->x = align ? align : ptx_type_size(type) - 1;
+    ir->watch = strong_access(l);
     ir->n = (uint16_t)(l->n_sites++ % SG_TLB_SITES);
 }
 
@@ -357,6 +371,7 @@ lo_access_list(struct lower *l, const struct lo_addr *addr, bool store, unsigned
     ir->a = addr->base;
     ir->imm = addr->imm;
     ir->x = align;
+    ir->watch = strong_access(l);
     ir->n = (uint16_t)(l->n_sites++ % SG_TLB_SITES);
 }
 

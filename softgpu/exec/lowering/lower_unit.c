@@ -9,6 +9,7 @@
 #include "lower_unit.h"
 
 #include "gp_err.h"
+#include "insn_watch.h"
 #include "lower.h"
 #include "sg_prog.h"
 
@@ -163,6 +164,21 @@ offset_of(const struct sg_ir_func *f, int32_t v)
     return (uint32_t)f->vregs[v].slot * bytes[f->vregs[v].cls];
 }
 
+/* A program that is checked looks at what touches memory or puts threads in order. */
+static void
+emit_check(struct sg_unit *unit, const struct sg_ir_func *f, const struct sg_ir *ir,
+           unsigned when)
+{
+    if (ir->guard != SG_NOREG) {
+        unit->lines[unit->n_ops] = ir->line;
+        unit->ops[unit->n_ops++] = (struct sg_insn){
+            .code = SG_OP_GUARD, .n = ir->guard_neg, .a = offset_of(f, ir->guard)};
+    }
+    unit->lines[unit->n_ops] = ir->line;
+    unit->ops[unit->n_ops++] =
+        (struct sg_insn){.code = SG_OP_CHECK, .n = (uint16_t)(ir->watch | when)};
+}
+
 static void
 emit_op(struct sg_unit *unit, const struct sg_ir_func *f, const struct sg_ir *ir)
 {
@@ -222,7 +238,7 @@ fuse_ops(struct sg_insn *op, uint32_t n)
 /* Append one function; branch operands become operation indexes. */
 static int
 emit_function(struct sg_unit *unit, struct sg_unit_func *uf, const struct sg_ir_func *f,
-              uint32_t table_from, uint32_t table_to, uint32_t *tables,
+              bool checked, uint32_t table_from, uint32_t table_to, uint32_t *tables,
               struct gp_err *err)
 {
     CLEANUP_FREE uint32_t *at = malloc((f->n_labels + 1u) * sizeof(*at));
@@ -236,7 +252,11 @@ emit_function(struct sg_unit *unit, struct sg_unit_func *uf, const struct sg_ir_
             at[f->code[i].x] = unit->n_ops;
         if (i == f->n_first)
             uf->body = unit->n_ops;
+        if (checked && sg_watch_before(f->code[i].code))
+            emit_check(unit, f, &f->code[i], 0);
         emit_op(unit, f, &f->code[i]);
+        if (checked && sg_watch_after(f->code[i].code))
+            emit_check(unit, f, &f->code[i], SG_WATCH_AFTER);
     }
     for (uint32_t i = start; i < unit->n_ops; i++)
         if ((unit->ops[i].code == SG_OP_BRA || unit->ops[i].code == SG_OP_BRC) &&
@@ -321,6 +341,7 @@ static int
 unit_finish(struct unit_builder *ub, struct sg_unit *unit, const uint32_t *table_at,
             struct gp_err *err)
 {
+    const bool checked = sg_prog_target(ub->prog)->check;
     uint64_t total = 0, lists = 0;
     uint32_t dyn;
     int r;
@@ -332,6 +353,8 @@ unit_finish(struct unit_builder *ub, struct sg_unit *unit, const uint32_t *table
     if (total > SG_MAX_UNIT_OPS)
         return gp_err_set(err, -E2BIG, "kernel and its callees are too long");
     total += 1 + SG_N_SHAPES; /* READY and SHAPE */
+    if (checked)
+        total *= 3; /* one before and one behind */
     unit->ops = calloc(total + 1, sizeof(*unit->ops));
     unit->lines = calloc(total + 1, sizeof(*unit->lines));
     unit->lists = calloc(lists + 1, sizeof(*unit->lists));
@@ -356,8 +379,9 @@ unit_finish(struct unit_builder *ub, struct sg_unit *unit, const uint32_t *table
         uf->local_bytes = b->local_bytes;
         uf->out_bytes = b->ir.out_bytes;
         uf->entry = unit->n_ops;
-        r = i == 0 ? sg_ir_hoist(&b->ir, err) : 0;
-        if (r == 0 && i == 0)
+        /* A check knows the plain forms of memory operations alone. */
+        r = i == 0 && !checked ? sg_ir_hoist(&b->ir, err) : 0;
+        if (r == 0 && i == 0 && !checked)
             r = sg_ir_addresses(&b->ir, err);
         if (r == 0)
             r = sg_ir_allocate(&b->ir, &uf->frame, err);
@@ -366,7 +390,7 @@ unit_finish(struct unit_builder *ub, struct sg_unit *unit, const uint32_t *table
         if (r == 0 && getenv("SOFTGPU_IR")) /* for people who debug the executor */
             sg_ir_print(&b->ir, stderr);
         if (r == 0)
-            r = emit_function(unit, uf, &b->ir, table_at[i], table_at[i + 1],
+            r = emit_function(unit, uf, &b->ir, checked, table_at[i], table_at[i + 1],
                               ub->tables, err);
         if (r == 0)
             r = take_consts(uf, &b->ir, dyn);

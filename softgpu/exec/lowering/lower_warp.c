@@ -37,6 +37,8 @@ lower_bar(struct lower *l, const struct ptx_insn *insn)
             : popc                     ? SG_BAR_RED_POPC
             : lo_has(insn, PTX_W_or)   ? SG_BAR_RED_OR
                                        : SG_BAR_RED_AND;
+    if (insn->op == PTX_W_bar || lo_has(insn, PTX_W_aligned))
+        ir->watch = SG_WATCH_ALIGNED;
 }
 
 void

@@ -44,6 +44,7 @@ struct sg_ir {
     uint16_t code; /* enum sg_opcode */
     uint16_t n;    /* operation's own: sub-operation, count */
     uint8_t guard_neg;
+    uint8_t watch;               /* SG_WATCH_*, for checks */
     bool wide_list;              /* its registers are 64 bits wide */
     uint8_t wide_first;          /* or only so many of them, the first */
     uint16_t n_list, n_list_dst; /* list: results first, then sources */

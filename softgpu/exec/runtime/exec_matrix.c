@@ -524,6 +524,27 @@ wmma_place(const struct mat *mat, unsigned at, unsigned *ret_row, unsigned *ret_
     }
 }
 
+uint32_t
+sg_wmma_spans(const struct sg_cta *cta, const struct sg_warp *warp,
+              const struct sg_insn *op, unsigned lane, struct sg_mat_span ret[32])
+{
+    const uint64_t base = sg_reg_d(warp, op->a)[lane];
+    const uint32_t stride = sg_reg_w(warp, op->b)[lane];
+    unsigned rows, cols, bits, n;
+    bool by_col;
+    struct mat mat;
+
+    mat_unpack(cta, op, &mat);
+    wmma_dims(&mat, &rows, &cols);
+    bits = mat.bits[SG_MAT_D];
+    by_col = mat.flags & SG_MAT_COL;
+    n = gp_min(by_col ? cols : rows, 32u);
+    for (unsigned i = 0; i < n; i++)
+        ret[i] = (struct sg_mat_span){base + (uint64_t)i * stride * bits / 8,
+                                      (by_col ? rows : cols) * bits / 8};
+    return n;
+}
+
 static enum sg_stop
 wmma_move(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
           uint32_t m, bool store)

@@ -42,6 +42,7 @@ sg_fault_set(struct sg_cta *cta, struct sg_warp *warp, unsigned lane,
         launch->fault.thread[k] = warp->tid[k][lane];
     }
     snprintf(launch->fault.what, sizeof(launch->fault.what), "%s", what);
+    sg_check_fault(cta, warp);
     return SG_STOP_FAULT;
 }
 

@@ -15,6 +15,8 @@
 #include "sg_insn.h"
 #include "sg_unit.h"
 
+struct sg_race;
+
 #define SG_FAIR_BACK_EDGES 64 /* then the longest waiting fragment runs */
 #define SG_WARP_QUANTUM 16    /* times that: then the next warp runs */
 /* Turns that a warp misses at most while it sleeps on an mbarrier.  A loop that waits
@@ -146,7 +148,8 @@ struct sg_cta {
     struct sg_cluster *cluster; /* or NULL */
     struct sg_cluster alone;    /* what it is then */
     uint32_t cluster_rank;
-    void *matrix; /* scratch of matrix operations, made on first use */
+    void *matrix;         /* scratch of matrix operations, made on first use */
+    struct sg_race *race; /* of checks, made on first use; see exec_race.h */
 };
 
 enum sg_stop {
@@ -217,9 +220,12 @@ sg_op_fn sg_op_shape, sg_op_atom, sg_op_atom_q, sg_op_isspace, sg_op_shfl, sg_op
     sg_op_trap, sg_op_no_such, sg_op_mma, sg_op_mma_quads, sg_op_wgmma, sg_op_wmma_ld,
     sg_op_wmma_st, sg_op_ldmatrix, sg_op_stmatrix, sg_op_movmatrix, sg_op_cpasync,
     sg_op_mbar, sg_op_tex, sg_op_txq, sg_op_surf, sg_op_sured, sg_op_cluster_arrive,
-    sg_op_cluster_wait, sg_op_bulk, sg_op_bulk_tensor, sg_op_tmap_replace;
+    sg_op_cluster_wait, sg_op_bulk, sg_op_bulk_tensor, sg_op_tmap_replace, sg_op_check;
 /* Vector loads and stores, compiled with the interpreters (exec_vector_body.h). */
 sg_op_fn sg_vector_v2, sg_vector_v3, sg_vector_v4;
+
+/* exec_check.c: a fault as a finding, if the program is checked. */
+void sg_check_fault(struct sg_cta *cta, struct sg_warp *warp);
 
 /* exec_matrix.c: wait until @m is all lanes of the warp; who never comes is undefined
  * behaviour. */

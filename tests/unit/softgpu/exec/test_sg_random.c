@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 
 #define KERNELS 120
+#define CHECKED_KERNELS 60
 
 /* How many of the kernels differ, in a process of its own. */
 static int
@@ -58,6 +59,26 @@ random_kernels_give_what_the_reference_says(void **state)
         assert_int_equal(waitpid(child, &status, 0), child);
         assert_int_equal(status, 0);
     }
+}
+
+/* Threads of a random kernel see of each other only what the rules let them see. */
+static void
+checks_accuse_no_random_kernel(void **state)
+{
+    struct rk_run *run = rk_run_new();
+
+    (void)state;
+    rk_run_check(run,
+                 SG_CHECK_FAULTS | SG_CHECK_INIT | SG_CHECK_RACES | SG_CHECK_BARRIERS);
+    for (uint64_t seed = 1; seed <= CHECKED_KERNELS; seed++) {
+        struct rk_kernel *k = rk_kernel_new(seed);
+        char words[1024];
+
+        if (!rk_run_agrees(run, k, seed & 1 ? seed : 0, words, sizeof(words)))
+            fail_msg("seed %d: %s", (int)seed, words);
+        rk_kernel_free(k);
+    }
+    rk_run_free(run);
 }
 
 static void
@@ -123,6 +144,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_kernels_give_what_the_reference_says),
+        cmocka_unit_test(checks_accuse_no_random_kernel),
         cmocka_unit_test(a_seed_is_always_the_same_kernel),
         cmocka_unit_test(a_wrong_result_is_found_and_shrunk),
     };

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-static const struct sg_target target = {8, 6, 1024, 100 << 10, 512 << 10, 4096};
+static const struct sg_target target = {8, 6, 1024, 100 << 10, 512 << 10, 4096, 0};
 
 static void
 print_hook(void *user, const char *text, size_t len)
@@ -23,20 +23,37 @@ print_hook(void *user, const char *text, size_t len)
     u->n_printed += len;
 }
 
-void
-ut_sgx_open(struct ut_sgx *u, const char *ptx)
+static void
+found_hook(void *user, const struct sg_finding *finding)
+{
+    struct ut_sgx *u = user;
+
+    if (u->n_found < ARRAY_SIZE(u->found))
+        u->found[u->n_found] = *finding;
+    u->n_found++;
+}
+
+static struct ptx_module *
+parsed(const char *ptx)
 {
     struct ptx_module *mod = NULL;
     struct gp_err err = {0};
 
     if (ptx_parse(ptx, strlen(ptx), &mod, &err) < 0)
         fail_msg("%s", err.msg);
-    ut_sgx_open_module(u, mod);
+    return mod;
 }
 
 void
-ut_sgx_open_module(struct ut_sgx *u, struct ptx_module *mod)
+ut_sgx_open(struct ut_sgx *u, const char *ptx)
 {
+    ut_sgx_open_module(u, parsed(ptx));
+}
+
+static void
+open_module(struct ut_sgx *u, struct ptx_module *mod, unsigned check)
+{
+    struct sg_target card = target;
     struct gp_err err = {0};
     uint64_t addrs[64];
     int r;
@@ -44,7 +61,8 @@ ut_sgx_open_module(struct ut_sgx *u, struct ptx_module *mod)
     memset(u, 0, sizeof(*u));
     u->mod = mod;
     assert_int_equal(sg_memview_new(&u->view), 0);
-    r = sg_prog_new(u->mod, &target, &u->prog, &err);
+    card.check = check;
+    r = sg_prog_new(u->mod, &card, &u->prog, &err);
     if (r == 0) {
         u->launch.kernel = sg_prog_find_kernel(u->prog, "k");
         assert_non_null(u->launch.kernel);
@@ -60,8 +78,10 @@ ut_sgx_open_module(struct ut_sgx *u, struct ptx_module *mod)
     for (uint32_t i = 0; i < sg_prog_n_globals(u->prog); i++)
         assert_int_equal(
             sg_inst_init_global(u->inst, i, (void *)(uintptr_t)addrs[i], &err), 0);
-    u->hooks =
-        (struct sg_hooks){.user = u, .print = print_hook, .assert_failed = print_hook};
+    u->hooks = (struct sg_hooks){.user = u,
+                                 .print = print_hook,
+                                 .assert_failed = print_hook,
+                                 .found = found_hook};
     u->launch.hooks = &u->hooks;
     u->launch.inst = u->inst;
     u->launch.view = u->view;
@@ -69,6 +89,18 @@ ut_sgx_open_module(struct ut_sgx *u, struct ptx_module *mod)
     u->launch.cancel = &u->cancel;
     u->launch.stack_bytes = 65536;
     ut_sgx_shape(u, 1, 32);
+}
+
+void
+ut_sgx_open_module(struct ut_sgx *u, struct ptx_module *mod)
+{
+    open_module(u, mod, 0);
+}
+
+void
+ut_sgx_open_checked(struct ut_sgx *u, const char *ptx, unsigned check)
+{
+    open_module(u, parsed(ptx), check);
 }
 
 void

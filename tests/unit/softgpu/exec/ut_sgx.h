@@ -29,12 +29,16 @@ struct ut_sgx {
     char printed[4096];
     size_t n_printed;
     int cancel;
+    struct sg_finding found[8]; /* of checks; on one thread only */
+    size_t n_found;
 };
 
 /* Fails the test on any error.  The kernel is "k". */
 void ut_sgx_open(struct ut_sgx *u, const char *ptx);
 /* The same with a module that is parsed already; ut_sgx_close() frees it. */
 void ut_sgx_open_module(struct ut_sgx *u, struct ptx_module *mod);
+/* With checks: SG_CHECK_*. */
+void ut_sgx_open_checked(struct ut_sgx *u, const char *ptx, unsigned check);
 void ut_sgx_close(struct ut_sgx *u);
 /* Zeroed device memory of exactly @bytes; out of range right behind it. */
 void *ut_sgx_buf(struct ut_sgx *u, size_t bytes);
