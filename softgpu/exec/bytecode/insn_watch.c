@@ -24,31 +24,44 @@
            __VA_ARGS__)
 #define OTHER(op, what, ...) [SG_OP_##op] = {.kind = SG_WATCH_##what, __VA_ARGS__},
 
+/* clang-format off */
 const struct sg_watch sg_watches[SG_N_OPS] = {
-    SCALARS(G, SG_MEM_GLOBAL, .narrow = false) SCALARS(
-        A, SG_MEM_GENERIC, .narrow = false) SCALARS(S, SG_MEM_SHARED, .narrow = true)
-        SCALARS(T, SG_MEM_SHARED, .narrow = false) VECTORS(
-            G, SG_MEM_GLOBAL, .narrow = false) VECTORS(A, SG_MEM_GENERIC,
-                                                       .narrow = false)
-            VECTORS(S, SG_MEM_SHARED, .narrow = true) VECTORS(
-                T, SG_MEM_SHARED, .narrow = false) OTHER(ATOM_W, ATOM, .size = 4)
-                OTHER(ATOM_D, ATOM, .size = 8) OTHER(ATOM_H, ATOM, .size = 2)
-                    OTHER(ATOM_Q, ATOM, .size = 16) OTHER(MBAR, MBAR, .size = 8) OTHER(
-                        CPASYNC, CPASYNC, .size = 4) OTHER(BULK, BULK, .size = 16)
-                        OTHER(BULK_TENSOR, TENSOR, .size = 16) OTHER(LDMATRIX, ROWS,
-                                                                     .size = 16)
-                            OTHER(STMATRIX, ROWS, .size = 16,
-                                  .store = true) OTHER(WMMA_LD, WMMA, .size = 1)
-                                OTHER(WMMA_ST, WMMA, .size = 1,
-                                      .store = true) OTHER(FENCE, FENCE) OTHER(BAR, BAR)
-                                    OTHER(BAR_RED_POPC, BAR) OTHER(CLUSTER_ARRIVE,
-                                                                   CLUSTER_ARRIVE)
-                                        OTHER(CLUSTER_WAIT,
-                                              CLUSTER_WAIT) OTHER(BAR_WARP, WARP)
-                                            OTHER(SHFL, WARP) OTHER(VOTE, WARP) OTHER(
-                                                BALLOT, WARP) OTHER(MATCH_W, WARP)
-                                                OTHER(MATCH_D, WARP) OTHER(REDUX, WARP)
-                                                    OTHER(ELECT, WARP) OTHER(MMA, WARP)
-                                                        OTHER(MMA_QUADS, WARP)
-                                                            OTHER(WGMMA, WARP)
-                                                                OTHER(MOVMATRIX, WARP)};
+    SCALARS(G, SG_MEM_GLOBAL, .narrow = false)
+    SCALARS(A, SG_MEM_GENERIC, .narrow = false)
+    SCALARS(S, SG_MEM_SHARED, .narrow = true)
+    SCALARS(T, SG_MEM_SHARED, .narrow = false)
+    VECTORS(G, SG_MEM_GLOBAL, .narrow = false)
+    VECTORS(A, SG_MEM_GENERIC, .narrow = false)
+    VECTORS(S, SG_MEM_SHARED, .narrow = true)
+    VECTORS(T, SG_MEM_SHARED, .narrow = false)
+    OTHER(ATOM_W, ATOM, .size = 4)
+    OTHER(ATOM_D, ATOM, .size = 8)
+    OTHER(ATOM_H, ATOM, .size = 2)
+    OTHER(ATOM_Q, ATOM, .size = 16)
+    OTHER(MBAR, MBAR, .size = 8)
+    OTHER(CPASYNC, CPASYNC, .size = 4)
+    OTHER(BULK, BULK, .size = 16)
+    OTHER(BULK_TENSOR, TENSOR, .size = 16)
+    OTHER(LDMATRIX, ROWS, .size = 16)
+    OTHER(STMATRIX, ROWS, .size = 16, .store = true)
+    OTHER(WMMA_LD, WMMA, .size = 1)
+    OTHER(WMMA_ST, WMMA, .size = 1, .store = true)
+    OTHER(FENCE, FENCE)
+    OTHER(BAR, BAR)
+    OTHER(BAR_RED_POPC, BAR)
+    OTHER(CLUSTER_ARRIVE, CLUSTER_ARRIVE)
+    OTHER(CLUSTER_WAIT, CLUSTER_WAIT)
+    OTHER(BAR_WARP, WARP)
+    OTHER(SHFL, WARP)
+    OTHER(VOTE, WARP)
+    OTHER(BALLOT, WARP)
+    OTHER(MATCH_W, WARP)
+    OTHER(MATCH_D, WARP)
+    OTHER(REDUX, WARP)
+    OTHER(ELECT, WARP)
+    OTHER(MMA, WARP)
+    OTHER(MMA_QUADS, WARP)
+    OTHER(WGMMA, WARP)
+    OTHER(MOVMATRIX, WARP)
+};
+/* clang-format on */
