@@ -3,7 +3,6 @@
 
 #include "gp_base.h"
 #include "gp_err.h"
-#include "gp_file.h"
 #include "gp_log.h"
 #include "gp_time.h"
 
@@ -13,24 +12,38 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 static int audit_fd = -1;
 static char *audit_path;
-static bool audit_broken; /* the last line could not be written: said once */
+static uint32_t audit_lost; /* lines before the next one that could not be written */
+static bool audit_cut;      /* the file ends within a line, as a full disk leaves it */
 static struct gp_log_limit denials = {.burst = 100, .period_s = 1};
 static uint32_t left_out; /* denials before the next line */
+
+static bool
+ends_within_line(int fd)
+{
+    struct stat st;
+    char last;
+
+    return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0 &&
+           pread(fd, &last, 1, st.st_size - 1) == 1 && last != '\n';
+}
 
 int
 gp_audit_open(const char *path, struct gp_err *err)
 {
-    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 
     if (fd < 0)
         return gp_err_set(err, -errno, "audit log %s: %s", path, strerror(errno));
     if (audit_fd >= 0)
         close(audit_fd);
     audit_fd = fd;
+    audit_cut = ends_within_line(fd);
     if (path != audit_path) {
         free(audit_path);
         audit_path = strdup(path);
@@ -75,6 +88,34 @@ put_time(FILE *f)
             (unsigned)(now % GP_NS_PER_S / GP_NS_PER_MS));
 }
 
+/* What was written before the disk was full stays; the next line does not join it. */
+static int
+append(const char *line, size_t len)
+{
+    ssize_t n;
+
+    do
+        n = write(audit_fd, line, len);
+    while (n < 0 && errno == EINTR);
+    if (n == (ssize_t)len) {
+        audit_cut = false;
+        return 0;
+    }
+    audit_cut |= n > 0;
+    return n < 0 ? -errno : -ENOSPC;
+}
+
+static void
+note_result(int r)
+{
+    if (r == 0) {
+        audit_lost = left_out = 0;
+        return;
+    }
+    if (!audit_lost++)
+        gp_log_error("audit", "lines of the audit log are lost: %s", strerror(-r));
+}
+
 static void
 write_line(const char *event, va_list pairs)
 {
@@ -82,10 +123,11 @@ write_line(const char *event, va_list pairs)
     const char *name;
     size_t len = 0;
     FILE *f = open_memstream(&line, &len);
-    int r;
 
     if (!f)
         return;
+    if (audit_cut)
+        fputc('\n', f);
     put_time(f);
     fputs(",\"event\":", f);
     put_string(f, event);
@@ -101,14 +143,11 @@ write_line(const char *event, va_list pairs)
     }
     if (left_out)
         fprintf(f, ",\"denials_left_out\":%u", left_out);
-    left_out = 0;
+    if (audit_lost)
+        fprintf(f, ",\"lines_lost\":%u", audit_lost);
     fputs("}\n", f);
-    if (fclose(f) != 0)
-        return;
-    r = gp_file_write_all(audit_fd, line, len);
-    if (r < 0 && !audit_broken)
-        gp_log_error("audit", "lines of the audit log are lost: %s", strerror(-r));
-    audit_broken = r < 0;
+    if (fclose(f) == 0)
+        note_result(append(line, len));
 }
 
 void

@@ -5,7 +5,9 @@
  *
  * Not the log for people (gp_log.h): every event of its kinds is here, and no secret
  * ever is.  Denials, which anybody can provoke, are limited; how many were left out
- * is said in the next one.  One file per process; event-loop thread only.
+ * is said in the next one ("denials_left_out").  So is how many lines a disk did not
+ * take ("lines_lost"), as a full one; when it has room again, the log goes on with a
+ * line of its own.  One file per process; event-loop thread only.
  */
 #ifndef GP_AUDIT_H
 #define GP_AUDIT_H

@@ -120,6 +120,8 @@ struct sched {
         uint64_t queued; /* the serial of the newest of them */
         bool sending;    /* one that has waited is being sent */
         uint64_t after;  /* what is sent now waits for this transaction */
+        struct gp_log_limit failures;
+        bool failing; /* the last transaction was not written */
         /* It is on disk, but who opened it is gone; set at the start. */
         void (*orphaned)(struct sched *sched, struct sched_session *session);
         /* Another scheduler leads; set at the start. */

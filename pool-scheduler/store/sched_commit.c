@@ -394,13 +394,26 @@ end_opens(struct sched *sched, uint64_t serial, int r, const struct gp_err *err)
 
 /* ------------------------------------------------------------------ commit -- */
 
+/* Each tick tries again, for as long as a disk is full. */
+static void
+log_result(struct sched *sched, int r, const struct gp_err *err)
+{
+    uint32_t skipped;
+
+    if (r == 0 && sched->commit.failing)
+        gp_log_info("sched", "changes are written again");
+    else if (r < 0 && gp_log_limit_ok(&sched->commit.failures, &skipped))
+        gp_log_error("sched", "changes were not written: %s (%u such lines left out)",
+                     gp_err_msg(err, r), skipped);
+    sched->commit.failing = r < 0;
+}
+
 static void
 on_ended(void *arg, uint64_t serial, int r, const struct gp_err *err)
 {
     struct sched *sched = arg;
 
-    if (r < 0)
-        gp_log_error("sched", "changes were not written: %s", gp_err_msg(err, r));
+    log_result(sched, r, err);
     sched_commit_turn(sched);
     end_opens(sched, serial, r, err);
     answers_written(sched, serial, r, err);

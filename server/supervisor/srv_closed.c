@@ -27,8 +27,10 @@ remember(struct srv_closed *closed, uint64_t id)
 static void
 take_lines(struct srv_closed *closed, char *text)
 {
+    size_t len = strlen(text);
     char *save = NULL;
 
+    closed->behind = len && text[len - 1] != '\n';
     for (char *line = strtok_r(text, "\n", &save); line;
          line = strtok_r(NULL, "\n", &save)) {
         uint64_t id;
@@ -77,18 +79,22 @@ static int
 write_anew(struct srv_closed *closed)
 {
     char text[LINE * SRV_CLOSED_IDS + 1];
+    unsigned lines = 0;
     size_t len = 0;
+    int r;
 
-    closed->lines = 0;
     for (unsigned i = 0; i < SRV_CLOSED_IDS; i++) {
         uint64_t id = closed->ids[(closed->at + i) % SRV_CLOSED_IDS];
 
         if (!id)
             continue;
         len += (size_t)snprintf(text + len, sizeof(text) - len, "%016" PRIx64 "\n", id);
-        closed->lines++;
+        lines++;
     }
-    return gp_file_replace(closed->path, text, len, 0600, NULL);
+    r = gp_file_replace(closed->path, text, len, 0600, NULL);
+    if (r == 0)
+        closed->lines = lines;
+    return r;
 }
 
 /* Not synced: the server's crash loses nothing, and after the host's tickets have
@@ -107,23 +113,36 @@ append(struct srv_closed *closed, uint64_t id)
     return gp_file_write_all(fd, line, LINE);
 }
 
-void
-srv_closed_add(struct srv_closed *closed, uint64_t id)
+static void
+written(struct srv_closed *closed, int r)
 {
-    int r;
-
-    if (srv_closed_has(closed, id))
-        return;
-    remember(closed, id);
-    if (!closed->path)
-        return;
-    r = closed->lines < LINES_MAX ? append(closed, id) : write_anew(closed);
-    if (r < 0 && !closed->broken_log)
+    if (r < 0 && !closed->told)
         gp_log_error("server",
                      "%s: %s; a session that is closed now could come back after a "
                      "restart",
                      closed->path, strerror(-r));
-    closed->broken_log = r < 0;
+    else if (r == 0 && closed->told)
+        gp_log_info("server", "%s: written again", closed->path);
+    closed->behind = closed->told = r < 0;
+}
+
+void
+srv_closed_add(struct srv_closed *closed, uint64_t id)
+{
+    if (srv_closed_has(closed, id))
+        return;
+    remember(closed, id);
+    if (closed->path)
+        written(closed, closed->lines < LINES_MAX && !closed->behind
+                            ? append(closed, id)
+                            : write_anew(closed));
+}
+
+void
+srv_closed_retry(struct srv_closed *closed)
+{
+    if (closed->path && closed->behind)
+        written(closed, write_anew(closed));
 }
 
 bool

@@ -24,9 +24,10 @@ struct gp_err;
 struct srv_closed {
     uint64_t ids[SRV_CLOSED_IDS]; /* a ring; 0: free */
     unsigned at;
-    char *path;      /* NULL: not kept */
-    unsigned lines;  /* in the file */
-    bool broken_log; /* a failure of the file was logged */
+    char *path;     /* NULL: not kept */
+    unsigned lines; /* in the file */
+    bool behind;    /* the file lacks ids, or ends within a line */
+    bool told;      /* that it cannot be written */
 };
 
 /* Read what an earlier server left; @state_dir "": nothing is kept. */
@@ -35,6 +36,9 @@ int srv_closed_init(struct srv_closed *closed, const char *state_dir,
 void srv_closed_fini(struct srv_closed *closed);
 
 void srv_closed_add(struct srv_closed *closed, uint64_t id);
+/* Write what an earlier call could not, as when the disk was full; to be called now and
+ * then. */
+void srv_closed_retry(struct srv_closed *closed);
 bool srv_closed_has(const struct srv_closed *closed, uint64_t id);
 
 #endif

@@ -369,6 +369,7 @@ on_expiry(struct gp_loop_timer *timer)
     struct srv *srv = container_of(timer, struct srv, expiry);
 
     expire(srv);
+    srv_closed_retry(&srv->closed);
     srv_session_start_expiry(srv);
 }
 

@@ -46,6 +46,7 @@ class Case:
         self.data = REPOSITORY / "tests" / "data"
         self._pools = []
         self._processes = []
+        self._at_end = []
 
     # ------------------------------------------------------------- checks --
 
@@ -182,6 +183,10 @@ class Case:
         took = time.monotonic() - start
         self.check(took <= seconds, f"{words}: took {took:.1f} s, promised {seconds} s")
 
+    def at_end(self, function):
+        """Call @function once all pools and processes of the test have ended."""
+        self._at_end.append(function)
+
     # ---------------------------------------------------------------- end --
 
     def end(self):
@@ -196,6 +201,8 @@ class Case:
             except Failed as failure:
                 problems.append(str(failure))
         problems += self._leftovers()
+        for function in reversed(self._at_end):
+            function()
         problems += self._sanitizer_reports()
         return problems
 

@@ -98,23 +98,33 @@ class Pool:
         if sig == signal.SIGKILL:
             self.case.wait_for(lambda: self._gone(pid), f"{pid} survives SIGKILL")
 
-    def restart(self, pid, *more):
-        """Kill -9 and start the same command line again, with @more; the new process id.
+    def starter(self, pid, *more):
+        """A function that starts the command line of @pid, which may be gone by then, with
+        @more, and returns the process.
 
         It listens where it listened before, as a service with a fixed port does.
         """
-        args = [*self._with_fixed_port(proc.command_line(pid)), *more]
+        args = [*self._with_fixed_port(proc.command_line(pid)), *map(str, more)]
         env = proc.environment(pid)
         folder = os.readlink(f"/proc/{pid}/cwd")
-        self.kill(pid)
         ready = self._ready_file(args)
-        if ready:
-            os.unlink(ready)
-        log = open(self.case.folder / f"restarted-{pid}.log", "ab")
-        process = subprocess.Popen(args, env=env, cwd=folder, stdin=subprocess.DEVNULL,
-                                   stdout=log, stderr=log, start_new_session=True)
-        log.close()
-        self.case._processes.append(process)
+
+        def start():
+            if ready and os.path.exists(ready):
+                os.unlink(ready)
+            with open(self.case.folder / f"restarted-{pid}.log", "ab") as log:
+                process = subprocess.Popen(args, env=env, cwd=folder, stdin=subprocess.DEVNULL,
+                                           stdout=log, stderr=log, start_new_session=True)
+            self.case._processes.append(process)
+            return process
+        return start
+
+    def restart(self, pid, *more):
+        """Kill -9 and start the same command line again, with @more; the new process id."""
+        args, start = proc.command_line(pid), self.starter(pid, *more)
+        ready = self._ready_file(args)
+        self.kill(pid)
+        process = start()
         if ready:
             self.case.wait_for(lambda: os.path.exists(ready), "the restarted daemon listens")
         elif "--scheduler" in args:
