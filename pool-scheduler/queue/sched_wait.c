@@ -205,23 +205,25 @@ enter(struct sched_wait *wait, const Gpupool__Ctl__CtlOpen *msg, struct gp_err *
 {
     struct sched *sched = wait->sched;
     struct sched_waiter *waiter = &wait->waiter;
+    struct sched_waits *waits = sched->waits;
     uint64_t back;
     int r;
 
     waiter->req = wait->open.req;
     waiter->priority = wait->open.class->value;
     waiter->amount = sched_open_amount(&wait->open);
-    waiter->arrived = gp_wall_ns();
+    waiter->arrived = gp_max(gp_wall_ns(), waits->last_arrival + 1);
     waiter->tenant = sched_tenant_ref(&sched->sessions.tenants, wait->owner);
     if (!waiter->tenant)
         return -ENOMEM;
     back = sched_place_check(wait, msg->place.data, msg->place.len);
     if (back)
         waiter->arrived = gp_min(waiter->arrived, back);
-    r = sched_queue_add(&sched->waits->queue, waiter, err);
+    waits->last_arrival = gp_max(waits->last_arrival, waiter->arrived);
+    r = sched_queue_add(&waits->queue, waiter, err);
     if (r < 0 || !msg->wait_ms)
         return r;
-    gp_tree_insert(&sched->waits->by_deadline, &wait->by_deadline,
+    gp_tree_insert(&waits->by_deadline, &wait->by_deadline,
                    wait->since_ns + msg->wait_ms * GP_NS_PER_MS, waiter->serial);
     return 0;
 }

@@ -60,6 +60,7 @@ struct sched_waits {
     struct sched_wait *holds[SCHED_HOLDS_MAX];
     unsigned n_holds;
     struct gp_tree by_deadline;
+    uint64_t last_arrival; /* of the youngest waiter; the wall clock may jump back */
     uint64_t served_ns[SCHED_SERVED_MAX];
     uint64_t n_served, told[2], aged[2]; /* where the rounds go on */
     bool serving;

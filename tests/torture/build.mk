@@ -10,6 +10,13 @@ $(TORTURE_LIB): tests/torture/torture.c tests/torture/torture.h
 	$(Q)$(CC) -std=gnu11 -O2 -g -fPIC -D_GNU_SOURCE $(WARN) -fno-builtin -shared -o $@ $< -ldl
 TEST_PROGRAMS += $(TORTURE_LIB)
 
+CLOCK_LIB := $(O)/tests/torture/libclock.so
+$(CLOCK_LIB): tests/torture/clock.c
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 -O2 -g -fPIC -D_GNU_SOURCE $(WARN) -shared -o $@ $< -ldl
+TEST_PROGRAMS += $(CLOCK_LIB)
+
 #:   make test-torture          calls of each kind fail one by one in each process of a pool
 #:                              (TORTURE=N: at N places of each; all: everywhere)
 $(eval $(call needs,test-torture))
