@@ -371,16 +371,18 @@ send_fds(int sock_fd, const int *fds, size_t n)
     return sendmsg(sock_fd, &msg, MSG_NOSIGNAL) == 1 ? 0 : -errno;
 }
 
-/* Exactly @n of them; others that came are closed. */
+/* Exactly @n of them; others that came are closed.  -EMFILE: this process has no room
+ * for them. */
 static int
 take_fds(struct msghdr *msg, int *fds, size_t n)
 {
     struct cmsghdr *c = CMSG_FIRSTHDR(msg);
     int came[SHM_FDS_MAX + 1]; /* the space for an odd number has room for one more */
+    bool cut = msg->msg_flags & MSG_CTRUNC;
     size_t n_came;
 
     if (!c || c->cmsg_type != SCM_RIGHTS)
-        return -EPROTO;
+        return cut ? -EMFILE : -EPROTO;
     n_came = gp_min((c->cmsg_len - CMSG_LEN(0)) / sizeof(int), ARRAY_SIZE(came));
     memcpy(came, CMSG_DATA(c), n_came * sizeof(int));
     if (n_came == n) {
@@ -389,7 +391,7 @@ take_fds(struct msghdr *msg, int *fds, size_t n)
     }
     for (size_t i = 0; i < n_came; i++)
         close(came[i]);
-    return -EPROTO;
+    return cut && n_came < n ? -EMFILE : -EPROTO;
 }
 
 static int

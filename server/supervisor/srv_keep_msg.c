@@ -71,5 +71,7 @@ srv_keep_recv(int sock, struct srv_keep_msg *ret, struct srv_keep_fds *ret_fds,
     if (n == (ssize_t)sizeof(*ret) && !(head.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
         return 0;
     srv_keep_fds_close(ret_fds);
-    return n == 0 ? -ECONNRESET : -EPROTO;
+    if (n != (ssize_t)sizeof(*ret) || head.msg_flags & MSG_TRUNC)
+        return n == 0 ? -ECONNRESET : -EPROTO;
+    return -EMFILE;
 }

@@ -95,7 +95,8 @@ void srv_keep_fds_close(struct srv_keep_fds *fds);
 /* 0 or -errno; the descriptors stay the caller's. */
 int srv_keep_send(int sock, const struct srv_keep_msg *msg,
                   const struct srv_keep_fds *fds);
-/* *ret_fds are the caller's on success.  -EAGAIN, -ECONNRESET, -EPROTO. */
+/* *ret_fds are the caller's on success.  -EAGAIN, -ECONNRESET, -EPROTO; -EMFILE: this
+ * process has no room for the descriptors of the message, of which *ret is the rest. */
 int srv_keep_recv(int sock, struct srv_keep_msg *ret, struct srv_keep_fds *ret_fds,
                   int flags);
 

@@ -31,6 +31,8 @@
 #define START_WORDS_MAX 4096
 /* Until the first supervisor has come. */
 #define FIRST_WINDOW_S 10
+/* Between attempts to accept a connection without a descriptor for it. */
+#define ACCEPT_AGAIN_NS (250 * GP_NS_PER_MS)
 
 struct item {
     struct item *next;
@@ -50,7 +52,10 @@ struct keeper {
     pid_t supervisor;
     bool greeted;
     uint32_t window_s;
-    uint64_t deadline; /* the window's end, or of the greeting; 0: none */
+    uint64_t deadline;     /* the window's end, or of the greeting; 0: none */
+    uint64_t accept_again; /* connections wait until then; 0: none does */
+    int spare;             /* a descriptor to give up for a successor's greeting; -1 */
+    struct gp_log_limit lack_log;
     bool done;
 };
 
@@ -295,6 +300,7 @@ supervisor_gone(struct keeper *k)
         close(k->exits);
     k->conn = k->exits = -1;
     k->greeted = false;
+    k->accept_again = 0;
     k->deadline = gp_now_ns() + k->window_s * GP_NS_PER_S;
     gp_log_warn(
         "server",
@@ -314,6 +320,28 @@ answer(struct keeper *k, const struct srv_keep_msg *msg, const struct srv_keep_f
         supervisor_gone(k);
 }
 
+/* A successor finds room also where everything else is used up: the descriptors of the
+ * supervisor before it, and the spare one. */
+static int
+exits_pair(struct keeper *k, int pair[2])
+{
+    int type = SOCK_SEQPACKET | SOCK_CLOEXEC;
+
+    if (socketpair(AF_UNIX, type, 0, pair) == 0)
+        return 0;
+    if (errno != EMFILE || k->spare < 0)
+        return -errno;
+    close(TAKE_FD(k->spare));
+    return socketpair(AF_UNIX, type, 0, pair) < 0 ? -errno : 0;
+}
+
+static void
+keep_spare(struct keeper *k)
+{
+    if (k->spare < 0)
+        k->spare = fcntl(k->signals, F_DUPFD_CLOEXEC, 0);
+}
+
 static void
 greet(struct keeper *k, const struct srv_keep_msg *msg)
 {
@@ -324,7 +352,7 @@ greet(struct keeper *k, const struct srv_keep_msg *msg)
 
     if (msg->sub != SRV_KEEP_VERSION) /* it ends what it cannot take over */
         gp_log_warn("server", "the supervisor is of another version than its keeper");
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
+    if (exits_pair(k, pair) < 0) {
         supervisor_gone(k);
         return;
     }
@@ -335,6 +363,7 @@ greet(struct keeper *k, const struct srv_keep_msg *msg)
     fds.fd[0] = pair[1];
     answer(k, &reply, &fds);
     close(pair[1]);
+    keep_spare(k);
 }
 
 static void
@@ -409,6 +438,26 @@ obey(struct keeper *k, const struct srv_keep_msg *msg, struct srv_keep_fds *fds)
     }
 }
 
+/* The supervisor, its workers and what is kept already go on. */
+static void
+lack_descriptors(struct keeper *k, const struct srv_keep_msg *msg)
+{
+    struct srv_keep_msg reply = {.order = SRV_KEEP_START, .result = -EMFILE};
+    uint32_t skipped;
+
+    if (gp_log_limit_ok(&k->lack_log, &skipped))
+        gp_log_error("server",
+                     "the keeper has no descriptor left for %s (kind %u); raise the "
+                     "limit of open files (ulimit -n, LimitNOFILE= of the unit) (%u "
+                     "such lines left out)",
+                     msg->order == SRV_KEEP_START
+                         ? "a new worker"
+                         : "an item, which the next server will lack",
+                     msg->kind, skipped);
+    if (msg->order == SRV_KEEP_START)
+        answer(k, &reply, NULL);
+}
+
 static void
 on_supervisor(struct keeper *k)
 {
@@ -418,7 +467,9 @@ on_supervisor(struct keeper *k)
 
     if (r == -EAGAIN)
         return;
-    if (r < 0)
+    if (r == -EMFILE && k->greeted)
+        lack_descriptors(k, &msg);
+    else if (r < 0)
         supervisor_gone(k);
     else if (!k->greeted && msg.order == SRV_KEEP_HELLO)
         greet(k, &msg);
@@ -455,8 +506,10 @@ on_arrival(struct keeper *k)
                                  .number = (uint32_t)k->supervisor};
     pid_t pid = 0;
 
-    if (fd < 0)
+    if (fd < 0) {
+        k->accept_again = gp_now_ns() + ACCEPT_AGAIN_NS;
         return;
+    }
     if (!may_come(fd, &pid) || srv_keep_send(fd, &first, NULL) < 0 || k->conn >= 0) {
         close(fd);
         return;
@@ -506,13 +559,11 @@ on_signals(struct keeper *k)
 static int
 timeout_ms(const struct keeper *k, bool untold)
 {
-    uint64_t now = gp_now_ns();
+    uint64_t until = k->deadline ? k->deadline : GP_FOREVER;
 
     if (untold)
         return TELL_AGAIN_MS;
-    if (!k->deadline)
-        return -1;
-    return now >= k->deadline ? 0 : (int)((k->deadline - now) / GP_NS_PER_MS) + 1;
+    return gp_poll_ms(k->accept_again ? gp_min(until, k->accept_again) : until);
 }
 
 static void
@@ -522,6 +573,10 @@ turn(struct keeper *k)
                            {.fd = k->conn, .events = POLLIN},
                            {.fd = SRV_KEEPER_FD_LISTEN, .events = POLLIN}};
 
+    if (k->accept_again && gp_now_ns() >= k->accept_again)
+        k->accept_again = 0;
+    if (k->accept_again)
+        fds[2].fd = -1;
     poll(fds, 3, timeout_ms(k, tell_ends(k)));
     if (fds[0].revents)
         on_signals(k);
@@ -541,7 +596,8 @@ turn(struct keeper *k)
 int
 srv_keeper_main(void)
 {
-    struct keeper k = {.conn = -1, .exits = -1, .window_s = FIRST_WINDOW_S};
+    struct keeper k = {
+        .conn = -1, .exits = -1, .spare = -1, .window_s = FIRST_WINDOW_S};
     sigset_t set;
 
     gp_log_init("keeper", GP_LOG_INFO);
@@ -560,6 +616,7 @@ srv_keeper_main(void)
         gp_log_error("server", "signalfd: %s", strerror(errno));
         return 1;
     }
+    keep_spare(&k);
     k.deadline = gp_now_ns() + k.window_s * GP_NS_PER_S;
     while (!k.done)
         turn(&k);
