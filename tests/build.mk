@@ -62,14 +62,18 @@ test-attacks-built: all test-programs
 	@$(PYTHON) tests/run.py --build $(O) --sanitizer '$(SAN)' --e2e \
 	    --only '$(or $(ONLY),attacks*)'
 
-#:   make test-chaos           links cut, servers killed, again and again; GPUPOOL_SEED=N
-#:                              repeats a run
+#:   make test-chaos            links cut, processes killed, clocks moved, again and again;
+#:                              GPUPOOL_SEED=N repeats a run
+CHAOS_PARTS := resume adopt kills clock
 test-chaos-built: all test-programs unit-tests
 	@$(O)/tests/unit/test_xport_resume
-	@GPUPOOL_CHAOS=1 $(PYTHON) tests/run.py --build $(O) --sanitizer '$(SAN)' --e2e --only 'resume*'
-	@grep -h 'cuts' $(O)/test-logs/resume.*.log
-	@GPUPOOL_CHAOS=1 $(PYTHON) tests/run.py --build $(O) --sanitizer '$(SAN)' --e2e --only 'adopt*'
-	@grep -h '^seed .* servers' $(O)/test-logs/adopt.*.log
+	@rm -f $(foreach part,$(CHAOS_PARTS),$(O)/test-logs/$(part).*.log)
+	@status=0; for part in $(CHAOS_PARTS); do \
+	    GPUPOOL_CHAOS=1 $(PYTHON) tests/run.py --build $(O) --sanitizer '$(SAN)' --e2e \
+	        --only "$$part.*" || status=1; \
+	done; \
+	grep -h '^chaos:' $(foreach part,$(CHAOS_PARTS),$(O)/test-logs/$(part).*.log); \
+	exit $$status
 
 $(eval $(call needs,test-page,chromium python3-jsonschema openssl))
 #:   make test-page             the scheduler's web page in headless Chromium, and its API;

@@ -2,11 +2,21 @@
 """Kill -9 of client, worker, server and scheduler: nothing hangs, nothing leaks,
 and `status` is true again within the heartbeat time."""
 
+import os
+import random
 import signal
+import time
 
 from harness import proc
+from harness.pool import SCHEDULER
+from test_adopt import KEEPER, Kept, used
 
 MIB = 1 << 20
+SEED = int(os.environ.get("GPUPOOL_SEED", "1"))
+# Of `make test-chaos`.
+KILLS = 60
+# Right; wrong results; a CUDA call failed, `gpupool run` found no place or lost its program.
+RIGHT, WRONG, FAILED = 0, 1, (2, 3, 4, 5, 137, -signal.SIGKILL)
 
 
 def attachments(pool):
@@ -139,3 +149,91 @@ def test_down_ends_everything_with_programs_still_running(case):
     pool.stop()
     for program in ("gpupool-scheduler", "gpupool-server", "gpupool-worker"):
         case.equal(pool.pids(program), [], f"{program} processes after down")
+
+
+class Kills:
+    """A pool whose processes are killed while a program runs."""
+
+    def __init__(self, case):
+        self.case = case
+        self.kept = Kept(case)
+        self.pool = self.kept.pool
+        self.rnd = random.Random(SEED)
+        self.killed, self.right, self.wrong, self.failed = {}, 0, 0, 0
+        self.tour = case.build / "tests" / "torture" / "tour"
+        began = time.monotonic()
+        self.program().wait(case.patience)
+        self.seconds = time.monotonic() - began
+        self.at_first = self.settled()
+
+    def program(self):
+        return self.pool.spawn(self.tour, core=40, stdout=None,
+                               env={"GPUPOOL_TRANSPORT": self.rnd.choice(("tcp", "shm"))})
+
+    def settled(self):
+        """Descriptors of the daemons, once nothing of the program is left."""
+        case, pool = self.case, self.pool
+        self.kept.alive()
+        case.wait_for(lambda: not pool.workers(), "a worker is left")
+        case.wait_for(lambda: not pool.sessions(), "a session is left",
+                      patience=3 * case.patience)
+        case.equal(used(pool), 0, "memory in use")
+        return {name: len(pool.lasting(pid)) for name, pid in
+                ((SCHEDULER, pool.pid(SCHEDULER)), ("server", self.kept.server),
+                 (KEEPER, self.kept.keepers()[0]))}
+
+    def kill(self, who, run):
+        """False: it was not there any more."""
+        kept, pool = self.kept, self.pool
+        if who == "server":
+            kept.restart()
+        elif who == SCHEDULER:
+            pool.restart(pool.pid(SCHEDULER))
+        elif who == KEEPER:
+            pool.kill(kept.keepers()[0])
+            self.case.wait_for(lambda: pool._gone(kept.server), "the server ends")
+            if os.path.exists(kept.ready):
+                os.unlink(kept.ready)
+            kept.start()
+        else:
+            there = {"client": pool.pids("tour"), "worker": pool.workers(),
+                     "gpupool run": [run.pid] if run.poll() is None else []}[who]
+            for pid in there:
+                proc.kill_all([pid])
+            return bool(there)
+        return True
+
+    def round(self):
+        who = self.rnd.choice(("client", "worker", "gpupool run", "server", SCHEDULER, KEEPER))
+        run = self.program()
+        time.sleep(self.rnd.uniform(0, 1.2 * self.seconds))
+        if self.kill(who, run):
+            self.killed[who] = self.killed.get(who, 0) + 1
+        status = run.wait(self.case.patience)
+        # A program whose `gpupool run` is gone goes on, or ends with its session.
+        self.case.wait_for(lambda: not self.pool.pids("tour"), f"{who} was killed: a program is left",
+                           patience=3 * self.case.patience)
+        print(f"{who} was killed: exit status {status}", flush=True)
+        self.case.check(status in (RIGHT, WRONG, *FAILED),
+                        f"{who} was killed: exit status {status}")
+        self.right += status == RIGHT
+        self.wrong += status == WRONG
+        self.failed += status in FAILED
+        left = {name: count - self.at_first[name] for name, count in self.settled().items()}
+        return sum(max(0, count) for count in left.values())
+
+
+def test_chaos_of_processes_that_are_killed_at_any_moment(case):
+    """kill -9 of each process of a pool, each time at another moment of a program's run:
+    its result is right or it fails, and afterwards everything is as before."""
+    if "GPUPOOL_CHAOS" not in os.environ:
+        case.skip("it takes minutes: make test-chaos")
+    kills, left, began = Kills(case), 0, time.monotonic()
+    for _ in range(KILLS):
+        left += kills.round()
+    who = ", ".join(f"{name} {count}" for name, count in sorted(kills.killed.items()))
+    print(f"chaos: seed {SEED}: {sum(kills.killed.values())} processes killed ({who}) in "
+          f"{time.monotonic() - began:.0f} s, {kills.right} programs went on and were right, "
+          f"{kills.failed} failed, results wrong {kills.wrong}, descriptors left {left}", flush=True)
+    case.equal((kills.wrong, left), (0, 0), "wrong results; descriptors of daemons, beyond "
+               "those at the start")

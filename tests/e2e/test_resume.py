@@ -3,6 +3,7 @@
 executed twice."""
 
 import os
+import re
 import socket
 import struct
 
@@ -17,10 +18,12 @@ SEED = int(os.environ.get("GPUPOOL_SEED", "1"))
 # Launches, copies both ways, managed memory, threads.
 PROGRAMS = ("vecadd", "pipeline", "threads", "managed", "graphcopies", "copies")
 COPIES = 3
-# `make test-chaos`: all that need no arguments, no second session and no card of their own,
-# but for two that spin on a card (unified, wakers) and one of 66,000 round trips (hostnodes).
-if "GPUPOOL_CHAOS" in os.environ:
+LAUNCHES = 2000
+# `make test-chaos`: all that need no arguments, no second session and no card of their own.
+CHAOS = "GPUPOOL_CHAOS" in os.environ
+if CHAOS:
     COPIES = 20
+    LAUNCHES = 100000
     PROGRAMS += ("asked", "blocking", "conditions", "faults", "features", "graphframe", "graphs",
                  "histogram", "hostfuncs", "ipc", "landing", "limits", "linking",
                  "mandelbrot", "matmul", "moves", "negative", "nodes", "order", "pinned",
@@ -63,15 +66,33 @@ class Line:
                                                  env={**self.env, **(env or {})})).begin()
 
 
+def replaced_us(log):
+    """How long each replacement of a link took, of a client's log at level info."""
+    return [int(us) for us in re.findall(r"link \d+ to \S+ after (\d+) us", log)]
+
+
+def report(case, what, cuts, times, wrong, words="results wrong"):
+    """The line that `make test-chaos` shows, and whether it is as it must be."""
+    middle = sorted(times)[len(times) // 2] / 1000 if times else 0
+    print(f"chaos: {what}, seed {SEED}: {cuts} cuts, {len(times)} links replaced (median "
+          f"{middle:.1f} ms, most {max(times, default=0) / 1000:.1f}), {words} {wrong}",
+          flush=True)
+    case.check(cuts > 0, "nothing was cut")
+    case.equal(wrong, 0, words)
+
+
 def run_cut(case, programs, tls):
-    line = Line(case, tls=tls, memory="1GiB")
-    cuts = 0
+    line = Line(case, tls=tls, core=100, memory="1GiB")
+    cuts, times, wrong = 0, [], 0
     for program in programs:
-        line.run(case.programs / program, timeout=10 * case.patience)
+        done = line.run(case.programs / program, timeout=7 * case.patience, status=None,
+                        env={"GPUPOOL_LOG": "stub:info"})
+        times += replaced_us(done.err)
+        wrong += done.status != 0
         print(f"{program}: {line.cutter.cuts - cuts} cuts", flush=True)
         cuts = line.cutter.cuts
-    print(f"{tls}, seed {SEED}: {cuts} cuts", flush=True)
-    case.check(cuts > 0, "nothing was cut")
+    report(case, f"{len(programs)} programs, TLS {tls}", cuts, times, wrong)
+    case.wait_for(lambda: not line.pool.workers(), "a worker is left")
 
 
 def test_programs_do_not_notice_that_their_link_is_cut(case):
@@ -82,14 +103,39 @@ def test_programs_in_clear_text_do_not_notice_that_their_link_is_cut(case):
     run_cut(case, ("pipeline", "threads", "managed", "copies"), "off")
 
 
+def test_chaos_of_programs_that_spin_or_take_long(case):
+    """A kernel that waits for the host, a thread that waits for another one's copy, and
+    66,000 round trips."""
+    if not CHAOS:
+        case.skip("it takes minutes: make test-chaos")
+    run_cut(case, ("unified", "wakers", "hostnodes"), "require")
+
+
+def test_launches_are_carried_out_once_however_often_the_link_is_cut(case):
+    """Each of them adds one to a word; nobody waits in between."""
+    line = Line(case, every=0, kib=24, tls="off", memory="64MiB")
+    shell = line.cudash(env={"GPUPOOL_LOG": "stub:info"})
+    shell.ok("load", case.build / "tests" / "ptx" / "spin.ptx")
+    word = shell.ok("alloc", MIB)
+    shell.ok("store", word, 4, 0)
+    before = line.cutter.cuts
+    case.equal(shell("flood", word, LAUNCHES, patience=6 * case.patience), [SUCCESS, LAUNCHES],
+               "launches")
+    case.equal(shell("sync", patience=6 * case.patience), [SUCCESS], "the wait for all of them")
+    log = (case.folder / "spawned.err").read_text(errors="replace")
+    report(case, f"{LAUNCHES} launches", line.cutter.cuts - before, replaced_us(log),
+           shell.ok("peek", word, 4) - LAUNCHES, "executed twice or never")
+
+
 def copies(case, tls):
     line = Line(case, every=0, kib=16384, tls=tls, memory="600MiB")
-    shell = line.cudash()
+    shell = line.cudash(env={"GPUPOOL_LOG": "stub:info"})
     memory = shell.ok("alloc", 64 * MIB)
     before = line.cutter.cuts
-    case.equal(shell("copies", memory, 64 * MIB, COPIES), [SUCCESS, COPIES], "copies")
-    print(f"{tls}, seed {SEED}: {line.cutter.cuts - before} cuts", flush=True)
-    case.check(line.cutter.cuts > before, "nothing was cut")
+    done = shell("copies", memory, 64 * MIB, COPIES)
+    log = (case.folder / "spawned.err").read_text(errors="replace")
+    report(case, f"{2 * COPIES} copies of 64 MiB, TLS {tls}", line.cutter.cuts - before,
+           replaced_us(log), int(done != [SUCCESS, COPIES]))
 
 
 def test_copies_survive_cuts_in_the_middle(case):
