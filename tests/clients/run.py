@@ -143,6 +143,8 @@ def judge(tally, client, lines, status, log):
             planned = rest.split()
         elif word == "version":
             version = rest
+        elif word == "cuts":
+            version += f", its link was cut {rest} times"
         elif word == "saw":  # what it saw is compared by `make test-gpu`
             seen[name] = ("ok", "")
         elif word in ("ok", "bad", "skip"):
@@ -166,7 +168,7 @@ def python_with(module):
     return python if _quiet([python, "-c", f"import {module}"]).returncode == 0 else None
 
 
-def run_client(build, environment, client, tally):
+def run_client(build, environment, client, tally, cut_ms):
     python = Path(sys.executable)
     if client.module:
         python = python_with(client.module)
@@ -184,7 +186,8 @@ def run_client(build, environment, client, tally):
              for key, value in client.env.items()}
     with Pool(build, client.driver, client.card, servers=client.servers) as pool:
         home = pool.folder.name
-        lines, status = pool.run([python, client.program], {
+        cut = [sys.executable, HERE / "cut.py", build, cut_ms] if cut_ms else []
+        lines, status = pool.run([*cut, python, client.program], {
             **words, "PYTHONDONTWRITEBYTECODE": "1", "CLIENT_MEMORY_BYTES": str(client.memory),
             "CLIENT_CARDS": str(client.servers),
             "HOME": home, "XDG_CACHE_HOME": home, "CUPY_CACHE_DIR": home,
@@ -196,6 +199,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--build", type=Path, required=True)
     parser.add_argument("--only", default="", help="clients whose name matches")
+    parser.add_argument("--cut", type=int, default=0, metavar="MS",
+                        help="cut every client's link so often (0: never)")
     args = parser.parse_args()
 
     build = args.build.resolve()
@@ -203,7 +208,7 @@ def main():
     tally = Tally()
     for client in CLIENTS:
         if fnmatch.fnmatch(client.name, pattern):
-            run_client(build, Environment(build, client.apart), client, tally)
+            run_client(build, Environment(build, client.apart), client, tally, args.cut)
     print(f"{tally.passed} passed, {tally.failed} failed, {tally.skipped} skipped")
     sys.exit(1 if tally.failed else 0)
 
