@@ -151,9 +151,13 @@ static const struct gp_option options[] = {
     NUMBER("link-timeout", link_timeout_s, XPORT_LINK_TIMEOUT_MAX_S,
            "seconds without an acknowledgement after which a client's TCP "
            "connection is broken (default 15, at least 3)"),
-    NUMBER("resume", resume_s, XPORT_RESUME_MAX_S,
-           "seconds for which the worker of a client whose TCP connection broke waits "
-           "for another one (default 60, 0: not at all)"),
+    {.name = "resume",
+     .value = "N",
+     .help = "seconds for which the worker of a client whose TCP connection broke "
+             "waits for another one (default 60, 0: not at all)",
+     .set = gp_option_u32,
+     .offset = offsetof(struct srv_conf, resume_s),
+     .max = XPORT_RESUME_MAX_S},
     {.name = "adopt-window",
      .value = "N",
      .help = "seconds for which workers outlive the server and wait for another one "

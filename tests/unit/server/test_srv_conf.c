@@ -45,6 +45,21 @@ flags_are_read_in_both_forms(void **state)
     assert_int_equal(conf.max_attachments, 1024);
 }
 
+/* 0 is not "as by default": no client's link is replaced. */
+static void
+resuming_is_switched_off_by_zero(void **state)
+{
+    const char *none[] = {NULL}, *off[] = {"--resume", "0", NULL};
+    struct srv_conf conf;
+    struct gp_err err;
+
+    (void)state;
+    assert_int_equal(parse(&conf, &err, none), 0);
+    assert_int_equal(conf.resume_s, 60);
+    assert_int_equal(parse(&conf, &err, off), 0);
+    assert_int_equal(conf.resume_s, 0);
+}
+
 static void
 memory_is_kept_back_per_card(void **state)
 {
@@ -129,6 +144,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(flags_are_read_in_both_forms),
+        cmocka_unit_test(resuming_is_switched_off_by_zero),
         cmocka_unit_test(memory_is_kept_back_per_card),
         cmocka_unit_test(wrong_flags_are_refused_in_words),
         cmocka_unit_test(file_gives_the_same_as_flags_and_names_its_bad_line),
