@@ -139,20 +139,46 @@ stub_box_is_span(const struct stub_box *box, const struct stub_box_host *host)
            host->slice == host->pitch * (uint64_t)box->copy.Height;
 }
 
-bool
-stub_box_source_inside(const struct stub_box *box)
+/* One side of a copy that is memory of a device, as far as the copy reaches. */
+struct box_place {
+    CUmemorytype type;
+    CUdeviceptr base;
+    uint64_t pitch, height, x, y, z;
+};
+
+static bool
+box_place_inside(const struct stub_box *box, const struct box_place *at)
 {
     const CUDA_MEMCPY3D *c = &box->copy;
     uint64_t row, end;
 
-    if (c->srcMemoryType != CU_MEMORYTYPE_DEVICE || c->srcPitch < box->width ||
-        (c->Depth > 1 && c->srcHeight < c->Height))
+    if (at->type != CU_MEMORYTYPE_DEVICE || at->pitch < box->width ||
+        (c->Depth > 1 && at->height < c->Height))
         return false;
-    return gp_mul_ok(c->srcZ + c->Depth - 1, c->srcHeight, &row) &&
-           gp_add_ok(row, c->srcY + c->Height - 1, &row) &&
-           gp_mul_ok(row, c->srcPitch, &end) &&
-           gp_add_ok(end, c->srcXInBytes + box->width, &end) &&
-           stub_copy_inside(c->srcDevice, end);
+    return gp_mul_ok(at->z + c->Depth - 1, at->height, &row) &&
+           gp_add_ok(row, at->y + c->Height - 1, &row) &&
+           gp_mul_ok(row, at->pitch, &end) &&
+           gp_add_ok(end, at->x + box->width, &end) && stub_copy_inside(at->base, end);
+}
+
+bool
+stub_box_source_inside(const struct stub_box *box)
+{
+    const CUDA_MEMCPY3D *c = &box->copy;
+
+    return box_place_inside(box, &(struct box_place){c->srcMemoryType, c->srcDevice,
+                                                     c->srcPitch, c->srcHeight,
+                                                     c->srcXInBytes, c->srcY, c->srcZ});
+}
+
+bool
+stub_box_target_inside(const struct stub_box *box)
+{
+    const CUDA_MEMCPY3D *c = &box->copy;
+
+    return box_place_inside(box, &(struct box_place){c->dstMemoryType, c->dstDevice,
+                                                     c->dstPitch, c->dstHeight,
+                                                     c->dstXInBytes, c->dstY, c->dstZ});
 }
 
 /* ---- the frame -------------------------------------------------------------- */

@@ -52,6 +52,8 @@ bool stub_box_is_span(const struct stub_box *box, const struct stub_box_host *ho
 /* True if the source is inside one known allocation.  Then only a fatal error of the
  * context can keep the bytes from coming. */
 bool stub_box_source_inside(const struct stub_box *box);
+/* The same for the destination. */
+bool stub_box_target_inside(const struct stub_box *box);
 
 /* Begin the frame of the call, whose payload is rows at a distance of @pitch, and
  * @input bytes of it follow (0: none do). */

@@ -116,16 +116,26 @@ stub_path_payload(struct stub_copy *copy)
  * Sending a span wastes its gaps; gathering costs a copy of every byte. */
 #define SPAN_WORTH(width, pitch) ((width) >= (pitch) - (pitch) / 4)
 
+/* What the driver would judge by itself, it judges while the caller waits. */
+static bool
+box_wants_reply(const struct stub_copy *copy, uint64_t n)
+{
+    return (copy->blocking && stub_copy_wants_reply(n)) ||
+           (copy->box->copy.dstMemoryType == CU_MEMORYTYPE_DEVICE &&
+            !stub_box_target_inside(copy->box));
+}
+
 static CUresult
 box_send(const struct stub_copy *copy, const void *data, uint64_t pitch)
 {
     uint64_t n = (copy->box->rows - 1) * pitch + copy->box->width;
+    bool wait = box_wants_reply(copy, n);
     struct stub_call c;
     CUresult r = stub_box_begin(&c, copy->box, copy->stream_id, pitch, n);
 
     if (r != CUDA_SUCCESS)
         return r;
-    if (!copy->blocking || !stub_copy_wants_reply(n))
+    if (!wait)
         return stub_call_post_bulk(&c, data, n);
     r = stub_call_wait_bulk(&c, data, n);
     stub_call_end(&c);

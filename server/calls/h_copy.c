@@ -46,21 +46,32 @@ down_array(struct wrk *w, const struct wrk_copy *copy, void *slot, uint64_t offs
                     copy->base + offset, len, copy->stream);
 }
 
+/* A client that does not wait for the result has found the memory to be one
+ * allocation's. */
+static CUresult
+copy_check(struct wrk *w, const struct wrk_reply *rep, const struct wrk_copy *copy)
+{
+    CUresult r = wrk_capturing(w, copy->stream);
+
+    if (r == CUDA_SUCCESS && unlikely(copy->len > WRK_COPY_ONE_PIECE) && copy->plain &&
+        rep->req->flags & WIRE_F_REPLY)
+        r = wrk_copy_check_range(w, copy->base, copy->len);
+    return r;
+}
+
 static CUresult
 copy_up(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy,
         const uint8_t *inside)
 {
-    CUresult r = wrk_capturing(w, copy->stream);
+    CUresult r = copy_check(w, rep, copy);
 
-    if (r != CUDA_SUCCESS)
-        return r;
-    return wrk_transfer_h2d(w, rep, copy, inside);
+    return r == CUDA_SUCCESS ? wrk_transfer_h2d(w, rep, copy, inside) : r;
 }
 
 static CUresult
 copy_down(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy)
 {
-    CUresult r = wrk_capturing(w, copy->stream);
+    CUresult r = copy_check(w, rep, copy);
 
     if (r != CUDA_SUCCESS)
         return r;

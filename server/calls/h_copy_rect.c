@@ -215,6 +215,36 @@ rect_on_card(struct wrk *w, const struct rect *rect, CUstream stream)
     return r;
 }
 
+/* How far a byte is from the beginning of memory with rows and layers. */
+static bool
+rect_offset(uint64_t pitch, uint64_t rows, uint64_t z, uint64_t y, uint64_t x,
+            uint64_t *ret)
+{
+    return gp_mul_ok(z, rows, ret) && gp_add_ok(*ret, y, ret) &&
+           gp_mul_ok(*ret, pitch, ret) && gp_add_ok(*ret, x, ret);
+}
+
+/* The card's side, from its first byte to its last. */
+static CUresult
+rect_check(struct wrk *w, const CUDA_MEMCPY3D_PEER *p, bool up, uint64_t len)
+{
+    uint64_t pitch = up ? p->dstPitch : p->srcPitch;
+    uint64_t rows = up ? p->dstHeight : p->srcHeight;
+    uint64_t first, span;
+
+    if (len <= WRK_COPY_ONE_PIECE ||
+        (up ? p->dstMemoryType : p->srcMemoryType) != CU_MEMORYTYPE_DEVICE)
+        return CUDA_SUCCESS;
+    pitch = pitch ? pitch : p->WidthInBytes;
+    rows = rows ? rows : p->Height;
+    if (!rect_offset(pitch, rows, up ? p->dstZ : p->srcZ, up ? p->dstY : p->srcY,
+                     up ? p->dstXInBytes : p->srcXInBytes, &first) ||
+        !gp_add_ok(first, (uint64_t)(up ? p->dstDevice : p->srcDevice), &first) ||
+        !rect_offset(pitch, rows, p->Depth - 1, p->Height - 1, p->WidthInBytes, &span))
+        return CUDA_ERROR_INVALID_VALUE;
+    return wrk_copy_check_range(w, first, span);
+}
+
 static CUresult
 rect_run(struct wrk *w, struct wrk_reply *rep, struct rect *rect, CUstream stream,
          const uint8_t *inside)
@@ -235,6 +265,8 @@ rect_run(struct wrk *w, struct wrk_reply *rep, struct rect *rect, CUstream strea
     if (!rect_stream(rect, &copy))
         return CUDA_ERROR_INVALID_VALUE;
     r = wrk_capturing(w, stream);
+    if (r == CUDA_SUCCESS && !(rep->req->flags & WIRE_F_D2H_ASYNC))
+        r = rect_check(w, &rect->copy, up, copy.len);
     if (r != CUDA_SUCCESS)
         return r;
     if (down)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wrk_copy.h"
 
+#include "drv.h"
 #include "wrk.h"
 #include "wrk_copygate.h"
 #include "wrk_ctx.h"
@@ -14,6 +15,26 @@ wrk_copy_chunk(const struct wrk_copy *copy, uint64_t offset, uint64_t most)
     if (copy->grain > 1 && len < copy->len - offset)
         len = copy->grain > most ? copy->grain : len - len % copy->grain;
     return gp_min(len, copy->len - offset);
+}
+
+/* Ranges that adjoin are mappings of cuMemMap, which one copy may cross. */
+CUresult
+wrk_copy_check_range(struct wrk *w, uint64_t base, uint64_t len)
+{
+    uint64_t at = base, end;
+
+    if (!gp_add_ok(base, len, &end))
+        return CUDA_ERROR_INVALID_VALUE;
+    while (at < end) {
+        CUdeviceptr start = 0;
+        size_t size = 0;
+
+        if (WRK_CALL(w, cuMemGetAddressRange_v2, &start, &size, at) != CUDA_SUCCESS ||
+            at < start || at - start >= size)
+            return at == base ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+        at = start + size;
+    }
+    return CUDA_SUCCESS;
 }
 
 void

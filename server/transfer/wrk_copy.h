@@ -23,6 +23,9 @@ struct wrk;
 #define WRK_STAGING_H2D_MAX 96
 #define WRK_STAGING_D2H 4
 
+/* No path cuts a copy of up to so many bytes into pieces. */
+#define WRK_COPY_ONE_PIECE (128u * 1024)
+
 /* A payload and where it goes to or comes from, for all kinds of copies. */
 struct wrk_copy {
     /* Start the copy of @len bytes at @offset of the payload, between the staging
@@ -36,6 +39,13 @@ struct wrk_copy {
     bool plain;      /* bytes from that address on: a window may serve it */
     const void *arg; /* for start() */
 };
+
+/* Whether the driver knows memory at each of @len bytes from @base on: CUDA_SUCCESS, or
+ * CUDA_ERROR_INVALID_VALUE for a range that begins in an allocation and leaves it.  A
+ * copy that travels in pieces asks before the first one, because pieces that the driver
+ * would accept must not move when it would refuse the whole.  An address of which the
+ * driver knows no range is left to the copy itself.  Receive thread; does not wait. */
+CUresult wrk_copy_check_range(struct wrk *w, uint64_t base, uint64_t len);
 
 /* How much of the copy goes in one piece at @offset, at most @most bytes. */
 uint64_t wrk_copy_chunk(const struct wrk_copy *copy, uint64_t offset, uint64_t most);
