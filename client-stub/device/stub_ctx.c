@@ -2,6 +2,7 @@
 /* Context objects and the per-thread stack. */
 #include "stub_ctx.h"
 
+#include "stub_call.h"
 #include "stub_device.h"
 #include "stub_handle.h"
 #include "stub_link.h"
@@ -160,6 +161,15 @@ stub_ctx_resolve(CUcontext handle, struct stub_ctx **ret)
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     *ret = ctx;
     return CUDA_SUCCESS;
+}
+
+CUresult
+stub_ctx_enter(void)
+{
+    struct stub_ctx *ctx;
+    CUresult r = stub_enter();
+
+    return r == CUDA_SUCCESS ? stub_ctx_resolve(NULL, &ctx) : r;
 }
 
 /* ---- the stack of this thread ----------------------------------------------- */

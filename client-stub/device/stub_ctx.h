@@ -59,6 +59,19 @@ struct stub_ctx *stub_ctx_get(CUcontext handle);
  * calls that take a context.  CUDA_ERROR_INVALID_CONTEXT otherwise. */
 CUresult stub_ctx_resolve(CUcontext handle, struct stub_ctx **ret);
 
+/* May calls that need a current context be made from here?  stub_enter(), and the
+ * context's answer. */
+CUresult stub_ctx_enter(void);
+
+/* The result of a call with a wrong argument: a missing context comes before it. */
+static inline CUresult
+stub_ctx_refuse(void)
+{
+    CUresult r = stub_ctx_enter();
+
+    return r == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : r;
+}
+
 /* Keep @ctx, dead or alive, in memory. */
 void stub_ctx_ref(struct stub_ctx *ctx);
 void stub_ctx_unref(struct stub_ctx *ctx);

@@ -88,6 +88,9 @@ stub_impl_cuCtxGetDevice(CUdevice *device)
         return CUDA_ERROR_INVALID_VALUE;
     if (!stub_tls.ctx)
         return CUDA_ERROR_INVALID_CONTEXT;
+    /* Of a primary one that nobody has retained yet, runtimes ask. */
+    if (!stub_tls.ctx->primary && !atomic_load(&stub_tls.ctx->alive))
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     *device = stub_tls.ctx->dev;
     return CUDA_SUCCESS;
 }

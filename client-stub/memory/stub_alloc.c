@@ -6,6 +6,8 @@
  * Allocation waits for the server, because the reply is the address; freeing does not
  * wait.
  */
+#include "stub_alloc.h"
+
 #include "stub_call.h"
 #include "stub_ctx.h"
 #include "stub_managed.h"
@@ -54,7 +56,7 @@ stub_impl_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
     CUresult r;
 
     if (!dptr || bytesize == 0)
-        return stub_enter() == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : stub_enter();
+        return stub_ctx_refuse();
     r = stub_call_begin(&c, WIRE_CALL_cuMemAlloc_v2, sizeof(*req));
     if (r != CUDA_SUCCESS)
         return r;
@@ -171,14 +173,11 @@ stub_impl_cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int fla
 }
 
 /* Interior pointers and unknown ones are the driver's to judge. */
-GP_HOT CUresult
-stub_impl_cuMemFree_v2(CUdeviceptr dptr)
+static GP_INLINE CUresult
+alloc_free_known(CUdeviceptr dptr)
 {
     enum stub_memory_kind kind;
-    CUresult r = stub_enter();
 
-    if (unlikely(r != CUDA_SUCCESS || !dptr))
-        return r;
     if (unlikely(!stub_memory_freeing(dptr, true, &kind)))
         return alloc_free(dptr, true);
     if (unlikely(kind == STUB_MEMORY_MANAGED)) {
@@ -186,6 +185,33 @@ stub_impl_cuMemFree_v2(CUdeviceptr dptr)
         return alloc_free(dptr, false);
     }
     return alloc_free(dptr, atomic_load(&stub_memory_exported));
+}
+
+/* What a capture forbids stays in the registry. */
+GP_HOT CUresult
+stub_impl_cuMemFree_v2(CUdeviceptr dptr)
+{
+    CUresult r = stub_enter();
+
+    if (likely(r == CUDA_SUCCESS && dptr))
+        r = stub_alloc_check_capture();
+    return likely(r == CUDA_SUCCESS && dptr) ? alloc_free_known(dptr) : r;
+}
+
+/* Asked by an allocation, which the driver refuses under the same rule.  Where the
+ * quota has no byte left, the driver is not reached, and the call is made. */
+GP_COLD CUresult
+stub_alloc_ask_capture(void)
+{
+    CUdeviceptr at = 0;
+    CUresult r;
+
+    if (!stub_capture_forbids())
+        return CUDA_SUCCESS;
+    r = stub_impl_cuMemAlloc_v2(&at, 1);
+    if (r == CUDA_SUCCESS)
+        return alloc_free_known(at);
+    return r == CUDA_ERROR_OUT_OF_MEMORY ? CUDA_SUCCESS : r;
 }
 
 /* ---- stream-ordered --------------------------------------------------------- */

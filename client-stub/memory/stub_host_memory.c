@@ -11,6 +11,7 @@
  * program queries.
  */
 #include "cuda_api.h"
+#include "stub_alloc.h"
 #include "stub_call.h"
 #include "stub_capture.h"
 #include "stub_ctx.h"
@@ -111,6 +112,9 @@ stub_impl_cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags)
         return r;
     if (!pp || bytesize == 0 || Flags & ~HOST_FLAGS || bytesize > SIZE_MAX / 2)
         return CUDA_ERROR_INVALID_VALUE;
+    r = stub_alloc_check_capture();
+    if (r != CUDA_SUCCESS)
+        return r;
     m.mapped = GP_ALIGN_UP(bytesize, 4096);
     p = host_map(m.mapped, &m.pinned, &m.reach);
     if (!p)

@@ -35,8 +35,9 @@ stub_impl_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
     return CUDA_SUCCESS;
 }
 
-/* Captures begun and not ended.  A capture whose stream was destroyed stays counted:
- * then the worker is queried, which is only slower. */
+/* Captures begun and not ended.  A capture whose stream was destroyed stays counted
+ * until somebody asks what captures forbid; meanwhile the worker is queried, which is
+ * only slower. */
 GP_HOT_DATA _Atomic uint32_t stub_captures;
 
 /* The captures.  Those that find no room are counted, and count as captures of every
@@ -73,29 +74,65 @@ capture_begun(CUresult r, uint64_t stream, CUstreamCaptureMode mode)
     return r;
 }
 
+/* Under the lock. */
+static void
+capture_remove(uint32_t i)
+{
+    if (i < capturing.n)
+        capturing.list[i] = capturing.list[--capturing.n];
+    else if (capturing.others)
+        capturing.others--;
+    if (atomic_load(&stub_captures) && atomic_fetch_sub(&stub_captures, 1) == 1)
+        stub_link_attend_all(STUB_ATTEND_FLAGS, false);
+}
+
+/* Under the lock: of streams that were destroyed. */
+static void
+capture_remove_of_no_stream(void)
+{
+    for (uint32_t i = capturing.n; i-- > 0;)
+        if (!stub_handle_ok(WIRE_KIND_STREAM, capturing.list[i].stream))
+            capture_remove(i);
+}
+
 /* The rule of cuThreadExchangeStreamCaptureMode.  A relaxed thread may make all
  * calls, and a relaxed capture forbids none.  If the capture or the calling thread
  * is thread-local, only the thread that captures is restricted. */
-static uint16_t
-capture_flags(void)
+static bool
+capture_forbids(void)
 {
     CUstreamCaptureMode mine = (CUstreamCaptureMode)stub_tls.capture_mode;
-    bool kept = false;
+    bool forbids;
 
     if (mine == CU_STREAM_CAPTURE_MODE_RELAXED)
-        return WIRE_F_RELAXED;
+        return false;
     gp_lock_take(&capturing.lock);
-    kept = capturing.others != 0;
-    for (uint32_t i = 0; i < capturing.n && !kept; i++) {
+    forbids = capturing.others != 0;
+    for (uint32_t i = 0; i < capturing.n && !forbids; i++) {
         CUstreamCaptureMode mode = capturing.list[i].mode;
 
         if (mode != CU_STREAM_CAPTURE_MODE_RELAXED)
-            kept = capturing.list[i].thread == &stub_tls ||
-                   (mode == CU_STREAM_CAPTURE_MODE_GLOBAL &&
-                    mine == CU_STREAM_CAPTURE_MODE_GLOBAL);
+            forbids = capturing.list[i].thread == &stub_tls ||
+                      (mode == CU_STREAM_CAPTURE_MODE_GLOBAL &&
+                       mine == CU_STREAM_CAPTURE_MODE_GLOBAL);
     }
     gp_lock_release(&capturing.lock);
-    return kept ? 0 : WIRE_F_RELAXED;
+    return forbids;
+}
+
+bool
+stub_capture_forbids(void)
+{
+    gp_lock_take(&capturing.lock);
+    capture_remove_of_no_stream();
+    gp_lock_release(&capturing.lock);
+    return capture_forbids();
+}
+
+static uint16_t
+capture_flags(void)
+{
+    return capture_forbids() ? 0 : WIRE_F_RELAXED;
 }
 
 const struct stub_feature stub_capture_feature = {
@@ -199,12 +236,7 @@ capture_ended(CUresult r, uint64_t stream)
     gp_lock_take(&capturing.lock);
     while (i < capturing.n && capturing.list[i].stream != stream)
         i++;
-    if (i < capturing.n)
-        capturing.list[i] = capturing.list[--capturing.n];
-    else if (capturing.others)
-        capturing.others--;
-    if (atomic_load(&stub_captures) && atomic_fetch_sub(&stub_captures, 1) == 1)
-        stub_link_attend_all(STUB_ATTEND_FLAGS, false);
+    capture_remove(i);
     gp_lock_release(&capturing.lock);
 }
 

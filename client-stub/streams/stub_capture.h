@@ -22,6 +22,9 @@ stub_capture_any(void)
         atomic_load_explicit(&stub_captures, memory_order_relaxed) != 0, false);
 }
 
+/* Whether CUDA forbids this thread now what is unsafe during a capture. */
+bool stub_capture_forbids(void);
+
 /* Marks frames WIRE_F_RELAXED when no capture keeps this thread from calls that are
  * unsafe during one. */
 extern const struct stub_feature stub_capture_feature;

@@ -129,6 +129,6 @@ stub_impl_cuEventCreate(CUevent *phEvent, unsigned int Flags)
     bool untimed = Flags & CU_EVENT_DISABLE_TIMING;
 
     if (Flags & ~known || (Flags & CU_EVENT_INTERPROCESS && !untimed))
-        return stub_enter() == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : stub_enter();
+        return stub_ctx_refuse();
     return stub_gen_cuEventCreate(phEvent, Flags);
 }

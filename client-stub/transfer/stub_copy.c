@@ -4,6 +4,7 @@
  * (stub_copy_facts.h) and runs the path that the table names (stub_path_table.h).
  */
 #include "cuda_api.h"
+#include "stub_alloc.h"
 #include "stub_call.h"
 #include "stub_capture.h"
 #include "stub_copy_facts.h"
@@ -93,9 +94,13 @@ CUresult
 stub_impl_cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
                           size_t ByteCount)
 {
-    return copy_is_of_host(dstDevice, srcDevice, ByteCount)
-               ? stub_impl_cuMemcpy(dstDevice, srcDevice, ByteCount, false)
-               : stub_gen_cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount);
+    CUresult r;
+
+    if (copy_is_of_host(dstDevice, srcDevice, ByteCount))
+        return stub_impl_cuMemcpy(dstDevice, srcDevice, ByteCount, false);
+    r = stub_alloc_check_capture();
+    return r == CUDA_SUCCESS ? stub_gen_cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount)
+                             : r;
 }
 
 CUresult

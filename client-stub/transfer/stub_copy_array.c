@@ -4,6 +4,7 @@
  * run the path that the table names (stub_path_table.h).
  */
 #include "cuda_api.h"
+#include "stub_alloc.h"
 #include "stub_call.h"
 #include "stub_copy_facts.h"
 #include "stub_handle.h"
@@ -26,6 +27,11 @@ array_copy(struct stub_copy *copy, CUarray array)
         return r;
     if (!stub_copy_host_side(copy))
         return CUDA_ERROR_INVALID_VALUE;
+    if (copy->blocking) {
+        r = stub_alloc_check_capture();
+        if (r != CUDA_SUCCESS)
+            return r;
+    }
     copy->facts = copy->blocking ? STUB_COPY_BLOCKING : 0;
     if (copy->direction == STUB_H2D && copy->n <= STUB_COPY_INLINE)
         copy->facts |= STUB_COPY_SMALL;

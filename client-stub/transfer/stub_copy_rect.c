@@ -7,6 +7,7 @@
  * never travel in a frame, and page-locked memory that the worker has mapped is not
  * used for them.
  */
+#include "stub_alloc.h"
 #include "stub_box.h"
 #include "stub_call.h"
 #include "stub_capture.h"
@@ -58,8 +59,10 @@ rect_may_be_unawaited(const struct stub_copy *copy)
 static CUresult
 rect_find_facts(struct stub_copy *copy)
 {
-    CUresult r;
+    CUresult r = copy->blocking ? stub_alloc_check_capture() : CUDA_SUCCESS;
 
+    if (r != CUDA_SUCCESS)
+        return r;
     copy->facts = copy->blocking ? STUB_COPY_BLOCKING : 0;
     if (rect_is_capturable(copy) &&
         stub_graph_hostmem_captures(copy->stream, copy->per_thread, copy->box->given,

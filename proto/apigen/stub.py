@@ -14,6 +14,7 @@ INCLUDES = (
     "cuda_api.h",
     "gp_base.h",
     "stub_call.h",
+    "stub_ctx.h",
     "stub_link_switch.h",
     "stub_device.h",
     "stub_gen.h",
@@ -152,9 +153,11 @@ class StubBody:
             t(f"        return stub_unsupported(WIRE_CALL_{self.call.name});")
 
     def _make_handle(self, t: Text) -> None:
+        """A posted call that makes an object of the current context asks here whether there is one."""
+        here = not self.waits and self.call.family in ("stream", "event")
         if self.new:
             t(
-                "    ret = stub_enter();",
+                f"    ret = {'stub_ctx_enter' if here else 'stub_enter'}();",
                 "    if (ret != CUDA_SUCCESS)",
                 "        return ret;",
             )

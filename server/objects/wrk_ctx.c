@@ -28,7 +28,7 @@ wrk_ctx_use(struct wrk *w, uint32_t index)
     CUresult r;
 
     if (!slot && index)
-        return CUDA_ERROR_INVALID_CONTEXT;
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     r = WRK_CALL(w, cuCtxSetCurrent, slot ? slot->obj : NULL);
     if (r == CUDA_SUCCESS)
         w->ctx_index = index;

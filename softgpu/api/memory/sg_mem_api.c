@@ -13,28 +13,19 @@
 
 #include "gp_base.h"
 
-static CUresult
-enter_alloc(struct sg_ctx **ret_ctx)
-{
-    CUresult rc = sg_enter(ret_ctx);
-
-    if (rc != CUDA_SUCCESS)
-        return rc;
-    rc = sg_capture_check_unsafe();
-    return rc == CUDA_SUCCESS ? rc : sg_leave(rc);
-}
-
 SG_CALL(cuMemAlloc_v2, CUdeviceptr *dptr, size_t bytesize)
 {
     struct sg_alloc *alloc;
     struct sg_ctx *ctx;
-    CUresult rc = enter_alloc(&ctx);
+    CUresult rc = sg_enter(&ctx);
 
     if (rc != CUDA_SUCCESS)
         return rc;
     if (!dptr || !bytesize)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    rc = sg_mem_new(ctx, bytesize, &alloc);
+    rc = sg_capture_check_unsafe();
+    if (rc == CUDA_SUCCESS)
+        rc = sg_mem_new(ctx, bytesize, &alloc);
     if (rc == CUDA_SUCCESS) {
         sg_mem_undefine(alloc);
         *dptr = alloc->base;
@@ -77,12 +68,15 @@ SG_CALL(cuMemFree_v2, CUdeviceptr dptr)
 {
     struct sg_alloc *alloc;
     struct sg_ctx *ctx;
-    CUresult rc = enter_alloc(&ctx);
+    CUresult rc = sg_enter(&ctx);
 
     if (rc != CUDA_SUCCESS)
         return rc;
     if (!dptr)
         return sg_leave(CUDA_SUCCESS);
+    rc = sg_capture_check_unsafe();
+    if (rc != CUDA_SUCCESS)
+        return sg_leave(rc);
     for (int tries = 0; tries < 2; tries++) {
         alloc = sg_mem_find(dptr);
         if (!alloc || alloc->base != dptr || alloc->internal || alloc->given_back ||
@@ -139,7 +133,7 @@ SG_CALL(cuMemHostAlloc, void **pp, size_t bytesize, unsigned int Flags)
 {
     struct sg_alloc *alloc;
     struct sg_ctx *ctx;
-    CUresult rc = enter_alloc(&ctx);
+    CUresult rc = sg_enter(&ctx);
 
     if (rc != CUDA_SUCCESS)
         return rc;
@@ -147,7 +141,9 @@ SG_CALL(cuMemHostAlloc, void **pp, size_t bytesize, unsigned int Flags)
         Flags & ~(unsigned)(CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP |
                             CU_MEMHOSTALLOC_WRITECOMBINED))
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    rc = sg_mem_new_host(ctx, bytesize, Flags | CU_MEMHOSTALLOC_DEVICEMAP, &alloc);
+    rc = sg_capture_check_unsafe();
+    if (rc == CUDA_SUCCESS)
+        rc = sg_mem_new_host(ctx, bytesize, Flags | CU_MEMHOSTALLOC_DEVICEMAP, &alloc);
     if (rc == CUDA_SUCCESS)
         *pp = (void *)(uintptr_t)alloc->base;
     return sg_leave(rc);
