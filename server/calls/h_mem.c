@@ -306,6 +306,20 @@ free_later(struct wrk *w, struct wrk_reply *rep, CUdeviceptr ptr,
     return CUDA_SUCCESS;
 }
 
+/* A driver waits for the context that has the memory, which may be another than the
+ * current one, and for all of them before it frees managed memory. */
+static bool
+free_waits_elsewhere(struct wrk *w, CUdeviceptr ptr, const struct wrk_quota_held *held)
+{
+    unsigned managed = 0;
+
+    if (held->ctx != w->ctx_index)
+        return true;
+    return WRK_CALL(w, cuPointerGetAttribute, &managed, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                    ptr) == CUDA_SUCCESS &&
+           managed;
+}
+
 GP_HOT CUresult
 h_cuMemFree_v2(struct wrk *w, const struct wire_args_cuMemFree_v2 *a,
                struct wrk_reply *rep)
@@ -315,8 +329,10 @@ h_cuMemFree_v2(struct wrk *w, const struct wire_args_cuMemFree_v2 *a,
     /* The ledger has no entry for an address that a graph's node allocated. */
     if (!wrk_quota_detach(w->priv->quota, a->dptr, &held))
         held = (struct wrk_quota_held){.ctx = w->ctx_index};
-    if (wrk_release_must_wait(w) || (unlikely(w->priv->windows != NULL) &&
-                                     wrk_windows_busy(w->priv->windows, a->dptr)))
+    if (wrk_release_must_wait(w) ||
+        (unlikely(wrk_ctx_count() > 1) && free_waits_elsewhere(w, a->dptr, &held)) ||
+        (unlikely(w->priv->windows != NULL) &&
+         wrk_windows_busy(w->priv->windows, a->dptr)))
         return free_later(w, rep, a->dptr, &held);
     return mem_free(w, a->dptr, &held);
 }
