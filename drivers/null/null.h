@@ -35,8 +35,20 @@ int null_current_device(void);
  * may limit its memory once the driver is ready. */
 bool null_mem_open(void);
 
+/* Does all of [ptr, ptr + size) belong to one allocation, is it mapped, or is it
+ * page-locked memory of the host's, which has one address everywhere? */
+bool null_mem_holds(CUdeviceptr ptr, uint64_t size);
+
+/* Is all of it in one piece of registered memory (null_host.c)? */
+bool null_host_holds(uint64_t ptr, uint64_t size);
+
 /* Is all of it mapped (null_vmm.c)? */
 bool null_vmm_holds(uint64_t ptr, uint64_t size);
+
+/* Has a host function not been called to its end, or wait until all that were launched
+ * so far have (null_hostfn.c).  Any thread but the one that calls them. */
+bool null_hostfn_pending(void);
+void null_hostfn_wait(void);
 
 /* A handle nobody has had before; never followed, never freed. */
 void *null_handle(void);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Contexts, streams, events: nothing is ever pending. */
+/* Contexts, streams, events: nothing is ever pending but host functions. */
 #include "null.h"
 
 #include <stdatomic.h>
@@ -136,6 +136,7 @@ cuCtxSynchronize(void)
 {
     if (unlikely(words))
         say();
+    null_hostfn_wait();
     return current ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
@@ -177,6 +178,51 @@ cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority)
     return CUDA_SUCCESS;
 }
 
+/* ---- parts of the card, notices ---- */
+
+CUresult
+cuDeviceGetDevResource(CUdevice device, CUdevResource *resource, CUdevResourceType type)
+{
+    int n = 0;
+    CUresult r =
+        cuDeviceGetAttribute(&n, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
+
+    if (r != CUDA_SUCCESS || type != CU_DEV_RESOURCE_TYPE_SM)
+        return r != CUDA_SUCCESS ? r : CUDA_ERROR_INVALID_RESOURCE_TYPE;
+    *resource = (CUdevResource){
+        .type = type,
+        .sm = {.smCount = (unsigned)n,
+               .minSmPartitionSize = 2,
+               .smCoscheduledAlignment = 2},
+    };
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuCtxGetDevResource(CUcontext hCtx, CUdevResource *resource, CUdevResourceType type)
+{
+    (void)hCtx;
+    return cuDeviceGetDevResource(gp_max(null_current_device(), 0), resource, type);
+}
+
+/* This driver has nothing to say. */
+CUresult
+cuLogsRegisterCallback(CUlogsCallback callbackFunc, void *userData,
+                       CUlogsCallbackHandle *callback_out)
+{
+    (void)callbackFunc;
+    (void)userData;
+    *callback_out = null_handle();
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuLogsUnregisterCallback(CUlogsCallbackHandle callback)
+{
+    (void)callback;
+    return CUDA_SUCCESS;
+}
+
 /* ---- streams ---- */
 
 CUresult
@@ -207,13 +253,16 @@ CUresult
 cuStreamQuery(CUstream hStream)
 {
     (void)hStream;
-    return current ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+    if (!current)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    return null_hostfn_pending() ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 
 CUresult
 cuStreamSynchronize(CUstream hStream)
 {
     (void)hStream;
+    null_hostfn_wait();
     return current ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
@@ -232,6 +281,23 @@ cuStreamGetGreenCtx(CUstream hStream, CUgreenCtx *phCtx)
 {
     (void)hStream;
     *phCtx = NULL;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx)
+{
+    (void)hStream;
+    *pCtx = current;
+    *pGreenCtx = NULL;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuStreamGetCtx(CUstream hStream, CUcontext *pCtx)
+{
+    (void)hStream;
+    *pCtx = current;
     return CUDA_SUCCESS;
 }
 
@@ -287,13 +353,14 @@ CUresult
 cuEventQuery(CUevent hEvent)
 {
     (void)hEvent;
-    return CUDA_SUCCESS;
+    return null_hostfn_pending() ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 
 CUresult
 cuEventSynchronize(CUevent hEvent)
 {
     (void)hEvent;
+    null_hostfn_wait();
     return CUDA_SUCCESS;
 }
 

@@ -1,182 +1,351 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Captures and graphs.  What a program captures is carried out at once, as everything
- * here is; a graph holds no nodes, and launching one does nothing.
- */
+#include "null_graph.h"
+
+#include "gp_base.h"
 #include "null.h"
 
-#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
-struct capture {
-    struct capture *next;
-    CUstream stream;
-    CUgraph graph;
-    cuuint64_t id;
+/* ---- user objects ---- */
+
+struct object {
+    CUhostFn destroy;
+    void *ptr;
+    atomic_uint refs;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct capture *captures;
-static cuuint64_t last_id;
+struct null_graph_user {
+    struct null_graph_user *next;
+    struct object *object;
+    unsigned count;
+};
 
-/* Where the pointer to @stream's capture is kept, or to the end; under the lock. */
-static struct capture **
-capture_place(CUstream stream)
+CUresult
+cuUserObjectCreate(CUuserObject *object_out, void *ptr, CUhostFn destroy,
+                   unsigned int initialRefcount, unsigned int flags)
 {
-    struct capture **at = &captures;
+    struct object *object = malloc(sizeof(*object));
 
-    while (*at && (*at)->stream != stream)
-        at = &(*at)->next;
-    return at;
+    if (!object)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *object = (struct object){.destroy = destroy, .ptr = ptr, .refs = initialRefcount};
+    *object_out = (CUuserObject)object;
+    return CUDA_SUCCESS;
 }
 
 CUresult
-cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode)
+cuUserObjectRetain(CUuserObject object, unsigned int count)
 {
-    struct capture *c = calloc(1, sizeof(*c));
-    CUresult r = CUDA_SUCCESS;
+    atomic_fetch_add(&((struct object *)object)->refs, count);
+    return CUDA_SUCCESS;
+}
 
-    if (!c)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    c->stream = hStream;
-    c->graph = null_handle();
-    pthread_mutex_lock(&lock);
-    if (*capture_place(hStream)) {
-        r = CUDA_ERROR_ILLEGAL_STATE;
-    } else {
-        c->id = ++last_id;
-        c->next = captures;
-        captures = TAKE_PTR(c);
+CUresult
+cuUserObjectRelease(CUuserObject object, unsigned int count)
+{
+    struct object *o = (struct object *)object;
+
+    if (atomic_fetch_sub(&o->refs, count) == count) {
+        o->destroy(o->ptr);
+        free(o);
     }
-    pthread_mutex_unlock(&lock);
-    free(c);
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned int count,
+                        unsigned int flags)
+{
+    struct null_graph *g = (struct null_graph *)graph;
+    struct null_graph_user *user = malloc(sizeof(*user));
+
+    if (!user)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *user = (struct null_graph_user){g->users, (struct object *)object, count};
+    g->users = user;
+    if (!(flags & CU_GRAPH_USER_OBJECT_MOVE))
+        cuUserObjectRetain(object, count);
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned int count)
+{
+    struct null_graph_user **at = &((struct null_graph *)graph)->users, *user;
+
+    while (*at && ((*at)->object != (struct object *)object || (*at)->count != count))
+        at = &(*at)->next;
+    user = *at;
+    if (!user)
+        return CUDA_ERROR_INVALID_VALUE;
+    *at = user->next;
+    free(user);
+    return cuUserObjectRelease(object, count);
+}
+
+static bool
+users_copy(struct null_graph *to, const struct null_graph *from)
+{
+    for (const struct null_graph_user *u = from->users; u; u = u->next)
+        if (cuGraphRetainUserObject((CUgraph)to, (CUuserObject)u->object, u->count,
+                                    0) != CUDA_SUCCESS)
+            return false;
+    return true;
+}
+
+static void
+users_free(struct null_graph *graph)
+{
+    while (graph->users) {
+        struct null_graph_user *user = graph->users;
+
+        graph->users = user->next;
+        cuUserObjectRelease((CUuserObject)user->object, user->count);
+        free(user);
+    }
+}
+
+/* ---- graphs ---- */
+
+struct null_graph *
+null_graph_new(void)
+{
+    struct null_graph *graph = calloc(1, sizeof(*graph));
+
+    if (graph)
+        graph->end = &graph->first;
+    return graph;
+}
+
+static void
+node_params_free(CUgraphNodeParams *params)
+{
+    if (params->type == CU_GRAPH_NODE_TYPE_GRAPH)
+        null_graph_free((struct null_graph *)params->graph.graph);
+    if (params->type == CU_GRAPH_NODE_TYPE_CONDITIONAL &&
+        params->conditional.phGraph_out) {
+        for (unsigned i = 0; i < params->conditional.size; i++)
+            null_graph_free((struct null_graph *)params->conditional.phGraph_out[i]);
+        free(params->conditional.phGraph_out);
+    }
+}
+
+static void
+node_free(struct null_node *node)
+{
+    node_params_free(&node->params);
+    free(node->deps);
+    free(node);
+}
+
+void
+null_graph_free(struct null_graph *graph)
+{
+    if (!graph)
+        return;
+    while (graph->first) {
+        struct null_node *node = graph->first;
+
+        graph->first = node->next;
+        node_free(node);
+    }
+    users_free(graph);
+    free(graph);
+}
+
+/* The copy in @copy of a node that @copy's origin has. */
+static struct null_node *
+copied(const struct null_graph *copy, const struct null_node *origin)
+{
+    struct null_node *node = copy->first;
+
+    while (node && node->origin != origin)
+        node = node->next;
+    return node;
+}
+
+/* The dependencies of @copy's nodes, which are all there, from those they were made of.
+ */
+static bool
+deps_copy(struct null_graph *copy)
+{
+    for (struct null_node *node = copy->first; node; node = node->next) {
+        const struct null_node *from = node->origin;
+
+        for (size_t i = 0; i < from->n_deps; i++)
+            if (!null_node_depend(node, copied(copy, from->deps[i])))
+                return false;
+    }
+    return true;
+}
+
+struct null_graph *
+null_graph_copy(const struct null_graph *graph)
+{
+    struct null_graph *copy = null_graph_new();
+    bool ok = copy && users_copy(copy, graph);
+
+    for (const struct null_node *from = graph->first; ok && from; from = from->next) {
+        CUgraphNodeParams params = from->params;
+        struct null_node *node;
+
+        ok = null_node_add(copy, NULL, 0, &params, &node) == CUDA_SUCCESS;
+        if (ok) {
+            node->origin = from;
+            node->disabled = from->disabled;
+        }
+    }
+    if (ok && deps_copy(copy))
+        return copy;
+    null_graph_free(copy);
+    return NULL;
+}
+
+struct null_node *
+null_graph_find(const struct null_graph *copy, const struct null_node *origin)
+{
+    struct null_node *found = copied(copy, origin);
+
+    for (const struct null_node *node = copy->first; node && !found; node = node->next)
+        if (node->params.type == CU_GRAPH_NODE_TYPE_GRAPH)
+            found = null_graph_find((const struct null_graph *)node->params.graph.graph,
+                                    origin);
+    return found;
+}
+
+/* ---- nodes ---- */
+
+/* The bodies of @from, copied if it has any. */
+static CUresult
+params_copy_bodies(CUDA_CONDITIONAL_NODE_PARAMS *to,
+                   const CUDA_CONDITIONAL_NODE_PARAMS *from)
+{
+    bool ok;
+
+    to->phGraph_out = calloc(from->size + 1, sizeof(CUgraph));
+    ok = to->phGraph_out != NULL;
+    for (unsigned i = 0; ok && i < from->size; i++) {
+        to->phGraph_out[i] =
+            (CUgraph)(from->phGraph_out
+                          ? null_graph_copy(
+                                (const struct null_graph *)from->phGraph_out[i])
+                          : null_graph_new());
+        ok = to->phGraph_out[i] != NULL;
+    }
+    return ok ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* What a node keeps of @from: what it points to is copied or forgotten. */
+static CUresult
+params_copy(CUgraphNodeParams *to, const CUgraphNodeParams *from)
+{
+    *to = *from;
+    switch ((int)from->type) {
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+        to->kernel.kernelParams = NULL;
+        to->kernel.extra = NULL;
+        return CUDA_SUCCESS;
+    case CU_GRAPH_NODE_TYPE_GRAPH:
+        to->graph.graph =
+            (CUgraph)null_graph_copy((const struct null_graph *)from->graph.graph);
+        return to->graph.graph ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+        return params_copy_bodies(&to->conditional, &from->conditional);
+    case CU_GRAPH_NODE_TYPE_MEMCPY:
+    case CU_GRAPH_NODE_TYPE_MEMSET:
+    case CU_GRAPH_NODE_TYPE_HOST:
+    case CU_GRAPH_NODE_TYPE_EMPTY:
+    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+    case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+        return CUDA_SUCCESS;
+    default:
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+}
+
+void
+null_node_undepend(struct null_node *node, const struct null_node *on)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < node->n_deps; i++)
+        if (node->deps[i] != on)
+            node->deps[kept++] = node->deps[i];
+    node->n_deps = kept;
+}
+
+bool
+null_node_depend(struct null_node *node, struct null_node *on)
+{
+    struct null_node **deps =
+        realloc(node->deps, (node->n_deps + 1) * sizeof(struct null_node *));
+
+    if (!deps)
+        return false;
+    node->deps = deps;
+    node->deps[node->n_deps++] = on;
+    return true;
+}
+
+CUresult
+null_node_add(struct null_graph *graph, const CUgraphNode *deps, size_t n_deps,
+              CUgraphNodeParams *params, struct null_node **ret_node)
+{
+    struct null_node *node = calloc(1, sizeof(*node));
+    CUresult r = node ? params_copy(&node->params, params) : CUDA_ERROR_OUT_OF_MEMORY;
+
+    for (size_t i = 0; r == CUDA_SUCCESS && i < n_deps; i++)
+        if (!null_node_depend(node, (struct null_node *)deps[i]))
+            r = CUDA_ERROR_OUT_OF_MEMORY;
+    if (r != CUDA_SUCCESS) {
+        if (node)
+            node_free(node);
+        return r;
+    }
+    if (params->type == CU_GRAPH_NODE_TYPE_CONDITIONAL)
+        params->conditional.phGraph_out = node->params.conditional.phGraph_out;
+    node->graph = graph;
+    *graph->end = node;
+    graph->end = &node->next;
+    *ret_node = node;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+null_node_set(struct null_node *node, const CUgraphNodeParams *params)
+{
+    CUgraphNodeParams copy;
+    CUresult r;
+
+    if (params->type != node->params.type)
+        return CUDA_ERROR_INVALID_VALUE;
+    r = params_copy(&copy, params);
+    if (r == CUDA_SUCCESS)
+        node_params_free(&node->params);
+    else
+        node_params_free(&copy);
+    if (r == CUDA_SUCCESS)
+        node->params = copy;
     return r;
 }
 
-CUresult
-cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
+/* @node leaves its graph, and is what no other waits for. */
+void
+null_node_remove(struct null_node *node)
 {
-    struct capture **at, *c;
+    struct null_graph *graph = node->graph;
+    struct null_node **at = &graph->first;
 
-    pthread_mutex_lock(&lock);
-    at = capture_place(hStream);
-    c = *at;
-    if (c)
-        *at = c->next;
-    pthread_mutex_unlock(&lock);
-    if (!c)
-        return CUDA_ERROR_ILLEGAL_STATE;
-    *phGraph = c->graph;
-    free(c);
-    return CUDA_SUCCESS;
-}
-
-CUresult
-cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus *captureStatus_out,
-                          cuuint64_t *id_out, CUgraph *graph_out,
-                          const CUgraphNode **dependencies_out,
-                          const CUgraphEdgeData **edgeData_out,
-                          size_t *numDependencies_out)
-{
-    const struct capture *c;
-
-    pthread_mutex_lock(&lock);
-    c = *capture_place(hStream);
-    *captureStatus_out =
-        c ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
-    if (c && id_out)
-        *id_out = c->id;
-    if (c && graph_out)
-        *graph_out = c->graph;
-    pthread_mutex_unlock(&lock);
-    if (dependencies_out)
-        *dependencies_out = NULL;
-    if (edgeData_out)
-        *edgeData_out = NULL;
-    if (numDependencies_out)
-        *numDependencies_out = 0;
-    return CUDA_SUCCESS;
-}
-
-CUresult
-cuStreamGetCaptureInfo_v2(CUstream hStream, CUstreamCaptureStatus *captureStatus_out,
-                          cuuint64_t *id_out, CUgraph *graph_out,
-                          const CUgraphNode **dependencies_out,
-                          size_t *numDependencies_out)
-{
-    return cuStreamGetCaptureInfo_v3(hStream, captureStatus_out, id_out, graph_out,
-                                     dependencies_out, NULL, numDependencies_out);
-}
-
-CUresult
-cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus)
-{
-    return cuStreamGetCaptureInfo_v3(hStream, captureStatus, NULL, NULL, NULL, NULL,
-                                     NULL);
-}
-
-CUresult
-cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
-{
-    static _Thread_local CUstreamCaptureMode own = CU_STREAM_CAPTURE_MODE_GLOBAL;
-    CUstreamCaptureMode before = own;
-
-    own = *mode;
-    *mode = before;
-    return CUDA_SUCCESS;
-}
-
-CUresult
-cuGraphCreate(CUgraph *phGraph, unsigned int flags)
-{
-    *phGraph = null_handle();
-    return CUDA_SUCCESS;
-}
-
-CUresult
-cuGraphDestroy(CUgraph hGraph)
-{
-    return CUDA_SUCCESS;
-}
-
-CUresult
-cuGraphGetNodes(CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes)
-{
-    *numNodes = 0;
-    return CUDA_SUCCESS;
-}
-
-CUresult
-cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph,
-                            unsigned long long flags)
-{
-    *phGraphExec = null_handle();
-    return CUDA_SUCCESS;
-}
-
-CUresult
-cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph,
-                             CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams)
-{
-    *phGraphExec = null_handle();
-    instantiateParams->result_out = CUDA_GRAPH_INSTANTIATE_SUCCESS;
-    return CUDA_SUCCESS;
-}
-
-CUresult
-cuGraphExecDestroy(CUgraphExec hGraphExec)
-{
-    return CUDA_SUCCESS;
-}
-
-CUresult
-cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream)
-{
-    return CUDA_SUCCESS;
-}
-
-CUresult
-cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)
-{
-    return CUDA_SUCCESS;
+    while (*at != node) {
+        null_node_undepend(*at, node);
+        at = &(*at)->next;
+    }
+    *at = node->next;
+    if (!*at)
+        graph->end = at;
+    for (struct null_node *later = *at; later; later = later->next)
+        null_node_undepend(later, node);
+    node_free(node);
 }

@@ -113,9 +113,8 @@ arena_free(CUdeviceptr ptr)
     return r;
 }
 
-/* Everything in [ptr, ptr + size) belongs to one allocation, or is mapped. */
-static bool
-in_arena(CUdeviceptr ptr, uint64_t size)
+bool
+null_mem_holds(CUdeviceptr ptr, uint64_t size)
 {
     uint64_t at = ptr - (CUdeviceptr)(uintptr_t)arena;
     bool ok = false;
@@ -129,7 +128,7 @@ in_arena(CUdeviceptr ptr, uint64_t size)
         ok = at - b->at <= b->size && size <= b->size - (at - b->at);
     }
     pthread_mutex_unlock(&lock);
-    return ok || null_vmm_holds(ptr, size);
+    return ok || null_vmm_holds(ptr, size) || null_host_holds(ptr, size);
 }
 
 /* ---- allocation ---- */
@@ -187,28 +186,12 @@ cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
 }
 
 CUresult
-cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)
-{
-    (void)p;
-    (void)bytesize;
-    (void)Flags;
-    return CUDA_SUCCESS;
-}
-
-CUresult
-cuMemHostUnregister(void *p)
-{
-    (void)p;
-    return CUDA_SUCCESS;
-}
-
-CUresult
 cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)
 {
     uint64_t at = dptr - (CUdeviceptr)(uintptr_t)arena;
     unsigned i;
 
-    if (!in_arena(dptr, 1))
+    if (!null_mem_holds(dptr, 1))
         return CUDA_ERROR_NOT_FOUND;
     pthread_mutex_lock(&lock);
     i = block_lower(at + 1) - 1;
@@ -233,7 +216,7 @@ cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCoun
                      CUstream hStream)
 {
     (void)hStream;
-    if (!in_arena(dstDevice, ByteCount))
+    if (!null_mem_holds(dstDevice, ByteCount))
         return CUDA_ERROR_INVALID_VALUE;
     memcpy(at(dstDevice), srcHost, ByteCount);
     return CUDA_SUCCESS;
@@ -250,7 +233,7 @@ cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount,
                      CUstream hStream)
 {
     (void)hStream;
-    if (!in_arena(srcDevice, ByteCount))
+    if (!null_mem_holds(srcDevice, ByteCount))
         return CUDA_ERROR_INVALID_VALUE;
     memcpy(dstHost, at(srcDevice), ByteCount);
     return CUDA_SUCCESS;
@@ -267,7 +250,7 @@ cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCo
                      CUstream hStream)
 {
     (void)hStream;
-    if (!in_arena(dstDevice, ByteCount) || !in_arena(srcDevice, ByteCount))
+    if (!null_mem_holds(dstDevice, ByteCount) || !null_mem_holds(srcDevice, ByteCount))
         return CUDA_ERROR_INVALID_VALUE;
     memmove(at(dstDevice), at(srcDevice), ByteCount);
     return CUDA_SUCCESS;
@@ -283,7 +266,7 @@ CUresult
 cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream)
 {
     (void)hStream;
-    if (!in_arena(dstDevice, N))
+    if (!null_mem_holds(dstDevice, N))
         return CUDA_ERROR_INVALID_VALUE;
     memset(at(dstDevice), uc, N);
     return CUDA_SUCCESS;
@@ -299,7 +282,7 @@ CUresult
 cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream)
 {
     (void)hStream;
-    if (N > ARENA_SIZE / 4 || !in_arena(dstDevice, N * 4))
+    if (N > ARENA_SIZE / 4 || !null_mem_holds(dstDevice, N * 4))
         return CUDA_ERROR_INVALID_VALUE;
     for (size_t i = 0; i < N; i++)
         memcpy((uint8_t *)at(dstDevice) + i * 4, &ui, 4);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What libraries on top of CUDA also need: globals and functions of an image,
- * occupancy, host functions.  Every global name exists and holds zeros.
+ * occupancy.  Every global name exists and holds zeros.
  */
 #include "null.h"
 
@@ -142,40 +142,5 @@ cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config)
 {
     (void)hfunc;
     (void)config;
-    return CUDA_SUCCESS;
-}
-
-/* ---- host functions: at once, but never on the caller's thread ---- */
-
-struct host_call {
-    CUhostFn fn;
-    void *data;
-};
-
-static void *
-host_main(void *arg)
-{
-    struct host_call call = *(struct host_call *)arg;
-
-    free(arg);
-    call.fn(call.data);
-    return NULL;
-}
-
-CUresult
-cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)
-{
-    struct host_call *call = malloc(sizeof(*call));
-    pthread_t thread;
-
-    (void)hStream;
-    if (!call)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    *call = (struct host_call){fn, userData};
-    if (pthread_create(&thread, NULL, host_main, call) != 0) {
-        free(call);
-        return CUDA_ERROR_OPERATING_SYSTEM;
-    }
-    pthread_detach(thread);
     return CUDA_SUCCESS;
 }

@@ -260,16 +260,3 @@ cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location,
                                     : CU_MEM_ACCESS_FLAGS_PROT_NONE;
     return CUDA_SUCCESS;
 }
-
-/* What is mapped has no name that the older interface between processes takes. */
-CUresult
-cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
-{
-    unsigned capable;
-
-    if (attribute != CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE)
-        return CUDA_ERROR_NOT_SUPPORTED;
-    capable = !null_vmm_holds(ptr, 1);
-    memcpy(data, &capable, sizeof(capable));
-    return CUDA_SUCCESS;
-}
