@@ -24,14 +24,15 @@ struct stub_table {
  * of a crash. */
 CUresult stub_table_unserved(const struct stub_table *table);
 
-extern const struct stub_table stub_table_cudart;  /* stub_table_cudart.c */
-extern const struct stub_table stub_table_hooks;   /* stub_table_hooks.c */
-extern const struct stub_table stub_table_thread;  /* stub_table_thread.c */
-extern const struct stub_table stub_table_storage; /* stub_table_storage.c */
-extern const struct stub_table stub_table_ctxchk;  /* stub_table_ctx.c */
-extern const struct stub_table stub_table_ctx;     /* stub_table_ctx.c */
-extern const struct stub_table stub_table_module;  /* stub_table_module.c */
-extern const struct stub_table stub_table_nvml;    /* stub_table_nvml.c */
-extern const struct stub_table stub_table_check;   /* stub_validity.c */
+extern const struct stub_table stub_table_cudart;   /* stub_table_cudart.c */
+extern const struct stub_table stub_table_hooks;    /* stub_table_hooks.c */
+extern const struct stub_table stub_table_thread;   /* stub_table_thread.c */
+extern const struct stub_table stub_table_storage;  /* stub_table_storage.c */
+extern const struct stub_table stub_table_ctxchk;   /* stub_table_ctx.c */
+extern const struct stub_table stub_table_ctx;      /* stub_table_ctx.c */
+extern const struct stub_table stub_table_module;   /* stub_table_module.c */
+extern const struct stub_table stub_table_nvml;     /* stub_table_nvml.c */
+extern const struct stub_table stub_table_profiler; /* stub_table_profiler.c */
+extern const struct stub_table stub_table_check;    /* stub_validity.c */
 
 #endif
