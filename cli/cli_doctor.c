@@ -142,6 +142,21 @@ check_library(struct doctor *d)
         say(d, GOOD, "library: without `gpupool run`, a program here loads %s", found);
 }
 
+/* A slice is reached through a socket; there is no device file for it. */
+static void
+check_device_files(struct doctor *d)
+{
+    static const char *const files[] = {"/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+        if (access(files[i], F_OK) == 0)
+            return;
+    say(d, GOOD,
+        "device files: none, and none is needed; only JAX looks for one before it "
+        "looks for cards");
+    remedy(d, "for JAX: an empty file is enough; as root, touch /dev/nvidiactl");
+}
+
 /* ----------------------------------------------------------------- session -- */
 
 static void
@@ -490,6 +505,7 @@ look(struct doctor *d)
     else
         printf("gpupool %s\n", GPUPOOL_VERSION);
     check_library(d);
+    check_device_files(d);
     check_pool(d);
     check_session(d);
     check_transport(d);
