@@ -281,12 +281,13 @@ probe(struct ctrl *ctrl, struct gp_err *err)
                                  .free_core = 100,
                                  .free_slices = 16,
                                  .free_memory = 16 << 20};
-    json_t *devices = json_array();
     CLEANUP_JSON json_t *slice = NULL, *answer = NULL;
+    json_t *devices;
     int r;
 
     if (ctrl->dra.probed)
         return 0;
+    devices = json_array();
     kube_dra_devices(devices, &card, 0);
     slice = slice_of("gpupool-probe", "gpupool-probe", 1, devices);
     r = kube_api_try_create(ctrl->http, &KUBE_SLICES, slice, &answer, err);

@@ -78,13 +78,6 @@ empty_bounding_set(void)
     prctl(PR_CAPBSET_DROP, CAP_SETPCAP, 0, 0, 0);
 }
 
-/* A sanitizer writes its report into a folder of the server's user. */
-static bool
-keeps_user(const struct wrk_sandbox *box)
-{
-    return SANITIZED && box->user[0] >= '0' && box->user[0] <= '9';
-}
-
 static int
 drop_capabilities(struct gp_err *err)
 {
@@ -165,7 +158,7 @@ wrk_sandbox_enter(const struct wrk_sandbox *box, struct gp_err *err)
     int r;
 
     empty_bounding_set();
-    r = box->user[0] && !keeps_user(box) ? become(box->user, err) : 0;
+    r = box->user[0] ? become(box->user, err) : 0;
     if (r == 0)
         r = drop_capabilities(err);
     if (r < 0)

@@ -53,12 +53,13 @@ def open_request(token, owner):
 
 
 def seen_limit(case, answers, within, name):
-    """The first @within answers were served; the last was refused and says when to come."""
+    """The first @within answers were served; one behind them was refused and says when to
+    come.  Not each of them: who is slow gets a new one every second."""
     case.equal([code for code, _ in answers[:within] if code == LIMIT], [],
                f"{name}: refused as too many among those that may be")
-    code, retry = answers[-1]
-    case.equal(code, LIMIT, f"{name}: the answer to the last of {len(answers)}")
-    case.check(retry > 0, f"{name}: the refusal says when to try again")
+    refused = [retry for code, retry in answers if code == LIMIT]
+    case.check(refused, f"{name}: none of {len(answers)} was refused")
+    case.check(min(refused) > 0, f"{name}: the refusal says when to try again")
 
 
 def test_attacks_flood_of_openings_leaves_other_peers_theirs(case):
@@ -131,9 +132,8 @@ def test_attacks_flood_of_wrong_tickets_leaves_other_peers_theirs(case):
                for _ in range(3 * BURST)]
     case.equal([status for status, _ in answers[:BURST]], [ATTACH_BAD_TICKET] * BURST,
                "the first wrong tickets")
-    status, retry = answers[-1]
-    case.equal(status, ATTACH_LIMIT, "the answer to the last wrong ticket")
-    case.check(retry > 0, "the refusal says when to try again")
+    refused = [retry for status, retry in answers if status == ATTACH_LIMIT]
+    case.check(refused and min(refused) > 0, f"a wrong ticket too many is told when to try again: {answers}")
     session.run(case.programs / "vecadd")
 
 
@@ -144,9 +144,8 @@ def test_attacks_flood_of_attaches_leaves_other_peers_theirs(case):
     session = pool.session(core=20, memory="128MiB")
     answers = [attach_answer(case, where(session), OTHER_HOST, session.field("ticket"))
                for _ in range(3 * BURST)]
-    status, retry = answers[-1]
-    case.equal(status, ATTACH_LIMIT, "the answer to the last attach")
-    case.check(retry > 0, "the refusal says when to try again")
+    refused = [retry for status, retry in answers if status == ATTACH_LIMIT]
+    case.check(refused and min(refused) > 0, f"an attach too many is told when to try again: {answers}")
     session.run(case.programs / "vecadd")
 
 
@@ -174,8 +173,10 @@ def test_clients_that_come_too_often_come_again_by_themselves(case):
     limited(pool, "gpupool-server", "--rate-attaches", "1")
     limited(pool, "gpupool-scheduler", "--rate-opens", "1")
     session = pool.session(core=20, memory="128MiB")
-    for _ in range(BURST + 2):
-        session.run(case.programs / "vecadd")
+    case.wait_for(lambda: attach_answer(case, where(session), "127.0.0.1",
+                                        session.field("ticket"))[0] == ATTACH_LIMIT,
+                  "the server has enough of this address")
+    session.run(case.programs / "vecadd")
     case.contains(pool.log(), "too many client processes from this address",
                   "the server's log")
     for _ in range(BURST):

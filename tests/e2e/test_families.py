@@ -97,7 +97,7 @@ def test_nodes_and_executable_graphs_take_new_functions_for_ever(case):
 
 
 def test_errors_have_one_name_and_text_in_both_libraries(case):
-    said = [case.run([sys.executable, "-c", NAME_ERRORS, case.build / "lib" / library]).out
+    said = [case.run([*case.interpreter(), "-c", NAME_ERRORS, case.build / "lib" / library]).out
             for library in ("libcuda.so.1", "libsoftgpu.so")]
     case.equal(said[0], said[1], "names and texts of the client stub and the software GPU")
     case.equal("1 CUDA_ERROR_INVALID_VALUE\n1 invalid argument\n" in said[0], True, "words")
