@@ -26,6 +26,7 @@
 #include "gp_lock.h"
 #include "gp_log.h"
 #include "stub_call.h"
+#include "stub_capture.h"
 #include "stub_ctx.h"
 #include "stub_link.h"
 #include "stub_managed_live.h"
@@ -496,10 +497,14 @@ stub_managed_adopt(void)
     return r;
 }
 
+/* A context with a stream that captures cannot be waited for, and the attempt would
+ * make the capture invalid. */
 CUresult
 stub_managed_sync(void)
 {
-    return stub_managed_pending() ? cuCtxSynchronize() : CUDA_SUCCESS;
+    if (!stub_managed_pending())
+        return CUDA_SUCCESS;
+    return stub_capture_any() ? cuStreamSynchronize(NULL) : cuCtxSynchronize();
 }
 
 /* ---- ranges ----------------------------------------------------------------- */

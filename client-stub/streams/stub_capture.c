@@ -55,11 +55,11 @@ static struct {
     uint32_t others; /* that found no room */
 } capturing;
 
-static CUresult
-capture_begun(CUresult r, uint64_t stream, CUstreamCaptureMode mode)
+/* Entered before the worker begins it: calls of other threads that arrive there behind
+ * the beginning must know already whether it forbids them. */
+static void
+capture_enter(uint64_t stream, CUstreamCaptureMode mode)
 {
-    if (r != CUDA_SUCCESS)
-        return r;
     gp_lock_take(&capturing.lock);
     if (capturing.n < CAPTURES_MAX) {
         capturing.list[capturing.n].thread = &stub_tls;
@@ -71,7 +71,6 @@ capture_begun(CUresult r, uint64_t stream, CUstreamCaptureMode mode)
     if (atomic_fetch_add(&stub_captures, 1) == 0)
         stub_link_attend_all(STUB_ATTEND_FLAGS, true);
     gp_lock_release(&capturing.lock);
-    return r;
 }
 
 /* Under the lock. */
@@ -79,11 +78,35 @@ static void
 capture_remove(uint32_t i)
 {
     if (i < capturing.n)
-        capturing.list[i] = capturing.list[--capturing.n];
+        memmove(&capturing.list[i], &capturing.list[i + 1],
+                (--capturing.n - i) * sizeof(capturing.list[0]));
     else if (capturing.others)
         capturing.others--;
-    if (atomic_load(&stub_captures) && atomic_fetch_sub(&stub_captures, 1) == 1)
+    else
+        return;
+    if (atomic_fetch_sub(&stub_captures, 1) == 1)
         stub_link_attend_all(STUB_ATTEND_FLAGS, false);
+}
+
+/* The newest one of the stream. */
+static void
+capture_remove_of_stream(uint64_t stream)
+{
+    uint32_t i;
+
+    gp_lock_take(&capturing.lock);
+    for (i = capturing.n; i > 0 && capturing.list[i - 1].stream != stream; i--)
+        ;
+    capture_remove(i ? i - 1 : CAPTURES_MAX);
+    gp_lock_release(&capturing.lock);
+}
+
+static CUresult
+capture_begun(CUresult r, uint64_t stream)
+{
+    if (r != CUDA_SUCCESS)
+        capture_remove_of_stream(stream);
+    return r;
 }
 
 /* Under the lock: of streams that were destroyed. */
@@ -151,15 +174,16 @@ stub_impl_cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode,
 
     if (stub_gen_stream(hStream, per_thread, &stream))
         return CUDA_ERROR_INVALID_HANDLE;
+    capture_enter(stream, mode);
     r = stub_call_begin(&c, WIRE_CALL_cuStreamBeginCapture_v2, sizeof(*req));
     if (r != CUDA_SUCCESS)
-        return r;
+        return capture_begun(r, stream);
     req = c.body;
     *req = (struct wire_cuStreamBeginCapture_v2_req){.hStream = stream,
                                                      .mode = (int32_t)mode};
     r = stub_call_wait(&c);
     stub_call_end(&c);
-    return capture_begun(r, stream, mode);
+    return capture_begun(r, stream);
 }
 
 CUresult
@@ -193,9 +217,10 @@ stub_impl_cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph,
     size = wire_cuStreamBeginCaptureToGraph_req_size(&head);
     if (!size || (numDependencies && !dependencies))
         return CUDA_ERROR_INVALID_VALUE;
+    capture_enter(head.hStream, mode);
     r = stub_call_begin(&c, WIRE_CALL_cuStreamBeginCaptureToGraph, size);
     if (r != CUDA_SUCCESS)
-        return r;
+        return capture_begun(r, head.hStream);
     memcpy(c.body, &head, sizeof(head));
     wire_cuStreamBeginCaptureToGraph_req_place(&room, c.body);
     for (size_t i = 0; i < numDependencies; i++)
@@ -205,7 +230,7 @@ stub_impl_cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph,
                numDependencies * sizeof(*dependencyData));
     r = stub_call_wait(&c);
     stub_call_end(&c);
-    return capture_begun(r, head.hStream, mode);
+    return capture_begun(r, head.hStream);
 }
 
 /* Only a relaxed capture may be ended by a thread that has not begun it.  The worker
@@ -228,16 +253,9 @@ capture_is_of_other_thread(uint64_t stream)
 static void
 capture_ended(CUresult r, uint64_t stream)
 {
-    uint32_t i = 0;
-
-    if (r != CUDA_SUCCESS && r != CUDA_ERROR_STREAM_CAPTURE_INVALIDATED &&
-        r != CUDA_ERROR_STREAM_CAPTURE_UNJOINED)
-        return;
-    gp_lock_take(&capturing.lock);
-    while (i < capturing.n && capturing.list[i].stream != stream)
-        i++;
-    capture_remove(i);
-    gp_lock_release(&capturing.lock);
+    if (r == CUDA_SUCCESS || r == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED ||
+        r == CUDA_ERROR_STREAM_CAPTURE_UNJOINED)
+        capture_remove_of_stream(stream);
 }
 
 CUresult
