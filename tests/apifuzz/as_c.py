@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program of replay.c as C that says what is called; threads are comments."""
+"""A program of replay_main.c as C that says what is called; threads are comments."""
 
 CALLS = {
     "ctx": "cuCtxCreate_v2(&ctx[{0}], {1}, {2})", "ctxd": "cuCtxDestroy_v2(ctx[{0}])",
     "cur": "cuCtxSetCurrent(ctx[{0}])", "push": "cuCtxPushCurrent_v2(ctx[{0}])",
-    "pop": "cuCtxPopCurrent_v2(&ctx[15])", "csync": "cuCtxSynchronize()",
+    "pop": "cuCtxPopCurrent_v2(&ctx[31])", "pret": "cuDevicePrimaryCtxRetain(&ctx[{0}], {1})",
+    "prel": "cuDevicePrimaryCtxRelease_v2({1})", "prst": "cuDevicePrimaryCtxReset_v2({1})",
+    "csync": "cuCtxSynchronize()",
     "st": "cuStreamCreate(&stream[{0}], {1})", "std": "cuStreamDestroy_v2(stream[{0}])",
     "sts": "cuStreamSynchronize(stream[{0}])", "stq": "cuStreamQuery(stream[{0}])",
     "sti": "cuStreamIsCapturing(stream[{0}], &status)",
@@ -45,8 +47,10 @@ SYNC = {"set8": (4, "cuMemsetD8_v2"), "set32": (4, "cuMemsetD32_v2"), "h2d": (5,
 
 def call(name, numbers):
     text = CALLS.get(name)
+    if name in ("fork", "join"):
+        return "/* threads at the same time, up to join */" if name == "fork" else "/* join */"
     if not text:
-        return f"/* {name} {' '.join(numbers)}: see op_{name}() in replay.c */"
+        return f"/* {name} {' '.join(numbers)}: see op_{name}() in replay_*.c */"
     at, short = SYNC.get(name, (0, ""))
     text = text.format(*numbers, *["0"] * 8)
     if short and numbers[at] == "-1":
@@ -67,11 +71,11 @@ def as_c(lines):
             body.append(call(name, numbers))
     return "\n".join(["#include <cuda.h>", "#include <stdio.h>", "#include <stdlib.h>", "",
                       "#define TRY(call) printf(\"%d %s\\n\", (int)(call), #call)", "",
-                      "static CUcontext ctx[16];", "static CUstream stream[16];",
-                      "static CUevent event[16];", "static CUdeviceptr dev[16], base;",
-                      "static char *host[16];", "static size_t host_size[16], size;",
-                      "static CUgraph graph[16];", "static CUgraphExec exec[16];",
-                      "static CUgraphNode node[16];", "static unsigned flags;",
+                      "static CUcontext ctx[32];", "static CUstream stream[32];",
+                      "static CUevent event[32];", "static CUdeviceptr dev[32], base;",
+                      "static char *host[32];", "static size_t host_size[32], size;",
+                      "static CUgraph graph[32];", "static CUgraphExec exec[32];",
+                      "static CUgraphNode node[32];", "static unsigned flags;",
                       "static CUstreamCaptureStatus status;",
                       "static CUgraphExecUpdateResultInfo info;", "",
                       "static void say(void *p) { printf(\"%ld\\n\", (long)p); }",

@@ -1,51 +1,97 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random programs of driver calls, the same for the same seed.
 
-The generator keeps a model of what the program has: which objects live, which stream last used
-which memory. It orders what CUDA does not order by itself, so that two runs of a program have to
-give the same bytes; what a call answers is not modelled, and calls that must fail are among them.
+The generator keeps a model of what the program has: which objects live in which context, which
+stream last used which memory. It orders what CUDA does not order by itself, so that two runs of a
+program have to give the same bytes; what a call answers is not modelled, and calls that must fail
+are among them.
+
+Between "fork" and "join" threads make their calls at the same time. They share contexts, and
+nothing else: in a section a thread has those objects whose number, divided by the number of
+threads, leaves its own.
 """
 
 import random
 
 SIZES = [4, 64, 256, 1000, 4096, 16388, 65536, 70000, 262144, 1 << 20]
-STREAMS, EVENTS, DEVS, HOSTS, GRAPHS, NODES = 5, 4, 8, 6, 4, 8
+STREAMS, EVENTS, DEVS, HOSTS, ARRAYS, GRAPHS, NODES = 10, 8, 14, 9, 6, 7, 12
+CONTEXTS, PRIMARY = 4, 8  # numbers of those that are created, and of the first card's primary one
+GRAPH_LOGS = 12           # the log of a stream has its number, that of a graph so much more
+BAD = 20
 IDLE = None
-# The default stream, which streams of flag 1 do not wait for. Fills, copies up and copies on the card
-# that have no stream may return before they are done: what they wrote belongs to it.
-LEGACY = -1
-BAD = 16
+
+
+class Thing:
+    """An object: the number of its context, and what is known of it."""
+
+    def __init__(self, ctx, size=0, kind="", uses=None):
+        self.ctx, self.size, self.kind, self.uses = ctx, size, kind, uses
+
+
+def legacy(ctx):
+    """The default stream of a context, which streams of flag 1 do not wait for. Fills, copies up
+    and copies on the card that have no stream may return before they are done: what they wrote
+    belongs to it."""
+    return -1 - ctx
+
+
+def written(stream):
+    return max(stream, -1)
 
 
 class Model:
-    def __init__(self, seed, calls):
+    def __init__(self, seed, calls, cards):
         self.r = random.Random(seed)
         self.lines = []
-        self.calls = calls
+        self.calls, self.cards = calls, cards
         # Captures are broken on purpose, and every error is asked for at once; or neither.
         self.hostile = seed % 4 == 0
         self.thread = 0
-        self.streams = {}   # number -> True; of the context that was current
-        self.events = set()
-        self.devs = {}      # number -> (size, kind)
-        self.hosts = {}     # number -> [size, kind]
-        self.arrays = {}
-        self.graphs = {}    # number -> uses (set of memory and logs), None: must not be launched
-        self.execs = {}
+        self.ctxs = {}      # number -> card
+        self.stacks = {t: [] for t in range(4)}
+        self.streams, self.events, self.devs, self.hosts = {}, {}, {}, {}
+        self.arrays, self.execs = {}, {}
+        self.graphs = {}    # uses: a set of memory and logs; None: must not be launched
         self.nodes = {}     # number -> graph
         self.tails = {}     # graph -> its last node
         self.last = {}      # memory or log -> stream whose work uses it
         self.captured = None  # (stream, uses)
+        self.share = None     # (which, of how many) threads, in a section
+        self.captures = True  # not in a section whose threads wait for contexts
 
     # -- lines ---------------------------------------------------------------------------
 
     def line(self, *words):
         self.lines.append(" ".join(str(word) for word in (self.thread, *words)))
 
+    @property
+    def ctx(self):
+        return self.stacks[self.thread][-1]
+
+    def in_ctx(self, ctx, *words):
+        """A call in that context, whatever the current one is."""
+        if ctx == self.ctx:
+            self.line(*words)
+        else:
+            self.line("push", ctx)
+            self.line(*words)
+            self.line("pop")
+
+    def ctx_of(self, stream):
+        return self.streams[stream].ctx if stream >= 0 else -1 - stream
+
     def sync_stream(self, stream):
-        self.line("sts", stream)
-        for what in [w for w, s in self.last.items() if s == stream]:
-            del self.last[what]
+        if stream >= 0:
+            self.line("sts", stream)
+        else:
+            self.in_ctx(self.ctx_of(stream), "sts", -1)
+        self.last = {w: s for w, s in self.last.items() if s != stream}
+
+    def sync_ctx(self, ctx):
+        """Wait for a context; in a section, for all of it but what other threads have there."""
+        self.in_ctx(ctx, "csync")
+        self.last = {w: s for w, s in self.last.items()
+                     if not (self.mine(w[1]) and self.ctx_of(s) == ctx)}
 
     def order(self, stream, *uses):
         """Everything that @uses has before @stream, or (IDLE) is over."""
@@ -56,10 +102,10 @@ class Model:
             before = self.last.get(what, IDLE)
             if before is IDLE or before == stream:
                 continue
-            if stream is not IDLE and self.events and self.r.random() < 0.5:
-                event = self.r.choice(sorted(self.events))
-                self.line("evr", event, before)
-                self.line("evw", stream, event)
+            event = self.pick(self.events, self.ctx_of(before))
+            if stream is not IDLE and event is not None and self.r.random() < 0.5:
+                self.in_ctx(self.ctx_of(before), "evr", event, written(before))
+                self.line("evw", written(stream), event)
             else:
                 self.sync_stream(before)
         for what in uses:
@@ -70,36 +116,48 @@ class Model:
 
     def order_copy(self, stream, dev, host, down):
         """A copy without a stream is over for the host, and on the card if it goes down."""
-        if stream != LEGACY:
+        if stream >= 0:
             self.order(stream, ("d", dev), ("h", host))
         else:
             self.order(IDLE, ("h", host), *[("d", dev)] if down else [])
             if not down:
-                self.order(LEGACY, ("d", dev))
+                self.order(stream, ("d", dev))
 
     def forget(self, what):
         """@what is gone: graphs that use it are not launched any more."""
         self.last.pop(what, None)
         for table in self.graphs, self.execs:
-            for number, uses in table.items():
-                if uses is not None and what in uses:
-                    table[number] = None
+            for thing in table.values():
+                if thing.uses is not None and what in thing.uses:
+                    thing.uses = None
         if self.captured and what in self.captured[1]:
             self.captured[1].add("dead")
 
     # -- choices -------------------------------------------------------------------------
 
-    def pick(self, table):
-        return self.r.choice(sorted(table)) if table else None
+    def mine(self, number):
+        return not self.share or number % self.share[1] == self.share[0]
+
+    def pick(self, table, ctx=-1):
+        """One of the current context, or of @ctx, or (None) of any."""
+        ctx = self.ctx if ctx == -1 else ctx
+        return self.one([n for n, thing in table.items()
+                         if self.mine(n) and ctx in (None, thing.ctx)])
+
+    def one(self, numbers):
+        return self.r.choice(sorted(numbers)) if numbers else None
 
     def free_slot(self, table, n):
-        free = [i for i in range(n) if i not in table]
-        return self.r.choice(free) if free else None
+        return self.one([i for i in range(n) if i not in table and self.mine(i)])
 
     def stream(self):
-        if self.captured:
-            return self.captured[0]
-        return self.pick(self.streams)
+        return self.captured[0] if self.captured else self.pick(self.streams)
+
+    def stream_or_none(self, odds):
+        """A stream, or now and then the call without one."""
+        if self.captured or self.r.random() < odds:
+            return self.stream()
+        return legacy(self.ctx)
 
     def sub(self, size, step=1):
         """An offset and a length inside @size."""
@@ -107,35 +165,171 @@ class Model:
         n = self.r.randrange(0, size - off + 1) if self.r.random() < 0.4 else size - off
         return off, max(step, n // step * step)  # of nothing: whether there is a node is not said
 
-    # -- steps ---------------------------------------------------------------------------
+    # -- contexts ------------------------------------------------------------------------
+
+    def enter_ctx(self, number):
+        """The current context is another one."""
+        stack = self.stacks[self.thread]
+        what = self.r.random()
+        if what < 0.5 or len(stack) > 3:
+            self.line("cur", number)
+            stack[-1] = number
+        else:
+            self.line("push", number)
+            stack.append(number)
+
+    def new_ctx(self):
+        card = self.r.randrange(self.cards)
+        number = self.one([i for i in range(CONTEXTS) if i not in self.ctxs])
+        if self.r.random() < 0.3 and PRIMARY + card not in self.ctxs:
+            number = PRIMARY + card
+            self.line("pret", number, card)
+            self.ctxs[number] = card
+            self.enter_ctx(number)
+        elif number is not None and len(self.stacks[self.thread]) < 4:
+            self.line("ctx", number, self.r.choice([0, 0, 1, 4, 8]), card)
+            self.ctxs[number] = card
+            self.stacks[self.thread].append(number)
+        else:
+            return
+        self.new_stream()
+        self.new_dev()
+
+    def end_ctx(self):
+        number = self.one([c for c in self.ctxs if c != 0])
+        if number is None or any(c == number for c in self.stacks[self.thread][:-1]):
+            return
+        others = [w for w, s in self.last.items() if self.ctx_of(s) == number and
+                  not (w[0] == "d" and self.devs[w[1]].ctx == number)]
+        if others or self.r.random() < 0.6:
+            self.sync_ctx(number)
+        card = self.ctxs.pop(number)
+        if number < PRIMARY:
+            self.line("ctxd", number)
+        elif self.r.random() < 0.3:
+            self.line("prst", number, card)
+            self.line("prel", number, card)
+        else:
+            self.line("prel", number, card)
+        self.drop_ctx(number)
+        self.leave_dead(popped=number < PRIMARY)
+
+    def drop_ctx(self, ctx):
+        for letter, table in ("d", self.devs), ("", self.streams), ("", self.events), \
+                ("", self.arrays), ("", self.execs):
+            for number in [n for n, thing in table.items() if thing.ctx == ctx]:
+                del table[number]
+                if letter:
+                    self.forget((letter, number))
+        for number in [n for n, thing in self.hosts.items() if thing.ctx == ctx]:
+            if self.hosts[number].kind == "ha":
+                del self.hosts[number]
+                self.forget(("h", number))
+            else:  # its registration went, not the memory
+                self.hosts[number].kind, self.hosts[number].ctx = "hm", None
+        for number in [n for n, thing in self.graphs.items() if thing.ctx == ctx]:
+            del self.graphs[number]
+            self.drop_nodes(number)
+        self.last = {w: s for w, s in self.last.items()
+                     if s >= 0 and s in self.streams or s < 0 and -1 - s != ctx}
+        for thread, stack in self.stacks.items():
+            if thread != self.thread:  # they have it still, and set another before they go on
+                self.stacks[thread] = [c if c != ctx else -1 for c in stack]
+
+    def without_ctx(self):
+        for word in self.r.sample([("csync",), ("da", 30, 64), ("st", 30, 0), ("ev", 30, 0),
+                                   ("ha", 30, 64, 0)], 2):
+            self.line(*word)
+
+    def leave_dead(self, popped):
+        """The current context of the thread may be gone: asked, and another one set."""
+        stack = self.stacks[self.thread]
+        if stack[-1] in self.ctxs:
+            return
+        if popped:
+            stack.pop()
+        if not stack or stack[-1] not in self.ctxs:
+            self.without_ctx()
+            number = self.one(list(self.ctxs))
+            self.line("cur", number)
+            stack[-1:] = [number]
+
+    def switch_ctx(self):
+        number = self.one(list(self.ctxs))
+        what = self.r.random()
+        if what < 0.2:
+            self.line("cask")
+        elif what < 0.4 and len(self.stacks[self.thread]) > 1:
+            self.line("pop")
+            self.stacks[self.thread].pop()
+            if self.ctx not in self.ctxs:
+                self.leave_dead(popped=False)
+        elif what < 0.45:
+            self.line("pask", self.r.randrange(self.cards))
+        else:
+            self.enter_ctx(number)
+
+    def contexts(self):
+        if self.captured or self.share:
+            return
+        what = self.r.random()
+        if what < 0.25:
+            self.new_ctx()
+        elif what < 0.4:
+            self.end_ctx()
+        else:
+            self.switch_ctx()
+
+    def other_thread(self):
+        if self.share:
+            return
+        self.go_to(self.r.randrange(3))
+
+    def go_to(self, thread, ctx=None):
+        self.thread = thread
+        stack = self.stacks[thread]
+        ctx = self.one(list(self.ctxs)) if ctx is None else ctx
+        if stack and stack[-1] not in self.ctxs:  # another thread destroyed it
+            self.without_ctx()
+        self.line("cur", ctx)
+        stack[-1:] = [ctx]
+
+    # -- streams and events --------------------------------------------------------------
 
     def new_stream(self):
         number = self.free_slot(self.streams, STREAMS)
         if number is not None:
-            self.line("st", number, self.r.choice([1, 1, 1, 0]))
-            self.streams[number] = True
+            kind = self.r.choice([1, 1, 1, 0])
+            self.line("st", number, kind)
+            self.streams[number] = Thing(self.ctx, kind=kind)
 
     def end_stream(self):
         number = self.pick(self.streams)
-        if number is None or len(self.streams) < 2 or (self.captured and number == self.captured[0]):
+        if number is None or (self.captured and number == self.captured[0]):
             return
-        if self.r.random() < 0.5:
+        if len([s for s in self.streams.values() if s.ctx == self.ctx]) < 2:
+            return
+        if self.r.random() < 0.5 or not self.may_wait():
             self.sync_stream(number)
             self.line("std", number)
         else:  # with work in it: the context's end of work is awaited before the memory is used
             self.line("std", number)
-            self.line("csync")
-            self.last.clear()
+            self.sync_ctx(self.ctx)
         del self.streams[number]
+
+    def may_wait(self):
+        """Whether cuCtxSynchronize meets no capture of a thread that runs at the same time."""
+        return not (self.share and self.captures)
 
     def event(self):
         number = self.free_slot(self.events, EVENTS)
         stream = self.stream()
         if number is not None and self.r.random() < 0.5:
             self.line("ev", number, self.r.choice([0, 1, 2, 3]))
-            self.events.add(number)
-        elif self.events and stream is not None:
-            number = self.pick(self.events)
+            self.events[number] = Thing(self.ctx)
+            return
+        number = self.pick(self.events)
+        if number is not None and stream is not None:
             what = self.r.choice(["evr", "evs", "evq", "evw", "evd"])
             if what == "evr":
                 self.line("evr", number, stream)
@@ -144,7 +338,9 @@ class Model:
             else:
                 self.line(what, number)
                 if what == "evd":
-                    self.events.discard(number)
+                    del self.events[number]
+
+    # -- memory --------------------------------------------------------------------------
 
     def new_dev(self):
         number = self.free_slot(self.devs, DEVS)
@@ -158,25 +354,25 @@ class Model:
             if self.captured:
                 return
             self.line("daa", number, size, stream)
-            self.line("set8", number, 0, size, self.r.randrange(256), stream)
-            self.last[("d", number)] = stream
         else:
             self.line(kind, number, size)
-            self.line("set8", number, 0, size, self.r.randrange(256), LEGACY)
-            self.last[("d", number)] = LEGACY
-        self.devs[number] = (size, kind)
+            stream = legacy(self.ctx)
+        self.line("set8", number, 0, size, self.r.randrange(256), written(stream))
+        self.last[("d", number)] = stream
+        self.devs[number] = Thing(self.ctx, size, kind)
 
     def end_dev(self):
         number = self.pick(self.devs)
         if number is None or self.captured:
             return
-        size, kind = self.devs[number]
-        if kind == "daa" and self.streams and self.r.random() < 0.7:
-            stream = self.pick(self.streams)
+        kind, stream = self.devs[number].kind, self.pick(self.streams)
+        if kind == "daa" and stream is not None and self.r.random() < 0.7:
             self.order(stream, ("d", number))
             self.line("dfa", number, stream)
         else:
-            if kind == "daa":
+            # Work of other contexts is not waited for, and frees of a pool wait for nothing.
+            before = self.last.get(("d", number), IDLE)
+            if kind == "daa" or (before is not IDLE and self.ctx_of(before) != self.ctx):
                 self.order(IDLE, ("d", number))
             self.line("df", number)
         del self.devs[number]
@@ -193,15 +389,15 @@ class Model:
             self.line("hm", number, size)
             if kind == "hr":
                 self.line("hr", number, self.r.choice([0, 1, 2]))
-        self.hosts[number] = [size, kind]
+        self.hosts[number] = Thing(self.ctx, size, kind)
         self.line("hfill", number, self.r.randrange(1000))
 
     def end_host(self):
-        number = self.pick(self.hosts)
+        number = self.pick(self.hosts, None)
         if number is None or self.captured:
             return
-        kind = self.hosts[number][1]
-        if self.r.random() < 0.7:
+        kind = self.hosts[number].kind
+        if self.r.random() < 0.7 or self.hosts[number].ctx != self.ctx:
             self.order(IDLE, ("h", number))
         if kind == "ha":
             self.line("hf", number)
@@ -215,7 +411,7 @@ class Model:
         self.forget(("h", number))
 
     def touch_host(self):
-        number = self.pick(self.hosts)
+        number = self.pick(self.hosts, None)
         if number is None:
             return
         self.order(IDLE, ("h", number))
@@ -228,66 +424,82 @@ class Model:
         else:
             self.line("hfill", number, self.r.randrange(1000))
 
+    # -- copies, fills, kernels ----------------------------------------------------------
+
     def copy(self):
-        dev, host = self.pick(self.devs), self.pick(self.hosts)
-        if dev is None or host is None:
+        dev, host, stream = self.pick(self.devs), self.pick(self.hosts, None), \
+            self.stream_or_none(0.7)
+        if None in (dev, host, stream):
             return
-        stream = self.stream() if self.captured or self.r.random() < 0.7 else -1
-        if stream is None:
-            return
-        limit = min(self.devs[dev][0], self.hosts[host][0])
+        limit = min(self.devs[dev].size, self.hosts[host].size)
         off, n = self.sub(limit)
-        if self.r.random() < 0.04:  # more than the memory has
-            off, n = self.devs[dev][0] - limit // 2, limit
+        # More than the memory has. In a capture that something else made invalid before, CUDA does
+        # not say which of the two errors comes.
+        if self.r.random() < 0.04 and not self.captured:
+            off, n = self.devs[dev].size - limit // 2, limit
         what = self.r.choice(["h2d", "h2d", "d2h", "d2h", "uni"])
         self.order_copy(stream, dev, host, what == "d2h")
-        self.line(what, dev, off, host, self.hosts[host][0] - limit if n <= limit and off + n <= limit
-                  and self.r.random() < 0.3 else 0, n, stream)
+        self.line(what, dev, off, host,
+                  self.hosts[host].size - limit if n <= limit and off + n <= limit
+                  and self.r.random() < 0.3 else 0, n, written(stream))
 
     def rect(self):
-        dev, host = self.pick(self.devs), self.pick(self.hosts)
-        if dev is None or host is None:
-            return
-        stream = self.stream() if self.captured or self.r.random() < 0.6 else -1
-        if stream is None:
+        dev, host, stream = self.pick(self.devs), self.pick(self.hosts, None), \
+            self.stream_or_none(0.6)
+        if None in (dev, host, stream):
             return
         width = self.r.choice([1, 7, 64, 100, 1024])
         pitch = width + self.r.choice([0, 0, 1, 28])
-        height = min(self.hosts[host][0] // width, self.devs[dev][0] // pitch, 300)
+        height = min(self.hosts[host].size // width, self.devs[dev].size // pitch, 300)
         if not height:  # drivers differ about copies of nothing
             return
         what = self.r.choice(["rect", "tcer"])
         self.order_copy(stream, dev, host, what == "tcer")
-        self.line(what, dev, host, width, height, pitch, stream)
+        self.line(what, dev, host, width, height, pitch, written(stream))
 
     def on_card(self):
         a, b = self.pick(self.devs), self.pick(self.devs)
         stream = self.stream()
         if a is None or stream is None:
             return
-        size = min(self.devs[a][0], self.devs[b][0])
+        size = min(self.devs[a].size, self.devs[b].size)
         what = self.r.random()
+        if what < 0.45 and not self.captured and self.r.random() < 0.3:
+            stream = legacy(self.ctx)
         if what < 0.25 and a != b:
-            sync = not self.captured and self.r.random() < 0.3
-            self.order(LEGACY if sync else stream, ("d", a), ("d", b))
+            self.order(stream, ("d", a), ("d", b))
             off, n = self.sub(size)
-            self.line("d2d", a, off, b, off, n, -1 if sync else stream)
+            self.line("d2d", a, off, b, off, n, written(stream))
         elif what < 0.45:
-            off, n = self.sub(self.devs[a][0], 4)
-            sync = not self.captured and self.r.random() < 0.3
-            self.order(LEGACY if sync else stream, ("d", a))
+            off, n = self.sub(self.devs[a].size, 4)
+            self.order(stream, ("d", a))
             if self.r.random() < 0.5:
-                self.line("set8", a, off, n, self.r.randrange(256), -1 if sync else stream)
+                self.line("set8", a, off, n, self.r.randrange(256), written(stream))
             else:
-                self.line("set32", a, off, n // 4, self.r.randrange(1 << 31), -1 if sync else stream)
+                self.line("set32", a, off, n // 4, self.r.randrange(1 << 31), written(stream))
         elif what < 0.8 or a == b:
             self.order(stream, ("d", a))
             block = self.r.choice([32, 128, 1024, 1, 77, 1025 if self.r.random() < 0.2 else 256])
-            n = self.devs[a][0] // 4 if block > 1 else min(64, self.devs[a][0] // 4)
-            self.line("step", a, n, self.r.randrange(1 << 16), stream, block)
+            # All of a large memory is a second's work for a busy software card.
+            n = min(self.devs[a].size // 4, self.r.choice([64, 1000, 4096, 1 << 14, 1 << 14])
+                    if self.r.random() < 0.97 else 1 << 18)
+            self.line("step", a, n if block > 1 else min(64, n), self.r.randrange(1 << 16), stream,
+                      block)
         else:
             self.order(stream, ("d", a), ("d", b))
-            self.line("mix", a, b, size // 4, stream)
+            self.line("mix", a, b, min(size // 4, self.r.choice([100, 4096, 1 << 14])), stream)
+
+    def peer(self):
+        """Between contexts, and cards."""
+        a, b, stream = self.pick(self.devs, None), self.pick(self.devs, None), \
+            self.stream_or_none(0.7)
+        if None in (a, b, stream) or a == b or self.captured:
+            return
+        if stream < 0:  # what either context does is waited for by neither default stream
+            self.order(IDLE, ("d", a), ("d", b))
+        self.order(stream, ("d", a), ("d", b))
+        off, n = self.sub(min(self.devs[a].size, self.devs[b].size))
+        self.line("peer", a, off, b, off, n, written(stream))
 
     def ask(self):
         dev, stream = self.pick(self.devs), self.stream()
@@ -296,7 +508,7 @@ class Model:
             self.order(IDLE, ("d", dev))
             self.line("dhash", dev)
         elif what < 0.5 and dev is not None:
-            self.line("dasks", dev, self.r.randrange(self.devs[dev][0]))
+            self.line("dasks", dev, self.r.randrange(self.devs[dev].size))
         elif what < 0.7 and stream is not None:
             self.line("sti", stream)
         elif stream is not None and not self.captured:
@@ -317,33 +529,46 @@ class Model:
             self.line("log", stream)
 
     def sync(self):
-        if self.captured and self.r.random() < 0.9:
+        if self.captured and (self.share or self.r.random() < 0.9):
             return
         stream = self.pick(self.streams)
-        if stream is not None and self.r.random() < 0.7:
+        if stream is not None and (self.r.random() < 0.7 or not self.may_wait()):
             self.sync_stream(stream)
-        else:
+        elif self.captured:
             self.line("csync")
-            if not self.captured:
-                self.last.clear()
+        elif self.may_wait():
+            self.sync_ctx(self.ctx)
+
+    # -- graphs --------------------------------------------------------------------------
 
     def capture(self):
-        stream = self.pick(self.streams)
         if self.captured:
             stream, uses = self.captured
-            number = self.r.randrange(GRAPHS)
+            number = self.one([i for i in range(GRAPHS) if self.mine(i)])
             if number in self.graphs:
                 self.line("gd", number)
                 self.drop_nodes(number)
             self.captured = None
             self.line("cape", stream, number)
-            self.graphs[number] = None if "dead" in uses else uses
-        elif stream is not None:
-            self.line("cap", stream, self.r.choice([0, 1, 2]))
-            self.captured = (stream, set())
+            self.graphs[number] = Thing(self.ctx, uses=None if "dead" in uses else uses)
+            return
+        stream = self.pick(self.streams)
+        if stream is None or not self.captures:
+            return
+        # The others' calls must not be forbidden, nor their default streams meet the capture.
+        if self.share and self.streams[stream].kind != 1:
+            return
+        self.line("cap", stream, self.r.choice([1, 2] if self.share else [0, 1, 2]))
+        self.captured = (stream, set())
 
     def drop_nodes(self, graph):
-        self.nodes = {n: g for n, g in self.nodes.items() if g != graph}
+        """The graph is gone. Numbers that another thread would give anew stay taken meanwhile."""
+        for number, node in list(self.nodes.items()):
+            if node.kind == graph:
+                if self.mine(number):
+                    del self.nodes[number]
+                else:
+                    node.kind = None
         self.tails.pop(graph, None)
 
     def build(self):
@@ -353,23 +578,37 @@ class Model:
             if number is None:
                 return
             self.line("gnew", number, 0)
-            self.graphs[number] = set()
+            self.graphs[number] = Thing(self.ctx, uses=set())
             self.tails[number] = -1
         node = self.free_slot(self.nodes, NODES)
         if node is None or number not in self.tails:
             return
-        uses, dev = self.graphs[number], self.pick(self.devs)
+        if self.tails[number] >= 0 and not self.mine(self.tails[number]):
+            return
+        uses, dev = self.graphs[number].uses, self.pick(self.devs)
+        log = ("l", GRAPH_LOGS + number)
         if self.r.random() < 0.6 or dev is None:
-            self.line("ghost", node, number, self.tails[number], 8 + number, self.r.randrange(1000))
+            self.line("ghost", node, number, self.tails[number], log[1], self.r.randrange(1000))
             if uses is not None:
-                uses.add(("l", 8 + number))
+                uses.add(log)
         else:
-            self.line("gset", node, number, self.tails[number], dev, self.devs[dev][0],
-                      self.r.randrange(256), 0)
+            self.line("gset", node, number, self.tails[number], dev, self.devs[dev].size,
+                      self.r.randrange(256), self.ctx)
             if uses is not None:
                 uses.add(("d", dev))
-        self.nodes[node] = number
+        self.nodes[node] = Thing(self.ctx, kind=number)
         self.tails[number] = node
+
+    def instantiate(self, number):
+        slot = self.free_slot(self.execs, GRAPHS)
+        if slot is None:
+            slot = self.pick(self.execs)
+            if slot is None:
+                return
+            self.line("xd", slot)
+        self.line("inst", slot, number)
+        uses = self.graphs[number].uses
+        self.execs[slot] = Thing(self.ctx, uses=set(uses) if uses is not None else None)
 
     def graph(self):
         number, what = self.pick(self.graphs), self.r.random()
@@ -377,16 +616,10 @@ class Model:
         if number is None:
             return
         if what < 0.25:
-            slot = self.free_slot(self.execs, GRAPHS)
-            if slot is None:
-                slot = self.r.randrange(GRAPHS)
-                self.line("xd", slot)
-            self.line("inst", slot, number)
-            uses = self.graphs[number]
-            self.execs[slot] = set(uses) if uses is not None else None
+            self.instantiate(number)
         elif what < 0.6 and exec_ is not None and stream is not None and not self.captured:
-            uses = self.execs[exec_]
-            if uses is not None:
+            uses = self.execs[exec_].uses
+            if uses is not None and all(self.mine(what[1]) for what in uses):
                 self.order(stream, *sorted(uses))
                 self.line("gl", exec_, stream)
         elif what < 0.66:
@@ -401,45 +634,52 @@ class Model:
         elif what < 0.82 and exec_ is not None:
             self.line("upd", exec_, number)
             # Updated or not: it may use what either did.
-            uses, old = self.graphs[number], self.execs[exec_]
-            self.execs[exec_] = None if uses is None or old is None else uses | old
+            uses, old = self.graphs[number].uses, self.execs[exec_].uses
+            self.execs[exec_].uses = None if uses is None or old is None else uses | old
         elif what < 0.86:
             slot = self.free_slot(self.graphs, GRAPHS)
             if slot is not None:
                 self.line("gcl", slot, number)
-                uses = self.graphs[number]
-                self.graphs[slot] = set(uses) if uses is not None else None
-        elif self.nodes and self.r.random() < 0.5:
-            node = self.pick(self.nodes)
-            self.line("nset", node, 8 + self.nodes[node], self.r.randrange(1000))
-        elif self.nodes and exec_ is not None:
-            node = self.pick(self.nodes)
-            log = ("l", 8 + self.nodes[node])
+                uses = self.graphs[number].uses
+                self.graphs[slot] = Thing(self.ctx, uses=set(uses) if uses is not None else None)
+        else:
+            self.change_node(exec_)
+
+    def change_node(self, exec_):
+        node = self.pick(self.nodes)
+        if node is None or self.nodes[node].kind is None or not self.mine(self.nodes[node].kind):
+            return
+        log = ("l", GRAPH_LOGS + self.nodes[node].kind)
+        if self.r.random() < 0.5:
+            self.line("nset", node, log[1], self.r.randrange(1000))
+        elif exec_ is not None:
             self.line("xset", exec_, node, log[1], self.r.randrange(1000))
-            if self.execs[exec_] is not None:
-                self.execs[exec_].add(log)
+            if self.execs[exec_].uses is not None:
+                self.execs[exec_].uses.add(log)
+
+    # -- the rest ------------------------------------------------------------------------
 
     def wrong(self):
-        self.line("bad", self.r.randrange(BAD), 15)
-
-    def other_thread(self):
-        self.thread = self.r.randrange(3)
-        self.line("cur", 0)
+        what = self.r.randrange(BAD)
+        if self.share and what in (5, 19):
+            return  # what others have may be among them
+        self.line("bad", what, PRIMARY if what == 16 else self.r.randrange(EVENTS),
+                  self.r.randrange(STREAMS))
 
     def array(self):
         if self.captured:
             return
-        number, host = self.free_slot(self.arrays, 4), self.pick(self.hosts)
+        number, host = self.free_slot(self.arrays, ARRAYS), self.pick(self.hosts, None)
         if number is not None and self.r.random() < 0.4:
             width = self.r.choice([64, 1000, 30000])
             self.line("ar", number, width)
-            self.arrays[number] = width
+            self.arrays[number] = Thing(self.ctx, width)
             if host is None:
                 return
         number = self.pick(self.arrays)
         if number is None or host is None:
             return
-        n = min(self.arrays[number], self.hosts[host][0])
+        n = min(self.arrays[number].size, self.hosts[host].size)
         self.order(IDLE, ("h", host))
         if self.r.random() < 0.1:
             self.line("ard", number)
@@ -448,44 +688,84 @@ class Model:
             self.line("h2a", number, 0, host, 0, n)
             self.line("a2h", number, 0, host, 0, n)
 
+    # -- threads at the same time --------------------------------------------------------
+
+    def all_idle(self):
+        for ctx in sorted(self.ctxs):
+            self.sync_ctx(ctx)
+        self.last.clear()
+
+    def section(self):
+        if self.captured or self.share:
+            return
+        threads = self.r.sample(range(4), self.r.choice([2, 3, 4]))
+        self.all_idle()
+        for thread in threads:
+            self.go_to(thread)
+        self.captures = not self.hostile and self.r.random() < 0.5
+        self.line("fork")
+        for i, self.thread in enumerate(threads):
+            self.share = i, len(threads)
+            end = len(self.lines) + self.r.randrange(10, 40)
+            while len(self.lines) < end:
+                self.step()
+            if self.captured:
+                self.capture()
+        self.share, self.captures = None, True
+        self.nodes = {n: node for n, node in self.nodes.items() if node.kind is not None}
+        self.line("join")
+        self.all_idle()
+
+    # -- programs ------------------------------------------------------------------------
+
+    STEPS = [("copy", 22), ("on_card", 18), ("function", 6), ("read_log", 3), ("event", 8),
+             ("new_dev", 5), ("end_dev", 3), ("new_host", 4), ("end_host", 2), ("touch_host", 4),
+             ("rect", 5), ("ask", 6), ("sync", 5), ("new_stream", 2), ("end_stream", 1),
+             ("capture", 4), ("build", 5), ("graph", 14), ("wrong", 2), ("other_thread", 3),
+             ("array", 3), ("contexts", 6), ("peer", 4), ("section", 1)]
+    # What keeps a capture whole.
+    QUIET = {"copy", "on_card", "function", "build", "graph", "capture", "rect"}
+    NAMES, WEIGHTS = [name for name, _ in STEPS], [weight for _, weight in STEPS]
+
+    def step(self):
+        name = self.r.choices(self.NAMES, self.WEIGHTS)[0]
+        if self.captured and name == "wrong":
+            return
+        if self.hostile or not self.captured or name in self.QUIET:
+            getattr(self, name)()
+
     def end(self):
         if self.captured:
             self.capture()
-        self.line("csync")
-        self.last.clear()
+        self.all_idle()
         for number in sorted(self.devs):
-            self.line("dhash", number)
+            self.in_ctx(self.devs[number].ctx, "dhash", number)
         for number in sorted(self.hosts):
             self.line("hhash", number)
-        for number in range(16):
+        for number in range(GRAPH_LOGS + GRAPHS):
             self.line("log", number)
 
     def run(self):
         self.line("ctx", 0, 0, 0)
+        self.ctxs[0] = 0
+        self.stacks[0].append(0)
         if self.hostile:
             self.line("settle", 1)
         for _ in range(2):
             self.new_stream()
             self.new_dev()
             self.new_host()
-        steps = [(self.copy, 22), (self.on_card, 18), (self.function, 6), (self.read_log, 3),
-                 (self.event, 8), (self.new_dev, 5), (self.end_dev, 3), (self.new_host, 4),
-                 (self.end_host, 2), (self.touch_host, 4), (self.rect, 5), (self.ask, 6),
-                 (self.sync, 5), (self.new_stream, 2), (self.end_stream, 1), (self.capture, 4),
-                 (self.build, 5), (self.graph, 14), (self.wrong, 2), (self.other_thread, 3),
-                 (self.array, 3)]
-        choices, weights = [s for s, _ in steps], [w for _, w in steps]
-        quiet = {self.copy, self.on_card, self.function, self.build, self.graph, self.capture,
-                 self.rect}
         while len(self.lines) < self.calls:
-            step = self.r.choices(choices, weights)[0]
-            if self.captured and step == self.wrong:
-                continue
-            if self.hostile or not self.captured or step in quiet:
-                step()
+            self.step()
         self.end()
         return self.lines
 
 
+def cards_of(seed):
+    """How many cards the program of a seed uses. Captures that forbid calls are known to the server
+    that they are on: those programs use one."""
+    return 1 + seed // 4 % 2 if seed % 4 else 1
+
+
 def program(seed, calls=300):
-    return Model(seed, calls).run()
+    return Model(seed, calls, cards_of(seed)).run()
