@@ -5,6 +5,7 @@
 #include "gen_loop.h"
 
 #include "stub_call.h"
+#include "stub_ctx.h"
 #include "stub_device.h"
 #include "stub_gen.h"
 #include "stub_handle.h"
@@ -251,6 +252,12 @@ CUresult
 stub_enter(void)
 {
     return CUDA_SUCCESS;
+}
+
+CUresult
+stub_ctx_enter(void)
+{
+    return stub_enter();
 }
 
 /* Filled with rubbish, so that a field which nobody writes is noticed. */
