@@ -5,7 +5,9 @@
 Each client is a program beside this file (see client.py for what it prints) and a
 list of packages in requirements/.  They are installed into one virtual environment,
 BUILD/clients-venv or $GPUPOOL_CLIENTS_VENV (some into one beside it), and kept; a
-client whose packages cannot be had is skipped by name.  Each runs on a slice of one software card.
+client whose packages cannot be had is skipped by name, and one whose packages are large
+unless it is asked for (--only) or they are there.  Each runs on a slice of one software
+card, or on the null driver.
 
 Prints one line PASS, FAIL or SKIP for each check, then `N passed, N failed, N skipped`;
 the exit status is 0 only if none failed.  What a client said is in
@@ -19,6 +21,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from failed_calls import FailedCalls
 from pool import Pool, Tally, last_line
 
 HERE = Path(__file__).resolve().parent
@@ -41,11 +44,19 @@ class Client:
 
     @memory: of its slice, in bytes; @limit_s: seconds that it may take.
 
-    @module: run by a Python that has it, $GPUPOOL_GPU_PYTHON: too large to fetch here.
+    @module: run by a Python that has it, $GPUPOOL_GPU_PYTHON.
+
+    @device_file: run it where /dev has a driver's file (device_file.sh; root).
+
+    @large: how much its packages are, which nobody fetches by chance.
+
+    @refused: calls that may be refused, each with the reason.  On the null driver all
+    others must be carried.
     """
 
     def __init__(self, name, program, env=None, driver="softgpu", card=None, packages=None,
-                 module="", servers=1, apart="", memory=MEMORY, limit_s=300):
+                 module="", servers=1, apart="", memory=MEMORY, limit_s=300, refused=None,
+                 large="", device_file=False):
         self.name = name
         self.program = HERE / f"{program}.py"
         self.env = env or {}
@@ -57,14 +68,19 @@ class Client:
         self.apart = apart
         self.memory = memory
         self.limit_s = limit_s
+        self.refused = refused or {}
+        self.large = large
+        self.device_file = device_file
 
     def requirements(self):
         return HERE / "requirements" / f"{self.packages}.txt" if self.packages else None
 
 
-# It looks for NVRTC as a shared library of the system.
+# They look for NVRTC, or for all of the toolkit, as shared libraries of the system.
 NVRTC_WHEEL = {"LD_LIBRARY_PATH": "{libraries}"}
 CUPY_PTX = {"CUPY_COMPILE_WITH_PTX": "1"}
+# Where nothing is computed, nothing is to be tuned.
+NO_TUNING = {"XLA_FLAGS": "--xla_gpu_autotune_level=0", "TF_CUDNN_USE_AUTOTUNE": "0"}
 CLIENTS = [
     Client("pynvml", "management"),
     Client("pynvml-servers", "management_servers", packages="management", servers=2),
@@ -95,6 +111,14 @@ CLIENTS = [
     Client("pytorch-libraries", "../gpu/libraries", driver="null", packages="",
            module="torch"),
     Client("pytorch-nccl", "../gpu/ranks_nccl", driver="null", packages="", module="torch"),
+    Client("triton", "kernels_triton", driver="null", apart="-torch", large="5 GB",
+           limit_s=900),
+    Client("jax", "networks_jax", NO_TUNING, driver="null", apart="-jax", large="4 GB",
+           device_file=True, memory=2 << 30, limit_s=1200),
+    Client("onnxruntime", "sessions_onnxruntime", driver="null", apart="-onnxruntime",
+           large="3 GB", memory=2 << 30, limit_s=900),
+    Client("tensorflow", "networks_tensorflow", {**NO_TUNING, **NVRTC_WHEEL}, driver="null",
+           apart="-tensorflow", large="5 GB", memory=2 << 30, limit_s=1200),
 ]
 
 
@@ -110,12 +134,15 @@ class Environment:
         folders = self.folder.glob("lib/python*/site-packages/nvidia/*/lib")
         return ":".join(str(folder) for folder in folders)
 
-    def lacks(self, requirements):
-        """Install the packages; words when that cannot be done."""
+    def lacks(self, requirements, large=""):
+        """Install the packages; words when that cannot be done, or, if they are @large,
+        is not wanted."""
         stamp = self.folder / f"{requirements.stem}.installed"
         wanted = requirements.read_text()
         if stamp.exists() and stamp.read_text() == wanted:
             return None
+        if large:
+            return f"its packages are {large}: name it (ONLY=) and they are fetched"
         if not self.python.exists():
             done = _quiet([sys.executable, "-m", "venv", self.folder])
             if done.returncode != 0:
@@ -162,13 +189,20 @@ def judge(tally, client, lines, status, log):
     return None
 
 
+def judge_calls(tally, client, failed_calls, log):
+    """What it was refused; its own checks say whether it made any call at all."""
+    refused = [call for call in failed_calls.not_carried() if call not in client.refused]
+    tally.line("FAIL" if refused else "PASS", f"{client.name}.every_call_is_carried",
+               f"not {', '.join(refused)}, see {log}" if refused else "")
+
+
 def python_with(module):
     """A Python that has @module, or None."""
     python = os.environ.get("GPUPOOL_GPU_PYTHON", sys.executable)
     return python if _quiet([python, "-c", f"import {module}"]).returncode == 0 else None
 
 
-def run_client(build, environment, client, tally, cut_ms):
+def run_client(build, environment, client, tally, asked_for, cut_ms):
     python = Path(sys.executable)
     if client.module:
         python = python_with(client.module)
@@ -176,23 +210,35 @@ def run_client(build, environment, client, tally, cut_ms):
             return tally.line("SKIP", client.name,
                               f"no Python with {client.module} (GPUPOOL_GPU_PYTHON)")
     elif client.requirements():
-        lacking = environment.lacks(client.requirements())
+        lacking = environment.lacks(client.requirements(),
+                                    "" if asked_for else client.large)
         if lacking:
             return tally.line("SKIP", client.name, lacking)
         python = environment.python
+    if client.device_file and os.geteuid() != 0:
+        return tally.line("SKIP", client.name, "needs root, for a file in /dev")
     log = build / "clients-logs" / f"{client.name}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     words = {key: value.replace("{libraries}", environment.libraries())
              for key, value in client.env.items()}
     with Pool(build, client.driver, client.card, servers=client.servers) as pool:
         home = pool.folder.name
-        cut = [sys.executable, HERE / "cut.py", build, cut_ms] if cut_ms else []
-        lines, status = pool.run([*cut, python, client.program], {
+        failed_calls = FailedCalls(Path(home) / "failed-calls") if client.driver == "null" else None
+        command = [python, client.program]
+        if client.device_file:
+            command.insert(0, HERE / "device_file.sh")
+        if cut_ms:
+            command[:0] = [sys.executable, HERE / "cut.py", build, cut_ms]
+        lines, status = pool.run(command, {
             **words, "PYTHONDONTWRITEBYTECODE": "1", "CLIENT_MEMORY_BYTES": str(client.memory),
             "CLIENT_CARDS": str(client.servers),
             "HOME": home, "XDG_CACHE_HOME": home, "CUPY_CACHE_DIR": home,
-        }, log, memory=client.memory, limit_s=client.limit_s)
-    return judge(tally, client, lines, status, log)
+        }, log, memory=client.memory, limit_s=client.limit_s,
+            failed_calls=failed_calls)
+        judge(tally, client, lines, status, log)
+        if failed_calls:
+            judge_calls(tally, client, failed_calls, log)
+    return None
 
 
 def main():
@@ -208,7 +254,8 @@ def main():
     tally = Tally()
     for client in CLIENTS:
         if fnmatch.fnmatch(client.name, pattern):
-            run_client(build, Environment(build, client.apart), client, tally, args.cut)
+            run_client(build, Environment(build, client.apart), client, tally,
+                       bool(args.only), args.cut)
     print(f"{tally.passed} passed, {tally.failed} failed, {tally.skipped} skipped")
     sys.exit(1 if tally.failed else 0)
 

@@ -1,0 +1,18 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Run a program where /dev has an empty file nvidiactl, which is what JAX looks for before
+# it looks for cards; nobody else sees it.  Needs root: device_file.sh PROGRAM [ARG...]
+set -e
+if [ "$1" != inside ]; then
+    exec unshare --mount --propagation private "$0" inside "$@"
+fi
+shift
+mount -t tmpfs -o size=1m dev /mnt
+mkdir /mnt/upper /mnt/work /mnt/dev
+touch /mnt/upper/nvidiactl
+mount -t overlay -o lowerdir=/dev,upperdir=/mnt/upper,workdir=/mnt/work dev /mnt/dev
+for folder in shm pts; do
+    [ ! -d /dev/$folder ] || mount --bind /dev/$folder /mnt/dev/$folder
+done
+mount --rbind /mnt/dev /dev
+exec "$@"
