@@ -41,29 +41,30 @@ KERNELS = """.version 7.0
 }
 """
 RACE = ("gpupool: softgpu check: race on shared memory: load of 4 bytes at shared 0x0\n"
-        "    in race, race.cu:20, PTX line 19, block (0,0,0), thread (32,0,0), lane 0\n"
+        "    at race.cu:20, PTX line 19, block (0,0,0), thread (32,0,0), lane 0, in race\n"
         "    was written at race.cu:18, PTX line 15, block (0,0,0), thread (0,0,0), lane 0\n")
 FRESH = re.compile(r"gpupool: softgpu check: uninitialised memory: load of 4 bytes at global "
-                   r"(0x[0-9a-f]+), where nothing was written to \1\n    in fresh, fresh\.cu:7, "
-                   r"PTX line 30, block \(0,0,0\), thread \(0,0,0\), lane 0\n")
+                   r"(0x[0-9a-f]+), where nothing was written to \1\n    at fresh\.cu:7, "
+                   r"PTX line 30, block \(0,0,0\), thread \(0,0,0\), lane 0, in fresh\n")
 PROGRAMS = ("vecadd", "matmul", "reduce", "histogram", "mandelbrot", "pipeline", "features",
             "graphs", "managed", "textures", "graphcopies", "linking", "nodes")
 
 
-def commands(case, *more):
-    """Standard input for cudash: both kernels, twice, and @more."""
+BOTH = ["alloc 4096"] + ["launch race 1 64 0 0", "launch fresh 1 32 0 0", "sync"] * 2
+
+
+def commands(case, *lines):
+    """Standard input for cudash, with the kernels loaded."""
     ptx = case.folder / "kernels.ptx"
     ptx.write_text(KERNELS)
     path = case.folder / "commands"
-    path.write_text("\n".join(["init", "device 0", "context", f"load {ptx}", "alloc 4096"] +
-                              ["launch race 1 64 0 0", "launch fresh 1 32 0 0", "sync"] * 2 +
-                              list(more)) + "\n")
+    path.write_text("\n".join(("init", "device 0", "context", f"load {ptx}") + lines) + "\n")
     return open(path, encoding="utf-8")
 
 
 def test_findings_have_kernel_line_and_lane(case):
     env = dict(local_driver(case), SOFTGPU_CHECK="1", SOFTGPU_CHECK_EXIT="77")
-    with commands(case) as stdin:
+    with commands(case, *BOTH) as stdin:
         done = case.run([case.programs / "cudash"], stdin=stdin, env=env, status=77)
     case.contains(done.err, RACE, "what is said of the race")
     case.check(FRESH.search(done.err), f"what is said of memory never written:\n{done.err}")
@@ -76,7 +77,7 @@ def test_findings_have_kernel_line_and_lane(case):
 def test_a_log_takes_the_findings_and_stderr_stays_the_programs(case):
     log = case.folder / "findings"
     env = dict(local_driver(case), SOFTGPU_CHECK="races,init", SOFTGPU_CHECK_LOG=str(log))
-    with commands(case, "free 0") as stdin:
+    with commands(case, *BOTH, "free 0") as stdin:
         done = case.run([case.programs / "cudash"], stdin=stdin, env=env)
     case.equal(done.err, "", "standard error")
     case.contains(log.read_text(), RACE, "the log")
@@ -85,7 +86,7 @@ def test_a_log_takes_the_findings_and_stderr_stays_the_programs(case):
 
 def test_what_is_not_asked_for_is_not_looked_for(case):
     env = dict(local_driver(case), SOFTGPU_CHECK="races")
-    with commands(case) as stdin:
+    with commands(case, *BOTH) as stdin:
         done = case.run([case.programs / "cudash"], stdin=stdin, env=env)
     case.contains(done.err, RACE, "the race")
     case.check("uninitialised" not in done.err and "leak" not in done.err, "nothing else")
@@ -95,7 +96,7 @@ def test_findings_of_a_remote_card_reach_the_user(case):
     pool = case.pool(env={"SOFTGPU_CHECK": "1"})
     session = pool.session()
     env = dict(session.env, GPUPOOL_TRANSPORT="tcp")
-    with commands(case) as stdin:
+    with commands(case, *BOTH) as stdin:
         done = case.run([case.programs / "cudash"], stdin=stdin, env=env)
     case.contains(done.err, RACE, "what the client's user sees of the race")
     case.check(FRESH.search(done.err), f"and of memory never written:\n{done.err}")

@@ -340,6 +340,8 @@ copies_go_on_while_everybody_waits(struct pages *l)
     size_t wrong = 0;
 
     CU(cuMemAlloc(&scratch, 4 * MIB));
+    CU(cuMemsetD8(scratch, 0, 4 * MIB));
+    CU(cuCtxSynchronize());
     for (unsigned i = 0; i < STREAMS; i++)
         CU(cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
     memset(l->host, 0, STREAMS * MIB);

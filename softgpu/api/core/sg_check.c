@@ -81,6 +81,16 @@ hash_text(const char *s)
     return h;
 }
 
+/* Without the tags that compilers of other languages put into names: f[abi:x1](int). */
+static void
+drop_tags(char *name)
+{
+    char *tag, *end;
+
+    while ((tag = strstr(name, "[abi:")) && (end = strchr(tag, ']')))
+        memmove(tag, end + 1, strlen(end + 1) + 1);
+}
+
 /* A C++ name as its source has it, if the process knows how to tell. */
 static const char *
 readable_name(const char *name, char buffer[NAME_MAX_SHOWN])
@@ -97,6 +107,7 @@ readable_name(const char *name, char buffer[NAME_MAX_SHOWN])
     text = demangle(name, NULL, NULL, &status);
     if (!text)
         return name;
+    drop_tags(text);
     snprintf(buffer, NAME_MAX_SHOWN, "%s", text);
     free(text);
     return buffer;

@@ -130,8 +130,8 @@ sg_finding_print(const struct sg_finding *f, char *text, size_t size)
 
     print_place(at, sizeof(at), &f->at, f->cta);
     print_place(other, sizeof(other), &f->other, f->cta);
-    n = snprintf(text, size, "%s: %s\n    in %s, %s\n", kinds[f->kind], f->what,
-                 f->kernel, at);
+    n = snprintf(text, size, "%s: %s\n    at %s, in %s\n", kinds[f->kind], f->what, at,
+                 f->kernel);
     if (f->has_other && n > 0 && (size_t)n < size)
         n += snprintf(text + n, size - (size_t)n, "    %s %s\n", f->other_what, other);
     return n < 0 ? 0 : gp_min((size_t)n, size - 1);

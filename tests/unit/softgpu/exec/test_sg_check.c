@@ -86,7 +86,7 @@ reads_before_a_barrier_race(void **state)
     (void)state;
     has(KERNEL(WRITE_OWN READ_OTHER), 64, RACE,
         "race on shared memory: load of 4 bytes at shared 0x");
-    has(KERNEL(WRITE_OWN READ_OTHER), 64, RACE, "in k, a.cu:12, PTX line ");
+    has(KERNEL(WRITE_OWN READ_OTHER), 64, RACE, "at a.cu:12, PTX line ");
     has(KERNEL(WRITE_OWN READ_OTHER), 64, RACE, "was written at a.cu:10, PTX line ");
     is_clean(KERNEL(WRITE_OWN SYNC READ_OTHER), 64);
     is_clean(KERNEL(WRITE_OWN SYNC READ_OTHER), 256);
@@ -103,7 +103,7 @@ stores_of_the_next_round_race(void **state)
            "add.u32 %r1, %r1, 1; add.u32 %r20, %r20, 1; setp.lt.u32 %p1, %r20, 4;\n"   \
            "@%p1 bra LOOP;\n")
     (void)state;
-    has(ROUNDS(""), 64, RACE, "in k, a.cu:12");
+    has(ROUNDS(""), 64, RACE, "at a.cu:12");
     has(ROUNDS(""), 64, RACE, "was written at a.cu:10");
     is_clean(ROUNDS("bar.sync 0;\n"), 64);
 }
@@ -259,7 +259,7 @@ faults_are_findings(void **state)
     has(KERNEL("mul.wide.u32 %rd2, %r1, 1024; add.u64 %rd2, %rd1, %rd2;\n"
                ".loc 1 40 0\nst.global.u32 [%rd2], %r1;\n"),
         32, SG_FINDING_FAULT,
-        "is outside every allocation (error 700)\n    in k, a.cu:40");
+        "is outside every allocation (error 700)\n    at a.cu:40");
     has(KERNEL("add.u64 %rd2, %rd1, 2; ld.global.u32 %r10, [%rd2];\n"), 1,
         SG_FINDING_FAULT, "is misaligned (error 716)");
     has(KERNEL("setp.eq.u32 %p1, %r1, 5; @%p1 trap;\n"), 32, SG_FINDING_FAULT,
