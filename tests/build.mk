@@ -13,6 +13,7 @@ include tests/kernelfuzz/build.mk
 include tests/compat/build.mk
 include tests/torture/build.mk
 include tests/packages/build.mk
+include tests/partitions/build.mk
 include proto/control.mk
 
 $(eval $(call helper_program,tests/e2e/mkticket,tests/e2e/mkticket.c,$(CTL_INCS),,$(CTL_LIBS),$(CTL_LDLIBS)))

@@ -19,108 +19,11 @@ import urllib.request
 from pathlib import Path
 
 from harness import Cudash
+from harness.control import (CLOSE, DRAIN, Link, OPEN, REGISTER, STATUS, WAIT_SERVERS, fields,
+                             message, number, text)
 from harness.raw import Raw, attach_request, challenge, prove, where
 from test_hostile_scheduler import address
 from test_tickets import attach, made
-
-
-# ------------------------------------------------------- messages by hand --
-# Protobuf as an attacker would write it: the numbers are those of control.proto.
-
-def varint(value):
-    out = bytearray()
-    while value > 0x7f:
-        out.append(value & 0x7f | 0x80)
-        value >>= 7
-    return bytes(out + bytes([value]))
-
-
-def number(field, value):
-    return varint(field << 3) + varint(value)
-
-
-def text(field, value):
-    value = value.encode() if isinstance(value, str) else value
-    return varint(field << 3 | 2) + varint(len(value)) + value
-
-
-def message(body, content=b"", request=1):
-    data = number(1, request) + text(body, content)
-    return struct.pack("<I", len(data)) + data
-
-
-REGISTER, OPEN, CLOSE, STATUS, DRAIN, WAIT_SERVERS = 2, 5, 7, 8, 9, 10
-
-
-def fields(data):
-    """[(number, value)] of one protobuf message; bytes stay bytes."""
-    found, at = [], 0
-
-    def one():
-        nonlocal at
-        value = shift = 0
-        while True:
-            byte = data[at]
-            at += 1
-            value |= (byte & 0x7f) << shift
-            shift += 7
-            if not byte & 0x80:
-                return value
-
-    while at < len(data):
-        tag = one()
-        if tag & 7 == 0:
-            found.append((tag >> 3, one()))
-        elif tag & 7 == 1:
-            found.append((tag >> 3, int.from_bytes(data[at:at + 8], "little")))
-            at += 8
-        else:
-            size = one()
-            found.append((tag >> 3, data[at:at + size]))
-            at += size
-    return found
-
-
-class Link:
-    """A connection to the scheduler that speaks by hand."""
-
-    def __init__(self, case, where):
-        family = socket.AF_UNIX if isinstance(where, (str, os.PathLike)) else socket.AF_INET
-        self.socket = socket.socket(family)
-        self.socket.settimeout(case.patience)
-        self.socket.connect(str(where) if family == socket.AF_UNIX else where)
-
-    def ask(self, body, content=b""):
-        """(code, words) of a refusal, or (0, fields of the reply)."""
-        self.socket.sendall(message(body, content))
-        return self.hear()
-
-    def hear(self):
-        size = struct.unpack("<I", self._exactly(4))[0]
-        reply = fields(self._exactly(size))
-        for field, value in reply:
-            if field == 2:
-                error = dict(fields(value))
-                return error.get(1, 0), error.get(2, b"").decode()
-        return 0, reply
-
-    def _exactly(self, size):
-        data = b""
-        while len(data) < size:
-            part = self.socket.recv(size - len(data))
-            if not part:
-                raise ConnectionError("the scheduler has closed the connection")
-            data += part
-        return data
-
-    def close(self):
-        self.socket.close()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        self.close()
 
 
 def resident(pid):

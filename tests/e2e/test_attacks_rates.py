@@ -5,8 +5,8 @@ notices."""
 import socket
 import struct
 
+from harness.control import Link, OPEN, STATUS, fields, message, number, text
 from harness.raw import attach_request, where
-from test_attacks_control import Link, OPEN, STATUS, fields, message, number, text
 from test_hostile_scheduler import address
 
 DENIED, LIMIT = 3, 6
