@@ -41,8 +41,12 @@ host_register(void *p, size_t size, unsigned flags)
 static CUresult
 event_create(CUevent *ret, unsigned flags)
 {
+    static struct event events[1024]; /* the pool keeps them, over all tests */
+    static unsigned n;
+
     (void)flags;
-    *ret = calloc(1, sizeof(struct event));
+    assert_true(n < ARRAY_SIZE(events));
+    *ret = (CUevent)&events[n++];
     return CUDA_SUCCESS;
 }
 
@@ -109,6 +113,14 @@ setup(void **state)
     memset(&driver, 0, sizeof(driver));
     flushed = handed_over = 0;
     return wrk_staging_pool_new(&priv.staging);
+}
+
+static int
+teardown(void **state)
+{
+    (void)state;
+    wrk_staging_pool_free(priv.staging);
+    return 0;
 }
 
 static struct wrk_staging *
@@ -213,14 +225,17 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(buffer_used_last_is_used_first, setup),
-        cmocka_unit_test_setup(buffer_in_flight_is_not_given_out, setup),
-        cmocka_unit_test_setup(
-            with_all_in_flight_what_is_due_leaves_and_the_oldest_is_waited_for, setup),
-        cmocka_unit_test_setup(refused_registration_is_the_error_and_is_tried_again,
-                               setup),
-        cmocka_unit_test_setup(registration_is_renewed_after_its_context_has_ended,
-                               setup),
+        cmocka_unit_test_setup_teardown(buffer_used_last_is_used_first, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(buffer_in_flight_is_not_given_out, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(
+            with_all_in_flight_what_is_due_leaves_and_the_oldest_is_waited_for, setup,
+            teardown),
+        cmocka_unit_test_setup_teardown(
+            refused_registration_is_the_error_and_is_tried_again, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            registration_is_renewed_after_its_context_has_ended, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
