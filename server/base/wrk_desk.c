@@ -60,16 +60,16 @@ wrk_desks_open(struct wrk_desks *d, uint32_t slot, struct gp_err *err)
 }
 
 /* The content of the old file stays as it is, so that it does not matter which of the
- * two a thread still reads. */
+ * two a thread still reads.  ThreadSanitizer takes mmap() for a write of all of it, so
+ * the kernel is called without the function. */
 static int
 replace(const void *at, size_t size, int fd)
 {
-    void *map =
-        mmap((void *)(uintptr_t)at, size, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0);
-    int r = map == MAP_FAILED ? -errno : 0;
+    long r = syscall(SYS_mmap, at, size, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0);
 
+    r = r < 0 ? -errno : 0;
     close(fd);
-    return r;
+    return (int)r;
 }
 
 static void

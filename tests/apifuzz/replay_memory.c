@@ -31,7 +31,7 @@ replay_hash(const uint8_t *p, size_t n)
 static struct given {
     struct given *next;
     void *at;
-} * all_given;
+} * _Atomic all_given; /* threads add to it */
 
 static int
 dev_made(num d, CUdeviceptr at, size_t size, CUresult r)
@@ -131,8 +131,9 @@ OP(hm)
     void *at = aligned_alloc(4096, ((size_t)a[1] + 4095) & ~(size_t)4095);
 
     memset(at, 0, (size_t)a[1]);
-    *given = (struct given){all_given, at};
-    all_given = given;
+    *given = (struct given){atomic_load(&all_given), at};
+    while (!atomic_compare_exchange_weak(&all_given, &given->next, given))
+        ;
     rp.hosts[a[0]] = (struct replay_host){at, (size_t)a[1], false};
     return 0;
 }
