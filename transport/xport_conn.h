@@ -68,6 +68,8 @@ struct xport_ops {
     int (*bulk_done)(struct xport_conn *conn);
     /* A payload has been received whole: its sender may be waiting to hear so. */
     void (*acknowledge)(struct xport_conn *conn);
+    /* The peer has received the first @upto bytes.  Any thread.  NULL: of no use. */
+    void (*confirm)(struct xport_conn *conn, uint64_t upto);
     /* From and to windows; NULL where there are none. */
     int (*send_direct)(struct xport_conn *conn, uint64_t addr, size_t len,
                        uint64_t *ret_ticket);
@@ -149,6 +151,22 @@ static inline size_t
 xport_pending(const struct xport_conn *conn)
 {
     return (size_t)(conn->tx.pos - conn->tx.base);
+}
+
+/* How many bytes of the stream have been sent.  Of the sender. */
+static inline uint64_t
+xport_sent(const struct xport_conn *conn)
+{
+    return conn->stats.tx_bytes;
+}
+
+/* A reply shows that the peer has received the first @upto bytes, xport_sent() when the
+ * request had been flushed: what was kept of them may be forgotten.  Any thread. */
+static inline void
+xport_confirm(struct xport_conn *conn, uint64_t upto)
+{
+    if (conn->ops->confirm)
+        conn->ops->confirm(conn, upto);
 }
 
 /* Everything committed leaves, in one write where the transport can. */

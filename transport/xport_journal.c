@@ -10,37 +10,49 @@
 /* ---- blocks -----------------------------------------------------------------------
  */
 
+static struct xport_journal_blocks *
+blocks_of(struct xport_journal *j, int block)
+{
+    return (unsigned)block >= j->large.first ? &j->large : &j->blocks;
+}
+
 static void
 block_drop(struct xport_journal *j, int block)
 {
-    if (block >= 0 && --j->refs[block] == 0)
-        j->idle[j->n_idle++] = (uint8_t)block;
+    struct xport_journal_blocks *blocks;
+
+    if (block < 0 || --j->refs[block] > 0)
+        return;
+    blocks = blocks_of(j, block);
+    blocks->idle[blocks->n_idle++] = (uint8_t)block;
 }
 
 /* One without parts: the one that was in use last, else a new one. */
 static int
-block_get(struct xport_journal *j)
+block_get(struct xport_journal *j, size_t n)
 {
-    unsigned at = j->made;
+    struct xport_journal_blocks *blocks = n > j->blocks.size ? &j->large : &j->blocks;
+    unsigned at = blocks->first + blocks->made;
 
-    if (j->n_idle)
-        return j->idle[--j->n_idle];
-    if (at == j->n_blocks)
+    if (blocks->n_idle)
+        return blocks->idle[--blocks->n_idle];
+    if (blocks->made == blocks->most)
         return -EAGAIN;
-    j->block[at] = aligned_alloc(64, j->block_size);
+    j->block[at] = aligned_alloc(64, blocks->size);
     if (!j->block[at])
         return -ENOMEM;
-    j->made++;
+    blocks->made++;
     return (int)at;
 }
 
 static int
-cursor_next(struct xport_journal *j, struct xport_journal_cursor *cursor)
+cursor_next(struct xport_journal *j, struct xport_journal_cursor *cursor, size_t n)
 {
     int old = cursor->block, block = old;
 
-    if (old < 0 || j->refs[old] > 1) { /* else nothing in it is needed: start again */
-        block = block_get(j);
+    /* Else nothing in it is needed: start again. */
+    if (old < 0 || j->refs[old] > 1 || n > blocks_of(j, old)->size) {
+        block = block_get(j, n);
         if (block < 0)
             return block;
         j->refs[block] = 1;
@@ -51,28 +63,39 @@ cursor_next(struct xport_journal *j, struct xport_journal_cursor *cursor)
 }
 
 int
-xport_journal_next_block(struct xport_journal *j)
+xport_journal_next_block(struct xport_journal *j, size_t n)
 {
-    return cursor_next(j, &j->frames);
+    return cursor_next(j, &j->frames, n);
+}
+
+void
+xport_journal_rewind(struct xport_journal *j)
+{
+    if (j->refs[j->frames.block] == 1)
+        j->frames.room = j->block[j->frames.block];
 }
 
 int
-xport_journal_init(struct xport_journal *j, size_t block_size)
+xport_journal_init(struct xport_journal *j, size_t block_size, size_t frame_max)
 {
+    size_t size = GP_ALIGN_UP(block_size, 64);
+
     memset(j, 0, sizeof(*j));
-    j->block_size = GP_ALIGN_UP(block_size, 64);
-    j->n_blocks = (unsigned)gp_min(gp_max(XPORT_JOURNAL_MAX / j->block_size, (size_t)4),
-                                   (size_t)XPORT_JOURNAL_BLOCKS_MAX);
+    j->blocks.size = size;
+    j->blocks.most = (unsigned)gp_min(gp_max(XPORT_JOURNAL_MAX / size, (size_t)4),
+                                      (size_t)XPORT_JOURNAL_BLOCKS_MAX);
+    j->large.size = GP_ALIGN_UP(frame_max, 64);
+    j->large.first = XPORT_JOURNAL_BLOCKS_MAX;
+    j->large.most = XPORT_JOURNAL_LARGE_MAX;
     j->frames.block = j->copies.block = -1;
-    return cursor_next(j, &j->frames);
+    return cursor_next(j, &j->frames, 0);
 }
 
 void
 xport_journal_fini(struct xport_journal *j)
 {
-    for (unsigned i = 0; i < j->made; i++)
-        free(j->block[i]);
-    j->made = 0;
+    for (unsigned i = 0; i < ARRAY_SIZE(j->block); i++)
+        free(TAKE_PTR(j->block[i]));
 }
 
 /* ---- parts ------------------------------------------------------------------------
@@ -178,7 +201,7 @@ copies_room(const struct xport_journal *j)
 {
     return j->copies.block < 0
                ? 0
-               : (size_t)(j->block[j->copies.block] + j->block_size - j->copies.room);
+               : (size_t)(j->block[j->copies.block] + j->blocks.size - j->copies.room);
 }
 
 /* Copy the beginning of a lent part; what does not fit stays lent, in a part of its own
@@ -216,7 +239,7 @@ xport_journal_keep(struct xport_journal *j, uint64_t until)
     for (unsigned i = 0; i < j->n && j->parts[i].at < until; i++) {
         if (j->parts[i].block >= 0)
             continue;
-        if (copies_room(j) == 0 && cursor_next(j, &j->copies) < 0)
+        if (copies_room(j) == 0 && cursor_next(j, &j->copies, 0) < 0)
             return;
         if (!part_keep(j, i))
             return;
@@ -228,7 +251,7 @@ static bool
 part_join(struct xport_journal *j, struct xport_journal_part *part,
           struct xport_journal_part *before)
 {
-    if (copies_room(j) < part->len && cursor_next(j, &j->copies) < 0)
+    if (copies_room(j) < part->len && cursor_next(j, &j->copies, 0) < 0)
         return false;
     memcpy(j->copies.room, part->bytes, part->len);
     part->bytes = j->copies.room;

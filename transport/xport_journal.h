@@ -21,12 +21,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* One direction of one connection keeps at most this much memory: what a long line
- * holds (1 GB/s for 4 ms), and no peer can make us keep more by not acknowledging. */
+/* One direction of one connection keeps at most this much memory, and the blocks of
+ * large frames: what a long line holds (1 GB/s for 4 ms), and no peer can make us keep
+ * more by not acknowledging. */
 #define XPORT_JOURNAL_MAX (4u << 20)
 
-/* A block holds the largest frame (XPORT_FRAME_LIMIT is the limit of tests only). */
-#define XPORT_JOURNAL_BLOCKS_MAX 32u
+/* What callers gather before they flush, and a frame more.  The shorter a block, the
+ * sooner it is used again, while a cache still holds it (measured: 128 KiB cost an
+ * asynchronous call three times as much as 36). */
+#define XPORT_JOURNAL_BLOCK (36u << 10)
+#define XPORT_JOURNAL_BLOCKS_MAX 112u
+/* For frames that are longer than a block: each as long as the longest may be. */
+#define XPORT_JOURNAL_LARGE_MAX 4u
 
 /* Payloads lent at a time, and frames between them. */
 #define XPORT_JOURNAL_PARTS 256u
@@ -38,38 +44,58 @@ struct xport_journal_part {
     int block; /* -1: lent */
 };
 
+/* Blocks of one size. */
+struct xport_journal_blocks {
+    size_t size;
+    unsigned first; /* their indexes from here on */
+    unsigned most;  /* that the limit allows */
+    unsigned made;  /* that have memory */
+    unsigned n_idle;
+    uint8_t idle[XPORT_JOURNAL_BLOCKS_MAX]; /* without parts, the warmest last */
+};
+
 struct xport_journal {
     uint64_t acked; /* by the peer; may be beyond @end while a write is under way */
     uint64_t end;   /* of what was sent */
-    size_t block_size;
-    unsigned n_blocks; /* that the limit allows */
-    unsigned made;     /* that have memory */
+    struct xport_journal_blocks blocks, large;
     struct xport_journal_cursor {
         int block;     /* -1: none yet */
         uint8_t *room; /* the first free byte of it */
     } frames, copies;  /* where frames are written, and lent bytes copied to */
     unsigned first, n; /* parts */
     struct xport_journal_part parts[XPORT_JOURNAL_PARTS];
-    uint8_t *block[XPORT_JOURNAL_BLOCKS_MAX];
-    uint16_t refs[XPORT_JOURNAL_BLOCKS_MAX]; /* parts in it, and 1 for a cursor's */
-    uint8_t idle[XPORT_JOURNAL_BLOCKS_MAX]; /* blocks without parts, the warmest last */
-    unsigned n_idle;
+    uint8_t *block[XPORT_JOURNAL_BLOCKS_MAX + XPORT_JOURNAL_LARGE_MAX];
+    /* Parts in it, and 1 for a cursor's. */
+    uint16_t refs[XPORT_JOURNAL_BLOCKS_MAX + XPORT_JOURNAL_LARGE_MAX];
 };
 
-/* -ENOMEM.  Frames may be written at @frames.room from then on. */
-int xport_journal_init(struct xport_journal *j, size_t block_size);
+/* Blocks of @block_size; frames may have up to @frame_max bytes.  -ENOMEM.  Frames may
+ * be written at @frames.room from then on. */
+int xport_journal_init(struct xport_journal *j, size_t block_size, size_t frame_max);
 void xport_journal_fini(struct xport_journal *j);
 
 /* The end of the block that frames are written to. */
 static inline uint8_t *
 xport_journal_room_end(const struct xport_journal *j)
 {
-    return j->block[j->frames.block] + j->block_size;
+    bool large = (unsigned)j->frames.block >= j->large.first;
+
+    return j->block[j->frames.block] + (large ? j->large.size : j->blocks.size);
 }
 
-/* Frames go to the start of a block from now on.  -EAGAIN: none is free before more has
- * been acknowledged.  -ENOMEM. */
-int xport_journal_next_block(struct xport_journal *j);
+/* Frames go to the start of a block from now on that holds @n bytes, at most the
+ * longest frame.  -EAGAIN: none is free before more has been acknowledged.  -ENOMEM. */
+int xport_journal_next_block(struct xport_journal *j, size_t n);
+
+/* Frames go to the start of the block in use again, if nothing in it is needed. */
+void xport_journal_rewind(struct xport_journal *j);
+
+/* How much of that block has been used. */
+static inline size_t
+xport_journal_used(const struct xport_journal *j)
+{
+    return (size_t)(j->frames.room - j->block[j->frames.block]);
+}
 
 /* The next @len bytes of the stream have been sent: those at @frames.room, which moves
  * on; or those at @bytes, which are lent. */

@@ -350,8 +350,17 @@ call_send_leading(struct stub_call *c)
     if (unlikely(r < 0))
         return call_send_leading_later(c, r);
     call_flushed(link);
+    c->sent = xport_sent(link->conn);
     gp_lock_release(&link->send);
     return CUDA_SUCCESS;
+}
+
+/* The reply shows that the worker has received the frame, and all before it. */
+static GP_INLINE void
+call_confirm(const struct stub_call *c)
+{
+    if (likely(c->sent && c->reply))
+        xport_confirm(c->link->conn, c->sent);
 }
 
 static GP_COLD CUresult
@@ -377,8 +386,13 @@ call_send_and_wait(struct stub_call *c, const struct iovec *chunks, size_t n)
     call_req(c)->flags |= WIRE_F_REPLY;
     c->seq = call_req(c)->seq;
     stub_wait_enter(c, n == 0 && xport_flushes_now(c->link->conn));
+    c->sent = 0;
     r = likely(c->leads) ? call_send_leading(c) : call_send(c, chunks, n);
-    return unlikely(r != CUDA_SUCCESS) ? call_not_sent(c, r) : stub_wait_for(c);
+    if (unlikely(r != CUDA_SUCCESS))
+        return call_not_sent(c, r);
+    r = stub_wait_for(c);
+    call_confirm(c);
+    return r;
 }
 
 /* With a payload, or for one. */

@@ -97,13 +97,16 @@ wrk_path_d2h_broken(struct wrk_d2h *d, CUresult r)
     wrk_stop(d->w);
 }
 
-/* Wait until all buffers have been sent: the next copy uses them. */
+/* Wait until all buffers have been sent: the next copy uses them.  The last one first:
+ * the client acknowledges the end of the payload, and with it all that was before. */
 static void
 down_drain(struct wrk_d2h *d)
 {
-    for (unsigned i = 0; i < WRK_STAGING_D2H; i++) {
-        xport_send_bulk_wait(d->w->priv->conn, d->slots[i].ticket);
-        d->slots[i].ticket = 0;
+    for (unsigned i = 1; i <= WRK_STAGING_D2H; i++) {
+        struct wrk_staging *slot = &d->slots[(d->tail - i) % WRK_STAGING_D2H];
+
+        xport_send_bulk_wait(d->w->priv->conn, slot->ticket);
+        slot->ticket = 0;
     }
 }
 

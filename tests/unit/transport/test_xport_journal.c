@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define BLOCK 4096u
+#define LARGE 16384u /* the longest frame */
 #define STREAM (8u << 20)
 
 static uint8_t *stream; /* the model */
@@ -40,7 +41,7 @@ static bool
 send_frame(uint32_t n)
 {
     if ((size_t)(xport_journal_room_end(&journal) - journal.frames.room) < n &&
-        xport_journal_next_block(&journal) < 0)
+        xport_journal_next_block(&journal, n) < 0)
         return false;
     memcpy(journal.frames.room, stream + journal.end, n);
     xport_journal_sent(&journal, n);
@@ -70,7 +71,7 @@ run(uint32_t seed)
 {
     uint32_t state = seed;
 
-    assert_int_equal(xport_journal_init(&journal, BLOCK), 0);
+    assert_int_equal(xport_journal_init(&journal, BLOCK, LARGE), 0);
     while (journal.end < STREAM / 2) {
         uint32_t what = draw(&state, 10);
         uint64_t open = journal.end - journal.acked;
@@ -78,7 +79,7 @@ run(uint32_t seed)
         if (xport_journal_full(&journal))
             xport_journal_compact(&journal);
         if (what < 6 && !xport_journal_full(&journal))
-            send_frame(8 * (1 + draw(&state, 40)));
+            send_frame(8 * (1 + draw(&state, draw(&state, 20) ? 40 : LARGE / 8)));
         else if (what < 8 && !xport_journal_full(&journal))
             send_payload(1 + draw(&state, 3 * BLOCK));
         else
@@ -106,11 +107,11 @@ test_memory_is_bounded(void **state)
     uint32_t frames = 0;
 
     (void)state;
-    assert_int_equal(xport_journal_init(&journal, BLOCK), 0);
+    assert_int_equal(xport_journal_init(&journal, BLOCK, LARGE), 0);
     while (send_frame(256))
         frames++;
     assert_true(frames * 256 <= XPORT_JOURNAL_MAX);
-    assert_int_equal(xport_journal_next_block(&journal), -EAGAIN);
+    assert_int_equal(xport_journal_next_block(&journal, 1), -EAGAIN);
     assert_int_equal(xport_journal_ack(&journal, BLOCK, journal.end), 0);
     assert_true(send_frame(256));
     check_all(journal.acked);
@@ -122,7 +123,7 @@ static void
 test_many_short_payloads_need_no_acknowledgement(void **state)
 {
     (void)state;
-    assert_int_equal(xport_journal_init(&journal, BLOCK), 0);
+    assert_int_equal(xport_journal_init(&journal, BLOCK, LARGE), 0);
     for (int i = 0; i < 1000; i++) {
         if (xport_journal_full(&journal))
             xport_journal_compact(&journal);
@@ -135,13 +136,55 @@ test_many_short_payloads_need_no_acknowledgement(void **state)
     xport_journal_fini(&journal);
 }
 
+/* A block is used again from its start when nothing in it is needed, and not before. */
+static void
+test_acknowledged_block_is_used_from_its_start(void **state)
+{
+    uint8_t *start;
+
+    (void)state;
+    assert_int_equal(xport_journal_init(&journal, BLOCK, LARGE), 0);
+    start = journal.frames.room;
+    send_frame(64);
+    send_frame(128);
+    assert_int_equal(xport_journal_ack(&journal, 191, journal.end), 0);
+    xport_journal_rewind(&journal);
+    assert_int_equal(xport_journal_used(&journal), 192);
+    assert_int_equal(xport_journal_ack(&journal, 192, journal.end), 0);
+    xport_journal_rewind(&journal);
+    assert_ptr_equal(journal.frames.room, start);
+    assert_int_equal(xport_journal_used(&journal), 0);
+    send_frame(64);
+    check_all(192);
+    xport_journal_fini(&journal);
+}
+
+/* A frame that no block holds gets one of its own, and short ones do not take its
+ * place. */
+static void
+test_long_frames_have_blocks_of_their_own(void **state)
+{
+    unsigned frames = 0;
+
+    (void)state;
+    assert_int_equal(xport_journal_init(&journal, BLOCK, LARGE), 0);
+    while (send_frame(BLOCK))
+        frames++;
+    assert_true(frames >= 4);
+    for (unsigned i = 0; i < XPORT_JOURNAL_LARGE_MAX; i++)
+        assert_true(send_frame(LARGE));
+    assert_false(send_frame(LARGE));
+    check_all(0);
+    xport_journal_fini(&journal);
+}
+
 static void
 test_what_was_never_sent_cannot_be_acknowledged(void **state)
 {
     const uint8_t *bytes;
 
     (void)state;
-    assert_int_equal(xport_journal_init(&journal, BLOCK), 0);
+    assert_int_equal(xport_journal_init(&journal, BLOCK, LARGE), 0);
     send_frame(64);
     assert_int_equal(xport_journal_ack(&journal, 65, journal.end), -EPROTO);
     assert_int_equal(xport_journal_at(&journal, 65, &bytes), -ERANGE);
@@ -159,6 +202,8 @@ main(void)
         cmocka_unit_test(test_every_unacknowledged_byte_is_kept),
         cmocka_unit_test(test_memory_is_bounded),
         cmocka_unit_test(test_many_short_payloads_need_no_acknowledgement),
+        cmocka_unit_test(test_acknowledged_block_is_used_from_its_start),
+        cmocka_unit_test(test_long_frames_have_blocks_of_their_own),
         cmocka_unit_test(test_what_was_never_sent_cannot_be_acknowledged),
     };
     uint32_t state = 7;

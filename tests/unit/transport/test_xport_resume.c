@@ -178,11 +178,13 @@ struct end {
     uint32_t frames;
     pthread_t sender, receiver;
     uint64_t got;
+    bool confirms;     /* a message says how many bytes its sender has received */
+    uint64_t received; /* in messages that are here as a whole */
 };
 
 struct message {
     uint32_t size, number;
-    uint32_t payload, fill;
+    uint32_t payload, received;
 };
 
 static void
@@ -203,7 +205,11 @@ message_send(struct end *e, uint32_t number, uint32_t *state)
     uint32_t how = draw(state, 4);
 
     assert_non_null(m);
-    *m = (struct message){.size = size, .number = number, .payload = payload};
+    *m = (struct message){
+        .size = size,
+        .number = number,
+        .payload = payload,
+        .received = (uint32_t)__atomic_load_n(&e->received, __ATOMIC_SEQ_CST)};
     fill((uint8_t *)(m + 1), extra, number);
     xport_commit(e->conn, size);
     if (payload) {
@@ -256,12 +262,15 @@ message_check(struct end *e, uint32_t number)
     assert_int_equal(m.number, number);
     fill(wanted, size - (uint32_t)sizeof(m), number);
     assert_memory_equal((const uint8_t *)frame + sizeof(m), wanted, size - sizeof(m));
-    if (!m.payload)
-        return;
-    assert_int_equal(xport_recv_bulk(e->conn, bytes, m.payload), 0);
-    fill(wanted, m.payload, number + 1);
-    assert_memory_equal(bytes, wanted, m.payload);
-    xport_acknowledge(e->conn);
+    if (e->confirms)
+        xport_confirm(e->conn, m.received);
+    if (m.payload) {
+        assert_int_equal(xport_recv_bulk(e->conn, bytes, m.payload), 0);
+        fill(wanted, m.payload, number + 1);
+        assert_memory_equal(bytes, wanted, m.payload);
+        xport_acknowledge(e->conn);
+    }
+    __atomic_fetch_add(&e->received, size + m.payload, __ATOMIC_SEQ_CST);
 }
 
 /* Reads to the end, and on: a reader is what sends again what the peer has missed. */
@@ -281,11 +290,12 @@ receiver_main(void *arg)
 }
 
 static void
-talk(uint32_t seed, uint32_t most, uint32_t frames, enum xport_pack pack, bool blocks)
+talk(uint32_t seed, uint32_t most, uint32_t frames, enum xport_pack pack, bool blocks,
+     bool confirms)
 {
     struct xport_resume_link link[2];
-    struct end end[2] = {{.seed = seed, .frames = frames},
-                         {.seed = seed + 1, .frames = frames}};
+    struct end end[2] = {{.seed = seed, .frames = frames, .confirms = confirms},
+                         {.seed = seed + 1, .frames = frames, .confirms = confirms}};
     uint64_t replayed = 0;
 
     meeting.seed = seed;
@@ -475,6 +485,41 @@ test_offset_outside_of_the_journal_ends_the_connection(void **state)
     }
 }
 
+static int looked; /* for acknowledgements */
+
+static int
+no_acks(struct xport_conn *conn, struct xport_resume_link *ret)
+{
+    (void)conn, (void)ret;
+    looked++;
+    return -EAGAIN;
+}
+
+/* In the middle of a payload the peer acknowledges once in a while: a part whose
+ * acknowledgement is not due is copied, however short the round trip is. */
+static void
+test_acknowledgement_that_is_not_due_is_not_waited_for(void **state)
+{
+    static const struct xport_resume_owner worker = {
+        .reconnect = nobody_comes, .ack_link = no_acks, .knocks = never_knocks};
+    static uint8_t bytes[2][72u << 10];
+    struct xport_conn *conn;
+    uint64_t ticket[2];
+    int pair[2];
+
+    (void)state;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    conn = end_new(&worker, pair[0]);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(
+            xport_send_bulk_start(conn, bytes[i], sizeof(bytes[i]), &ticket[i]), 0);
+    looked = 0;
+    assert_int_equal(xport_send_bulk_wait(conn, ticket[0]), 0);
+    assert_int_equal(looked, 1);
+    xport_free(conn);
+    close(pair[1]);
+}
+
 static uint32_t
 first_seed(void)
 {
@@ -488,7 +533,7 @@ test_cut_within_every_frame(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < 3; i++)
-        talk(first_seed() + i, 20000, 300, 0, false);
+        talk(first_seed() + i, 20000, 300, 0, false, false);
 }
 
 static void
@@ -496,7 +541,17 @@ test_cut_rarely_with_full_journals(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < 3; i++)
-        talk(first_seed() + 100 + i, 8u << 20, 1500, 0, false);
+        talk(first_seed() + 100 + i, 8u << 20, 1500, 0, false, false);
+}
+
+/* Messages confirm what came the other way, as replies do: room is used again sooner.
+ */
+static void
+test_cut_where_messages_confirm(void **state)
+{
+    (void)state;
+    talk(first_seed() + 400, 20000, 100, 0, false, true);
+    talk(first_seed() + 401, 8u << 20, 500, 0, false, true);
 }
 
 static void
@@ -504,9 +559,9 @@ test_cut_within_blocks(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < 2; i++)
-        talk(first_seed() + 200 + i, 1u << 20, 400, XPORT_PACK_NEVER, true);
+        talk(first_seed() + 200 + i, 1u << 20, 400, XPORT_PACK_NEVER, true, false);
     if (xport_pack_usable())
-        talk(first_seed() + 300, 1u << 18, 300, XPORT_PACK_ALWAYS, true);
+        talk(first_seed() + 300, 1u << 18, 300, XPORT_PACK_ALWAYS, true, false);
 }
 
 int
@@ -515,10 +570,12 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cut_within_every_frame),
         cmocka_unit_test(test_cut_rarely_with_full_journals),
+        cmocka_unit_test(test_cut_where_messages_confirm),
         cmocka_unit_test(test_cut_within_blocks),
         cmocka_unit_test(test_goodbye_ends_the_other_end),
         cmocka_unit_test(test_goodbye_is_read_although_a_reply_cannot_be_sent),
         cmocka_unit_test(test_server_cannot_say_goodbye),
+        cmocka_unit_test(test_acknowledgement_that_is_not_due_is_not_waited_for),
         cmocka_unit_test(test_offset_outside_of_the_journal_ends_the_connection),
     };
 

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The inside of a connection that outlives its sockets (xport_resume.h): what replaces
+ * its link and reads (xport_resume.c), and what sends (xport_resume_send.c).  Private
+ * to these two.
+ */
+#ifndef XPORT_RESUME_CONN_H
+#define XPORT_RESUME_CONN_H
+
+#include "gp_lock.h"
+#include "xport_acks.h"
+#include "xport_journal.h"
+#include "xport_liveness.h"
+#include "xport_resume.h"
+#include "xport_stream.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+
+/* Received bytes that are not acknowledged yet, at most.  Each acknowledgement costs as
+ * much as 4 KiB of a payload, and the frames of twenty asynchronous calls.  Both well
+ * below XPORT_JOURNAL_MAX, or a sender could wait for ever. */
+#define XPORT_ACK_FRAMES (512u << 10)
+#define XPORT_ACK_BULK (1u << 20)
+
+struct xport_resume_conn {
+    struct xport_stream stream;
+    const struct xport_resume_owner *owner;
+    struct xport_liveness live;
+    struct xport_acks acks;
+    struct gp_lock tx_lock, rx_lock; /* in a write; in a read */
+    struct gp_lock recover;          /* somebody replaces the link */
+    _Atomic uint32_t epoch;          /* links before this one; under both locks */
+    atomic_bool replaying;           /* replay_at < journal.end; under tx_lock */
+    _Atomic uint64_t confirmed;      /* bytes that replies say the peer has; 0: none */
+
+    /* Under tx_lock. */
+    struct xport_journal journal;
+    /* Bytes behind the journal's end that may have left: of the write under way, or of
+     * one without waiting, of which a layer keeps sealed ones that it could not send.
+     */
+    uint64_t writing;
+    uint64_t replay_at; /* the next byte to send again */
+    uint64_t peer_at;   /* what the peer had when this link began */
+    uint64_t trip_ns;   /* the shortest round trip of the link */
+    uint64_t looked_at; /* journal.end when acknowledgements were read last */
+    uint64_t replayed, cuts;
+    bool left; /* the link is broken, and the reader replaces it */
+};
+
+static inline struct xport_resume_conn *
+xport_resume_of(struct xport_conn *conn)
+{
+    return container_of(xport_stream_of(conn), struct xport_resume_conn, stream);
+}
+
+/* The end that is connected to. */
+static inline bool
+xport_resume_passive(const struct xport_resume_conn *rc)
+{
+    return rc->owner->knocks != NULL;
+}
+
+/* Not what a new link mends. */
+static inline bool
+xport_resume_fatal(int r)
+{
+    return r == -EPROTO || r == -ENOMEM || r == -EMSGSIZE;
+}
+
+/* ---- links and acknowledgements (xport_resume.c) ----------------------------------
+ */
+
+/* Is the socket for acknowledgements here, perhaps since now? */
+bool xport_resume_have_acks(struct xport_resume_conn *rc);
+
+/* Under tx_lock: forget what the peer has acknowledged, or a reply has confirmed.
+ * -ECONNRESET: no more will come over this link.  -EPROTO. */
+int xport_resume_acks_read(struct xport_resume_conn *rc);
+void xport_resume_confirmed_take(struct xport_resume_conn *rc);
+
+/* Under tx_lock: sleep until some acknowledgements may have come.  -ETIMEDOUT;
+ * -ECONNRESET: the link broke meanwhile. */
+int xport_resume_acks_wait(struct xport_resume_conn *rc, uint64_t deadline_ns);
+
+/* The link that was number @epoch is broken: 0 when there is another one.  Without
+ * locks. */
+int xport_resume_recover(struct xport_resume_conn *rc, uint32_t epoch);
+
+/* Send again what the peer did not get, under tx_lock.  With MSG_DONTWAIT as @flags
+ * -EAGAIN: not all of it yet. */
+int xport_resume_replay(struct xport_resume_conn *rc, int flags);
+
+/* ---- sending (xport_resume_send.c); see struct xport_ops --------------------------
+ */
+
+int xport_resume_reserve(struct xport_conn *conn, size_t n);
+int xport_resume_flush(struct xport_conn *conn, const void *bulk, size_t len);
+int xport_resume_flush_now(struct xport_conn *conn);
+int xport_resume_bulk_done(struct xport_conn *conn);
+int xport_resume_send_start(struct xport_conn *conn, const void *bulk, size_t len,
+                            uint64_t *ret_ticket);
+int xport_resume_send_wait(struct xport_conn *conn, uint64_t ticket);
+void xport_resume_confirm(struct xport_conn *conn, uint64_t upto);
+
+#endif

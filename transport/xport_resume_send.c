@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Frames and payloads into the journal and over the link, over as many links as it
+ * takes; and where the next frames are written. */
+#include "xport_resume_conn.h"
+
+#include "gp_time.h"
+#include "xport.h"
+#include "xport_block.h"
+
+#include <string.h>
+#include <sys/socket.h>
+
+/* Where replies confirm what was sent, frames go back to the start of their block,
+ * which is still in the first-level cache, once they have used so much of it. */
+#define REWIND_MIN (4u << 10)
+/* Room for frames to be worth going on in the same block: what callers gather before
+ * they flush. */
+#define ROOM_MIN (32u << 10)
+/* Acknowledgements that nobody needs are read after so much, or their socket fills. */
+#define UNREAD_MAX (4u << 20)
+
+/* Of a lent payload so much is copied without waiting for its acknowledgement. */
+#define COPY_FREE (64u << 10)
+/* So much is copied without a look at what has been acknowledged. */
+#define COPY_SHORT (8u << 10)
+/* Beyond it waiting is cheaper where a round trip takes less than copying: 10 GB/s. */
+#define COPY_BYTES_PER_NS 10u
+#define WAIT_MAX_NS GP_NS_PER_MS
+
+#define MAX_IOV 4
+
+/* ---- sending ----------------------------------------------------------------------
+ */
+
+/* All of @iov, or what of it the peer does not have yet. */
+static int
+send_all(struct xport_resume_conn *rc, struct iovec *iov, size_t n_iov)
+{
+    struct xport_conn *conn = &rc->stream.conn;
+
+    while (n_iov) {
+        ssize_t n = gp_wire_send(rc->stream.wire, conn->fd, iov, n_iov, 0);
+
+        conn->stats.tx_writes++;
+        if (n == -EAGAIN) { /* blocked for XPORT_CHECK_S, or interrupted */
+            if (xport_liveness_lost(&rc->live, conn->fd, NULL))
+                return -ETIMEDOUT;
+            continue;
+        }
+        if (n < 0)
+            return (int)n;
+        xport_iov_advance(&iov, &n_iov, (size_t)n);
+    }
+    return 0;
+}
+
+/* How much of the write that began at @start and has @total bytes the peer has. */
+static int
+already_there(const struct xport_resume_conn *rc, uint64_t start, size_t total,
+              size_t *ret)
+{
+    *ret = rc->peer_at > start ? (size_t)(rc->peer_at - start) : 0;
+    return *ret > total ? -EPROTO : 0;
+}
+
+/* The link is broken; under tx_lock.  At the end that is connected to, a thread always
+ * reads: it replaces the link when it has read what had come over it, which may be that
+ * the peer has ended.  What is sent until then goes into the journal alone.  False: the
+ * sender replaces the link. */
+static GP_COLD bool
+leave_to_reader(struct xport_resume_conn *rc)
+{
+    if (!xport_resume_passive(rc))
+        return false;
+    shutdown(rc->stream.conn.fd, SHUT_RDWR);
+    rc->left = true;
+    rc->writing = 0;
+    return true;
+}
+
+/* One write, over as many links as it takes; under tx_lock, which is released during a
+ * recovery. */
+static int
+write_through(struct xport_resume_conn *rc, const struct iovec *iov, size_t n_iov,
+              size_t total)
+{
+    uint64_t start = rc->journal.end;
+    uint32_t epoch = atomic_load_explicit(&rc->epoch, memory_order_relaxed);
+    size_t there;
+
+    while (likely(!rc->left)) {
+        struct iovec copy[MAX_IOV], *at = copy;
+        size_t n = n_iov;
+        int r = unlikely(atomic_load(&rc->replaying)) ? xport_resume_replay(rc, 0) : 0;
+
+        if (already_there(rc, start, total, &there) < 0)
+            return -EPROTO;
+        memcpy(copy, iov, n_iov * sizeof(*iov));
+        xport_iov_advance(&at, &n, there);
+        rc->writing = total;
+        if (r == 0)
+            r = send_all(rc, at, n);
+        if (likely(r == 0))
+            rc->writing = 0;
+        if (likely(r == 0) || xport_resume_fatal(r) || leave_to_reader(rc))
+            return xport_resume_fatal(r) ? r : 0;
+        gp_lock_release(&rc->tx_lock);
+        r = xport_resume_recover(rc, epoch);
+        gp_lock_take(&rc->tx_lock);
+        if (r < 0)
+            return r;
+        epoch = atomic_load(&rc->epoch);
+    }
+    return 0;
+}
+
+/* The link is broken, and the lock is held: what is it when it is mended? */
+static int
+recover_locked(struct xport_resume_conn *rc)
+{
+    uint32_t epoch = atomic_load(&rc->epoch);
+    int r;
+
+    gp_lock_release(&rc->tx_lock);
+    r = xport_resume_recover(rc, epoch);
+    gp_lock_take(&rc->tx_lock);
+    return r;
+}
+
+/* Places for the parts of a write. */
+static int
+parts_make_room(struct xport_resume_conn *rc)
+{
+    int r = xport_resume_acks_read(rc);
+
+    xport_journal_compact(&rc->journal);
+    while ((r == 0 || r == -ECONNRESET) && xport_journal_full(&rc->journal)) {
+        r = r < 0 ? recover_locked(rc) : xport_resume_acks_wait(rc, GP_FOREVER);
+        if (r == 0)
+            r = xport_resume_acks_read(rc);
+    }
+    return r == -ECONNRESET ? 0 : r; /* the write finds the link broken as well */
+}
+
+/* Nothing waits to be sent: the next frame asks for room, and xport_resume_reserve()
+ * chooses the best there is by then. */
+static GP_INLINE void
+room_close(struct xport_resume_conn *rc)
+{
+    struct xport_conn *conn = &rc->stream.conn;
+
+    if (atomic_load_explicit(&rc->confirmed, memory_order_relaxed) &&
+        xport_journal_used(&rc->journal) >= REWIND_MIN)
+        conn->tx.end = conn->tx.pos;
+}
+
+GP_HOT int
+xport_resume_flush(struct xport_conn *conn, const void *bulk, size_t len)
+{
+    struct xport_resume_conn *rc = xport_resume_of(conn);
+    size_t frames = xport_pending(conn), n = 0;
+    struct iovec iov[2];
+    int r = 0;
+
+    if (frames)
+        iov[n++] = (struct iovec){conn->tx.base, frames};
+    if (len)
+        iov[n++] = (struct iovec){(void *)(uintptr_t)bulk, len};
+    gp_lock_take(&rc->tx_lock);
+    if (unlikely(xport_journal_full(&rc->journal)))
+        r = parts_make_room(rc);
+    if (len > COPY_FREE) /* acknowledgements will be waited for */
+        xport_resume_have_acks(rc);
+    if (likely(r == 0))
+        r = write_through(rc, iov, n, frames + len);
+    if (likely(r == 0)) {
+        xport_journal_sent(&rc->journal, frames);
+        xport_journal_sent_lent(&rc->journal, bulk, len);
+        conn->tx.base = conn->tx.pos;
+        conn->stats.tx_bytes += frames + len;
+        room_close(rc);
+    }
+    gp_lock_release(&rc->tx_lock);
+    return r;
+}
+
+/* Under tx_lock: what goes without waiting. */
+static ssize_t
+send_now(struct xport_resume_conn *rc)
+{
+    struct xport_conn *conn = &rc->stream.conn;
+    struct iovec iov = {conn->tx.base, xport_pending(conn)};
+    ssize_t n = 0;
+
+    if (unlikely(rc->left))
+        return (ssize_t)iov.iov_len;
+    if (unlikely(atomic_load(&rc->replaying)))
+        n = xport_resume_replay(rc, MSG_DONTWAIT);
+    if (unlikely(rc->peer_at > rc->journal.end)) {
+        rc->writing = 0;
+        return (ssize_t)gp_min(rc->peer_at - rc->journal.end, (uint64_t)iov.iov_len);
+    }
+    if (likely(n == 0))
+        n = gp_wire_send(rc->stream.wire, conn->fd, &iov, 1, MSG_DONTWAIT);
+    rc->writing = iov.iov_len - (size_t)gp_max(n, (ssize_t)0);
+    if (unlikely(n < 0 && n != -EAGAIN && !xport_resume_fatal((int)n)) &&
+        leave_to_reader(rc))
+        return (ssize_t)iov.iov_len;
+    return n;
+}
+
+GP_HOT int
+xport_resume_flush_now(struct xport_conn *conn)
+{
+    struct xport_resume_conn *rc = xport_resume_of(conn);
+    ssize_t n = -EAGAIN;
+    int r = 0;
+
+    gp_lock_take(&rc->tx_lock);
+    if (likely(!xport_journal_full(&rc->journal)))
+        n = send_now(rc);
+    while (unlikely(n < 0 && n != -EAGAIN && r == 0)) {
+        r = xport_resume_fatal((int)n) ? (int)n : recover_locked(rc);
+        if (r == 0)
+            n = send_now(rc);
+    }
+    if (likely(n > 0)) {
+        xport_journal_sent(&rc->journal, (size_t)n);
+        conn->tx.base += n;
+        conn->stats.tx_writes++;
+        conn->stats.tx_bytes += (size_t)n;
+        if (likely(conn->tx.base == conn->tx.pos))
+            room_close(rc);
+    }
+    gp_lock_release(&rc->tx_lock);
+    return r < 0 ? r : conn->tx.base == conn->tx.pos ? 0 : -EAGAIN;
+}
+
+/* Another block to write frames to; there is always one where the peer acknowledges. */
+static int
+block_wait(struct xport_resume_conn *rc, size_t n)
+{
+    for (;;) {
+        /* Look only when some may have come: that is a system call. */
+        bool look = rc->journal.end - rc->looked_at >= XPORT_ACK_FRAMES;
+        int r = look ? xport_resume_acks_read(rc) : 0;
+
+        if (r == 0)
+            r = xport_journal_next_block(&rc->journal, n);
+        if (r != -EAGAIN && r != -ECONNRESET)
+            return r;
+        if (r == -EAGAIN)
+            r = xport_resume_acks_wait(rc, GP_FOREVER);
+        if (r == 0)
+            r = xport_resume_acks_read(rc);
+        if (r == -ECONNRESET)
+            r = recover_locked(rc);
+        if (r < 0)
+            return r;
+    }
+}
+
+/* The warmest room for frames: where they were before, if the peer has those; behind
+ * them; in another block. */
+static int
+room_find(struct xport_resume_conn *rc, size_t n)
+{
+    struct xport_journal *j = &rc->journal;
+    int r = j->end - rc->looked_at > UNREAD_MAX ? xport_resume_acks_read(rc) : 0;
+
+    xport_resume_confirmed_take(rc);
+    xport_journal_rewind(j);
+    if (r == -EPROTO)
+        return r; /* the next write finds a broken link as well */
+    if ((size_t)(xport_journal_room_end(j) - j->frames.room) >=
+        gp_max(n, (size_t)ROOM_MIN))
+        return 0;
+    return block_wait(rc, n);
+}
+
+int
+xport_resume_reserve(struct xport_conn *conn, size_t n)
+{
+    struct xport_resume_conn *rc = xport_resume_of(conn);
+    int r = n > conn->frame_max ? -EMSGSIZE : xport_flush(conn);
+
+    if (r < 0)
+        return r;
+    gp_lock_take(&rc->tx_lock);
+    r = room_find(rc, n);
+    gp_lock_release(&rc->tx_lock);
+    if (r < 0)
+        return xport_fail(conn, r);
+    conn->tx.base = conn->tx.pos = rc->journal.frames.room;
+    conn->tx.end = xport_journal_room_end(&rc->journal);
+    return 0;
+}
+
+void
+xport_resume_confirm(struct xport_conn *conn, uint64_t upto)
+{
+    struct xport_resume_conn *rc = xport_resume_of(conn);
+    uint64_t have = atomic_load_explicit(&rc->confirmed, memory_order_relaxed);
+
+    while (have < upto && !atomic_compare_exchange_weak(&rc->confirmed, &have, upto))
+        ;
+}
+
+/* ---- payloads ---------------------------------------------------------------------
+ */
+
+/* Is waiting for an acknowledgement cheaper than copying what is lent?  One comes only
+ * at the end of a payload, or when so much is under way that the peer sends one. */
+static bool
+lent_is_waited_for(const struct xport_resume_conn *rc, uint64_t until)
+{
+    const struct xport_journal *j = &rc->journal;
+    uint64_t lent = xport_journal_lent(j, until);
+    uint64_t covered = until >= j->end ? j->end
+                                       : j->acked + (j->end - j->acked) /
+                                                        XPORT_ACK_BULK * XPORT_ACK_BULK;
+
+    return !rc->left && gp_min(until, j->end) <= covered && lent > COPY_FREE &&
+           lent > rc->trip_ns * COPY_BYTES_PER_NS;
+}
+
+/* Copy what there is room for.  -ECONNRESET: some is left, and no acknowledgement will
+ * come over this link. */
+static int
+lent_keep(struct xport_resume_conn *rc, uint64_t until)
+{
+    xport_journal_keep(&rc->journal, until);
+    if (!xport_journal_lent(&rc->journal, until))
+        return 0;
+    return rc->left ? -ECONNRESET : xport_resume_acks_wait(rc, GP_FOREVER);
+}
+
+/* Nothing sent before @until needs memory that is not ours any more: either the peer
+ * has it, or it is copied. */
+static int
+lent_return(struct xport_resume_conn *rc, uint64_t until)
+{
+    uint64_t patience = 0;
+    int r = 0;
+
+    gp_lock_take(&rc->tx_lock);
+    if (xport_journal_lent(&rc->journal, until) <= COPY_SHORT)
+        xport_journal_keep(&rc->journal, until);
+    while (r == 0 && xport_journal_lent(&rc->journal, until)) {
+        r = xport_resume_acks_read(rc);
+        if (r == 0 && lent_is_waited_for(rc, until)) {
+            patience = patience ? patience : gp_now_ns() + WAIT_MAX_NS;
+            r = xport_resume_acks_wait(rc, patience);
+            if (r == 0)
+                continue;
+        }
+        if (r == 0 || r == -ETIMEDOUT || (r == -ECONNRESET && leave_to_reader(rc)))
+            r = lent_keep(rc, until);
+        if (r == -ECONNRESET)
+            r = recover_locked(rc);
+    }
+    gp_lock_release(&rc->tx_lock);
+    return r;
+}
+
+int
+xport_resume_bulk_done(struct xport_conn *conn)
+{
+    return lent_return(xport_resume_of(conn), UINT64_MAX);
+}
+
+int
+xport_resume_send_start(struct xport_conn *conn, const void *bulk, size_t len,
+                        uint64_t *ret_ticket)
+{
+    int r = conn->blocks ? xport_blocks_send(conn, bulk, len)
+                         : xport_resume_flush(conn, bulk, len);
+
+    *ret_ticket = r < 0 ? 0 : xport_resume_of(conn)->journal.end;
+    return r;
+}
+
+int
+xport_resume_send_wait(struct xport_conn *conn, uint64_t ticket)
+{
+    return lent_return(xport_resume_of(conn), ticket);
+}
