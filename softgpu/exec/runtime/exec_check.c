@@ -215,7 +215,7 @@ in_shared(const struct sg_cta *cta, enum sg_mem_space space, uint64_t addr,
         addr -= SG_WIN_SHARED;
     else if (space != SG_MEM_SHARED)
         return false;
-    if (size > cta->shared_bytes || addr > cta->shared_bytes - size)
+    if (size == 0 || size > cta->shared_bytes || addr > cta->shared_bytes - size)
         return false;
     *ret_off = (uint32_t)addr;
     return true;
