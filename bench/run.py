@@ -21,6 +21,7 @@ import tempfile
 from pathlib import Path
 
 import adopt
+import etcd
 import k8s
 import kernels
 import links
@@ -69,6 +70,8 @@ AIMS.update({
     "placement_per_s": ("placements per second with labels, quotas and a full queue", 5e5, False),
     "placement_p99_ms": ("a slow one of them (99 %), ms", 0.1, True),
     "session_ops_per_s": ("sessions opened, renewed, closed per second, SQLite", 2e4, False),
+    "session_etcd_ops_per_s": ("the same, on an etcd of three members on this host", 5e3, False),
+    "session_op_deciding_us": ("of each, the deciding thread's processor time, us", 50, True),
     "session_op_cpu_us": ("the scheduler's processor time for each, us", None, True),
     "session_bytes": ("memory of a session that is held", 1024, True),
     "scheduler_storm_first_s": ("5,000 servers register at once, s", None, True),
@@ -399,8 +402,16 @@ class Bench:
             progress(f"scheduler: round {number + 1} of {self.args.rounds}")
             rounds.append(parse(self.call(self.build / "bench" / "scheduler")))
         progress("scheduler: 10,000 servers and 500,000 sessions through its sockets")
-        return median_of(rounds) | parse(self.call(
-            self.build / "bench" / "sched_load", self.build / "bin" / "gpupool-scheduler"))
+        load = (self.build / "bench" / "sched_load", self.build / "bin" / "gpupool-scheduler")
+        # Its threads, and the players, on all cores.
+        found = median_of(rounds) | parse(self.call(*load, core=-1))
+        with etcd.members() as urls:
+            if urls:
+                progress("scheduler: the same with a small pool, on an etcd of three members")
+                shared = parse(self.call(*load, 200, 2000, 5, urls, core=-1))
+                found["session_etcd_ops_per_s"] = shared["session_ops_per_s"]
+                found["session_etcd_op_cpu_us"] = shared["session_op_cpu_us"]
+        return found
 
     def k8s(self):
         """Pods and claims on a real cluster."""

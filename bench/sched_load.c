@@ -2,10 +2,11 @@
 /*
  * The scheduler as its peers meet it: sockets, protocol, signatures, the store.
  *
- *     sched_load SCHEDULER [SERVERS [SESSIONS [SECONDS]]]
+ *     sched_load SCHEDULER [SERVERS [SESSIONS [SECONDS [ETCD]]]]
  *
- * Starts the program SCHEDULER with its state in a folder of its own, plays SERVERS
- * servers of eight cards (10,000) and 256 clients, and prints "key value" lines:
+ * Starts the program SCHEDULER with its state in a folder of its own, or in the etcd of
+ * the URLs ETCD, which holds no pool yet, plays SERVERS servers of eight cards (10,000)
+ * and 256 clients, and prints "key value" lines:
  *
  *   half of the servers register at once, then the others
  *   all servers report once, with no sessions: heartbeats, as processor time
@@ -76,7 +77,7 @@ struct peer {
 struct load {
     struct gp_loop *loop;
     struct gp_loop_timer timer;
-    const char *program;
+    const char *program, *etcd;
     char dir[64], ready[96], address[GP_NET_NAME_MAX], metrics[64];
     pid_t scheduler;
     enum task task;
@@ -201,6 +202,36 @@ await_ready(struct load *load)
     free(text);
 }
 
+/* One that shares its state leads only when it has found out that nobody else does. */
+static bool
+leads(const struct load *load)
+{
+    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
+    Gpupool__Ctl__CtlRenew body = GPUPOOL__CTL__CTL_RENEW__INIT;
+    CLEANUP_FD int fd = -1;
+    CLEANUP_FREE void *data = NULL;
+    uint64_t end = gp_now_ns() + PATIENCE_NS;
+    Gpupool__Ctl__CtlReply *reply;
+    uint8_t bytes[64];
+    size_t len;
+    bool yes;
+
+    body.session_id = 1; /* there is none */
+    req.id = 1;
+    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_RENEW;
+    req.renew = &body;
+    if (gp_net_connect(load->address, 0, end, true, &fd, NULL) < 0 ||
+        gp_msg_send(fd, bytes, gpupool__ctl__ctl_request__pack(&req, bytes), end,
+                    NULL) < 0 ||
+        gp_msg_recv(fd, CTL_REPLY_MAX, end, &data, &len, NULL) < 0)
+        fail("the scheduler does not answer");
+    reply = gpupool__ctl__ctl_reply__unpack(NULL, len, data);
+    yes = reply && reply->error &&
+          reply->error->code != GPUPOOL__CTL__CTL_CODE__CTL_NOT_LEADER;
+    gpupool__ctl__ctl_reply__free_unpacked(reply, NULL);
+    return yes;
+}
+
 static void
 start_scheduler(struct load *load)
 {
@@ -216,7 +247,8 @@ start_scheduler(struct load *load)
                           "0",           "--rate-opens",
                           "0",           "--lease-ms",
                           "86400000",    "--heartbeat-ms",
-                          "60000",       NULL};
+                          "60000",       load->etcd ? "--etcd" : NULL,
+                          load->etcd,    NULL};
 
     setenv("GPUPOOL_LOG", "*:error", 1);
     unlink(load->ready);
@@ -225,6 +257,8 @@ start_scheduler(struct load *load)
         fail("the scheduler cannot be started");
     to_kill = load->scheduler;
     await_ready(load);
+    while (!leads(load))
+        usleep(10000);
 }
 
 static void
@@ -729,7 +763,7 @@ number(int argc, char **argv, int at, uint64_t least, uint64_t most, uint64_t df
     uint64_t value = dflt;
 
     if (argc > at && gp_str_u64(argv[at], least, most, &value) < 0)
-        fail("usage: sched_load SCHEDULER [SERVERS [SESSIONS [SECONDS]]]");
+        fail("usage: sched_load SCHEDULER [SERVERS [SESSIONS [SECONDS [ETCD]]]]");
     return value;
 }
 
@@ -755,6 +789,7 @@ main(int argc, char **argv)
     struct load load = {.program = argc > 1 ? argv[1] : "", .us_max = 4000000};
     const char *tmp = getenv("TMPDIR");
 
+    load.etcd = argc > 5 ? argv[5] : NULL;
     raise_fd_limit(servers);
     signal(SIGPIPE, SIG_IGN);
     setvbuf(stdout, NULL, _IOLBF, 0);
