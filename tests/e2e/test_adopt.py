@@ -84,6 +84,11 @@ class Kept:
             [self.case.programs / "cudash"],
             env={**session.env, "GPUPOOL_TRANSPORT": transport})).begin()
 
+    def attaches(self):
+        """How many programs have attached since the start.  Whoever is in the middle of it
+        when the server is killed is cut off."""
+        return self.pool.log().count(": attached, worker ")
+
     def alive(self):
         """The scheduler knows the server that runs now."""
         self.case.wait_for(lambda: self.pool._is_alive(self.server),
@@ -104,6 +109,7 @@ def test_programs_do_not_notice_that_their_server_is_killed(case):
         for program in PROGRAMS:
             runs.append(case.spawn([case.programs / program],
                                    env={**session.env, "GPUPOOL_TRANSPORT": transport}))
+    case.wait_for(lambda: kept.attaches() >= len(runs), "all have attached")
     began = time.monotonic()
     while any(run.poll() is None for run in runs):
         time.sleep(rnd.uniform(0.1, 0.8))
@@ -157,10 +163,12 @@ def test_chaos_of_servers_that_are_killed_or_replaced_every_second(case):
     began, wrong = time.monotonic(), 0
     for program in CHAOS:
         expected = session.run(case.programs / program).out
+        before = kept.attaches()
         runs = [case.spawn([case.programs / program],
                            env={**session.env, "GPUPOOL_TRANSPORT": transport},
                            stdout=open(case.folder / f"{transport}.out", "w", encoding="utf-8"))
                 for transport in ("tcp", "shm")]
+        case.wait_for(lambda: kept.attaches() >= before + len(runs), "both have attached")
         while any(run.poll() is None for run in runs):
             time.sleep(rnd.uniform(0.2, 2.0))
             rnd.choice((kept.restart, kept.restart, kept.hand_over, kept.start_again))()
