@@ -42,6 +42,6 @@ if ! TOP=$top OUT=$out DEB_BUILD_OPTIONS="noautodbgsym nocheck ${DEB_BUILD_OPTIO
     exit 1
 fi
 cd "$out/deb"
-mv work/*.deb .
-rm -rf work
+mv tree/*.deb .
+rm -rf tree
 ls "$PWD"/*.deb
