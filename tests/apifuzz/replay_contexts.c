@@ -265,6 +265,18 @@ drop_hosts(void)
     replay_give_back();
 }
 
+/* An error that a driver reports later comes instead of what an answered call does, so
+ * the next program could get one of this program's: it is fetched here. */
+static void
+fetch_errors(void)
+{
+    unsigned flags;
+    int active;
+
+    for (int i = 0; i < 2; i++)
+        cuDevicePrimaryCtxGetState(card(i), &flags, &active);
+}
+
 /* Streams that capture go first: while they do, other calls are forbidden. */
 static void
 drop_streams(void)
@@ -272,6 +284,7 @@ drop_streams(void)
     for (int i = 0; i < REPLAY_SLOTS; i++)
         if (rp.streams[i])
             cuStreamDestroy_v2(rp.streams[i]);
+    fetch_errors();
     for (int i = 0; i < REPLAY_SLOTS; i++) {
         if (!rp.ctxs[i] || cuCtxPushCurrent_v2(rp.ctxs[i]) != CUDA_SUCCESS)
             continue;
@@ -300,6 +313,7 @@ replay_reset(void)
             cuDevicePrimaryCtxRelease_v2(card(i));
     }
     replay_leave_contexts();
+    fetch_errors();
     memset(&rp, 0, sizeof(rp));
 }
 
