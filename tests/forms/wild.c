@@ -4,9 +4,10 @@
  *
  * Every kernel (u64 wild, u32 near, u64 out) of the files is run with @wild pointing
  * into memory of this process, at the edges of the kernel's own buffer and beyond
- * every address; once with one content of that memory and once with another.  The
- * process must live, the memory must be as it was, and nothing that a kernel leaves may
- * depend on what it held.  One thread, no API above the executor.
+ * every address; once with one content of that memory and once with another, without
+ * and with the checks of SOFTGPU_CHECK.  The process must live, the memory must be as
+ * it was, and nothing that a kernel leaves may depend on what it held.  One thread, no
+ * API above the executor.
  */
 #include "gp_base.h"
 #include "gp_err.h"
@@ -23,9 +24,10 @@ enum {
     SECRET = 65536,
     THREADS = 128, /* a warpgroup */
     SHARED = 8192,
-    PIECE = 20000,   /* instructions in a turn */
-    PIECES = 20,     /* then it is cancelled, */
-    PIECES_MORE = 20 /* and has to end */
+    PIECE = 20000,    /* instructions in a turn */
+    PIECES = 20,      /* then it is cancelled, */
+    PIECES_MORE = 20, /* and has to end */
+    CHECK_ALL = SG_CHECK_FAULTS | SG_CHECK_INIT | SG_CHECK_RACES | SG_CHECK_BARRIERS
 };
 
 struct world {
@@ -187,11 +189,12 @@ run_kernel(struct world *w, struct sg_cta *cta, const struct sg_inst *inst,
     return 0;
 }
 
+/* @check: what SOFTGPU_CHECK looks for. */
 static int
 run_file(struct world *w, struct sg_cta *cta, const char *text, size_t len,
-         unsigned *ret_bad, struct gp_err *err)
+         unsigned check, unsigned *ret_bad, struct gp_err *err)
 {
-    static const struct sg_target target = {9, 0, 1024, 64 << 10, 64 << 10, 4096, 0};
+    const struct sg_target target = {9, 0, 1024, 64 << 10, 64 << 10, 4096, check};
     CLEANUP(ptx_module_freep) struct ptx_module *mod = NULL;
     CLEANUP(sg_prog_freep) struct sg_prog *prog = NULL;
     CLEANUP(sg_inst_freep) struct sg_inst *inst = NULL;
@@ -226,7 +229,9 @@ main(int argc, char **argv)
         int r = gp_file_read(argv[i], 1 << 26, &text, &len, &err);
 
         if (r == 0)
-            r = run_file(&w, cta, text, len, &bad, &err);
+            r = run_file(&w, cta, text, len, 0, &bad, &err);
+        if (r == 0)
+            r = run_file(&w, cta, text, len, CHECK_ALL, &bad, &err);
         if (r < 0) {
             fprintf(stderr, "%s: %s\n", argv[i], gp_err_msg(&err, r));
             return 2;

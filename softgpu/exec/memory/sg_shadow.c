@@ -123,35 +123,41 @@ sg_shadow_define(uint64_t addr, uint64_t len)
         range_write(addr, len, true);
 }
 
+/* Offset of the first byte of [from, from + len) of one region that was not written;
+ * @len: there is none. */
+static uint64_t
+bits_find_clear(const uint8_t *bits, uint64_t from, uint64_t len)
+{
+    for (uint64_t i = 0; i < len;) {
+        uint64_t at = from + i;
+        uint8_t byte = __atomic_load_n(&bits[at / 8], __ATOMIC_RELAXED);
+
+        if (byte == 0xff)
+            i += 8 - at % 8;
+        else if (byte >> at % 8 & 1)
+            i++;
+        else
+            return i;
+    }
+    return len;
+}
+
+/* A kernel names any address, the last ones included: nothing is added beyond it. */
 bool
 sg_shadow_defined(uint64_t addr, uint64_t len, uint64_t *ret_at)
 {
-    const uint8_t *bits = NULL;
-    uint64_t of = UINT64_MAX;
+    while (len) {
+        uint64_t at = addr % REGION, n = gp_min(REGION - at, len);
+        const uint8_t *bits = region_find(addr);
+        uint64_t clear = bits ? bits_find_clear(bits, at, n) : n;
 
-    for (uint64_t at = addr; at < addr + len;) {
-        uint64_t bit = at % REGION;
-        uint8_t byte;
-
-        if (at >> REGION_BITS != of) {
-            of = at >> REGION_BITS;
-            bits = region_find(at);
-        }
-        if (!bits) {
-            at = (at | (REGION - 1)) + 1;
-            continue;
-        }
-        byte = __atomic_load_n(&bits[bit / 8], __ATOMIC_RELAXED);
-        if (byte == 0xff) {
-            at = (at | 7) + 1;
-            continue;
-        }
-        if (!(byte >> bit % 8 & 1)) {
+        if (clear < n) {
             if (ret_at)
-                *ret_at = at;
+                *ret_at = addr + clear;
             return false;
         }
-        at++;
+        addr += n;
+        len -= n;
     }
     return true;
 }

@@ -338,6 +338,9 @@ shadow_remembers_bytes(void **state)
     assert_true(sg_shadow_defined(base, N, NULL));
     assert_int_equal(sg_shadow_undefine(base, N), 0);
     assert_true(sg_shadow_defined(base - 100, 100, NULL));
+    /* A kernel may name the last addresses, and beyond. */
+    assert_true(sg_shadow_defined(UINT64_MAX - 7, 4, NULL));
+    assert_true(sg_shadow_defined(UINT64_MAX - 1, 16, NULL));
     assert_true(sg_shadow_defined(base + N, 100, NULL));
     for (unsigned i = 0; i < STEPS; i++) {
         uint64_t from = (unsigned)rand_r(&seed) % N, at, want;
