@@ -500,8 +500,10 @@ gov_card_leave(struct gov_card *card, int slot, uint64_t now_ns)
 
     gov_card_unask(card, slot, now_ns);
     /* What it had on the card was its own, whether measured or not. */
-    if (card->slots[slot].running && now_ns > t->since_ns)
+    if (card->slots[slot].running && now_ns > t->since_ns) {
         t->busy_ns = now_ns - t->since_ns;
+        t->advance_ns = 0;
+    }
     gov_card_drained(card, slot, now_ns);
     card->slots[slot] = (struct gov_slot){0};
     if (t->slots > 1) {

@@ -345,6 +345,34 @@ killed_worker_gives_the_turn_back(void **state)
     sim_free(&sim);
 }
 
+/* Looks have charged part of it by then. */
+static void
+killed_worker_pays_for_all_that_it_had(void **state)
+{
+    struct gov_share sh = share(GOV_BURST_SHARE, 50);
+    const struct gov_tenant *t;
+    struct gov_card *card;
+    struct sim sim;
+    uint64_t until;
+    int slot, other;
+
+    sim_new(&sim);
+    card = sim.card;
+    slot = gov_card_join(card, 1, 1, &sh, sim.now);
+    other = gov_card_join(card, 2, 2, &sh, sim.now);
+    assert_true(gov_card_ask(card, slot, sim.now, &until));
+    assert_false(gov_card_ask(card, other, sim.now, &until));
+    t = gov_card_tenant(card, slot);
+    for (int look = 0; look < 100; look++) {
+        sim.now += MS;
+        gov_card_keep(card, slot, sim.now);
+    }
+    gov_card_leave(card, slot, sim.now); /* nothing was reported */
+    assert_int_equal(t->session, 1);     /* in debt, so it is remembered */
+    assert_int_equal(t->charged_ns, 100 * MS);
+    sim_free(&sim);
+}
+
 /* One kernel per process, each in a process of its own, for a session of 10 %. */
 static void
 starting_again_pays_no_debt(void **state)
@@ -680,6 +708,7 @@ main(void)
         cmocka_unit_test(reports_that_lag_behind_a_look_are_charged_once),
         cmocka_unit_test(worker_that_overruns_may_get_the_turn_meanwhile),
         cmocka_unit_test(killed_worker_gives_the_turn_back),
+        cmocka_unit_test(killed_worker_pays_for_all_that_it_had),
         cmocka_unit_test(starting_again_pays_no_debt),
         cmocka_unit_test(pauses_of_a_neighbour_pay_no_debt),
         cmocka_unit_test(debt_of_the_gone_is_forgotten_when_there_is_no_room),
