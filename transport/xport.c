@@ -66,6 +66,7 @@ xport_recv(struct xport_conn *conn, const void **ret_frame, uint32_t *ret_size,
     }
     if (unlikely(r < 0))
         return xport_fail(conn, r);
+    XPORT_RECEIVED(conn);
     *ret_frame = conn->rx.pos;
     *ret_size = size;
     conn->rx.pos += size;

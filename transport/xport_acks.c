@@ -28,7 +28,7 @@ xport_acks_here(struct xport_acks *acks, const struct xport_resume_owner *owner,
 {
     bool here;
 
-    if (likely(__atomic_load_n(&acks->fd, __ATOMIC_ACQUIRE) >= 0))
+    if (likely(xport_acks_fd(acks) >= 0))
         return true;
     gp_lock_take(&acks->lock);
     here = socket_take(acks, owner, conn);

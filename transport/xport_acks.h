@@ -23,6 +23,13 @@ struct xport_acks {
     size_t part_len;
 };
 
+/* -1: not here yet.  Without the lock, by any thread. */
+static inline int
+xport_acks_fd(const struct xport_acks *acks)
+{
+    return __atomic_load_n(&acks->fd, __ATOMIC_ACQUIRE);
+}
+
 /* Received and not acknowledged. */
 static inline uint64_t
 xport_acks_due(const struct xport_acks *acks)

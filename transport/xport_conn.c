@@ -22,6 +22,7 @@ xport_flush(struct xport_conn *conn)
 
     if (r < 0 || !xport_pending(conn))
         return r;
+    XPORT_SENT(conn);
     r = conn->ops->flush(conn, NULL, 0);
     return r < 0 ? xport_fail(conn, r) : 0;
 }
@@ -33,6 +34,7 @@ xport_flush_now(struct xport_conn *conn)
 
     if (r < 0 || !xport_pending(conn))
         return r;
+    XPORT_SENT(conn);
     r = conn->ops->flush_now(conn);
     return r < 0 && r != -EAGAIN ? xport_fail(conn, r) : r;
 }

@@ -183,6 +183,18 @@ xport_flushes_now(const struct xport_conn *conn)
     return conn->ops->flush_now != NULL;
 }
 
+/* What one thread sends happens before what another then receives: the answer came from
+ * a peer who had seen it.  The thread sanitizer knows that of a socket, but not of the
+ * one that replaces it, nor of rings (xport_ring.h). */
+#if defined(__SANITIZE_THREAD__)
+#include <sanitizer/tsan_interface.h>
+#define XPORT_SENT(conn) __tsan_release(conn)
+#define XPORT_RECEIVED(conn) __tsan_acquire(conn)
+#else
+#define XPORT_SENT(conn) ((void)0)
+#define XPORT_RECEIVED(conn) ((void)0)
+#endif
+
 /* The first error of a connection is its error for ever; returns @r. */
 int xport_fail(struct xport_conn *conn, int r);
 

@@ -200,7 +200,7 @@ xport_resume_acks_wait(struct xport_resume_conn *rc, uint64_t deadline_ns)
     for (;;) {
         bool here = xport_resume_have_acks(rc);
         struct pollfd fds[] = {{.fd = conn->fd, .events = POLLRDHUP},
-                               {.fd = rc->acks.fd, .events = POLLIN}};
+                               {.fd = xport_acks_fd(&rc->acks), .events = POLLIN}};
         uint64_t now = gp_now_ns();
         int64_t ms = here ? XPORT_CHECK_S * 1000 : ACK_LINK_MS;
 
@@ -366,7 +366,7 @@ resume_look(struct xport_conn *conn, bool *ret_again)
     if (!gp_lock_try(&rc->recover))
         return 0;
     gp_lock_release(&rc->recover);
-    if (passive && rc->acks.fd < 0 && xport_acks_due(&rc->acks) >= ACK_END)
+    if (passive && xport_acks_fd(&rc->acks) < 0 && xport_acks_due(&rc->acks) >= ACK_END)
         ack_send(rc); /* perhaps their socket has come, and the peer waits for one */
     if (passive && rc->owner->knocks(conn))
         return xport_resume_recover(rc, epoch);
@@ -385,8 +385,8 @@ resume_abort(struct xport_conn *conn)
     struct xport_resume_conn *rc = xport_resume_of(conn);
 
     shutdown(conn->fd, SHUT_RDWR);
-    if (rc->acks.fd >= 0)
-        shutdown(rc->acks.fd, SHUT_RDWR);
+    if (xport_acks_fd(&rc->acks) >= 0)
+        shutdown(xport_acks_fd(&rc->acks), SHUT_RDWR);
 }
 
 static void
@@ -483,7 +483,7 @@ xport_resume_goodbye(struct xport_conn *conn)
 int
 xport_resume_ack_fd(struct xport_conn *conn)
 {
-    return xport_resumes(conn) ? xport_resume_of(conn)->acks.fd : -1;
+    return xport_resumes(conn) ? xport_acks_fd(&xport_resume_of(conn)->acks) : -1;
 }
 
 struct xport_resume_stats

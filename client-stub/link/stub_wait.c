@@ -504,8 +504,10 @@ link_lose(struct stub_link *link, const char *why, int r)
     gp_lock_take(&link->lose);
     if (link_alive(link)) {
         /* A payload that breaks off does so because of the link. */
-        if (!why || link->conn->error == -ETIMEDOUT)
-            stub_ending_of(link, link->conn->error ? link->conn->error : r, words);
+        int error = xport_error(link->conn);
+
+        if (!why || error == -ETIMEDOUT)
+            stub_ending_of(link, error ? error : r, words);
         else
             gp_str_copy(words, sizeof(words), why);
         link_report_lost(link, words);

@@ -71,7 +71,7 @@ next_frame(struct wrk *w, const void **frame, uint32_t *size)
         return xport_recv(conn, frame, size, 0);
     if (unlikely(wrk_ctx_ends_pending())) {
         r = xport_recv(conn, frame, size, gp_now_ns() + ENDS_LOOK_NS);
-        return r == -ETIMEDOUT && !conn->error ? -EAGAIN : r;
+        return r == -ETIMEDOUT && !xport_error(conn) ? -EAGAIN : r;
     }
     atomic_store_explicit(&w->priv->waiting, true, memory_order_relaxed);
     r = xport_recv(conn, frame, size, GP_FOREVER);
