@@ -27,10 +27,12 @@ int
 wrk_unified_reserve(uint64_t base, uint64_t size, struct gp_err *err)
 {
     void *want = (void *)(uintptr_t)base, *at;
+    uint64_t end;
 
     if (window)
         return gp_err_set(err, -EALREADY, "the client has a range of addresses");
-    if (!base || base % PAGE || !size || size % PAGE || size > WRK_UNIFIED_SIZE_MAX)
+    if (!base || base % PAGE || !size || size % PAGE || size > WRK_UNIFIED_SIZE_MAX ||
+        !gp_add_ok(base, size, &end))
         return gp_err_set(err, -EINVAL, "not a range of addresses");
     at = mmap(want, size, PROT_NONE,
               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
