@@ -78,6 +78,8 @@ cuModuleLoadData(CUmodule *module, const void *image)
 CUresult
 cuModuleUnload(CUmodule hmod)
 {
+    if (!hmod)
+        return CUDA_ERROR_INVALID_VALUE;
     kernel_params_fini(&((struct image *)hmod)->kernels);
     free(hmod);
     return CUDA_SUCCESS;
@@ -86,6 +88,8 @@ cuModuleUnload(CUmodule hmod)
 CUresult
 cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name)
 {
+    if (!hmod || !name)
+        return CUDA_ERROR_INVALID_VALUE;
     *hfunc = (CUfunction)kernel_new((struct image *)hmod, name);
     return *hfunc ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
@@ -122,15 +126,14 @@ cuLibraryGetModule(CUmodule *pMod, CUlibrary library)
 CUresult
 cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name)
 {
-    *pKernel = (CUkernel)kernel_new((struct image *)library, name);
-    return *pKernel ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    return cuModuleGetFunction((CUfunction *)pKernel, (CUmodule)library, name);
 }
 
 CUresult
 cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset,
                    size_t *paramSize)
 {
-    const struct kernel_params *l = ((const struct kernel *)func)->layout;
+    const struct kernel_params *l = func ? ((const struct kernel *)func)->layout : NULL;
 
     if (!l || paramIndex >= l->n_params)
         return CUDA_ERROR_INVALID_VALUE;

@@ -248,6 +248,8 @@ params_copy(CUgraphNodeParams *to, const CUgraphNodeParams *from)
         to->kernel.extra = NULL;
         return CUDA_SUCCESS;
     case CU_GRAPH_NODE_TYPE_GRAPH:
+        if (!from->graph.graph)
+            return CUDA_ERROR_INVALID_VALUE;
         to->graph.graph =
             (CUgraph)null_graph_copy((const struct null_graph *)from->graph.graph);
         return to->graph.graph ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
@@ -297,7 +299,9 @@ null_node_add(struct null_graph *graph, const CUgraphNode *deps, size_t n_deps,
     CUresult r = node ? params_copy(&node->params, params) : CUDA_ERROR_OUT_OF_MEMORY;
 
     for (size_t i = 0; r == CUDA_SUCCESS && i < n_deps; i++)
-        if (!null_node_depend(node, (struct null_node *)deps[i]))
+        if (!deps[i])
+            r = CUDA_ERROR_INVALID_VALUE;
+        else if (!null_node_depend(node, (struct null_node *)deps[i]))
             r = CUDA_ERROR_OUT_OF_MEMORY;
     if (r != CUDA_SUCCESS) {
         if (node)

@@ -36,6 +36,8 @@ cuGraphDestroy(CUgraph hGraph)
 CUresult
 cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph)
 {
+    if (!originalGraph)
+        return CUDA_ERROR_INVALID_VALUE;
     *phGraphClone = (CUgraph)null_graph_copy(graph_of(originalGraph));
     return *phGraphClone ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
@@ -44,6 +46,8 @@ CUresult
 cuGraphNodeFindInClone(CUgraphNode *phNode, CUgraphNode hOriginalNode,
                        CUgraph hClonedGraph)
 {
+    if (!hOriginalNode || !hClonedGraph)
+        return CUDA_ERROR_INVALID_VALUE;
     *phNode =
         (CUgraphNode)null_graph_find(graph_of(hClonedGraph), node_of(hOriginalNode));
     return *phNode ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -51,12 +55,21 @@ cuGraphNodeFindInClone(CUgraphNode *phNode, CUgraphNode hOriginalNode,
 
 /* ---- nodes ---- */
 
+/* Parameters are a union: who takes one kind for another finds pointers there. */
+static bool
+node_is(CUgraphNode node, CUgraphNodeType type)
+{
+    return node && node_of(node)->params.type == type;
+}
+
 CUresult
 cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
                   const CUgraphNode *dependencies,
                   const CUgraphEdgeData *dependencyData, size_t numDependencies,
                   CUgraphNodeParams *nodeParams)
 {
+    if (!hGraph)
+        return CUDA_ERROR_INVALID_VALUE;
     return null_node_add(graph_of(hGraph), dependencies, numDependencies, nodeParams,
                          (struct null_node **)phGraphNode);
 }
@@ -64,12 +77,16 @@ cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
 CUresult
 cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams)
 {
+    if (!hNode)
+        return CUDA_ERROR_INVALID_VALUE;
     return null_node_set(node_of(hNode), nodeParams);
 }
 
 CUresult
 cuGraphDestroyNode(CUgraphNode hNode)
 {
+    if (!hNode)
+        return CUDA_ERROR_INVALID_VALUE;
     null_node_remove(node_of(hNode));
     return CUDA_SUCCESS;
 }
@@ -179,6 +196,8 @@ CUresult
 cuGraphKernelNodeSetParams_v2(CUgraphNode hNode,
                               const CUDA_KERNEL_NODE_PARAMS *nodeParams)
 {
+    if (!node_is(hNode, CU_GRAPH_NODE_TYPE_KERNEL))
+        return CUDA_ERROR_INVALID_VALUE;
     return CUDA_SUCCESS; /* no kernel runs */
 }
 
@@ -186,18 +205,25 @@ CUresult
 cuGraphKernelNodeSetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr,
                               const CUkernelNodeAttrValue *value)
 {
+    if (!node_is(hNode, CU_GRAPH_NODE_TYPE_KERNEL))
+        return CUDA_ERROR_INVALID_VALUE;
     return CUDA_SUCCESS;
 }
 
 CUresult
 cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src)
 {
+    if (!node_is(dst, CU_GRAPH_NODE_TYPE_KERNEL) ||
+        !node_is(src, CU_GRAPH_NODE_TYPE_KERNEL))
+        return CUDA_ERROR_INVALID_VALUE;
     return CUDA_SUCCESS;
 }
 
 CUresult
 cuGraphMemcpyNodeSetParams(CUgraphNode hNode, const CUDA_MEMCPY3D *nodeParams)
 {
+    if (!node_is(hNode, CU_GRAPH_NODE_TYPE_MEMCPY))
+        return CUDA_ERROR_INVALID_VALUE;
     node_of(hNode)->params.memcpy.copyParams = *nodeParams;
     return CUDA_SUCCESS;
 }
@@ -205,6 +231,8 @@ cuGraphMemcpyNodeSetParams(CUgraphNode hNode, const CUDA_MEMCPY3D *nodeParams)
 CUresult
 cuGraphMemcpyNodeGetParams(CUgraphNode hNode, CUDA_MEMCPY3D *nodeParams)
 {
+    if (!node_is(hNode, CU_GRAPH_NODE_TYPE_MEMCPY))
+        return CUDA_ERROR_INVALID_VALUE;
     *nodeParams = node_of(hNode)->params.memcpy.copyParams;
     return CUDA_SUCCESS;
 }
@@ -212,6 +240,8 @@ cuGraphMemcpyNodeGetParams(CUgraphNode hNode, CUDA_MEMCPY3D *nodeParams)
 CUresult
 cuGraphMemsetNodeSetParams(CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *nodeParams)
 {
+    if (!node_is(hNode, CU_GRAPH_NODE_TYPE_MEMSET))
+        return CUDA_ERROR_INVALID_VALUE;
     node_of(hNode)->params = fill_params(nodeParams);
     return CUDA_SUCCESS;
 }
@@ -219,6 +249,8 @@ cuGraphMemsetNodeSetParams(CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *nod
 CUresult
 cuGraphMemsetNodeGetParams(CUgraphNode hNode, CUDA_MEMSET_NODE_PARAMS *nodeParams)
 {
+    if (!node_is(hNode, CU_GRAPH_NODE_TYPE_MEMSET))
+        return CUDA_ERROR_INVALID_VALUE;
     memcpy(nodeParams, &node_of(hNode)->params.memset, sizeof(*nodeParams));
     return CUDA_SUCCESS;
 }
@@ -226,6 +258,8 @@ cuGraphMemsetNodeGetParams(CUgraphNode hNode, CUDA_MEMSET_NODE_PARAMS *nodeParam
 CUresult
 cuGraphHostNodeSetParams(CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodeParams)
 {
+    if (!node_is(hNode, CU_GRAPH_NODE_TYPE_HOST))
+        return CUDA_ERROR_INVALID_VALUE;
     node_of(hNode)->params.host.fn = nodeParams->fn;
     node_of(hNode)->params.host.userData = nodeParams->userData;
     return CUDA_SUCCESS;
@@ -234,6 +268,8 @@ cuGraphHostNodeSetParams(CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodePar
 CUresult
 cuGraphHostNodeGetParams(CUgraphNode hNode, CUDA_HOST_NODE_PARAMS *nodeParams)
 {
+    if (!node_is(hNode, CU_GRAPH_NODE_TYPE_HOST))
+        return CUDA_ERROR_INVALID_VALUE;
     nodeParams->fn = node_of(hNode)->params.host.fn;
     nodeParams->userData = node_of(hNode)->params.host.userData;
     return CUDA_SUCCESS;
@@ -242,6 +278,8 @@ cuGraphHostNodeGetParams(CUgraphNode hNode, CUDA_HOST_NODE_PARAMS *nodeParams)
 CUresult
 cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph)
 {
+    if (!node_is(hNode, CU_GRAPH_NODE_TYPE_GRAPH))
+        return CUDA_ERROR_INVALID_VALUE;
     *phGraph = node_of(hNode)->params.graph.graph;
     return CUDA_SUCCESS;
 }
@@ -261,6 +299,8 @@ cuGraphConditionalHandleCreate(CUgraphConditionalHandle *pHandle_out, CUgraph hG
 CUresult
 cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType *type)
 {
+    if (!hNode)
+        return CUDA_ERROR_INVALID_VALUE;
     *type = node_of(hNode)->params.type;
     return CUDA_SUCCESS;
 }
@@ -286,6 +326,8 @@ cuGraphGetNodes(CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes)
 {
     struct listing l = {nodes, *numNodes, 0};
 
+    if (!hGraph)
+        return CUDA_ERROR_INVALID_VALUE;
     for (const struct null_node *node = graph_of(hGraph)->first; node;
          node = node->next)
         list(&l, node);
@@ -298,6 +340,8 @@ cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode *rootNodes, size_t *numRootNodes
 {
     struct listing l = {rootNodes, *numRootNodes, 0};
 
+    if (!hGraph)
+        return CUDA_ERROR_INVALID_VALUE;
     for (const struct null_node *node = graph_of(hGraph)->first; node;
          node = node->next)
         if (!node->n_deps)
@@ -319,6 +363,8 @@ cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to,
 {
     struct listing froms = {from, *numEdges, 0}, tos = {to, *numEdges, 0};
 
+    if (!hGraph)
+        return CUDA_ERROR_INVALID_VALUE;
     for (const struct null_node *node = graph_of(hGraph)->first; node;
          node = node->next)
         for (size_t i = 0; i < node->n_deps; i++) {
@@ -342,6 +388,8 @@ cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode *dependencies,
 {
     struct listing l = {dependencies, *numDependencies, 0};
 
+    if (!hNode)
+        return CUDA_ERROR_INVALID_VALUE;
     for (size_t i = 0; i < node_of(hNode)->n_deps; i++)
         list(&l, node_of(hNode)->deps[i]);
     *numDependencies = l.n;
@@ -363,6 +411,8 @@ cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, CUgraphNode *dependentNodes,
     const struct null_node *on = node_of(hNode);
     struct listing l = {dependentNodes, *numDependentNodes, 0};
 
+    if (!hNode)
+        return CUDA_ERROR_INVALID_VALUE;
     for (const struct null_node *node = on->graph->first; node; node = node->next)
         for (size_t i = 0; i < node->n_deps; i++)
             if (node->deps[i] == on)
@@ -386,7 +436,9 @@ cuGraphAddDependencies_v2(CUgraph hGraph, const CUgraphNode *from,
                           size_t numDependencies)
 {
     for (size_t i = 0; i < numDependencies; i++)
-        if (!null_node_depend(node_of(to[i]), node_of(from[i])))
+        if (!to[i] || !from[i])
+            return CUDA_ERROR_INVALID_VALUE;
+        else if (!null_node_depend(node_of(to[i]), node_of(from[i])))
             return CUDA_ERROR_OUT_OF_MEMORY;
     return CUDA_SUCCESS;
 }
@@ -404,7 +456,8 @@ cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode *from,
                              size_t numDependencies)
 {
     for (size_t i = 0; i < numDependencies; i++)
-        null_node_undepend(node_of(to[i]), node_of(from[i]));
+        if (to[i] && from[i])
+            null_node_undepend(node_of(to[i]), node_of(from[i]));
     return CUDA_SUCCESS;
 }
 

@@ -23,6 +23,8 @@ instance_of(CUgraphExec handle)
 static struct null_node *
 inside(CUgraphExec exec, CUgraphNode node)
 {
+    if (!exec || !node)
+        return NULL;
     return null_graph_find(instance_of(exec), (const struct null_node *)node);
 }
 
@@ -30,6 +32,8 @@ CUresult
 cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph,
                             unsigned long long flags)
 {
+    if (!hGraph)
+        return CUDA_ERROR_INVALID_VALUE;
     *phGraphExec = (CUgraphExec)null_graph_copy((const struct null_graph *)hGraph);
     return *phGraphExec ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
@@ -177,9 +181,12 @@ cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph,
                      CUgraphExecUpdateResultInfo *resultInfo)
 {
     const struct null_graph *graph = (const struct null_graph *)hGraph;
-    struct null_node *mine = instance_of(hGraphExec)->first;
+    struct null_node *mine;
     CUresult r = CUDA_SUCCESS;
 
+    if (!hGraphExec || !hGraph)
+        return CUDA_ERROR_INVALID_VALUE;
+    mine = instance_of(hGraphExec)->first;
     *resultInfo = (CUgraphExecUpdateResultInfo){0};
     resultInfo->errorNode = (CUgraphNode)(uintptr_t)first_unlike(
         instance_of(hGraphExec), graph, &resultInfo->result);
@@ -250,6 +257,8 @@ cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)
     struct null_graph *copy;
     CUresult r;
 
+    if (!hGraphExec)
+        return CUDA_ERROR_INVALID_VALUE;
     if (!calls_host(instance_of(hGraphExec)))
         return run(instance_of(hGraphExec));
     copy = null_graph_copy(instance_of(hGraphExec)); /* it may be destroyed meanwhile */

@@ -57,8 +57,11 @@ global_of(const void *image, const char *name)
 CUresult
 cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name)
 {
-    struct global *g = global_of(hmod, name);
+    struct global *g;
 
+    if (!name)
+        return CUDA_ERROR_INVALID_VALUE;
+    g = global_of(hmod, name);
     if (!g)
         return CUDA_ERROR_OUT_OF_MEMORY;
     if (dptr)
