@@ -160,7 +160,7 @@ $(1):
 endef
 
 # The order matters only for GEN_DEPS: generators come first.
-PARTS := proto common tls transport softgpu/ptx softgpu/exec softgpu/api client-stub \
+PARTS := proto common tls transport softgpu/ptx softgpu/exec softgpu/jit softgpu/api client-stub \
          server drivers/null pool-scheduler cli tests tests/fuzz bench deploy docs
 include $(wildcard $(addsuffix /build.mk,$(PARTS)))
 include $(sort $(wildcard tests/unit/*/build.mk tests/unit/*/*/build.mk))

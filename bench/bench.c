@@ -33,6 +33,38 @@ bench_cpu_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+uint64_t
+bench_cpu_of_ns(int pid)
+{
+    struct timespec now;
+    clockid_t clock;
+
+    if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &now) < 0)
+        return 0;
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+uint64_t
+bench_workers_cpu_ns(void)
+{
+    const char *server = getenv("BENCH_SERVER");
+    char path[64];
+    uint64_t sum = 0;
+    FILE *children;
+    int pid;
+
+    if (!server)
+        return 0;
+    snprintf(path, sizeof(path), "/proc/%.10s/task/%.10s/children", server, server);
+    children = fopen(path, "re");
+    if (!children)
+        bench_die(path);
+    while (fscanf(children, "%d", &pid) == 1)
+        sum += bench_cpu_of_ns(pid);
+    fclose(children);
+    return sum;
+}
+
 void
 bench_pin(int core)
 {
@@ -46,6 +78,16 @@ bench_pin(int core)
         bench_die("sched_setaffinity");
 }
 
+int
+bench_cores(void)
+{
+    cpu_set_t set;
+
+    if (sched_getaffinity(0, sizeof(set), &set) < 0)
+        bench_die("sched_getaffinity");
+    return CPU_COUNT(&set);
+}
+
 void *
 bench_memory(size_t size)
 {
@@ -54,8 +96,22 @@ bench_memory(size_t size)
 
     if (memory == MAP_FAILED)
         bench_die("mmap");
-    memset(memory, 0x5a, size);
+    bench_noise(memory, size);
     return memory;
+}
+
+void
+bench_noise(void *memory, size_t size)
+{
+    uint64_t x = 88172645463325252u;
+    char *at = memory;
+
+    for (size_t i = 0; i + sizeof(x) <= size; i += sizeof(x)) {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        memcpy(at + i, &x, sizeof(x));
+    }
 }
 
 void
@@ -120,4 +176,15 @@ bench_option(int argc, char **argv, const char *name, long otherwise)
         if (strncmp(argv[i], name, length) == 0 && argv[i][length] == '=')
             return strtol(argv[i] + length + 1, NULL, 10);
     return otherwise;
+}
+
+const char *
+bench_option_text(int argc, char **argv, const char *name)
+{
+    size_t length = strlen(name);
+
+    for (int i = 1; i < argc; i++)
+        if (strncmp(argv[i], name, length) == 0 && argv[i][length] == '=')
+            return argv[i] + length + 1;
+    return NULL;
 }

@@ -40,8 +40,21 @@ uint64_t bench_cpu_ns(void);
 /* Keep this process and its children on one core; -1 leaves them alone. */
 void bench_pin(int core);
 
-/* Memory whose pages exist already. */
+/* How many cores this process may run on. */
+int bench_cores(void);
+
+/* Processor time of another process so far, ns; 0 when it is gone. */
+uint64_t bench_cpu_of_ns(int pid);
+
+/* Processor time of the workers of the pool server whose process BENCH_SERVER in the
+ * environment names, so of those that serve this program and its children; 0 without
+ * it. */
+uint64_t bench_workers_cpu_ns(void);
+
+/* Memory whose pages exist already, full of noise. */
 void *bench_memory(size_t size);
+/* Bytes that no compression makes smaller. */
+void bench_noise(void *memory, size_t size);
 
 /* A collection of durations in ns; percentiles sort it. */
 struct bench_times {
@@ -58,5 +71,7 @@ void bench_say(const char *key, double value);
 /* Which measures to take: --only=WORD takes those whose key begins with WORD. */
 int bench_wants(int argc, char **argv, const char *name);
 long bench_option(int argc, char **argv, const char *name, long otherwise);
+/* NULL without the option. */
+const char *bench_option_text(int argc, char **argv, const char *name);
 
 #endif

@@ -1,7 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # Benchmarks: ratios to the raw transport, taken side by side in one run.
 
-$(eval $(call driver_program,bench/fast,bench/fast.c bench/bench.c bench/raw_link.c bench/raw_ring.c,bench,vecadd.ptx))
+RAW_SRCS := $(addprefix bench/,bench.c rows.c raw_link.c raw_ring.c raw_setting.c)
+$(eval $(call helper_program,bench/raw_search,bench/raw_search.c $(RAW_SRCS),\
+    bench tests/programs proto $(O)/gen))
+TEST_PROGRAMS += $(O)/bench/raw_search
+$(eval $(call driver_program,bench/fast,bench/fast.c $(RAW_SRCS),bench,vecadd.ptx))
+$(eval $(call driver_program,bench/real,$(addprefix bench/,real.c real_graph.c real_memory.c net.c) $(RAW_SRCS),bench))
+$(eval $(call driver_program,bench/clients,bench/clients.c $(RAW_SRCS),bench))
 $(eval $(call driver_program,bench/step,bench/step.c bench/bench.c,bench,vecadd.ptx))
 $(eval $(call driver_program,bench/transfer,bench/transfer.c bench/bench.c,bench))
 $(eval $(call driver_program,bench/resume,bench/resume.c bench/bench.c,bench))
@@ -15,7 +21,7 @@ $(eval $(call helper_program,bench/delay_proxy,bench/delay_proxy.c bench/bench.c
 $(eval $(call helper_program,bench/payload,bench/payload.c bench/bench.c,\
     bench tests/programs proto $(O)/gen transport common,,transport common))
 
-BENCH_PROGRAMS := $(addprefix $(O)/bench/,fast step transfer image attach resume raw_tls delay_proxy payload place scheduler sched_load shares softgpu-kernels) \
+BENCH_PROGRAMS := $(addprefix $(O)/bench/,fast real clients raw_search step transfer image attach resume raw_tls delay_proxy payload place scheduler week sched_load shares softgpu-kernels) \
     $(O)/tests/programs/cudash $(O)/tests/k8s/podprobe
 
 # The part over RDMA runs in a guest, beside the measure of its adapter.
@@ -34,7 +40,15 @@ $(eval $(call helper_program,bench/softgpu-kernels,bench/softgpu/kernels.c,\
     bench/softgpu $(SGEXEC_INCS),-Wa$(comma)-I$(O)/bench,sgref sgexec ptx common,-lm))
 $(O)/obj/bench_softgpu-kernels/bench/softgpu/kernels.o: $(O)/bench/softgpu-kernels.ptx
 
-$(eval $(call needs,bench-softgpu))
+$(eval $(call needs,bench-softgpu,$(SGJIT_PACKAGES)))
 #:   make bench-softgpu the software GPU's kernels against gcc -O3, one core
-bench-softgpu-built: $(O)/bench/softgpu-kernels
+#:                      by the interpreter, then compiled (docs/softgpu-jit.md)
+bench-softgpu-built: $(O)/bench/softgpu-kernels $(if $(SGJIT_SRCS),$(SGJIT_LIB))
 	@$(O)/bench/softgpu-kernels
+	@$(if $(SGJIT_SRCS),SOFTGPU_JIT=wait SOFTGPU_JIT_LIB=$(SGJIT_LIB) $(O)/bench/softgpu-kernels,\
+	    echo 'compiled: skipped; install $(SGJIT_PACKAGES)')
+
+$(eval $(call needs,bench-week))
+#:   make bench-week    a simulated week of a cluster under every placement policy
+bench-week-built: $(O)/bench/week
+	@$(PYTHON) bench/week.py $(O) $(PART) $(LOAD) $(SEEDS)

@@ -9,13 +9,12 @@
  * before CUDA so that its process does not inherit a connection.  The driver on
  * the server's side should be the null driver; then what is left is our own cost.
  */
-#include "bench.h"
-#include "raw_link.h"
+#include "rows.h"
 
 #include <pthread.h>
-#include <stdbool.h>
 #include <string.h>
 
+#define KIB 1024ul
 #define MIB (1024ul * 1024ul)
 #define BULK_MAX (256 * MIB)
 #define SYNC_CALLS 3000
@@ -29,11 +28,12 @@ __asm__(".pushsection .rodata\n"
         ".popsection\n");
 
 struct fast {
-    struct raw_link raw;
+    struct bench_raw raw;
     CUcontext context;
     CUmodule module;
     CUfunction kernel;
     CUdeviceptr memory;
+    char small[4096];
     int argc;
     char **argv;
 };
@@ -47,98 +47,83 @@ launch(struct fast *fast)
     CU(cuLaunchKernel(fast->kernel, 1, 1, 1, 32, 1, 1, 0, NULL, params, NULL));
 }
 
-static void
-act_raw(struct fast *fast)
-{
-    raw_link_ping(&fast->raw);
-}
-
 /* The free memory of a session can change at any time, so no stub may remember
  * it: this is a round trip and nothing else. */
 static void
-act_sync_call(struct fast *fast)
+act_sync_call(void *data)
 {
     size_t free_bytes, total;
 
+    (void)data;
     CU(cuMemGetInfo(&free_bytes, &total));
 }
 
 static void
-act_launch_sync(struct fast *fast)
+act_launch_sync(void *data)
 {
+    struct fast *fast = data;
+
     launch(fast);
     CU(cuCtxSynchronize());
 }
 
 static void
-act_launch10_sync(struct fast *fast)
+act_launch10_sync(void *data)
 {
+    struct fast *fast = data;
+
     for (int i = 0; i < 10; i++)
         launch(fast);
     CU(cuCtxSynchronize());
 }
 
 static void
-act_alloc_free(struct fast *fast)
+act_alloc_free(void *data)
 {
     CUdeviceptr memory;
 
+    (void)data;
     CU(cuMemAlloc(&memory, MIB));
     CU(cuMemFree(memory));
 }
 
+/* Not waited for: what the application thread pays. */
 static void
-act_h2d_4k(struct fast *fast)
+act_h2d_4k(void *data)
 {
-    static char data[4096];
+    struct fast *fast = data;
 
-    CU(cuMemcpyHtoD(fast->memory, data, sizeof(data)));
+    CU(cuMemcpyHtoD(fast->memory, fast->small, sizeof(fast->small)));
 }
 
 static void
-act_d2h_4k(struct fast *fast)
-{
-    static char data[4096];
-
-    CU(cuMemcpyDtoH(data, fast->memory, sizeof(data)));
-}
-
-/* Calls alternate with raw pings in slices, so that a disturbance hits both. */
-static void
-measure_latency(struct fast *fast, const char *name, void (*act)(struct fast *))
+measure_latency(struct fast *fast, const char *name, void (*act)(void *))
 {
     long calls = bench_option(fast->argc, fast->argv, "--calls", SYNC_CALLS);
-    bool beside = bench_option(fast->argc, fast->argv, "--beside", 1);
-    struct bench_times raw = {0}, call = {0};
-    char key[64];
+    struct bench_row row = {
+        .name = name, .act = act, .data = fast, .slices = 30, .calls = calls / 30};
 
-    if (!bench_wants(fast->argc, fast->argv, name))
+    if (bench_wants(fast->argc, fast->argv, name))
+        bench_row_run(&fast->raw, &row);
+}
+
+static void
+measure_h2d_4k(struct fast *fast)
+{
+    struct bench_times times = {0};
+
+    if (!bench_wants(fast->argc, fast->argv, "h2d_4k"))
         return;
-    for (int i = 0; i < 200; i++)
-        act(fast);
-    for (int slice = 0; slice < 30; slice++) {
-        for (long i = 0; beside && i < calls / 30; i++) {
-            uint64_t start = bench_now_ns();
+    bench_noise(fast->small, sizeof(fast->small));
+    for (int i = 0; i < SYNC_CALLS; i++) {
+        uint64_t start = bench_now_ns();
 
-            act_raw(fast);
-            bench_times_add(&raw, bench_now_ns() - start);
-        }
-        for (long i = 0; i < calls / 30; i++) {
-            uint64_t start = bench_now_ns();
-
-            act(fast);
-            bench_times_add(&call, bench_now_ns() - start);
-        }
+        act_h2d_4k(fast);
+        bench_times_add(&times, bench_now_ns() - start);
     }
-    snprintf(key, sizeof(key), "%s_us", name);
-    bench_say(key, bench_times_percentile(&call, 50) / 1e3);
-    snprintf(key, sizeof(key), "%s_p99_us", name);
-    bench_say(key, bench_times_percentile(&call, 99) / 1e3);
-    snprintf(key, sizeof(key), "%s_raw_us", name);
-    if (beside)
-        bench_say(key, bench_times_percentile(&raw, 50) / 1e3);
-    bench_times_free(&raw);
-    bench_times_free(&call);
+    CU(cuCtxSynchronize());
+    bench_say("h2d_4k_us", bench_times_percentile(&times, 50) / 1e3);
+    bench_times_free(&times);
 }
 
 /* The application thread alone: bursts that fit the send buffer, each followed by
@@ -231,57 +216,64 @@ struct bulk {
     char *host;
     CUdeviceptr device;
     size_t size;
-    int repeats;
+    int slices;
+    long calls; /* in a slice */
 };
 
-static double
-gb_per_s(struct bench_times *times, size_t size)
-{
-    return (double)size / bench_times_percentile(times, 50);
-}
-
 static void
-say_bulk(const char *direction, const char *kind, size_t size,
-         struct bench_times *times)
+say_bulk(const char *direction, size_t size, struct bench_times *times)
 {
     char key[64];
 
-    snprintf(key, sizeof(key), "%s%s_%zumib_gbps", direction, kind, size / MIB);
-    bench_say(key, gb_per_s(times, size));
+    snprintf(key, sizeof(key), "%s_%zumib_gbps", direction, size / MIB);
+    bench_say(key, (double)size / bench_times_percentile(times, 50));
     bench_times_free(times);
 }
 
+/* A copy may return when its source is safe; the raw link waits until the last byte is
+ * there, so this side must as well. */
 static void
-measure_copies(struct fast *fast, const struct bulk *bulk, const char *kind)
+act_up(void *data)
 {
-    struct bench_times raw_up = {0}, up = {0}, raw_down = {0}, down = {0};
+    const struct bulk *bulk = data;
 
-    for (int i = 0; i <= bulk->repeats; i++) {
-        uint64_t at[5];
+    CU(cuMemcpyHtoD(bulk->device, bulk->host, bulk->size));
+    CU(cuCtxSynchronize());
+}
 
-        at[0] = bench_now_ns();
-        raw_link_up(&fast->raw, bulk->host, bulk->size);
-        at[1] = bench_now_ns();
-        /* A copy may return when its source is safe; the raw link waits until the
-         * last byte is there, so this side must as well. */
-        CU(cuMemcpyHtoD(bulk->device, bulk->host, bulk->size));
-        CU(cuCtxSynchronize());
-        at[2] = bench_now_ns();
-        raw_link_down(&fast->raw, bulk->host, bulk->size);
-        at[3] = bench_now_ns();
-        CU(cuMemcpyDtoH(bulk->host, bulk->device, bulk->size));
-        at[4] = bench_now_ns();
-        if (i == 0)
-            continue; /* the first touches what nobody touched before */
-        bench_times_add(&raw_up, at[1] - at[0]);
-        bench_times_add(&up, at[2] - at[1]);
-        bench_times_add(&raw_down, at[3] - at[2]);
-        bench_times_add(&down, at[4] - at[3]);
+static void
+act_down(void *data)
+{
+    const struct bulk *bulk = data;
+
+    CU(cuMemcpyDtoH(bulk->host, bulk->device, bulk->size));
+}
+
+/* @kind: of the host's memory.  Over shared memory the worker reaches page-locked
+ * memory itself, so that one copy is the limit and not the ring. */
+static void
+measure_copies(struct fast *fast, struct bulk *bulk, const char *kind)
+{
+    int down, shared = *kind && fast->raw.peer.shm;
+    char name[64];
+
+    for (down = 0; down < 2; down++) {
+        struct bench_row row = {
+            .name = name,
+            .act = down ? act_down : act_up,
+            .data = bulk,
+            .raw = {down ? 0 : bulk->size, down ? bulk->size : 0, bulk->host, shared},
+            .slices = bulk->slices,
+            .calls = bulk->calls,
+            .bytes = bulk->size};
+
+        snprintf(name, sizeof(name), "%s%s_%zu%s", down ? "d2h" : "h2d", kind,
+                 bulk->size / (bulk->size < MIB ? KIB : MIB),
+                 bulk->size < MIB ? "kib" : "mib");
+        if (bench_wants(fast->argc, fast->argv, name) ||
+            bench_wants(fast->argc, fast->argv, "bulk"))
+            bench_row_run(&fast->raw, &row);
     }
-    say_bulk("raw_up", kind, bulk->size, &raw_up);
-    say_bulk("h2d", kind, bulk->size, &up);
-    say_bulk("raw_down", kind, bulk->size, &raw_down);
-    say_bulk("d2h", kind, bulk->size, &down);
 }
 
 /* Copies of 64 MiB without the raw link between them, and what they cost this process:
@@ -317,9 +309,20 @@ measure_copy_cost(struct fast *fast)
     }
     bench_say("client_cpu_s_per_gib", (double)(bench_cpu_ns() - cpu) / 1e9 /
                                           (2.0 * REPEATS * SIZE) * 1024 * MIB);
-    say_bulk("h2d", "", SIZE, &up);
-    say_bulk("d2h", "", SIZE, &down);
+    say_bulk("h2d", SIZE, &up);
+    say_bulk("d2h", SIZE, &down);
     CU(cuMemFree(device));
+}
+
+/* Whether any copy is wanted: its memory takes a while to fill. */
+static int
+wants_copies(const struct fast *fast)
+{
+    const char *only = bench_option_text(fast->argc, fast->argv, "--only");
+
+    return !only || strncmp(only, "bulk", 4) == 0 ||
+           ((strncmp(only, "h2d", 3) == 0 || strncmp(only, "d2h", 3) == 0) &&
+            !strstr(only, "_4k"));
 }
 
 static void
@@ -327,21 +330,23 @@ measure_bulk(struct fast *fast)
 {
     static const struct {
         size_t size;
-        int repeats;
-    } sizes[] = {{1 * MIB, 60}, {64 * MIB, 6}, {256 * MIB, 3}};
+        int slices;
+        long calls;
+    } sizes[] = {
+        {64 * KIB, 16, 30}, {1 * MIB, 16, 8}, {64 * MIB, 6, 1}, {256 * MIB, 3, 1}};
     char *pageable, *pinned;
     CUdeviceptr device;
 
-    if (!bench_wants(fast->argc, fast->argv, "h2d") &&
-        !bench_wants(fast->argc, fast->argv, "d2h") &&
-        !bench_wants(fast->argc, fast->argv, "bulk"))
+    if (!fast->raw.beside || !wants_copies(fast))
         return;
     pageable = bench_memory(BULK_MAX);
     CU(cuMemHostAlloc((void **)&pinned, BULK_MAX, 0));
-    memset(pinned, 1, BULK_MAX);
+    bench_noise(pinned, BULK_MAX);
     CU(cuMemAlloc(&device, BULK_MAX));
+    CU(cuMemcpyHtoD(device, pageable, BULK_MAX));
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        struct bulk bulk = {pageable, device, sizes[i].size, sizes[i].repeats};
+        struct bulk bulk = {pageable, device, sizes[i].size, sizes[i].slices,
+                            sizes[i].calls};
 
         measure_copies(fast, &bulk, "");
         bulk.host = pinned;
@@ -371,14 +376,10 @@ shared_memory_in_use(void)
 static void
 fast_open(struct fast *fast)
 {
-    int peer_core = (int)bench_option(fast->argc, fast->argv, "--peer-core", -1);
     CUdevice device;
     uint64_t start;
 
-    if (bench_option(fast->argc, fast->argv, "--shm", 0))
-        raw_link_open_shm(&fast->raw, BULK_MAX, peer_core);
-    else
-        raw_link_open_tcp(&fast->raw, BULK_MAX, peer_core);
+    bench_raw_open(&fast->raw, fast->argc, fast->argv, BULK_MAX);
     start = bench_now_ns();
     CU(cuInit(0));
     CU(cuDeviceGet(&device, 0));
@@ -407,14 +408,13 @@ main(int argc, char **argv)
     measure_latency(&fast, "launch_sync", act_launch_sync);
     measure_latency(&fast, "launch10_sync", act_launch10_sync);
     measure_latency(&fast, "alloc_free", act_alloc_free);
-    measure_latency(&fast, "h2d_4k", act_h2d_4k);
-    measure_latency(&fast, "d2h_4k", act_d2h_4k);
+    measure_h2d_4k(&fast);
     measure_async_call(&fast);
     measure_async_rate(&fast);
     measure_async_threads(&fast);
     measure_bulk(&fast);
     measure_copy_cost(&fast);
-    raw_link_close(&fast.raw);
+    bench_raw_close(&fast.raw);
     CU(cuMemFree(fast.memory));
     CU(cuModuleUnload(fast.module));
     CU(cuCtxDestroy(fast.context));

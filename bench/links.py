@@ -13,15 +13,15 @@ LONG = (10000, "--window=512")  # 20 ms, half a MiB of each connection under way
 GIGABIT = (100, "--rate=125")
 
 AIMS = {
-    "compress_gain_up": ("text up at 25 MB/s, compression auto / off", 1.5, False),
-    "compress_gain_down": ("text down at 25 MB/s, compression auto / off", 1.5, False),
-    "compress_keep_noise_up": ("noise up at 25 MB/s, auto / off", 0.98, False),
-    "compress_keep_noise_down": ("noise down at 25 MB/s, auto / off", 0.98, False),
-    "compress_keep_loopback_up": ("text up on loopback, auto / off", 0.98, False),
-    "compress_keep_loopback_down": ("text down on loopback, auto / off", 0.98, False),
-    "connections_gain_up": ("noise up, 20 ms, 512 KiB windows: 5 connections / 1", 2.0, False),
-    "connections_gain_down": ("noise down, the same", 2.0, False),
-    "image_again_part": ("200 MiB module at 1 Gbit/s: second process / first", 0.25, True),
+    "compress_auto_of_off_text_up": ("text up at 25 MB/s, compression auto / off", 1.5, False),
+    "compress_auto_of_off_text_down": ("text down at 25 MB/s, compression auto / off", 1.5, False),
+    "compress_auto_of_off_noise_up": ("noise up at 25 MB/s, auto / off", 0.98, False),
+    "compress_auto_of_off_noise_down": ("noise down at 25 MB/s, auto / off", 0.98, False),
+    "compress_auto_of_off_loopback_up": ("text up on loopback, auto / off", 0.98, False),
+    "compress_auto_of_off_loopback_down": ("text down on loopback, auto / off", 0.98, False),
+    "connections_five_of_one_up": ("noise up, 20 ms, 512 KiB windows: 5 connections / 1", 2.0, False),
+    "connections_five_of_one_down": ("noise down, the same", 2.0, False),
+    "image_second_of_first": ("200 MiB module at 1 Gbit/s: second process / first", 0.25, True),
 }
 
 
@@ -38,7 +38,7 @@ def transfer(bench, link, data, mib, repeats, **env):
 
 
 def ratios(bench, link, data, mib, repeats, setting, on, off):
-    """[up ratio, down ratio]: with @setting @on, to @off."""
+    """([up ratios], [down ratios]): with @setting @on, to @off."""
     up, down = [], []
     for number in range(bench.args.rounds):
         pair = [transfer(bench, link, data, mib, repeats, **{setting: word})
@@ -46,7 +46,7 @@ def ratios(bench, link, data, mib, repeats, setting, on, off):
         with_it, without = pair if number % 2 else reversed(pair)
         up.append(with_it[f"{data}_up_mbps"] / without[f"{data}_up_mbps"])
         down.append(with_it[f"{data}_down_mbps"] / without[f"{data}_down_mbps"])
-    return statistics.median(up), statistics.median(down)
+    return up, down
 
 
 def measure(bench, progress):
@@ -54,13 +54,15 @@ def measure(bench, progress):
 
     def pair(name, *args):
         progress(f"links: {name}")
-        found[f"{name}_up"], found[f"{name}_down"] = ratios(bench, *args)
+        up, down = ratios(bench, *args)
+        found.update(bench.collect([{f"{name}_up": a, f"{name}_down": b}
+                                    for a, b in zip(up, down)]))
 
     compress = ("GPUPOOL_COMPRESS", "auto", "off")
-    pair("compress_gain", SLOW, "text", 8, 3, *compress)
-    pair("compress_keep_noise", SLOW, "noise", 8, 3, *compress)
-    pair("compress_keep_loopback", None, "text", 64, 9, *compress)
-    pair("connections_gain", LONG, "noise", 16, 5, "GPUPOOL_CONNECTIONS", "auto", "1")
+    pair("compress_auto_of_off_text", SLOW, "text", 8, 3, *compress)
+    pair("compress_auto_of_off_noise", SLOW, "noise", 8, 3, *compress)
+    pair("compress_auto_of_off_loopback", None, "text", 64, 9, *compress)
+    pair("connections_five_of_one", LONG, "noise", 16, 5, "GPUPOOL_CONNECTIONS", "auto", "1")
     found.update(images(bench, progress))
     return found
 
@@ -78,5 +80,5 @@ def images(bench, progress):
                                        f"--seed={number + (50 if link else 1)}")["image_ms"])
         found[f"image_first_ms_{name}"] = statistics.median(first)
         found[f"image_again_ms_{name}"] = statistics.median(again)
-    found["image_again_part"] = found["image_again_ms_gigabit"] / found["image_first_ms_gigabit"]
+    found["image_second_of_first"] = found["image_again_ms_gigabit"] / found["image_first_ms_gigabit"]
     return found

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A ring of slots with futexes; see raw_ring.h. */
+/* A ring of slots and its ways to wait; see raw_ring.h. */
 #include "raw_ring.h"
 
 #include "bench.h"
@@ -9,69 +9,156 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+struct raw_ring
+raw_ring_of(struct raw_ring_shared *shared, const struct raw_setting *setting,
+            const int fds[2])
+{
+    struct raw_ring ring = {.shared = shared,
+                            .wait = setting->wait,
+                            .slots = setting->slots,
+                            .slot = setting->piece_kib << 10,
+                            .late = setting->late,
+                            .data_fd = fds[0],
+                            .room_fd = fds[1]};
+
+    if (ring.slots == 0 || ring.slots > RAW_RING_SLOTS_MAX || ring.slot == 0 ||
+        (uint64_t)ring.slots * ring.slot > RAW_RING_BYTES_MAX) {
+        fprintf(stderr, "raw ring: %u slots of %u bytes do not fit\n", ring.slots,
+                ring.slot);
+        exit(2);
+    }
+    return ring;
+}
+
+static void
+cpu_relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
 /* Sleep until @word is no longer @seen.  The flag is raised before the last look,
  * and the other side looks at the flag after it moved the word: one of the two
  * sees the other. */
 static void
-wait_for_change(_Atomic uint32_t *word, uint32_t seen, _Atomic uint32_t *sleeps)
+wait_for_change(const struct raw_ring *ring, _Atomic uint32_t *word, uint32_t seen,
+                _Atomic uint32_t *sleeps, int fd)
 {
-    atomic_store(sleeps, 1);
-    while (atomic_load(word) == seen)
-        syscall(SYS_futex, word, FUTEX_WAIT, seen, NULL, NULL, 0);
-    atomic_store(sleeps, 0);
+    uint64_t count;
+
+    if (ring->wait == RAW_WAIT_POLL) {
+        while (atomic_load_explicit(word, memory_order_acquire) == seen)
+            cpu_relax();
+        return;
+    }
+    for (;;) {
+        atomic_store(sleeps, 1); /* anew: who wakes lowers it */
+        if (atomic_load(word) != seen)
+            break;
+        if (ring->wait == RAW_WAIT_FUTEX)
+            syscall(SYS_futex, sleeps, FUTEX_WAIT, 1, NULL, NULL, 0);
+        else if (read(fd, &count, sizeof(count)) < 0)
+            bench_die("raw ring: eventfd");
+    }
+    atomic_store_explicit(sleeps, 0, memory_order_relaxed);
 }
 
 static void
-move(_Atomic uint32_t *word, _Atomic uint32_t *other_sleeps)
+wake(const struct raw_ring *ring, _Atomic uint32_t *sleeps, int fd)
 {
-    atomic_fetch_add(word, 1);
-    if (atomic_load(other_sleeps))
-        syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
+    uint64_t one = 1;
+
+    if (ring->wait == RAW_WAIT_POLL || !atomic_load(sleeps))
+        return;
+    atomic_store_explicit(sleeps, 0, memory_order_relaxed);
+    if (ring->wait == RAW_WAIT_FUTEX)
+        syscall(SYS_futex, sleeps, FUTEX_WAKE, 1, NULL, NULL, 0);
+    else if (write(fd, &one, sizeof(one)) < 0)
+        bench_die("raw ring: eventfd");
+}
+
+/* Whoever polls needs no flag to be read behind the word. */
+static void
+publish(const struct raw_ring *ring, _Atomic uint32_t *word, uint32_t value)
+{
+    if (ring->wait == RAW_WAIT_POLL)
+        atomic_store_explicit(word, value, memory_order_release);
+    else
+        atomic_store(word, value);
+}
+
+/* The slot at @number is the receiver's.  Late waking lets the receiver take many slots
+ * at one switch; a sender that ran out of room, or of data, wakes it. */
+static void
+sent(struct raw_ring *ring, uint32_t number, size_t left)
+{
+    struct raw_ring_shared *s = ring->shared;
+
+    publish(ring, &s->sent, number + 1);
+    if (!ring->late || left == 0 ||
+        number + 1 - atomic_load(&s->received) == ring->slots)
+        wake(ring, &s->receiver_sleeps, ring->data_fd);
 }
 
 void
 raw_ring_send(struct raw_ring *ring, const void *data, size_t size)
 {
+    struct raw_ring_shared *s = ring->shared;
     const char *at = data;
 
     while (size > 0) {
-        uint32_t number = atomic_load(&ring->sent);
-        uint32_t received = atomic_load(&ring->received);
-        uint32_t part = size < RAW_RING_SLOT ? (uint32_t)size : RAW_RING_SLOT;
+        uint32_t number = atomic_load_explicit(&s->sent, memory_order_relaxed);
+        uint32_t part = size < ring->slot ? (uint32_t)size : ring->slot;
 
-        if (number - received == RAW_RING_SLOTS) {
-            wait_for_change(&ring->received, received, &ring->sender_sleeps);
+        if (number - ring->seen == ring->slots) {
+            ring->seen = atomic_load_explicit(&s->received, memory_order_acquire);
+            if (number - ring->seen == ring->slots)
+                wait_for_change(ring, &s->received, ring->seen, &s->sender_sleeps,
+                                ring->room_fd);
             continue;
         }
-        memcpy(ring->slot[number % RAW_RING_SLOTS], at, part);
-        ring->size[number % RAW_RING_SLOTS] = part;
-        move(&ring->sent, &ring->receiver_sleeps);
+        memcpy(s->bytes + (size_t)(number % ring->slots) * ring->slot, at, part);
+        s->size[number % ring->slots] = part;
         at += part;
         size -= part;
+        sent(ring, number, size);
     }
+}
+
+/* With late waking a sender that sleeps is woken when half of the ring is free. */
+static void
+received(struct raw_ring *ring, uint32_t number)
+{
+    struct raw_ring_shared *s = ring->shared;
+
+    publish(ring, &s->received, number + 1);
+    if (!ring->late || atomic_load(&s->sent) - (number + 1) <= ring->slots / 2)
+        wake(ring, &s->sender_sleeps, ring->room_fd);
 }
 
 void
 raw_ring_receive(struct raw_ring *ring, void *data, size_t size)
 {
+    struct raw_ring_shared *s = ring->shared;
     char *at = data;
 
     while (size > 0) {
-        uint32_t number = atomic_load(&ring->received);
-        uint32_t sent = atomic_load(&ring->sent);
+        uint32_t number = atomic_load_explicit(&s->received, memory_order_relaxed);
+        uint32_t upto = atomic_load_explicit(&s->sent, memory_order_acquire);
         uint32_t part;
 
-        if (sent == number) {
-            wait_for_change(&ring->sent, sent, &ring->receiver_sleeps);
+        if (upto == number) {
+            wait_for_change(ring, &s->sent, upto, &s->receiver_sleeps, ring->data_fd);
             continue;
         }
-        part = ring->size[number % RAW_RING_SLOTS];
+        part = s->size[number % ring->slots];
         if (part > size) {
             fprintf(stderr, "raw ring: a piece of %u bytes, %zu wanted\n", part, size);
             exit(2);
         }
-        memcpy(at, ring->slot[number % RAW_RING_SLOTS], part);
-        move(&ring->received, &ring->sender_sleeps);
+        memcpy(at, s->bytes + (size_t)(number % ring->slots) * ring->slot, part);
+        received(ring, number);
         at += part;
         size -= part;
     }

@@ -13,7 +13,8 @@
  *   clients open, renew and close sessions for SECONDS (5); an operation's processor
  *   time by threads: those that decide, sign and write, and these players' own
  *   SESSIONS (500,000) are opened and held: memory of each
- *   pages, a scrape and a heartbeat of all servers with that state
+ *   pages, a scrape and a heartbeat of all servers with that state; pages while the
+ *   other clients open, renew and close
  *   the scheduler is ended and started with that state
  *
  * Everything is one process on one machine, so on two cores the players take a part of
@@ -69,6 +70,7 @@ struct peer {
     struct load *load;
     uint32_t index, next_id;
     bool server, reporting, again;
+    bool looks; /* at pages, while the others work */
     uint64_t sent_ns, session;
     uint8_t key[CTL_LEASE_KEY_SIZE];
     bool renewed;
@@ -86,6 +88,7 @@ struct load {
     uint64_t wanted, opens, ops, refused;
     uint32_t *us; /* of each operation */
     size_t n_us, us_max;
+    bool looking; /* only pages are measured */
     char next[CTL_LIST_NEXT_MAX];
 };
 
@@ -427,6 +430,8 @@ measured(struct peer *peer)
 {
     struct load *load = peer->load;
 
+    if (load->task != REST && peer->looks != load->looking)
+        return;
     load->ops++;
     if (load->n_us < load->us_max)
         load->us[load->n_us++] = (uint32_t)((gp_now_ns() - peer->sent_ns) / 1000);
@@ -463,7 +468,7 @@ on_client(struct peer *peer, const Gpupool__Ctl__CtlReply *reply)
         on_grant(peer, reply->grant);
     else if (reply->body_case == GPUPOOL__CTL__CTL_REPLY__BODY_LIST) {
         gp_str_copy(load->next, sizeof(load->next), reply->list->next);
-        if (*load->next && load->ops < load->wanted)
+        if (peer->looks ? load->task == CYCLE : *load->next && load->ops < load->wanted)
             post_list(peer);
         else
             task_step_done(load);
@@ -711,6 +716,27 @@ measure_state(struct load *load)
 }
 
 static void
+begin_busy(struct peer *peer)
+{
+    peer->looks = peer->index == 0;
+    if (peer->looks)
+        post_list(peer);
+    else
+        first_open(peer);
+}
+
+/* What a page costs whoever waits for it while the pool is in full use. */
+static void
+measure_busy(struct load *load, double seconds)
+{
+    load->next[0] = '\0';
+    load->looking = true;
+    perform(load, CYCLE, CLIENTS, (uint64_t)(seconds * 1e9), begin_busy, load->clients);
+    load->looking = load->clients[0].looks = false;
+    print_times(load, "scheduler_page_busy");
+}
+
+static void
 hang_up(struct peer *peers, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
@@ -810,6 +836,7 @@ main(int argc, char **argv)
     measure_cycle(&load, (double)seconds);
     measure_fill(&load, sessions);
     measure_state(&load);
+    measure_busy(&load, (double)seconds);
     hang_up(load.clients, CLIENTS);
     hang_up(load.servers, load.n_servers);
     measure_restart(&load);

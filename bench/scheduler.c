@@ -4,7 +4,8 @@
  *
  *     scheduler [CARDS [SESSIONS [WAITING [DECISIONS]]]]
  *
- * 100,000 cards of four models in eight racks, filled with up to 500,000 sessions of
+ * 100,000 cards of four models in eight racks, in islands of four and fabrics of 32
+ * servers, filled with up to 500,000 sessions of
  * 1,000 tenants with quotas, and 10,000 requests that wait for more than there is. Then
  * one session ends, whoever waits and fits is served, and one request comes, again and
  * again.  Rates are per second of processor time, so that other work on the machine
@@ -78,9 +79,13 @@ make_server(struct bench *b, unsigned index)
     snprintf(text, sizeof(text), "rack=r%u", index % 8);
     server->alive = true;
     sched_pool_set_labels(b->pool, server, text);
+    snprintf(text, sizeof(text), "row%u", index / 32);
+    sched_pool_set_fabric(b->pool, server, text);
     for (unsigned k = 0; k < CARDS_PER_SERVER; k++) {
-        struct sched_card_facts facts = {
-            .memory = (index % 3 ? 80 : 141) * GIB, .index = k, .cc_major = 8};
+        struct sched_card_facts facts = {.memory = (index % 3 ? 80 : 141) * GIB,
+                                         .index = k,
+                                         .cc_major = 8,
+                                         .island = 1 + k / 4};
         uint64_t number = (uint64_t)index * CARDS_PER_SERVER + k;
 
         memcpy(facts.uuid, &number, sizeof(number));
