@@ -7,8 +7,8 @@ $(eval $(call static_lib,kernelfuzz,$(RK_SRCS),$(RK_INCS)))
 $(eval $(call helper_program,tests/kernelfuzz/kernelfuzz,tests/kernelfuzz/rk_main.c,$(RK_INCS),,\
     kernelfuzz sgexec ptx common,-lm))
 
-$(eval $(call needs,fuzz-ptx-exec))
+$(eval $(call needs,fuzz-ptx-exec,$(SGJIT_PACKAGES)))
 #:   make fuzz-ptx-exec         random kernels on every build of the executor, compared with a
 #:                              reference (SECONDS=60 each, SEED=1); see docs/fuzzing.md
-fuzz-ptx-exec-built: $(O)/tests/kernelfuzz/kernelfuzz
+fuzz-ptx-exec-built: $(O)/tests/kernelfuzz/kernelfuzz $(if $(SGJIT_SRCS),$(SGJIT_LIB))
 	@$< --seconds $(SECONDS) --seed $(SEED)

@@ -55,6 +55,24 @@ look(struct rk_run *run, uint64_t seed)
     return agree;
 }
 
+/* The compiler is in the folder lib of the build that this program is of. */
+static bool
+jit_found(void)
+{
+    char path[4096];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 64);
+
+    if (n <= 0)
+        return false;
+    path[n] = '\0';
+    for (int up = 0; up < 3; up++)
+        if (strrchr(path, '/'))
+            *strrchr(path, '/') = '\0';
+    snprintf(path + strlen(path), 64, "/lib/libsoftgpu-jit.so");
+    setenv("SOFTGPU_JIT_LIB", path, 0);
+    return access(getenv("SOFTGPU_JIT_LIB"), R_OK) == 0;
+}
+
 /* The process that runs one build. */
 static int
 search(const struct options *o, const char *isa)
@@ -63,8 +81,16 @@ search(const struct options *o, const char *isa)
     uint64_t n = 0, wrong = 0;
     struct rk_run *run;
 
-    setenv("SOFTGPU_ISA", isa, 1);
-    if (strcmp(sg_exec_isa(), isa) != 0) {
+    if (strcmp(isa, "jit") == 0) { /* the best build, and machine code */
+        if (!jit_found()) {
+            printf("jit: libsoftgpu-jit.so is not built; install llvm-14-dev\n");
+            return 0;
+        }
+        setenv("SOFTGPU_JIT", "wait", 1);
+    } else {
+        setenv("SOFTGPU_ISA", isa, 1);
+    }
+    if (strcmp(isa, "jit") != 0 && strcmp(sg_exec_isa(), isa) != 0) {
         printf("%s: not on this processor\n", isa);
         return 0;
     }
@@ -80,10 +106,10 @@ search(const struct options *o, const char *isa)
 static int
 search_all(const struct options *o)
 {
-    static const char *const builds[] = {"v2", "v3", "v4", "generic"};
+    static const char *const builds[] = {"v2", "v3", "v4", "generic", "jit"};
     int failed = 0;
 
-    for (unsigned i = 0; i < 4; i++) {
+    for (unsigned i = 0; i < ARRAY_SIZE(builds); i++) {
         int status = 1;
         pid_t child;
 

@@ -482,6 +482,22 @@ take_memory(struct batch *b, const struct sg_graph *graph)
     return rc;
 }
 
+/* An earlier launch's bytes are just being freed. */
+static bool
+memory_is_leaving(const struct sg_graph *graph)
+{
+    for (size_t i = 0; i < graph->n_nodes; i++) {
+        const struct sg_node_data *d = &graph->nodes[i]->data;
+
+        if (d->type == CU_GRAPH_NODE_TYPE_GRAPH && memory_is_leaving(d->child))
+            return true;
+        if (d->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC &&
+            sg_graph_mem_is_leaving(d->alloc.mem))
+            return true;
+    }
+    return false;
+}
+
 static void
 release_memory(struct batch *b, bool give)
 {
@@ -552,18 +568,35 @@ run(struct sg_graph_exec *exec, struct sg_stream *stream)
     return rc;
 }
 
+/* Enters a call that launches @handle, once its memory can be taken. */
+static CUresult
+enter_launch(CUgraphExec handle, struct sg_ctx **ret_ctx,
+             struct sg_graph_exec **ret_exec)
+{
+    CUresult rc = sg_enter(ret_ctx);
+
+    while (rc == CUDA_SUCCESS) {
+        *ret_exec = SG_OBJ(sg_graph_exec, SG_KIND_EXEC, handle);
+        if (!*ret_exec)
+            return sg_leave(CUDA_ERROR_INVALID_VALUE);
+        if (!memory_is_leaving((*ret_exec)->graph))
+            break;
+        sg_wait();
+        sg_leave(CUDA_SUCCESS);
+        rc = sg_enter(ret_ctx); /* the handle may be another's by now */
+    }
+    return rc;
+}
+
 SG_CALL(cuGraphLaunch, CUgraphExec hGraphExec, CUstream hStream)
 {
     struct sg_graph_exec *exec;
     struct sg_stream *stream;
     struct sg_ctx *ctx;
-    CUresult rc = sg_enter(&ctx);
+    CUresult rc = enter_launch(hGraphExec, &ctx, &exec);
 
     if (rc != CUDA_SUCCESS)
         return rc;
-    exec = SG_OBJ(sg_graph_exec, SG_KIND_EXEC, hGraphExec);
-    if (!exec)
-        return sg_leave(CUDA_ERROR_INVALID_VALUE);
     rc = sg_stream_get(ctx, hStream, &stream);
     if (rc != CUDA_SUCCESS)
         return sg_leave(rc);

@@ -115,7 +115,14 @@ bytes_gone(struct sg_graph_mem *mem)
     mem->live = false;
     mem->uses = 0;
     mem->dev->graph_used -= mem->size;
+    sg_wake_all(); /* launches that waited for it */
     sg_graph_mem_unref(mem);
+}
+
+bool
+sg_graph_mem_is_leaving(const struct sg_graph_mem *mem)
+{
+    return mem->live && !sg_mem_find(mem->base);
 }
 
 CUresult

@@ -33,9 +33,13 @@ struct sg_graph_mem *sg_graph_mem_find(uint64_t base);
 /* All bytes belong to one allocation node, whether they are there now or not. */
 bool sg_graph_mem_plans(uint64_t addr, uint64_t len);
 
-/* One launch begins to use it.  CUDA_ERROR_INVALID_VALUE: an earlier one still does
- * and nothing on its way will end that, unless @again allows to go on with the same
- * bytes; *ret_taken says whether a use was added. */
+/* The bytes are being freed by a call that dropped the lock for a moment: neither may
+ * they be used nor can new ones be taken.  sg_wake_all() tells the end of it. */
+bool sg_graph_mem_is_leaving(const struct sg_graph_mem *mem);
+
+/* One launch begins to use it, which must not be leaving.  CUDA_ERROR_INVALID_VALUE: an
+ * earlier one still does and nothing on its way will end that, unless @again allows to
+ * go on with the same bytes; *ret_taken says whether a use was added. */
 CUresult sg_graph_mem_take(struct sg_graph_mem *mem, bool again, bool *ret_taken);
 void sg_graph_mem_give(struct sg_graph_mem *mem);
 /* An operation that gives a use back.  CUDA_ERROR_INVALID_VALUE: none is left. */

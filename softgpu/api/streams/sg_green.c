@@ -420,7 +420,7 @@ over_streams(uint64_t ctx_handle, uint64_t green, CUevent hevent, bool record)
         return event->ctx == ctx ? sg_event_record_all(event, ctx, green)
                                  : CUDA_ERROR_INVALID_HANDLE;
     for (struct sg_stream *s = ctx->streams; s && rc == CUDA_SUCCESS; s = s->next)
-        if (!green || s->green == green)
+        if (!s->dead && (!green || s->green == green))
             rc = s->capture ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
                             : sg_event_wait(s, event);
     return rc;

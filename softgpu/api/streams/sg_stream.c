@@ -105,6 +105,20 @@ sg_stream_unref(struct sg_stream *stream)
     free(stream);
 }
 
+/* Out of the context's list, and the reference that goes with it. */
+static void
+stream_unlink(struct sg_stream *stream)
+{
+    struct sg_stream **p = &stream->ctx->streams;
+
+    while (*p && *p != stream)
+        p = &(*p)->next;
+    if (*p)
+        *p = stream->next;
+    stream->kept = false;
+    sg_stream_unref(stream);
+}
+
 static void (*leave_capture)(struct sg_stream *stream);
 
 void
@@ -116,18 +130,19 @@ sg_stream_on_leaving_capture(void (*fn)(struct sg_stream *stream))
 void
 sg_stream_destroy(struct sg_stream *stream)
 {
-    struct sg_stream **p = &stream->ctx->streams;
-
-    while (*p && *p != stream)
-        p = &(*p)->next;
-    if (*p)
-        *p = stream->next;
+    if (stream->dead) { /* its context ends before its work does */
+        stream_unlink(stream);
+        return;
+    }
     if (stream->capture)
         leave_capture(stream);
     sg_handle_drop(stream->handle);
     stream->handle = 0;
     stream->dead = true;
-    sg_stream_unref(stream);
+    if (stream->last)
+        stream->kept = true;
+    else
+        stream_unlink(stream);
 }
 
 static CUresult
@@ -209,6 +224,8 @@ work_ended(struct sg_work *work)
     if (stream->last == work) {
         stream->last = NULL;
         sg_work_unref(work);
+        if (stream->kept)
+            stream_unlink(stream);
     }
     sg_stream_unref(stream);
 }

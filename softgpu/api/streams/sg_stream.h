@@ -37,6 +37,7 @@ struct sg_stream {
     enum sg_stream_kind kind;
     bool non_blocking;
     bool dead;
+    bool kept; /* dead, and listed until its work is done */
     int priority;
     uint64_t id;
     uint64_t thread;            /* SG_STREAM_THREAD: whose */
@@ -53,6 +54,8 @@ struct sg_stream {
 
 CUresult sg_stream_new(struct sg_ctx *ctx, enum sg_stream_kind kind, unsigned flags,
                        int priority, struct sg_stream **ret_stream);
+/* Work that is in it goes on, and the context waits for it as for that of other
+ * streams. Destroyed once more, by the end of its context, it is forgotten at once. */
 void sg_stream_destroy(struct sg_stream *stream);
 struct sg_stream *sg_stream_ref(struct sg_stream *stream);
 void sg_stream_unref(struct sg_stream *stream); /* NULL is a no-op */

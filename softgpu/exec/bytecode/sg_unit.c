@@ -8,6 +8,8 @@ sg_unit_free(struct sg_unit *unit)
 {
     if (!unit)
         return;
+    if (unit->native_end)
+        unit->native_end(unit);
     for (uint32_t i = 0; unit->funcs && i < unit->n_funcs; i++)
         free(unit->funcs[i].consts);
     free(unit->funcs);

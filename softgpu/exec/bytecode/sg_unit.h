@@ -15,6 +15,7 @@
 #include <stdbool.h>
 
 struct ptx_func;
+struct sg_native;
 
 /* Caps against hostile modules: the largest kernels of vendor libraries hold about
  * 200,000 instructions; a frame is 128 bytes per 32-bit register and warp. */
@@ -53,6 +54,13 @@ struct sg_unit {
     bool uses_reserved;  /* the system part of shared memory behind the block's own */
     int32_t *func_by_id; /* ptx_func.id -> index in funcs, or -1; for CALLI */
     uint32_t n_func_ids;
+
+    /* Machine code (sg_native.h): set up by whoever compiles, who also leaves what
+     * frees it. */
+    struct sg_native *native; /* NULL: none, or not yet */
+    void (*native_end)(struct sg_unit *unit);
+    uint64_t heat;  /* atomic: warp instructions executed so far, roughly */
+    int native_try; /* atomic: nonzero once somebody has begun to compile it */
 };
 
 void sg_unit_free(struct sg_unit *unit); /* NULL is a no-op */

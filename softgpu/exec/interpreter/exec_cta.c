@@ -6,6 +6,7 @@
  * turn, each until it blocks, ends or has had its quantum, so that one warp's registers
  * stay in the cache.
  */
+#include "exec_native.h"
 #include "exec_race.h"
 #include "gp_err.h"
 #include "sg_cta.h"
@@ -71,6 +72,8 @@ sg_launch_init(struct sg_launch *launch, struct gp_err *err)
         return gp_err_set(err, -EINVAL, "%llu bytes of local memory, at most %u",
                           (unsigned long long)local, target->max_local_per_thread);
     launch->unit = unit;
+    if (!target->check)
+        sg_native_launch((struct sg_unit *)(uintptr_t)unit);
     launch->serial = __atomic_add_fetch(&launches, 1, __ATOMIC_RELAXED);
     launch->n_ctas = ctas;
     launch->threads = (uint32_t)threads;
@@ -446,7 +449,7 @@ run_until(struct sg_cta *cta)
 enum sg_cta_state
 sg_cta_run(struct sg_cta *cta, uint64_t budget)
 {
-    uint64_t seen;
+    uint64_t seen, before = cta->executed;
 
     pthread_once(&interp_once, interp_init);
     if (cta->end != SG_CTA_YIELD && cta->end != SG_CTA_STALLED)
@@ -463,6 +466,8 @@ sg_cta_run(struct sg_cta *cta, uint64_t budget)
     cta->all_slept = false;
     cta->end = run_until(cta);
     sg_memview_reader_leave(&cta->reader);
+    if (!sg_prog_target(cta->launch->kernel->prog)->check)
+        sg_native_heat((struct sg_unit *)(uintptr_t)cta->unit, cta->executed - before);
     return cta->end;
 }
 

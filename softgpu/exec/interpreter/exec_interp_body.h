@@ -13,7 +13,7 @@
  * pointer live in locals and are written back (SAVE) before anyone else looks.
  */
 #include "exec_lane.h"
-#include "sg_cta.h"
+#include "sg_native.h"
 
 #include "exec_lanes_form.h"
 
@@ -242,8 +242,11 @@ reload:
     pb = warp->area[SG_P] + warp->frags[0].base[SG_P];
     limit = ops + sg_warp_limit(warp);
     op = start = ops + warp->frags[0].pc;
-    if (op->code == SG_OP_JOIN)
-        op++; /* the pick has merged whoever waited here */
+    /* the pick has merged whoever waited here */
+    if (op->code == SG_OP_JOIN ||
+        (op->code == SG_OP_NATIVE && op >= limit &&
+         cta->unit->native->entries[op - ops].code == SG_OP_JOIN))
+        op++;
     goto *labels[op->code];
 
 stopped:
@@ -277,6 +280,33 @@ L_JOIN:
         goto pick;
     }
     NEXT;
+
+L_NATIVE : {
+    const struct sg_native_entry *entries = cta->unit->native->entries;
+    struct sg_native_run run = {.cta = cta,
+                                .warp = warp,
+                                .wb = wb,
+                                .db = db,
+                                .pb = pb,
+                                .mask = mask,
+                                .limit = (uint32_t)(limit - ops),
+                                .pc = (uint32_t)(op - ops)};
+    executed += (uint64_t)(op - start);
+    const uint32_t end = entries[run.pc].fn(&run);
+    executed += run.executed;
+    op = start = ops + run.pc;
+    m = mask;
+    if (likely(end == SG_NATIVE_STEP))
+        goto *labels[entries[run.pc].fn ? entries[run.pc].code : op->code];
+    if (end == SG_NATIVE_GO)
+        goto *labels[op->code];
+    if (end == SG_NATIVE_POLL)
+        goto poll;
+    SAVE();
+    if (end == SG_NATIVE_PICK)
+        goto pick;
+    goto fault;
+}
 
 L_GUARD : {
     uint32_t p = PRED(op->a);

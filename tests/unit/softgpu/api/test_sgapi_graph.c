@@ -502,6 +502,41 @@ child_graphs_events_and_memory_nodes_work(void **state)
     ok(cuGraphDestroy(child));
 }
 
+/* A free that runs drops the lock while it hides the pages, and the next launch may
+ * come just then: the bytes are still booked and no longer to be had. */
+static void
+memory_of_a_graph_is_freed_and_taken_again_at_once(void **state)
+{
+    CUDA_MEM_ALLOC_NODE_PARAMS ap = {
+        .poolProps = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                      .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}},
+        .bytesize = 4 << 20,
+    };
+    CUDA_MEMSET_NODE_PARAMS fill = {.value = 1, .elementSize = 1, .height = 1};
+    CUgraphNode alloc, node;
+    CUgraphExec exec;
+    CUgraph graph;
+    CUstream s;
+
+    ok(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    ok(cuGraphCreate(&graph, 0));
+    ok(cuGraphAddMemAllocNode(&alloc, graph, NULL, 0, &ap));
+    fill.dst = ap.dptr;
+    fill.width = 4096;
+    ok(cuGraphAddMemsetNode(&node, graph, &alloc, 1, &fill, sg.ctx));
+    ok(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    for (unsigned i = 0; i < 3000; i++) {
+        ok(cuGraphLaunch(exec, s));
+        ok(cuMemFreeAsync(ap.dptr, s));
+        for (volatile unsigned spin = 0; spin < i % 61 * 200; spin++)
+            ; /* the launch comes at every moment of the free */
+    }
+    ok(cuStreamSynchronize(s));
+    ok(cuGraphExecDestroy(exec));
+    ok(cuGraphDestroy(graph));
+    ok(cuStreamDestroy_v2(s));
+}
+
 static void
 a_fault_in_a_graph_sticks(void **state)
 {
@@ -575,6 +610,7 @@ main(void)
         T(a_capture_may_end_without_asking_for_the_graph),
         T(instances_can_be_changed),
         T(child_graphs_events_and_memory_nodes_work),
+        T(memory_of_a_graph_is_freed_and_taken_again_at_once),
         T(a_fault_in_a_graph_sticks),
         T(user_objects_live_as_long_as_graphs),
         T(long_chains_do_not_use_the_stack),

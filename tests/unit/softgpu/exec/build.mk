@@ -30,3 +30,10 @@ $(eval $(call unit_test,test_sg_libm,tests/unit/softgpu/exec/test_sg_libm.c test
 # The search of docs/fuzzing.md, for a second or two.
 $(eval $(call unit_test,test_sg_random,tests/unit/softgpu/exec/test_sg_random.c,\
     $(RK_INCS) tests/unit,,kernelfuzz sgexec ptx common,-lm))
+
+# Machine code, if the plug-in is built.
+$(eval $(call unit_test,test_sg_jit,tests/unit/softgpu/exec/test_sg_jit.c tests/unit/softgpu/exec/ut_sgx.c,\
+    $(RK_INCS) $(UT_SGX_INCS),,kernelfuzz sgexec ptx common,-lm))
+ifneq ($(wildcard $(SGJIT_SRCS)),)
+$(O)/tests/unit/test_sg_jit $(O)/tests/unit/test_sg_golden_int $(O)/tests/unit/test_sg_golden_float: | $(SGJIT_LIB)
+endif

@@ -588,6 +588,7 @@ main(void)
         cmocka_unit_test(selections_and_tests),
         cmocka_unit_test(approximations_stay_within_their_bounds),
         cmocka_unit_test(golden_lower_levels_agree),
+        cmocka_unit_test(golden_machine_code_agrees),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

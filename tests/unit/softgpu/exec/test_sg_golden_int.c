@@ -734,6 +734,7 @@ main(void)
         cmocka_unit_test(bits_and_shifts),
         cmocka_unit_test(fields_and_bytes),
         cmocka_unit_test(golden_lower_levels_agree),
+        cmocka_unit_test(golden_machine_code_agrees),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ut_golden.h"
 
+#include "ut_jit.h"
+
 #include "gp_err.h"
 #include "ptx_ast.h"
 #include "sg_exec.h"
@@ -380,7 +382,10 @@ run_self_at(const char *level)
 
         dup2(null, 1);
         dup2(null, 2);
-        setenv("SOFTGPU_ISA", level, 1);
+        if (strcmp(level, "jit") == 0)
+            setenv("SOFTGPU_JIT", "wait", 1);
+        else
+            setenv("SOFTGPU_ISA", level, 1);
         setenv("GOLDEN_LEVEL", level, 1); /* it must not do the same again */
         ut_exec_self(NULL, NULL);
     }
@@ -405,4 +410,14 @@ golden_lower_levels_agree(void **state)
             print_error("on x86-64-%s: exit status %d\n", levels[i], status);
         assert_int_equal(status, 0);
     }
+}
+
+void
+golden_machine_code_agrees(void **state)
+{
+    if (getenv("GOLDEN_LEVEL"))
+        return;
+    if (!ut_jit_found())
+        skip();
+    assert_int_equal(run_self_at("jit"), 0);
 }

@@ -1,0 +1,3 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define SG_ISA v4
+#include "exec_native_body.h"
