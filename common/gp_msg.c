@@ -237,7 +237,8 @@ deliver(struct gp_msg_conn *conn)
     }
     conn->gone = NULL;
     conn->in_len -= conn->in_at;
-    memmove(conn->in, conn->in + conn->in_at, conn->in_len);
+    if (conn->in_len)
+        memmove(conn->in, conn->in + conn->in_at, conn->in_len);
     conn->in_at = 0;
     drop_when_empty(&conn->in, &conn->in_cap, conn->in_len);
     return conn->src.loop;

@@ -255,7 +255,8 @@ xport_look(struct xport_conn *conn)
     bool again = false;
     int r = conn->ops->look ? conn->ops->look(conn, &again) : 0;
 
-    if (r == 0 && stripes && xport_stripes_lost(stripes, &again))
+    if (r == 0 && stripes && !conn->ops->stripes_send &&
+        xport_stripes_lost(stripes, &again))
         r = -ETIMEDOUT;
     if (r < 0)
         abort_with(conn, r);

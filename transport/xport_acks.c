@@ -42,15 +42,24 @@ static int
 send_one(struct xport_acks *acks)
 {
     uint64_t value = atomic_load(&acks->received);
-    struct iovec iov = {&value, sizeof(value)};
+    uint64_t striped = atomic_load(&acks->striped), values[2];
+    struct iovec iov = {values, 0};
+    size_t k = 0;
     ssize_t n;
 
-    if (value == atomic_load(&acks->sent))
+    if (value != atomic_load(&acks->sent))
+        values[k++] = value;
+    if (striped != atomic_load(&acks->striped_sent))
+        values[k++] = striped | XPORT_ACK_STRIPED;
+    if (!k)
         return 0;
+    iov.iov_len = k * sizeof(value);
     n = gp_wire_send(acks->wire, acks->fd, &iov, 1, MSG_DONTWAIT);
-    if (n == sizeof(value))
-        atomic_store(&acks->sent, value);
-    return n == sizeof(value) || (n == -EAGAIN && !acks->wire) ? 0 : -ECONNRESET;
+    if (n != (ssize_t)(k * sizeof(value)))
+        return n == -EAGAIN && !acks->wire ? 0 : -ECONNRESET;
+    atomic_store(&acks->sent, value);
+    atomic_store(&acks->striped_sent, striped);
+    return 0;
 }
 
 int
@@ -67,7 +76,7 @@ xport_acks_send(struct xport_acks *acks, const struct xport_resume_owner *owner,
 }
 
 int
-xport_acks_read(struct xport_acks *acks, uint64_t *value)
+xport_acks_read(struct xport_acks *acks, uint64_t *value, uint64_t *striped)
 {
     uint8_t buf[8 * 64];
     ssize_t n;
@@ -85,7 +94,10 @@ xport_acks_read(struct xport_acks *acks, uint64_t *value)
             uint64_t one;
 
             memcpy(&one, buf + at, 8);
-            *value = gp_max(*value, one);
+            if (unlikely(one & XPORT_ACK_STRIPED))
+                *striped = gp_max(*striped, one & ~XPORT_ACK_STRIPED);
+            else
+                *value = gp_max(*value, one);
         }
         acks->part_len = have % 8;
         memcpy(acks->part, buf + have - have % 8, have % 8);
@@ -103,6 +115,7 @@ xport_acks_install(struct xport_acks *acks, const struct xport_resume_link *link
     acks->wire = link->ack_wire;
     acks->part_len = 0;
     atomic_store(&acks->sent, atomic_load(&acks->received));
+    atomic_store(&acks->striped_sent, atomic_load(&acks->striped));
     if (acks->fd >= 0 && link->ack_fd >= 0) {
         r = dup3(link->ack_fd, acks->fd, O_CLOEXEC) < 0 ? -errno : 0;
         close(link->ack_fd);

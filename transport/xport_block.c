@@ -2,6 +2,7 @@
 #include "xport_block.h"
 
 #include "gp_err.h"
+#include "xport_resume_stripes.h"
 #include "xport_stripes.h"
 #include "xport_zstd.h"
 
@@ -31,8 +32,7 @@
 /* Packing must win by this, because the other end has its part of the work too. */
 #define WIN 0.9
 
-#define KIND_SHIFT 30
-#define WIRE_MASK ((1u << KIND_SHIFT) - 1)
+#define WIRE_MASK ((1u << XPORT_BLOCK_KIND_SHIFT) - 1)
 
 /* ---- life -------------------------------------------------------------------------
  */
@@ -104,9 +104,10 @@ send_block(struct xport_conn *conn, enum xport_block_kind kind, uint32_t raw,
 
     if (!head)
         return -ECONNRESET;
-    *head =
-        (struct xport_block){.raw = raw, .wire = wire | (uint32_t)kind << KIND_SHIFT};
+    *head = xport_block_head(kind, raw, wire);
     xport_commit(conn, sizeof(*head));
+    if (striped && conn->ops->stripes_send)
+        return conn->ops->stripes_send(conn, head, bytes, raw);
     if (measure)
         xport_rate_begin(link, &conn->fd, 1);
     r = conn->ops->flush(conn, bytes, striped ? 0 : wire);
@@ -211,6 +212,8 @@ send_raw(struct xport_conn *conn, const uint8_t *bytes, uint32_t *len)
     bool striped = stripes && *len >= XPORT_STRIPED_MIN &&
                    xport_stripes_pay(stripes, &b->tx.link, len);
 
+    if (striped && conn->ops->stripes_send)
+        *len = gp_min(*len, XPORT_STRIPED_RUN);
     return send_block(conn, striped ? XPORT_BLOCK_STRIPED : XPORT_BLOCK_RAW, *len,
                       bytes, *len);
 }
@@ -259,7 +262,7 @@ recv_head(struct xport_conn *conn, struct xport_block *head)
 
     if (r < 0)
         return r;
-    kind = head->wire >> KIND_SHIFT;
+    kind = head->wire >> XPORT_BLOCK_KIND_SHIFT;
     head->wire &= WIRE_MASK;
     if (head->raw == 0)
         return -EPROTO;
@@ -328,6 +331,8 @@ recv_raw(struct xport_conn *conn, uint8_t *buf, size_t len)
     if (!b->rx.striped)
         return xport_recv_plain(conn, buf, len);
     b->rx.at += (uint32_t)len;
+    if (conn->ops->stripes_recv)
+        return conn->ops->stripes_recv(conn, at, buf, len);
     return xport_stripes_recv(atomic_load(&b->stripes), at, buf, len);
 }
 
@@ -366,9 +371,13 @@ xport_stripes_add(struct xport_conn *conn, const int *fds, struct gp_wire *const
                   unsigned n, struct gp_err *err)
 {
     struct xport_stripes *stripes;
+    int r;
 
     if (!conn->blocks || conn->blocks->stripes || n == 0 || n > XPORT_STRIPES_MAX)
         return gp_err_set(err, -EINVAL, "no place for %u more connections", n);
+    r = conn->ops->stripes_prepare ? conn->ops->stripes_prepare(conn) : 0;
+    if (r < 0)
+        return gp_err_set(err, r, "no memory for %u more connections", n);
     stripes = xport_stripes_new(fds, wires, n);
     if (!stripes)
         return gp_err_set(err, -ENOMEM, "out of memory");
@@ -383,5 +392,6 @@ xport_stripes_use(struct xport_conn *conn)
 {
     struct xport_stripes *stripes = atomic_load(&conn->blocks->stripes);
 
-    atomic_store_explicit(&stripes->send, true, memory_order_release);
+    if (!atomic_load(&stripes->ended))
+        atomic_store_explicit(&stripes->send, true, memory_order_release);
 }

@@ -42,6 +42,15 @@ struct xport_block {
     uint32_t wire; /* bytes that follow, of which the top two bits are the kind */
 };
 
+#define XPORT_BLOCK_KIND_SHIFT 30
+
+static inline struct xport_block
+xport_block_head(enum xport_block_kind kind, uint32_t raw, uint32_t wire)
+{
+    return (struct xport_block){
+        .raw = raw, .wire = wire | (uint32_t)kind << XPORT_BLOCK_KIND_SHIFT};
+}
+
 struct xport_blocks {
     enum xport_pack pack;
     const struct xport_zstd *zstd;

@@ -18,6 +18,7 @@
 
 struct gp_err;
 struct gp_wire;
+struct xport_block;
 struct xport_blocks;
 struct xport_conn;
 
@@ -70,6 +71,13 @@ struct xport_ops {
     void (*acknowledge)(struct xport_conn *conn);
     /* The peer has received the first @upto bytes.  Any thread.  NULL: of no use. */
     void (*confirm)(struct xport_conn *conn, uint64_t upto);
+    /* Where payloads over stripes survive a cut (xport_resume_stripes.h): the
+     * connection gets stripes; a run behind its announcement @head, which waits to be
+     * sent; bytes of a run.  NULL: the stripes alone carry them. */
+    int (*stripes_prepare)(struct xport_conn *conn);
+    int (*stripes_send)(struct xport_conn *conn, struct xport_block *head,
+                        const void *bytes, uint32_t len);
+    int (*stripes_recv)(struct xport_conn *conn, uint64_t at, uint8_t *buf, size_t len);
     /* From and to windows; NULL where there are none. */
     int (*send_direct)(struct xport_conn *conn, uint64_t addr, size_t len,
                        uint64_t *ret_ticket);

@@ -31,8 +31,10 @@
  * asynchronous call three times as much as 36). */
 #define XPORT_JOURNAL_BLOCK (36u << 10)
 #define XPORT_JOURNAL_BLOCKS_MAX 112u
-/* For frames that are longer than a block: each as long as the longest may be. */
-#define XPORT_JOURNAL_LARGE_MAX 4u
+/* For frames that are longer than a block: each as long as the longest may be.  A block
+ * is left for the next one when a frame does not fit, so two that follow each other
+ * hold more than one has room for: 112 hold 2 MiB at least, 28 large ones 1.75. */
+#define XPORT_JOURNAL_LARGE_MAX 28u
 
 /* Payloads lent at a time, and frames between them. */
 #define XPORT_JOURNAL_PARTS 256u

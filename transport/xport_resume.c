@@ -24,8 +24,8 @@
 /* ---- acknowledgements -------------------------------------------------------------
  */
 
-static GP_COLD void
-ack_send(struct xport_resume_conn *rc)
+GP_COLD void
+xport_resume_ack(struct xport_resume_conn *rc)
 {
     if (xport_acks_send(&rc->acks, rc->owner, &rc->stream.conn) < 0)
         shutdown(rc->stream.conn.fd, SHUT_RDWR);
@@ -34,7 +34,7 @@ ack_send(struct xport_resume_conn *rc)
 void
 xport_resume_acks_here(struct xport_conn *conn)
 {
-    ack_send(xport_resume_of(conn));
+    xport_resume_ack(xport_resume_of(conn));
 }
 
 bool
@@ -58,11 +58,15 @@ int
 xport_resume_acks_read(struct xport_resume_conn *rc)
 {
     struct xport_journal *j = &rc->journal;
-    uint64_t value = 0;
-    int r = xport_resume_have_acks(rc) ? xport_acks_read(&rc->acks, &value) : 0;
+    struct xport_striped *s = atomic_load_explicit(&rc->striped, memory_order_acquire);
+    uint64_t value = 0, striped = 0;
+    int r =
+        xport_resume_have_acks(rc) ? xport_acks_read(&rc->acks, &value, &striped) : 0;
 
     xport_resume_confirmed_take(rc);
     rc->looked_at = j->end;
+    if (unlikely(striped) && (!s || xport_resume_stripes_acked(s, striped) < 0))
+        return -EPROTO;
     return xport_journal_ack(j, value, j->end + rc->writing) < 0 ? -EPROTO : r;
 }
 
@@ -100,6 +104,15 @@ link_drop(struct xport_resume_link *link)
     gp_wire_free(link->ack_wire);
 }
 
+/* Striped bytes are to be sent again. */
+static bool
+striped_waits(const struct xport_resume_conn *rc)
+{
+    const struct xport_striped *s = atomic_load(&rc->striped);
+
+    return s && s->replay_at < s->replay_end;
+}
+
 /* Under both locks. */
 static int
 link_install(struct xport_resume_conn *rc, struct xport_resume_link *link)
@@ -108,10 +121,14 @@ link_install(struct xport_resume_conn *rc, struct xport_resume_link *link)
     struct xport_journal *j = &rc->journal;
     int r;
 
-    if (link->received < j->acked ||
-        xport_journal_ack(j, link->received, j->end + rc->writing) < 0) {
-        link_drop(link); /* the peer is not the one that had this stream */
-        return -EPROTO;
+    r = link->peer.received < j->acked
+            ? -EPROTO /* the peer is not the one that had this stream */
+            : xport_journal_ack(j, link->peer.received, j->end + rc->writing);
+    if (r == 0)
+        r = xport_resume_stripes_install(rc, link);
+    if (r < 0) {
+        link_drop(link);
+        return r;
     }
     gp_wire_free(rc->stream.wire);
     rc->stream.wire = link->wire;
@@ -119,9 +136,9 @@ link_install(struct xport_resume_conn *rc, struct xport_resume_link *link)
     r = xport_acks_install(&rc->acks, link) < 0 ? -EBADF : r;
     xport_tcp_prepare(conn, conn->fd);
     rc->left = false;
-    rc->peer_at = link->received;
-    rc->replay_at = gp_min(link->received, j->end);
-    atomic_store(&rc->replaying, rc->replay_at < j->end);
+    rc->peer_at = link->peer.received;
+    rc->replay_at = gp_min(link->peer.received, j->end);
+    atomic_store(&rc->replaying, rc->replay_at < j->end || striped_waits(rc));
     rc->trip_ns = trip_of(conn->fd);
     rc->cuts++;
     atomic_fetch_add(&rc->epoch, 1);
@@ -139,10 +156,15 @@ xport_resume_recover(struct xport_resume_conn *rc, uint32_t epoch)
     gp_lock_take(&rc->recover);
     r = xport_error(conn);
     if (r == 0 && atomic_load(&rc->epoch) == epoch) {
+        struct xport_resume_have have;
+
         shutdown(conn->fd, SHUT_RDWR);
+        xport_resume_stripes_abort(rc);
         gp_lock_take(&rc->tx_lock);
         gp_lock_take(&rc->rx_lock);
-        r = rc->owner->reconnect(conn, atomic_load(&rc->acks.received), &link);
+        have.received = atomic_load(&rc->acks.received);
+        xport_resume_stripes_have(rc, &have);
+        r = rc->owner->reconnect(conn, &have, &link);
         if (r == 0)
             r = link_install(rc, &link);
         if (r < 0)
@@ -157,16 +179,16 @@ xport_resume_recover(struct xport_resume_conn *rc, uint32_t epoch)
     return r;
 }
 
-/* Send again what the peer did not get, under tx_lock.  With MSG_DONTWAIT as @flags
- * -EAGAIN: not all of it yet. */
-GP_COLD int
-xport_resume_replay(struct xport_resume_conn *rc, int flags)
+/* The same for one of the streams. */
+static int
+replay_stream(struct xport_resume_conn *rc, const struct xport_journal *j, uint64_t *at,
+              uint64_t end, int flags)
 {
     struct xport_conn *conn = &rc->stream.conn;
 
-    while (rc->replay_at < rc->journal.end) {
+    while (*at < end) {
         const uint8_t *bytes;
-        int64_t len = xport_journal_at(&rc->journal, rc->replay_at, &bytes);
+        int64_t len = xport_journal_at(j, *at, &bytes);
         struct iovec iov = {(void *)(uintptr_t)bytes, (size_t)len};
         ssize_t n;
 
@@ -179,11 +201,25 @@ xport_resume_replay(struct xport_resume_conn *rc, int flags)
             return -ETIMEDOUT;
         if (n < 0 && n != -EAGAIN)
             return (int)n;
-        rc->replay_at += (uint64_t)gp_max(n, (ssize_t)0);
+        *at += (uint64_t)gp_max(n, (ssize_t)0);
         rc->replayed += (uint64_t)gp_max(n, (ssize_t)0);
     }
-    atomic_store(&rc->replaying, false);
     return 0;
+}
+
+/* Send again what the peer did not get, under tx_lock, striped bytes first.  With
+ * MSG_DONTWAIT as @flags -EAGAIN: not all of it yet. */
+GP_COLD int
+xport_resume_replay(struct xport_resume_conn *rc, int flags)
+{
+    struct xport_striped *s = atomic_load(&rc->striped);
+    int r = s ? replay_stream(rc, &s->journal, &s->replay_at, s->replay_end, flags) : 0;
+
+    if (r == 0)
+        r = replay_stream(rc, &rc->journal, &rc->replay_at, rc->journal.end, flags);
+    if (r == 0)
+        atomic_store(&rc->replaying, false);
+    return r;
 }
 
 /* Under tx_lock: sleep until some acknowledgements may have come.  -ETIMEDOUT;
@@ -239,13 +275,13 @@ replay_some(struct xport_resume_conn *rc)
 static GP_INLINE void
 got(struct xport_resume_conn *rc, size_t n, size_t wanted)
 {
-    uint64_t limit = wanted > XPORT_STREAM_READ ? XPORT_ACK_BULK : XPORT_ACK_FRAMES;
+    uint64_t limit = wanted > XPORT_STREAM_READ ? XPORT_ACK_BULK : rc->ack_after;
     _Atomic uint64_t *received = &rc->acks.received;
     uint64_t have = atomic_load_explicit(received, memory_order_relaxed);
 
     atomic_store_explicit(received, have + n, memory_order_relaxed);
     if (unlikely(xport_acks_due(&rc->acks) >= limit))
-        ack_send(rc);
+        xport_resume_ack(rc);
 }
 
 GP_HOT static int
@@ -254,6 +290,7 @@ read_with(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n, int
     struct xport_resume_conn *rc =
         container_of(stream, struct xport_resume_conn, stream);
     uint32_t epoch;
+    bool early;
     ssize_t n;
     int r;
 
@@ -261,11 +298,17 @@ read_with(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n, int
     epoch = atomic_load_explicit(&rc->epoch, memory_order_relaxed);
     if (unlikely(atomic_load(&rc->replaying)))
         flags = MSG_DONTWAIT;
-    n = gp_wire_recv(stream->wire, stream->conn.fd, buf, len, flags);
+    early = unlikely(xport_resume_stripes_first(rc));
+    n = early ? xport_resume_stripes_early(rc, flags)
+              : gp_wire_recv(stream->wire, stream->conn.fd, buf, len, flags);
     stream->conn.stats.rx_reads++;
-    if (likely(n > 0))
+    if (likely(n > 0 && !early))
         got(rc, (size_t)n, len);
     gp_lock_release(&rc->rx_lock);
+    if (unlikely(early && n > 0))
+        return -EAGAIN;
+    if (n == -ENOMEM)
+        return -ENOMEM;
     if (likely(n > 0)) {
         *ret_n = (size_t)n;
         return 0;
@@ -325,8 +368,8 @@ resume_acknowledge(struct xport_conn *conn)
 {
     struct xport_resume_conn *rc = xport_resume_of(conn);
 
-    if (xport_acks_due(&rc->acks) >= ACK_END)
-        ack_send(rc);
+    if (xport_acks_due(&rc->acks) >= ACK_END || xport_acks_striped_due(&rc->acks))
+        xport_resume_ack(rc);
 }
 
 /* The peer's last word.  Only the end that connects has one. */
@@ -352,6 +395,20 @@ is_closed(int fd)
            ioctl(fd, FIONREAD, &unread) < 0 || unread == 0;
 }
 
+/* Nothing has come since the last look: perhaps the peer waits for an acknowledgement,
+ * or the socket for them has come now. */
+static void
+ack_quiet(struct xport_resume_conn *rc)
+{
+    uint64_t have = atomic_load_explicit(&rc->acks.received, memory_order_relaxed);
+
+    bool quiet = atomic_exchange(&rc->seen, have) == have;
+
+    if ((quiet || xport_acks_fd(&rc->acks) < 0) && xport_resume_passive(rc) &&
+        (xport_acks_due(&rc->acks) >= ACK_END || xport_acks_striped_due(&rc->acks)))
+        xport_resume_ack(rc);
+}
+
 /* The one that is connected to has a thread that always reads; it is only woken. */
 static int
 resume_look(struct xport_conn *conn, bool *ret_again)
@@ -366,13 +423,15 @@ resume_look(struct xport_conn *conn, bool *ret_again)
     if (!gp_lock_try(&rc->recover))
         return 0;
     gp_lock_release(&rc->recover);
-    if (passive && xport_acks_fd(&rc->acks) < 0 && xport_acks_due(&rc->acks) >= ACK_END)
-        ack_send(rc); /* perhaps their socket has come, and the peer waits for one */
+    ack_quiet(rc);
     if (passive && rc->owner->knocks(conn))
         return xport_resume_recover(rc, epoch);
-    broken = xport_liveness_lost(&rc->live, conn->fd, ret_again);
-    if (passive && broken)
+    broken = xport_liveness_lost(&rc->live, conn->fd, ret_again) ||
+             xport_resume_stripes_lost(rc, ret_again);
+    if (passive && broken) {
         shutdown(conn->fd, SHUT_RDWR);
+        xport_resume_stripes_abort(rc);
+    }
     if (passive || !(broken || is_closed(conn->fd)))
         return 0;
     *ret_again = true;
@@ -398,6 +457,7 @@ resume_free(struct xport_conn *conn)
         close(conn->fd);
     xport_acks_fini(&rc->acks);
     xport_journal_fini(&rc->journal);
+    xport_resume_stripes_free(atomic_load(&rc->striped));
     xport_stream_fini(&rc->stream);
     free(rc);
 }
@@ -416,6 +476,9 @@ static const struct xport_ops resume_ops = {
     .bulk_done = xport_resume_bulk_done,
     .acknowledge = resume_acknowledge,
     .confirm = xport_resume_confirm,
+    .stripes_prepare = xport_resume_stripes_prepare,
+    .stripes_send = xport_resume_stripes_send,
+    .stripes_recv = xport_resume_stripes_recv,
     .ended = resume_ended,
     .realign = xport_stream_to_start,
     .abort = resume_abort,
@@ -448,6 +511,7 @@ xport_resume_new(int fd, int ack_fd, uint32_t frame_max,
         return gp_err_set(err, -ENOMEM, "out of memory");
     conn = &rc->stream.conn;
     rc->owner = owner;
+    rc->ack_after = xport_resume_passive(rc) ? XPORT_ACK_CALLS : XPORT_ACK_REPLIES;
     rc->acks.fd = -1;
     r = xport_stream_init(&rc->stream, &resume_ops, &resume_io, frame_max, err);
     if (r == 0)

@@ -20,25 +20,31 @@
  * ack_lock, which is for the socket of acknowledgements.
  *
  * Not here: how the ends find each other again and prove who they are (stub_resume.c,
- * wrk_resume.c), stripes (a connection that resumes has none), RDMA, shared memory.
+ * wrk_resume.c), stripes (xport_resume_stripes.h), RDMA, shared memory.
  */
 #ifndef XPORT_RESUME_H
 #define XPORT_RESUME_H
 
 #include "xport_conn.h"
 
+/* What one end tells the other when a link is replaced, in bytes: of the stream and, of
+ * payloads over stripes, how many it has received and sent. */
+struct xport_resume_have {
+    uint64_t received, striped, striped_sent;
+};
+
 struct xport_resume_link {
     int fd, ack_fd;                  /* ack_fd -1: it comes later */
     struct gp_wire *wire, *ack_wire; /* NULL: none */
-    uint64_t received;               /* by the peer */
+    struct xport_resume_have peer;
 };
 
 /* What the owner of a connection does for it. */
 struct xport_resume_owner {
-    /* A new link, for a stream of which this end has @received bytes.  Waits, for as
-     * long as the owner sees fit and xport_error() of @conn is 0.  -errno: there will
-     * be none. */
-    int (*reconnect)(struct xport_conn *conn, uint64_t received,
+    /* A new link, for a connection of which this end has @have.  Waits, for as long as
+     * the owner sees fit and xport_error() of @conn is 0.  -errno: there will be none.
+     */
+    int (*reconnect)(struct xport_conn *conn, const struct xport_resume_have *have,
                      struct xport_resume_link *ret);
     /* The socket for acknowledgements of the link in use, wanted now.  -EAGAIN: not
      * here yet.  Does not wait.  May be NULL, where links come with one. */

@@ -12,15 +12,21 @@
 #include "xport_journal.h"
 #include "xport_liveness.h"
 #include "xport_resume.h"
+#include "xport_resume_stripes.h"
 #include "xport_stream.h"
 
 #include <errno.h>
 #include <stdatomic.h>
 
-/* Received bytes that are not acknowledged yet, at most.  Each acknowledgement costs as
- * much as 4 KiB of a payload, and the frames of twenty asynchronous calls.  Both well
- * below XPORT_JOURNAL_MAX, or a sender could wait for ever. */
-#define XPORT_ACK_FRAMES (512u << 10)
+/* Received bytes that are not acknowledged yet, at most: in frames, by the end that
+ * connects and by the one that is connected to, and in payloads.  Each acknowledgement
+ * costs as much as 4 KiB of a payload, and the work of a hundred asynchronous calls,
+ * whose frames are most of what the second end receives; what else comes there is
+ * confirmed by replies, or is a payload.  All of them below what a journal holds of the
+ * least favourable frames (XPORT_JOURNAL_BLOCKS_MAX), or a sender could wait for ever.
+ */
+#define XPORT_ACK_REPLIES (512u << 10)
+#define XPORT_ACK_CALLS (1536u << 10)
 #define XPORT_ACK_BULK (1u << 20)
 
 struct xport_resume_conn {
@@ -32,7 +38,9 @@ struct xport_resume_conn {
     struct gp_lock recover;          /* somebody replaces the link */
     _Atomic uint32_t epoch;          /* links before this one; under both locks */
     atomic_bool replaying;           /* replay_at < journal.end; under tx_lock */
-    _Atomic uint64_t confirmed;      /* bytes that replies say the peer has; 0: none */
+    uint32_t ack_after;    /* so many bytes of frames; XPORT_ACK_CALLS or _REPLIES */
+    _Atomic uint64_t seen; /* acks.received at the last look */
+    _Atomic uint64_t confirmed; /* bytes that replies say the peer has; 0: none */
 
     /* Under tx_lock. */
     struct xport_journal journal;
@@ -46,6 +54,7 @@ struct xport_resume_conn {
     uint64_t looked_at; /* journal.end when acknowledgements were read last */
     uint64_t replayed, cuts;
     bool left; /* the link is broken, and the reader replaces it */
+    struct xport_striped *_Atomic striped; /* NULL: there never were stripes */
 };
 
 static inline struct xport_resume_conn *
@@ -59,6 +68,13 @@ static inline bool
 xport_resume_passive(const struct xport_resume_conn *rc)
 {
     return rc->owner->knocks != NULL;
+}
+
+/* The peer acknowledges after so many bytes of frames. */
+static inline uint64_t
+xport_resume_acks_every(const struct xport_resume_conn *rc)
+{
+    return xport_resume_passive(rc) ? XPORT_ACK_REPLIES : XPORT_ACK_CALLS;
 }
 
 /* Not what a new link mends. */
@@ -87,6 +103,9 @@ int xport_resume_acks_wait(struct xport_resume_conn *rc, uint64_t deadline_ns);
  * locks. */
 int xport_resume_recover(struct xport_resume_conn *rc, uint32_t epoch);
 
+/* Acknowledge what has been received. */
+void xport_resume_ack(struct xport_resume_conn *rc);
+
 /* Send again what the peer did not get, under tx_lock.  With MSG_DONTWAIT as @flags
  * -EAGAIN: not all of it yet. */
 int xport_resume_replay(struct xport_resume_conn *rc, int flags);
@@ -102,5 +121,14 @@ int xport_resume_send_start(struct xport_conn *conn, const void *bulk, size_t le
                             uint64_t *ret_ticket);
 int xport_resume_send_wait(struct xport_conn *conn, uint64_t ticket);
 void xport_resume_confirm(struct xport_conn *conn, uint64_t upto);
+
+/* For xport_resume_stripes.c, under tx_lock.  One write of everything that waits and of
+ * @bulk; what has been sent goes into the journal. */
+int xport_resume_send_locked(struct xport_resume_conn *rc, const void *bulk,
+                             size_t len);
+/* The link is broken: the reader replaces it (true), or this end has to. */
+bool xport_resume_leave(struct xport_resume_conn *rc);
+/* Replace it; the lock is released meanwhile. */
+int xport_resume_recover_locked(struct xport_resume_conn *rc);
 
 #endif

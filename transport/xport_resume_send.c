@@ -13,9 +13,10 @@
 /* Where replies confirm what was sent, frames go back to the start of their block,
  * which is still in the first-level cache, once they have used so much of it. */
 #define REWIND_MIN (4u << 10)
-/* Room for frames to be worth going on in the same block: what callers gather before
- * they flush. */
-#define ROOM_MIN (32u << 10)
+/* Room for frames to be worth going on in the same block.  More would leave blocks
+ * nearly empty where little is gathered for each write, and all of them would be in use
+ * before the peer has received what it acknowledges. */
+#define ROOM_MIN (8u << 10)
 /* Acknowledgements that nobody needs are read after so much, or their socket fills. */
 #define UNREAD_MAX (4u << 20)
 
@@ -67,8 +68,8 @@ already_there(const struct xport_resume_conn *rc, uint64_t start, size_t total,
  * reads: it replaces the link when it has read what had come over it, which may be that
  * the peer has ended.  What is sent until then goes into the journal alone.  False: the
  * sender replaces the link. */
-static GP_COLD bool
-leave_to_reader(struct xport_resume_conn *rc)
+GP_COLD bool
+xport_resume_leave(struct xport_resume_conn *rc)
 {
     if (!xport_resume_passive(rc))
         return false;
@@ -102,7 +103,7 @@ write_through(struct xport_resume_conn *rc, const struct iovec *iov, size_t n_io
             r = send_all(rc, at, n);
         if (likely(r == 0))
             rc->writing = 0;
-        if (likely(r == 0) || xport_resume_fatal(r) || leave_to_reader(rc))
+        if (likely(r == 0) || xport_resume_fatal(r) || xport_resume_leave(rc))
             return xport_resume_fatal(r) ? r : 0;
         gp_lock_release(&rc->tx_lock);
         r = xport_resume_recover(rc, epoch);
@@ -115,8 +116,8 @@ write_through(struct xport_resume_conn *rc, const struct iovec *iov, size_t n_io
 }
 
 /* The link is broken, and the lock is held: what is it when it is mended? */
-static int
-recover_locked(struct xport_resume_conn *rc)
+int
+xport_resume_recover_locked(struct xport_resume_conn *rc)
 {
     uint32_t epoch = atomic_load(&rc->epoch);
     int r;
@@ -135,7 +136,8 @@ parts_make_room(struct xport_resume_conn *rc)
 
     xport_journal_compact(&rc->journal);
     while ((r == 0 || r == -ECONNRESET) && xport_journal_full(&rc->journal)) {
-        r = r < 0 ? recover_locked(rc) : xport_resume_acks_wait(rc, GP_FOREVER);
+        r = r < 0 ? xport_resume_recover_locked(rc)
+                  : xport_resume_acks_wait(rc, GP_FOREVER);
         if (r == 0)
             r = xport_resume_acks_read(rc);
     }
@@ -154,10 +156,10 @@ room_close(struct xport_resume_conn *rc)
         conn->tx.end = conn->tx.pos;
 }
 
-GP_HOT int
-xport_resume_flush(struct xport_conn *conn, const void *bulk, size_t len)
+static GP_INLINE int
+send_locked(struct xport_resume_conn *rc, const void *bulk, size_t len)
 {
-    struct xport_resume_conn *rc = xport_resume_of(conn);
+    struct xport_conn *conn = &rc->stream.conn;
     size_t frames = xport_pending(conn), n = 0;
     struct iovec iov[2];
     int r = 0;
@@ -166,7 +168,6 @@ xport_resume_flush(struct xport_conn *conn, const void *bulk, size_t len)
         iov[n++] = (struct iovec){conn->tx.base, frames};
     if (len)
         iov[n++] = (struct iovec){(void *)(uintptr_t)bulk, len};
-    gp_lock_take(&rc->tx_lock);
     if (unlikely(xport_journal_full(&rc->journal)))
         r = parts_make_room(rc);
     if (len > COPY_FREE) /* acknowledgements will be waited for */
@@ -180,6 +181,23 @@ xport_resume_flush(struct xport_conn *conn, const void *bulk, size_t len)
         conn->stats.tx_bytes += frames + len;
         room_close(rc);
     }
+    return r;
+}
+
+int
+xport_resume_send_locked(struct xport_resume_conn *rc, const void *bulk, size_t len)
+{
+    return send_locked(rc, bulk, len);
+}
+
+GP_HOT int
+xport_resume_flush(struct xport_conn *conn, const void *bulk, size_t len)
+{
+    struct xport_resume_conn *rc = xport_resume_of(conn);
+    int r;
+
+    gp_lock_take(&rc->tx_lock);
+    r = send_locked(rc, bulk, len);
     gp_lock_release(&rc->tx_lock);
     return r;
 }
@@ -204,7 +222,7 @@ send_now(struct xport_resume_conn *rc)
         n = gp_wire_send(rc->stream.wire, conn->fd, &iov, 1, MSG_DONTWAIT);
     rc->writing = iov.iov_len - (size_t)gp_max(n, (ssize_t)0);
     if (unlikely(n < 0 && n != -EAGAIN && !xport_resume_fatal((int)n)) &&
-        leave_to_reader(rc))
+        xport_resume_leave(rc))
         return (ssize_t)iov.iov_len;
     return n;
 }
@@ -220,7 +238,7 @@ xport_resume_flush_now(struct xport_conn *conn)
     if (likely(!xport_journal_full(&rc->journal)))
         n = send_now(rc);
     while (unlikely(n < 0 && n != -EAGAIN && r == 0)) {
-        r = xport_resume_fatal((int)n) ? (int)n : recover_locked(rc);
+        r = xport_resume_fatal((int)n) ? (int)n : xport_resume_recover_locked(rc);
         if (r == 0)
             n = send_now(rc);
     }
@@ -242,7 +260,7 @@ block_wait(struct xport_resume_conn *rc, size_t n)
 {
     for (;;) {
         /* Look only when some may have come: that is a system call. */
-        bool look = rc->journal.end - rc->looked_at >= XPORT_ACK_FRAMES;
+        bool look = rc->journal.end - rc->looked_at >= xport_resume_acks_every(rc);
         int r = look ? xport_resume_acks_read(rc) : 0;
 
         if (r == 0)
@@ -254,7 +272,7 @@ block_wait(struct xport_resume_conn *rc, size_t n)
         if (r == 0)
             r = xport_resume_acks_read(rc);
         if (r == -ECONNRESET)
-            r = recover_locked(rc);
+            r = xport_resume_recover_locked(rc);
         if (r < 0)
             return r;
     }
@@ -324,13 +342,36 @@ lent_is_waited_for(const struct xport_resume_conn *rc, uint64_t until)
            lent > rc->trip_ns * COPY_BYTES_PER_NS;
 }
 
+/* Lent bytes of runs that went over the stripes: their journal, and which of them. */
+static struct xport_journal *
+striped_lent(struct xport_resume_conn *rc, uint64_t *until)
+{
+    struct xport_striped *s = atomic_load_explicit(&rc->striped, memory_order_acquire);
+
+    if (likely(!s))
+        return NULL;
+    *until = xport_resume_stripes_until(s, *until);
+    return xport_journal_lent(&s->journal, *until) ? &s->journal : NULL;
+}
+
+static bool
+lent_any(struct xport_resume_conn *rc, uint64_t until)
+{
+    return xport_journal_lent(&rc->journal, until) || striped_lent(rc, &until);
+}
+
 /* Copy what there is room for.  -ECONNRESET: some is left, and no acknowledgement will
  * come over this link. */
 static int
 lent_keep(struct xport_resume_conn *rc, uint64_t until)
 {
+    uint64_t striped_until = until;
+    struct xport_journal *striped = striped_lent(rc, &striped_until);
+
     xport_journal_keep(&rc->journal, until);
-    if (!xport_journal_lent(&rc->journal, until))
+    if (striped)
+        xport_journal_keep(striped, striped_until);
+    if (!lent_any(rc, until))
         return 0;
     return rc->left ? -ECONNRESET : xport_resume_acks_wait(rc, GP_FOREVER);
 }
@@ -346,7 +387,7 @@ lent_return(struct xport_resume_conn *rc, uint64_t until)
     gp_lock_take(&rc->tx_lock);
     if (xport_journal_lent(&rc->journal, until) <= COPY_SHORT)
         xport_journal_keep(&rc->journal, until);
-    while (r == 0 && xport_journal_lent(&rc->journal, until)) {
+    while (r == 0 && lent_any(rc, until)) {
         r = xport_resume_acks_read(rc);
         if (r == 0 && lent_is_waited_for(rc, until)) {
             patience = patience ? patience : gp_now_ns() + WAIT_MAX_NS;
@@ -354,10 +395,10 @@ lent_return(struct xport_resume_conn *rc, uint64_t until)
             if (r == 0)
                 continue;
         }
-        if (r == 0 || r == -ETIMEDOUT || (r == -ECONNRESET && leave_to_reader(rc)))
+        if (r == 0 || r == -ETIMEDOUT || (r == -ECONNRESET && xport_resume_leave(rc)))
             r = lent_keep(rc, until);
         if (r == -ECONNRESET)
-            r = recover_locked(rc);
+            r = xport_resume_recover_locked(rc);
     }
     gp_lock_release(&rc->tx_lock);
     return r;

@@ -173,7 +173,8 @@ xport_stripes_pay(struct xport_stripes *stripes, const struct xport_rate *main,
 {
     double one = xport_rate_cost(main), all = xport_rate_cost(&stripes->rate);
 
-    if (!atomic_load_explicit(&stripes->send, memory_order_acquire))
+    if (!atomic_load_explicit(&stripes->send, memory_order_acquire) ||
+        atomic_load_explicit(&stripes->ended, memory_order_relaxed))
         return false;
     if (stripes->until) {
         stripes->until -= gp_min(stripes->until, (uint64_t)*len);

@@ -32,7 +32,8 @@ struct xport_stripes {
     int fd[XPORT_STRIPES_MAX];
     struct gp_wire *wire[XPORT_STRIPES_MAX]; /* NULL: the socket itself */
     struct xport_liveness live[XPORT_STRIPES_MAX];
-    atomic_bool send; /* the other end receives over the stripes */
+    atomic_bool send;  /* the other end receives over the stripes */
+    atomic_bool ended; /* of a connection that resumes: with the first link */
     /* The sender's: does it pay? */
     struct xport_rate rate;
     bool use;       /* the last comparison said so */

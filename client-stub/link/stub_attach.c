@@ -59,6 +59,7 @@ attach_send_request(struct gp_wire *wire, int fd, const struct stub_server *serv
     req.payloads = at->payloads;
     req.bound = at->secret != NULL;
     req.resume_s = at->resume_s;
+    req.resume_stripes = true;
     req.transports = transports;
     req.n_transports = !extra ? 1 : strcmp(extra, "shm") == 0 ? 3 : 2;
     len = gpupool__attach_request__get_packed_size(&req);
@@ -442,7 +443,7 @@ attach_talk(const struct stub_server *server, enum attach_preference preference,
         r = stub_secure_prepare(&at->tls, server, at->secret, err);
     if (r >= 0)
         r = stub_secure_connect(&at->tls, fd, deadline, &wire, err);
-    at->resume_s = local || stub_stripes_wanted() ? 0 : stub_resume_seconds();
+    at->resume_s = local ? 0 : stub_resume_seconds();
     if (r >= 0)
         r = attach_ask(wire, fd, server, attach_extra(preference, local), deadline, at,
                        ret, err);
@@ -473,12 +474,18 @@ attach_persist(const struct stub_server *server, enum attach_preference preferen
                uint64_t deadline, struct stub_attach *at, Gpupool__AttachReply **ret,
                struct gp_err *err)
 {
+    char broke[sizeof(err->msg)] = "";
+
     for (;;) {
         int r = attach_talk(server, preference, deadline, at, ret, err);
 
+        if (r < 0 && *broke)
+            gp_err_wrap(err, r, "the handshake broke off (%.200s), and then", broke);
         if ((r != -ECONNRESET && r != -EPIPE) || !at->resume_s ||
             gp_now_ns() >= deadline)
             return r;
+        if (!*broke)
+            gp_str_copy(broke, sizeof(broke), gp_err_msg(err, r));
         gp_log_info("stub", "the handshake broke off, another one: %s",
                     gp_err_msg(err, r));
         gpupool__attach_reply__free_unpacked(TAKE_PTR(*ret), NULL);

@@ -31,7 +31,7 @@
 #define PAUSE_MAX_NS (500 * GP_NS_PER_MS)
 /* One attempt: a path that is gone shows by silence. */
 #define ATTEMPT_NS (5 * GP_NS_PER_S)
-/* After a connection for acknowledgements that failed. */
+/* After an attempt at a connection for acknowledgements that failed. */
 #define ACKS_AGAIN_NS (100 * GP_NS_PER_MS)
 /* Nobody listens any more. */
 #define REFUSED_NS (2 * GP_NS_PER_S)
@@ -46,9 +46,10 @@ struct resume {
     uint32_t seconds;
     struct gp_lock lock;           /* of what follows */
     uint32_t link;                 /* the number of the last one that was asked for */
-    bool opening;                  /* a thread makes its connection for acks */
-    uint64_t again_ns;             /* when there may be another such thread */
-    struct xport_resume_link acks; /* that connection, if nobody has taken it yet */
+    uint32_t up;                   /* of the last one that the server agreed to */
+    bool acks_wanted;              /* a connection for them, for the link in use */
+    bool opening;                  /* a thread makes it */
+    struct xport_resume_link acks; /* it is here, and nobody has taken it yet */
 };
 
 /* A connection on its way. */
@@ -63,7 +64,7 @@ uint32_t
 stub_resume_seconds(void)
 {
     const char *text = getenv("GPUPOOL_RESUME");
-    uint64_t seconds = 0; /* what it costs: docs/reliability.md */
+    uint64_t seconds = XPORT_RESUME_S; /* what it costs: docs/reliability.md */
 
     if (text && *text && gp_str_u64(text, 0, XPORT_RESUME_MAX_S, &seconds) < 0)
         gp_log_warn("stub", "GPUPOOL_RESUME=%s: 0..%d seconds", text,
@@ -83,10 +84,11 @@ resume_conn_fini(struct resume_conn *c)
 
 static int
 resume_request(const struct resume *re, const struct resume_conn *c, uint32_t link,
-               bool acks, uint64_t received, uint64_t deadline, struct gp_err *err)
+               bool acks, const struct xport_resume_have *have, uint64_t deadline,
+               struct gp_err *err)
 {
     Gpupool__AttachRequest req = GPUPOOL__ATTACH_REQUEST__INIT;
-    uint8_t bytes[128], cookie[ATTACH_COOKIE_SIZE];
+    uint8_t bytes[160], cookie[ATTACH_COOKIE_SIZE];
 
     attach_cookie_make(re->key, acks ? ATTACH_COOKIE_ACKS : ATTACH_COOKIE_RESUME, link,
                        cookie);
@@ -96,15 +98,17 @@ resume_request(const struct resume *re, const struct resume_conn *c, uint32_t li
     req.resume_token.len = sizeof(cookie);
     req.resume_seq = link;
     req.resume_acks = acks;
-    req.resume_received = received;
+    req.resume_received = have->received;
+    req.resume_striped = have->striped;
+    req.resume_striped_sent = have->striped_sent;
     return gp_msg_send_over(c->wire, c->fd, bytes,
                             gpupool__attach_request__pack(&req, bytes), deadline, err);
 }
 
 /* -EACCES: the server will never agree. */
 static int
-resume_answer(const struct resume_conn *c, uint64_t deadline, uint64_t *ret_received,
-              struct gp_err *err)
+resume_answer(const struct resume_conn *c, uint64_t deadline,
+              struct xport_resume_have *ret_peer, struct gp_err *err)
 {
     CLEANUP_FREE void *bytes = NULL;
     Gpupool__AttachReply *reply;
@@ -120,15 +124,19 @@ resume_answer(const struct resume_conn *c, uint64_t deadline, uint64_t *ret_rece
         r = gp_err_set(err, -EAGAIN, "later: %s", reply->message);
     else if (reply->status != GPUPOOL__ATTACH_STATUS__ATTACH_OK)
         r = gp_err_set(err, -EACCES, "refused: %s", reply->message);
-    *ret_received = reply->resume_received;
+    *ret_peer = (struct xport_resume_have){.received = reply->resume_received,
+                                           .striped = reply->resume_striped,
+                                           .striped_sent = reply->resume_striped_sent};
     gpupool__attach_reply__free_unpacked(reply, NULL);
     return r;
 }
 
 /* Connect, ask and be answered; nothing is owned after an error. */
 static int
-resume_connect(const struct resume *re, uint32_t link, bool acks, uint64_t *received,
-               uint64_t deadline, struct resume_conn *ret, struct gp_err *err)
+resume_connect(const struct resume *re, uint32_t link, bool acks,
+               const struct xport_resume_have *have, uint64_t deadline,
+               struct resume_conn *ret, struct xport_resume_have *ret_peer,
+               struct gp_err *err)
 {
     struct resume_conn c = {.fd = -1};
     int r = gp_net_connect(re->address, STUB_SERVER_PORT, deadline, true, &c.fd, err);
@@ -136,9 +144,9 @@ resume_connect(const struct resume *re, uint32_t link, bool acks, uint64_t *rece
     if (r >= 0)
         r = stub_secure_connect(&re->tls, c.fd, deadline, &c.wire, err);
     if (r >= 0)
-        r = resume_request(re, &c, link, acks, *received, deadline, err);
+        r = resume_request(re, &c, link, acks, have, deadline, err);
     if (r >= 0)
-        r = resume_answer(&c, deadline, received, err);
+        r = resume_answer(&c, deadline, ret_peer, err);
     if (r < 0)
         resume_conn_fini(&c);
     else
@@ -158,44 +166,72 @@ resume_find(const struct xport_conn *conn)
 
 /* ---- acknowledgements ----------------------------------------------------------- */
 
+/* What came of an attempt to open one for link number @link; under the lock.  An
+ * attempt may end when its link has been replaced: what is wanted by then is another.
+ */
 static void
-acks_main(void *arg)
+acks_arrived(struct resume *re, struct resume_conn *c, uint32_t link, int r)
+{
+    if (xport_error(re->conn) < 0)
+        re->acks_wanted = false;
+    if (link != re->link)
+        return;
+    if (r >= 0 && re->acks.ack_fd < 0) {
+        re->acks.ack_fd = TAKE_FD(c->fd);
+        re->acks.ack_wire = TAKE_PTR(c->wire);
+    }
+    if (r == -EACCES && link == re->up) /* it had one: another link has its own */
+        shutdown(re->conn->fd, SHUT_RDWR);
+    if (r >= 0 || (r == -EACCES && link == re->up))
+        re->acks_wanted = false;
+}
+
+/* One attempt.  True: another one is due, at once or after a pause. */
+static bool
+acks_attempt(struct resume *re, uint64_t *ret_pause_ns)
 {
     struct resume_conn c = {.fd = -1};
-    struct resume *re = arg;
     struct gp_err err = {0};
-    uint64_t none = 0;
+    struct xport_resume_have none = {0}, peer;
     uint32_t link;
+    bool again;
     int r;
 
     gp_lock_take(&re->lock);
     link = re->link;
     gp_lock_release(&re->lock);
-    r = resume_connect(re, link, true, &none, gp_now_ns() + ATTEMPT_NS, &c, &err);
+    r = resume_connect(re, link, true, &none, gp_now_ns() + ATTEMPT_NS, &c, &peer,
+                       &err);
     if (r < 0)
         gp_log_info("stub", "no connection for acknowledgements of link %u: %s", link,
                     gp_err_msg(&err, r));
     gp_lock_take(&re->lock);
-    re->opening = false;
-    re->again_ns = gp_now_ns() + ACKS_AGAIN_NS;
-    if (link == re->link && re->acks.ack_fd < 0) {
-        re->acks.ack_fd = TAKE_FD(c.fd);
-        re->acks.ack_wire = TAKE_PTR(c.wire);
-    }
-    if (link == re->link &&
-        r == -EACCES) /* it had one: another link must have its own */
-        shutdown(re->conn->fd, SHUT_RDWR);
+    acks_arrived(re, &c, link, r);
+    again = re->opening = re->acks_wanted;
+    *ret_pause_ns = link == re->link ? ACKS_AGAIN_NS : 0;
     gp_lock_release(&re->lock);
     resume_conn_fini(&c);
     if (r >= 0)
         xport_resume_acks_here(re->conn);
+    return again;
 }
 
-/* Under the lock. */
+static void
+acks_main(void *arg)
+{
+    uint64_t pause_ns;
+
+    while (acks_attempt(arg, &pause_ns))
+        nanosleep(&(struct timespec){.tv_nsec = (long)pause_ns}, NULL);
+}
+
+/* Under the lock.  Who waits for acknowledgements may ask only once: the request stays
+ * until it is granted, or a new link makes it void. */
 static void
 acks_start(struct resume *re)
 {
-    if (!re->opening && gp_now_ns() >= re->again_ns)
+    re->acks_wanted = true;
+    if (!re->opening)
         re->opening = stub_thread_start("gpupool-acks", acks_main, re) >= 0;
 }
 
@@ -234,7 +270,7 @@ resume_next(struct resume *re)
 
     gp_lock_take(&re->lock);
     old = (struct resume_conn){TAKE_FD(re->acks.ack_fd), TAKE_PTR(re->acks.ack_wire)};
-    re->again_ns = 0;
+    re->acks_wanted = false; /* the ends tell each other what they have */
     link = ++re->link;
     gp_lock_release(&re->lock);
     resume_conn_fini(&old);
@@ -242,17 +278,22 @@ resume_next(struct resume *re)
 }
 
 static int
-resume_attempt(struct resume *re, uint64_t received, uint64_t deadline,
-               struct xport_resume_link *ret, struct gp_err *err)
+resume_attempt(struct resume *re, const struct xport_resume_have *have,
+               uint64_t deadline, struct xport_resume_link *ret, struct gp_err *err)
 {
+    struct xport_resume_have peer = {0};
+    uint32_t link = resume_next(re);
     struct resume_conn c;
-    int r = resume_connect(re, resume_next(re), false, &received, deadline, &c, err);
+    int r = resume_connect(re, link, false, have, deadline, &c, &peer, err);
 
     if (r < 0)
         return r;
+    gp_lock_take(&re->lock);
+    re->up = link;
+    gp_lock_release(&re->lock);
     gp_net_reset_on_close(c.fd, true);
     *ret = (struct xport_resume_link){
-        .fd = c.fd, .ack_fd = -1, .wire = c.wire, .received = received};
+        .fd = c.fd, .ack_fd = -1, .wire = c.wire, .peer = peer};
     return 0;
 }
 
@@ -267,8 +308,8 @@ resume_pause(const struct resume *re, uint64_t ns)
 }
 
 static int
-resume_loop(struct resume *re, uint64_t received, struct xport_resume_link *ret,
-            struct gp_err *err)
+resume_loop(struct resume *re, const struct xport_resume_have *have,
+            struct xport_resume_link *ret, struct gp_err *err)
 {
     uint64_t end = gp_now_ns() + re->seconds * GP_NS_PER_S, pause = PAUSE_MIN_NS;
     uint64_t refused_since = 0;
@@ -278,7 +319,7 @@ resume_loop(struct resume *re, uint64_t received, struct xport_resume_link *ret,
         int r;
 
         *err = (struct gp_err){0};
-        r = resume_attempt(re, received, gp_min(end, now + ATTEMPT_NS), ret, err);
+        r = resume_attempt(re, have, gp_min(end, now + ATTEMPT_NS), ret, err);
         if (r >= 0 || r == -EACCES)
             return r;
         if (xport_error(re->conn) < 0)
@@ -295,7 +336,7 @@ resume_loop(struct resume *re, uint64_t received, struct xport_resume_link *ret,
 }
 
 static int
-resume_reconnect(struct xport_conn *conn, uint64_t received,
+resume_reconnect(struct xport_conn *conn, const struct xport_resume_have *have,
                  struct xport_resume_link *ret)
 {
     struct resume *re = resume_find(conn);
@@ -305,7 +346,7 @@ resume_reconnect(struct xport_conn *conn, uint64_t received,
 
     gp_log_info("stub", "the link to %s broke; trying to replace it for up to %u s",
                 re->address, re->seconds);
-    r = resume_loop(re, received, ret, &err);
+    r = resume_loop(re, have, ret, &err);
     if (r >= 0)
         gp_log_info("stub", "link %u to %s after %llu us", re->link, re->address,
                     (unsigned long long)(gp_now_ns() - start) / 1000);

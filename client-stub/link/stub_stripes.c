@@ -45,12 +45,6 @@ stub_stripes_settings(void)
     return 0;
 }
 
-bool
-stub_stripes_wanted(void)
-{
-    return atomic_load(&requested) > 1;
-}
-
 /* ---- opening ---------------------------------------------------------------- */
 
 static int

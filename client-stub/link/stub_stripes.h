@@ -23,7 +23,4 @@ extern const struct stub_feature stub_stripes_feature;
 /* Read GPUPOOL_CONNECTIONS; -EINVAL: it is not an allowed value. */
 int stub_stripes_settings(void);
 
-/* Were further connections asked for by number?  They do not resume. */
-bool stub_stripes_wanted(void);
-
 #endif

@@ -61,6 +61,7 @@ struct wrk_request {
     uint32_t kind;
     uint32_t own;
     uint64_t bytes;
+    uint64_t striped, striped_sent; /* LINK: the same of payloads over stripes */
     uint32_t slice;
     uint32_t seq; /* of a worker's request, and of its answer */
     uint8_t name[GP_BLAKE3_SIZE];

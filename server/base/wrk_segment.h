@@ -138,6 +138,7 @@ struct wrk_desk {
      * which does not say that it arrived. */
     char last_word[WRK_ENDING_MAX];
     _Atomic uint32_t last_told;
+    _Atomic uint32_t hardware_error; /* 1: a call failed as on a broken card */
 };
 
 struct wrk_notice {
@@ -179,6 +180,6 @@ struct wrk_segment {
     ((uint32_t)(sizeof(struct wrk_desk) * 31 + sizeof(struct wrk_notice) * 7 +         \
                 sizeof(struct wrk_segment)) *                                          \
          16 +                                                                          \
-     1)
+     2)
 
 #endif

@@ -307,17 +307,21 @@ free_later(struct wrk *w, struct wrk_reply *rep, CUdeviceptr ptr,
 }
 
 /* A driver waits for the context that has the memory, which may be another than the
- * current one, and for all of them before it frees managed memory. */
+ * current one, and for all of them before it frees managed memory or that of a pool. */
 static bool
 free_waits_elsewhere(struct wrk *w, CUdeviceptr ptr, const struct wrk_quota_held *held)
 {
+    CUmemoryPool pool = NULL;
     unsigned managed = 0;
 
     if (held->ctx != w->ctx_index)
         return true;
-    return WRK_CALL(w, cuPointerGetAttribute, &managed, CU_POINTER_ATTRIBUTE_IS_MANAGED,
-                    ptr) == CUDA_SUCCESS &&
-           managed;
+    return (WRK_CALL(w, cuPointerGetAttribute, &managed,
+                     CU_POINTER_ATTRIBUTE_IS_MANAGED, ptr) == CUDA_SUCCESS &&
+            managed) ||
+           (WRK_CALL(w, cuPointerGetAttribute, &pool,
+                     CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, ptr) == CUDA_SUCCESS &&
+            pool);
 }
 
 GP_HOT CUresult

@@ -7,6 +7,7 @@
 #include "wrk.h"
 #include "wrk_args.h"
 #include "wrk_hostfn.h"
+#include "wrk_left.h"
 #include "wrk_wait.h"
 
 CUresult
@@ -14,6 +15,19 @@ h_cuStreamSynchronize(struct wrk *w, const struct wire_args_cuStreamSynchronize 
                       struct wrk_reply *rep)
 {
     return wrk_wait_stream(w, rep, a->hStream);
+}
+
+CUresult
+h_cuStreamDestroy_v2(struct wrk *w, const struct wire_args_cuStreamDestroy_v2 *a,
+                     struct wrk_reply *rep)
+{
+    CUresult r;
+
+    (void)rep;
+    wrk_left_note(w, a->hStream);
+    r = WRK_CALL(w, cuStreamDestroy_v2, a->hStream);
+    wrk_handle_del(w, WIRE_KIND_STREAM, a->hStream_id);
+    return r;
 }
 
 CUresult

@@ -159,8 +159,8 @@ wrk_attach_reply(struct wrk *w, const struct wrk_link *link, int fd, struct gp_e
     if (link->payloads) {
         reply->msg.lane_cookie.data = conf->lane_cookie;
         reply->msg.lane_cookie.len = conf->proven ? 0 : sizeof(conf->lane_cookie);
-        /* Stripes do not resume. */
-        reply->msg.lanes_max = link->offer || conf->resume_s ? 0 : XPORT_STRIPES_MAX;
+        if (!link->offer && (!conf->resume_s || conf->resume_stripes))
+            reply->msg.lanes_max = XPORT_STRIPES_MAX;
     }
     reply->msg.resume_s = conf->resume_s;
     if (conf->resume_s && !conf->proven) {

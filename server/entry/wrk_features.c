@@ -9,6 +9,7 @@
 #include "wrk_h2d_fence.h"
 #include "wrk_hooks.h"
 #include "wrk_kernels.h"
+#include "wrk_left.h"
 #include "wrk_peer.h"
 #include "wrk_quota.h"
 #include "wrk_spatial.h"
@@ -39,7 +40,7 @@ const struct wrk_hooks wrk_hooks = {
     /* Memory is given back first, so that other processes see it as free.  Asynchronous
      * copies end before the staging buffers that they use. */
     .ctx_gone = {quota_ctx_gone, wrk_d2h_async_forget, wrk_transfer_forget,
-                 wrk_kernels_forget_ctx, windows_ctx_gone},
+                 wrk_kernels_forget_ctx, windows_ctx_gone, wrk_left_forget},
     .stream_gone = {wrk_governor_stream_gone},
     .ctx_named = {wrk_spatial_named},
     .peer_arrived = wrk_peer_arrived,

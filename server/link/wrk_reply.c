@@ -3,6 +3,7 @@
 
 #include "gp_log.h"
 #include "gp_words.h"
+#include "wrk_desk.h"
 #include "wrk_hooks.h"
 #include "wrk_priv.h"
 #include "wrk_state.h"
@@ -23,9 +24,22 @@ wrk_frame_bad(struct wrk *w, const struct wire_req *req, const char *why)
     return false;
 }
 
+/* On a broken card a worker may not come to its end, so this is told at once. */
+static GP_COLD void
+note_error(const struct wrk *w, CUresult result)
+{
+    if (result == CUDA_ERROR_ECC_UNCORRECTABLE ||
+        result == CUDA_ERROR_NVLINK_UNCORRECTABLE ||
+        result == CUDA_ERROR_DEVICE_UNAVAILABLE ||
+        result == CUDA_ERROR_HARDWARE_STACK_ERROR || result == CUDA_ERROR_UNKNOWN)
+        atomic_store(&w->priv->desks->desk->hardware_error, 1);
+}
+
 GP_HOT void
 wrk_call_leave(struct wrk *w, const struct wire_req *req, CUresult result)
 {
+    if (unlikely(result != CUDA_SUCCESS))
+        note_error(w, result);
     if (req->flags & WIRE_F_REPLY) {
         if (wrk_reply_reserve(w, req, 0))
             wrk_reply_send(w, req, result);
@@ -39,6 +53,7 @@ wrk_defer(struct wrk *w, const struct wire_req *req, CUresult result)
 {
     CUresult none = CUDA_SUCCESS;
 
+    note_error(w, result);
     if (atomic_compare_exchange_strong(&w->deferred, &none, result))
         gp_log_debug("call",
                      "call 0x%04x (frame %u) failed with %d, kept for the next "
@@ -143,6 +158,8 @@ wrk_reply_finish(struct wrk *w, struct wrk_reply *rep, CUresult result)
     uint32_t size = bare ? 0 : rep->size;
     struct wire_rep *to;
 
+    if (unlikely(result != CUDA_SUCCESS))
+        note_error(w, result);
     if (unlikely(rep->bulk))
         drain(w, rep->bulk);
     if (unlikely(rep->taken))
@@ -171,6 +188,8 @@ wrk_reply_whole(struct wrk *w, const struct wire_req *req, CUresult result,
     uint32_t total = (uint32_t)sizeof(struct wire_rep) + wire_align(size);
     struct wire_rep *rep;
 
+    if (unlikely(result != CUDA_SUCCESS))
+        note_error(w, result);
     gp_lock_take(&p->send_lock);
     before_reply(w);
     rep = xport_reserve(p->conn, total);

@@ -34,7 +34,7 @@
 struct arrived {
     int fd;          /* -1: none */
     uint32_t number; /* of the link */
-    uint64_t received;
+    struct xport_resume_have peer;
     struct tls_keys tls;
 };
 
@@ -60,7 +60,8 @@ collect(void)
 
         if (at->fd >= 0)
             close(at->fd);
-        *at = (struct arrived){fd, msg.own, msg.bytes, msg.tls};
+        *at = (struct arrived){
+            fd, msg.own, {msg.bytes, msg.striped, msg.striped_sent}, msg.tls};
     }
 }
 
@@ -117,7 +118,7 @@ take_link(struct xport_resume_link *ret)
 
     gp_lock_take(&links.lock);
     collect();
-    *ret = (struct xport_resume_link){.ack_fd = -1, .received = links.link.received};
+    *ret = (struct xport_resume_link){.ack_fd = -1, .peer = links.link.peer};
     here = take(&links.link, &ret->fd, &ret->wire);
     if (here)
         links.number = links.link.number;
@@ -127,14 +128,16 @@ take_link(struct xport_resume_link *ret)
 
 /* Tell the client where we are; it goes on when it has heard so. */
 static int
-greet(const struct xport_resume_link *link, uint64_t received)
+greet(const struct xport_resume_link *link, const struct xport_resume_have *have)
 {
     Gpupool__AttachReply msg = GPUPOOL__ATTACH_REPLY__INIT;
     uint8_t bytes[64];
 
     msg.status = GPUPOOL__ATTACH_STATUS__ATTACH_OK;
     msg.wire_minor = WIRE_MINOR;
-    msg.resume_received = received;
+    msg.resume_received = have->received;
+    msg.resume_striped = have->striped;
+    msg.resume_striped_sent = have->striped_sent;
     return gp_msg_send_over(link->wire, link->fd, bytes,
                             gpupool__attach_reply__pack(&msg, bytes),
                             gp_now_ns() + REPLY_NS, NULL);
@@ -153,7 +156,8 @@ give_up(uint32_t seconds)
 }
 
 static int
-reconnect(struct xport_conn *conn, uint64_t received, struct xport_resume_link *ret)
+reconnect(struct xport_conn *conn, const struct xport_resume_have *have,
+          struct xport_resume_link *ret)
 {
     uint32_t seconds = links.worker->priv->conf.resume_s;
     uint64_t deadline = gp_now_ns() + seconds * GP_NS_PER_S;
@@ -162,7 +166,7 @@ reconnect(struct xport_conn *conn, uint64_t received, struct xport_resume_link *
     gp_log_info("worker", "the link is broken; waiting for another one");
     for (;;) {
         if (take_link(ret)) {
-            if (greet(ret, received) == 0)
+            if (greet(ret, have) == 0)
                 return 0;
             close(ret->fd);
             gp_wire_free(ret->wire);

@@ -9,6 +9,7 @@
 #include "wrk_ctx.h"
 #include "wrk_evpool.h"
 #include "wrk_hooks.h"
+#include "wrk_left.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -215,7 +216,8 @@ is_capturing(struct wrk *w, CUstream stream)
            status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-/* A context is idle when its default stream and every stream made in it are. */
+/* A context is idle when its default stream and every stream made in it are, those that
+ * were destroyed included. */
 GP_HOT static CUresult
 ctx_query(struct wrk *w, uint32_t ctx_index)
 {
@@ -232,7 +234,7 @@ ctx_query(struct wrk *w, uint32_t ctx_index)
             return CUDA_ERROR_NOT_READY;
         r = WRK_CALL(w, cuStreamQuery, slot->obj);
     }
-    return r;
+    return r == CUDA_SUCCESS ? wrk_left_query(w, ctx_index) : r;
 }
 
 /* The same for the current context.  If nothing is left to wait for, the driver's call

@@ -273,6 +273,8 @@ give_link(struct srv_worker *w, const struct Gpupool__AttachRequest *req, int fd
     struct wrk_request msg = {.kind = WRK_REQUEST_LINK,
                               .own = req->resume_seq,
                               .bytes = req->resume_received,
+                              .striped = req->resume_striped,
+                              .striped_sent = req->resume_striped_sent,
                               .tls = *tls};
 
     resume->link = req->resume_seq;

@@ -79,10 +79,10 @@ class Kept:
     def keepers(self):
         return [pid for pid in proc.descendants() if proc.command_line(pid)[:1] == [KEEPER]]
 
-    def shell(self, session, transport):
+    def shell(self, session, transport, **env):
         return Cudash(self.case, self.case.spawn(
             [self.case.programs / "cudash"],
-            env={**session.env, "GPUPOOL_TRANSPORT": transport})).begin()
+            env={**session.env, "GPUPOOL_TRANSPORT": transport, **env})).begin()
 
     def attaches(self):
         """How many programs have attached since the start.  Whoever is in the middle of it
@@ -252,16 +252,22 @@ def test_programs_that_end_while_there_is_no_server_leave_nothing(case):
     goes_on.ok("alloc", 56 * MIB)
 
 
-def test_worker_that_is_killed_while_there_is_no_server_fails_its_program_at_once(case):
+def worker_dies_without_a_server(case, resume):
+    """Without a server nobody can say that the worker is dead: a program whose link may be
+    replaced hears it from the successor, another one fails at once."""
     kept = Kept(case)
     session = kept.pool.session(memory="64MiB")
-    shell, other = kept.shell(session, "tcp"), None
+    shell = kept.shell(session, "tcp", GPUPOOL_RESUME=resume)
     worker, = kept.pool.workers()
     kept.kill()
     os.kill(worker, signal.SIGKILL)
-    case.check(shell("alloc", MIB)[0] != SUCCESS, "a call without a worker succeeds")
+    shell.send("alloc", MIB)
+    if resume == "0":
+        case.check(shell.answer()[0] != SUCCESS, "a call without a worker succeeds")
     kept.start()
     kept.alive()
+    if resume != "0":
+        case.check(shell.answer()[0] != SUCCESS, "a call without a worker succeeds")
     case.wait_for(lambda: kept.pool.sessions()[0]["attachments"] == 0, "attachments")
     other = kept.shell(session, "tcp")
     other.ok("alloc", 60 * MIB)
@@ -269,6 +275,14 @@ def test_worker_that_is_killed_while_there_is_no_server_fails_its_program_at_onc
     case.contains(kept.pool.log(), words, "what the successor knows")
     kept.restart()
     case.equal(kept.pool.log().count(words), 1, "successors that hear of it")
+
+
+def test_worker_that_is_killed_while_there_is_no_server_fails_its_program_at_once(case):
+    worker_dies_without_a_server(case, "0")
+
+
+def test_program_hears_from_the_successor_that_its_worker_was_killed(case):
+    worker_dies_without_a_server(case, "60")
 
 
 def test_what_processes_share_outlives_the_server(case):

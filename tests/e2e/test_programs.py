@@ -134,6 +134,8 @@ def test_page_locked_memory_has_one_address_for_host_and_card(case):
 
 
 def test_page_locked_memory_has_one_address_at_several_servers(case):
+    if "thread" in case.sanitizer:
+        case.skip("ThreadSanitizer leaves no addresses that three processes are sure to have free")
     local = case.run([case.programs / "unified"], env=local_driver(case))
     done = case.pool(servers=2, cards=1).run(case.programs / "unified",
                                              options=["--cards", "2", "--span"], core=100,

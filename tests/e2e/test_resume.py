@@ -146,6 +146,33 @@ def test_copies_in_clear_text_survive_cuts_in_the_middle(case):
     copies(case, "off")
 
 
+def striped_copies(case, tls):
+    """All connections of a program end in the middle of its copies, those of the stripes too,
+    which are not made again: so another program each time."""
+    line = Line(case, every=0, tls=tls, memory="600MiB")
+    path = case.folder / "spawned.err"
+    wrong = 0
+    for number in range(COPIES):
+        shell = line.cudash(env={"GPUPOOL_LOG": "stub:info", "GPUPOOL_CONNECTIONS": "5"})
+        memory = shell.ok("alloc", 64 * MIB)
+        shell.send("copies", memory, 64 * MIB, 3)
+        case.wait_for(lambda number=number: path.read_text(errors="replace").count(
+            "4 further connections for bulk data") > number, "further connections")
+        line.cutter.cut()
+        wrong += shell.answer(patience=6 * case.patience) != [SUCCESS, 3]
+        shell.close()
+    report(case, f"{COPIES} times six copies of 64 MiB over five connections, TLS {tls}",
+           line.cutter.cuts, replaced_us(path.read_text(errors="replace")), wrong)
+
+
+def test_copies_over_several_connections_survive_cuts(case):
+    striped_copies(case, "require")
+
+
+def test_copies_over_several_connections_in_clear_text_survive_cuts(case):
+    striped_copies(case, "off")
+
+
 def test_worker_that_is_gone_fails_every_call_at_once(case):
     line = Line(case, every=0)
     shell = line.cudash()

@@ -264,6 +264,35 @@ frees_that_wait_disturb_no_capture(void)
     return 0;
 }
 
+/* A destroyed stream cannot be named any more; its work goes on, and waits for the
+ * context and frees of memory still include it.  While they wait the function runs. */
+static int
+work_of_destroyed_streams_is_awaited(void)
+{
+    for (unsigned flags = 0; flags < 2; flags++) {
+        for (unsigned way = 0; way < 3; way++) {
+            CUdeviceptr device;
+            CUstream gone;
+            atomic_uint over = 0;
+
+            TRY(cuMemAlloc_v2(&device, 4096));
+            TRY(cuStreamCreate(&gone, flags));
+            TRY(cuLaunchHostFunc(gone, take_a_while, &over));
+            TRY(cuStreamDestroy_v2(gone));
+            if (way == 0)
+                TRY(cuMemFree_v2(device));
+            if (way == 2 && flags == CU_STREAM_DEFAULT) /* the default stream waits */
+                TRY(cuStreamSynchronize(NULL));
+            else
+                TRY(cuCtxSynchronize());
+            SAME(atomic_load(&over), 1);
+            if (way != 0)
+                TRY(cuMemFree_v2(device));
+        }
+    }
+    return 0;
+}
+
 /* A function that ends when the program lets it, which it does from another thread
  * while a call waits, or does not wait, for the function. */
 static atomic_uint held, let_go;
@@ -562,6 +591,7 @@ static const struct part parts[] = {
     {"nothing left behind", graphs_that_are_gone_leave_no_functions},
     {"callbacks", callbacks_of_a_stream_come_in_order},
     {"memory given back", memory_is_given_back_while_functions_are_pending},
+    {"destroyed streams", work_of_destroyed_streams_is_awaited},
     {"frees and captures", frees_that_wait_disturb_no_capture},
     {"thousands of frees", thousands_of_frees_wait_for_the_card},
     {"endings", endings_hold_no_other_thread},

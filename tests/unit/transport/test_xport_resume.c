@@ -12,7 +12,9 @@
 #include "gp_err.h"
 #include "gp_time.h"
 #include "xport.h"
+#include "xport_block.h"
 #include "xport_resume.h"
+#include "xport_stripes.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -23,6 +25,8 @@
 
 #define FRAME_MAX 4096u
 #define PAYLOAD_MAX (300u << 10)
+#define PAYLOAD_STRIPED (2u << 20) /* where there are stripes, which long ones use */
+#define STRIPES 3
 #define PATIENCE_S 60
 
 static uint32_t
@@ -36,7 +40,8 @@ draw(uint32_t *state, uint32_t below)
  */
 
 struct relay {
-    int stream[2], acks[2];
+    int fd[2 + STRIPES][2]; /* the stream, the acknowledgements, stripes */
+    unsigned n;
     int64_t left; /* bytes until the cut */
 };
 
@@ -45,9 +50,10 @@ static struct {
     pthread_cond_t changed;
     struct xport_conn *conn[2];
     bool waits[2], served[2];
-    uint64_t received[2];
+    struct xport_resume_have have[2];
     struct xport_resume_link link[2];
     uint32_t seed, most; /* bytes between two cuts */
+    uint32_t payload_max;
     uint32_t cuts;
     bool stop;
 } meeting = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
@@ -57,8 +63,12 @@ forward(struct relay *relay, int from, int to)
 {
     uint8_t buf[8192];
     size_t most = (size_t)gp_min((int64_t)sizeof(buf), relay->left);
-    ssize_t n = recv(from, buf, most, MSG_DONTWAIT);
+    struct pollfd room = {.fd = to, .events = POLLOUT};
+    ssize_t n;
 
+    if (relay->n > 2 && poll(&room, 1, 1) == 0)
+        return true; /* its receiver is busy with another stripe */
+    n = recv(from, buf, most, MSG_DONTWAIT);
     if (n < 0 && errno == EAGAIN)
         return true;
     if (n <= 0)
@@ -86,43 +96,41 @@ static void *
 relay_main(void *arg)
 {
     struct relay *relay = arg;
-    int *s = relay->stream, *a = relay->acks;
     bool good = true;
 
     while (good && relay->left > 0) {
-        struct pollfd fds[] = {
-            {s[0], POLLIN, 0}, {s[1], POLLIN, 0}, {a[0], POLLIN, 0}, {a[1], POLLIN, 0}};
+        struct pollfd fds[2 * (2 + STRIPES)];
 
-        poll(fds, 4, 100);
-        good = (!fds[0].revents || forward(relay, s[0], s[1])) &&
-               (!fds[1].revents || forward(relay, s[1], s[0])) &&
-               (!fds[2].revents || forward(relay, a[0], a[1])) &&
-               (!fds[3].revents || forward(relay, a[1], a[0]));
+        for (unsigned i = 0; i < 2 * relay->n; i++)
+            fds[i] = (struct pollfd){relay->fd[i / 2][i % 2], POLLIN, 0};
+        poll(fds, 2 * relay->n, 100);
+        for (unsigned i = 0; good && i < 2 * relay->n; i++)
+            good = !fds[i].revents ||
+                   forward(relay, relay->fd[i / 2][i % 2], relay->fd[i / 2][!(i % 2)]);
     }
-    for (int i = 0; i < 2; i++) {
-        close(s[i]);
-        close(a[i]);
-    }
+    for (unsigned i = 0; i < 2 * relay->n; i++)
+        close(relay->fd[i / 2][i % 2]);
     free(relay);
     return NULL;
 }
 
-/* A new link for both ends, with its relay. */
+/* A new link for both ends, with its relay, and the first @n_stripes of @stripes. */
 static void
-link_make(struct xport_resume_link link[2])
+link_make(struct xport_resume_link link[2], int stripes[2][STRIPES], unsigned n_stripes)
 {
     struct relay *relay = calloc(1, sizeof(*relay));
     pthread_t thread;
 
-    for (int i = 0; i < 2; i++) {
+    relay->n = 2 + n_stripes;
+    for (unsigned i = 0; i < 2 * relay->n; i++) {
+        unsigned way = i / 2, end = i % 2;
         int pair[2];
 
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-        link[i].fd = pair[0];
-        relay->stream[i] = pair[1];
-        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-        link[i].ack_fd = pair[0];
-        relay->acks[i] = pair[1];
+        *(way == 0   ? &link[end].fd
+          : way == 1 ? &link[end].ack_fd
+                     : &stripes[end][way - 2]) = pair[0];
+        relay->fd[way][end] = pair[1];
     }
     relay->left = 1 + draw(&meeting.seed, meeting.most);
     assert_int_equal(pthread_create(&thread, NULL, relay_main, relay), 0);
@@ -131,17 +139,18 @@ link_make(struct xport_resume_link link[2])
 
 /* Both are here: give each its link. */
 static int
-meet(struct xport_conn *conn, uint64_t received, struct xport_resume_link *ret)
+meet(struct xport_conn *conn, const struct xport_resume_have *have,
+     struct xport_resume_link *ret)
 {
     int me = conn == meeting.conn[1], r = -ECONNABORTED;
 
     pthread_mutex_lock(&meeting.lock);
     meeting.waits[me] = true;
-    meeting.received[me] = received;
+    meeting.have[me] = *have;
     if (meeting.waits[!me]) {
-        link_make(meeting.link);
-        meeting.link[0].received = meeting.received[1];
-        meeting.link[1].received = meeting.received[0];
+        link_make(meeting.link, NULL, 0);
+        meeting.link[0].peer = meeting.have[1];
+        meeting.link[1].peer = meeting.have[0];
         meeting.served[0] = meeting.served[1] = true;
         meeting.waits[0] = meeting.waits[1] = false;
         meeting.cuts++;
@@ -199,7 +208,7 @@ message_send(struct end *e, uint32_t number, uint32_t *state)
 {
     uint32_t extra =
         8 * draw(state, (FRAME_MAX - (uint32_t)sizeof(struct message)) / 8);
-    uint32_t payload = draw(state, 4) == 0 ? draw(state, PAYLOAD_MAX) : 0;
+    uint32_t payload = draw(state, 4) == 0 ? draw(state, meeting.payload_max) : 0;
     uint32_t size = (uint32_t)sizeof(struct message) + extra;
     struct message *m = xport_reserve(e->conn, size);
     uint32_t how = draw(state, 4);
@@ -251,7 +260,7 @@ sender_main(void *arg)
 static void
 message_check(struct end *e, uint32_t number)
 {
-    static _Thread_local uint8_t wanted[PAYLOAD_MAX], bytes[PAYLOAD_MAX];
+    static _Thread_local uint8_t wanted[PAYLOAD_STRIPED], bytes[PAYLOAD_STRIPED];
     struct message m;
     const void *frame;
     uint32_t size;
@@ -289,22 +298,37 @@ receiver_main(void *arg)
     return NULL;
 }
 
+/* Every long payload goes over the stripes, for as long as they live. */
 static void
-talk(uint32_t seed, uint32_t most, uint32_t frames, enum xport_pack pack, bool blocks,
-     bool confirms)
+stripes_add(struct xport_conn *conn, const int fds[STRIPES])
+{
+    struct xport_stripes *stripes;
+
+    assert_int_equal(xport_stripes_add(conn, fds, NULL, STRIPES, NULL), 0);
+    xport_stripes_use(conn);
+    stripes = atomic_load(&conn->blocks->stripes);
+    stripes->use = true;
+    stripes->until = UINT64_MAX;
+}
+
+static void
+talk_over(uint32_t seed, uint32_t most, uint32_t frames, enum xport_pack pack,
+          bool blocks, bool confirms, unsigned n_stripes)
 {
     struct xport_resume_link link[2];
+    int stripes[2][STRIPES];
     struct end end[2] = {{.seed = seed, .frames = frames, .confirms = confirms},
                          {.seed = seed + 1, .frames = frames, .confirms = confirms}};
     uint64_t replayed = 0;
 
     meeting.seed = seed;
     meeting.most = most;
+    meeting.payload_max = n_stripes ? PAYLOAD_STRIPED : PAYLOAD_MAX;
     meeting.cuts = 0;
     meeting.stop = false;
     memset(meeting.waits, 0, sizeof(meeting.waits));
     memset(meeting.served, 0, sizeof(meeting.served));
-    link_make(link);
+    link_make(link, stripes, n_stripes);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(xport_resume_new(link[i].fd, link[i].ack_fd, FRAME_MAX,
                                           &owner[i], &meeting.conn[i], NULL),
@@ -312,6 +336,8 @@ talk(uint32_t seed, uint32_t most, uint32_t frames, enum xport_pack pack, bool b
         end[i].conn = meeting.conn[i];
         if (blocks)
             assert_int_equal(xport_blocks_start(end[i].conn, pack, NULL), 0);
+        if (n_stripes)
+            stripes_add(end[i].conn, stripes[i]);
     }
     for (int i = 0; i < 2; i++) {
         pthread_create(&end[i].receiver, NULL, receiver_main, &end[i]);
@@ -336,6 +362,13 @@ talk(uint32_t seed, uint32_t most, uint32_t frames, enum xport_pack pack, bool b
         xport_free(end[i].conn);
     print_message("seed %u: %u cuts, %llu bytes sent again\n", seed, meeting.cuts,
                   (unsigned long long)replayed);
+}
+
+static void
+talk(uint32_t seed, uint32_t most, uint32_t frames, enum xport_pack pack, bool blocks,
+     bool confirms)
+{
+    talk_over(seed, most, frames, pack, blocks, confirms, 0);
     assert_true(meeting.cuts > 0);
 }
 
@@ -345,25 +378,29 @@ talk(uint32_t seed, uint32_t most, uint32_t frames, enum xport_pack pack, bool b
 static int asked; /* for new links */
 
 static int
-nobody_comes(struct xport_conn *conn, uint64_t received, struct xport_resume_link *ret)
+nobody_comes(struct xport_conn *conn, const struct xport_resume_have *have,
+             struct xport_resume_link *ret)
 {
-    (void)conn, (void)received, (void)ret;
+    (void)conn, (void)have, (void)ret;
     asked++;
     return -ETIME;
 }
 
 /* What the peer claims to have of a stream of 16 bytes. */
 static uint64_t claimed;
+static uint64_t claimed_striped; /* to have sent, of a connection without stripes */
 
 static int
-liar_comes(struct xport_conn *conn, uint64_t received, struct xport_resume_link *ret)
+liar_comes(struct xport_conn *conn, const struct xport_resume_have *have,
+           struct xport_resume_link *ret)
 {
     int pair[2];
 
-    (void)conn, (void)received;
+    (void)conn, (void)have;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
     close(pair[1]);
-    *ret = (struct xport_resume_link){.fd = pair[0], .ack_fd = -1, .received = claimed};
+    *ret = (struct xport_resume_link){
+        .fd = pair[0], .ack_fd = -1, .peer = {claimed, 0, claimed_striped}};
     return asked++ ? -ETIME : 0;
 }
 
@@ -461,28 +498,57 @@ test_server_cannot_say_goodbye(void **state)
     close(pair[1]);
 }
 
+/* What an end that has sent 16 bytes makes of the claim. */
+static int
+end_hears(bool stripes)
+{
+    static const struct xport_resume_owner client = {.reconnect = liar_comes};
+    struct xport_conn *near;
+    const void *frame;
+    uint32_t size;
+    int pair[2], r;
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    near = end_new(&client, pair[0]);
+    if (stripes) {
+        int stripe[2];
+
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, stripe), 0);
+        assert_int_equal(xport_blocks_start(near, XPORT_PACK_NEVER, NULL), 0);
+        assert_int_equal(xport_stripes_add(near, stripe, NULL, 2, NULL), 0);
+    }
+    send_frame(near);
+    assert_int_equal(xport_flush(near), 0);
+    close(pair[1]);
+    r = xport_recv(near, &frame, &size, GP_FOREVER);
+    xport_free(near);
+    return r;
+}
+
 /* Less than was acknowledged, or more than was sent, is another stream. */
 static void
 test_offset_outside_of_the_journal_ends_the_connection(void **state)
 {
-    static const struct xport_resume_owner client = {.reconnect = liar_comes};
-    const void *frame;
-    uint32_t size;
-
     (void)state;
-    for (claimed = 16; claimed <= 17; claimed++) {
-        struct xport_conn *near;
-        int pair[2];
+    claimed = 16;
+    assert_int_equal(end_hears(false), -ETIME);
+    claimed = 17;
+    assert_int_equal(end_hears(false), -EPROTO);
+}
 
-        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-        near = end_new(&client, pair[0]);
-        send_frame(near);
-        assert_int_equal(xport_flush(near), 0);
-        close(pair[1]);
-        assert_int_equal(xport_recv(near, &frame, &size, GP_FOREVER),
-                         claimed > 16 ? -EPROTO : -ETIME);
-        xport_free(near);
-    }
+/* A peer makes no end keep more than the window. */
+static void
+test_claim_of_striped_bytes_is_bounded(void **state)
+{
+    (void)state;
+    claimed = 16;
+    claimed_striped = 1;
+    assert_int_equal(end_hears(false), -EPROTO);
+    claimed_striped = 32u << 20;
+    assert_int_equal(end_hears(true), -ETIME);
+    claimed_striped++;
+    assert_int_equal(end_hears(true), -EPROTO);
+    claimed_striped = 0;
 }
 
 static int looked; /* for acknowledgements */
@@ -518,6 +584,122 @@ test_acknowledgement_that_is_not_due_is_not_waited_for(void **state)
     assert_int_equal(looked, 1);
     xport_free(conn);
     close(pair[1]);
+}
+
+/* ---- an end that only reads --------------------------------------------------------
+ */
+
+/* Two ends and their socket for acknowledgements, without a relay. */
+static void
+pair_new(uint32_t frame_max, struct xport_conn *ret[2])
+{
+    static const struct xport_resume_owner of[2] = {
+        {.reconnect = nobody_comes},
+        {.reconnect = nobody_comes, .knocks = never_knocks}};
+    int stream[2], acks[2];
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, stream), 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, acks), 0);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(
+            xport_resume_new(stream[i], acks[i], frame_max, &of[i], &ret[i], NULL), 0);
+}
+
+static void *
+reader_main(void *arg)
+{
+    struct xport_conn *conn = arg;
+    const void *frame;
+    uint32_t size;
+
+    while (xport_recv(conn, &frame, &size, GP_FOREVER) == 0)
+        ;
+    return NULL;
+}
+
+/* One end sends 8 MiB in frames of @size bytes, @each before a flush, and nothing comes
+ * back but acknowledgements: it must never wait for one that is not due. */
+static void
+flow(int sender, uint32_t size, unsigned each, uint32_t frame_max)
+{
+    struct xport_conn *conn[2];
+    uint64_t sent = 0;
+    pthread_t reader;
+
+    pair_new(frame_max, conn);
+    xport_confirm(conn[sender], 1); /* as after a first reply */
+    assert_int_equal(pthread_create(&reader, NULL, reader_main, conn[!sender]), 0);
+    while (sent < 8u << 20) {
+        for (unsigned i = 0; i < each; i++) {
+            struct message *m = xport_reserve(conn[sender], size);
+
+            assert_non_null(m);
+            *m = (struct message){.size = size};
+            xport_commit(conn[sender], size);
+        }
+        assert_int_equal(xport_flush(conn[sender]), 0);
+        sent += each * size;
+    }
+    xport_abort(conn[!sender]);
+    pthread_join(reader, NULL);
+    xport_free(conn[0]);
+    xport_free(conn[1]);
+}
+
+static void
+test_sender_of_little_at_a_time_never_waits_for_ever(void **state)
+{
+    (void)state;
+    alarm(PATIENCE_S);
+    for (int sender = 0; sender < 2; sender++) {
+        flow(sender, 1040, 4, FRAME_MAX);
+        flow(sender, 48, 100, FRAME_MAX);
+        flow(sender, 18440, 1, 128u << 10);
+    }
+    alarm(0);
+}
+
+static void
+test_sender_of_large_frames_never_waits_for_ever(void **state)
+{
+    (void)state;
+    alarm(PATIENCE_S);
+    for (int sender = 0; sender < 2; sender++) {
+        flow(sender, 40u << 10, 1, 128u << 10);
+        flow(sender, 65544, 1, 128u << 10);
+        flow(sender, 128u << 10, 1, 128u << 10);
+    }
+    alarm(0);
+}
+
+/* A look, which the worker makes several times a second, acknowledges what nobody
+ * expects any more of. */
+static void
+test_quiet_end_acknowledges_when_it_looks(void **state)
+{
+    struct xport_conn *conn[2];
+    const void *frame;
+    uint32_t size;
+
+    (void)state;
+    pair_new(128u << 10, conn);
+    for (int i = 0; i < 2; i++) {
+        struct message *m = xport_reserve(conn[0], 64u << 10);
+
+        assert_non_null(m);
+        *m = (struct message){.size = 64u << 10};
+        xport_commit(conn[0], m->size);
+        assert_int_equal(xport_flush(conn[0]), 0);
+        assert_int_equal(xport_recv(conn[1], &frame, &size, GP_FOREVER), 0);
+    }
+    for (int looks = 0; looks < 3; looks++) {
+        struct pollfd p = {.fd = xport_resume_ack_fd(conn[0]), .events = POLLIN};
+
+        assert_int_equal(poll(&p, 1, 0), looks == 2);
+        xport_look(conn[1]);
+    }
+    xport_free(conn[0]);
+    xport_free(conn[1]);
 }
 
 static uint32_t
@@ -564,6 +746,22 @@ test_cut_within_blocks(void **state)
         talk(first_seed() + 300, 1u << 18, 300, XPORT_PACK_ALWAYS, true, false);
 }
 
+/* The stripes end with the first link, so what they carried is at stake once in each
+ * talk: at the first cut, and at those that follow before it has arrived. */
+static void
+test_cut_within_stripes(void **state)
+{
+    uint32_t cuts = 0;
+
+    (void)state;
+    for (uint32_t i = 0; i < 30; i++) {
+        talk_over(first_seed() + 500 + i, i % 2 ? 6u << 20 : 1u << 20, 40,
+                  XPORT_PACK_NEVER, true, false, STRIPES);
+        cuts += meeting.cuts;
+    }
+    assert_true(cuts >= 30);
+}
+
 int
 main(void)
 {
@@ -572,11 +770,16 @@ main(void)
         cmocka_unit_test(test_cut_rarely_with_full_journals),
         cmocka_unit_test(test_cut_where_messages_confirm),
         cmocka_unit_test(test_cut_within_blocks),
+        cmocka_unit_test(test_cut_within_stripes),
         cmocka_unit_test(test_goodbye_ends_the_other_end),
         cmocka_unit_test(test_goodbye_is_read_although_a_reply_cannot_be_sent),
         cmocka_unit_test(test_server_cannot_say_goodbye),
         cmocka_unit_test(test_acknowledgement_that_is_not_due_is_not_waited_for),
         cmocka_unit_test(test_offset_outside_of_the_journal_ends_the_connection),
+        cmocka_unit_test(test_claim_of_striped_bytes_is_bounded),
+        cmocka_unit_test(test_sender_of_little_at_a_time_never_waits_for_ever),
+        cmocka_unit_test(test_sender_of_large_frames_never_waits_for_ever),
+        cmocka_unit_test(test_quiet_end_acknowledges_when_it_looks),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
