@@ -195,7 +195,7 @@ one_user(struct maker *m, char *text, struct gp_err *err)
     if (!is_name(text) || !rights || !*rights)
         return gp_err_set(err, -EINVAL,
                           "--users %s: NAME:RIGHT+RIGHT,... is wanted, with the rights "
-                          "open, read, end and drain",
+                          "open, read, end, drain and forward",
                           text);
     for (char *p = rights; *p; p++)
         if (*p == '+')

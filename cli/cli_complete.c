@@ -7,7 +7,7 @@
  */
 #include "cli.h"
 #include "cli_context.h"
-#include "cli_ctl.h"
+#include "cli_list.h"
 #include "cli_options.h"
 #include "ticket.h"
 
@@ -63,6 +63,28 @@ put_context(const char *name, void *arg)
     put_name(name);
 }
 
+static int
+complete_pools(const struct cli_where *where)
+{
+    static const struct cli_filters all = {0};
+    CLEANUP(cli_list_close) struct cli_list list = {.ctl.link.fd = -1};
+    CLEANUP_FREE char *token = NULL;
+    const Gpupool__Ctl__CtlListReply *page = NULL;
+    int r =
+        cli_token(where->token_file, where->scheduler, CLI_TOKEN_CLIENT, &token, NULL);
+
+    if (!r)
+        r = cli_list_open(&list, where->scheduler, token, NULL);
+    if (r < 0)
+        return r;
+    cli_list_begin(&list, GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_POOLS, &all);
+    r = cli_list_next(&list, &page, NULL);
+    puts("here");
+    for (size_t i = 0; r > 0 && i < page->n_pools; i++)
+        put_name(page->pools[i]->pool);
+    return r;
+}
+
 int
 cli_complete(int argc, char **argv)
 {
@@ -77,7 +99,7 @@ cli_complete(int argc, char **argv)
     const struct gp_option_set_of set = cli_where_client(&where);
     const struct gp_options options = {
         .program = "gpupool complete",
-        .arguments = "servers|sessions|cards|contexts",
+        .arguments = "servers|sessions|cards|pools|contexts",
         .about = "Names of the pool, for the shells' completion.",
         .sets = &set,
         .n_sets = 1,
@@ -89,6 +111,8 @@ cli_complete(int argc, char **argv)
     if (first + 1 == argc && strcmp(argv[first], "contexts") == 0)
         return cli_context_each(put_context, NULL, NULL) < 0 ? CLI_FAILED : CLI_OK;
     alarm(PATIENCE_S);
+    if (first + 1 == argc && strcmp(argv[first], "pools") == 0)
+        return complete_pools(&where) < 0 ? CLI_FAILED : CLI_OK;
     if (first + 1 != argc ||
         cli_token(where.token_file, where.scheduler, CLI_TOKEN_CLIENT, &token, NULL) <
             0 ||

@@ -133,7 +133,9 @@ connect_any(struct cli_ctl *ctl, struct gp_err *err)
     const struct tls_api *tls = NULL;
     int r = cli_ctl_tls(&tls, err);
 
-    if (r == 0)
+    if (r == 0 && ctl->pins)
+        pins = *ctl->pins;
+    else if (r == 0)
         r = ctl_link_pins(&pins, err);
     if (r < 0)
         return r;
@@ -149,15 +151,33 @@ connect_any(struct cli_ctl *ctl, struct gp_err *err)
     return r < 0 ? gp_err_wrap(err, r, "scheduler not reachable") : 0;
 }
 
+static void
+begin(struct cli_ctl *ctl, const struct ctl_pins *pins)
+{
+    ctl->link = (struct ctl_link){.fd = -1};
+    ctl->next_id = 1;
+    ctl->at = 0;
+    ctl->token = NULL;
+    ctl->pins = pins;
+}
+
+int
+cli_ctl_open_other(struct cli_ctl *ctl, const char *addresses,
+                   const struct ctl_pins *pins, struct gp_err *err)
+{
+    begin(ctl, pins);
+    if (!gp_str_copy(ctl->list, sizeof(ctl->list), addresses))
+        return gp_err_set(err, -EPROTO, "the other pool's addresses are too long");
+    ctl_addresses_nth(ctl->list, 0, ctl->address, sizeof(ctl->address));
+    return connect_any(ctl, err);
+}
+
 int
 cli_ctl_open(struct cli_ctl *ctl, const char *option, struct gp_err *err)
 {
     int r;
 
-    ctl->link = (struct ctl_link){.fd = -1};
-    ctl->next_id = 1;
-    ctl->at = 0;
-    ctl->token = NULL;
+    begin(ctl, NULL);
     r = cli_scheduler_address(option, ctl->list, err);
     if (r < 0)
         return r;
@@ -388,8 +408,8 @@ cli_print_reasons(FILE *f, bool grouped, Gpupool__Ctl__CtlReason *const *reasons
             fprintf(f, "  %s, %zu cards: %s\n", reasons[i]->server, same,
                     reasons[i]->words);
         else
-            fprintf(f, "  %s %s: %s\n", reasons[i]->server, reasons[i]->card,
-                    reasons[i]->words);
+            fprintf(f, "  %s%s%s: %s\n", reasons[i]->server,
+                    *reasons[i]->card ? " " : "", reasons[i]->card, reasons[i]->words);
     }
     if (left_off)
         fprintf(f, "  and %u more cards\n", left_off);

@@ -46,14 +46,19 @@ struct cli_ctl {
     char list[GP_NET_NAME_MAX];    /* of the pool's schedulers, with commas between */
     char address[GP_NET_NAME_MAX]; /* the one of them that is asked */
     unsigned at;
-    Gpupool__Ctl__CtlRole role; /* proven, for the next scheduler that is asked */
-    const char *token;          /* the caller's; NULL: none was */
+    Gpupool__Ctl__CtlRole role;  /* proven, for the next scheduler that is asked */
+    const char *token;           /* the caller's; NULL: none was */
+    const struct ctl_pins *pins; /* the caller's; NULL: the environment's */
     uint32_t next_id;
 };
 
 /* TLS by the environment's choice (GPUPOOL_TLS, GPUPOOL_SCHEDULER_KEY), or NULL. */
 int cli_ctl_tls(const struct tls_api **ret, struct gp_err *err);
 int cli_ctl_open(struct cli_ctl *ctl, const char *option, struct gp_err *err);
+/* To the schedulers of another pool, of which one of the keys @pins (outlives @ctl) is
+ * known; the environment's are those of the user's own. */
+int cli_ctl_open_other(struct cli_ctl *ctl, const char *addresses,
+                       const struct ctl_pins *pins, struct gp_err *err);
 /* Prove @token (if it is not empty; it outlives @ctl) to the scheduler and have it
  * prove that it knows the token too; requests of @ctl then go without one.  With the
  * environment's choice of a clear token nothing happens here. */

@@ -37,9 +37,10 @@ static const struct gp_option INIT_OPTIONS[] = {
         "servers", servers, "NAME,...",
         "a token for each of these servers, good for its name only, instead of one for "
         "all"),
-    TEXT("users", users, "NAME:RIGHT+RIGHT,...",
-         "a token for each of these users, whose name is then the owner of what it "
-         "opens, instead of one for all; rights are open, read, end and drain"),
+    TEXT(
+        "users", users, "NAME:RIGHT+RIGHT,...",
+        "a token for each of these users, whose name is then the owner of what it "
+        "opens, instead of one for all; rights are open, read, end, drain and forward"),
     SWITCH("force", force, "replace keys that are there"),
     SWITCH("check", check, "make nothing: look at the folders in --dir"),
 };

@@ -45,6 +45,27 @@ set_wait(void *target, const struct gp_option *option, const char *value,
     return r;
 }
 
+/* NAME:N */
+static int
+set_gang(void *target, const struct gp_option *option, const char *value,
+         struct gp_err *err)
+{
+    struct cli_run_request *request = target;
+    const char *colon = strrchr(value, ':');
+    uint64_t n;
+
+    (void)option;
+    if (!colon || colon == value || gp_str_u64(colon + 1, 2, 1000, &n) < 0 ||
+        (size_t)(colon - value) >= sizeof(request->gang))
+        return gp_err_set(err, -EINVAL,
+                          "NAME:N is wanted, a name and the number of members");
+    snprintf(request->gang, sizeof(request->gang), "%.*s", (int)(colon - value), value);
+    request->want.open.gang = request->gang;
+    request->want.open.gang_size = (uint32_t)n;
+    request->wait = true;
+    return 0;
+}
+
 /* NAME=VALUE; a NAME alone would be a variable that the program has anyhow. */
 static int
 set_variable(void *target, const struct gp_option *option, const char *value,
@@ -83,6 +104,12 @@ static const struct gp_option OPTIONS[] = {
      .help = "when nothing fits now, wait for room (for 30s, 10m, 2h; else for as long "
              "as it takes) and say how it stands; without it, fail at once",
      .set = set_wait},
+    {.name = "gang",
+     .value = "NAME:N",
+     .help =
+         "begin together with N - 1 other `gpupool run` of the same owner and gang, "
+         "or not at all; waits as --wait does",
+     .set = set_gang},
     {.name = "time",
      .value = "TIME",
      .help =
@@ -182,7 +209,8 @@ open_session(struct run *run)
     if (r < 0)
         return cli_fail(CLI_NO_POOL, "run: %s", gp_err_msg(&err, r));
     if (run->request->verbose)
-        cli_fail(0, "session %s: %s; lease %u ms, file %s", run->session.name,
+        cli_fail(0, "session %s%s%s: %s; lease %u ms, file %s", run->session.name,
+                 *run->session.pool ? " of pool " : "", run->session.pool,
                  run->session.placed, run->session.lease_ms, run->session.file);
     return CLI_OK;
 }

@@ -21,6 +21,7 @@ struct cli_run_request {
     unsigned n_variables;
     bool verbose, unbound, dry_run, wait;
     uint32_t wait_ms; /* 0: no limit */
+    char gang[64];    /* its name; "": none */
 };
 
 /* The options of `gpupool run` for @request: CLI_RUN_SETS sets are written to @sets. */

@@ -116,6 +116,78 @@ open_patiently(struct cli_session *s, const char *scheduler,
     }
 }
 
+/* A scheduler that changes its key says so over connections made with the old one. */
+static struct ctl_pins
+grant_keys(const Gpupool__Ctl__CtlGrant *grant)
+{
+    struct ctl_pins keys = {.n = 0};
+
+    for (size_t i = 0; i < grant->n_scheduler_keys && keys.n < CTL_PINS_MAX; i++)
+        if (grant->scheduler_keys[i].len == TLS_PUBLIC_SIZE)
+            memcpy(keys.keys[keys.n++], grant->scheduler_keys[i].data, TLS_PUBLIC_SIZE);
+    return keys;
+}
+
+static void
+renew_message(const struct cli_session *s, Gpupool__Ctl__CtlRenew *renew)
+{
+    gpupool__ctl__ctl_renew__init(renew);
+    renew->session_id = s->id;
+    renew->lease_key.data = (uint8_t *)s->lease_key;
+    renew->lease_key.len = sizeof(s->lease_key);
+    renew->hold = true;
+}
+
+/* The session is another pool's: hold it there from now on.  *@reply becomes that
+ * pool's own grant. */
+static int
+move_to_pool(struct cli_session *s, Gpupool__Ctl__CtlReply **reply, struct gp_err *err)
+{
+    const Gpupool__Ctl__CtlGrant *grant = (*reply)->grant;
+    CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *renewed = NULL;
+    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
+    Gpupool__Ctl__CtlRenew renew;
+    int r;
+
+    s->keys = grant_keys(grant);
+    if (grant->lease_key.len != sizeof(s->lease_key) || !s->keys.n)
+        return gp_err_set(err, -EPROTO, "the scheduler's grant is incomplete");
+    gp_str_copy_printable(s->pool, sizeof(s->pool), grant->pool);
+    s->id = grant->session_id;
+    memcpy(s->lease_key, grant->lease_key.data, sizeof(s->lease_key));
+    renew_message(s, &renew);
+    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_RENEW;
+    req.renew = &renew;
+    cli_ctl_close(&s->ctl);
+    r = cli_ctl_open_other(&s->ctl, grant->scheduler, &s->keys, err);
+    if (!r)
+        r = cli_ctl_call(&s->ctl, &req, CLI_DEADLINE_NS, &renewed, err);
+    if (!r && renewed->body_case != GPUPOOL__CTL__CTL_REPLY__BODY_GRANT)
+        r = gp_err_set(err, -EPROTO, "the scheduler answered something else");
+    if (r < 0) {
+        s->id = 0; /* its lease ends; there is no way to close it */
+        return gp_err_wrap(err, r == -EREMOTE ? -EPROTO : r,
+                           "pool %s has room, but its scheduler does not serve this "
+                           "host (--pool here leaves other pools out)",
+                           s->pool);
+    }
+    cli_reply_free(*reply);
+    *reply = TAKE_PTR(renewed);
+    return 0;
+}
+
+/* Schedulers of before pools of pools know nothing of --pool. */
+static int
+check_pool(const Gpupool__Ctl__CtlOpen *open, const Gpupool__Ctl__CtlGrant *grant,
+           struct gp_err *err)
+{
+    if (!*open->pool || !strcmp(open->pool, grant->pool))
+        return 0;
+    return gp_err_set(err, -EPROTO,
+                      "the scheduler is older than this gpupool and knows no other "
+                      "pools (--pool)");
+}
+
 int
 cli_session_open(struct cli_session *s, const char *scheduler,
                  const Gpupool__Ctl__CtlOpen *open, bool bound, struct cli_wait *wait,
@@ -138,7 +210,11 @@ cli_session_open(struct cli_session *s, const char *scheduler,
         return r;
     if (reply->body_case != GPUPOOL__CTL__CTL_REPLY__BODY_GRANT)
         return gp_err_set(err, -EPROTO, "the scheduler answered something else");
-    r = cli_session_file_path(reply->grant->session, &s->file, err);
+    r = check_pool(open, reply->grant, err);
+    if (!r && *reply->grant->pool)
+        r = move_to_pool(s, &reply, err);
+    if (!r)
+        r = cli_session_file_path(reply->grant->session, &s->file, err);
     if (!r)
         r = take_grant(s, reply->grant, err);
     return r < 0 ? r : cli_session_file_await_end(s->file, err);
@@ -182,15 +258,11 @@ retry(struct cli_session *s)
     arm(s, gp_min(pause, RETRY_MAX_NS));
 }
 
-/* A scheduler that changes its key says so over connections made with the old one. */
 static void
 take_keys(struct cli_session *s, const Gpupool__Ctl__CtlGrant *grant)
 {
-    struct ctl_pins keys = {.n = 0};
+    struct ctl_pins keys = grant_keys(grant);
 
-    for (size_t i = 0; i < grant->n_scheduler_keys && keys.n < CTL_PINS_MAX; i++)
-        if (grant->scheduler_keys[i].len == TLS_PUBLIC_SIZE)
-            memcpy(keys.keys[keys.n++], grant->scheduler_keys[i].data, TLS_PUBLIC_SIZE);
     if (keys.n && s->conn.wire)
         s->keys = keys;
 }
@@ -304,16 +376,6 @@ connect_again(struct cli_session *s)
     return r;
 }
 
-static void
-renew_message(const struct cli_session *s, Gpupool__Ctl__CtlRenew *renew)
-{
-    gpupool__ctl__ctl_renew__init(renew);
-    renew->session_id = s->id;
-    renew->lease_key.data = (uint8_t *)s->lease_key;
-    renew->lease_key.len = sizeof(s->lease_key);
-    renew->hold = true;
-}
-
 static int
 send_renew(struct cli_session *s)
 {
@@ -384,10 +446,13 @@ send_close(struct cli_session *s)
     char address[GP_NET_NAME_MAX];
     struct gp_err err = {0};
     uint32_t next_id = s->ctl.next_id;
-    int r;
+    int r = 0;
 
     gp_str_copy(address, sizeof(address), s->ctl.list);
-    if (s->ctl.link.fd < 0 && cli_ctl_open(&s->ctl, address, &err) < 0) {
+    if (s->ctl.link.fd < 0)
+        r = *s->pool ? cli_ctl_open_other(&s->ctl, address, &s->keys, &err)
+                     : cli_ctl_open(&s->ctl, address, &err);
+    if (r < 0) {
         cli_fail(0, "session %s: not closed, its lease will end: %s", s->name, err.msg);
         return;
     }

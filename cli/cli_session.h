@@ -45,6 +45,7 @@ struct cli_session {
     char lost_words[256]; /* the scheduler's */
     char name[64];
     char placed[320]; /* which slices of which cards, in words */
+    char pool[64];    /* another pool, which has given it; empty: the one asked */
     char *file;       /* session file */
 };
 

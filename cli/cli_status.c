@@ -90,7 +90,7 @@ add_card(struct cli_table *t, const Gpupool__Ctl__CtlServerStatus *server,
                   size_text(c->card->memory_bytes, total));
     cli_table_add(t, "%s", size_text(c->card->used_bytes, used));
     cli_table_add(t, "%u %%", c->card->busy_percent);
-    cli_table_add(t, "%s", server_state(server));
+    cli_table_add(t, "%s", *c->card->fault ? "out of use" : server_state(server));
     cli_table_add(t, "%s", server->driver);
     cli_table_add(t, "%s", server->endpoint);
 }

@@ -43,7 +43,7 @@ struct up {
 
 /* ----------------------------------------------------------------- options -- */
 
-static const char *const PLACEMENTS[] = {"binpack", "spread", NULL};
+static const char *const PLACEMENTS[] = {"binpack", "spread", "fgd", NULL};
 static const char *const PAGEABLE[] = {"refuse", "allow", NULL};
 static const char *const GPUDIRECT[] = {"auto", "dmabuf", "peermem", "off", NULL};
 
@@ -113,7 +113,7 @@ static const struct gp_option
     .words = GPUDIRECT
 }
 ,
-    UP("placement", placement, "binpack|spread", gp_option_word,
+    UP("placement", placement, "binpack|spread|fgd", gp_option_word,
        "where sessions go (binpack)"),
     .words = PLACEMENTS
 }

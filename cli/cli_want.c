@@ -20,6 +20,7 @@ cli_want_init(struct cli_want *want)
     gpupool__ctl__ctl_open__init(&want->open);
     want->open.major = CTL_MAJOR;
     want->open.core = 100;
+    want->open.elsewhere = true;
     want->open.owner = (char *)cli_owner();
 }
 
@@ -109,6 +110,23 @@ set_compute_capability(void *target, const struct gp_option *option, const char 
     return 0;
 }
 
+static int
+set_pool(void *target, const struct gp_option *option, const char *value,
+         struct gp_err *err)
+{
+    struct cli_want *want = target;
+    bool here = !strcmp(value, "here");
+
+    (void)option;
+    if (!*value || strlen(value) >= CTL_NAME_MAX)
+        return gp_err_set(err, -EINVAL,
+                          "here, or the name of another pool (gpupool pools) is "
+                          "wanted");
+    want->open.elsewhere = !here;
+    want->open.pool = here ? (char *)(uintptr_t) "" : (char *)(uintptr_t)value;
+    return 0;
+}
+
 /* What no pool has is refused by the scheduler, which knows why. */
 #define NUMBER_MAX 1000000
 
@@ -120,7 +138,8 @@ static const char *const POLICIES[] = {"fixed-share", "burst-share", "best-effor
                                        NULL};
 static const char *const CLASSES[] = {"online", "offline", NULL};
 static const char *const SPATIAL[] = {"off", "sm", "mps", NULL};
-static const char *const PLACEMENTS[] = {"binpack", "spread", NULL};
+static const char *const PLACEMENTS[] = {"binpack", "spread", "fgd", NULL};
+static const char *const NEAR[] = {"island", "server", "fabric", NULL};
 static const char *const APART[] = {"card", "server", NULL};
 
 static const struct gp_option OPTIONS[] = {
@@ -132,6 +151,10 @@ static const struct gp_option OPTIONS[] = {
      .help = "so many slices on as many cards of one server (1)"},
     {FIELD("span", NULL, gp_option_yes, open.span),
      .help = "of several servers, when no single one has them all"},
+    {FIELD("near", "island|server|fabric", gp_option_choice, open.near), .words = NEAR,
+     .min = GPUPOOL__CTL__CTL_NEAR__CTL_NEAR_ISLAND,
+     .help = "cards that are linked (NVLink), of one server, or of servers of one "
+             "fabric"},
     {FIELD("core-limit", "N", gp_option_percent, open.core_limit), .max = NUMBER_MAX,
      .help = "may use up to N % while the card is idle"},
     {FIELD("policy", "P", set_policy, open.policy), .words = POLICIES,
@@ -142,9 +165,11 @@ static const struct gp_option OPTIONS[] = {
     {FIELD("spatial", "off|sm|mps", gp_option_choice, open.spatial), .words = SPATIAL,
      .min = GPUPOOL__CTL__CTL_SPATIAL__CTL_SPATIAL_OFF,
      .help = "sm: on multiprocessors of its own; mps: by the driver's service (off)"},
-    {FIELD("placement", "binpack|spread", gp_option_choice, open.placement),
+    {FIELD("placement", "binpack|spread|fgd", gp_option_choice, open.placement),
      .words = PLACEMENTS, .min = GPUPOOL__CTL__CTL_PLACEMENT__CTL_BINPACK,
      .help = "instead of the scheduler's own"},
+    {FIELD("pool", "NAME", set_pool, open.pool), .complete = "pools",
+     .help = "only in this other pool; here: only in this one (here, then the others)"},
     {FIELD("server", "NAME", gp_option_text, open.server), .complete = "servers",
      .help = "only on this server"},
     {FIELD("label", "NAME=VALUE", set_label, labels),

@@ -6,11 +6,15 @@ include proto/control.mk
 include pool-scheduler/kube/build.mk
 
 SCHED_INCS := common proto tls pool-scheduler pool-scheduler/store pool-scheduler/kube \
-    pool-scheduler/queue pool-scheduler/quota pool-scheduler/placement pool-scheduler/view $(O)/gen
+    pool-scheduler/queue pool-scheduler/quota pool-scheduler/placement pool-scheduler/view \
+    pool-scheduler/federation pool-scheduler/account $(O)/gen
 
 SCHED_CORE_SRCS := pool-scheduler/sched_request.c \
     pool-scheduler/sched_pool.c pool-scheduler/sched_place.c pool-scheduler/sched_explain.c \
-    pool-scheduler/placement/sched_where.c pool-scheduler/quota/sched_rules.c \
+    pool-scheduler/placement/sched_where.c pool-scheduler/placement/sched_several.c \
+    pool-scheduler/placement/sched_index.c pool-scheduler/placement/sched_mix.c \
+    pool-scheduler/placement/sched_fgd.c \
+    pool-scheduler/quota/sched_rules.c \
     pool-scheduler/quota/sched_tenant.c pool-scheduler/queue/sched_order.c \
     pool-scheduler/queue/sched_queue.c pool-scheduler/queue/sched_hold.c
 
@@ -37,8 +41,10 @@ SCHED_SRCS := $(STORE_SRCS) pool-scheduler/sched_daemon.c pool-scheduler/sched_s
     $(addprefix pool-scheduler/view/,sched_events.c sched_history.c sched_list.c view.c view_call.c \
       view_files.c view_request.c) \
     pool-scheduler/sched_metrics_text.c \
+    pool-scheduler/account/sched_account.c pool-scheduler/account/sched_account_keep.c \
+    pool-scheduler/federation/sched_fed.c pool-scheduler/federation/sched_fed_link.c \
     pool-scheduler/sched_pod.c pool-scheduler/sched_watch_pool.c \
-    pool-scheduler/queue/sched_wait.c pool-scheduler/queue/sched_wait_holds.c \
+    pool-scheduler/queue/sched_wait.c pool-scheduler/queue/sched_gang.c pool-scheduler/queue/sched_reserve.c pool-scheduler/queue/sched_wait_holds.c \
     pool-scheduler/queue/sched_wait_news.c
 
 $(eval $(call static_lib,sched,$(SCHED_SRCS),$(SCHED_INCS)))
@@ -56,5 +62,7 @@ $(eval $(call program,gpupool-scheduler,pool-scheduler/main.c,$(SCHED_INCS),,$(S
 $(eval $(call helper_program,bench/place,bench/place.c,$(SCHED_INCS),,schedcore $(CTL_LIBS),$(CTL_LDLIBS)))
 # With labels, quotas and a full queue: `$(O)/bench/scheduler`, ONLY=scheduler.
 $(eval $(call helper_program,bench/scheduler,bench/scheduler.c,$(SCHED_INCS),,schedcore $(CTL_LIBS),$(CTL_LDLIBS)))
+# A week of a cluster by policy: `$(O)/bench/week`, ONLY=week.
+$(eval $(call helper_program,bench/week,bench/week.c,$(SCHED_INCS),,schedcore $(CTL_LIBS),$(CTL_LDLIBS) -lm))
 # The whole daemon, with its peers played: the same.
 $(eval $(call helper_program,bench/sched_load,bench/sched_load.c,$(CTL_INCS),,$(CTL_LIBS),$(CTL_LDLIBS)))

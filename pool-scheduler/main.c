@@ -10,7 +10,9 @@
 #include "gp_err.h"
 #include "gp_log.h"
 #include "gp_option.h"
+#include "gp_time.h"
 #include "kube_config.h"
+#include "sched_account_keep.h"
 #include "sched_daemon.h"
 #include "sched_rates.h"
 #include "sched_replica.h"
@@ -49,7 +51,7 @@ static const char *const ROLES[] = {[SCHED_ROLE_SERVER] = "server",
                                     [SCHED_ROLE_CLIENT] = "client",
                                     [SCHED_ROLE_ADMIN] = "admin",
                                     NULL};
-static const char *const PLACEMENTS[] = {"binpack", "spread", NULL};
+static const char *const PLACEMENTS[] = {"binpack", "spread", "fgd", NULL};
 static const char *const TLS_WORDS[] = {"require", "prefer", "off", NULL};
 
 #define LEASE_MIN_MS 1000
@@ -102,8 +104,9 @@ static const struct gp_option OPTIONS[] = {
            "no secret for this role: everybody who can connect may; without it and "
            "without a token file, the role is for the local socket only; may be given "
            "several times"),
-    CHOICE("placement", "binpack|spread", config.placement, gp_option_choice,
-           PLACEMENTS, SCHED_BINPACK, "binpack (default) or spread"),
+    CHOICE("placement", "binpack|spread|fgd", config.placement, gp_option_choice,
+           PLACEMENTS, SCHED_BINPACK,
+           "binpack (default), spread or fgd: by fragmentation"),
     TEXT("rules", "FILE", config.rules,
          "tenants, quotas, priority classes, labels of servers; read again on SIGHUP "
          "(gpupool-scheduler(8) has its form)"),
@@ -119,6 +122,10 @@ static const struct gp_option OPTIONS[] = {
            "most sessions of one owner (256)"),
     NUMBER("max-attachments", config.max_attachments, 1, 65536,
            "most processes of one session (64)"),
+    NUMBER("account-days", config.account_days, 1, 3660,
+           "days for which it is kept who used how much (92)"),
+    NUMBER("account-write-ms", config.account_write_ms, 1000, 3600000,
+           "how long that may wait to be written (60000)"),
     NUMBER("rate-requests", config.rate_requests, 0, RATE_MAX,
            "requests a second of one address; 0: any number (500)"),
     NUMBER("rate-opens", config.rate_opens, 0, RATE_MAX,
@@ -216,10 +223,25 @@ stopped_while_away(void)
     return sigtimedwait(&signals, NULL, &pause) > 0;
 }
 
+/* A scheduler that starts while etcd elects its leader, or before it, need not fail:
+ * with all hosts of a pool started at once, it often does. */
+#define ETCD_PATIENCE_NS (60 * GP_NS_PER_S)
+
+static bool
+waits_for_etcd(const struct sched_config *config, int r, uint64_t since_ns,
+               const struct gp_err *err)
+{
+    if (r != -EIO || !config->etcd.urls || gp_now_ns() - since_ns > ETCD_PATIENCE_NS)
+        return false;
+    gp_log_warn("store", "%s; trying on", gp_err_msg(err, r));
+    return true;
+}
+
 static int
 serve(const struct sched_config *config, struct gp_err *err)
 {
     struct sched sched;
+    uint64_t since = gp_now_ns();
     bool again = false;
     int r;
 
@@ -230,7 +252,8 @@ serve(const struct sched_config *config, struct gp_err *err)
         sched_fini(&sched);
         again |= r == SCHED_START_AGAIN;
         /* A leader that was cut off cannot load the state before it is back. */
-        if (r < 0 && again && !stopped_while_away())
+        if (r < 0 && (again || waits_for_etcd(config, r, since, err)) &&
+            !stopped_while_away())
             r = SCHED_START_AGAIN;
     } while (r == SCHED_START_AGAIN);
     return r;
@@ -252,6 +275,8 @@ main(int argc, char **argv)
                                   .placement = SCHED_BINPACK,
                                   .owner_sessions = 256,
                                   .max_attachments = 64,
+                                  .account_days = SCHED_ACCOUNT_DAYS,
+                                  .account_write_ms = SCHED_ACCOUNT_WRITE_MS,
                                   .rate_requests = SCHED_RATE_REQUESTS,
                                   .rate_opens = SCHED_RATE_OPENS,
                                   .rate_denials = SCHED_RATE_DENIALS,

@@ -7,9 +7,11 @@
 #include "gp_time.h"
 #include "sched_commit.h"
 #include "sched_peer.h"
+#include "sched_said.h"
 #include "ticket_key.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -93,6 +95,9 @@ reason_message(const struct sched_reason *reason, Gpupool__Ctl__CtlReason *msg,
     msg->words = (char *)reason->words;
 }
 
+/* Of cards, and of other pools. */
+#define REASONS_MAX (CTL_REASONS_MAX + SCHED_POOLS_MAX)
+
 /* Wrong secrets count, and whatever a peer that has shown no right one gets wrong. */
 static void
 count_refusal(struct sched_conn *conn, Gpupool__Ctl__CtlCode code)
@@ -107,12 +112,14 @@ count_refusal(struct sched_conn *conn, Gpupool__Ctl__CtlCode code)
 
 static void
 refuse(struct sched_conn *conn, uint32_t request, Gpupool__Ctl__CtlCode code,
-       uint32_t retry_ms, const char *words, const struct sched_reasons *reasons)
+       uint32_t retry_ms, const char *words, const struct sched_reasons *reasons,
+       const struct sched_said *said)
 {
     Gpupool__Ctl__CtlReply reply = GPUPOOL__CTL__CTL_REPLY__INIT;
     Gpupool__Ctl__CtlError error = GPUPOOL__CTL__CTL_ERROR__INIT;
-    Gpupool__Ctl__CtlReason msgs[CTL_REASONS_MAX], *list[CTL_REASONS_MAX];
+    Gpupool__Ctl__CtlReason msgs[REASONS_MAX], *list[REASONS_MAX];
     char uuids[CTL_REASONS_MAX][TICKET_UUID_TEXT];
+    char pools[SCHED_POOLS_MAX][CTL_NAME_MAX + 8];
 
     for (unsigned i = 0; reasons && i < reasons->n; i++) {
         reason_message(&reasons->list[i], &msgs[i], uuids[i]);
@@ -130,6 +137,16 @@ refuse(struct sched_conn *conn, uint32_t request, Gpupool__Ctl__CtlCode code,
         error.n_reasons = reasons->n;
         error.reasons_left_off = reasons->left_off;
     }
+    for (unsigned i = 0; said && i < said->n; i++) {
+        Gpupool__Ctl__CtlReason *msg = &msgs[error.n_reasons];
+
+        gpupool__ctl__ctl_reason__init(msg);
+        snprintf(pools[i], sizeof(pools[i]), "pool %s", said->list[i].pool);
+        msg->server = pools[i];
+        msg->words = (char *)(uintptr_t)said->list[i].words;
+        error.reasons = list;
+        list[error.n_reasons++] = msg;
+    }
     reply.id = request;
     reply.error = &error;
     sched_conn_reply(conn, &reply);
@@ -139,14 +156,24 @@ void
 sched_conn_refuse(struct sched_conn *conn, uint32_t request, Gpupool__Ctl__CtlCode code,
                   const char *words, const struct sched_reasons *reasons)
 {
-    refuse(conn, request, code, 0, words, reasons);
+    refuse(conn, request, code, 0, words, reasons, NULL);
+}
+
+void
+sched_conn_refuse_said(struct sched_conn *conn, uint32_t request,
+                       Gpupool__Ctl__CtlCode code, const char *words,
+                       const struct sched_reasons *reasons,
+                       const struct sched_said *said)
+{
+    refuse(conn, request, code, 0, words, reasons, said);
 }
 
 void
 sched_conn_refuse_until(struct sched_conn *conn, uint32_t request, uint32_t retry_ms,
                         const char *words)
 {
-    refuse(conn, request, GPUPOOL__CTL__CTL_CODE__CTL_LIMIT, retry_ms, words, NULL);
+    refuse(conn, request, GPUPOOL__CTL__CTL_CODE__CTL_LIMIT, retry_ms, words, NULL,
+           NULL);
 }
 
 void

@@ -13,6 +13,7 @@
 
 struct sched_grant;
 struct sched_reasons;
+struct sched_said;
 
 /* Send a reply, when what it speaks of is on disk.  A peer that cannot get it is
  * disconnected later, by its own event. */
@@ -27,6 +28,12 @@ void sched_conn_send_now(struct sched_conn *conn, const void *data, size_t size)
 void sched_conn_refuse(struct sched_conn *conn, uint32_t request,
                        Gpupool__Ctl__CtlCode code, const char *words,
                        const struct sched_reasons *reasons);
+
+/* The same, with what other pools said (may be NULL). */
+void sched_conn_refuse_said(struct sched_conn *conn, uint32_t request,
+                            Gpupool__Ctl__CtlCode code, const char *words,
+                            const struct sched_reasons *reasons,
+                            const struct sched_said *said);
 
 /* Refuse what was asked too often and may be asked again after @retry_ms. */
 void sched_conn_refuse_until(struct sched_conn *conn, uint32_t request,

@@ -9,9 +9,11 @@
 #include "gp_notify.h"
 #include "gp_str.h"
 #include "gp_time.h"
+#include "sched_account_keep.h"
 #include "sched_auth.h"
 #include "sched_commit.h"
 #include "sched_ending.h"
+#include "sched_fed.h"
 #include "sched_handle.h"
 #include "sched_history.h"
 #include "sched_metrics_text.h"
@@ -117,6 +119,8 @@ on_tick(struct gp_loop_timer *timer)
         expire_servers(sched, now);
         forget_servers(sched, now);
         sched_wait_tick(sched, now);
+        sched_fed_tick(sched, now);
+        sched_account_tick(sched, now);
     }
     sched_serve_sweep_unread(sched, now);
     sched_watch_pool_check(sched);
@@ -289,6 +293,7 @@ sched_init(struct sched *sched, const struct sched_config *config, struct gp_err
     sched->started_ns = gp_now_ns();
     sched->next_report = 1;
     sched->commit.end = &sched->commit.first;
+    sched->fed_waits_end = &sched->fed_waits;
     sched->commit.answers_end = &sched->commit.answers;
     sched->commit.orphaned = sched_session_orphaned;
     sched->unproven.prev = sched->unproven.next = &sched->unproven;
@@ -316,6 +321,8 @@ sched_init(struct sched *sched, const struct sched_config *config, struct gp_err
     if (!r)
         r = sched_commit_start(sched, err);
     if (!r)
+        r = sched_fed_new(sched->loop, sched->rules, NULL, &sched->fed, err);
+    if (!r)
         r = start_tls(sched, err);
     if (!r)
         r = sched_replica_start(sched, err);
@@ -337,6 +344,8 @@ sched_init(struct sched *sched, const struct sched_config *config, struct gp_err
         r = view_start(sched, &sched->view, err);
     if (!r && config->kube_pods)
         r = sched_kube_start(sched, err);
+    if (!r && sched_replica_leads(sched))
+        sched_account_tick(sched, gp_now_ns());
     if (!r)
         r = announce(sched, err);
     if (r < 0)
@@ -356,10 +365,14 @@ void
 sched_fini(struct sched *sched)
 {
     gp_loop_timer_del(&sched->tick);
-    if (sched->store)
+    if (sched->store) {
+        sched_account_end(sched);
         sched_commit(sched, NULL);
+    }
     while (sched->conns)
         sched_serve_end(sched->conns);
+    sched_fed_cancel(sched->fed);
+    sched_fed_free(sched->fed);
     gp_metrics_stop(sched->metrics);
     view_stop(sched->view);
     tls_context_free(sched->tls);

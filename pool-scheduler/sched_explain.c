@@ -4,6 +4,7 @@
  * it looks at every card, which a decision must not.
  */
 #include "sched_place.h"
+#include "sched_several.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,7 +13,7 @@
 /* What was in the way, counted over the pool. */
 struct obstacles {
     unsigned cards, core, memory, slots, shared, closed, unwanted, fit;
-    unsigned selected, avoided, held;
+    unsigned selected, avoided, held, faulty, reserved;
     uint32_t most_core;
     uint64_t most_memory;
 };
@@ -63,8 +64,9 @@ enum obstacle {
     SELECTED = 64, /* not of the model, labels... that were asked for */
     AVOIDED = 128,
     HELD = 256,
+    FAULTY = 512,
 };
-#define ALONE (UNWANTED | CLOSED | SLOTS | SHARED | SELECTED | AVOIDED | HELD)
+#define ALONE (UNWANTED | CLOSED | SLOTS | SHARED | SELECTED | AVOIDED | HELD | FAULTY)
 
 static unsigned
 card_obstacles(const struct sched_card *card, const struct sched_request *req)
@@ -79,6 +81,8 @@ card_obstacles(const struct sched_card *card, const struct sched_request *req)
         return SELECTED;
     if (!card->present || !sched_server_open(card->server))
         return CLOSED;
+    if (card->fault)
+        return FAULTY;
     apart.where = NULL;
     if (!sched_place_accepts(card, &apart))
         return AVOIDED;
@@ -105,7 +109,9 @@ count_obstacles(struct obstacles *sum, const struct sched_card *card, unsigned f
     sum->memory += !!(found & MEMORY);
     sum->selected += found == SELECTED;
     sum->avoided += found == AVOIDED;
-    sum->held += found == HELD;
+    sum->held += found == HELD && !card->hold_words;
+    sum->reserved += found == HELD && card->hold_words;
+    sum->faulty += found == FAULTY;
     if (found & ALONE)
         return;
     sum->most_core = gp_max(sum->most_core, sched_card_free_core(card));
@@ -128,6 +134,27 @@ shortage_words(const struct sched_card *card, const struct sched_request *req,
                  gib(req->memory));
 }
 
+/* A card that fits; why not it, where that is because of the others. */
+static void
+fit_words(const struct sched_card *card, const struct sched_request *req,
+          const struct sched_decision *chosen, char *words, size_t size)
+{
+    int at = snprintf(words, size, "%s: %u %% core and %.2f GiB free",
+                      card_chosen(card, chosen) ? "chosen"
+                      : chosen                  ? "would fit, another was better"
+                                                : "would fit",
+                      sched_card_free_core(card), gib(sched_card_free_memory(card)));
+
+    if (req->cards < 2)
+        return;
+    if (card->island)
+        snprintf(words + at, size - (size_t)at, ", island %u", card->island->number);
+    else if (req->near == SCHED_NEAR_ISLAND)
+        snprintf(words + at, size - (size_t)at, ", in no island");
+    else if (req->near == SCHED_NEAR_FABRIC && !card->server->fabric)
+        snprintf(words + at, size - (size_t)at, ", its server is in no fabric");
+}
+
 static void
 card_words(const struct sched_card *card, const struct sched_request *req,
            const struct sched_decision *chosen, unsigned found, char *words,
@@ -142,8 +169,12 @@ card_words(const struct sched_card *card, const struct sched_request *req,
     else if (found == AVOIDED)
         snprintf(words, size, "apart: the owner has a session %s already",
                  req->avoid->servers ? "on this server" : "here");
+    else if (found == HELD && card->hold_words)
+        snprintf(words, size, "%s", card->hold_words);
     else if (found == HELD)
         snprintf(words, size, "it is kept free for a request that waits longer");
+    else if (found == FAULTY)
+        snprintf(words, size, "out of use: %s", card->fault);
     else if (found == CLOSED)
         snprintf(words, size, "%s",
                  closed ? closed : "the server has no such card any more");
@@ -159,11 +190,7 @@ card_words(const struct sched_card *card, const struct sched_request *req,
     else if (found)
         shortage_words(card, req, found, words, size);
     else
-        snprintf(words, size, "%s: %u %% core and %.2f GiB free",
-                 card_chosen(card, chosen) ? "chosen"
-                 : chosen                  ? "would fit, another was better"
-                                           : "would fit",
-                 sched_card_free_core(card), gib(sched_card_free_memory(card)));
+        fit_words(card, req, chosen, words, size);
 }
 
 static void GP_PRINTF(3, 4) summary_add(char *text, size_t size, const char *fmt, ...)
@@ -202,10 +229,32 @@ summarise_obstacles(const struct sched_request *req, const struct obstacles *sum
     if (sum->held)
         summary_add(why, size, "%u are kept free for a request that waits longer",
                     sum->held);
+    if (sum->reserved)
+        summary_add(why, size, "%u are reserved for others", sum->reserved);
+    if (sum->faulty)
+        summary_add(why, size, "%u are out of use, something is wrong with them",
+                    sum->faulty);
     if (sum->closed)
         summary_add(why, size, "%u are on servers that are not available", sum->closed);
     if (sum->unwanted)
         summary_add(why, size, "%u are not the one asked for", sum->unwanted);
+}
+
+/* Where all cards of the request must be. */
+static const char *
+unit_words(const struct sched_request *req)
+{
+    return req->near == SCHED_NEAR_ISLAND   ? "island (cards that are linked)"
+           : req->near == SCHED_NEAR_FABRIC ? "fabric"
+                                            : "server";
+}
+
+static const char *
+placement_name(enum sched_placement placement)
+{
+    return placement == SCHED_SPREAD ? "spread"
+           : placement == SCHED_FGD  ? "fgd"
+                                     : "binpack";
 }
 
 static void
@@ -215,9 +264,9 @@ summarise(const struct sched_request *req, const struct obstacles *sum,
     char why[240];
 
     if (chosen) {
-        snprintf(summary, size, "%u of %u cards would fit, %u taken (%s)", sum->fit,
-                 sum->cards, chosen->n_slices,
-                 req->placement == SCHED_SPREAD ? "spread" : "binpack");
+        sched_several_words(chosen, why, sizeof(why));
+        snprintf(summary, size, "%u of %u cards would fit, %u taken (%s%s)", sum->fit,
+                 sum->cards, chosen->n_slices, placement_name(req->placement), why);
         return;
     }
     if (!sum->cards) {
@@ -227,9 +276,9 @@ summarise(const struct sched_request *req, const struct obstacles *sum,
     summarise_obstacles(req, sum, why, sizeof(why));
     if (sum->fit)
         snprintf(summary, size,
-                 "no server has %u cards that fit, %u cards of the pool would%s%s%s",
-                 req->cards, sum->fit,
-                 sum->fit >= req->cards && !req->span
+                 "no %s has %u cards that fit, %u cards of the pool would%s%s%s",
+                 unit_words(req), req->cards, sum->fit,
+                 sum->fit >= req->cards && !req->span && !req->near
                      ? " (--span takes several servers)"
                      : "",
                  why[0] ? "; of the others " : "", why);
@@ -312,10 +361,9 @@ sched_place_shortage(const struct sched_pool *pool, const struct sched_request *
                  "that is wanted",
                  pool->n_cards);
     else if (req->cards > 1)
-        snprintf(words, size,
-                 "no server has %u cards with %u %% core and %.2f GiB free%s",
-                 req->cards, req->core, gib(req->memory),
-                 req->span ? "" : " (--span takes several servers)");
+        snprintf(words, size, "no %s has %u cards with %u %% core and %.2f GiB free%s",
+                 unit_words(req), req->cards, req->core, gib(req->memory),
+                 req->span || req->near ? "" : " (--span takes several servers)");
     else
         snprintf(words, size, "none of %u cards fits: no card has core and memory",
                  pool->n_cards);

@@ -18,6 +18,7 @@ struct gp_err;
 struct sched;
 struct sched_conn;
 struct sched_kube;
+struct sched_said;
 struct sched_session;
 
 /* sched_handle_proof.c */
@@ -41,6 +42,10 @@ void sched_handle_leave(struct sched_conn *conn, uint32_t id);
 /* sched_handle_session.c */
 void sched_handle_open(struct sched_conn *conn, uint32_t id,
                        const Gpupool__Ctl__CtlOpen *msg);
+/* The same request after other pools were asked, which @said so. */
+void sched_handle_open_again(struct sched_conn *conn, uint32_t id,
+                             const Gpupool__Ctl__CtlOpen *msg,
+                             const struct sched_said *said);
 /* The session that the request @id opened is on disk: answer with the grant. */
 void sched_handle_opened(struct sched_conn *conn, uint32_t id,
                          const struct sched_session *session);

@@ -41,6 +41,26 @@ bad_name(const char *name)
 
 /* ----------------------------------------------------------------- reports -- */
 
+/* What its server found wrong with a card, or that it is well again. */
+static void
+take_fault(struct sched *sched, struct sched_card *card, const char *said)
+{
+    char words[SCHED_FAULT_MAX], text[SCHED_FAULT_MAX + 64];
+
+    gp_str_copy_printable(words, sizeof(words), said);
+    if (!strcmp(card->fault ? card->fault : "", words) ||
+        sched_pool_set_fault(sched->pool, card, words) < 0)
+        return;
+    if (*words)
+        snprintf(text, sizeof(text), "card %u is out of use: %s", card->facts.index,
+                 words);
+    else
+        snprintf(text, sizeof(text), "card %u is in use again", card->facts.index);
+    gp_log_warn("server", "%s: %s", card->server->name, text);
+    sched_events_add(&sched->events, *words ? "fault" : "well", NULL,
+                     card->server->name, NULL, text);
+}
+
 static void
 take_card_values(struct sched *sched, struct sched_server *server,
                  Gpupool__Ctl__CtlCard *const *cards, size_t n)
@@ -55,6 +75,7 @@ take_card_values(struct sched *sched, struct sched_server *server,
             continue;
         sched_pool_used(sched->pool, card, cards[i]->used_bytes,
                         gp_min(cards[i]->busy_percent, 100u));
+        take_fault(sched, card, cards[i]->fault);
     }
 }
 
@@ -255,6 +276,7 @@ facts_from_message(const Gpupool__Ctl__CtlCard *msg, struct sched_card_facts *fa
     facts->cc_major = msg->cc_major;
     facts->cc_minor = msg->cc_minor;
     facts->index = msg->index;
+    facts->driver_island = msg->island;
     return 0;
 }
 
@@ -314,13 +336,19 @@ take_cards(struct sched *sched, struct sched_server *server,
     sched_rules_labels(sched->rules, server->name, labels, sizeof(labels));
     sched_pool_cards_absent(sched->pool, server);
     r = sched_pool_set_labels(sched->pool, server, labels);
+    sched_pool_set_fabric(sched->pool, server,
+                          sched_rules_fabric(sched->rules, server->name));
     for (size_t i = 0; !r && i < msg->n_cards; i++) {
         r = facts_from_message(msg->cards[i], &facts, err);
         card = r ? NULL : sched_pool_card_find(sched->pool, facts.uuid);
         before = card ? card->server : server;
         facts.tflops = sched_rules_tflops(sched->rules, facts.name);
+        facts.island = sched_rules_island(sched->rules, server->name, facts.index,
+                                          facts.driver_island);
         if (!r)
             r = sched_pool_card_put(sched->pool, server, &facts, &card, err);
+        if (!r)
+            take_fault(sched, card, msg->cards[i]->fault);
         if (!r && before != server) /* its record still has the card */
             r = sched_store_put_server(sched->store, before, err);
     }

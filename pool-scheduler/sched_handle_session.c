@@ -9,10 +9,13 @@
 #include "sched_commit.h"
 #include "sched_conn.h"
 #include "sched_ending.h"
+#include "sched_fed.h"
+#include "sched_gang.h"
 #include "sched_grant.h"
 #include "sched_handle.h"
 #include "sched_open.h"
 #include "sched_peer.h"
+#include "sched_reserve.h"
 #include "sched_rules.h"
 #include "sched_status.h"
 #include "sched_store.h"
@@ -69,7 +72,17 @@ check_strings(const Gpupool__Ctl__CtlOpen *msg, struct gp_err *err)
     if ((unsigned)msg->spatial > TICKET_SPATIAL_MPS)
         return gp_err_set(err, -EINVAL, "unknown spatial share %u",
                           (unsigned)msg->spatial);
-    if ((unsigned)msg->placement > SCHED_SPREAD)
+    if ((unsigned)msg->near > SCHED_NEAR_FABRIC)
+        return gp_err_set(err, -EINVAL, "unknown value %u of near",
+                          (unsigned)msg->near);
+    if (msg->span && (msg->near == GPUPOOL__CTL__CTL_NEAR__CTL_NEAR_ISLAND ||
+                      msg->near == GPUPOOL__CTL__CTL_NEAR__CTL_NEAR_SERVER))
+        return gp_err_set(
+            err, -EINVAL,
+            "cards near each other, of one %s, and of several servers "
+            "(--span): leave one of the two out",
+            msg->near == GPUPOOL__CTL__CTL_NEAR__CTL_NEAR_ISLAND ? "island" : "server");
+    if ((unsigned)msg->placement > SCHED_FGD)
         return gp_err_set(err, -EINVAL, "unknown placement %u",
                           (unsigned)msg->placement);
     return 0;
@@ -110,6 +123,25 @@ open_class(const struct sched *sched, const Gpupool__Ctl__CtlOpen *msg)
 }
 
 static int
+read_gang(const Gpupool__Ctl__CtlOpen *msg, struct sched_open *open, struct gp_err *err)
+{
+    if (!*msg->gang)
+        return 0;
+    if (strlen(msg->gang) >= SCHED_GANG_NAME_MAX)
+        return gp_err_set(err, -EINVAL, "a gang's name has at most %d characters",
+                          SCHED_GANG_NAME_MAX - 1);
+    if (msg->gang_size < 2 || msg->gang_size > SCHED_GANG_MAX)
+        return gp_err_set(err, -EINVAL, "a gang has 2 to %d members, not %u",
+                          SCHED_GANG_MAX, msg->gang_size);
+    if (!msg->wait && !msg->explain)
+        return gp_err_set(err, -EINVAL,
+                          "a member of a gang waits for the others (--wait)");
+    open->gang = msg->gang;
+    open->gang_size = msg->gang_size;
+    return 0;
+}
+
+static int
 read_queueing(const struct sched *sched, const Gpupool__Ctl__CtlOpen *msg,
               struct sched_open *open, struct gp_err *err)
 {
@@ -129,6 +161,8 @@ read_queueing(const struct sched *sched, const Gpupool__Ctl__CtlOpen *msg,
     open->hold = msg->hold;
     open->run_ms = gp_min(msg->run_ms, UINT64_C(366) * 24 * 3600 * 1000);
     open->spec.class_name = open->class->name;
+    if (read_gang(msg, open, err) < 0)
+        return -EINVAL;
     return read_where(msg, &open->where, err);
 }
 
@@ -150,7 +184,6 @@ read_open(const struct sched *sched, const Gpupool__Ctl__CtlOpen *msg,
     const struct sched_config *config = &sched->config;
     int r = check_strings(msg, err);
 
-    memset(open, 0, sizeof(*open));
     if (r < 0)
         return r;
     open->req.policy = (enum ticket_policy)msg->policy;
@@ -158,7 +191,8 @@ read_open(const struct sched *sched, const Gpupool__Ctl__CtlOpen *msg,
     open->req.placement =
         msg->placement ? (enum sched_placement)msg->placement : config->placement;
     open->req.server = *msg->server ? msg->server : NULL;
-    open->req.span = msg->span;
+    open->req.near = (enum sched_near)msg->near;
+    open->req.span = msg->span || open->req.near == SCHED_NEAR_FABRIC;
     open->req.has_uuid = msg->card_uuid.len;
     if (open->req.has_uuid)
         memcpy(open->req.uuid, msg->card_uuid.data, TICKET_UUID_SIZE);
@@ -186,6 +220,40 @@ read_open(const struct sched *sched, const Gpupool__Ctl__CtlOpen *msg,
     return 0;
 }
 
+/* Explain: another pool would give it.  @here: why this one does not; may be NULL. */
+static void
+reply_elsewhere(struct sched_conn *conn, uint32_t id, const char *here,
+                const struct sched_said *said)
+{
+    Gpupool__Ctl__CtlReply reply = GPUPOOL__CTL__CTL_REPLY__INIT;
+    Gpupool__Ctl__CtlGrant grant = GPUPOOL__CTL__CTL_GRANT__INIT;
+    Gpupool__Ctl__CtlReason msgs[CTL_REASONS_MAX], *list[CTL_REASONS_MAX];
+    char servers[CTL_REASONS_MAX][2 * CTL_NAME_MAX], words[1200];
+    const Gpupool__Ctl__CtlGrant *answer = said->answer;
+
+    for (; grant.n_reasons < gp_min(answer->n_reasons, ARRAY_SIZE(msgs));
+         grant.n_reasons++) {
+        const Gpupool__Ctl__CtlReason *from = answer->reasons[grant.n_reasons];
+
+        msgs[grant.n_reasons] = *from;
+        snprintf(servers[grant.n_reasons], sizeof(servers[0]), "%s/%.63s", said->fits,
+                 from->server);
+        msgs[grant.n_reasons].server = servers[grant.n_reasons];
+        list[grant.n_reasons] = &msgs[grant.n_reasons];
+    }
+    snprintf(words, sizeof(words), "%s%sin pool %s: %.400s", here ? here : "",
+             here ? "; " : "", said->fits, answer->session);
+    grant.session = words;
+    grant.pool = (char *)(uintptr_t)said->fits;
+    grant.reasons = list;
+    grant.reasons_left_off =
+        answer->reasons_left_off + (uint32_t)(answer->n_reasons - grant.n_reasons);
+    reply.id = id;
+    reply.body_case = GPUPOOL__CTL__CTL_REPLY__BODY_GRANT;
+    reply.grant = &grant;
+    sched_conn_reply(conn, &reply);
+}
+
 static void
 refuse_no_fit(struct sched_conn *conn, uint32_t id, const struct sched_open *open,
               bool explain)
@@ -202,8 +270,28 @@ refuse_no_fit(struct sched_conn *conn, uint32_t id, const struct sched_open *ope
         sched_wait_explain(conn->sched, open, reasons.summary + at,
                            sizeof(reasons.summary) - at);
     gp_log_info("session", "%s: refused: %s", conn->peer, reasons.summary);
-    sched_conn_refuse(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT, reasons.summary,
-                      &reasons);
+    if (open->said && open->said->answer)
+        reply_elsewhere(conn, id, reasons.summary, open->said);
+    else
+        sched_conn_refuse_said(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT,
+                               reasons.summary, &reasons, open->said);
+}
+
+/* The request was for another pool only. */
+static void
+refuse_elsewhere(struct sched_conn *conn, uint32_t id, const struct sched_said *said)
+{
+    char words[400];
+
+    if (said->answer) {
+        reply_elsewhere(conn, id, NULL, said);
+        return;
+    }
+    snprintf(words, sizeof(words), "pool %s: %s", said->list[0].pool,
+             said->list[0].words);
+    conn->sched->counters.refused++;
+    gp_log_info("session", "%s: refused: %s", conn->peer, words);
+    sched_conn_refuse(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT, words, NULL);
 }
 
 struct sched_amount
@@ -230,6 +318,10 @@ find_avoid(const struct sched *sched, const struct sched_open *open,
          s = s->owner_next)
         for (uint32_t i = 0; i < s->n_slices && avoid->n < SCHED_AVOID_MAX; i++)
             avoid->cards[avoid->n++] = s->slices[i].card;
+    for (unsigned k = 0; k < open->n_beside; k++)
+        for (uint32_t i = 0; i < open->beside[k].n_slices && avoid->n < SCHED_AVOID_MAX;
+             i++)
+            avoid->cards[avoid->n++] = open->beside[k].slices[i].card;
 }
 
 int
@@ -248,7 +340,11 @@ sched_open_place(struct sched *sched, const struct sched_open *open,
         find_avoid(sched, open, &avoid);
         req.avoid = &avoid;
     }
-    r = sched_place(sched->pool, &req, ret);
+    r = -ENOSPC;
+    if (sched->waits->n_reserves) /* theirs first, so that others have the rest */
+        r = sched_reserve_place(sched, open, &req, gp_wall_ns() / GP_NS_PER_S, ret);
+    if (r < 0)
+        r = sched_place(sched->pool, &req, ret);
     if (r < 0)
         r = sched_wait_backfill(sched, &req, open->run_ms, ret);
     if (r < 0)
@@ -322,6 +418,7 @@ check_open(struct sched_conn *conn, const Gpupool__Ctl__CtlOpen *msg,
     const char *owner;
     char words[256];
 
+    memset(open, 0, sizeof(*open));
     *code = GPUPOOL__CTL__CTL_CODE__CTL_VERSION;
     if (msg->major != CTL_MAJOR)
         return gp_err_set(err, -EPROTO,
@@ -333,14 +430,21 @@ check_open(struct sched_conn *conn, const Gpupool__Ctl__CtlOpen *msg,
         sched_auth_right_words(conn, right, words, sizeof(words));
         return gp_err_set(err, -EACCES, "%s", words);
     }
-    owner = sched_peer_owner(conn, msg->owner);
+    owner = msg->n_via ? sched_peer_owner_of(conn, msg->owner, open->owner,
+                                             sizeof(open->owner))
+                       : sched_peer_owner(conn, msg->owner);
+    if (!owner && msg->n_via)
+        return gp_err_set(err, -EACCES,
+                          "a request that another pool hands on needs the token of a "
+                          "user with the right to forward (--users-file), and an owner "
+                          "that is not too long");
     if (!owner)
         return gp_err_set(err, -EACCES,
                           "%.100s is a user with a token of its own, which was not "
                           "shown (GPUPOOL_TOKEN_FILE, --token-file)",
                           msg->owner);
     *code = GPUPOOL__CTL__CTL_CODE__CTL_BAD_REQUEST;
-    if (read_open(sched, msg, open, err) < 0)
+    if (read_open(sched, msg, open, err) < 0 || sched_fed_check(sched, msg, err) < 0)
         return -EINVAL;
     *code = GPUPOOL__CTL__CTL_CODE__CTL_LIMIT;
     open->spec.owner = owner;
@@ -365,10 +469,16 @@ static void
 not_now(struct sched_conn *conn, uint32_t id, const Gpupool__Ctl__CtlOpen *msg,
         const struct sched_open *open, int r, const char *words)
 {
+    struct sched_open plain = *open;
     struct gp_err err = {0};
 
+    /* A quota is about what this pool gives, and not got round by another's. */
+    if (r == -ENOSPC && !open->said && sched_fed_wanted(conn->sched, msg) &&
+        sched_fed_ask(conn, id, msg, open->spec.owner) == 0)
+        return;
     if (msg->wait && !msg->explain && r != -EFBIG) {
-        r = sched_wait_add(conn, id, open, msg, &err);
+        plain.said = NULL; /* it outlives what they said */
+        r = sched_wait_add(conn, id, &plain, msg, &err);
         if (r < 0)
             refuse_open(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_LIMIT,
                         gp_err_msg(&err, r));
@@ -394,6 +504,8 @@ place_open(struct sched_conn *conn, uint32_t id, const Gpupool__Ctl__CtlOpen *ms
     int r = -ENOMEM;
 
     if (tenant) {
+        if (!msg->explain)
+            sched_mix_note(&sched->pool->mix, &open->req);
         sched_wait_serve(sched); /* who waits comes first */
         r = sched_open_place(sched, open, tenant, ret, words, sizeof(words));
         if (!r && sched_wait_blocked(sched, tenant)) {
@@ -402,6 +514,8 @@ place_open(struct sched_conn *conn, uint32_t id, const Gpupool__Ctl__CtlOpen *ms
                      "quota: what tenant %.100s has left is kept for an older request",
                      tenant->name);
         }
+        if (!r && open->gang && !msg->explain)
+            r = -ENOSPC; /* with the others only */
     }
     if (r < 0)
         not_now(conn, id, msg, open, r, words);
@@ -409,9 +523,23 @@ place_open(struct sched_conn *conn, uint32_t id, const Gpupool__Ctl__CtlOpen *ms
     return r == 0;
 }
 
+/* Only in another pool. */
+static void
+open_elsewhere(struct sched_conn *conn, uint32_t id, const Gpupool__Ctl__CtlOpen *msg,
+               const struct sched_open *open)
+{
+    if (open->said)
+        refuse_elsewhere(conn, id, open->said);
+    else if (!sched_fed_wanted(conn->sched, msg))
+        refuse_open(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_BAD_REQUEST,
+                    "a request that another pool hands on goes no further");
+    else if (sched_fed_ask(conn, id, msg, open->spec.owner) < 0)
+        refuse_open(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_INTERNAL, "out of memory");
+}
+
 void
-sched_handle_open(struct sched_conn *conn, uint32_t id,
-                  const Gpupool__Ctl__CtlOpen *msg)
+sched_handle_open_again(struct sched_conn *conn, uint32_t id,
+                        const Gpupool__Ctl__CtlOpen *msg, const struct sched_said *said)
 {
     struct sched *sched = conn->sched;
     struct sched_open open;
@@ -421,7 +549,10 @@ sched_handle_open(struct sched_conn *conn, uint32_t id,
     Gpupool__Ctl__CtlCode code;
     int r = check_open(conn, msg, &open, &code, &err);
 
-    if (!r && conn->waiting) {
+    open.said = said;
+    if (!conn->waiting && !sched_fed_asks(conn))
+        sched_fed_end(conn); /* what waited before has been answered */
+    if (!r && (conn->waiting || sched_fed_asks(conn))) {
         code = GPUPOOL__CTL__CTL_CODE__CTL_LIMIT;
         r = gp_err_set(&err, -EBUSY, "a request of this connection waits already");
     }
@@ -432,6 +563,10 @@ sched_handle_open(struct sched_conn *conn, uint32_t id,
         sched_session_lease(&sched->sessions, session,
                             gp_now_ns() + session->lease_ms * GP_NS_PER_MS);
         sched_reply_grant(conn, id, session);
+        return;
+    }
+    if (!r && *msg->pool) {
+        open_elsewhere(conn, id, msg, &open);
         return;
     }
     if (!r && !place_open(conn, id, msg, &open, &decision))
@@ -449,6 +584,13 @@ sched_handle_open(struct sched_conn *conn, uint32_t id,
         return;
     }
     sched_commit_open(conn, id, session, msg->hold);
+}
+
+void
+sched_handle_open(struct sched_conn *conn, uint32_t id,
+                  const Gpupool__Ctl__CtlOpen *msg)
+{
+    sched_handle_open_again(conn, id, msg, NULL);
 }
 
 void

@@ -5,6 +5,8 @@
 #include "gp_metrics.h"
 #include "gp_time.h"
 #include "sched_ending.h"
+#include "sched_fed.h"
+#include "sched_fed_link.h"
 #include "sched_wait.h"
 
 #include <inttypes.h>
@@ -31,6 +33,9 @@ put_totals(FILE *f, const struct sched *sched)
             "gpupool_servers{state=\"alive\"} %u\ngpupool_servers{state=\"dead\"} %u\n",
             sched_servers_alive(sched),
             sched->pool->n_servers - sched_servers_alive(sched));
+    put_one(f, "gpupool_cards_out_of_use", "gauge",
+            "Cards that are not given because something is wrong with them.",
+            sched->pool->n_faulty);
     put_one(f, "gpupool_clients", "gauge", "Connections that are no server's.",
             sched->n_clients);
     put_one(f, "gpupool_sessions_opened_total", "counter", "Sessions granted.",
@@ -73,6 +78,32 @@ put_rates(FILE *f, const struct sched_rates *rates)
             "gpupool_rate_limited_total{what=\"denials\"} %" PRIu64 "\n",
             rates->requests.refused, rates->opens.refused, rates->owners.refused,
             rates->denials.refused);
+}
+
+/* Few, by the administrator's choice. */
+static void
+put_pools(FILE *f, const struct sched_fed *fed)
+{
+    if (!sched_fed_count(fed))
+        return;
+    gp_metrics_head(f, "gpupool_other_pool_requests_total", "counter",
+                    "Requests that another pool was asked for, by its answer.");
+    for (unsigned i = 0; i < sched_fed_count(fed); i++) {
+        struct sched_fed_link *link = sched_fed_at(fed, i);
+        const struct sched_fed_stats *stats = sched_fed_link_stats(link);
+        const struct {
+            const char *answer;
+            uint64_t n;
+        } counts[] = {{"granted", stats->granted},
+                      {"refused", stats->refused},
+                      {"none", stats->failed}};
+
+        for (size_t k = 0; k < ARRAY_SIZE(counts); k++) {
+            fputs("gpupool_other_pool_requests_total{", f);
+            gp_metrics_label(f, "pool", sched_fed_link_config(link)->name);
+            fprintf(f, ",answer=\"%s\"} %" PRIu64 "\n", counts[k].answer, counts[k].n);
+        }
+    }
 }
 
 /* ---------------------------------------------------------------- tenants -- */
@@ -516,6 +547,7 @@ sched_metrics_answer(const void *arg, const char *path, struct gp_http_answer *a
     put_totals(answer->body, sched);
     put_queue(answer->body, sched);
     put_rates(answer->body, &sched->rates);
+    put_pools(answer->body, sched->fed);
     answer->state = place;
     answer->done = free;
     answer->next = !strcmp(path, "/metric") ? next_sessions : next_metrics;

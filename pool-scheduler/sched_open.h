@@ -19,6 +19,7 @@ struct sched;
 struct sched_class;
 struct sched_conn;
 struct sched_decision;
+struct sched_said;
 struct sched_tenant;
 
 struct sched_open {
@@ -28,6 +29,13 @@ struct sched_open {
     const struct sched_class *class; /* of sched->rules */
     uint64_t run_ms;                 /* 0: no limit */
     bool apart_card, apart_server, hold;
+    const struct sched_said *said; /* other pools, to this request; NULL: not asked */
+    char owner[CTL_OWNER_MAX];     /* of a request that another pool hands on */
+    const char *gang;              /* NULL: alone; sched_gang.h */
+    uint32_t gang_size;
+    /* Of others of its gang, that it is to be kept apart from as well. */
+    const struct sched_decision *beside;
+    unsigned n_beside;
 };
 
 /* sched_handle_session.c */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sched_peer.h"
 
+#include <stdio.h>
 #include <string.h>
 
 bool
@@ -66,6 +67,27 @@ sched_peer_owner(const struct sched_conn *conn, const char *claimed)
                    !sched_tokens_has_user(conn->sched->tokens, claimed)
                ? claimed
                : NULL;
+}
+
+bool
+sched_peer_forwards(const struct sched_conn *conn)
+{
+    for (int role = 0; role < SCHED_ROLES; role++)
+        if (conn->shown[role] && (conn->shown[role]->rights & SCHED_MAY_FORWARD))
+            return true;
+    return false;
+}
+
+const char *
+sched_peer_owner_of(const struct sched_conn *conn, const char *claimed, char *text,
+                    size_t size)
+{
+    const char *user = sched_peer_user(conn);
+    int n = user && sched_peer_forwards(conn)
+                ? snprintf(text, size, "%s/%s", user, claimed)
+                : -1;
+
+    return n > 0 && (size_t)n < size ? text : NULL;
 }
 
 const char *

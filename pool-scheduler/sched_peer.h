@@ -30,6 +30,13 @@ bool sched_peer_server_name(const struct sched_conn *conn, const char *name);
  * decides.  NULL: it claims the name of a user whose token it did not show. */
 const char *sched_peer_owner(const struct sched_conn *conn, const char *claimed);
 
+/* Another pool's scheduler, which opens sessions for owners of its own. */
+bool sched_peer_forwards(const struct sched_conn *conn);
+/* The same for a request that it hands on for its @claimed: "POOL/OWNER" in @text.
+ * NULL: it may not do that, or the name is too long. */
+const char *sched_peer_owner_of(const struct sched_conn *conn, const char *claimed,
+                                char *text, size_t size);
+
 /* An administrator, not one of the users: the scheduler's own user too. */
 bool sched_peer_is_admin(const struct sched_conn *conn);
 

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sched_place.h"
 
+#include "sched_fgd.h"
+#include "sched_several.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -10,9 +13,9 @@ card_of(struct gp_tree_node *node)
     return node ? container_of(node, struct sched_card, by_fit) : NULL;
 }
 
-static void
-decide(struct sched_decision *d, const struct sched_request *req,
-       struct sched_card *card)
+void
+sched_decide(struct sched_decision *d, const struct sched_request *req,
+             struct sched_card *card)
 {
     struct sched_slice *slice = &d->slices[d->n_slices++];
 
@@ -54,8 +57,8 @@ sched_place_accepts(const struct sched_card *card, const struct sched_request *r
 
 /* bucket != 0: the card may be given (sched_pool.c).  A whole card needs 100 free,
  * and a card with 100 free carries nobody, because every slice holds core. */
-static bool
-card_fits(const struct sched_card *card, const struct sched_request *req)
+bool
+sched_card_fits(const struct sched_card *card, const struct sched_request *req)
 {
     return card->bucket && card->bucket >= sched_place_core(card, req) &&
            sched_card_shares(card, req->in_space) &&
@@ -66,23 +69,25 @@ card_fits(const struct sched_card *card, const struct sched_request *req)
 /* ------------------------------------------------------ one card, anywhere -- */
 
 /* In one tree: by_fit of the pool or of a group. */
-static struct gp_tree_node *
-least_in(const struct gp_tree *tree, size_t at, const struct sched_request *req)
+struct gp_tree_node *
+sched_card_least_in(const struct gp_tree *tree, size_t at,
+                    const struct sched_request *req)
 {
     struct gp_tree_node *node = gp_tree_at_least(tree, req->memory, 0);
 
-    while (node && !card_fits((const void *)((const char *)node - at), req))
+    while (node && !sched_card_fits((const void *)((const char *)node - at), req))
         node = gp_tree_next(tree, node); /* what the owner avoids, mostly */
     return node;
 }
 
-static struct gp_tree_node *
-most_in(const struct gp_tree *tree, size_t at, const struct sched_request *req)
+struct gp_tree_node *
+sched_card_most_in(const struct gp_tree *tree, size_t at,
+                   const struct sched_request *req)
 {
     struct gp_tree_node *node = gp_tree_last(tree);
 
     while (node && node->key[0] >= req->memory &&
-           !card_fits((const void *)((const char *)node - at), req))
+           !sched_card_fits((const void *)((const char *)node - at), req))
         node = gp_tree_prev(tree, node);
     return node && node->key[0] >= req->memory ? node : NULL;
 }
@@ -101,7 +106,8 @@ find_in(const struct gp_tree *by_fit, size_t at, const struct sched_request *req
 
         if (!tree->root)
             continue;
-        node = spread ? most_in(tree, at, req) : least_in(tree, at, req);
+        node = spread ? sched_card_most_in(tree, at, req)
+                      : sched_card_least_in(tree, at, req);
         *ret_core = core;
         if (node)
             return node;
@@ -109,8 +115,8 @@ find_in(const struct gp_tree *by_fit, size_t at, const struct sched_request *req
     return NULL;
 }
 
-static bool
-group_accepts(const struct sched_group *group, const struct sched_request *req)
+bool
+sched_group_accepts(const struct sched_group *group, const struct sched_request *req)
 {
     return sched_where_card(req->where, &group->facts) &&
            sched_where_labels(req->where, group->labels);
@@ -129,7 +135,7 @@ find_grouped(const struct sched_pool *pool, const struct sched_request *req)
         struct gp_tree_node *node;
         bool before;
 
-        if (!group_accepts(pool->groups[i], req))
+        if (!sched_group_accepts(pool->groups[i], req))
             continue;
         node = find_in(pool->groups[i]->by_fit, at, req, &core);
         if (!node)
@@ -158,170 +164,61 @@ find_one(const struct sched_pool *pool, const struct sched_request *req)
     return card_of(node);
 }
 
-/* ------------------------------------------------- cards of a given server -- */
-
-/* Is @a the better choice?  The order of the index, within one server. */
-static bool
-card_before(const struct sched_card *a, const struct sched_card *b,
-            const struct sched_request *req)
+bool
+sched_card_before(const struct sched_card *a, const struct sched_card *b,
+                  const struct sched_request *req)
 {
     uint64_t mem_a = sched_card_free_memory(a), mem_b = sched_card_free_memory(b);
 
     if (a->bucket != b->bucket)
-        return (a->bucket < b->bucket) == (req->placement == SCHED_BINPACK);
+        return (a->bucket < b->bucket) == (req->placement != SCHED_SPREAD);
     if (mem_a != mem_b)
-        return (mem_a < mem_b) == (req->placement == SCHED_BINPACK);
+        return (mem_a < mem_b) == (req->placement != SCHED_SPREAD);
     return a->facts.index < b->facts.index;
 }
 
-/* The best req->cards cards of @server, best first. */
-static int
-place_on_server(const struct sched_server *server, const struct sched_request *req,
-                struct sched_decision *ret)
+static unsigned
+unused_in_island(const struct sched_card *card)
 {
-    struct sched_card *best[TICKET_SLICES_MAX];
+    const struct sched_server *server = card->server;
     unsigned n = 0;
 
-    for (unsigned i = 0; i < server->n_cards; i++) {
-        struct sched_card *card = server->cards[i];
-        unsigned at;
+    for (unsigned i = 0; card->island && i < server->n_cards; i++)
+        n +=
+            server->cards[i]->island == card->island && server->cards[i]->bucket == 100;
+    return n;
+}
 
-        if (!card_fits(card, req))
+/* Of the server's unused cards that are alike, of which the index has one: that of the
+ * island with the fewest unused cards, so that islands stay whole for those who want
+ * several cards (spread: with the most). */
+struct sched_card *
+sched_card_best_twin(struct sched_card *card, const struct sched_request *req)
+{
+    const struct sched_server *server = card->server;
+    unsigned best = unused_in_island(card);
+
+    for (unsigned i = 0; !card->slices && server->islands && i < server->n_cards; i++) {
+        struct sched_card *other = server->cards[i];
+        unsigned n;
+
+        if (other->slices || other->group != card->group ||
+            other->facts.memory != card->facts.memory || !sched_card_fits(other, req))
             continue;
-        if (n == req->cards && !card_before(card, best[n - 1], req))
-            continue;
-        for (at = n == req->cards ? n - 1 : n;
-             at && card_before(card, best[at - 1], req); at--)
-            best[at] = best[at - 1];
-        best[at] = card;
-        if (n < req->cards)
-            n++;
-    }
-    if (n < req->cards)
-        return -ENOSPC;
-    ret->n_slices = 0;
-    for (unsigned i = 0; i < n; i++)
-        decide(ret, req, best[i]);
-    return 0;
-}
-
-/* The servers of one list, whose links are @at in them: recently changed ones are at
- * its head. */
-static int
-place_in_list(const struct sched_link *head, size_t at, const struct sched_request *req,
-              struct sched_decision *ret)
-{
-    bool spread = req->placement == SCHED_SPREAD;
-
-    for (const struct sched_link *link = spread ? head->prev : head->next; link != head;
-         link = spread ? link->prev : link->next) {
-        const struct sched_server *server;
-
-        server = (const void *)((const char *)link - at);
-        if (!place_on_server(server, req, ret))
-            return 0;
-    }
-    return -ENOSPC;
-}
-
-/* The servers of all groups that the request accepts, with so much free core. */
-static int
-place_in_groups(const struct sched_pool *pool, unsigned core,
-                const struct sched_request *req, struct sched_decision *ret)
-{
-    unsigned n = req->cards - 1;
-    size_t at = offsetof(struct sched_server, nth) + n * sizeof(struct sched_nth) +
-                offsetof(struct sched_nth, group_link);
-
-    for (unsigned i = 0; i < pool->n_groups; i++) {
-        const struct sched_link *head = &pool->groups[i]->by_nth[n][core];
-
-        if (head->next != head && group_accepts(pool->groups[i], req) &&
-            !place_in_list(head, at, req, ret))
-            return 0;
-    }
-    return place_in_list(&pool->mixed_by_nth[n][core], at, req, ret);
-}
-
-static int
-place_several(const struct sched_pool *pool, const struct sched_request *req,
-              struct sched_decision *ret)
-{
-    unsigned n = req->cards - 1;
-    size_t at = offsetof(struct sched_server, nth) + n * sizeof(struct sched_nth) +
-                offsetof(struct sched_nth, link);
-
-    for (unsigned i = 0; i <= 100 - req->core; i++) {
-        unsigned core = req->placement == SCHED_SPREAD ? 100 - i : req->core + i;
-        bool grouped = req->where && pool->n_groups > 1;
-        int r = grouped ? place_in_groups(pool, core, req, ret)
-                        : place_in_list(&pool->by_nth[n][core], at, req, ret);
-
-        if (!r)
-            return 0;
-    }
-    return -ENOSPC;
-}
-
-/* ------------------------------------------------- cards of several servers -- */
-
-static bool
-decided_on(const struct sched_decision *d, const struct sched_server *server)
-{
-    for (uint32_t i = 0; i < d->n_slices; i++)
-        if (d->slices[i].card->server == server)
-            return true;
-    return false;
-}
-
-/* @part->cards cards of one more server. */
-static int
-place_part(const struct sched_pool *pool, const struct sched_request *part,
-           struct sched_decision *ret)
-{
-    size_t at = offsetof(struct sched_server, nth[part->cards - 1].link);
-    struct sched_decision some;
-
-    for (unsigned core = 100; core >= part->core; core--) {
-        const struct sched_link *head = &pool->by_nth[part->cards - 1][core];
-
-        for (const struct sched_link *link = head->next; link != head;
-             link = link->next) {
-            const struct sched_server *server = (const void *)((const char *)link - at);
-
-            if (decided_on(ret, server) || place_on_server(server, part, &some) < 0)
-                continue;
-            for (uint32_t i = 0; i < some.n_slices; i++)
-                ret->slices[ret->n_slices++] = some.slices[i];
-            return 0;
+        n = unused_in_island(other);
+        if (req->placement == SCHED_SPREAD ? n > best : n < best) {
+            best = n;
+            card = other;
         }
     }
-    return -ENOSPC;
-}
-
-/* As few servers as it takes, because between them copies go over the network: the
- * one with most cards that fit, and so on. */
-static int
-place_across(const struct sched_pool *pool, const struct sched_request *req,
-             struct sched_decision *ret)
-{
-    struct sched_request part = *req;
-
-    ret->n_slices = 0;
-    part.cards = req->cards - 1; /* no server has all */
-    while (part.cards && ret->n_slices < req->cards) {
-        part.cards = gp_min(part.cards, req->cards - ret->n_slices);
-        if (place_part(pool, &part, ret) < 0)
-            part.cards--;
-    }
-    return ret->n_slices == req->cards ? 0 : -ENOSPC;
+    return card;
 }
 
 int
 sched_place_on(const struct sched_server *server, const struct sched_request *req,
                struct sched_decision *ret)
 {
-    return place_on_server(server, req, ret);
+    return sched_several_on(server, req, ret);
 }
 
 int
@@ -331,7 +228,7 @@ sched_place_held(struct sched_card *const *cards, unsigned n,
     for (unsigned i = 0; i < n; i++) {
         const struct sched_card *card = cards[i];
 
-        if (!card->present || !sched_server_open(card->server) ||
+        if (!sched_card_open(card) ||
             sched_card_free_core(card) < sched_place_core(card, req) ||
             sched_card_free_memory(card) < req->memory ||
             card->slices >= CTL_SLICES_PER_CARD_MAX ||
@@ -340,7 +237,7 @@ sched_place_held(struct sched_card *const *cards, unsigned n,
     }
     ret->n_slices = 0;
     for (unsigned i = 0; i < n; i++)
-        decide(ret, req, cards[i]);
+        sched_decide(ret, req, cards[i]);
     return 0;
 }
 
@@ -352,22 +249,21 @@ sched_place(const struct sched_pool *pool, const struct sched_request *req,
 
     if (req->has_uuid) {
         card = sched_pool_card_find(pool, req->uuid);
-        return card ? place_on_server(card->server, req, ret) : -ENOSPC;
+        return card ? sched_several_on(card->server, req, ret) : -ENOSPC;
     }
     if (req->server) {
         const struct sched_server *server = sched_pool_server_find(pool, req->server);
 
-        return server ? place_on_server(server, req, ret) : -ENOSPC;
+        return server ? sched_several_on(server, req, ret) : -ENOSPC;
     }
-    if (req->cards > 1) {
-        int r = place_several(pool, req, ret);
-
-        return r < 0 && req->span ? place_across(pool, req, ret) : r;
-    }
+    if (req->placement == SCHED_FGD)
+        return sched_fgd(pool, req, ret);
+    if (req->cards > 1)
+        return sched_several(pool, req, ret);
     card = find_one(pool, req);
     if (!card)
         return -ENOSPC;
     ret->n_slices = 0;
-    decide(ret, req, card);
+    sched_decide(ret, req, sched_card_best_twin(card, req));
     return 0;
 }

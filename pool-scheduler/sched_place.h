@@ -6,15 +6,18 @@
  * to the same question; so a simulator or a bench can run it on a pool of its own.
  * The caller takes what was decided (sched_pool_take()).
  *
- * One card: O(100 log cards) through the pool's index.  Several cards, which all
- * come from one server unless the request allows more (`span`): servers that have as
- * many cards with enough core, of which the first with enough memory ends the search;
- * only where core is plenty and memory is not does that look at many servers.
+ * One card: O(100 log cards) through the pool's index.  Several cards
+ * (placement/sched_several.h), which all come from one server unless the request allows
+ * more (`span`): islands, then servers, that have as many cards with enough core, of
+ * which the first with enough memory ends the search; only where core is plenty and
+ * memory is not does that look at many servers.
  *
  *   binpack  the card with the least free core that fits, then the least free
  *            memory, then the fullest server
  *   spread   the card with the most free core, then the most free memory, then the
  *            emptiest server
+ *   fgd      where least of what is free becomes useless for the requests that come
+ *            (placement/sched_fgd.h)
  * Servers are compared for unused cards only.
  */
 #ifndef SCHED_PLACE_H

@@ -11,10 +11,14 @@
  * (Of a server's unused cards that are alike, one stands for all.)
  *   cards    one tree per number of free core percent (1..100) and kind of sharing,
  *            ordered by free memory; among cards that nobody uses, by what is left on
- * their server servers  for n = 1..16, one list per free core of the n-th freest card:
- * the servers in lists c..100 have n cards with c percent free Both move with every
- * change of a card, at a cost that grows with the cards of one server only, which is
- * why those are capped.
+ *            their server
+ *   servers  for n = 1..16, one list per free core of the n-th freest card: the
+ *            servers in lists c..100 have n cards with c percent free
+ *   islands, fabrics
+ *            the same for cards of a server that are linked to each other, and for
+ *            servers that are
+ * All move with every change of a card, at a cost that grows with the cards of one
+ * server only, which is why those are capped.
  */
 #ifndef SCHED_POOL_H
 #define SCHED_POOL_H
@@ -22,6 +26,7 @@
 #include "ctl_limits.h"
 #include "gp_base.h"
 #include "gp_tree.h"
+#include "sched_mix.h"
 #include "sched_where.h"
 #include "ticket.h"
 
@@ -29,7 +34,11 @@
 
 struct gp_err;
 struct sched_conn;
+struct sched_group;
 struct sched_server;
+
+#define SCHED_FABRIC_MAX 64 /* a name, with the NUL */
+#define SCHED_FAULT_MAX 128 /* words, with the NUL */
 
 /* As registered. */
 struct sched_card_facts {
@@ -39,6 +48,10 @@ struct sched_card_facts {
     uint64_t reserved; /* kept back by the server, for people */
     uint32_t sms, cc_major, cc_minor, index;
     uint32_t tflops; /* as the rules rate its model; 0: unknown */
+    /* Which of the server's islands it is in: cards that reach each other over NVLink
+     * or a switch of their own.  0: none. */
+    uint32_t island;
+    uint32_t driver_island; /* as the driver says; the rules come first */
 };
 
 /* A place in a circular list; the list's own is its head. */
@@ -46,12 +59,61 @@ struct sched_link {
     struct sched_link *prev, *next;
 };
 
+/* What cards are filed under together. */
+enum sched_level {
+    SCHED_ISLANDS,
+    SCHED_SERVERS,
+    SCHED_FABRICS,
+    SCHED_LEVELS,
+};
+
+/* [n - 1][free core]: islands, servers or fabrics by the free core of their n-th
+ * freest card. */
+struct sched_lists {
+    struct sched_link of[TICKET_SLICES_MAX][101];
+};
+
+/* An island, a server or a fabric, as the lists have it. */
+struct sched_unit {
+    struct sched_nth {
+        struct sched_link link, group_link; /* in the pool's list; in its group's */
+        struct sched_link fabric_link;      /* of a server: in its fabric's */
+        unsigned core;                      /* list it is in; 0: none */
+        bool grouped;                       /* group_link is in a list as well */
+        bool in_fabric;                     /* fabric_link is */
+    } nth[TICKET_SLICES_MAX];
+    struct sched_group *group; /* of all its cards; NULL: it has cards of several */
+};
+
+/* Forgotten when it has no card any more. */
+struct sched_island {
+    uint32_t number; /* unique in its server, not 0 */
+    unsigned n_cards;
+    struct sched_server *server;
+    struct sched_unit unit;
+    struct sched_island *next; /* of the same server */
+};
+
+/* Servers between whose cards copies need not leave one network: a rack-wide NVLink
+ * domain, or what an administrator calls so.  Never forgotten. */
+struct sched_fabric {
+    char name[SCHED_FABRIC_MAX];
+    unsigned n_servers;
+    uint32_t cards[101]; /* that may be given, by their free core */
+    bool changed;        /* ... in a way that the lists must follow */
+    struct sched_unit unit;
+    struct sched_lists servers;
+    struct sched_fabric *next;
+};
+
 struct sched_card {
     struct sched_card_facts facts;
     struct sched_server *server;
     struct sched_group *group;
-    uint32_t serial; /* unique in the pool */
-    bool present;    /* in the server's last registration */
+    struct sched_island *island; /* NULL: none */
+    uint32_t serial;             /* unique in the pool */
+    bool present;                /* in the server's last registration */
+    char *fault; /* what is wrong with it, as its server says; NULL: nothing */
 
     uint32_t core_given, slices; /* what sessions hold */
     bool in_space;               /* in parts of the card, not in turns on all of it */
@@ -61,6 +123,7 @@ struct sched_card {
     uint32_t busy_percent;
 
     const void *hold; /* what room is kept for: for nothing else; NULL: for nothing */
+    const char *hold_words; /* what that is, of who keeps it; NULL: somebody waits */
     struct sched_card *freed_next; /* in pool->freed; itself: the last one; NULL: not */
 
     struct gp_tree_node by_uuid, by_fit;
@@ -97,12 +160,9 @@ struct sched_server {
     unsigned n_cards;
     uint32_t free_core; /* sum over cards that may be given */
     uint32_t serial;
-    struct sched_nth {
-        struct sched_link link, group_link; /* in the pool's list; in its group's */
-        unsigned core;                      /* list it is in; 0: none */
-        bool grouped;                       /* group_link is in a list as well */
-    } nth[TICKET_SLICES_MAX];
-    struct sched_group *group; /* of all its cards; NULL: it has cards of several */
+    struct sched_unit unit;
+    struct sched_island *islands; /* of its cards, a list; NULL: none is known */
+    struct sched_fabric *fabric;  /* NULL: none */
     struct sched_server *next;
     struct gp_tree_node by_name;
 };
@@ -119,9 +179,9 @@ struct sched_group {
     char labels[SCHED_LABELS_MAX];
     struct sched_card_facts facts; /* name, compute capability, speed */
     struct gp_tree by_fit[SCHED_FITS];
-    struct sched_link by_nth[TICKET_SLICES_MAX][101];
+    struct sched_lists lists[SCHED_FABRICS]; /* of its islands and servers */
 };
-/* Far more kinds of cards than a pool has; 35 KiB each.  Cards of further kinds are
+/* Far more kinds of cards than a pool has; 60 KiB each.  Cards of further kinds are
  * refused at registration. */
 #define SCHED_GROUPS_MAX 1024
 
@@ -134,8 +194,8 @@ struct sched_pool_sums {
 struct sched_pool {
     struct sched_group **groups;
     unsigned n_groups;
-    /* Servers with cards of several groups, as by_nth: each is looked at. */
-    struct sched_link mixed_by_nth[TICKET_SLICES_MAX][101];
+    /* Islands and servers with cards of several groups: each is looked at. */
+    struct sched_lists mixed[SCHED_FABRICS];
     struct sched_server *servers; /* in order of first registration */
     struct sched_server **servers_tail;
     unsigned n_servers, n_cards;
@@ -149,8 +209,14 @@ struct sched_pool {
     void *on_freed_arg;
     struct gp_tree by_uuid, by_name; /* cards; servers, under hashes of their names */
     struct gp_tree by_fit[SCHED_FITS];
-    struct sched_link by_nth[TICKET_SLICES_MAX][101]; /* [n - 1][free core] */
+    struct sched_lists lists[SCHED_LEVELS];
+    struct sched_fabric *fabrics;
+    unsigned n_fabrics, n_islands;
+    struct sched_mix mix; /* what is asked for; the caller notes it */
+    unsigned n_faulty;    /* cards with something wrong */
 };
+/* 27 KiB each; servers of further fabrics are in none. */
+#define SCHED_FABRICS_MAX 4096
 
 /* Far above any pool that one scheduler process should hold; bounds memory. */
 #define SCHED_SERVERS_MAX 32768
@@ -183,6 +249,13 @@ int sched_pool_card_put(struct sched_pool *pool, struct sched_server *server,
 /* All cards of @server become absent; a registration follows. */
 void sched_pool_cards_absent(struct sched_pool *pool, struct sched_server *server);
 
+/* Apart from what is free on it: may it be given? */
+static inline bool
+sched_card_open(const struct sched_card *card)
+{
+    return card->present && !card->fault && sched_server_open(card->server);
+}
+
 static inline uint32_t
 sched_card_free_core(const struct sched_card *card)
 {
@@ -208,9 +281,19 @@ struct sched_card *sched_pool_freed(struct sched_pool *pool);
 /* @labels are those of @server from now on. */
 int sched_pool_set_labels(struct sched_pool *pool, struct sched_server *server,
                           const char *labels);
+/* The fabric that @server is in; "": none.  -ENOSPC: SCHED_FABRICS_MAX, it is in none.
+ */
+int sched_pool_set_fabric(struct sched_pool *pool, struct sched_server *server,
+                          const char *name);
+/* The island of its server that @card is in, as the rules say now; 0: none. */
+int sched_pool_set_island(struct sched_pool *pool, struct sched_card *card,
+                          uint32_t number);
 /* What @card does, in TFLOPS, as the rules say now. */
 void sched_pool_set_tflops(struct sched_pool *pool, struct sched_card *card,
                            uint32_t tflops);
+/* What is wrong with @card; "": nothing any more.  -ENOMEM: as it was. */
+int sched_pool_set_fault(struct sched_pool *pool, struct sched_card *card,
+                         const char *words);
 /* Keep @card for @hold alone, or for nothing (NULL). */
 void sched_pool_hold(struct sched_pool *pool, struct sched_card *card,
                      const void *hold);
@@ -220,6 +303,9 @@ int sched_pool_take(struct sched_pool *pool, struct sched_card *card, uint32_t c
                     uint64_t memory, bool in_space);
 void sched_pool_give(struct sched_pool *pool, struct sched_card *card, uint32_t core,
                      uint64_t memory);
+/* What was taken this moment to see whether more could be: nothing has come free. */
+void sched_pool_untake(struct sched_pool *pool, struct sched_card *card, uint32_t core,
+                       uint64_t memory);
 /* Its server says what is really in use. */
 void sched_pool_used(struct sched_pool *pool, struct sched_card *card,
                      uint64_t used_bytes, uint32_t busy_percent);

@@ -64,7 +64,7 @@ sched_rates_request(struct sched_conn *conn, const void *data, size_t len)
     const char *what = "requests from this address";
     uint64_t now = gp_now_ns(), wait = 0;
 
-    if (is_unlimited(conn))
+    if (is_unlimited(conn) || sched_peer_forwards(conn))
         return true;
     if (!conn->known) {
         what = "refused requests from this address";
@@ -85,18 +85,21 @@ sched_rates_open(struct sched_conn *conn, uint32_t id, const Gpupool__Ctl__CtlOp
     struct sched_rates *rates = &conn->sched->rates;
     uint64_t now = gp_now_ns(), who;
     const char *owner;
+    char text[CTL_OWNER_MAX];
 
     if (is_unlimited(conn))
         return true;
     /* The handler refuses it; whoever may not open sessions uses up no owner's. */
     if (msg && (msg->explain || !sched_auth_allowed(conn, SCHED_MAY_OPEN, msg->token)))
         return true;
-    if (!answer(conn, id, gp_rate_take(&rates->opens, conn->from, now),
+    if (!sched_peer_forwards(conn) &&
+        !answer(conn, id, gp_rate_take(&rates->opens, conn->from, now),
                 "sessions asked for from this address"))
         return false;
     if (!msg)
         return true;
-    owner = sched_peer_owner(conn, msg->owner);
+    owner = msg->n_via ? sched_peer_owner_of(conn, msg->owner, text, sizeof(text))
+                       : sched_peer_owner(conn, msg->owner);
     if (!owner) /* refused by the handler */
         return true;
     who = gp_hash_bytes(gp_hash_process_key(), owner, strlen(owner));

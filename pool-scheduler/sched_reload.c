@@ -8,6 +8,7 @@
 #include "gp_str.h"
 #include "gp_time.h"
 #include "sched_conn.h"
+#include "sched_fed.h"
 #include "sched_handle.h"
 #include "sched_peer.h"
 #include "sched_replica.h"
@@ -23,6 +24,21 @@
 
 /* ------------------------------------------------------------------- rules -- */
 
+static void
+apply_to_card(struct sched *sched, struct sched_card *card)
+{
+    const struct sched_card_facts *facts = &card->facts;
+
+    sched_pool_set_tflops(sched->pool, card,
+                          sched_rules_tflops(sched->rules, facts->name));
+    if (sched_pool_set_island(sched->pool, card,
+                              sched_rules_island(sched->rules, card->server->name,
+                                                 facts->index, facts->driver_island)) <
+        0)
+        gp_log_warn("server", "%s: out of memory; card %u is in no island",
+                    card->server->name, facts->index);
+}
+
 void
 sched_reload_apply_rules(struct sched *sched)
 {
@@ -35,10 +51,11 @@ sched_reload_apply_rules(struct sched *sched)
                         "%s: too many kinds of cards; requests that select "
                         "cards may pass it over",
                         s->name);
+        if (sched_pool_set_fabric(sched->pool, s,
+                                  sched_rules_fabric(sched->rules, s->name)) < 0)
+            gp_log_warn("server", "%s: too many fabrics; it is in none", s->name);
         for (unsigned i = 0; i < s->n_cards; i++)
-            sched_pool_set_tflops(
-                sched->pool, s->cards[i],
-                sched_rules_tflops(sched->rules, s->cards[i]->facts.name));
+            apply_to_card(sched, s->cards[i]);
         sched_pool_server_update(sched->pool, s);
     }
 }
@@ -119,6 +136,7 @@ move_connections(struct sched *sched)
 /* What was read, until all of it is. */
 struct change {
     struct sched_rules *rules;
+    struct sched_fed *fed;
     struct sched_tokens *tokens;
     struct ticket_key *key, *old_key; /* @key NULL: it comes from the store */
     struct tls_context *tls;
@@ -128,6 +146,7 @@ static void
 change_fini(struct change *c)
 {
     sched_rules_free(c->rules);
+    sched_fed_free(c->fed);
     sched_tokens_free(c->tokens);
     ticket_key_free(c->key);
     ticket_key_free(c->old_key);
@@ -187,6 +206,8 @@ sched_reload(struct sched *sched, struct gp_err *err)
     int r = sched_rules_load(sched->config.rules, &c.rules, err);
 
     if (!r)
+        r = sched_fed_new(sched->loop, c.rules, sched->fed, &c.fed, err);
+    if (!r)
         r = sched_tokens_load(&sched->config, &c.tokens, err);
     if (!r)
         r = gp_audit_reopen(err);
@@ -195,6 +216,8 @@ sched_reload(struct sched *sched, struct gp_err *err)
     if (r < 0)
         return r;
     change_rules(sched, TAKE_PTR(c.rules));
+    sched_fed_free(sched->fed);
+    sched->fed = TAKE_PTR(c.fed);
     if (c.key)
         change_key(sched, &c);
     change_tokens(sched, TAKE_PTR(c.tokens));

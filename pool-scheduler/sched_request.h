@@ -24,6 +24,15 @@ struct sched_where;
 enum sched_placement {
     SCHED_BINPACK = 1, /* fill cards and servers that are in use already */
     SCHED_SPREAD = 2,  /* the card, then the server, with most left */
+    SCHED_FGD = 3,     /* where least of what is free becomes useless: sched_fgd.h */
+};
+
+/* How close the cards of a session must be to each other. */
+enum sched_near {
+    SCHED_NEAR_ANY,    /* as close as it goes, within one server unless it may span */
+    SCHED_NEAR_ISLAND, /* linked to each other: NVLink, or a switch of their own */
+    SCHED_NEAR_SERVER, /* of one server, whatever else is allowed */
+    SCHED_NEAR_FABRIC, /* of servers of one fabric */
 };
 
 struct sched_request {
@@ -41,6 +50,7 @@ struct sched_request {
     const struct sched_where *where; /* only such cards, or NULL; the caller's */
     const struct sched_avoid *avoid; /* not these cards or servers, or NULL */
     bool span; /* several servers, when no single one has all cards */
+    enum sched_near near;
 };
 
 /* Apply the rules: @core, @memory, @cards, @core_limit as a user gives them (0 = not

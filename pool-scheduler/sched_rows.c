@@ -60,6 +60,8 @@ add_card(struct sched_rows *rows, const struct sched_card *card)
     facts->used_bytes = card->used_bytes;
     facts->busy_percent = card->busy_percent;
     facts->reserved_bytes = card->facts.reserved;
+    facts->island = card->facts.island;
+    facts->fault = card->fault ? card->fault : (char *)"";
     gpupool__ctl__ctl_card_status__init(msg);
     msg->card = facts;
     msg->core_given = card->core_given;
@@ -78,6 +80,7 @@ server_message(const struct sched_server *server, uint64_t now,
     msg->endpoint = (char *)server->endpoint;
     msg->local = (char *)server->local;
     msg->rdma = (char *)server->rdma;
+    msg->fabric = server->fabric ? server->fabric->name : (char *)"";
     msg->version = (char *)server->version;
     msg->driver = (char *)server->driver;
     msg->driver_version = server->driver_version;

@@ -12,6 +12,7 @@
 #include "sched_commit.h"
 #include "sched_conn.h"
 #include "sched_ending.h"
+#include "sched_fed.h"
 #include "sched_handle.h"
 #include "sched_list.h"
 #include "sched_rates.h"
@@ -177,6 +178,7 @@ sched_serve_end(struct sched_conn *conn)
         sched->n_waiting--;
     sched_watch_pool_end(conn);
     sched_pod_end(conn);
+    sched_fed_end(conn);
     unproven_leave(conn);
     free(conn->transcript);
     free(conn->hello_server);

@@ -17,6 +17,7 @@ sched_sessions_init(struct sched_sessions *set, struct sched_pool *pool)
     memset(set, 0, sizeof(*set));
     set->pool = pool;
     set->next_id = 1;
+    sched_accounts_init(&set->accounts);
 }
 
 void
@@ -27,6 +28,7 @@ sched_sessions_fini(struct sched_sessions *set)
     while ((node = gp_tree_first(&set->by_id)))
         sched_session_free(set, container_of(node, struct sched_session, by_id));
     sched_tenants_fini(&set->tenants);
+    sched_accounts_fini(&set->accounts);
 }
 
 /* ----------------------------------------------------------------- owners -- */
@@ -217,9 +219,51 @@ used_bytes(const struct sched_session *session)
     return sum;
 }
 
+/* Before what the owner holds changes. */
+static struct sched_amount *
+enter(struct sched_sessions *set, const struct sched_session *session)
+{
+    struct sched_owner *owner = session->owner;
+
+    sched_account_enter(&set->accounts, &owner->holding, owner->name,
+                        session->tenant->name, gp_now_ns());
+    return &owner->holding.held;
+}
+
+void
+sched_sessions_enter(struct sched_sessions *set, uint64_t now_ns, uint64_t older_ns,
+                     size_t most)
+{
+    struct gp_tree_node *node =
+        gp_tree_at_least(&set->owners, set->enter_from[0], set->enter_from[1]);
+
+    if (most > set->owners.count) { /* once round */
+        most = set->owners.count;
+        node = gp_tree_first(&set->owners);
+    }
+    for (; most; most--) {
+        struct sched_owner *owner;
+
+        if (!node)
+            node = gp_tree_first(&set->owners);
+        owner = container_of(node, struct sched_owner, by_name);
+        node = gp_tree_next(&set->owners, node);
+        if (owner->sessions && now_ns - owner->holding.since_ns >= older_ns)
+            sched_account_enter(&set->accounts, &owner->holding, owner->name,
+                                owner->sessions->tenant->name, now_ns);
+    }
+    set->enter_from[0] = node ? node->key[0] : 0;
+    set->enter_from[1] = node ? node->key[1] : 0;
+}
+
 static void
 charge(struct sched_sessions *set, struct sched_session *session)
 {
+    struct sched_amount *held = enter(set, session);
+
+    held->core += session->amount.core;
+    held->memory += session->amount.memory;
+    held->cards += session->amount.cards;
     sched_tenant_charge(session->tenant, &session->amount);
     session->tenant->sessions++;
     session->tenant->used_bytes += used_bytes(session);
@@ -230,6 +274,11 @@ charge(struct sched_sessions *set, struct sched_session *session)
 static void
 uncharge(struct sched_sessions *set, struct sched_session *session)
 {
+    struct sched_amount *held = enter(set, session);
+
+    held->core -= session->amount.core;
+    held->memory -= session->amount.memory;
+    held->cards -= session->amount.cards;
     sched_tenant_uncharge(session->tenant, &session->amount);
     session->tenant->sessions--;
     session->tenant->used_bytes -= used_bytes(session);
@@ -353,8 +402,10 @@ sched_sessions_add(struct sched_sessions *set, const struct sched_session_spec *
         free(session);
         return r;
     }
-    if (!spec->id)
+    if (!spec->id) {
         set->next_id++;
+        session->owner->holding.opened++;
+    }
     gp_tree_insert(&set->by_id, &session->by_id, session->id, 0);
     owner_link(session);
     parts_make(set, session);
@@ -446,15 +497,22 @@ static void
 account(struct sched_session *session, const struct sched_use *own,
         const struct sched_use *use)
 {
-    struct sched_spent *spent = &session->tenant->spent;
+    struct sched_spent grew, *const all[] = {&session->tenant->spent,
+                                             &session->owner->holding.spent};
 
     session->tenant->used_bytes += use->used_bytes - own->used_bytes;
     if (!own->reported && !session->open_serial)
         return;
-    spent->gpu_ns += grown(use->gpu_ns, own->gpu_ns);
-    spent->wait_ns += grown(use->wait_ns, own->wait_ns);
-    spent->launches += grown(use->launches, own->launches);
-    spent->moved_bytes += grown(use->moved_bytes, own->moved_bytes);
+    grew.gpu_ns = grown(use->gpu_ns, own->gpu_ns);
+    grew.wait_ns = grown(use->wait_ns, own->wait_ns);
+    grew.launches = grown(use->launches, own->launches);
+    grew.moved_bytes = grown(use->moved_bytes, own->moved_bytes);
+    for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
+        all[i]->gpu_ns += grew.gpu_ns;
+        all[i]->wait_ns += grew.wait_ns;
+        all[i]->launches += grew.launches;
+        all[i]->moved_bytes += grew.moved_bytes;
+    }
 }
 
 /* A share needs some time between two samples; reports come in bursts as well. */

@@ -16,6 +16,7 @@
 #include "ctl_limits.h"
 #include "gp_base.h"
 #include "gp_tree.h"
+#include "sched_account.h"
 #include "sched_place.h"
 #include "sched_tenant.h"
 
@@ -32,6 +33,7 @@ struct sched_owner {
     char name[CTL_OWNER_MAX];
     unsigned n_sessions;
     struct sched_session *sessions; /* newest first */
+    struct sched_holding holding;   /* of all of them */
     struct gp_tree_node by_name;
 };
 
@@ -147,6 +149,8 @@ uint32_t sched_session_attachments(const struct sched_session *session);
 struct sched_sessions {
     struct sched_pool *pool;
     struct gp_tree by_id, by_lease, by_server, owners;
+    struct sched_accounts accounts;
+    uint64_t enter_from[2]; /* the owner whose turn it is; sched_sessions_enter() */
     uint64_t next_id;
     struct sched_tenants tenants;
     /* A tenant holds more (or, @less, less) than before; or NULL. */
@@ -200,6 +204,10 @@ struct sched_part *sched_sessions_next_on(const struct sched_sessions *set,
                                           const struct sched_server *server,
                                           const struct sched_part *after);
 /* Who holds sessions under that name; NULL: nobody. */
+/* Enter into the accounts what owners hold, for the next @most of them whose last entry
+ * is @older_ns ago. */
+void sched_sessions_enter(struct sched_sessions *set, uint64_t now_ns,
+                          uint64_t older_ns, size_t most);
 const struct sched_owner *sched_sessions_owner(const struct sched_sessions *set,
                                                const char *name);
 unsigned sched_sessions_of_owner(const struct sched_sessions *set, const char *owner);

@@ -19,10 +19,8 @@ static const struct {
     const char *name;
     unsigned right;
 } RIGHTS[] = {
-    {"open", SCHED_MAY_OPEN},
-    {"read", SCHED_MAY_READ},
-    {"end", SCHED_MAY_END},
-    {"drain", SCHED_MAY_DRAIN},
+    {"open", SCHED_MAY_OPEN},   {"read", SCHED_MAY_READ},       {"end", SCHED_MAY_END},
+    {"drain", SCHED_MAY_DRAIN}, {"forward", SCHED_MAY_FORWARD},
 };
 
 const char *
@@ -145,7 +143,7 @@ read_rights(const struct source *source, char *text, unsigned *ret, struct gp_er
             i++;
         if (i == ARRAY_SIZE(RIGHTS))
             return gp_err_set(err, -EINVAL,
-                              "%s: %.20s: a right is open, read, end or drain",
+                              "%s: %.20s: a right is open, read, end, drain or forward",
                               source->path, word);
         *ret |= RIGHTS[i].right;
     }
@@ -156,7 +154,7 @@ static bool
 is_user_name(const char *name)
 {
     for (const char *p = name; *p; p++)
-        if (!isgraph((unsigned char)*p) || strchr("\"\\@", *p))
+        if (!isgraph((unsigned char)*p) || strchr("\"\\@/", *p))
             return false;
     return *name && strlen(name) < CTL_OWNER_MAX;
 }
@@ -191,7 +189,7 @@ take_user(struct source *source, char *line, struct gp_err *err)
     if (!is_user_name(line))
         return gp_err_set(err, -EINVAL,
                           "%s: a user's name has 1 to %d characters, "
-                          "without blanks, quotes and @",
+                          "without blanks, quotes, / and @",
                           source->path, CTL_OWNER_MAX - 1);
     if (strlen(text) < SCHED_USER_TOKEN_MIN || strlen(text) >= CTL_TOKEN_MAX)
         return gp_err_set(err, -EINVAL,
@@ -362,7 +360,7 @@ sched_tokens_has_server(const struct sched_tokens *tokens, const char *name)
 bool
 sched_tokens_has_user(const struct sched_tokens *tokens, const char *owner)
 {
-    size_t len = strcspn(owner, "@");
+    size_t len = strcspn(owner, "@/");
 
     for (unsigned i = 0; i < tokens->n; i++) {
         const char *user = tokens->list[i].user;

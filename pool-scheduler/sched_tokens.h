@@ -19,11 +19,12 @@ struct gp_err;
 
 /* Bits. */
 enum sched_right {
-    SCHED_MAY_SERVE = 1, /* register cards */
-    SCHED_MAY_OPEN = 2,  /* open sessions */
-    SCHED_MAY_READ = 4,  /* see the status and the queue */
-    SCHED_MAY_END = 8,   /* close sessions of others, open them for others */
-    SCHED_MAY_DRAIN = 16 /* drain servers */
+    SCHED_MAY_SERVE = 1,   /* register cards */
+    SCHED_MAY_OPEN = 2,    /* open sessions */
+    SCHED_MAY_READ = 4,    /* see the status and the queue */
+    SCHED_MAY_END = 8,     /* close sessions of others, open them for others */
+    SCHED_MAY_DRAIN = 16,  /* drain servers */
+    SCHED_MAY_FORWARD = 32 /* another pool: open sessions for its own owners */
 };
 
 /* Users with tokens of their own.  Each proof of an unauthenticated peer is compared
@@ -67,7 +68,8 @@ const struct sched_token *sched_tokens_same(const struct sched_tokens *tokens,
                                             const struct sched_token *token);
 
 bool sched_tokens_give(const struct sched_tokens *tokens, unsigned rights);
-/* Does this server, or the owner NAME or NAME@HOST, have a token of its own? */
+/* Does this server, or the owner NAME, NAME@HOST or NAME/OWNER, have a token of its
+ * own? */
 bool sched_tokens_has_server(const struct sched_tokens *tokens, const char *name);
 bool sched_tokens_has_user(const struct sched_tokens *tokens, const char *owner);
 

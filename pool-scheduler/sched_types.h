@@ -30,6 +30,8 @@
 struct ctl_transcript;
 struct sched_answer;
 struct sched_conn;
+struct sched_fed;
+struct sched_fed_ask;
 struct sched_history;
 struct sched_kube;
 struct gp_metrics;
@@ -83,7 +85,8 @@ struct sched_config {
     uint32_t lease_min_ms, lease_max_ms; /* whatever the client says */
     uint32_t hold_grace_ms; /* left to a held session whose connection broke */
     enum sched_placement placement;
-    unsigned owner_sessions;  /* cap per owner */
+    unsigned owner_sessions;                 /* cap per owner */
+    uint32_t account_days, account_write_ms; /* 0: sched_account_keep.h's */
     uint32_t max_attachments; /* per session, when the client does not say */
     uint32_t rate_requests, rate_opens, rate_denials; /* a second and peer; 0: any */
     bool kube_pods;            /* answer pods that show their token */
@@ -112,8 +115,11 @@ struct sched {
     struct sched_store *store;
     struct sched_signer *signer;
     struct sched_rules *rules;
-    struct sched_waits *waits; /* sched_wait.h */
-    struct {                   /* sched_commit.h */
+    struct sched_waits *waits;                        /* sched_wait.h */
+    struct sched_fed *fed;                            /* other pools; sched_fed.h */
+    struct sched_fed_ask *fed_waits, **fed_waits_end; /* they are asked again for */
+    bool fed_asking;                                  /* for one of them */
+    struct {                                          /* sched_commit.h */
         struct gp_loop_timer timer;
         struct sched_session *first, **end;          /* opens that wait, oldest first */
         struct sched_answer *answers, **answers_end; /* that wait for the disk */
@@ -188,8 +194,9 @@ struct sched_conn {
         uint32_t request; /* 0: not watching */
         uint64_t seen;
         struct gp_loop_timer timeout;
-    } pool_watch;          /* sched_watch_pool.c's */
-    struct sched_pod *pod; /* a pod's token is being reviewed; sched_pod.c's */
+    } pool_watch;              /* sched_watch_pool.c's */
+    struct sched_pod *pod;     /* a pod's token is being reviewed; sched_pod.c's */
+    struct sched_fed_ask *fed; /* other pools are being asked; sched_fed.c's */
     struct sched_conn *next, **link;
 };
 

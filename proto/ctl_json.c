@@ -45,7 +45,9 @@ ctl_session_class(const Gpupool__Ctl__CtlSessionStatus *session)
 const char *
 ctl_placement_name(Gpupool__Ctl__CtlPlacement placement)
 {
-    return placement == GPUPOOL__CTL__CTL_PLACEMENT__CTL_SPREAD ? "spread" : "binpack";
+    return placement == GPUPOOL__CTL__CTL_PLACEMENT__CTL_SPREAD ? "spread"
+           : placement == GPUPOOL__CTL__CTL_PLACEMENT__CTL_FGD  ? "fgd"
+                                                                : "binpack";
 }
 
 /* ------------------------------------------------------- servers and cards -- */
@@ -69,13 +71,14 @@ card_json(const Gpupool__Ctl__CtlCardStatus *status)
 
     snprintf(cc, sizeof(cc), "%u.%u", card->cc_major, card->cc_minor);
     return json_pack(
-        "{s:o, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s}", "uuid",
-        uuid_json(&card->uuid), "index", INT(card->index), "name", card->name,
+        "{s:o, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:s}",
+        "uuid", uuid_json(&card->uuid), "index", INT(card->index), "name", card->name,
         "memory_bytes", INT(card->memory_bytes), "memory_reserved_bytes",
         INT(card->reserved_bytes), "memory_given_bytes", INT(status->memory_given),
         "memory_used_bytes", INT(card->used_bytes), "core_given_percent",
         INT(status->core_given), "busy_percent", INT(card->busy_percent), "slices",
-        INT(status->slices), "sms", INT(card->sms), "compute_capability", cc);
+        INT(status->slices), "sms", INT(card->sms), "compute_capability", cc, "island",
+        INT(card->island), "fault", card->fault);
 }
 
 json_t *
@@ -85,12 +88,12 @@ ctl_json_server(const Gpupool__Ctl__CtlServerStatus *server)
 
     for (size_t i = 0; i < server->n_cards; i++)
         json_array_append_new(cards, card_json(server->cards[i]));
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:o}", "name",
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:o, s:s}", "name",
                      server->server, "rdma", server->rdma, "endpoint", server->endpoint,
                      "state", ctl_server_state(server->state), "version",
                      server->version, "driver", server->driver, "driver_version",
                      INT(server->driver_version), "silent_ms", INT(server->silent_ms),
-                     "pid", INT(server->pid), "cards", cards);
+                     "pid", INT(server->pid), "cards", cards, "fabric", server->fabric);
 }
 
 static bool
@@ -228,6 +231,33 @@ ctl_json_sample(const Gpupool__Ctl__CtlSample *s)
                      INT(s->memory_bytes), "memory_given_bytes", INT(s->memory_given),
                      "memory_used_bytes", INT(s->memory_used), "sessions",
                      INT(s->sessions), "waiting", INT(s->waiting));
+}
+
+json_t *
+ctl_json_other_pool(const Gpupool__Ctl__CtlOtherPool *p)
+{
+    return json_pack("{s:s, s:s, s:b, s:b, s:I, s:I, s:I, s:I, s:I, s:s}", "name",
+                     p->pool, "scheduler", p->scheduler, "tried", p->tried, "answers",
+                     p->answers, "asked", INT(p->asked), "granted", INT(p->granted),
+                     "refused", INT(p->refused), "failed", INT(p->failed), "last_ms",
+                     INT(p->last_ms), "words", p->words);
+}
+
+json_t *
+ctl_json_account(const Gpupool__Ctl__CtlAccount *a)
+{
+    char day[16] = "";
+
+    if (a->day)
+        snprintf(day, sizeof(day), "%04u-%02u-%02u", a->day / 10000, a->day / 100 % 100,
+                 a->day % 100);
+    return json_pack("{s:s, s:s, s:s, s:I, s:f, s:f, s:f, s:f, s:f, s:I, s:I}", "day",
+                     day, "owner", a->owner, "tenant", a->tenant, "sessions",
+                     INT(a->sessions), "card_seconds", (double)a->core_ms / 1e5,
+                     "memory_gib_seconds", (double)a->memory_mib_ms / 1024e3,
+                     "slice_seconds", (double)a->slice_ms / 1e3, "gpu_seconds",
+                     (double)a->gpu_ns / 1e9, "wait_seconds", (double)a->wait_ns / 1e9,
+                     "launches", INT(a->launches), "moved_bytes", INT(a->moved_bytes));
 }
 
 json_t *

@@ -26,6 +26,8 @@ json_t *ctl_json_waiter(const Gpupool__Ctl__CtlWaiter *waiter);
 json_t *ctl_json_tenant(const Gpupool__Ctl__CtlTenantUse *tenant);
 json_t *ctl_json_event(const Gpupool__Ctl__CtlEvent *event);
 json_t *ctl_json_sample(const Gpupool__Ctl__CtlSample *sample);
+json_t *ctl_json_other_pool(const Gpupool__Ctl__CtlOtherPool *pool);
+json_t *ctl_json_account(const Gpupool__Ctl__CtlAccount *account);
 json_t *ctl_json_pool(const Gpupool__Ctl__CtlPoolStatus *pool);
 
 /* Words for states and policies, as in JSON and tables. */

@@ -27,7 +27,7 @@ SERVER_INCS := $(SERVER_DIRS) common proto tls transport $(O)/gen
 SRV_BASE_SRCS := $(addprefix server/base/wrk_,request.c)
 SRV_ARBITER_SRCS := $(addprefix server/arbiter/gov_,card.c copy.c)
 SRV_SUPERVISOR_SRCS := $(addprefix server/supervisor/srv_,adopt.c arbiter.c attach.c cgroup.c \
-    closed.c conf.c desk.c ending.c export.c images.c inventory.c jail.c keep_msg.c keeper.c \
+    closed.c conf.c desk.c ending.c export.c health.c images.c inventory.c jail.c keep_msg.c keeper.c \
     keeper_main.c kept.c ledger.c main.c metrics.c peer.c pin.c rates.c register.c request.c \
     resume.c session.c spawn.c state.c worker.c)
 SRV_SRCS := $(SRV_BASE_SRCS) $(SRV_ARBITER_SRCS) $(SRV_SUPERVISOR_SRCS)
@@ -58,7 +58,7 @@ WRK_SANDBOX_SRCS := $(addprefix server/sandbox/wrk_,driver.c filter.c landlock.c
 WRK_LINK_SRCS := $(addprefix server/link/wrk_,cards.c end_reason.c handle.c link.c reply.c \
     resume.c sender.c successor.c supervisor_channel.c tls.c)
 WRK_OBJECTS_SRCS := $(addprefix server/objects/wrk_,call.c capture.c ctx.c ctx_end.c evpool.c \
-    export.c hostfn.c hostfn_graph.c object.c wait.c)
+    export.c hostfn.c hostfn_graph.c left.c object.c wait.c)
 WRK_QUOTA_SRCS := $(addprefix server/quota/wrk_,graphmem.c physmem_quota.c quota.c release.c)
 WRK_SCHEDULING_SRCS := $(addprefix server/scheduling/wrk_,copygate.c gov_charge.c gov_thread.c \
     gov_turn.c governor.c meter.c predict.c spatial.c)
@@ -71,7 +71,7 @@ WRK_MODULES_SRCS := $(addprefix server/modules/wrk_,image.c images.c jit.c kerne
 WRK_CALLS_SRCS := $(addprefix server/calls/h_,array.c attr.c card.c copy.c copy_rect.c ctx.c \
     export.c graph.c graph_copy.c graph_exec.c graph_hostmem.c graph_params.c green.c ipc.c \
     launch.c linker.c mem.c module.c notice.c pinned.c pool.c release.c stripes.c sync.c vmm.c)
-WRK_ENTRY_SRCS := $(addprefix server/entry/wrk_,attach.c drv_shims.c features.c loop.c main.c \
+WRK_ENTRY_SRCS := $(addprefix server/entry/wrk_,attach.c check.c drv_shims.c features.c loop.c main.c \
     probe.c)
 
 # worker_layer FOLDER,SRCS: with the headers of the folder, of those before it and of BELOW

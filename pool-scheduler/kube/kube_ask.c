@@ -276,7 +276,7 @@ struct parameter {
 
 static const struct parameter PARAMETERS[] = {
     {"policy", {"fixed-share", "burst-share", "best-effort"}},
-    {"placement", {"default", "binpack", "spread"}},
+    {"placement", {"default", "binpack", "spread", "fgd"}},
     {"class", {"online", "offline"}},
     {"spatial", {"off", "sm", "mps"}},
 };

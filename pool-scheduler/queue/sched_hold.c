@@ -24,8 +24,7 @@ card_cost(const struct choice *choice, const struct sched_card *card)
     uint32_t free_core = sched_card_free_core(card);
     uint64_t free_memory = sched_card_free_memory(card), cost;
 
-    if (!card->present || card->hold || !sched_server_open(card->server) ||
-        !sched_place_accepts(card, req))
+    if (!sched_card_open(card) || card->hold || !sched_place_accepts(card, req))
         return IMPOSSIBLE;
     if (choice->room)
         choice->room(choice->arg, card, &core, &memory);
@@ -93,6 +92,65 @@ server_at(const struct sched_pool *pool, uint64_t seed)
     return server;
 }
 
+/* Servers of one fabric that were looked at, with the cheapest cards of it. */
+#define FABRICS_MAX 64
+struct fabrics {
+    const struct sched_fabric *of[FABRICS_MAX];
+    struct cheapest cheapest[FABRICS_MAX];
+    unsigned n;
+};
+
+static void
+fabrics_add(struct fabrics *list, unsigned cards, struct sched_card *card,
+            uint64_t cost)
+{
+    const struct sched_fabric *fabric = card->server->fabric;
+    unsigned at = 0;
+
+    if (!fabric)
+        return;
+    while (at < list->n && list->of[at] != fabric)
+        at++;
+    if (at == FABRICS_MAX)
+        return;
+    if (at == list->n) {
+        list->of[list->n++] = fabric;
+        list->cheapest[at].n = 0;
+    }
+    cheapest_add(&list->cheapest[at], cards, card, cost);
+}
+
+/* The cheapest cards of @server; that are linked to each other, where it is wanted or
+ * costs nothing more. */
+static void
+consider_server(struct choice *choice, const struct sched_server *server,
+                struct cheapest *across, struct fabrics *fabrics)
+{
+    const struct sched_request *req = choice->req;
+    struct cheapest own = {.n = 0}, linked;
+
+    for (const struct sched_island *at = server->islands; at; at = at->next) {
+        linked.n = 0;
+        for (unsigned i = 0; req->cards > 1 && i < server->n_cards; i++)
+            if (server->cards[i]->island == at)
+                cheapest_add(&linked, req->cards, server->cards[i],
+                             card_cost(choice, server->cards[i]));
+        consider(choice, &linked);
+    }
+    if (req->near == SCHED_NEAR_ISLAND && req->cards > 1)
+        return;
+    for (unsigned i = 0; i < server->n_cards; i++) {
+        uint64_t cost = card_cost(choice, server->cards[i]);
+
+        cheapest_add(&own, req->cards, server->cards[i], cost);
+        if (req->span)
+            cheapest_add(across, req->cards, server->cards[i], cost);
+        if (req->near == SCHED_NEAR_FABRIC)
+            fabrics_add(fabrics, req->cards, server->cards[i], cost);
+    }
+    consider(choice, &own);
+}
+
 int
 sched_hold_choose(const struct sched_pool *pool, const struct sched_request *req,
                   uint64_t seed, sched_hold_room *room, void *arg,
@@ -103,22 +161,18 @@ sched_hold_choose(const struct sched_pool *pool, const struct sched_request *req
     const struct sched_server *server =
         pool->n_cards > SCHED_HOLD_SAMPLE ? server_at(pool, seed) : pool->servers;
     struct cheapest across = {.n = 0};
+    struct fabrics fabrics;
     unsigned looked = 0;
 
+    fabrics.n = 0;
     for (unsigned s = 0; s < pool->n_servers && looked < SCHED_HOLD_SAMPLE; s++) {
-        struct cheapest own = {.n = 0};
-
-        for (unsigned i = 0; i < server->n_cards; i++) {
-            uint64_t cost = card_cost(&choice, server->cards[i]);
-
-            cheapest_add(&own, req->cards, server->cards[i], cost);
-            cheapest_add(&across, req->cards, server->cards[i], cost);
-        }
+        consider_server(&choice, server, &across, &fabrics);
         looked += server->n_cards;
-        consider(&choice, &own);
         server = server->next ? server->next : pool->servers;
     }
-    if (req->span)
+    for (unsigned i = 0; i < fabrics.n; i++)
+        consider(&choice, &fabrics.cheapest[i]);
+    if (req->span && req->near != SCHED_NEAR_FABRIC)
         consider(&choice, &across);
     if (!choice.found)
         return -ENOSPC;

@@ -44,6 +44,7 @@ kind_key(struct sched_kind_key *key, const struct sched_request *req)
     memset(key, 0, sizeof(*key));
     key->cards = req->cards;
     key->span = req->span;
+    key->near = req->near;
     key->in_space = req->in_space;
     key->has_uuid = req->has_uuid;
     if (req->has_uuid)
@@ -337,7 +338,7 @@ room_of_card(const struct sched_kind *kind, const struct sched_card *card,
     }
     for (unsigned i = 0; i < server->n_cards; i++)
         most = gp_max(most, sched_card_free_memory(server->cards[i]));
-    sched_room_add(room, server->nth[kind->key.cards - 1].core, most);
+    sched_room_add(room, server->unit.nth[kind->key.cards - 1].core, most);
 }
 
 struct search {
@@ -431,7 +432,8 @@ room_of_pool(const struct sched_pool *pool, const struct sched_kind *kind,
     memset(room, 0, sizeof(*room));
     if (kind->key.cards > 1 && !kind->key.span) {
         for (unsigned core = 100; core; core--) {
-            const struct sched_link *head = &pool->by_nth[kind->key.cards - 1][core];
+            const struct sched_link *head =
+                &pool->lists[SCHED_SERVERS].of[kind->key.cards - 1][core];
 
             if (head->next != head) {
                 sched_room_add(room, core, UINT64_MAX - 1);

@@ -40,7 +40,7 @@ struct sched_waiter;
 
 /* What makes two requests able to use the same cards; compared with memcmp(). */
 struct sched_kind_key {
-    uint32_t cards, span, in_space, has_uuid;
+    uint32_t cards, span, near, in_space, has_uuid;
     uint8_t uuid[TICKET_UUID_SIZE];
     char server[CTL_NAME_MAX];
     struct sched_where where;

@@ -7,7 +7,10 @@
 #include "gp_time.h"
 #include "sched_commit.h"
 #include "sched_conn.h"
+#include "sched_gang.h"
+#include "sched_reserve.h"
 #include "sched_rules.h"
+#include "sched_store.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -94,6 +97,15 @@ place(void *arg, const struct sched_waiter *waiter, struct sched_decision *ret)
 
     if (waiter->tenant->kept_for && waiter->tenant->kept_for != wait)
         return -ENOSPC;
+    if (wait->gang) {
+        struct sched *sched = arg;
+        struct sched_decision *all = sched->waits->gang_decisions;
+
+        if (sched_gang_place(sched, wait->gang, all) < 0)
+            return -ENOSPC;
+        *ret = all[0]; /* serve() finds the others' again */
+        return 0;
+    }
     return sched_open_place(arg, &wait->open, waiter->tenant, ret, NULL, 0) < 0
                ? -ENOSPC
                : 0;
@@ -132,6 +144,7 @@ sched_waits_fini(struct sched *sched)
     sched->pool->on_freed = NULL;
     sched->sessions.on_charged = NULL;
     sched_queue_fini(&waits->queue);
+    sched_reserve_fini(waits);
     free(waits);
     sched->waits = NULL;
 }
@@ -142,6 +155,7 @@ sched_wait_drop(struct sched_wait *wait)
     struct sched *sched = wait->sched;
 
     sched_wait_release(wait);
+    sched_gang_leave(wait);
     if (wait->by_deadline.key[0])
         gp_tree_remove(&sched->waits->by_deadline, &wait->by_deadline);
     sched_queue_remove(&sched->waits->queue, &wait->waiter);
@@ -178,6 +192,8 @@ copy_open(struct sched_wait *wait, const struct sched_open *open)
     wait->open.spec.owner = wait->owner;
     wait->open.spec.program = wait->program;
     wait->open.spec.class_name = wait->class_name;
+    gp_str_copy(wait->gang_name, sizeof(wait->gang_name), open->gang ? open->gang : "");
+    wait->open.gang = open->gang ? wait->gang_name : NULL;
     wait->open.req.server = *wait->server ? wait->server : NULL;
     wait->open.req.where = sched_where_any(&open->where) ? NULL : &wait->open.where;
     wait->open.req.avoid = NULL; /* found out at each try */
@@ -216,6 +232,9 @@ enter(struct sched_wait *wait, const Gpupool__Ctl__CtlOpen *msg, struct gp_err *
     waiter->tenant = sched_tenant_ref(&sched->sessions.tenants, wait->owner);
     if (!waiter->tenant)
         return -ENOMEM;
+    r = wait->open.gang ? sched_gang_join(sched, wait, err) : 0;
+    if (r < 0)
+        return r;
     back = sched_place_check(wait, msg->place.data, msg->place.len);
     if (back)
         waiter->arrived = gp_min(waiter->arrived, back);
@@ -256,6 +275,8 @@ sched_wait_add(struct sched_conn *conn, uint32_t id, const struct sched_open *op
     gp_log_info("queue", "%s: %s waits, %u before it", conn->peer, wait->owner,
                 sched_queue_ahead(&sched->waits->queue, &wait->waiter));
     sched_wait_tell(wait, wait->since_ns);
+    if (wait->gang && wait->gang->n == wait->gang->size)
+        sched_gang_try(wait->gang);
     return 0;
 }
 
@@ -283,6 +304,59 @@ refuse(struct sched_wait *wait, Gpupool__Ctl__CtlCode code, const char *words)
     sched_conn_touch(conn);
 }
 
+/* All members on @decisions, in one transaction. */
+static void
+serve_gang(struct sched_gang *gang, const struct sched_decision *decisions)
+{
+    struct sched_session *sessions[SCHED_GANG_MAX];
+    struct sched_wait *members[SCHED_GANG_MAX];
+    struct sched *sched = gang->members[0]->sched;
+    struct sched_waits *waits = sched->waits;
+    unsigned n = gang->n, taken = 0;
+    struct gp_err err = {0};
+    int r = 0;
+
+    memcpy(members, gang->members, sizeof(members));
+    for (unsigned i = 0; i < n; i++)
+        sched_queue_remove(&waits->queue, &members[i]->waiter);
+    sched_gang_release(sched, gang);
+    for (; !r && taken < n; taken += !r) {
+        struct sched_open open = members[taken]->open;
+
+        r = sched_open_take(sched, &open, &decisions[taken], &sessions[taken], &err);
+    }
+    gp_log_info("queue", "gang %s: %s", gang->name,
+                r < 0 ? gp_err_msg(&err, r) : "all members are served");
+    for (unsigned i = 0; r < 0 && i < taken; i++) {
+        sched_store_undo_session(sched->store, sessions[i]->id);
+        sched_session_free(&sched->sessions, sessions[i]);
+    }
+    for (unsigned i = 0; i < n; i++) {
+        struct sched_conn *conn = members[i]->conn;
+        uint32_t request = members[i]->request;
+        bool hold = members[i]->open.hold;
+
+        if (r < 0) {
+            refuse(members[i], GPUPOOL__CTL__CTL_CODE__CTL_INTERNAL,
+                   gp_err_msg(&err, r));
+            continue;
+        }
+        waits->served_ns[waits->n_served++ % SCHED_SERVED_MAX] = gp_now_ns();
+        sched_wait_drop(members[i]);
+        sched_commit_open(conn, request, sessions[i], hold);
+    }
+}
+
+void
+sched_gang_try(struct sched_gang *gang)
+{
+    struct sched *sched = gang->members[0]->sched;
+    struct sched_decision *all = sched->waits->gang_decisions;
+
+    if (!sched_gang_place_kept(sched, gang, all) || !sched_gang_place(sched, gang, all))
+        serve_gang(gang, all);
+}
+
 static void
 serve(struct sched_wait *wait, const struct sched_decision *decision)
 {
@@ -295,6 +369,10 @@ serve(struct sched_wait *wait, const struct sched_decision *decision)
     struct gp_err err = {0};
     int r;
 
+    if (wait->gang) {
+        sched_gang_try(wait->gang);
+        return;
+    }
     sched_queue_remove(&waits->queue, &wait->waiter);
     sched_wait_release(wait); /* or its own cards could not be taken */
     r = sched_open_take(sched, &open, decision, &session, &err);
@@ -337,6 +415,10 @@ serve_card(struct sched *sched, struct sched_card *card)
     struct sched_decision decision;
     struct sched_waiter *waiter;
 
+    if (sched_gang_of_hold(sched->waits, card->hold)) {
+        sched_gang_try(sched->waits->gang_kept);
+        return;
+    }
     for (unsigned i = 0; card->hold && i < sched->waits->n_holds; i++)
         if (sched->waits->holds[i] == card->hold) {
             serve_held(sched->waits->holds[i]);
@@ -417,6 +499,7 @@ sched_wait_tick(struct sched *sched, uint64_t now)
     struct sched_waiter *waiter;
 
     renew_total(sched);
+    sched_reserve_tick(sched, gp_wall_ns() / GP_NS_PER_S);
     expire(sched, now);
     waiter = sched_queue_sweep(&waits->queue, SWEEP_EACH_TICK, &decision);
     if (waiter)

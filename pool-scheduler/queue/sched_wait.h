@@ -20,6 +20,7 @@
 #include "control.pb-c.h"
 #include "gp_loop.h"
 #include "gp_tree.h"
+#include "sched_gang.h"
 #include "sched_hold.h"
 #include "sched_open.h"
 #include "sched_queue.h"
@@ -51,6 +52,8 @@ struct sched_wait {
     struct sched_target target;      /* cards kept for it; n 0: none */
     uint64_t victims[TICKET_SLICES_MAX * CTL_SLICES_PER_CARD_MAX]; /* session ids */
     unsigned n_victims;
+    struct sched_gang *gang; /* sched_gang.h; NULL: it is alone */
+    char gang_name[SCHED_GANG_NAME_MAX];
 };
 
 struct sched_waits {
@@ -64,6 +67,10 @@ struct sched_waits {
     uint64_t served_ns[SCHED_SERVED_MAX];
     uint64_t n_served, told[2], aged[2]; /* where the rounds go on */
     bool serving;
+    struct sched_reserve **reserves; /* sched_reserve.h */
+    unsigned n_reserves;
+    struct sched_gang *gangs, *gang_kept; /* all; the one that cards are kept for */
+    struct sched_decision gang_decisions[SCHED_GANG_MAX]; /* of one turn */
 };
 
 int sched_waits_init(struct sched *sched);
@@ -94,6 +101,8 @@ void sched_wait_notify(const struct sched_session *session, const char *words,
 void sched_wait_rules_changed(struct sched *sched);
 
 /* Between the files of this module. */
+/* Serve all members of a gang, if there is room for all. */
+void sched_gang_try(struct sched_gang *gang);
 /* Keep no cards for it any more, and end nothing for it. */
 void sched_wait_release(struct sched_wait *wait);
 /* Tell its client its position, the reason, an estimate. */

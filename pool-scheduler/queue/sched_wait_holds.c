@@ -238,6 +238,8 @@ sched_wait_release(struct sched_wait *wait)
     struct sched *sched = wait->sched;
     struct sched_waits *waits = sched->waits;
 
+    if (wait->gang)
+        return; /* its target is the gang's: sched_gang_release() */
     for (unsigned i = 0; wait->target.n && i < waits->n_holds; i++)
         if (waits->holds[i] == wait)
             waits->holds[i--] = waits->holds[--waits->n_holds];
@@ -304,6 +306,8 @@ help(struct sched_wait *wait, uint64_t now)
     bool aged = now - wait->since_ns >= bound;
     struct sched_target target;
 
+    if (wait->gang)
+        return aged && !wait->gang->kept && sched_gang_keep(sched, wait->gang);
     if (wait->target.n || (!aged && !wait->open.class->preempts))
         return false;
     if (sched_tenant_check(tenant, &wait->waiter.amount, NULL, 0) < 0) {
@@ -334,12 +338,20 @@ check_holds(struct sched *sched)
         bool good = true;
 
         for (unsigned c = 0; c < wait->target.n; c++)
-            good &= wait->target.cards[c]->present &&
-                    sched_server_open(wait->target.cards[c]->server);
+            good &= sched_card_open(wait->target.cards[c]);
         if (good)
             continue;
         sched_wait_release(wait);
         i--;
+    }
+    for (unsigned i = 0; waits->gang_kept && i < waits->gang_kept->n; i++) {
+        const struct sched_target *target = &waits->gang_kept->members[i]->target;
+        bool good = true;
+
+        for (unsigned c = 0; c < target->n; c++)
+            good &= sched_card_open(target->cards[c]);
+        if (!good)
+            sched_gang_release(sched, waits->gang_kept);
     }
 }
 

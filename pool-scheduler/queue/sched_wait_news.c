@@ -119,6 +119,10 @@ sched_wait_reason(const struct sched_wait *wait, char *words, size_t size)
 {
     const struct sched_tenant *tenant = wait->waiter.tenant;
 
+    if (wait->gang) {
+        sched_gang_words(wait->gang, words, size);
+        return;
+    }
     if (sched_tenant_check(tenant, &wait->waiter.amount, words, size) < 0)
         return;
     if (tenant->kept_for && tenant->kept_for != wait)

@@ -5,12 +5,14 @@
 #include "gp_file.h"
 #include "gp_size.h"
 #include "gp_str.h"
+#include "sched_said.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 /* Dense half-precision tensor throughput in TFLOPS, from the makers' public data
  * sheets; a file's own entries come first. */
@@ -27,7 +29,7 @@ static const struct sched_class CLASSES[] = {
     {.name = "batch", .value = 10, .preemptible = true, .grace_ms = 30000},
 };
 
-enum kind { NONE, TENANT, CLASS, SERVERS, MODEL, QUEUE };
+enum kind { NONE, TENANT, CLASS, SERVERS, MODEL, QUEUE, POOL, RESERVATION };
 
 struct parser {
     struct sched_rules *rules;
@@ -137,6 +139,40 @@ set_labels(char *value, char *dst, size_t size, struct gp_err *err)
                             value);
 }
 
+/* "0-3, 4-7": cards that are linked to each other, by their numbers. */
+static int
+set_islands(char *value, struct sched_server_rule *rule, struct gp_err *err)
+{
+    uint8_t number = 0;
+    char *one;
+
+    rule->has_islands = true;
+    if (!strcmp(value, "none"))
+        return 0;
+    while ((one = strsep(&value, ","))) {
+        char *last = strchr(one, '-');
+        uint64_t from, to;
+
+        if (last)
+            *last++ = 0;
+        if (gp_str_u64(trim(one), 0, SCHED_RULES_CARDS - 1, &from) < 0 ||
+            gp_str_u64(last ? trim(last) : trim(one), from, SCHED_RULES_CARDS - 1,
+                       &to) < 0)
+            return gp_err_set(err, -EINVAL,
+                              "islands like 0-3, 4-7 (numbers of cards, up to %d), or "
+                              "none, are wanted",
+                              SCHED_RULES_CARDS - 1);
+        number++;
+        for (uint64_t i = from; i <= to; i++) {
+            if (rule->islands[i])
+                return gp_err_set(err, -EINVAL, "card %llu is in two islands",
+                                  (unsigned long long)i);
+            rule->islands[i] = number;
+        }
+    }
+    return 0;
+}
+
 /* ---------------------------------------------------------------- sections -- */
 
 static int
@@ -173,6 +209,63 @@ class_value(struct sched_class *c, const char *name, char *value, struct gp_err 
 }
 
 static int
+servers_value(struct sched_server_rule *s, const char *name, char *value,
+              struct gp_err *err)
+{
+    if (!strcmp(name, "labels"))
+        return set_labels(value, s->labels, sizeof(s->labels), err);
+    if (!strcmp(name, "islands"))
+        return set_islands(value, s, err);
+    if (!strcmp(name, "fabric"))
+        return set_text(value, s->fabric, sizeof(s->fabric), err);
+    return -ENOENT;
+}
+
+/* "2026-11-24T08:00Z", also with seconds. */
+static int
+set_moment(const char *value, uint64_t *ret, struct gp_err *err)
+{
+    static const char *const forms[] = {"%Y-%m-%dT%H:%MZ", "%Y-%m-%dT%H:%M:%SZ"};
+
+    for (unsigned i = 0; i < ARRAY_SIZE(forms); i++) {
+        struct tm tm = {0};
+        const char *end = strptime(value, forms[i], &tm);
+        time_t t;
+
+        if (!end || *end)
+            continue;
+        t = timegm(&tm);
+        if (t <= 0)
+            break;
+        *ret = (uint64_t)t;
+        return 0;
+    }
+    return gp_err_set(err, -EINVAL,
+                      "%s: a time of UTC like 2026-11-24T08:00Z is wanted", value);
+}
+
+static int
+reservation_value(struct sched_reservation_rule *r, const char *name, char *value,
+                  struct gp_err *err)
+{
+    if (!strcmp(name, "owners"))
+        return set_text(value, r->owners, sizeof(r->owners), err);
+    if (!strcmp(name, "servers"))
+        return set_text(value, r->servers, sizeof(r->servers), err);
+    if (!strcmp(name, "cards"))
+        return set_u32(value, 1, SCHED_RESERVED_MAX, &r->cards, err);
+    if (!strcmp(name, "from"))
+        return set_moment(value, &r->from, err);
+    if (!strcmp(name, "until"))
+        return set_moment(value, &r->until, err);
+    if (!strcmp(name, "lead"))
+        return set_seconds(value, &r->lead_ms, err);
+    if (!strcmp(name, "end"))
+        return set_bool(value, &r->end, err);
+    return -ENOENT;
+}
+
+static int
 queue_value(struct sched_rules *rules, const char *name, char *value,
             struct gp_err *err)
 {
@@ -180,6 +273,19 @@ queue_value(struct sched_rules *rules, const char *name, char *value,
         return set_seconds(value, &rules->reserve_after_ms, err);
     if (!strcmp(name, "default-class"))
         return set_text(value, rules->default_class, sizeof(rules->default_class), err);
+    return -ENOENT;
+}
+
+static int
+pool_value(struct sched_pool_rule *pool, const char *name, char *value,
+           struct gp_err *err)
+{
+    if (!strcmp(name, "scheduler"))
+        return set_text(value, pool->scheduler, sizeof(pool->scheduler), err);
+    if (!strcmp(name, "key-file"))
+        return set_text(value, pool->key_file, sizeof(pool->key_file), err);
+    if (!strcmp(name, "token-file"))
+        return set_text(value, pool->token_file, sizeof(pool->token_file), err);
     return -ENOENT;
 }
 
@@ -200,9 +306,7 @@ set_value(struct parser *p, const char *name, char *value, struct gp_err *err)
         r = class_value(&rules->classes[rules->n_classes - 1], name, value, err);
         break;
     case SERVERS:
-        if (!strcmp(name, "labels"))
-            r = set_labels(value, rules->servers[rules->n_servers - 1].labels,
-                           SCHED_RULES_TEXT, err);
+        r = servers_value(&rules->servers[rules->n_servers - 1], name, value, err);
         break;
     case MODEL:
         if (!strcmp(name, "tflops"))
@@ -211,6 +315,13 @@ set_value(struct parser *p, const char *name, char *value, struct gp_err *err)
         break;
     case QUEUE:
         r = queue_value(rules, name, value, err);
+        break;
+    case POOL:
+        r = pool_value(&rules->pools[rules->n_pools - 1], name, value, err);
+        break;
+    case RESERVATION:
+        r = reservation_value(&rules->reservations[rules->n_reservations - 1], name,
+                              value, err);
         break;
     }
     return r == -ENOENT ? gp_err_set(err, -EINVAL, "%s: unknown in this section", name)
@@ -273,11 +384,73 @@ begin_tenant(struct parser *p, const char *name, struct gp_err *err)
 }
 
 static int
+begin_pool(struct parser *p, const char *name, struct gp_err *err)
+{
+    struct sched_rules *rules = p->rules;
+    int r;
+
+    if (!strcmp(name, "here"))
+        return gp_err_set(err, -EINVAL, "pool here: this is the name of this pool");
+    for (unsigned i = 0; i < rules->n_pools; i++)
+        if (!strcmp(rules->pools[i].name, name))
+            return gp_err_set(err, -EINVAL, "pool %s is there twice", name);
+    if (rules->n_pools == SCHED_POOLS_MAX)
+        return gp_err_set(err, -EINVAL, "more than %d pools", SCHED_POOLS_MAX);
+    r = GROW(rules, pools, n_pools, err);
+    if (r < 0)
+        return r;
+    return set_text(name, rules->pools[rules->n_pools - 1].name, SCHED_RULES_NAME, err);
+}
+
+static int
+begin_reservation(struct parser *p, const char *name, struct gp_err *err)
+{
+    struct sched_rules *rules = p->rules;
+    struct sched_reservation_rule *rule;
+    int r;
+
+    for (unsigned i = 0; i < rules->n_reservations; i++)
+        if (!strcmp(rules->reservations[i].name, name))
+            return gp_err_set(err, -EINVAL, "reservation %s is there twice", name);
+    r = GROW(rules, reservations, n_reservations, err);
+    if (r < 0)
+        return r;
+    rule = &rules->reservations[rules->n_reservations - 1];
+    rule->lead_ms = 3600 * 1000;
+    gp_str_copy(rule->servers, sizeof(rule->servers), "*");
+    return set_text(name, rule->name, sizeof(rule->name), err);
+}
+
+static int
+check_reservations(const struct sched_rules *rules, const char *path,
+                   struct gp_err *err)
+{
+    for (unsigned i = 0; i < rules->n_reservations; i++) {
+        const struct sched_reservation_rule *rule = &rules->reservations[i];
+
+        if (!*rule->owners || !rule->cards || !rule->from || !rule->until)
+            return gp_err_set(err, -EINVAL,
+                              "%s: reservation %s: owners, cards, from and until are "
+                              "wanted",
+                              path, rule->name);
+        if (rule->until <= rule->from)
+            return gp_err_set(err, -EINVAL, "%s: reservation %s ends before it begins",
+                              path, rule->name);
+    }
+    return 0;
+}
+
+static int
 begin_section(struct parser *p, char *text, struct gp_err *err)
 {
     static const char *const words[] = {
-        [TENANT] = "tenant", [CLASS] = "class", [SERVERS] = "servers",
-        [MODEL] = "model",   [QUEUE] = "queue",
+        [TENANT] = "tenant",
+        [CLASS] = "class",
+        [SERVERS] = "servers",
+        [MODEL] = "model",
+        [QUEUE] = "queue",
+        [POOL] = "pool",
+        [RESERVATION] = "reservation",
     };
     struct sched_rules *rules = p->rules;
     char *name = text + strcspn(text, " \t");
@@ -291,9 +464,11 @@ begin_section(struct parser *p, char *text, struct gp_err *err)
         if (!strcmp(text, words[i]))
             p->kind = (enum kind)i;
     if (p->kind == NONE)
-        return gp_err_set(err, -EINVAL,
-                          "[%s]: tenant, class, servers, model or queue is wanted",
-                          text);
+        return gp_err_set(
+            err, -EINVAL,
+            "[%s]: tenant, class, servers, model, queue, pool or reservation is "
+            "wanted",
+            text);
     if (!*name != (p->kind == QUEUE))
         return gp_err_set(err, -EINVAL, "[%s]: %s", text,
                           *name ? "this section has no name" : "a name is wanted");
@@ -301,6 +476,10 @@ begin_section(struct parser *p, char *text, struct gp_err *err)
         return begin_tenant(p, name, err);
     if (p->kind == CLASS)
         return begin_class(p, name, err);
+    if (p->kind == POOL)
+        return begin_pool(p, name, err);
+    if (p->kind == RESERVATION)
+        return begin_reservation(p, name, err);
     if (p->kind == SERVERS) {
         r = GROW(rules, servers, n_servers, err);
         return r < 0 ? r
@@ -368,6 +547,18 @@ parse_file(struct sched_rules *rules, const char *path, struct gp_err *err)
 static int
 finish(struct sched_rules *rules, const char *path, struct gp_err *err)
 {
+    for (unsigned i = 0; i < rules->n_pools; i++) {
+        const struct sched_pool_rule *pool = &rules->pools[i];
+
+        if (!*pool->scheduler || !*pool->key_file || !*pool->token_file)
+            return gp_err_set(err, -EINVAL,
+                              "%s: [pool %s]: scheduler, key-file and token-file are "
+                              "wanted, and %s is not there",
+                              path, pool->name,
+                              !*pool->scheduler  ? "scheduler"
+                              : !*pool->key_file ? "key-file"
+                                                 : "token-file");
+    }
     if (!rules->n_classes) {
         rules->classes = malloc(sizeof(CLASSES));
         if (!rules->classes)
@@ -382,7 +573,7 @@ finish(struct sched_rules *rules, const char *path, struct gp_err *err)
     if (!sched_rules_class(rules, rules->default_class))
         return gp_err_set(err, -EINVAL, "%s: default-class %s is no class", path,
                           rules->default_class);
-    return 0;
+    return check_reservations(rules, path, err);
 }
 
 int
@@ -413,6 +604,8 @@ sched_rules_free(struct sched_rules *rules)
     free(rules->classes);
     free(rules->servers);
     free(rules->models);
+    free(rules->pools);
+    free(rules->reservations);
     free(rules);
 }
 
@@ -437,6 +630,12 @@ sched_rules_tenant(const struct sched_rules *rules, const char *owner)
     return NULL;
 }
 
+bool
+sched_rules_reserved_for(const struct sched_reservation_rule *rule, const char *owner)
+{
+    return fits_one(rule->owners, owner);
+}
+
 const struct sched_class *
 sched_rules_class(const struct sched_rules *rules, const char *name)
 {
@@ -459,11 +658,33 @@ sched_rules_labels(const struct sched_rules *rules, const char *server, char *re
         const struct sched_server_rule *rule = &rules->servers[i];
         size_t len = strlen(rule->labels);
 
-        if (fnmatch(rule->servers, server, 0) || at + len + 2 > size)
+        if (!len || fnmatch(rule->servers, server, 0) || at + len + 2 > size)
             continue;
         at +=
             (size_t)snprintf(ret + at, size - at, "%s%s", at ? "," : "", rule->labels);
     }
+}
+
+const char *
+sched_rules_fabric(const struct sched_rules *rules, const char *server)
+{
+    for (unsigned i = 0; i < rules->n_servers; i++)
+        if (*rules->servers[i].fabric && !fnmatch(rules->servers[i].servers, server, 0))
+            return rules->servers[i].fabric;
+    return "";
+}
+
+uint32_t
+sched_rules_island(const struct sched_rules *rules, const char *server, uint32_t index,
+                   uint32_t island)
+{
+    for (unsigned i = 0; i < rules->n_servers; i++) {
+        const struct sched_server_rule *rule = &rules->servers[i];
+
+        if (rule->has_islands && !fnmatch(rule->servers, server, 0))
+            return index < SCHED_RULES_CARDS ? rule->islands[index] : 0;
+    }
+    return island;
 }
 
 uint32_t

@@ -138,6 +138,29 @@ sched_store_del_session(struct sched_store *store, uint64_t id, struct gp_err *e
     return change(store, key, NULL, 0, err);
 }
 
+int
+sched_store_put_account(struct sched_store *store, const struct sched_account *row,
+                        struct gp_err *err)
+{
+    char key[STORE_KEY_MAX];
+    uint8_t *value = NULL;
+    size_t size = 0;
+    int r = store_account_pack(row, &value, &size);
+
+    store_account_key(row, key);
+    return r < 0 ? r : change(store, key, value, size, err);
+}
+
+int
+sched_store_del_account(struct sched_store *store, const struct sched_account *row,
+                        struct gp_err *err)
+{
+    char key[STORE_KEY_MAX];
+
+    store_account_key(row, key);
+    return change(store, key, NULL, 0, err);
+}
+
 void
 sched_store_undo_session(struct sched_store *store, uint64_t id)
 {

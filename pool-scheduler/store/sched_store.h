@@ -19,6 +19,7 @@
 
 struct gp_err;
 struct gp_loop;
+struct sched_account;
 struct sched_pool;
 struct sched_server;
 struct sched_session;
@@ -58,6 +59,10 @@ int sched_store_del_server(struct sched_store *store, const char *name,
 int sched_store_put_session(struct sched_store *store,
                             const struct sched_session *session, struct gp_err *err);
 int sched_store_del_session(struct sched_store *store, uint64_t id, struct gp_err *err);
+int sched_store_put_account(struct sched_store *store, const struct sched_account *row,
+                            struct gp_err *err);
+int sched_store_del_account(struct sched_store *store, const struct sched_account *row,
+                            struct gp_err *err);
 /* A put that was not written is not wanted any more. */
 void sched_store_undo_session(struct sched_store *store, uint64_t id);
 

@@ -29,6 +29,7 @@ struct store_events;
 
 #define STORE_SERVER "server/"
 #define STORE_SESSION "session/"
+#define STORE_ACCOUNT "account/"
 #define STORE_NUMBER "number"
 
 /* One change of a transaction: a put, or a delete when @value is NULL. */

@@ -249,6 +249,72 @@ take_session(struct store_world *world, const char *name, const uint8_t *value,
                  : 0;
 }
 
+/* ----------------------------------------------------------------- account -- */
+
+void
+store_account_key(const struct sched_account *row, char key[STORE_KEY_MAX])
+{
+    char text[SCHED_ACCOUNT_KEY_TEXT];
+
+    sched_account_format_key(row, text);
+    snprintf(key, STORE_KEY_MAX, STORE_ACCOUNT "%s", text);
+}
+
+int
+store_account_pack(const struct sched_account *row, uint8_t **ret, size_t *ret_size)
+{
+    Gpupool__Store__StoreAccount msg = GPUPOOL__STORE__STORE_ACCOUNT__INIT;
+
+    msg.day = row->day;
+    msg.owner = (char *)(uintptr_t)row->owner;
+    msg.tenant = (char *)(uintptr_t)row->tenant;
+    msg.sessions = row->sums.sessions;
+    msg.core_ms = row->sums.core_ms;
+    msg.memory_mib_ms = row->sums.memory_mib_ms;
+    msg.slice_ms = row->sums.slice_ms;
+    msg.gpu_ns = row->sums.spent.gpu_ns;
+    msg.wait_ns = row->sums.spent.wait_ns;
+    msg.launches = row->sums.spent.launches;
+    msg.moved_bytes = row->sums.spent.moved_bytes;
+    return pack(&msg.base, ret, ret_size);
+}
+
+/* What was entered here and is not written yet is newer. */
+static int
+add_account(struct sched_accounts *set, const Gpupool__Store__StoreAccount *msg)
+{
+    struct sched_account *row = sched_account_get(set, msg->day, msg->owner);
+
+    if (!row)
+        return -ENOMEM;
+    if (row->dirty)
+        return 0;
+    gp_str_copy_printable(row->tenant, sizeof(row->tenant), msg->tenant);
+    row->sums = (struct sched_account_sums){
+        .sessions = msg->sessions,
+        .core_ms = msg->core_ms,
+        .memory_mib_ms = msg->memory_mib_ms,
+        .slice_ms = msg->slice_ms,
+        .spent = {msg->gpu_ns, msg->wait_ns, msg->launches, msg->moved_bytes},
+    };
+    return 0;
+}
+
+static int
+take_account(struct store_world *world, const char *name, const uint8_t *value,
+             size_t size, struct gp_err *err)
+{
+    Gpupool__Store__StoreAccount *msg =
+        gpupool__store__store_account__unpack(NULL, size, value);
+    int r = msg && strlen(msg->owner) < CTL_OWNER_MAX ? 0 : -EBADMSG;
+
+    if (!r)
+        r = add_account(&world->sessions->accounts, msg);
+    gpupool__store__store_account__free_unpacked(msg, NULL);
+    return r < 0 ? gp_err_set(err, r, "state: the account %.60s cannot be read", name)
+                 : 0;
+}
+
 /* ------------------------------------------------------------------ number -- */
 
 int
@@ -283,11 +349,14 @@ store_record_take(void *arg, const char *key, const uint8_t *value, size_t size,
                   struct gp_err *err)
 {
     const size_t server = sizeof(STORE_SERVER) - 1, session = sizeof(STORE_SESSION) - 1;
+    const size_t account = sizeof(STORE_ACCOUNT) - 1;
 
     if (!strncmp(key, STORE_SERVER, server))
         return take_server(arg, key + server, value, size, err);
     if (!strncmp(key, STORE_SESSION, session))
         return take_session(arg, key + session, value, size, err);
+    if (!strncmp(key, STORE_ACCOUNT, account))
+        return take_account(arg, key + account, value, size, err);
     if (!strcmp(key, STORE_NUMBER))
         return take_number(arg, value, size, err);
     return 0;
@@ -297,6 +366,7 @@ void
 store_record_drop(struct store_world *world, const char *key)
 {
     const size_t server = sizeof(STORE_SERVER) - 1, session = sizeof(STORE_SESSION) - 1;
+    const size_t account = sizeof(STORE_ACCOUNT) - 1;
 
     if (!strncmp(key, STORE_SESSION, session)) {
         uint64_t id = strtoull(key + session, NULL, 16);
@@ -309,5 +379,14 @@ store_record_drop(struct store_world *world, const char *key)
 
         if (s)
             sched_pool_server_remove(world->pool, s);
+    } else if (!strncmp(key, STORE_ACCOUNT, account)) {
+        struct sched_accounts *set = &world->sessions->accounts;
+        uint64_t at[2];
+        struct sched_account *row = sched_account_parse_key(key + account, at)
+                                        ? sched_account_find(set, at)
+                                        : NULL;
+
+        if (row)
+            sched_account_drop(set, row);
     }
 }

@@ -11,6 +11,7 @@
 #include "store.h"
 
 struct gp_err;
+struct sched_account;
 struct sched_pool;
 struct sched_server;
 struct sched_session;
@@ -23,6 +24,9 @@ void store_session_key(uint64_t id, char key[STORE_KEY_MAX]);
 int store_server_pack(const struct sched_server *server, uint8_t **ret,
                       size_t *ret_size);
 int store_session_pack(const struct sched_session *session, uint8_t **ret,
+                       size_t *ret_size);
+void store_account_key(const struct sched_account *row, char key[STORE_KEY_MAX]);
+int store_account_pack(const struct sched_account *row, uint8_t **ret,
                        size_t *ret_size);
 int store_number_pack(uint32_t epoch, uint32_t last, uint8_t **ret, size_t *ret_size);
 

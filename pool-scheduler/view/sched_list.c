@@ -7,6 +7,8 @@
 #include "sched_commit.h"
 #include "sched_conn.h"
 #include "sched_events.h"
+#include "sched_fed.h"
+#include "sched_fed_link.h"
 #include "sched_history.h"
 #include "sched_replica.h"
 #include "sched_rows.h"
@@ -46,6 +48,8 @@ struct page {
     Gpupool__Ctl__CtlPoolStatus pool;
     Gpupool__Ctl__CtlTenantUse tenants[CTL_LIST_MAX], *tenant_list[CTL_LIST_MAX];
     Gpupool__Ctl__CtlEvent events[CTL_LIST_MAX], *event_list[CTL_LIST_MAX];
+    Gpupool__Ctl__CtlAccount accounts[CTL_LIST_MAX], *account_list[CTL_LIST_MAX];
+    Gpupool__Ctl__CtlOtherPool pools[SCHED_POOLS_MAX], *pool_list[SCHED_POOLS_MAX];
     Gpupool__Ctl__CtlSample samples[CTL_LIST_MAX], *sample_list[CTL_LIST_MAX];
     Gpupool__Ctl__CtlListReply reply;
 };
@@ -444,6 +448,76 @@ list_history(struct page *page)
     page->reply.n_samples = sched_history_count(span);
 }
 
+static void
+add_account(struct page *page, const struct sched_account *row)
+{
+    size_t n = page->reply.n_accounts++;
+    Gpupool__Ctl__CtlAccount *msg = &page->accounts[n];
+
+    gpupool__ctl__ctl_account__init(msg);
+    msg->day = row->day;
+    msg->owner = (char *)(uintptr_t)row->owner;
+    msg->tenant = (char *)(uintptr_t)row->tenant;
+    msg->sessions = row->sums.sessions;
+    msg->core_ms = row->sums.core_ms;
+    msg->memory_mib_ms = row->sums.memory_mib_ms;
+    msg->slice_ms = row->sums.slice_ms;
+    msg->gpu_ns = row->sums.spent.gpu_ns;
+    msg->wait_ns = row->sums.spent.wait_ns;
+    msg->launches = row->sums.spent.launches;
+    msg->moved_bytes = row->sums.spent.moved_bytes;
+    page->account_list[n] = msg;
+}
+
+static void
+list_accounts(struct page *page)
+{
+    const struct sched_accounts *set = &page->sched->sessions.accounts;
+    const Gpupool__Ctl__CtlList *want = page->want;
+    const uint64_t first[2] = {(uint64_t)want->from_day << 32, 0};
+    struct sched_account *row =
+        sched_account_at_least(set, page->from[0] >= first[0] ? page->from : first);
+
+    page->reply.accounts = page->account_list;
+    for (; row && (!want->to_day || row->day <= want->to_day);
+         row = sched_account_next(set, row)) {
+        if (page->reply.n_accounts == page->most || !page->looks--) {
+            set_next(page, row->node.key[0], row->node.key[1]);
+            return;
+        }
+        if (!*want->owner || !strcmp(want->owner, row->owner))
+            add_account(page, row);
+    }
+}
+
+static void
+list_pools(struct page *page)
+{
+    const struct sched_fed *fed = page->sched->fed;
+
+    for (unsigned i = 0; i < sched_fed_count(fed); i++) {
+        struct sched_fed_link *link = sched_fed_at(fed, i);
+        const struct sched_fed_config *config = sched_fed_link_config(link);
+        const struct sched_fed_stats *stats = sched_fed_link_stats(link);
+        Gpupool__Ctl__CtlOtherPool *msg = &page->pools[i];
+
+        gpupool__ctl__ctl_other_pool__init(msg);
+        msg->pool = (char *)config->name;
+        msg->scheduler = (char *)config->scheduler;
+        msg->words = (char *)stats->words;
+        msg->tried = stats->last_ns;
+        msg->answers = stats->answers;
+        msg->asked = stats->asked;
+        msg->granted = stats->granted;
+        msg->refused = stats->refused;
+        msg->failed = stats->failed;
+        msg->last_ms = stats->last_ns ? (page->now - stats->last_ns) / GP_NS_PER_MS : 0;
+        page->pool_list[i] = msg;
+    }
+    page->reply.pools = page->pool_list;
+    page->reply.n_pools = sched_fed_count(fed);
+}
+
 /* -------------------------------------------------------------------- pool -- */
 
 static void
@@ -541,6 +615,12 @@ pick(struct page *page, struct gp_err *err)
         return 0;
     case GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_HISTORY:
         list_history(page);
+        return 0;
+    case GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_ACCOUNT:
+        list_accounts(page);
+        return 0;
+    case GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_POOLS:
+        list_pools(page);
         return 0;
     default:
         return gp_err_set(err, -EINVAL, "no list of kind %d", (int)page->want->kind);

@@ -7,6 +7,7 @@
 #include "gp_str.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 enum parameter {
@@ -17,6 +18,7 @@ enum parameter {
     STATE = 16,
     SLICES = 32,
     SPAN = 64,
+    DAYS = 128,
 };
 
 struct view_endpoint {
@@ -107,6 +109,26 @@ history_json(const struct view_request *request, const Gpupool__Ctl__CtlReply *r
 }
 
 static json_t *
+account_json(const struct view_request *request, const Gpupool__Ctl__CtlReply *reply)
+{
+    json_t *rows = json_array();
+
+    for (size_t i = 0; i < reply->list->n_accounts; i++)
+        json_array_append_new(rows, ctl_json_account(reply->list->accounts[i]));
+    return page_json(rows, reply->list);
+}
+
+static json_t *
+pools_json(const struct view_request *request, const Gpupool__Ctl__CtlReply *reply)
+{
+    json_t *rows = json_array();
+
+    for (size_t i = 0; i < reply->list->n_pools; i++)
+        json_array_append_new(rows, ctl_json_other_pool(reply->list->pools[i]));
+    return page_json(rows, reply->list);
+}
+
+static json_t *
 queue_json(const struct view_request *request, const Gpupool__Ctl__CtlReply *reply)
 {
     json_t *rows = json_array();
@@ -130,6 +152,8 @@ static const struct view_endpoint endpoints[] = {
     {"events", LIMIT | CONTINUE | SERVER | OWNER, KIND(EVENTS), events_json},
     {"usage", LIMIT | CONTINUE, KIND(TENANTS), usage_json},
     {"history", SPAN, KIND(HISTORY), history_json},
+    {"account", LIMIT | CONTINUE | OWNER | DAYS, KIND(ACCOUNT), account_json},
+    {"pools", 0, KIND(POOLS), pools_json},
     {"queue", LIMIT, KIND(POOL), queue_json},
 };
 
@@ -166,7 +190,23 @@ static const struct {
     {"state", STATE, offsetof(struct view_request, state)},
     {"slices", SLICES, 0},
     {"span", SPAN, 0},
+    {"since", DAYS, offsetof(struct view_request, list.from_day)},
+    {"until", DAYS, offsetof(struct view_request, list.to_day)},
 };
+
+/* "2026-11-23" */
+static int
+read_day(const char *value, uint32_t *ret)
+{
+    unsigned year, month, day;
+    int end = 0;
+
+    if (sscanf(value, "%4u-%2u-%2u%n", &year, &month, &day, &end) != 3 || value[end] ||
+        !year || !month || month > 12 || !day || day > 31)
+        return -EINVAL;
+    *ret = year * 10000 + month * 100 + day;
+    return 0;
+}
 
 static int
 read_value(struct reading *reading, size_t i, const char *value)
@@ -186,6 +226,13 @@ read_value(struct reading *reading, size_t i, const char *value)
         return request->list.with_sessions || !strcmp(value, "false")
                    ? 0
                    : gp_err_set(reading->err, -EINVAL, "slices: true or false");
+    case DAYS:
+        return read_day(value, (uint32_t *)(void *)((char *)request +
+                                                    parameters[i].offset)) < 0
+                   ? gp_err_set(reading->err, -EINVAL,
+                                "%s: a day like 2026-11-23 is wanted",
+                                parameters[i].name)
+                   : 0;
     case SPAN:
         request->list.week = !strcmp(value, "week");
         return request->list.week || !strcmp(value, "hour")

@@ -18,6 +18,7 @@
  */
 #include "wrk.h"
 
+#include "ctl_limits.h"
 #include "drv.h"
 #include "gp_err.h"
 #include "gp_log.h"
@@ -388,11 +389,13 @@ worker_main(void)
 static int
 usage(int status)
 {
-    fputs("Usage: gpupool-worker --probe [--driver NAME] [--user USER]\n"
-          "                               [--read PATHS]\n"
-          "Serves one client of gpupool-server, which starts it.  --probe prints the\n"
-          "cards that a driver shows: softgpu, null, cuda, or a path.\n",
-          status ? stderr : stdout);
+    fputs(
+        "Usage: gpupool-worker --probe [--driver NAME] [--user USER]\n"
+        "                               [--read PATHS] [--check NUMBER]\n"
+        "Serves one client of gpupool-server, which starts it.  --probe prints the\n"
+        "cards that a driver shows: softgpu, null, cuda, or a path; or, with --check,\n"
+        "whether one of them works.\n",
+        status ? stderr : stdout);
     return status;
 }
 
@@ -403,6 +406,8 @@ probe_main(int argc, char **argv)
     const char *user = "";
     const char *readable = "";
     struct gp_err err = {0};
+    uint64_t number;
+    int check = -1;
     int r;
 
     for (int i = 2; i < argc; i += 2) {
@@ -414,14 +419,19 @@ probe_main(int argc, char **argv)
             user = argv[i + 1];
         else if (strcmp(argv[i], "--read") == 0)
             readable = argv[i + 1];
+        else if (strcmp(argv[i], "--check") == 0 &&
+                 gp_str_u64(argv[i + 1], 0, CTL_SERVER_CARDS_MAX, &number) == 0)
+            check = (int)number;
         else
             return usage(2);
     }
     gp_log_init("probe", GP_LOG_INFO);
-    r = wrk_probe(driver, user, readable, &err);
+    r = wrk_probe(driver, user, readable, check, &err);
     if (r < 0)
         gp_log_error("probe", "%s", gp_err_msg(&err, r));
-    return r < 0 ? 1 : 0;
+    if (r < 0 && check >= 0)
+        printf("%s\n", gp_err_msg(&err, r));
+    return r != 0;
 }
 
 int

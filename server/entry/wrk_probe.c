@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wrk_probe.h"
 
+#include "ctl_limits.h"
 #include "drv.h"
 #include "gp_err.h"
 #include "wrk_cards.h"
+#include "wrk_check.h"
 #include "wrk_driver.h"
 #include "wrk_sandbox.h"
 #include "xport.h"
@@ -45,6 +47,50 @@ probe_card(const struct drv *drv, int index, struct gp_err *err)
     return 0;
 }
 
+/* Native atomics in both directions: NVLink, or what is as good; PCIe has none. */
+static bool
+linked(const struct drv *drv, CUdevice a, CUdevice b)
+{
+    const CUdevice_P2PAttribute atomics =
+        CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED;
+    int there = 0, back = 0;
+
+    return drv->cuDeviceGetP2PAttribute &&
+           drv->cuDeviceGetP2PAttribute(&there, atomics, a, b) == CUDA_SUCCESS &&
+           drv->cuDeviceGetP2PAttribute(&back, atomics, b, a) == CUDA_SUCCESS &&
+           there && back;
+}
+
+/* An island is cards each of which is linked to all the others: the first one found
+ * that has a place for @card. */
+static uint32_t
+island_of(const struct drv *drv, CUdevice card, uint32_t *islands)
+{
+    uint32_t number = 1;
+
+    for (CUdevice other = 0; other < card; other++)
+        if (islands[other] == number && !linked(drv, card, other)) {
+            number++;
+            other = -1;
+        }
+    return number;
+}
+
+static void
+probe_islands(const struct drv *drv, int count, uint32_t *islands)
+{
+    for (int i = 0; i < count; i++)
+        islands[i] = island_of(drv, i, islands);
+    for (int i = 0; i < count; i++) {
+        int n = 0;
+
+        for (int k = 0; k < count; k++)
+            n += islands[k] == islands[i];
+        if (n < 2)
+            islands[i] = 0;
+    }
+}
+
 static void
 probe_rdma(void)
 {
@@ -56,11 +102,12 @@ probe_rdma(void)
 }
 
 int
-wrk_probe(const char *driver, const char *user, const char *readable,
+wrk_probe(const char *driver, const char *user, const char *readable, int check,
           struct gp_err *err)
 {
     static struct drv drv;
     const struct wrk_sandbox box = {.user = user, .exports = "", .readable = readable};
+    uint32_t islands[CTL_SERVER_CARDS_MAX] = {0};
     int version = 0;
     int count = 0;
     CUresult result;
@@ -78,9 +125,18 @@ wrk_probe(const char *driver, const char *user, const char *readable,
     if (result != CUDA_SUCCESS)
         return gp_err_set(err, -ENODEV, "driver %s does not start (error %d)", driver,
                           (int)result);
+    if (check >= 0) {
+        r = wrk_check(&drv, check);
+        return fflush(stdout) == 0 ? r : -errno;
+    }
     printf("driver %d\n", version);
     probe_rdma();
-    for (int i = 0; i < count && r == 0; i++)
+    count = gp_min(count, CTL_SERVER_CARDS_MAX);
+    probe_islands(&drv, count, islands);
+    for (int i = 0; i < count && r == 0; i++) {
         r = probe_card(&drv, i, err);
+        if (r == 0 && islands[i])
+            printf("island %" PRIu32 "\n", islands[i]);
+    }
     return fflush(stdout) == 0 ? r : -errno;
 }

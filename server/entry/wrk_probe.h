@@ -7,8 +7,9 @@
 
 struct gp_err;
 
-/* One "driver" line, then a "card" and a "facts" line per card, on stdout. */
-int wrk_probe(const char *driver, const char *user, const char *readable,
+/* One "driver" line, then a "card" and a "facts" line per card, on stdout.  @check not
+ * negative: instead whether that card works (wrk_check.h); 1: it does not. */
+int wrk_probe(const char *driver, const char *user, const char *readable, int check,
               struct gp_err *err);
 
 #endif

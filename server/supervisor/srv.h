@@ -71,6 +71,7 @@ struct srv {
     struct tls_context *tls;  /* what clients' handshakes are made with; NULL: off */
     struct ticket_keys *keys; /* whose tickets are honoured; NULL until known */
     struct srv_inventory *inventory;
+    struct srv_health *health; /* of its cards */
     struct srv_arbiter *arbiter;
     struct gp_loop_fd alarm; /* of the arbiter: srv_worker_overdue() */
     struct srv_register *reg;

@@ -179,6 +179,7 @@ attach_client(const struct srv_attach *a, char program[64], char hostname[64])
                                        .device_base = req->device_base,
                                        .payloads = req->payloads,
                                        .resume_s = a->local ? 0 : req->resume_s,
+                                       .resume_stripes = req->resume_stripes,
                                        .program = program,
                                        .hostname = hostname};
 

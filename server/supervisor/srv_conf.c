@@ -165,6 +165,15 @@ static const struct gp_option options[] = {
      .set = gp_option_u32,
      .offset = offsetof(struct srv_conf, adopt_window_s),
      .max = 86400},
+    {.name = "check-seconds",
+     .value = "N",
+     .help =
+         "between checks of a card that does not work, until it works again (default "
+         "30)",
+     .set = gp_option_u32,
+     .offset = offsetof(struct srv_conf, check_seconds),
+     .min = 1,
+     .max = 86400},
     NUMBER("work-limit", work_limit_s, 1000000,
            "seconds after which work that does not end, while another session waits "
            "for the card, is ended (default 60)"),
@@ -282,6 +291,7 @@ srv_conf_parse(struct srv_conf *conf, int argc, char **argv, struct gp_err *err)
                               .link_timeout_s = XPORT_LINK_TIMEOUT_S,
                               .resume_s = XPORT_RESUME_S,
                               .adopt_window_s = SRV_ADOPT_WINDOW_S,
+                              .check_seconds = 30,
                               .work_limit_s = 60,
                               .work_limit_offline_s = 10};
     if (gethostname(conf->name, sizeof(conf->name) - 1) < 0)

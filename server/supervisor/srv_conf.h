@@ -62,6 +62,7 @@ struct srv_conf {
     /* Seconds that work may go on while another session waits for the card. */
     uint32_t link_timeout_s;
     uint32_t resume_s;       /* how long a client may be away */
+    uint32_t check_seconds;  /* between checks of a card that does not work */
     uint32_t adopt_window_s; /* how long workers wait for a successor; 0: not at all */
     bool allow_unbound;      /* tickets without a client's key are taken, and logged */
     uint32_t work_limit_s, work_limit_offline_s;

@@ -94,6 +94,16 @@ parse_facts(struct srv_inventory *inv, const char *line)
     return 0;
 }
 
+/* "island N", of the card before it */
+static int
+parse_island(struct srv_inventory *inv, const char *line)
+{
+    return inv->n_cards && sscanf(line, "island %" SCNu32,
+                                  &inv->cards[inv->n_cards - 1].island) == 1
+               ? 0
+               : -EINVAL;
+}
+
 /* "rdma ADDRESS": a port, which counts if it is to be offered. */
 static void
 parse_rdma(struct srv_inventory *inv, const char *address)
@@ -122,6 +132,8 @@ parse(struct srv_inventory *inv)
             r = parse_card(inv, line);
         else if (strncmp(line, "facts ", 6) == 0)
             r = parse_facts(inv, line);
+        else if (strncmp(line, "island ", 7) == 0)
+            r = parse_island(inv, line);
         else if (strncmp(line, "rdma ", 5) == 0)
             parse_rdma(inv, line + 5);
         else if (sscanf(line, "driver %" SCNu32, &inv->driver_version) != 1 && *line)

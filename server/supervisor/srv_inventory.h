@@ -32,7 +32,8 @@ struct srv_card {
     uint32_t sms;
     uint32_t cc_major;
     uint32_t cc_minor;
-    uint32_t index; /* as the driver counts */
+    uint32_t index;  /* as the driver counts */
+    uint32_t island; /* cards that are linked to each other have the same; 0: none */
     struct wrk_facts facts;
     uint32_t at; /* in this inventory: its number at the arbiter (srv_arbiter.h) */
 };

@@ -26,6 +26,7 @@
 #include "srv_adopt.h"
 #include "srv_arbiter.h"
 #include "srv_attach.h"
+#include "srv_health.h"
 #include "srv_images.h"
 #include "srv_inventory.h"
 #include "srv_jail.h"
@@ -193,7 +194,8 @@ reap(struct srv *srv)
     pid_t pid;
 
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-        if (!srv_worker_reaped(srv, pid, status))
+        if (!srv_worker_reaped(srv, pid, status) &&
+            !srv_health_reaped(srv->health, pid, status))
             srv_inventory_reaped(srv->inventory, pid, status);
     }
     srv_stopped(srv);
@@ -519,8 +521,10 @@ static int
 find_cards(struct srv *srv, struct gp_err *err)
 {
     const struct srv_keep_fds *kept = srv_adopt_find(srv->adopt, SRV_KEEP_PROBE);
-    int r;
+    int r = srv_health_new(srv, &srv->health, err);
 
+    if (r < 0)
+        return r;
     if (!kept)
         return srv_inventory_start(srv, on_inventory, &srv->inventory, err);
     r = srv_inventory_adopt(srv, kept->fd[0], &srv->inventory, err);
@@ -602,6 +606,7 @@ srv_fini(struct srv *srv)
     while (srv->sessions)
         srv_session_free(srv->sessions);
     srv_images_free(srv->images);
+    srv_health_free(srv->health);
     srv_inventory_free(srv->inventory);
     if (srv->leaving)
         srv_jail_abandon(srv->jail);

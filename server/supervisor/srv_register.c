@@ -16,6 +16,7 @@
 #include "gp_time.h"
 #include "srv.h"
 #include "srv_arbiter.h"
+#include "srv_health.h"
 #include "srv_inventory.h"
 #include "srv_pin.h"
 #include "srv_session.h"
@@ -140,6 +141,8 @@ report_cards(struct report *rep, const struct srv *srv)
         c->cc_major = card->cc_major;
         c->cc_minor = card->cc_minor;
         c->index = card->index;
+        c->island = card->island;
+        c->fault = (char *)(uintptr_t)srv_health_fault(srv->health, card->at);
         c->used_bytes = card_used(srv, card->uuid);
         c->busy_percent = srv_arbiter_busy(srv->arbiter, card->at);
         rep->card_ptrs[i] = c;

@@ -13,6 +13,7 @@
 #include "srv_arbiter.h"
 #include "srv_desk.h"
 #include "srv_export.h"
+#include "srv_health.h"
 #include "srv_inventory.h"
 #include "srv_jail.h"
 #include "srv_keeper.h"
@@ -214,6 +215,7 @@ conf_file(const struct srv_worker *w, const struct srv_worker_client *client,
         .device_base = client->device_base,
         .payloads = client->payloads,
         .resume_s = resume_seconds(w, client),
+        .resume_stripes = client->resume_stripes,
         .images = w->srv->image_bytes != 0,
         .tls = *client->tls,
     };
@@ -850,6 +852,9 @@ srv_worker_reaped(struct srv *srv, pid_t pid, int status)
     /* Our descriptor would keep the client's connection open. */
     shutdown(w->client.fd, SHUT_RDWR);
     session = w->session;
+    srv_health_worker_ended(srv, session,
+                            w->desk && atomic_load(&w->desk->desk->hardware_error),
+                            !w->ending && (WIFSIGNALED(status) || WEXITSTATUS(status)));
     srv_request_finish(w); /* its last requests concern what it held */
     srv_arbiter_remove(srv->arbiter, w->desk);
     srv_session_leave(session, w->slot);

@@ -6,9 +6,8 @@ import pathlib
 import re
 
 SUBCOMMANDS = ("up", "down", "init", "run", "status", "servers", "sessions", "events",
-               "describe", "queue", "top", "smi", "explain", "drain", "close", "doctor", "logs",
-               "kube", "context",
-               "completion", "version")
+               "describe", "get", "queue", "usage", "pools", "top", "smi", "explain", "drain",
+               "close", "doctor", "logs", "kube", "context", "completion", "version")
 EVERYWHERE = {"help", "version"}
 
 
@@ -117,7 +116,7 @@ def test_scheduler_takes_options_from_flags_environment_and_file(case):
         file.write("placment = binpack\n")
     for args, env, words in (
             (["--config", config], {}, f"{config}:6: unknown option --placment; is --placement meant?"),
-            (["--placement", "best"], {}, "--placement best: binpack or spread is wanted"),
+            (["--placement", "best"], {}, "--placement best: binpack, spread or fgd is wanted"),
             (["--lease", "5"], {}, "--lease-ms 5: a number from 1000"),
             ([], {"GPUPOOL_SCHEDULER_RATE_OPENS": "x"},
              "GPUPOOL_SCHEDULER_RATE_OPENS=x: a number from 0"),

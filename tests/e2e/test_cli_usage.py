@@ -35,7 +35,7 @@ def test_wrong_options_and_arguments_are_refused_under_one_name(case):
     usage(case, "unknown option --nonsense", "run", "--nonsense", "--", "true")
     usage(case, "unknown option --nonsense", "explain", "--nonsense")
     usage(case, "--interval 0: seconds from 0.1 to 3600", "top", "--interval", "0")
-    usage(case, "--placement foo: binpack or spread is wanted", "up", "--placement", "foo")
+    usage(case, "--placement foo: binpack, spread or fgd is wanted", "up", "--placement", "foo")
     usage(case, "--scheduler is empty", "status", "--scheduler", "")
     usage(case, "--scheduler is empty", "run", "--scheduler", "", "--", "true")
     usage(case, "one SERVER is wanted", "drain")

@@ -129,6 +129,26 @@ def on_a_terminal(pool, *args, **env):
     return said.decode()
 
 
+def test_get_shows_what_the_commands_show(case):
+    pool, small, large = busy_pool(case)
+    name = small.field("session")
+    for words, same in ((("servers", "-o", "json"), ("servers", "-o", "json")),
+                        (("sessions", "--no-headers", "--owner", "ann@a"),
+                         ("sessions", "--no-headers", "--owner", "ann@a")),
+                        (("cards",), ("status",)), (("usage", "--by", "day"),) * 2,
+                        (("pools",), ("pools",)),
+                        (("server", "local-1", "-o", "yaml"),
+                         ("describe", "server", "local-1", "-o", "yaml"))):
+        got, wanted = pool.cli("get", *words).out, pool.cli(*same).out
+        case.equal(got.split()[0], wanted.split()[0], f"get {' '.join(words)}")
+        case.equal(len(got.splitlines()), len(wanted.splitlines()), f"lines of get {words}")
+    case.contains(pool.cli("get", "session", name).out, f"name: {name}", "get session")
+    done = pool.cli("get", "nothing", status=2)
+    case.contains(done.err, "nothing: cards, servers, sessions", "a kind that is none")
+    case.contains(pool.cli("get", "--help").out, "KIND [NAME]", "the help")
+    large.close()
+
+
 def test_states_have_colours_on_a_terminal_only(case):
     pool = case.pool(servers=1, cards=1)
     case.contains(on_a_terminal(pool, "servers"), "\033[32malive\033[0m", "on a terminal")

@@ -86,3 +86,20 @@ def test_wrong_times_and_classes_are_refused(case):
                   "--wait soon: a time like 30s", "a wrong time")
     case.contains(pool.run("true", options=["--priority", "royal"], status=2).err,
                   "no priority class royal; there are: high, normal, batch", "a wrong class")
+
+
+def test_gang_begins_together_or_not_at_all(case):
+    pool = case.pool(cards=2)
+    session = pool.session(core=80)
+    members = [pool.spawn("echo", f"served {i}", core=60, options=["--gang", "train:2"])
+               for i in range(2)]
+    waiting(pool, 2)
+    case.wait_for(lambda: "no room for all of its 2 members at once" in
+                  pool.cli("queue").out, "why both wait, with a card free")
+    pool.run("true", core=60)
+    session.close()
+    for i, member in enumerate(members):
+        case.equal(member.stdout.readline(), f"served {i}\n", "output of a member")
+        case.equal(member.wait(case.patience), 0, "its exit status")
+    case.contains(pool.cli("run", "--gang", "train", "--", "true", status=2).err,
+                  "NAME:N is wanted", "a gang without a size")

@@ -154,6 +154,22 @@ def test_session_outlives_its_leader_and_followers_show_it(case):
     case.wait_for(lambda: not cluster.records("session/"), "the session is closed")
 
 
+def test_scheduler_that_starts_before_etcd_waits_for_it(case):
+    cluster = Cluster(case, schedulers=0)
+    for member in cluster.members[1:]:
+        member.send_signal(signal.SIGSTOP)
+    cluster.addresses = [f"127.0.0.1:{case.free_port()}"]
+    cluster.all = cluster.addresses[0]
+    scheduler = cluster.start(0)
+    log = case.folder / "s0.log"
+    case.wait_for(lambda: "etcd" in log.read_text(), "it says that etcd does not answer")
+    case.equal(scheduler.poll(), None, "its status")
+    for member in cluster.members[1:]:
+        member.send_signal(signal.SIGCONT)
+    cluster.server()
+    case.wait_for(cluster.alive, "it leads and has its server")
+
+
 def test_minority_grants_nothing(case):
     cluster = Cluster(case, schedulers=1)
     case.wait_for(lambda: cluster.leader() is not None, "the scheduler leads")

@@ -106,24 +106,44 @@ def test_further_connections_are_tls_too(case):
     case.check(b".visible" not in relay.seen, "a kernel's text crosses in clear")
 
 
-def test_somebody_on_the_way_who_changes_a_byte_ends_the_connection(case):
-    pool = case.pool(servers=1, cards=1)
+def somebody_changes_bytes(case, pool, often, resume):
+    """A program through a relay that changes bytes, @often times once it is asked to."""
     session = pool.session(core=20, memory="128MiB")
-    active = []
+    left = [0]
 
     def change(data, out):
-        if not active:
+        if not left[0]:
             return data
+        left[0] -= 1
         data = bytearray(data)
         data[-1] ^= 1
         return bytes(data)
 
     relay = Relay(case, session.field("server"), change)
-    program = session.cudash({**session_through(case, session, relay), "GPUPOOL_TLS": "require"})
-    program.begin()
+    program = session.cudash({**session_through(case, session, relay), "GPUPOOL_TLS": "require",
+                              "GPUPOOL_RESUME": resume}).begin()
     program.ok("sync")
-    active.append(True)
-    case.check(program("sync") != 0, "a call over a link that somebody changes")
+    left[0] = often
+    return program, left
+
+
+def test_somebody_on_the_way_who_changes_a_byte_ends_the_connection(case):
+    pool = case.pool(servers=1, cards=1)
+    program, _ = somebody_changes_bytes(case, pool, 1, "0")
+    case.check(program("sync")[0] != 0, "a call over a link that somebody changes")
+    case.wait_for(lambda: not pool.workers(), "the worker ends")
+
+
+def test_connection_that_somebody_changed_is_replaced(case):
+    program, left = somebody_changes_bytes(case, case.pool(servers=1, cards=1), 1, "60")
+    program.ok("sync")
+    case.equal(left[0], 0, "bytes that were not changed")
+
+
+def test_somebody_who_changes_every_link_ends_the_session_in_time(case):
+    pool = case.pool(servers=1, cards=1)
+    program, _ = somebody_changes_bytes(case, pool, 1 << 40, "2")
+    case.check(program("sync")[0] != 0, "a call over links that somebody changes")
     case.wait_for(lambda: not pool.workers(), "the worker ends")
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 DESCRIPTION = Path(__file__).resolve().parents[2] / "docs" / "openapi.json"
 ENDPOINTS = ("status", "servers", "cards", "cards?slices=true", "sessions", "queue",
-             "events", "usage", "history", "history?span=week")
+             "events", "usage", "history", "history?span=week", "pools", "account",
+             "account?since=2020-01-01&until=9999-12-31")
 
 
 class View:
@@ -72,7 +73,11 @@ def test_answers_are_what_the_description_says(case):
     except ImportError:
         print("openapi-spec-validator is not installed: the description itself is not checked")
     pool = case.pool(servers=2, cards=2)
-    view = View(case, pool)
+    rules, token = case.folder / "rules", case.folder / "token"
+    token.write_text("of another pool")
+    rules.write_text(f"[pool away]\nscheduler = 127.0.0.1:1\ntoken-file = {token}\n"
+                     f"key-file = {next(case.folder.rglob('ticket-key.pub'))}\n")
+    view = View(case, pool, "--rules", rules)
     case.equal(view.read("openapi.json"), description, "the description that is served")
     session = pool.session(core=30, memory="64MiB")
     shell = session.cudash().begin()

@@ -64,7 +64,8 @@ faultdrv_pick(unsigned number)
 
     result = real[number] ? control->result : 801; /* it has no such function */
     if (atomic_load(&control->armed) && is_meant(number) &&
-        atomic_compare_exchange_strong(&control->armed, &armed, 0))
+        (atomic_load(&control->armed) == FAULTDRV_ALWAYS ||
+         atomic_compare_exchange_strong(&control->armed, &armed, 0)))
         return (void *)(uintptr_t)fail;
     return real[number] ? real[number] : (void *)(uintptr_t)fail;
 }

@@ -13,10 +13,12 @@
 #include <stdint.h>
 
 #define FAULTDRV_NAME 64
+#define FAULTDRV_ALWAYS 2
 
 struct faultdrv {
     /* Set last by the test, cleared by the driver: the next call of the function
-     * fails, whichever of its versions (_v2, Async, _ptsz...) it is. */
+     * fails, whichever of its versions (_v2, Async, _ptsz...) it is.  With
+     * FAULTDRV_ALWAYS every call of it does, until the test clears it. */
     atomic_uint armed;
     int32_t result;
     char stem[FAULTDRV_NAME]; /* of the name, as faultdrv_stem() makes it */

@@ -122,6 +122,19 @@ def a_claim_by_annotation(c, ns):
 
 
 @case
+def a_pod_knows_the_scheduler_by_its_key(c, ns):
+    namespace(c, ns)
+    c.apply([claim(ns, "train"),
+             pod(ns, "user", container(args=[1024, 1]),
+                 {"elasticgpu.io/egpuc-main": "train"})])
+    env = {e["name"]: e.get("value", "") for e in
+           succeeds(c, ns, "user")["spec"]["containers"][0]["env"]}
+    assert env["GPUPOOL_SCHEDULER_KEY"] == c.public_key, env["GPUPOOL_SCHEDULER_KEY"]
+    c.kubectl("delete", "egpuc", "train", "-n", ns)
+    c.free()
+
+
+@case
 def the_other_spelling_of_the_annotation(c, ns):
     namespace(c, ns)
     c.apply([claim(ns, "train", key="storageClassName"),

@@ -187,10 +187,15 @@ class Cluster:
         self.kubectl("create", "namespace", self.ns)
         key = subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519"], check=True,
                              text=True, stdout=subprocess.PIPE).stdout
+        # As docs/kubernetes.md says.
+        self.public_key = subprocess.run(
+            "openssl pkey -pubout -outform DER | tail -c 32 | basenc --base64url | tr -d =",
+            shell=True, check=True, text=True, input=key, stdout=subprocess.PIPE).stdout.strip()
         self.kubectl("create", "secret", "generic", "gpupool-tokens", "-n", self.ns,
                      f"--from-literal=admin={secrets.token_hex(16)}",
                      f"--from-literal=server={secrets.token_hex(16)}",
-                     f"--from-literal=ticket-key={key}")
+                     f"--from-literal=ticket-key={key}",
+                     f"--from-literal=ticket-key.pub={self.public_key}")
         self.make_volume()
         self.apply_chart()
         self.await_pool()

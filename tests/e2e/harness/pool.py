@@ -176,7 +176,9 @@ class Pool:
     def stop(self):
         if not self.stopped:
             self.stopped = True
-            self.cli("down", "--force", status=None)
+            done = self.cli("down", "--force", status=None)
+            if "unrecognized option" in done.err:  # of a version that does not ask
+                self.cli("down", status=None)
 
     def leaked_descriptors(self):
         """Words for each daemon that holds more than after its start, now that all

@@ -4,6 +4,8 @@ UT_SCHED_INCS := $(SCHED_INCS) tests/unit
 
 $(eval $(call unit_test,test_sched_place,\
     tests/unit/pool-scheduler/test_sched_place.c,$(UT_SCHED_INCS),,schedcore $(CTL_LIBS),$(CTL_LDLIBS)))
+$(eval $(call unit_test,test_sched_topology,\
+    tests/unit/pool-scheduler/test_sched_topology.c,$(UT_SCHED_INCS),,schedcore $(CTL_LIBS),$(CTL_LDLIBS)))
 $(eval $(call unit_test,test_sched_daemon,\
     tests/unit/pool-scheduler/test_sched_daemon.c tests/unit/pool-scheduler/ut_sched.c,$(UT_SCHED_INCS),,$(SCHED_LIBS),\
     $(SCHED_LDLIBS)))
@@ -16,9 +18,15 @@ $(eval $(call unit_test,test_sched_power,tests/unit/pool-scheduler/test_sched_po
     tests/unit/pool-scheduler/ut_sched.c,$(UT_SCHED_INCS),,$(SCHED_LIBS),$(SCHED_LDLIBS)))
 $(eval $(call unit_test,test_sched_wait,tests/unit/pool-scheduler/test_sched_wait.c tests/unit/pool-scheduler/ut_sched.c,\
     $(UT_SCHED_INCS),,$(SCHED_LIBS),$(SCHED_LDLIBS)))
+$(eval $(call unit_test,test_sched_gang,tests/unit/pool-scheduler/test_sched_gang.c tests/unit/pool-scheduler/ut_sched.c,\
+    $(UT_SCHED_INCS),,$(SCHED_LIBS),$(SCHED_LDLIBS)))
+$(eval $(call unit_test,test_sched_reserve,tests/unit/pool-scheduler/test_sched_reserve.c tests/unit/pool-scheduler/ut_sched.c,\
+    $(UT_SCHED_INCS),,$(SCHED_LIBS),$(SCHED_LDLIBS)))
 $(eval $(call unit_test,test_sched_list,tests/unit/pool-scheduler/test_sched_list.c,\
     $(UT_SCHED_INCS),,$(SCHED_LIBS),$(SCHED_LDLIBS)))
 $(eval $(call unit_test,test_sched_queue,tests/unit/pool-scheduler/test_sched_queue.c,\
     $(UT_SCHED_INCS),,schedcore $(CTL_LIBS),$(CTL_LDLIBS)))
 $(eval $(call unit_test,test_sched_signer,tests/unit/pool-scheduler/test_sched_signer.c,\
+    $(UT_SCHED_INCS),,$(SCHED_LIBS),$(SCHED_LDLIBS)))
+$(eval $(call unit_test,test_sched_account,tests/unit/pool-scheduler/test_sched_account.c,\
     $(UT_SCHED_INCS),,$(SCHED_LIBS),$(SCHED_LDLIBS)))

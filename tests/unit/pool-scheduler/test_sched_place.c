@@ -443,6 +443,59 @@ forgotten_server_leaves_nothing_behind(void **state)
     sched_pool_free(pool);
 }
 
+static void
+fgd_leaves_what_others_can_use(void **state)
+{
+    CLEANUP(sched_pool_freep) struct sched_pool *pool = sched_pool_new();
+    struct sched_server *a = add_server(pool, "a", 2, 16 * GIB);
+    struct sched_request half = request(50, 4 * GIB, 1, SCHED_BINPACK);
+    struct sched_request tenth = request(10, GIB, 1, SCHED_FGD);
+    struct sched_decision d;
+
+    for (int i = 0; i < 100; i++)
+        sched_mix_note(&pool->mix, &half);
+    assert_int_equal(sched_pool_take(pool, a->cards[0], 50, GIB, false), 0);
+    assert_int_equal(sched_pool_take(pool, a->cards[1], 40, GIB, false), 0);
+    assert_int_equal(sched_place(pool, &tenth, &d), 0);
+    assert_ptr_equal(d.slices[0].card, a->cards[1]); /* 50 % are left on both */
+    tenth.placement = SCHED_BINPACK;
+    assert_int_equal(sched_place(pool, &tenth, &d), 0);
+    assert_ptr_equal(d.slices[0].card, a->cards[0]); /* 40 % would be left */
+}
+
+static void
+fragments_are_what_no_request_can_use(void **state)
+{
+    CLEANUP(sched_pool_freep) struct sched_pool *pool = sched_pool_new();
+    struct sched_server *a = add_server(pool, "a", 4, 16 * GIB);
+    struct sched_request half = request(50, 4 * GIB, 1, SCHED_BINPACK);
+    struct sched_request whole = request(300, 0, 0, SCHED_BINPACK);
+    struct sched_slice slice = {.card = a->cards[1], .core = 1, .memory = GIB};
+    struct sched_mix *mix = &pool->mix;
+
+    assert_true(sched_mix_fragments(mix, a, NULL, 0) == 0); /* nobody has asked */
+    sched_mix_note(mix, &half);
+    sched_mix_note(mix, &whole);
+    assert_true(sched_mix_fragments(mix, a, NULL, 0) == 0);
+    assert_int_equal(sched_pool_take(pool, a->cards[0], 60, GIB, false), 0);
+    /* 40 % are of no use for either. */
+    assert_true(sched_mix_fragments(mix, a, NULL, 0) == 40);
+    /* With another card begun, three whole ones are not there: half the requests have
+     * no use for all that is free. */
+    assert_true(sched_mix_fragments(mix, a, &slice, 1) == (40 + 40 + 99 + 200) / 2.0);
+    for (uint32_t i = 1; i <= 100; i++) {
+        struct sched_request other = request(i, i * GIB, 1, SCHED_BINPACK);
+
+        sched_mix_note(mix, &other);
+        for (int k = 0; k < 200; k++)
+            sched_mix_note(mix, &half);
+    }
+    assert_int_equal(mix->n, SCHED_SHAPES_MAX);
+    assert_true(mix->sum < SCHED_MIX_SUM);
+    assert_int_equal(mix->shapes[0].core, 50); /* what is asked for most stays */
+    assert_true(mix->shapes[0].count > mix->sum / 2);
+}
+
 /* -------------------------------------------------------------- properties -- */
 
 /* The answer that looking at every card gives. */
@@ -511,7 +564,7 @@ check_books(const struct sched_pool *pool, const struct sched_decision *live,
 static struct sched_request
 random_request(void)
 {
-    enum sched_placement placement = roll(2) ? SCHED_BINPACK : SCHED_SPREAD;
+    enum sched_placement placement = (enum sched_placement)(SCHED_BINPACK + roll(3));
 
     if (!roll(8))
         return request(100 * (1 + roll(3)), roll(2) ? 0 : roll(40) * GIB, 0, placement);
@@ -558,6 +611,7 @@ random_pools_are_never_overcommitted(void **state)
             struct sched_request req = random_request();
 
             req.in_space = !roll(3);
+            sched_mix_note(&pool->mix, &req);
             if (!roll(20))
                 shake(pool);
             if (n == LIVE_MAX || (n && !roll(3))) {
@@ -617,6 +671,8 @@ main(void)
         cmocka_unit_test(card_known_twice_is_refused),
         cmocka_unit_test(forgotten_server_leaves_nothing_behind),
         cmocka_unit_test(cards_are_shared_in_time_or_in_space),
+        cmocka_unit_test(fgd_leaves_what_others_can_use),
+        cmocka_unit_test(fragments_are_what_no_request_can_use),
         cmocka_unit_test(random_pools_are_never_overcommitted),
         cmocka_unit_test(spanning_takes_the_fewest_servers),
         cmocka_unit_test(same_question_gets_same_answer),

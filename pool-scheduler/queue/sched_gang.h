@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Gangs: open requests of one owner that are served all at once or not at all.
+ *
+ * Members name their gang and its size, and wait in the queue like others, each on a
+ * connection of its own.  None is placed before all have come and there is room for all
+ * of them together, so a gang never holds a part while it waits for the rest, and two
+ * of them cannot wait for each other.  A gang that has waited long gets cards kept for
+ * all of its members, or none; one gang at a time, for the same reason.
+ *
+ * Owned by sched->waits, from its first member's arrival until its last member is gone.
+ * Event loop thread only.
+ */
+#ifndef SCHED_GANG_H
+#define SCHED_GANG_H
+
+#include "sched_hold.h"
+#include "sched_open.h"
+
+struct gp_err;
+struct sched;
+struct sched_wait;
+struct sched_waits;
+
+#define SCHED_GANG_MAX 64 /* members */
+#define SCHED_GANG_NAME_MAX 64
+
+struct sched_gang {
+    char name[SCHED_GANG_NAME_MAX];
+    struct sched_waits *waits;
+    uint32_t size, n;
+    struct sched_wait *members[SCHED_GANG_MAX]; /* in the order in which they came */
+    bool kept;                                  /* cards are kept for all of them */
+    struct sched_gang *next;
+};
+
+/* @wait becomes a member of the gang that its request names.  -EINVAL, -EBUSY with
+ * words: the gang is of another size or full. */
+int sched_gang_join(struct sched *sched, struct sched_wait *wait, struct gp_err *err);
+/* It is served or gone; does nothing for one that is in no gang. */
+void sched_gang_leave(struct sched_wait *wait);
+
+/* Where all members could go now, at once: a decision for each.  -ENOSPC: not all of
+ * them, or some have not come.  Takes nothing. */
+int sched_gang_place(struct sched *sched, const struct sched_gang *gang,
+                     struct sched_decision *ret);
+/* The same on the cards that are kept for it. */
+int sched_gang_place_kept(struct sched *sched, const struct sched_gang *gang,
+                          struct sched_decision *ret);
+
+/* Keep cards for all members, on which least has to end.  False: not possible now, and
+ * nothing is kept. */
+bool sched_gang_keep(struct sched *sched, struct sched_gang *gang);
+void sched_gang_release(struct sched *sched, struct sched_gang *gang);
+/* The gang for which @hold of a card is, or NULL. */
+struct sched_gang *sched_gang_of_hold(const struct sched_waits *waits,
+                                      const void *hold);
+
+/* Why it waits. */
+void sched_gang_words(const struct sched_gang *gang, char *words, size_t size);
+
+#endif

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sched_reserve.h"
+
+#include "gp_log.h"
+#include "gp_str.h"
+#include "gp_time.h"
+#include "sched_conn.h"
+#include "sched_wait.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+/* Cards that one tick looks at, of all reservations. */
+#define LOOKS_MAX 16384
+
+static const struct sched_reservation_rule *
+rule_of(const struct sched *sched, const struct sched_reserve *reserve)
+{
+    const struct sched_rules *rules = sched->rules;
+
+    for (unsigned i = 0; i < rules->n_reservations; i++)
+        if (!strcmp(rules->reservations[i].name, reserve->name))
+            return &rules->reservations[i];
+    return NULL;
+}
+
+static bool
+in_time(const struct sched_reservation_rule *rule, uint64_t unix_s)
+{
+    return unix_s + rule->lead_ms / 1000 >= rule->from && unix_s < rule->until;
+}
+
+static void
+time_words(uint64_t unix_s, char *words, size_t size)
+{
+    time_t t = (time_t)unix_s;
+    struct tm tm;
+
+    gmtime_r(&t, &tm);
+    strftime(words, size, "%Y-%m-%dT%H:%MZ", &tm);
+}
+
+/* ------------------------------------------------------------------- cards -- */
+
+static void
+drop_card(struct sched *sched, struct sched_reserve *reserve, unsigned i)
+{
+    if (reserve->cards[i]->hold == reserve)
+        sched_pool_hold(sched->pool, reserve->cards[i], NULL);
+    reserve->cards[i] = reserve->cards[--reserve->n];
+}
+
+/* What others have on @card ends when the reservation begins. */
+static void
+end_others(struct sched *sched, const struct sched_reservation_rule *rule,
+           const struct sched_card *card, uint64_t unix_s)
+{
+    uint64_t left =
+        rule->from > unix_s ? (rule->from - unix_s) * GP_NS_PER_S : GP_NS_PER_S;
+    struct sched_part *part = NULL;
+    char words[SCHED_RULES_NAME + 32];
+
+    snprintf(words, sizeof(words), "reservation %s begins then", rule->name);
+    while ((part = sched_sessions_next_on(&sched->sessions, card->server, part))) {
+        struct sched_session *session = part->session;
+        bool on_card = false;
+
+        for (uint32_t i = part->first; i < part->first + part->n_slices; i++)
+            on_card |= session->slices[i].card == card;
+        if (!on_card || session->closing || session->pending ||
+            sched_rules_reserved_for(rule, session->owner->name))
+            continue;
+        gp_log_info("session", "%s: ends in %llu s: %s", session->name,
+                    (unsigned long long)(left / GP_NS_PER_S), words);
+        sched_session_limit(&sched->sessions, session, gp_now_ns() + left, words);
+        sched_wait_notify(session, words,
+                          (uint32_t)gp_min(left / GP_NS_PER_MS, (uint64_t)UINT32_MAX));
+    }
+}
+
+/* The card with least in use on the servers that the rule names. */
+static struct sched_card *
+least_used(const struct sched *sched, const struct sched_reservation_rule *rule,
+           unsigned *looks)
+{
+    struct sched_card *best = NULL;
+
+    for (struct sched_server *s = sched->pool->servers; s && *looks < LOOKS_MAX;
+         s = s->next) {
+        ++*looks;
+        if (fnmatch(rule->servers, s->name, 0) != 0)
+            continue;
+        *looks += s->n_cards;
+        for (unsigned i = 0; i < s->n_cards; i++) {
+            struct sched_card *card = s->cards[i];
+
+            if (sched_card_open(card) && !card->hold &&
+                (!best || card->core_given < best->core_given))
+                best = card;
+        }
+        if (best && !best->core_given)
+            break;
+    }
+    return best;
+}
+
+static void
+keep_cards(struct sched *sched, struct sched_reserve *reserve,
+           const struct sched_reservation_rule *rule, uint64_t unix_s, unsigned *looks)
+{
+    unsigned before = reserve->n;
+
+    while (reserve->n < rule->cards) {
+        struct sched_card *card = least_used(sched, rule, looks);
+
+        if (!card)
+            break;
+        sched_pool_hold(sched->pool, card, reserve);
+        card->hold_words = reserve->words;
+        reserve->cards[reserve->n++] = card;
+        if (rule->end)
+            end_others(sched, rule, card, unix_s);
+    }
+    if (reserve->n > before)
+        gp_log_info("queue", "reservation %s: %u of %u cards are kept", reserve->name,
+                    reserve->n, rule->cards);
+    if (reserve->n < rule->cards && !reserve->short_logged)
+        gp_log_warn("queue", "reservation %s: only %u of %u cards are there",
+                    reserve->name, reserve->n, rule->cards);
+    reserve->short_logged = reserve->n < rule->cards;
+}
+
+/* -------------------------------------------------------------------- time -- */
+
+static struct sched_reserve *
+reserve_find(struct sched_waits *waits, const char *name)
+{
+    for (unsigned i = 0; i < waits->n_reserves; i++)
+        if (!strcmp(waits->reserves[i]->name, name))
+            return waits->reserves[i];
+    return NULL;
+}
+
+static void
+begin(struct sched *sched, const struct sched_reservation_rule *rule)
+{
+    struct sched_waits *waits = sched->waits;
+    struct sched_reserve *reserve, **more;
+    char from[32], until[32];
+
+    if (reserve_find(waits, rule->name))
+        return;
+    more = realloc(waits->reserves,
+                   (waits->n_reserves + 1) * sizeof(struct sched_reserve *));
+    if (!more)
+        return; /* the next tick tries again */
+    waits->reserves = more;
+    reserve = calloc(1, sizeof(*reserve));
+    if (!reserve)
+        return;
+    gp_str_copy(reserve->name, sizeof(reserve->name), rule->name);
+    time_words(rule->from, from, sizeof(from));
+    time_words(rule->until, until, sizeof(until));
+    snprintf(reserve->words, sizeof(reserve->words), "reserved for %s, %s to %s",
+             rule->name, from, until);
+    waits->reserves[waits->n_reserves++] = reserve;
+}
+
+static void
+end(struct sched *sched, unsigned i)
+{
+    struct sched_waits *waits = sched->waits;
+    struct sched_reserve *reserve = waits->reserves[i];
+
+    while (reserve->n)
+        drop_card(sched, reserve, reserve->n - 1);
+    gp_log_info("queue", "reservation %s is over", reserve->name);
+    free(reserve);
+    waits->reserves[i] = waits->reserves[--waits->n_reserves];
+}
+
+void
+sched_reserve_tick(struct sched *sched, uint64_t unix_s)
+{
+    struct sched_waits *waits = sched->waits;
+    const struct sched_rules *rules = sched->rules;
+    unsigned looks = 0;
+
+    for (unsigned i = 0; i < rules->n_reservations; i++)
+        if (in_time(&rules->reservations[i], unix_s))
+            begin(sched, &rules->reservations[i]);
+    for (unsigned i = 0; i < waits->n_reserves; i++) {
+        struct sched_reserve *reserve = waits->reserves[i];
+        const struct sched_reservation_rule *rule = rule_of(sched, reserve);
+
+        if (!rule || !in_time(rule, unix_s)) {
+            end(sched, i--);
+            continue;
+        }
+        for (unsigned k = 0; k < reserve->n; k++)
+            if (!sched_card_open(reserve->cards[k]) || reserve->n > rule->cards)
+                drop_card(sched, reserve, k--);
+        keep_cards(sched, reserve, rule, unix_s, &looks);
+    }
+}
+
+void
+sched_reserve_fini(struct sched_waits *waits)
+{
+    for (unsigned i = 0; i < waits->n_reserves; i++)
+        free(waits->reserves[i]);
+    free(waits->reserves);
+}
+
+/* ------------------------------------------------------------------- place -- */
+
+/* As many cards of one server (or, if it may span, of any) as the request wants, those
+ * in use before others. */
+static int
+place_on(const struct sched_reserve *reserve, const struct sched_request *req,
+         const struct sched_server *server, struct sched_decision *ret)
+{
+    struct sched_card *cards[TICKET_SLICES_MAX];
+    unsigned n = 0;
+
+    for (int used = 1; used >= 0; used--)
+        for (unsigned i = 0; i < reserve->n && n < req->cards; i++) {
+            struct sched_card *card = reserve->cards[i];
+
+            if ((server && card->server != server) || !!card->slices != used ||
+                sched_place_held(&card, 1, req, ret) < 0)
+                continue;
+            cards[n++] = card;
+        }
+    return n < req->cards ? -ENOSPC : sched_place_held(cards, n, req, ret);
+}
+
+static int
+place_in(const struct sched_reserve *reserve, const struct sched_request *req,
+         struct sched_decision *ret)
+{
+    int r = -ENOSPC;
+
+    for (unsigned i = 0; r && i < reserve->n; i++)
+        r = place_on(reserve, req, reserve->cards[i]->server, ret);
+    return r && req->span ? place_on(reserve, req, NULL, ret) : r;
+}
+
+int
+sched_reserve_place(const struct sched *sched, const struct sched_open *open,
+                    const struct sched_request *req, uint64_t unix_s,
+                    struct sched_decision *ret)
+{
+    const struct sched_waits *waits = sched->waits;
+
+    for (unsigned i = 0; i < waits->n_reserves; i++) {
+        const struct sched_reservation_rule *rule = rule_of(sched, waits->reserves[i]);
+        bool theirs, leaves;
+
+        if (!rule || !in_time(rule, unix_s))
+            continue;
+        theirs = sched_rules_reserved_for(rule, open->spec.owner);
+        leaves = open->run_ms && unix_s + (open->run_ms + 999) / 1000 < rule->from;
+        if ((theirs || leaves) && !place_in(waits->reserves[i], req, ret))
+            return 0;
+    }
+    return -ENOSPC;
+}

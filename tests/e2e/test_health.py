@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cards that do not work are taken out, say why, and come back."""
+
+import json
+import struct
+
+ECC = 214  # CUDA_ERROR_ECC_UNCORRECTABLE
+ALWAYS = 2  # FAULTDRV_ALWAYS
+
+
+def card(pool):
+    return json.loads(pool.cli("servers", "--json").out)["servers"][0]["cards"][0]
+
+
+def kinds(pool):
+    return [event["kind"] for event in json.loads(pool.cli("events", "--json").out)["events"]]
+
+
+def faulty_pool(case):
+    """A pool of one card, and a function that makes one driver call fail (None: none)."""
+    library = case.need_file(case.build / "tests" / "softgpu-fault" / "libfaultdrv.so",
+                             "the driver that fails calls is for x86-64 only")
+    control = case.folder / "control"
+    control.write_bytes(bytes(4096))
+
+    def arm(stem):
+        with open(control, "r+b") as file:
+            if stem:
+                file.seek(4)
+                file.write(struct.pack("<i64s", ECC, stem.encode()))
+            file.seek(0)
+            file.write(struct.pack("<I", ALWAYS if stem else 0))
+
+    env = {"FAULTDRV_CONTROL": str(control),
+           "FAULTDRV_REAL": str(case.build / "lib" / "libsoftgpu.so")}
+    pool = case.pool(env=env)
+    pool.restart(pool.pid("gpupool-server"), "--driver", str(library), "--check-seconds", "1")
+    return pool, arm
+
+
+def test_broken_card_is_taken_out_says_why_and_comes_back(case):
+    pool, arm = faulty_pool(case)
+    pool.run(case.programs / "vecadd")
+    arm("cuMemAlloc")
+    case.check(pool.run(case.programs / "vecadd", status=None).status != 0, "a program fails")
+    case.wait_for(lambda: card(pool)["fault"], "the card is out of use")
+    case.equal(card(pool)["fault"],
+               "allocating memory fails with error 214, CUDA_ERROR_ECC_UNCORRECTABLE", "why")
+    refused = pool.run("true", status=3).err
+    case.contains(refused, "1 are out of use, something is wrong with them", "the refusal")
+    case.contains(refused, "out of use: allocating memory fails with error 214", "of the card")
+    case.contains(pool.cli("status").out, "out of use", "the table")
+    waits = pool.spawn("echo", "served", options=["--wait=5m"])
+    arm(None)
+    case.wait_for(lambda: not card(pool)["fault"], "the card is in use again")
+    case.equal(waits.stdout.readline(), "served\n", "who waited for it")
+    case.equal(waits.wait(case.patience), 0, "its exit status")
+    pool.run(case.programs / "vecadd")
+    case.equal([kind for kind in kinds(pool) if kind in ("fault", "well")], ["well", "fault"],
+               "events, newest first")
+
+
+def test_program_that_kills_its_worker_takes_no_card_out(case):
+    pool, _ = faulty_pool(case)
+    session = pool.session(core=30)
+    client = session.cudash()
+    client.begin()
+    case.wait_for(pool.workers, "a worker")
+    for pid in pool.workers():
+        pool.kill(pid)
+    case.wait_for(lambda: "card 0 was checked: it works" in pool.log(), "a check")
+    session.close()
+    pool.run(case.programs / "vecadd")
+    case.equal(card(pool)["fault"], "", "fault of the card")
+    case.check("fault" not in kinds(pool), "no event")

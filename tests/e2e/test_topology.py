@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several cards near each other: from what drivers say, from the rules, in explain."""
+
+import json
+import os
+import signal
+
+MANY = ("--core", 50, "--memory", "64MiB", "--cards")
+
+
+def cards(pool):
+    return [card for server in json.loads(pool.cli("servers", "--json").out)["servers"]
+            for card in server["cards"]]
+
+
+def test_cards_that_the_driver_links_are_an_island(case):
+    pool = case.pool(servers=1, cards=3)
+    case.equal([card["island"] for card in cards(pool)], [1, 1, 1], "islands of a soft server")
+    case.equal({card["fault"] for card in cards(pool)}, {""}, "faults")
+    text = pool.cli("explain", *MANY, 2).out
+    case.contains(text, "linked to each other (island 1 of server local-1)", "explain")
+    case.contains(text, "GiB free, island 1", "the words of a card")
+
+
+def test_rules_say_what_is_linked_and_are_read_again(case):
+    rules = case.folder / "rules"
+    rules.write_text("[servers local-*]\nislands = 0-1, 2-3\n[servers local-2]\nfabric = row1\n",
+                     encoding="utf-8")
+    pool = case.pool(servers=2, cards=4, env={"GPUPOOL_SCHEDULER_RULES": str(rules)})
+    case.equal([card["island"] for card in cards(pool)], [1, 1, 2, 2] * 2, "islands")
+    refused = pool.cli("explain", *MANY, 3, "--near", "island", status=3).out
+    case.contains(refused, "no island (cards that are linked) has 3 cards that fit", "refusal")
+    case.contains(pool.cli("explain", *MANY, 3).out, "on 2 islands of server", "without --near")
+    case.contains(pool.cli("explain", *MANY, 5, "--near", "fabric", status=3).out,
+                  "no fabric has 5 cards", "a fabric that is too small")
+    case.contains(pool.cli("explain", *MANY, 5, "--near", "server", "--span", status=2).out,
+                  "leave one of the two out", "options that exclude each other")
+    rules.write_text("[servers local-*]\nislands = 0-3\nfabric = row1\n", encoding="utf-8")
+    os.kill(pool.pid("gpupool-scheduler"), signal.SIGHUP)
+    case.wait_for(lambda: cards(pool)[3]["island"] == 1, "the rules are read again")
+    case.contains(pool.cli("explain", *MANY, 3, "--near", "island").out, "linked to each other",
+                  "a larger island")
+    case.contains(pool.cli("explain", *MANY, 5, "--near", "fabric").out,
+                  "on 2 servers of fabric row1", "servers of one fabric")
+    session = pool.session(core=50, options=["--cards", "4", "--near", "island"])
+    case.equal(len({item["server"] for item in pool.sessions()[0]["slices"]}), 1, "servers")
+    session.close()
