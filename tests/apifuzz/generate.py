@@ -18,6 +18,7 @@ STREAMS, EVENTS, DEVS, HOSTS, ARRAYS, GRAPHS, NODES = 10, 8, 14, 9, 6, 7, 12
 CONTEXTS, PRIMARY = 4, 8  # numbers of those that are created, and of the first card's primary one
 GRAPH_LOGS = 12           # the log of a stream has its number, that of a graph so much more
 BAD = 20
+RELAXED = 2               # a mode of captures
 IDLE = None
 
 
@@ -56,6 +57,7 @@ class Model:
         self.tails = {}     # graph -> its last node
         self.last = {}      # memory or log -> stream whose work uses it
         self.captured = None  # (stream, uses)
+        self.begun = {}       # stream that captures -> the thread that has to end it
         self.share = None     # (which, of how many) threads, in a section
         self.captures = True  # not in a section whose threads wait for contexts
 
@@ -115,7 +117,11 @@ class Model:
                 self.last[what] = stream
 
     def order_copy(self, stream, dev, host, down):
-        """A copy without a stream is over for the host, and on the card if it goes down."""
+        """A copy without a stream is over for the host, and on the card if it goes down. Pageable
+        memory is read or written during the call, whatever its stream still has to do: a graph
+        that copies to such memory must have ended."""
+        if not self.captured and self.hosts[host].kind == "hm":
+            self.order(IDLE, ("h", host))
         if stream >= 0:
             self.order(stream, ("d", dev), ("h", host))
         else:
@@ -301,6 +307,7 @@ class Model:
         if number is not None:
             kind = self.r.choice([1, 1, 1, 0])
             self.line("st", number, kind)
+            self.begun.pop(number, None)
             self.streams[number] = Thing(self.ctx, kind=kind)
 
     def end_stream(self):
@@ -550,6 +557,8 @@ class Model:
                 self.drop_nodes(number)
             self.captured = None
             self.line("cape", stream, number)
+            if self.begun.get(stream) == self.thread:
+                del self.begun[stream]
             self.graphs[number] = Thing(self.ctx, uses=None if "dead" in uses else uses)
             return
         stream = self.pick(self.streams)
@@ -558,8 +567,11 @@ class Model:
         # The others' calls must not be forbidden, nor their default streams meet the capture.
         if self.share and self.streams[stream].kind != 1:
             return
-        self.line("cap", stream, self.r.choice([1, 2] if self.share else [0, 1, 2]))
+        mode = self.r.choice([1, 2] if self.share else [0, 1, 2])
+        self.line("cap", stream, mode)
         self.captured = (stream, set())
+        if mode != RELAXED:
+            self.begun.setdefault(stream, self.thread)
 
     def drop_nodes(self, graph):
         """The graph is gone. Numbers that another thread would give anew stay taken meanwhile."""
@@ -695,10 +707,21 @@ class Model:
             self.sync_ctx(ctx)
         self.last.clear()
 
+    def end_captures(self):
+        """Those that a thread was not allowed to end. They would forbid the threads of a section
+        calls until one of them destroys the stream."""
+        for stream in sorted(self.begun):
+            if stream in self.streams:
+                self.in_ctx(self.streams[stream].ctx, "std", stream)
+                self.sync_ctx(self.streams[stream].ctx)
+                del self.streams[stream]
+        self.begun.clear()
+
     def section(self):
         if self.captured or self.share:
             return
         threads = self.r.sample(range(4), self.r.choice([2, 3, 4]))
+        self.end_captures()
         self.all_idle()
         for thread in threads:
             self.go_to(thread)

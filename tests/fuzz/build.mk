@@ -62,7 +62,7 @@ $(O)/fuzz/obj/fuzz_dispatch/dispatch.o: $(GEN_WRK_SRCS) $(GEN_TEST_SRCS) | $(GEN
 	$(call say,FUZZCC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)for c in $^; do $(FUZZ_CC) $(FUZZ_CFLAGS) $(FUZZ_UB) $(addprefix -I,$(SERVER_DIRS)) \
-	    -Icommon -Iproto -Itls -Itests/unit -I$(O)/gen -c -o $(@D)/$$(basename $$c .c).part.o $$c || exit 1; done
+	    -Icommon -Iproto -Itls -Itests/unit -Itests/unit/proto -I$(O)/gen -c -o $(@D)/$$(basename $$c .c).part.o $$c || exit 1; done
 	$(Q)$(LD) -r -o $@ $(@D)/*.part.o
 $(O)/fuzz/fuzz_dispatch: $(O)/fuzz/obj/fuzz_dispatch/dispatch.o
 $(eval $(call fuzz_target,fuzz_dispatch,tests/unit/proto/gen_loop.c,$(STUB_DIRS) $(SERVER_DIRS) tls common \
@@ -164,3 +164,13 @@ fuzz-built: $(O)/fuzz/ptx.dict $(addprefix $(O)/fuzz/,$(FUZZ_TARGETS))
 	        -artifact_prefix=$(O)/fuzz/ $(O)/fuzz/corpus-$$t \
 	        -detect_leaks=$$leaks $$own $(wildcard tests/fuzz/seeds) || exit 1; \
 	done
+
+# A second engine finds other inputs: the same targets with AFL++'s instrumentation.
+FUZZ_AFL_O := $(O)/fuzz-afl
+FUZZ_AFL_TARGETS := $(if $(ONLY),$(filter $(subst *,%,$(ONLY)),$(FUZZ_TARGETS)),$(FUZZ_TARGETS))
+$(eval $(call needs,fuzz-afl,$(FUZZ_PACKAGES) afl++))
+#:   make fuzz-afl              AFL++ on the same targets (FUZZ_SECONDS=20 each, ONLY=NAME)
+fuzz-afl-built:
+	@AFL_QUIET=1 $(MAKE) --no-print-directory O=$(FUZZ_AFL_O) FUZZ_CC=afl-clang-fast \
+	    $(FUZZ_AFL_TARGETS:%=$(FUZZ_AFL_O)/fuzz/%)
+	@tests/fuzz/afl.sh $(FUZZ_AFL_O) $(O)/fuzz $(FUZZ_SECONDS) $(FUZZ_AFL_TARGETS)

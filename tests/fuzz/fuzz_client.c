@@ -81,12 +81,6 @@ hostile_server(const uint8_t *data, size_t size)
 }
 
 /* What comes after the answer, which the fuzzer does not reach. */
-bool
-stub_stripes_wanted(void)
-{
-    return false;
-}
-
 uint32_t
 stub_resume_seconds(void)
 {

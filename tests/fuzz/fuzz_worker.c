@@ -166,18 +166,50 @@ client_read(void *arg)
     return NULL;
 }
 
+/* A connection that has ended, for threads of the worker that answer a client after its
+ * end: waits go on until the work is done.  In a worker the connection stays. */
+static struct xport_conn *
+conn_dead(void)
+{
+    static struct xport_conn *dead;
+    struct gp_err err = {0};
+    int ends[2];
+
+    if (dead)
+        return dead;
+    must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0, "no sockets");
+    must(xport_tcp_new(ends[1], WIRE_FRAME_MAX, &dead, &err) == 0, "no connection");
+    close(ends[0]);
+    xport_abort(dead);
+    return dead;
+}
+
+static void
+conn_replace(struct wrk_priv *p, struct xport_conn *conn)
+{
+    struct xport_conn *old = p->conn;
+
+    gp_lock_take(&p->send_lock);
+    p->conn = conn;
+    gp_lock_release(&p->send_lock);
+    if (old != conn_dead())
+        xport_free(old);
+}
+
 static void
 serve_client(struct wrk *w, const uint8_t *frames, size_t size)
 {
     struct wrk_priv *p = w->priv;
     struct gp_err err = {0};
+    struct xport_conn *conn;
     struct client client;
     pthread_t sender, reader;
     int ends[2];
 
     must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0, "no sockets");
     client = (struct client){ends[0], frames, size};
-    must(xport_tcp_new(ends[1], WIRE_FRAME_MAX, &p->conn, &err) == 0, "no connection");
+    must(xport_tcp_new(ends[1], WIRE_FRAME_MAX, &conn, &err) == 0, "no connection");
+    conn_replace(p, conn);
     must(wrk_ring_new(p->conn, &p->ring) == 0, "no memory");
     atomic_store(&p->seq, 0);
     atomic_store(&p->stopping, false);
@@ -189,7 +221,7 @@ serve_client(struct wrk *w, const uint8_t *frames, size_t size)
     pthread_join(sender, NULL);
     pthread_join(reader, NULL);
     close(ends[0]);
-    xport_free(TAKE_PTR(p->conn));
+    conn_replace(p, conn_dead());
     wrk_ring_free(TAKE_PTR(p->ring));
 }
 
