@@ -72,9 +72,21 @@ call_room(struct stub_call *c, uint32_t size)
     return xport_reserve(link->conn, size);
 }
 
+/* The flags of the frame.  A frame that is searched for addresses begins as zeros,
+ * because the padding between its fields would hold parts of older frames otherwise,
+ * which can look like an address together with the field beside it. */
+static GP_COLD uint16_t
+call_attended(struct wire_req *req, uint32_t attention)
+{
+    if (attention & STUB_ATTEND_CONTENT)
+        memset(req + 1, 0, req->size - sizeof(*req));
+    return attention & STUB_ATTEND_FLAGS ? stub_hooks_frame_flags() : 0;
+}
+
 static GP_INLINE CUresult
 call_claim(struct stub_call *c, uint16_t call, uint32_t body_size)
 {
+    uint32_t attention = stub_link_attention(c->link);
     uint32_t size = (uint32_t)sizeof(struct wire_req) + body_size;
     struct stub_link *link = c->link;
     struct wire_req *req;
@@ -87,9 +99,9 @@ call_claim(struct stub_call *c, uint16_t call, uint32_t body_size)
         return call_lost(link, -EPIPE);
     req->size = size;
     req->call = call;
-    req->flags = likely(!(stub_link_attention(link) & STUB_ATTEND_FLAGS))
+    req->flags = likely(!(attention & (STUB_ATTEND_FLAGS | STUB_ATTEND_CONTENT)))
                      ? 0
-                     : stub_hooks_frame_flags();
+                     : call_attended(req, attention);
     req->seq = atomic_load_explicit(&link->seq, memory_order_relaxed) + 1;
     atomic_store_explicit(&link->seq, req->seq, memory_order_relaxed);
     req->ctx = stub_tls.ctx_index;

@@ -73,6 +73,45 @@ stub_box_open(struct stub_box *box, uint16_t call, const CUDA_MEMCPY3D *given)
     return CUDA_SUCCESS;
 }
 
+/* Its reserved words name contexts. */
+static bool
+box_is_peer(const struct stub_box *box)
+{
+    return box->call == WIRE_CALL_cuMemcpy3DPeer ||
+           box->call == WIRE_CALL_cuMemcpy3DPeerAsync;
+}
+
+static bool
+box_use_device(const struct stub_box *box, struct stub_box_host *host,
+               CUmemorytype *type, CUdeviceptr *device, size_t *pitch, size_t *height)
+{
+    uint64_t at = (uintptr_t)host->base;
+
+    if (!at || !stub_copy_has_same_address(at, stub_box_extent(box, host)))
+        return false;
+    *type = CU_MEMORYTYPE_DEVICE;
+    *device = at;
+    *pitch = host->pitch;
+    *height = host->slice / host->pitch;
+    host->base = NULL;
+    return true;
+}
+
+bool
+stub_box_use_device(struct stub_box *box)
+{
+    CUDA_MEMCPY3D *c = &box->copy;
+    bool src, dst;
+
+    if (!box->rows || !box->width || box_is_peer(box))
+        return false;
+    src = box_use_device(box, &box->src, &c->srcMemoryType, &c->srcDevice, &c->srcPitch,
+                         &c->srcHeight);
+    dst = box_use_device(box, &box->dst, &c->dstMemoryType, &c->dstDevice, &c->dstPitch,
+                         &c->dstHeight);
+    return src || dst;
+}
+
 void
 stub_box_widen(CUDA_MEMCPY3D *to, const CUDA_MEMCPY2D *from)
 {

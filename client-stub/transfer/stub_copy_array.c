@@ -6,13 +6,41 @@
 #include "cuda_api.h"
 #include "stub_alloc.h"
 #include "stub_call.h"
+#include "stub_capture.h"
 #include "stub_copy_facts.h"
 #include "stub_handle.h"
+#include "stub_managed.h"
 #include "stub_manual.h"
 #include "stub_path.h"
+#include "stub_pinned.h"
 #include "wire_api.h"
 
 #include <string.h>
+
+/* Memory that the device reaches at the same address: the copies of boxes take care of
+ * the order (stub_box_use_device). */
+static CUresult
+array_as_box(const struct stub_copy *copy, CUarray array)
+{
+    CUDA_MEMCPY3D box = {.WidthInBytes = copy->n, .Height = 1, .Depth = 1};
+
+    if (copy->direction == STUB_H2D) {
+        box.srcMemoryType = CU_MEMORYTYPE_HOST;
+        box.srcHost = stub_copy_host_side(copy);
+        box.dstMemoryType = CU_MEMORYTYPE_ARRAY;
+        box.dstArray = array;
+        box.dstXInBytes = copy->array_offset;
+    } else {
+        box.srcMemoryType = CU_MEMORYTYPE_ARRAY;
+        box.srcArray = array;
+        box.srcXInBytes = copy->array_offset;
+        box.dstMemoryType = CU_MEMORYTYPE_HOST;
+        box.dstHost = stub_copy_host_side(copy);
+    }
+    return copy->blocking
+               ? stub_impl_cuMemcpy3D_v2(&box, copy->per_thread)
+               : stub_impl_cuMemcpy3DAsync_v2(&box, copy->stream, copy->per_thread);
+}
 
 static CUresult
 array_copy(struct stub_copy *copy, CUarray array)
@@ -32,6 +60,9 @@ array_copy(struct stub_copy *copy, CUarray array)
         if (r != CUDA_SUCCESS)
             return r;
     }
+    if ((stub_pinned_any() || stub_managed_is_on()) && !stub_capture_any() &&
+        stub_copy_has_same_address((uintptr_t)stub_copy_host_side(copy), copy->n))
+        return array_as_box(copy, array);
     copy->facts = copy->blocking ? STUB_COPY_BLOCKING : 0;
     if (copy->direction == STUB_H2D && copy->n <= STUB_COPY_INLINE)
         copy->facts |= STUB_COPY_SMALL;

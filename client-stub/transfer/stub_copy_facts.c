@@ -59,10 +59,8 @@ find_captured(struct stub_copy *copy)
     return r;
 }
 
-/* Page-locked memory that a kernel may have changed, or may read, in stream order, and
- * that the device has at the same address. */
-static bool
-has_same_address(uint64_t host, uint64_t n)
+bool
+stub_copy_has_same_address(uint64_t host, uint64_t n)
 {
     struct stub_memory m;
 
@@ -106,7 +104,7 @@ find_host_side(struct stub_copy *copy)
     const void *host = stub_copy_host_side(copy);
     uint32_t facts = 0;
 
-    if (has_same_address((uintptr_t)host, copy->n))
+    if (stub_copy_has_same_address((uintptr_t)host, copy->n))
         facts |= STUB_COPY_SAME_ADDRESS;
     if (copy->blocking && facts && stub_stream_is_idle(copy->stream_id))
         facts |= STUB_COPY_IDLE;

@@ -24,6 +24,10 @@ CUresult stub_copy_find_facts(struct stub_copy *copy);
 /* Is all of [addr, addr + n) inside one device allocation of ours? */
 bool stub_copy_inside(uint64_t addr, uint64_t n);
 
+/* Is it page-locked memory that the device has at the same address?  A kernel may have
+ * changed it, or may read it, in stream order. */
+bool stub_copy_has_same_address(uint64_t host, uint64_t n);
+
 /* Is it all inside one range of the host's pinned memory? */
 bool stub_copy_is_host(uint64_t addr, uint64_t n);
 

@@ -18,6 +18,7 @@
 #include "stub_managed.h"
 #include "stub_manual.h"
 #include "stub_path.h"
+#include "stub_pinned.h"
 #include "wire_api.h"
 
 static bool
@@ -79,8 +80,10 @@ rect_find_facts(struct stub_copy *copy)
 /* With memory that host and device share, the host's side must be up to date before
  * the copy, and after a blocking copy the host sees its result. */
 static CUresult
-rect_run(const struct stub_box *box, struct stub_copy *copy)
+rect_run(struct stub_box *box, struct stub_copy *copy)
 {
+    bool by_device = (stub_pinned_any() || stub_managed_is_on()) &&
+                     !stub_capture_any() && stub_box_use_device(box);
     CUresult r;
 
     copy->direction = rect_direction(box);
@@ -94,7 +97,10 @@ rect_run(const struct stub_box *box, struct stub_copy *copy)
         r = stub_managed_sync();
     if (r == CUDA_SUCCESS && copy->n)
         r = stub_path_run(STUB_BOX, copy);
-    return r == CUDA_SUCCESS && copy->blocking ? stub_managed_sync() : r;
+    if (r != CUDA_SUCCESS || !copy->blocking)
+        return r;
+    return by_device ? stub_impl_cuStreamSynchronize(copy->stream, copy->per_thread)
+                     : stub_managed_sync();
 }
 
 /* ---- the shapes ------------------------------------------------------------- */

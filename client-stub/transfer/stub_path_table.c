@@ -26,11 +26,12 @@ const struct stub_path_row stub_path_rows[] = {
     {STUB_PATH_SHARED_PINNED, D2H,
      STUB_COPY_KNOWN | STUB_COPY_SHARED_PINNED | STUB_COPY_BLOCKING, 0,
      "the worker has mapped the destination"},
-    /* A blocking copy from such memory behind finished work finds nothing newer on the
-     * device, and sending is faster. */
+    /* A blocking copy behind finished work finds nothing newer on the device, and
+     * sending is faster.  Behind unfinished work the device's copy of that memory
+     * may change once more, and would come to the host after what was sent. */
     {STUB_PATH_DEVICE_COPY, H2D, STUB_COPY_SAME_ADDRESS, STUB_COPY_IDLE,
      "the device reads the source at the same address"},
-    {STUB_PATH_DEVICE_COPY, D2H, STUB_COPY_SAME_ADDRESS, STUB_COPY_BLOCKING,
+    {STUB_PATH_DEVICE_COPY, D2H, STUB_COPY_SAME_ADDRESS, STUB_COPY_IDLE,
      "the device writes the destination at the same address"},
     {STUB_PATH_DEVICE_COPY, D2D, 0, 0, "both sides are memory of devices"},
     {STUB_PATH_DEVICE_ALIAS, H2D, STUB_COPY_ALIAS, 0,

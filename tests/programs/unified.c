@@ -9,6 +9,7 @@
 #include "prog.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <string.h>
 
 #define N 5000u
@@ -179,6 +180,116 @@ work_in_a_stream_sees_the_work_before_it(void)
     CU(cuMemFreeHost(a));
     CU(cuMemFreeHost(b));
     CU(cuMemFreeHost(c));
+    return wrong;
+}
+
+enum shape { LINEAR, BOX, ARRAY, SHAPES };
+
+/* @bytes of a source with bytes of one value each, as the shape wants it. */
+struct source {
+    CUdeviceptr linear;
+    CUarray array;
+    size_t bytes;
+};
+
+static void
+source_set(const struct source *s, uint8_t value)
+{
+    CUDA_MEMCPY2D up = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                        .srcDevice = s->linear,
+                        .srcPitch = s->bytes,
+                        .dstMemoryType = CU_MEMORYTYPE_ARRAY,
+                        .dstArray = s->array,
+                        .WidthInBytes = s->bytes,
+                        .Height = 1};
+
+    CU(cuMemsetD8Async(s->linear, value, s->bytes, NULL));
+    CU(cuMemcpy2DAsync_v2(&up, NULL));
+}
+
+static void
+source_down(const struct source *s, enum shape shape, void *to, bool waits)
+{
+    CUDA_MEMCPY2D box = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                         .srcDevice = s->linear,
+                         .srcPitch = s->bytes / 4,
+                         .dstMemoryType = CU_MEMORYTYPE_HOST,
+                         .dstHost = to,
+                         .dstPitch = s->bytes / 4,
+                         .WidthInBytes = s->bytes / 4,
+                         .Height = 4};
+
+    if (shape == LINEAR)
+        CU(waits ? cuMemcpyDtoH(to, s->linear, s->bytes)
+                 : cuMemcpyDtoHAsync(to, s->linear, s->bytes, NULL));
+    else if (shape == BOX)
+        CU(waits ? cuMemcpy2D_v2(&box) : cuMemcpy2DAsync_v2(&box, NULL));
+    else
+        CU(waits ? cuMemcpyAtoH_v2(to, s->array, 0, s->bytes)
+                 : cuMemcpyAtoHAsync_v2(to, s->array, 0, s->bytes, NULL));
+}
+
+static size_t
+bytes_differ(const unsigned *p, const struct source *s, uint8_t value)
+{
+    const uint8_t *bytes = (const uint8_t *)p;
+    size_t wrong = 0;
+
+    for (size_t i = 0; i < s->bytes; i++)
+        wrong += bytes[i] != value;
+    return wrong;
+}
+
+/* The host knows the value 3 of round 0 when 9 and 3 follow each other. */
+static size_t
+copies_of_a_shape(const struct source *s, enum shape shape, unsigned *p, unsigned *out)
+{
+    unsigned n = (unsigned)(s->bytes / sizeof(*p));
+    size_t wrong = 0;
+
+    for (unsigned round = 0; round < 4; round++) {
+        source_set(s, 3);
+        source_down(s, shape, p, false);
+        if (round % 2 == 0)
+            CU(cuCtxSynchronize());
+        source_set(s, 9);
+        source_down(s, shape, p, false);
+        source_set(s, 3);
+        source_down(s, shape, p, true);
+        wrong += bytes_differ(p, s, 3);
+        CU(cuCtxSynchronize());
+        wrong += bytes_differ(p, s, 3);
+        source_set(s, (uint8_t)round);
+        source_down(s, shape, p, false);
+        launch_add(p, out, n, NULL);
+        CU(cuCtxSynchronize());
+        for (unsigned i = 0; i < n; i++)
+            wrong += out[i] != round * 0x01010101u + 1;
+        launch_add(out, p, n, NULL);
+        source_down(s, shape, p, true);
+        wrong += bytes_differ(p, s, (uint8_t)round);
+    }
+    return wrong;
+}
+
+static size_t
+copies_down_come_behind_the_work_before_them(void)
+{
+    struct source s = {.bytes = 96 * 1024};
+    CUDA_ARRAY_DESCRIPTOR kind = {
+        .Width = s.bytes / 4, .Format = CU_AD_FORMAT_UNSIGNED_INT32, .NumChannels = 1};
+    unsigned *p = host_new(s.bytes / 4, 0), *out = host_new(s.bytes / 4, 0);
+    size_t wrong = 0;
+
+    CU(cuMemAlloc(&s.linear, s.bytes));
+    CU(cuArrayCreate_v2(&s.array, &kind));
+    launch_add(p, out, 1, NULL); /* the card has both from now on */
+    for (enum shape shape = LINEAR; shape < SHAPES; shape++)
+        wrong += copies_of_a_shape(&s, shape, p, out);
+    CU(cuArrayDestroy(s.array));
+    CU(cuMemFree(s.linear));
+    CU(cuMemFreeHost(p));
+    CU(cuMemFreeHost(out));
     return wrong;
 }
 
@@ -426,6 +537,7 @@ main(int argc, char **argv)
         PROMISE(pointers_inside_and_side_by_side_are_exact),
         PROMISE(pointers_in_structures_are_followed),
         PROMISE(work_in_a_stream_sees_the_work_before_it),
+        PROMISE(copies_down_come_behind_the_work_before_them),
         PROMISE(graphs_use_the_hosts_address),
         PROMISE(flags_move_both_ways_while_a_kernel_runs),
         PROMISE(registered_memory_works_by_its_device_pointer),

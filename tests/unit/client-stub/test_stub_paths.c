@@ -117,6 +117,19 @@ every_path_of_a_shape_has_its_function(void **state)
     }
 }
 
+/* What the device did to its copy of such memory is on its way to the host until then,
+ * and would arrive behind bytes that were sent apart from it. */
+static void
+copies_of_memory_at_one_address_are_the_devices_until_the_stream_is_idle(void **state)
+{
+    uint32_t facts = STUB_COPY_BLOCKING | STUB_COPY_KNOWN | STUB_COPY_SAME_ADDRESS;
+
+    for (int direction = STUB_H2D; direction <= STUB_D2H; direction++) {
+        assert_string_equal(chosen(direction, facts), "device_copy");
+        assert_string_equal(chosen(direction, facts | STUB_COPY_IDLE), "payload");
+    }
+}
+
 static void
 blocking_copies_never_go_unawaited(void **state)
 {
@@ -226,6 +239,8 @@ main(void)
         cmocka_unit_test(every_row_is_reached_by_its_typical_copy),
         cmocka_unit_test(every_copy_has_a_path_and_every_path_a_copy),
         cmocka_unit_test(every_path_of_a_shape_has_its_function),
+        cmocka_unit_test(
+            copies_of_memory_at_one_address_are_the_devices_until_the_stream_is_idle),
         cmocka_unit_test(blocking_copies_never_go_unawaited),
         cmocka_unit_test(refused_path_is_followed_by_one_that_sends),
         cmocka_unit_test(

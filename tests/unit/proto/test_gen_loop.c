@@ -63,13 +63,34 @@ created_handle_reaches_the_drivers_object(void **state)
     CUstream s = NULL;
 
     loop.drv.cuStreamCreate = drv_stream_create;
-    loop.drv.cuStreamDestroy_v2 = drv_stream_one;
+    loop.drv.cuStreamQuery = drv_stream_one;
     assert_int_equal(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
     assert_int_equal(loop.flags & WIRE_F_REPLY, 0);
     assert_int_equal(seen.flags, CU_STREAM_NON_BLOCKING);
     assert_true(wire_handle_is((uintptr_t)s, WIRE_KIND_STREAM));
-    assert_int_equal(cuStreamDestroy_v2(s), CUDA_SUCCESS);
+    assert_int_equal(cuStreamQuery(s), CUDA_SUCCESS);
     assert_ptr_equal(seen.stream, OBJ(1));
+}
+
+static CUresult
+drv_event_one(CUevent hEvent)
+{
+    seen.event = hEvent;
+    seen.calls++;
+    return CUDA_SUCCESS;
+}
+
+static void
+destroyed_handle_is_the_drivers_object_once(void **state)
+{
+    CUevent e = (CUevent)(uintptr_t)gen_loop_handle(WIRE_KIND_EVENT, OBJ(4));
+
+    loop.drv.cuEventDestroy_v2 = drv_event_one;
+    seen.calls = 0;
+    assert_int_equal(cuEventDestroy_v2(e), CUDA_SUCCESS);
+    assert_ptr_equal(seen.event, OBJ(4));
+    assert_int_equal(cuEventDestroy_v2(e), CUDA_ERROR_INVALID_HANDLE);
+    assert_int_equal(seen.calls, 1);
 }
 
 static void
@@ -652,6 +673,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(created_handle_reaches_the_drivers_object),
+        CASE(destroyed_handle_is_the_drivers_object_once),
         CASE(destroyed_handle_is_refused_without_a_frame),
         CASE(unknown_flags_of_a_call_without_answer_are_refused_at_once),
         CASE(failed_creation_leaves_an_unknown_handle_at_the_worker),
