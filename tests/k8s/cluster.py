@@ -125,6 +125,10 @@ class Cluster:
         tests = {"/true": Path("/bin/true"), "/podprobe": b / "tests/k8s/podprobe"}
         if (b / "tests/programs/vecadd-static").exists():
             tests["/vecadd-static"] = b / "tests/programs/vecadd-static"
+        # The stub's TLS library is put into the pod and needs more parts of the C library
+        # than the programs do; the image of a real program has all of them.
+        for path in image.libraries(b / "lib/libgpupool-tls.so.1"):
+            tests[path] = Path(path)
         self.import_image("probe", tests, without=("libcuda.so.1",))
         self.has_runtime = "/vecadd-static" in tests
 
@@ -222,6 +226,14 @@ class Cluster:
         await_true("the webhook is believed", lambda: all(
             w["clientConfig"].get("caBundle") for w in self.get(
                 "mutatingwebhookconfigurations", "gpupool")["webhooks"]), 30)
+
+    def logs(self, ns, lines):
+        """The last @lines of each container of @ns whose pod still is there, by its file."""
+        for path in sorted((self.folder / "node/podlogs").glob(f"{ns}_*/*/*.log")):
+            words = path.read_text(errors="replace").splitlines()
+            # In front of each line the runtime writes the time, the stream and a flag.
+            yield (path.parent.relative_to(self.folder / "node/podlogs"),
+                   [line.split(" ", 3)[-1] for line in words[-lines:]])
 
     def cards(self):
         return [g for g in self.get("elasticgpus")

@@ -25,6 +25,8 @@ import cases  # noqa: E402
 import cluster  # noqa: E402
 import helm  # noqa: E402
 
+LOG_LINES = 40  # of each container, shown when a case fails
+
 
 def skip(why):
     print(f"SKIP k8s: {why}")
@@ -37,6 +39,9 @@ def explain(c, ns):
     for args in (["get", "pods,egpuc", "-n", ns, "-o", "wide"], ["get", "egpu"],
                  ["get", "events", "-n", ns, "--sort-by=.lastTimestamp"]):
         print(c.kubectl(*args, check=False).stdout[-3000:])
+    for folder in (ns, c.ns) if ns != c.ns else (ns,):
+        for name, lines in c.logs(folder, LOG_LINES):
+            print(f"log of {name}:", *lines, sep="\n  ")
 
 
 def run_case(c, name, case):
