@@ -10,6 +10,7 @@
 #include "cli_ctl.h"
 #include "cli_doctor_program.h"
 #include "cli_run.h"
+#include "cli_table.h"
 #include "ctl_json.h"
 #include "ctl_limits.h"
 #include "gp_err.h"
@@ -37,8 +38,10 @@
 struct doctor {
     struct cli_run_request request; /* its program NULL: there is none */
     bool json;
+    bool trips; /* print them */
     unsigned failures, warnings;
-    json_t *findings; /* NULL: they are printed */
+    json_t *findings;    /* NULL: they are printed */
+    json_t *round_trips; /* NULL: they were not asked for, or are printed */
 };
 
 enum finding {
@@ -400,6 +403,41 @@ check_calls(struct doctor *d, const struct cli_program *program, int status)
         say(d, GOOD, "program: exit status 0");
 }
 
+/* The calls that waited for the server, one line each, or all calls as JSON. */
+static int
+say_trips(struct doctor *d, const struct cli_program *program)
+{
+    static const char *const heads[] = {"CALL", ">CALLS", ">TRIPS"};
+    CLEANUP_FREE struct cli_program_trips *list = NULL;
+    uint64_t calls = 0, trips = 0;
+    struct cli_table table;
+    size_t n;
+    int r = 0;
+
+    list = cli_program_trips(program, &n);
+    cli_table_init(&table, heads, ARRAY_SIZE(heads));
+    for (size_t i = 0; i < n; i++) {
+        calls += list[i].calls;
+        trips += list[i].trips;
+        if (d->round_trips)
+            json_array_append_new(d->round_trips,
+                                  json_pack("{s:s, s:I, s:I}", "call", list[i].call,
+                                            "calls", (json_int_t)list[i].calls, "trips",
+                                            (json_int_t)list[i].trips));
+        if (!list[i].trips)
+            continue;
+        cli_table_add(&table, "%s", list[i].call);
+        cli_table_add(&table, "%" PRIu64, list[i].calls);
+        cli_table_add(&table, "%" PRIu64, list[i].trips);
+    }
+    if (!d->round_trips && trips)
+        r = cli_table_print(&table, stdout);
+    cli_table_fini(&table);
+    say(d, GOOD, "program: %" PRIu64 " calls waited for %" PRIu64 " round trips", calls,
+        trips);
+    return r;
+}
+
 /* Its stdout is not ours to print JSON between. */
 static int
 run_beside(struct doctor *d)
@@ -426,10 +464,13 @@ check_program(struct doctor *d)
     struct gp_err err = {0};
     int r = cli_program_open(&program, &err);
 
+    if (r == 0) {
+        check_calls(d, &program, run_beside(d));
+        if (d->trips)
+            r = say_trips(d, &program);
+    }
     if (r < 0)
         say(d, BAD, "program: %s", gp_err_msg(&err, r));
-    else
-        check_calls(d, &program, run_beside(d));
     cli_program_close(&program);
 }
 
@@ -440,12 +481,17 @@ check_program(struct doctor *d)
 static int
 parse(struct doctor *d, int argc, char **argv)
 {
-    static const struct gp_option own = {
-        .name = "json",
-        .help = "the findings as JSON; a program's stdout goes to stderr",
-        .set = gp_option_yes,
-        .offset = offsetof(struct doctor, json)};
-    struct gp_option_set_of sets[1 + CLI_RUN_SETS] = {{&own, 1, d}};
+    static const struct gp_option own[] = {
+        {.name = "json",
+         .help = "the findings as JSON; a program's stdout goes to stderr",
+         .set = gp_option_yes,
+         .offset = offsetof(struct doctor, json)},
+        {.name = "trips",
+         .help = "how often each call of the program waited for the server",
+         .set = gp_option_yes,
+         .offset = offsetof(struct doctor, trips)},
+    };
+    struct gp_option_set_of sets[1 + CLI_RUN_SETS] = {{own, ARRAY_SIZE(own), d}};
     struct gp_options options = {
         .program = "gpupool doctor",
         .about =
@@ -455,7 +501,9 @@ parse(struct doctor *d, int argc, char **argv)
             "are taken\n"
             "too, and list every call that gpupool refused and every call that failed, "
             "with\n"
-            "reason and remedy.",
+            "reason and remedy; with --trips also the calls that waited for the "
+            "server, which\n"
+            "are what a program pays for the distance.",
         .after = "Exit status: 0 nothing is wrong, 1 something is (or the program "
                  "failed).\n",
         .sets = sets,
@@ -488,9 +536,9 @@ parse(struct doctor *d, int argc, char **argv)
 static void
 print_json(struct doctor *d)
 {
-    json_t *root = json_pack("{s:s, s:i, s:i, s:O}", "version", GPUPOOL_VERSION,
+    json_t *root = json_pack("{s:s, s:i, s:i, s:O, s:O*}", "version", GPUPOOL_VERSION,
                              "failures", (int)d->failures, "warnings", (int)d->warnings,
-                             "findings", d->findings);
+                             "findings", d->findings, "trips", d->round_trips);
 
     json_dumpf(root, stdout, JSON_INDENT(2));
     putchar('\n');
@@ -502,7 +550,9 @@ look(struct doctor *d)
 {
     if (d->json)
         d->findings = json_array();
-    else
+    if (d->json && d->trips)
+        d->round_trips = json_array();
+    if (!d->json)
         printf("gpupool %s\n", GPUPOOL_VERSION);
     check_library(d);
     check_device_files(d);
@@ -516,6 +566,7 @@ look(struct doctor *d)
     else
         printf("%u problems, %u warnings\n", d->failures, d->warnings);
     json_decref(d->findings);
+    json_decref(d->round_trips);
     return d->failures ? CLI_FAILED : CLI_OK;
 }
 

@@ -166,3 +166,43 @@ cli_program_calls(const struct cli_program *program, size_t *ret_n)
     *ret_n = n;
     return calls;
 }
+
+static int
+compare_trips(const void *left, const void *right)
+{
+    const struct cli_program_trips *a = left, *b = right;
+
+    if (a->trips != b->trips)
+        return a->trips > b->trips ? -1 : 1;
+    if (a->calls != b->calls)
+        return a->calls > b->calls ? -1 : 1;
+    return strcmp(a->call, b->call);
+}
+
+struct cli_program_trips *
+cli_program_trips(const struct cli_program *program, size_t *ret_n)
+{
+    struct cli_program_trips *list = calloc(WIRE_REPORT_CALLS, sizeof(*list));
+    size_t n = 0;
+
+    *ret_n = 0;
+    for (uint16_t number = 0; list && number < WIRE_REPORT_CALLS; number++) {
+        const struct wire_report_call *entry = &program->report->call[number];
+        const struct wire_trace_call *known = wire_call_find(number);
+        uint64_t calls = atomic_load(&entry->calls);
+
+        if (calls)
+            list[n++] = (struct cli_program_trips){
+                .call = known ? known->name : "an unknown call",
+                .calls = calls,
+                .trips = atomic_load(&entry->trips),
+            };
+    }
+    if (!n) {
+        free(list);
+        return NULL;
+    }
+    qsort(list, n, sizeof(*list), compare_trips);
+    *ret_n = n;
+    return list;
+}

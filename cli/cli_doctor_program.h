@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a program met under `gpupool doctor -- PROGRAM`: the calls that were refused or
- * failed, with reason and remedy.
+ * failed, with reason and remedy, and how often each call waited for the server.
  *
  * The counters are in memory that the program's processes share (proto/wire_report.h),
  * found by them in GPUPOOL_REPORT.  One thread.
@@ -12,6 +12,8 @@
 #include "gp_base.h"
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 struct gp_err;
 struct wire_report;
@@ -42,5 +44,16 @@ unsigned cli_program_processes(const struct cli_program *program);
  * none or no memory. */
 struct cli_program_call *cli_program_calls(const struct cli_program *program,
                                            size_t *ret_n);
+
+/* How often one call was made, and how many round trips it waited for. */
+struct cli_program_trips {
+    const char *call;
+    uint64_t calls, trips;
+};
+
+/* Every call that was made, those with most round trips first; malloc'ed, NULL when
+ * there is none or no memory. */
+struct cli_program_trips *cli_program_trips(const struct cli_program *program,
+                                            size_t *ret_n);
 
 #endif

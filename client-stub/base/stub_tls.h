@@ -40,6 +40,7 @@ struct stub_tls {
     uint32_t idle_seq;
     uint32_t idle_ctx; /* index, 0 = nothing known */
     uint32_t nested;   /* exported calls that this thread is in (stub_report.h) */
+    uint32_t trips;    /* replies that it has waited for in the outermost of them */
     uint32_t stay;     /* calls go to `link`, whatever their arguments say */
 
     uint32_t depth; /* contexts on the stack */

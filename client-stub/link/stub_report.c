@@ -36,14 +36,17 @@ stub_report_open(const char *path)
 void
 stub_report_enter(void)
 {
-    stub_tls.nested++;
+    if (stub_tls.nested++ == 0)
+        stub_tls.trips = 0;
 }
 
 void
 stub_report_leave(uint16_t call, CUresult result)
 {
+    if (--stub_tls.nested || !report)
+        return;
+    wire_report_call_made(report, call, stub_tls.trips);
     /* "Not ready" is what a query is for. */
-    if (--stub_tls.nested == 0 && report && result != CUDA_SUCCESS &&
-        result != CUDA_ERROR_NOT_READY)
+    if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY)
         wire_report_add(report, call, (uint16_t)result);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls that returned an error, counted for `gpupool doctor -- PROGRAM`
- * (proto/wire_report.h), which names its file in GPUPOOL_REPORT.  Any thread.
+ * Calls that returned an error, and calls that waited for the server, counted for
+ * `gpupool doctor -- PROGRAM` (proto/wire_report.h), which names its file in
+ * GPUPOOL_REPORT.  Any thread.
  */
 #ifndef STUB_REPORT_H
 #define STUB_REPORT_H

@@ -353,6 +353,7 @@ wait_unled(struct stub_call *c)
 GP_HOT CUresult
 stub_wait_for(struct stub_call *c)
 {
+    stub_tls.trips++;
     return likely(c->leads) ? wait_reply(c) : wait_unled(c);
 }
 

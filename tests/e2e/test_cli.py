@@ -185,6 +185,20 @@ def test_doctor_lists_what_a_program_met(case):
     case.contains(done.out, "it never loaded gpupool's libcuda.so.1", "a program without CUDA")
 
 
+def test_doctor_counts_the_round_trips_of_a_program(case):
+    pool = case.pool()
+    done = pool.cli("doctor", "--json", "--trips", "--", case.programs / "vecadd", 2)
+    trips = {t["call"]: t for t in json.loads(done.out)["trips"]}
+    case.equal(trips["cuLaunchKernel"]["trips"], 0, "launches that waited")
+    case.check(trips["cuLaunchKernel"]["calls"] > 0, "launches")
+    case.equal(trips["cuMemAlloc_v2"]["trips"], trips["cuMemAlloc_v2"]["calls"], "allocations")
+    done = pool.cli("doctor", "--trips", "--", case.programs / "vecadd", 2)
+    case.contains(done.out, "CALL", "the table's head")
+    case.check(re.search(r"\ncuMemAlloc_v2 +3 +3\n", done.out), f"allocations:\n{done.out}")
+    case.check("cuLaunchKernel" not in done.out, "a call that does not wait")
+    case.contains(done.out, "round trips\n", "their sum")
+
+
 def test_doctor_lists_refused_calls_as_json(case):
     pool = case.pool()
     done = pool.cli("doctor", "--json", "--",
