@@ -9,7 +9,12 @@
  * (stub_unified.h), for memory whose address was given to a device; changes are carried
  * between them (stub_managed.h). Registered memory has another address there, which the
  * program queries.
+ *
+ * Memory and registrations belong to the context that made them, and so does what the
+ * servers have of them, whoever asked for its address: all of it ends with the context.
  */
+#include "stub_host_memory.h"
+
 #include "cuda_api.h"
 #include "stub_alloc.h"
 #include "stub_call.h"
@@ -45,14 +50,6 @@ host_enter(void)
 
     if (r == CUDA_SUCCESS)
         r = stub_ctx_resolve(NULL, &ctx);
-    return r == CUDA_SUCCESS ? stub_sticky_result() : r;
-}
-
-static CUresult
-host_enter_known(void)
-{
-    CUresult r = stub_enter();
-
     return r == CUDA_SUCCESS ? stub_sticky_result() : r;
 }
 
@@ -137,6 +134,14 @@ stub_impl_cuMemAllocHost_v2(void **pp, size_t bytesize)
     return stub_impl_cuMemHostAlloc(pp, bytesize, 0);
 }
 
+void
+stub_host_memory_end(const struct stub_memory *m)
+{
+    host_unpin((void *)(uintptr_t)m->range.start);
+    if (m->kind == STUB_MEMORY_HOST)
+        host_give_back(m);
+}
+
 /* Work that may still use the memory is waited for, as a driver does.  In a capture
  * that would be an error; there the worker waits. */
 static void
@@ -147,24 +152,43 @@ host_wait(const struct stub_memory *m)
         cuCtxSynchronize();
 }
 
+void
+stub_host_memory_hide(const struct stub_memory *shown)
+{
+    uint64_t skip = shown->range.start % 4096;
+
+    stub_unified_release(shown->range.start - skip, skip + shown->range.size);
+}
+
+/* Of registered memory, in the context of the memory: that one's server made it. */
+static void
+host_hide(const struct stub_memory *m, CUdeviceptr dev)
+{
+    struct stub_ctx *ctx = stub_ctx_get((CUcontext)(uintptr_t)m->ctx);
+    struct stub_memory shown;
+
+    if (stub_unified_holds(dev)) {
+        if (stub_memory_remove(dev, STUB_MEMORY_DEVICE, &shown))
+            stub_host_memory_hide(&shown);
+    } else if (ctx && stub_ctx_push(ctx) == 0) {
+        stub_impl_cuMemFree_v2(dev);
+        stub_ctx_pop();
+    }
+}
+
 /* The copy at the server, if there is one, goes first. */
 static void
-host_unmap(void *p)
+host_unmap(const struct stub_memory *m)
 {
-    CUdeviceptr dev = stub_managed_device((uintptr_t)p);
-    struct stub_memory m;
+    uint64_t p = m->range.start;
+    CUdeviceptr dev = stub_managed_device(p);
 
     if (!dev)
         return;
     stub_managed_sync();
-    stub_managed_drop((uintptr_t)p);
-    if (dev == (uintptr_t)p)
-        return;
-    if (!stub_unified_holds(dev))
-        stub_impl_cuMemFree_v2(dev);
-    else if (stub_memory_remove(dev, STUB_MEMORY_DEVICE, &m))
-        stub_unified_release(dev & ~UINT64_C(4095),
-                             (dev & UINT64_C(4095)) + m.range.size);
+    stub_managed_drop(p);
+    if (dev != p)
+        host_hide(m, dev);
 }
 
 /* Sends from the memory are complete when the sending call returns; copies that are
@@ -173,7 +197,7 @@ CUresult
 stub_impl_cuMemFreeHost(void *p)
 {
     struct stub_memory m;
-    CUresult r = host_enter_known();
+    CUresult r = host_enter();
 
     if (r != CUDA_SUCCESS)
         return r;
@@ -181,9 +205,8 @@ stub_impl_cuMemFreeHost(void *p)
         return CUDA_ERROR_INVALID_VALUE;
     host_wait(&m);
     stub_hooks_drain(p, m.range.size);
-    host_unmap(p);
-    host_unpin(p);
-    host_give_back(&m);
+    host_unmap(&m);
+    stub_host_memory_end(&m);
     return CUDA_SUCCESS;
 }
 
@@ -211,15 +234,15 @@ CUresult
 stub_impl_cuMemHostUnregister(void *p)
 {
     struct stub_memory m;
-    CUresult r = host_enter_known();
+    CUresult r = host_enter();
 
     if (r != CUDA_SUCCESS)
         return r;
     if (!stub_memory_remove((uintptr_t)p, STUB_MEMORY_REGISTERED, &m))
         return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
     stub_hooks_drain(p, m.range.size);
-    host_unmap(p);
-    host_unpin(p);
+    host_unmap(&m);
+    stub_host_memory_end(&m);
     return CUDA_SUCCESS;
 }
 
@@ -234,7 +257,7 @@ CUresult
 stub_impl_cuMemHostGetFlags(unsigned int *pFlags, void *p)
 {
     struct stub_memory m;
-    CUresult r = host_enter_known();
+    CUresult r = host_enter();
 
     if (r != CUDA_SUCCESS)
         return r;
@@ -267,10 +290,8 @@ host_show_other(const struct stub_memory *m, CUdeviceptr *ret)
     return r;
 }
 
-/* Provides memory for it at the server, now: once the program has queried the
- * pointer, it may pass it to the device in any form. */
 static CUresult
-host_show(const struct stub_memory *m, CUdeviceptr *ret)
+host_show_here(const struct stub_memory *m, CUdeviceptr *ret)
 {
     if (m->reach != STUB_REACH_NONE) {
         *ret = m->range.start;
@@ -283,12 +304,30 @@ host_show(const struct stub_memory *m, CUdeviceptr *ret)
     return stub_alloc_mapped(ret, (void *)(uintptr_t)m->range.start, m->range.size);
 }
 
+/* Provides memory for it at the server, now: once the program has queried the
+ * pointer, it may pass it to the device in any form.  In the context of the memory,
+ * with which it ends. */
+static CUresult
+host_show(const struct stub_memory *m, CUdeviceptr *ret)
+{
+    struct stub_ctx *ctx = stub_ctx_get((CUcontext)(uintptr_t)m->ctx);
+    CUresult r;
+
+    if (!ctx)
+        return CUDA_ERROR_INVALID_VALUE; /* ended meanwhile */
+    if (stub_ctx_push(ctx) < 0)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    r = host_show_here(m, ret);
+    stub_ctx_pop();
+    return r;
+}
+
 CUresult
 stub_impl_cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned int Flags)
 {
     struct stub_memory m;
     CUdeviceptr base;
-    CUresult r = host_enter_known();
+    CUresult r = host_enter();
 
     if (r != CUDA_SUCCESS)
         return r;

@@ -304,8 +304,7 @@ stub_memory_end_of_ctx(uint64_t ctx_unique, uint64_t *pos, struct stub_memory *r
 
     gp_lock_take(&memory.lock);
     m = entry_from(*pos);
-    while (m && (m->ctx_unique != ctx_unique || !is_live(m) ||
-                 m->kind == STUB_MEMORY_REGISTERED))
+    while (m && (m->ctx_unique != ctx_unique || !is_live(m)))
         m = entry_from(m->range.start + m->range.size);
     if (m) {
         *ret = *m;

@@ -3,12 +3,10 @@
 
 #include "stub_ctx.h"
 #include "stub_hooks.h"
+#include "stub_host_memory.h"
 #include "stub_managed.h"
 #include "stub_memory.h"
-#include "stub_pinned.h"
 #include "stub_unified.h"
-
-#include <sys/mman.h>
 
 void
 stub_memory_drop_ctx(uint64_t ctx_unique)
@@ -18,12 +16,10 @@ stub_memory_drop_ctx(uint64_t ctx_unique)
 
     while (stub_memory_end_of_ctx(ctx_unique, &pos, &m)) {
         stub_managed_drop(m.range.start);
-        if (m.kind == STUB_MEMORY_HOST && m.reach != STUB_REACH_NONE)
-            stub_unified_release(m.range.start, m.mapped);
-        else if (m.kind == STUB_MEMORY_HOST)
-            munmap((void *)(uintptr_t)m.range.start, m.mapped);
-        if (m.pinned)
-            stub_pinned_drop(m.pinned_link, m.pinned);
+        if (m.kind == STUB_MEMORY_HOST || m.kind == STUB_MEMORY_REGISTERED)
+            stub_host_memory_end(&m);
+        else if (stub_unified_holds(m.range.start))
+            stub_host_memory_hide(&m);
     }
 }
 
