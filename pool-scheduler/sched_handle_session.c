@@ -324,6 +324,16 @@ find_avoid(const struct sched *sched, const struct sched_open *open,
             avoid->cards[avoid->n++] = open->beside[k].slices[i].card;
 }
 
+void
+sched_open_avoid(const struct sched *sched, const struct sched_open *open,
+                 struct sched_request *req, struct sched_avoid *avoid)
+{
+    if (!open->apart_card)
+        return;
+    find_avoid(sched, open, avoid);
+    req->avoid = avoid;
+}
+
 int
 sched_open_place(struct sched *sched, const struct sched_open *open,
                  const struct sched_tenant *tenant, struct sched_decision *ret,
@@ -336,10 +346,7 @@ sched_open_place(struct sched *sched, const struct sched_open *open,
 
     if (r < 0)
         return r;
-    if (open->apart_card) {
-        find_avoid(sched, open, &avoid);
-        req.avoid = &avoid;
-    }
+    sched_open_avoid(sched, open, &req, &avoid);
     r = -ENOSPC;
     if (sched->waits->n_reserves) /* theirs first, so that others have the rest */
         r = sched_reserve_place(sched, open, &req, gp_wall_ns() / GP_NS_PER_S, ret);
@@ -508,7 +515,7 @@ place_open(struct sched_conn *conn, uint32_t id, const Gpupool__Ctl__CtlOpen *ms
             sched_mix_note(&sched->pool->mix, &open->req);
         sched_wait_serve(sched); /* who waits comes first */
         r = sched_open_place(sched, open, tenant, ret, words, sizeof(words));
-        if (!r && sched_wait_blocked(sched, tenant)) {
+        if (!r && sched_wait_blocked(tenant, ret)) {
             r = -EDQUOT;
             snprintf(words, sizeof(words),
                      "quota: what tenant %.100s has left is kept for an older request",

@@ -16,6 +16,7 @@
 
 struct gp_err;
 struct sched;
+struct sched_avoid;
 struct sched_class;
 struct sched_conn;
 struct sched_decision;
@@ -45,6 +46,10 @@ struct sched_open {
 int sched_open_place(struct sched *sched, const struct sched_open *open,
                      const struct sched_tenant *tenant, struct sched_decision *ret,
                      char *words, size_t size);
+/* @req, that of @open, avoids what it is to be kept apart from; @avoid is the caller's.
+ */
+void sched_open_avoid(const struct sched *sched, const struct sched_open *open,
+                      struct sched_request *req, struct sched_avoid *avoid);
 /* The session of @open, on @decision's cards, is in memory and on the way to disk. */
 int sched_open_take(struct sched *sched, struct sched_open *open,
                     const struct sched_decision *decision,

@@ -6,7 +6,10 @@
  * connection of its own.  None is placed before all have come and there is room for all
  * of them together, so a gang never holds a part while it waits for the rest, and two
  * of them cannot wait for each other.  A gang that has waited long gets cards kept for
- * all of its members, or none; one gang at a time, for the same reason.
+ * all of its members, or none; one gang at a time, for the same reason.  A gang whose
+ * class preempts gets them at once, if the sessions of lower classes that it may end
+ * leave room for all of its members, and ends no other than those.  Cards are looked
+ * for one member after the other, the largest first: good, and not perfect.
  *
  * Owned by sched->waits, from its first member's arrival until its last member is gone.
  * Event loop thread only.
@@ -29,8 +32,9 @@ struct sched_gang {
     char name[SCHED_GANG_NAME_MAX];
     struct sched_waits *waits;
     uint32_t size, n;
-    struct sched_wait *members[SCHED_GANG_MAX]; /* in the order in which they came */
+    struct sched_wait *members[SCHED_GANG_MAX]; /* the largest first */
     bool kept;                                  /* cards are kept for all of them */
+    uint64_t try_ns;                            /* no plan is made for it before */
     struct sched_gang *next;
 };
 
@@ -40,6 +44,8 @@ int sched_gang_join(struct sched *sched, struct sched_wait *wait, struct gp_err 
 /* It is served or gone; does nothing for one that is in no gang. */
 void sched_gang_leave(struct sched_wait *wait);
 
+/* May the tenant have all members' besides what it holds?  As sched_tenant_check(). */
+int sched_gang_check(const struct sched_gang *gang, char *words, size_t size);
 /* Where all members could go now, at once: a decision for each.  -ENOSPC: not all of
  * them, or some have not come.  Takes nothing. */
 int sched_gang_place(struct sched *sched, const struct sched_gang *gang,
@@ -48,9 +54,10 @@ int sched_gang_place(struct sched *sched, const struct sched_gang *gang,
 int sched_gang_place_kept(struct sched *sched, const struct sched_gang *gang,
                           struct sched_decision *ret);
 
-/* Keep cards for all members, on which least has to end.  False: not possible now, and
- * nothing is kept. */
-bool sched_gang_keep(struct sched *sched, struct sched_gang *gang);
+/* It waits: keep cards for all of its members if it has waited long (@aged), or if
+ * enough may end for all of them.  Whether cards were looked at. */
+bool sched_gang_help(struct sched *sched, struct sched_gang *gang, bool aged);
+/* Keep no cards and no quota for it any more, and end nothing for it. */
 void sched_gang_release(struct sched *sched, struct sched_gang *gang);
 /* The gang for which @hold of a card is, or NULL. */
 struct sched_gang *sched_gang_of_hold(const struct sched_waits *waits,

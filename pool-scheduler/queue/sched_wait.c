@@ -95,8 +95,6 @@ place(void *arg, const struct sched_waiter *waiter, struct sched_decision *ret)
     const struct sched_wait *wait =
         container_of((struct sched_waiter *)waiter, struct sched_wait, waiter);
 
-    if (waiter->tenant->kept_for && waiter->tenant->kept_for != wait)
-        return -ENOSPC;
     if (wait->gang) {
         struct sched *sched = arg;
         struct sched_decision *all = sched->waits->gang_decisions;
@@ -106,6 +104,8 @@ place(void *arg, const struct sched_waiter *waiter, struct sched_decision *ret)
         *ret = all[0]; /* serve() finds the others' again */
         return 0;
     }
+    if (sched_tenant_kept_from(waiter->tenant, wait, &waiter->amount))
+        return -ENOSPC;
     return sched_open_place(arg, &wait->open, waiter->tenant, ret, NULL, 0) < 0
                ? -ENOSPC
                : 0;
@@ -247,6 +247,36 @@ enter(struct sched_wait *wait, const Gpupool__Ctl__CtlOpen *msg, struct gp_err *
     return 0;
 }
 
+static void
+refuse(struct sched_wait *wait, Gpupool__Ctl__CtlCode code, const char *words)
+{
+    struct sched_conn *conn = wait->conn;
+    uint32_t request = wait->request;
+
+    wait->sched->counters.refused++;
+    sched_wait_drop(wait);
+    sched_conn_refuse(conn, request, code, words, NULL);
+    sched_conn_touch(conn);
+}
+
+/* All members have come: they are served, or wait; what their quota never allows all of
+ * them is refused to all of them. */
+static void
+gang_complete(struct sched_gang *gang)
+{
+    struct sched_wait *members[SCHED_GANG_MAX];
+    unsigned n = gang->n;
+    char words[320];
+
+    if (sched_gang_check(gang, words, sizeof(words)) != -EFBIG) {
+        sched_gang_try(gang);
+        return;
+    }
+    memcpy(members, gang->members, sizeof(members));
+    for (unsigned i = 0; i < n; i++)
+        refuse(members[i], GPUPOOL__CTL__CTL_CODE__CTL_LIMIT, words);
+}
+
 int
 sched_wait_add(struct sched_conn *conn, uint32_t id, const struct sched_open *open,
                const Gpupool__Ctl__CtlOpen *msg, struct gp_err *err)
@@ -276,7 +306,7 @@ sched_wait_add(struct sched_conn *conn, uint32_t id, const struct sched_open *op
                 sched_queue_ahead(&sched->waits->queue, &wait->waiter));
     sched_wait_tell(wait, wait->since_ns);
     if (wait->gang && wait->gang->n == wait->gang->size)
-        sched_gang_try(wait->gang);
+        gang_complete(wait->gang);
     return 0;
 }
 
@@ -291,18 +321,6 @@ sched_wait_end(struct sched_conn *conn)
 }
 
 /* --------------------------------------------------------------------- serve -- */
-
-static void
-refuse(struct sched_wait *wait, Gpupool__Ctl__CtlCode code, const char *words)
-{
-    struct sched_conn *conn = wait->conn;
-    uint32_t request = wait->request;
-
-    wait->sched->counters.refused++;
-    sched_wait_drop(wait);
-    sched_conn_refuse(conn, request, code, words, NULL);
-    sched_conn_touch(conn);
-}
 
 /* All members on @decisions, in one transaction. */
 static void
@@ -320,11 +338,13 @@ serve_gang(struct sched_gang *gang, const struct sched_decision *decisions)
     for (unsigned i = 0; i < n; i++)
         sched_queue_remove(&waits->queue, &members[i]->waiter);
     sched_gang_release(sched, gang);
+    sched_store_group_begin(sched->store);
     for (; !r && taken < n; taken += !r) {
         struct sched_open open = members[taken]->open;
 
         r = sched_open_take(sched, &open, &decisions[taken], &sessions[taken], &err);
     }
+    sched_store_group_end(sched->store);
     gp_log_info("queue", "gang %s: %s", gang->name,
                 r < 0 ? gp_err_msg(&err, r) : "all members are served");
     for (unsigned i = 0; r < 0 && i < taken; i++) {
@@ -394,8 +414,7 @@ serve_held(struct sched_wait *wait)
     struct sched_decision decision;
     struct sched_amount amount;
 
-    if (sched_place_held(wait->target.cards, wait->target.n, &wait->open.req,
-                         &decision) < 0)
+    if (sched_wait_place_kept(wait, &wait->open, &decision) < 0)
         return;
     amount = sched_decision_amount(&decision);
     if (!sched_tenant_check(wait->waiter.tenant, &amount, NULL, 0))
@@ -439,6 +458,9 @@ serve_tenant(struct sched *sched, struct sched_tenant *tenant)
             serve_held(sched->waits->holds[i]);
             break;
         }
+    if (sched->waits->gang_kept &&
+        sched->waits->gang_kept->members[0]->waiter.tenant == tenant)
+        sched_gang_try(sched->waits->gang_kept);
     while (tenant->lines &&
            (waiter = sched_queue_serve_tenant(&sched->waits->queue, tenant, &decision)))
         serve(wait_of(waiter), &decision);
@@ -468,10 +490,12 @@ sched_wait_serve(struct sched *sched)
 }
 
 bool
-sched_wait_blocked(const struct sched *sched, const struct sched_tenant *tenant)
+sched_wait_blocked(const struct sched_tenant *tenant,
+                   const struct sched_decision *decision)
 {
-    (void)sched;
-    return tenant->kept_for != NULL;
+    struct sched_amount amount = sched_decision_amount(decision);
+
+    return sched_tenant_kept_from(tenant, NULL, &amount);
 }
 
 /* ---------------------------------------------------------------------- time -- */
@@ -528,7 +552,7 @@ sched_wait_rules_changed(struct sched *sched)
         class = sched_rules_class(sched->rules, wait->class_name);
         wait->open.class = class ? class : sched_rules_class(sched->rules, "");
         wait->waiter.priority = wait->open.class->value;
-        if (old->kept_for == wait)
+        if (old->kept_for == wait || (wait->gang && old->kept_for == wait->gang))
             old->kept_for = NULL;
         wait->waiter.tenant = sched_tenant_ref(&sched->sessions.tenants, wait->owner);
         sched_tenant_unref(&sched->sessions.tenants, old);

@@ -87,8 +87,10 @@ void sched_wait_serve(struct sched *sched);
  * others and that it leaves before they can be used (backfill).  -ENOSPC. */
 int sched_wait_backfill(const struct sched *sched, const struct sched_request *req,
                         uint64_t run_ms, struct sched_decision *ret);
-/* May @open go before those who wait?  Not if its tenant's quota is kept for one. */
-bool sched_wait_blocked(const struct sched *sched, const struct sched_tenant *tenant);
+/* May @decision be taken before those who wait?  Not if that takes what is kept for one
+ * of its tenant's quota. */
+bool sched_wait_blocked(const struct sched_tenant *tenant,
+                        const struct sched_decision *decision);
 void sched_wait_tick(struct sched *sched, uint64_t now);
 /* What would have to end, in words; "": nothing would help. */
 void sched_wait_explain(const struct sched *sched, const struct sched_open *open,
@@ -125,6 +127,27 @@ int sched_place_sign(const struct sched_wait *wait, uint8_t ret[SCHED_PLACE_SIZE
 /* The arrival that @place proves for this request; 0: none. */
 uint64_t sched_place_check(const struct sched_wait *wait, const void *place,
                            size_t size);
+/* The cards that are kept for @wait as a decision, now or -ENOSPC. */
+int sched_wait_place_kept(struct sched_wait *wait, const struct sched_open *open,
+                          struct sched_decision *ret);
+/* @session ends after its notice, to make room for @wait. */
+void sched_wait_preempt(struct sched_wait *wait, struct sched_session *session);
+/* What was to end for @wait, and has not, goes on. */
+void sched_wait_spare(struct sched_wait *wait);
+/* What is free on @card, and what may end there for a request of @class (NULL: whatever
+ * it is). */
+void sched_wait_room(const struct sched *sched, const struct sched_class *class,
+                     const struct sched_card *card, uint32_t *core, uint64_t *memory);
+/* What has to end on @card before it has @room: more of the @n of @list.  -ENOSPC: even
+ * then it has not. */
+struct sched_room {
+    uint32_t core;
+    uint64_t memory;
+    bool in_space;
+};
+int sched_wait_victims_on(const struct sched *sched, const struct sched_class *class,
+                          const struct sched_card *card, const struct sched_room *room,
+                          struct sched_session **list, unsigned *n, unsigned most);
 /* What has to end for a request of @open that could be placed on @target's cards; with
  * @class, of the preemptible sessions of lower classes only.  Returns how many. */
 unsigned sched_wait_victims(const struct sched *sched, const struct sched_open *open,

@@ -80,9 +80,34 @@ sched_wait_target(const struct sched *sched, const struct sched_open *open,
                   bool preempt, struct sched_target *ret)
 {
     struct preempting p = {.sched = sched, .class = open->class};
+    struct sched_request req = open->req;
+    struct sched_avoid avoid;
 
-    return sched_hold_choose(sched->pool, &open->req, gp_hash_u64(gp_now_ns()),
+    sched_open_avoid(sched, open, &req, &avoid);
+    return sched_hold_choose(sched->pool, &req, gp_hash_u64(gp_now_ns()),
                              preempt ? room_on : NULL, &p, ret);
+}
+
+void
+sched_wait_room(const struct sched *sched, const struct sched_class *class,
+                const struct sched_card *card, uint32_t *core, uint64_t *memory)
+{
+    struct preempting p = {.sched = sched, .class = class};
+
+    room_on(&p, card, core, memory);
+    *core += sched_card_free_core(card);
+    *memory += sched_card_free_memory(card);
+}
+
+int
+sched_wait_place_kept(struct sched_wait *wait, const struct sched_open *open,
+                      struct sched_decision *ret)
+{
+    struct sched_request req = open->req;
+    struct sched_avoid avoid;
+
+    sched_open_avoid(wait->sched, open, &req, &avoid);
+    return sched_place_held(wait->target.cards, wait->target.n, &req, ret);
 }
 
 /* Lower classes first, then the youngest, which has lost least. */
@@ -119,41 +144,47 @@ slice_on(const struct sched_session *session, const struct sched_card *card,
     return found;
 }
 
-/* Add sessions of @card to the list until the request would fit there. */
-static unsigned
-victims_on(const struct preempting *p, const struct sched_open *open,
-           const struct sched_card *card, struct sched_session **list, unsigned n,
-           unsigned most)
+/* Lower classes first; see ends_before(). */
+static struct sched_session *
+next_victim(const struct preempting *p, const struct sched_card *card,
+            struct sched_session *const *list, unsigned n)
 {
+    struct sched_session *best = NULL;
+    struct sched_part *part = NULL;
+    uint32_t some = 0;
+    uint64_t more = 0;
+
+    while ((part = sched_sessions_next_on(&p->sched->sessions, card->server, part)))
+        if (may_end(p, part->session) && !listed(list, n, part->session) &&
+            slice_on(part->session, card, &some, &more) &&
+            (!best || ends_before(p->sched, part->session, best)))
+            best = part->session;
+    return best;
+}
+
+int
+sched_wait_victims_on(const struct sched *sched, const struct sched_class *class,
+                      const struct sched_card *card, const struct sched_room *room,
+                      struct sched_session **list, unsigned *n, unsigned most)
+{
+    struct preempting p = {.sched = sched, .class = class};
     uint32_t core = sched_card_free_core(card), slices = 0;
     uint64_t memory = sched_card_free_memory(card);
 
-    for (unsigned i = 0; i < n; i++)
+    for (unsigned i = 0; i < *n; i++)
         slices += slice_on(list[i], card, &core, &memory);
-    while (n < most) {
-        bool shares =
-            sched_card_shares(card, open->req.in_space) || slices == card->slices;
-        struct sched_session *best = NULL;
-        struct sched_part *part = NULL;
-        uint32_t some = 0;
-        uint64_t more = 0;
+    for (;;) {
+        bool shares = sched_card_shares(card, room->in_space) || slices == card->slices;
+        struct sched_session *best;
 
-        if (shares && core >= sched_place_core(card, &open->req) &&
-            memory >= open->req.memory)
-            break;
-        while (
-            (part = sched_sessions_next_on(&p->sched->sessions, card->server, part))) {
-            if (may_end(p, part->session) && !listed(list, n, part->session) &&
-                slice_on(part->session, card, &some, &more) &&
-                (!best || ends_before(p->sched, part->session, best)))
-                best = part->session;
-        }
+        if (shares && core >= room->core && memory >= room->memory)
+            return 0;
+        best = *n < most ? next_victim(&p, card, list, *n) : NULL;
         if (!best)
-            break;
+            return -ENOSPC;
         slices += slice_on(best, card, &core, &memory);
-        list[n++] = best;
+        list[(*n)++] = best;
     }
-    return n;
 }
 
 unsigned
@@ -161,11 +192,17 @@ sched_wait_victims(const struct sched *sched, const struct sched_open *open,
                    const struct sched_target *target, bool preempt,
                    struct sched_session **ret, unsigned most)
 {
-    struct preempting p = {.sched = sched, .class = preempt ? open->class : NULL};
     unsigned n = 0;
 
-    for (unsigned i = 0; i < target->n; i++)
-        n = victims_on(&p, open, target->cards[i], ret, n, most);
+    for (unsigned i = 0; i < target->n; i++) {
+        struct sched_room room = {.core =
+                                      sched_place_core(target->cards[i], &open->req),
+                                  .memory = open->req.memory,
+                                  .in_space = open->req.in_space};
+
+        sched_wait_victims_on(sched, preempt ? open->class : NULL, target->cards[i],
+                              &room, ret, &n, most);
+    }
     return n;
 }
 
@@ -187,8 +224,8 @@ sched_wait_notify(const struct sched_session *session, const char *words, uint32
     sched_conn_reply(session->holder, &reply);
 }
 
-static void
-preempt(struct sched_wait *wait, struct sched_session *session)
+void
+sched_wait_preempt(struct sched_wait *wait, struct sched_session *session)
 {
     struct sched *sched = wait->sched;
     const struct sched_class *class = class_of(sched, session);
@@ -203,16 +240,18 @@ preempt(struct sched_wait *wait, struct sched_session *session)
     gp_audit("preempt", "session", session->name, "who", session->owner->name, "for",
              wait->owner, NULL);
     sched->counters.preempted++;
+    wait->victims[wait->n_victims++] = session->id;
     session->preempted_by = wait;
     sched_session_limit(&sched->sessions, session,
                         gp_now_ns() + class->grace_ms * GP_NS_PER_MS, words);
     sched_wait_notify(session, words, gp_max(class->grace_ms, 1u));
 }
 
-/* The request is gone: what was to end for it, and has not, goes on. */
-static void
-spare(struct sched *sched, struct sched_wait *wait)
+void
+sched_wait_spare(struct sched_wait *wait)
 {
+    struct sched *sched = wait->sched;
+
     for (unsigned i = 0; i < wait->n_victims; i++) {
         struct sched_session *session =
             sched_sessions_find(&sched->sessions, wait->victims[i]);
@@ -247,7 +286,7 @@ sched_wait_release(struct sched_wait *wait)
         if (wait->target.cards[i]->hold == wait)
             sched_pool_hold(sched->pool, wait->target.cards[i], NULL);
     wait->target.n = 0;
-    spare(sched, wait);
+    sched_wait_spare(wait);
 }
 
 static void
@@ -279,11 +318,8 @@ try_preempt(struct sched_wait *wait)
     n = sched_wait_victims(wait->sched, &wait->open, &target, true, victims,
                            ARRAY_SIZE(victims));
     keep(wait, &target);
-    for (unsigned i = 0; i < n; i++) {
-        wait->victims[i] = victims[i]->id;
-        preempt(wait, victims[i]);
-    }
-    wait->n_victims = n;
+    for (unsigned i = 0; i < n; i++)
+        sched_wait_preempt(wait, victims[i]);
     return true;
 }
 
@@ -307,7 +343,8 @@ help(struct sched_wait *wait, uint64_t now)
     struct sched_target target;
 
     if (wait->gang)
-        return aged && !wait->gang->kept && sched_gang_keep(sched, wait->gang);
+        return wait->gang->members[0] == wait &&
+               sched_gang_help(sched, wait->gang, aged);
     if (wait->target.n || (!aged && !wait->open.class->preempts))
         return false;
     if (sched_tenant_check(tenant, &wait->waiter.amount, NULL, 0) < 0) {
@@ -315,6 +352,7 @@ help(struct sched_wait *wait, uint64_t now)
             return false;
         /* Its quota fills up for it alone. */
         tenant->kept_for = possible(wait, &target) ? wait : NULL;
+        tenant->kept = wait->waiter.amount;
         return true;
     }
     if (sched->waits->n_holds >= SCHED_HOLDS_MAX)

@@ -125,7 +125,7 @@ sched_wait_reason(const struct sched_wait *wait, char *words, size_t size)
     }
     if (sched_tenant_check(tenant, &wait->waiter.amount, words, size) < 0)
         return;
-    if (tenant->kept_for && tenant->kept_for != wait)
+    if (sched_tenant_kept_from(tenant, wait, &wait->waiter.amount))
         snprintf(words, size,
                  "quota: what tenant %s has left is kept for an older request",
                  tenant->name);

@@ -146,6 +146,18 @@ sched_tenant_check(const struct sched_tenant *tenant, const struct sched_amount 
                : -EDQUOT;
 }
 
+bool
+sched_tenant_kept_from(const struct sched_tenant *tenant, const void *who,
+                       const struct sched_amount *want)
+{
+    struct sched_amount both = tenant->kept;
+
+    if (!tenant->kept_for || tenant->kept_for == who)
+        return false;
+    sched_amount_add(&both, want);
+    return sched_tenant_check(tenant, &both, NULL, 0) < 0;
+}
+
 void
 sched_tenant_charge(struct sched_tenant *tenant, const struct sched_amount *what)
 {

@@ -24,6 +24,14 @@ struct sched_amount {
     uint64_t core, memory, cards; /* percent of cards; bytes; slices */
 };
 
+static inline void
+sched_amount_add(struct sched_amount *sum, const struct sched_amount *more)
+{
+    sum->core += more->core;
+    sum->memory += more->memory;
+    sum->cards += more->cards;
+}
+
 /* What sessions of a tenant have used since the scheduler knows it. */
 struct sched_spent {
     uint64_t gpu_ns, wait_ns, launches, moved_bytes;
@@ -42,9 +50,11 @@ struct sched_tenant {
     struct sched_spent spent;
     bool apart;  /* one of SCHED_TENANTS_APART */
     void *lines; /* of the queue; its own */
-    /* For the queue: somebody waited so long for these quotas that they are kept for
-     * him; and a place in the list of tenants whose quotas leave more than before. */
+    /* For the queue: somebody waited so long for these quotas that @kept of them is
+     * kept for him; and a place in the list of tenants whose quotas leave more than
+     * before. */
     const void *kept_for;
+    struct sched_amount kept;
     struct sched_tenant *freed_next;
     bool freed;
     struct gp_tree_node by_name;
@@ -66,6 +76,9 @@ void sched_tenant_unref(struct sched_tenants *set, struct sched_tenant *tenant);
  * quota.  -EFBIG: never, because the quota is smaller than @want alone. */
 int sched_tenant_check(const struct sched_tenant *tenant,
                        const struct sched_amount *want, char *words, size_t size);
+/* Would @want, for @who, take what is kept for somebody else? */
+bool sched_tenant_kept_from(const struct sched_tenant *tenant, const void *who,
+                            const struct sched_amount *want);
 void sched_tenant_charge(struct sched_tenant *tenant, const struct sched_amount *what);
 void sched_tenant_uncharge(struct sched_tenant *tenant,
                            const struct sched_amount *what);

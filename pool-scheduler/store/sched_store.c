@@ -22,7 +22,8 @@ struct sched_store {
     uint64_t serial;             /* of @open, never 0 */
     uint64_t done;
     uint32_t epoch, last; /* of the number record */
-    bool failed;          /* the last transaction was not written */
+    uint64_t last_group;
+    bool failed; /* the last transaction was not written */
     struct gp_err failure;
     int failure_code;
     void (*ended)(void *arg, uint64_t serial, int r, const struct gp_err *err);
@@ -167,7 +168,21 @@ sched_store_undo_session(struct sched_store *store, uint64_t id)
     char key[STORE_KEY_MAX];
 
     store_session_key(id, key);
-    store_batch_forget(&store->open, key);
+    /* A store whose transactions are bounded may have written that part of it. */
+    if (!store_batch_forget(&store->open, key))
+        change(store, key, NULL, 0, NULL);
+}
+
+void
+sched_store_group_begin(struct sched_store *store)
+{
+    store->open.group = ++store->last_group;
+}
+
+void
+sched_store_group_end(struct sched_store *store)
+{
+    store->open.group = 0;
 }
 
 /* ----------------------------------------------------------------- writing -- */
@@ -192,16 +207,18 @@ sched_store_dirty(const struct sched_store *store)
 
 /* The transaction in store->writing has ended. */
 static void
-write_ended(void *arg, int r, const struct gp_err *err)
+write_ended(void *arg, int r, size_t written, const struct gp_err *err)
 {
     struct sched_store *store = arg;
 
     store->failure_code = r;
     store->failure = *err;
-    if (r < 0)
+    if (r < 0) {
+        store_batch_drop(&store->writing, written);
         store_batch_prepend(&store->open, &store->writing);
-    else
+    } else {
         store_batch_fini(&store->writing);
+    }
     store->done = store->serial - 1;
     if (store->ended)
         store->ended(store->arg, store->done, r, err);
@@ -231,15 +248,18 @@ void
 sched_store_write(struct sched_store *store)
 {
     struct gp_err err = {0};
+    size_t written;
+    int r;
 
     if (!store->open.n || (store->writer && store_writer_busy(store->writer)))
         return;
     take_open(store);
-    if (store->writer)
+    if (store->writer) {
         store_writer_start(store->writer, &store->writing);
-    else
-        write_ended(store, store_write_batch(store->backend, &store->writing, &err),
-                    &err);
+        return;
+    }
+    r = store_write_batch(store->backend, &store->writing, &written, &err);
+    write_ended(store, r, written, &err);
 }
 
 int

@@ -63,7 +63,11 @@ int sched_store_put_account(struct sched_store *store, const struct sched_accoun
                             struct gp_err *err);
 int sched_store_del_account(struct sched_store *store, const struct sched_account *row,
                             struct gp_err *err);
-/* A put that was not written is not wanted any more. */
+/* The sessions that are put between the two are written together or not at all: a crash
+ * never leaves some of them. */
+void sched_store_group_begin(struct sched_store *store);
+void sched_store_group_end(struct sched_store *store);
+/* A put whose transaction failed, or was not begun, is not wanted any more. */
 void sched_store_undo_session(struct sched_store *store, uint64_t id);
 
 /* ------------------------------------------------------------------ writing -- */

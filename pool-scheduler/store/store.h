@@ -32,11 +32,14 @@ struct store_events;
 #define STORE_ACCOUNT "account/"
 #define STORE_NUMBER "number"
 
-/* One change of a transaction: a put, or a delete when @value is NULL. */
+/* One change of a transaction: a put, or a delete when @value is NULL.  Neighbours of
+ * one @group, other than 0, are written together or not at all, also by a store whose
+ * transactions are bounded. */
 struct store_op {
     const char *key;
     const uint8_t *value;
     size_t size;
+    uint64_t group;
 };
 
 /* A key and its value, as loaded; returns 0, or -errno which ends the load. */
@@ -49,9 +52,10 @@ struct store_ops {
     int (*load)(struct store *store, store_row row, void *arg, struct gp_err *err);
     /* All of @ops, in their order; each key is there once.  0: they are on disk and
      * survive a power cut.  -ESTALE: this scheduler does not lead any more, and never
-     * writes again.  Any other error: none of them was written. */
+     * writes again.  Any other error: the first *ret_written of them were written, the
+     * others were not. */
     int (*write)(struct store *store, const struct store_op *ops, size_t n,
-                 struct gp_err *err);
+                 size_t *ret_written, struct gp_err *err);
     void (*close)(struct store *store);
     /* Of a shared store; NULL for one that a single scheduler uses. */
     const struct store_shared_ops *shared;

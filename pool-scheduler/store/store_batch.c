@@ -85,6 +85,7 @@ store_batch_set(struct store_batch *batch, const char *key, uint8_t *value, size
             free(value);
             return r;
         }
+        change->group = batch->group;
         insert(batch, change);
     }
     free(change->value);
@@ -93,21 +94,37 @@ store_batch_set(struct store_batch *batch, const char *key, uint8_t *value, size
     return 0;
 }
 
-void
-store_batch_forget(struct store_batch *batch, const char *key)
+static void
+take_out(struct store_batch *batch, struct store_change **at)
 {
-    struct store_change *change = find(batch, key), **at = &batch->first;
+    struct store_change *change = *at;
 
-    if (!change)
-        return;
-    while (*at != change)
-        at = &(*at)->next;
     *at = change->next;
     if (!change->next)
         batch->end = at;
     gp_tree_remove(&batch->by_key, &change->by_key);
     batch->n--;
     change_free(change);
+}
+
+bool
+store_batch_forget(struct store_batch *batch, const char *key)
+{
+    struct store_change *change = find(batch, key), **at = &batch->first;
+
+    if (!change)
+        return false;
+    while (*at != change)
+        at = &(*at)->next;
+    take_out(batch, at);
+    return true;
+}
+
+void
+store_batch_drop(struct store_batch *batch, size_t n)
+{
+    while (n-- && batch->first)
+        take_out(batch, &batch->first);
 }
 
 void
@@ -128,6 +145,7 @@ store_batch_prepend(struct store_batch *batch, struct store_batch *older)
         next = c->next;
         insert(&both, c);
     }
+    both.group = batch->group;
     *batch = both;
     if (!batch->first)
         batch->end = &batch->first;
@@ -142,7 +160,26 @@ store_batch_ops(const struct store_batch *batch, struct store_op **ret_ops)
     if (!ops)
         return -ENOMEM;
     for (const struct store_change *c = batch->first; c; c = c->next)
-        *op++ = (struct store_op){c->key, c->value, c->size};
+        *op++ = (struct store_op){c->key, c->value, c->size, c->group};
     *ret_ops = ops;
     return 0;
+}
+
+static bool
+parts_group(const struct store_op *ops, size_t at)
+{
+    return ops[at].group && ops[at - 1].group == ops[at].group;
+}
+
+size_t
+store_ops_piece(const struct store_op *ops, size_t n, size_t most)
+{
+    size_t end = gp_min(n, most);
+
+    while (end < n && end > 1 && parts_group(ops, end))
+        end--;
+    if (end == 1 && n > 1 && parts_group(ops, end))
+        while (end < n && parts_group(ops, end))
+            end++;
+    return end;
 }

@@ -18,6 +18,7 @@ struct store_change {
     struct store_change *next;
     uint8_t *value; /* NULL: a delete */
     size_t size;
+    uint64_t group; /* of struct store_op */
     char key[STORE_KEY_MAX];
 };
 
@@ -25,6 +26,7 @@ struct store_batch {
     struct gp_tree by_key;
     struct store_change *first, **end;
     size_t n;
+    uint64_t group; /* of changes to come; the owner's */
 };
 
 void store_batch_init(struct store_batch *batch);
@@ -34,11 +36,17 @@ void store_batch_fini(struct store_batch *batch);
  * -ENAMETOOLONG. */
 int store_batch_set(struct store_batch *batch, const char *key, uint8_t *value,
                     size_t size);
-/* The change of @key is not wanted any more. */
-void store_batch_forget(struct store_batch *batch, const char *key);
+/* The change of @key is not wanted any more.  False: there is none. */
+bool store_batch_forget(struct store_batch *batch, const char *key);
+/* The first @n changes are written already. */
+void store_batch_drop(struct store_batch *batch, size_t n);
 /* What @older changed, and @batch did not, is changed by @batch first; @older is empty
  * afterwards. */
 void store_batch_prepend(struct store_batch *batch, struct store_batch *older);
+
+/* How many of @ops, from the first, a transaction of @most takes without parting a
+ * group.  More than @most: a group alone is larger. */
+size_t store_ops_piece(const struct store_op *ops, size_t n, size_t most);
 
 /* For store_ops.write(): batch->n of them, whose strings are the batch's. */
 int store_batch_ops(const struct store_batch *batch, struct store_op **ret_ops);

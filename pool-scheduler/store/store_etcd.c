@@ -6,6 +6,7 @@
 #include "gp_str.h"
 #include "gp_time.h"
 #include "store.h"
+#include "store_batch.h"
 #include "store_events.h"
 
 #include <errno.h>
@@ -251,14 +252,19 @@ txn_write(struct store_etcd *e, const struct store_op *ops, size_t n,
 
 static int
 etcd_write(struct store *store, const struct store_op *ops, size_t n,
-           struct gp_err *err)
+           size_t *ret_written, struct gp_err *err)
 {
     struct store_etcd *e = etcd_of(store);
+    size_t i = 0, piece;
     int r = 0;
 
-    /* A record is whole in one transaction; who waits for several waits for all. */
-    for (size_t i = 0; !r && i < n; i += TXN_OPS)
-        r = txn_write(e, ops + i, gp_min(n - i, (size_t)TXN_OPS), err);
+    /* A record is whole in one transaction, and so is a gang; who waits for several
+     * waits for all. */
+    for (; !r && i < n; i += r ? 0 : piece) {
+        piece = store_ops_piece(ops + i, n - i, TXN_OPS);
+        r = txn_write(e, ops + i, piece, err);
+    }
+    *ret_written = i;
     return r;
 }
 

@@ -83,11 +83,12 @@ write_op(struct store_sqlite *s, const struct store_op *op, struct gp_err *err)
 
 static int
 sqlite_write(struct store *store, const struct store_op *ops, size_t n,
-             struct gp_err *err)
+             size_t *ret_written, struct gp_err *err)
 {
     struct store_sqlite *s = container_of(store, struct store_sqlite, store);
     int r = run(s, ST_BEGIN, err);
 
+    *ret_written = 0; /* all, or none */
     if (r < 0)
         return r;
     for (size_t i = 0; !r && i < n; i++)

@@ -14,7 +14,7 @@
 
 struct store_writer {
     struct store *store;
-    void (*done)(void *arg, int r, const struct gp_err *err);
+    void (*done)(void *arg, int r, size_t written, const struct gp_err *err);
     void *arg;
     struct gp_loop_fd event; /* becomes readable with each result */
     int event_fd;
@@ -27,17 +27,19 @@ struct store_writer {
     bool finished;                   /* result and err are there */
     bool stop;
     int result;
+    size_t written;
     struct gp_err err;
 };
 
 int
 store_write_batch(struct store *store, const struct store_batch *batch,
-                  struct gp_err *err)
+                  size_t *ret_written, struct gp_err *err)
 {
     CLEANUP_FREE struct store_op *ops = NULL;
     int r = store_batch_ops(batch, &ops);
 
-    return r < 0 ? r : store->ops->write(store, ops, batch->n, err);
+    *ret_written = 0;
+    return r < 0 ? r : store->ops->write(store, ops, batch->n, ret_written, err);
 }
 
 static void *
@@ -51,6 +53,7 @@ writer_main(void *arg)
     while (!w->stop) {
         const struct store_batch *batch = w->batch;
         struct gp_err err = {0};
+        size_t written;
         int r;
 
         if (!batch) {
@@ -58,10 +61,11 @@ writer_main(void *arg)
             continue;
         }
         pthread_mutex_unlock(&w->lock);
-        r = store_write_batch(w->store, batch, &err);
+        r = store_write_batch(w->store, batch, &written, &err);
         pthread_mutex_lock(&w->lock);
         w->batch = NULL;
         w->result = r;
+        w->written = written;
         w->err = err;
         w->finished = true;
         pthread_cond_broadcast(&w->changed);
@@ -78,6 +82,7 @@ static void
 take_result(struct store_writer *w)
 {
     struct gp_err err;
+    size_t written;
     bool finished;
     int r;
 
@@ -85,12 +90,13 @@ take_result(struct store_writer *w)
     finished = w->finished;
     w->finished = false;
     r = w->result;
+    written = w->written;
     err = w->err;
     pthread_mutex_unlock(&w->lock);
     if (!finished)
         return;
     w->busy = false;
-    w->done(w->arg, r, &err);
+    w->done(w->arg, r, written, &err);
 }
 
 static void
@@ -106,8 +112,9 @@ on_event(struct gp_loop_fd *src, uint32_t revents)
 
 int
 store_writer_new(struct store *store, struct gp_loop *loop,
-                 void (*done)(void *arg, int r, const struct gp_err *err), void *arg,
-                 struct store_writer **ret_writer, struct gp_err *err)
+                 void (*done)(void *arg, int r, size_t written,
+                              const struct gp_err *err),
+                 void *arg, struct store_writer **ret_writer, struct gp_err *err)
 {
     struct store_writer *w = calloc(1, sizeof(*w));
     int r;

@@ -18,9 +18,11 @@ struct store;
 struct store_batch;
 struct store_writer;
 
-/* @done is called on @loop when a batch has been written, or not (@r < 0). */
+/* @done is called on @loop when a batch has been written, or not (@r < 0, and then its
+ * first @written changes have been all the same). */
 int store_writer_new(struct store *store, struct gp_loop *loop,
-                     void (*done)(void *arg, int r, const struct gp_err *err),
+                     void (*done)(void *arg, int r, size_t written,
+                                  const struct gp_err *err),
                      void *arg, struct store_writer **ret_writer, struct gp_err *err);
 /* Waits for what is being written; @done is not called any more. */
 void store_writer_free(struct store_writer *writer); /* NULL is a no-op */
@@ -33,6 +35,6 @@ void store_writer_wait(struct store_writer *writer);
 
 /* The same without a thread, for those that have no loop. */
 int store_write_batch(struct store *store, const struct store_batch *batch,
-                      struct gp_err *err);
+                      size_t *ret_written, struct gp_err *err);
 
 #endif

@@ -210,6 +210,7 @@ struct disk {
     struct sched_store *store;
     struct sched_pool *pool;
     struct sched_sessions sessions;
+    unsigned opened;
 };
 
 /* Each answer: which session it was about, and whether that is there from then on. */
@@ -218,6 +219,11 @@ static struct {
     bool open;
 } answers[EVENTS_MAX];
 static unsigned n_answers;
+
+/* Sessions that were opened as one gang, none of which was closed. */
+#define GANG 3
+static uint64_t gangs[200][GANG];
+static unsigned n_gangs;
 
 static void
 answer(uint64_t id, bool open)
@@ -277,7 +283,7 @@ teardown(void **state)
 }
 
 static uint64_t
-open_session(struct disk *d, struct sched_card *card)
+open_session(struct disk *d)
 {
     struct sched_session_spec spec = {.owner = "ada@desk",
                                       .program = "train",
@@ -285,9 +291,13 @@ open_session(struct disk *d, struct sched_card *card)
                                       .lease_ms = 1000};
     struct sched_decision decision = {.n_slices = 1};
     struct sched_session *session;
+    const struct sched_server *server = sched_pool_server_find(d->pool, "node");
     struct gp_err err = {0};
 
-    decision.slices[0] = (struct sched_slice){.card = card, .core = 7, .memory = GIB_1};
+    decision.slices[0] =
+        (struct sched_slice){.card = server->cards[d->opened++ % server->n_cards],
+                             .core = 1,
+                             .memory = GIB_1};
     assert_int_equal(sched_sessions_add(&d->sessions, &spec, &decision, NOW, &session),
                      0);
     assert_int_equal(sched_store_put_session(d->store, session, &err), 0);
@@ -303,8 +313,8 @@ close_session(struct disk *d, uint64_t id)
     assert_int_equal(sched_store_del_session(d->store, id, &err), 0);
 }
 
-static struct sched_card *
-add_card(struct disk *d)
+static void
+add_cards(struct disk *d)
 {
     struct sched_card_facts facts = {.uuid = {1}, .memory = 80 * GIB_1, .sms = 4};
     struct sched_server *server;
@@ -312,9 +322,9 @@ add_card(struct disk *d)
     struct gp_err err = {0};
 
     assert_int_equal(sched_pool_server_add(d->pool, "node", &server, &err), 0);
-    assert_int_equal(sched_pool_card_put(d->pool, server, &facts, &card, &err), 0);
+    for (; facts.uuid[0] <= 8; facts.uuid[0]++)
+        assert_int_equal(sched_pool_card_put(d->pool, server, &facts, &card, &err), 0);
     assert_int_equal(sched_store_put_server(d->store, server, &err), 0);
-    return card;
 }
 
 static void
@@ -326,14 +336,26 @@ commit(struct disk *d)
         fail_msg("%s", err.msg);
 }
 
-/* A life of the scheduler: opens and closes, alone and several in one commit. */
+/* With others around it, in one commit. */
+static void
+open_gang(struct disk *d)
+{
+    sched_store_group_begin(d->store);
+    for (unsigned i = 0; i < GANG; i++)
+        gangs[n_gangs][i] = open_session(d);
+    sched_store_group_end(d->store);
+    n_gangs++;
+}
+
+/* A life of the scheduler: opens and closes, alone, several in one commit, and gangs.
+ */
 static void
 live(struct disk *d, unsigned rounds, unsigned *seed)
 {
-    struct sched_card *card = add_card(d);
     uint64_t open[12], opened[3];
     unsigned n = 0;
 
+    add_cards(d);
     assert_int_equal(sched_store_start_epoch(d->store, &d->sessions, NULL), 0);
     commit(d);
     for (unsigned i = 0; i < rounds; i++) {
@@ -347,7 +369,9 @@ live(struct disk *d, unsigned rounds, unsigned *seed)
         if (n + more > 12)
             more = 0;
         for (unsigned k = 0; k < more; k++)
-            opened[k] = open[n++] = open_session(d, card);
+            opened[k] = open[n++] = open_session(d);
+        if (i % 5 == 4)
+            open_gang(d);
         commit(d);
         if (closed)
             answer(closed, false);
@@ -384,6 +408,15 @@ check_cut(struct disk *d, unsigned cut, int luck, unsigned *seed)
                      cut, n_events, luck, (unsigned long long)answers[k].id,
                      answers[k].open ? "open" : "closed",
                      answers[k].open ? "lost" : "there");
+    }
+    for (unsigned i = 0; i < n_gangs; i++) {
+        unsigned there = 0;
+
+        for (unsigned k = 0; k < GANG; k++)
+            there += sched_sessions_find(&after.sessions, gangs[i][k]) != NULL;
+        if (there && there < GANG)
+            fail_msg("cut before event %u of %u, luck %d: %u of %d members of a gang",
+                     cut, n_events, luck, there, GANG);
     }
     disk_close(&after);
     for (int i = 0; i < FILES; i++)

@@ -6,6 +6,8 @@
 #include "sched_pool.h"
 #include "sched_session.h"
 #include "sched_store.h"
+#include "store.h"
+#include "store_batch.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -338,6 +340,303 @@ change_that_could_not_be_written_is_written_later(void **state)
     state_drop(s);
 }
 
+/* ------------------------------------------------------ bounded transactions -- */
+
+/* A store as etcd is: its transactions are bounded, and it can stop between any two of
+ * them.  The records are kept in memory. */
+#define BOUND 7
+struct bounded {
+    struct store store;
+    struct {
+        char key[STORE_KEY_MAX];
+        uint8_t *value;
+        size_t size;
+    } rows[4000];
+    size_t n;
+    unsigned left; /* transactions until it stops */
+    int failure;   /* what it says then */
+};
+
+static void
+bounded_put(struct bounded *b, const struct store_op *op)
+{
+    size_t i = 0;
+
+    while (i < b->n && strcmp(b->rows[i].key, op->key) != 0)
+        i++;
+    if (i == b->n) {
+        assert_true(b->n < ARRAY_SIZE(b->rows));
+        snprintf(b->rows[i].key, sizeof(b->rows[i].key), "%s", op->key);
+        b->n++;
+    }
+    free(b->rows[i].value);
+    b->rows[i].value = NULL;
+    if (!op->value)
+        return;
+    b->rows[i].size = op->size;
+    b->rows[i].value = malloc(op->size + 1);
+    memcpy(b->rows[i].value, op->value, op->size);
+}
+
+static int
+bounded_write(struct store *store, const struct store_op *ops, size_t n,
+              size_t *ret_written, struct gp_err *err)
+{
+    struct bounded *b = container_of(store, struct bounded, store);
+
+    *ret_written = 0;
+    while (*ret_written < n) {
+        size_t piece = store_ops_piece(ops + *ret_written, n - *ret_written, BOUND);
+
+        assert_in_range(piece, 1, BOUND);
+        if (!b->left)
+            return gp_err_set(err, b->failure, "stopped");
+        b->left--;
+        for (size_t i = 0; i < piece; i++)
+            bounded_put(b, &ops[(*ret_written)++]);
+    }
+    return 0;
+}
+
+static int
+bounded_load(struct store *store, store_row row, void *arg, struct gp_err *err)
+{
+    static const char *const KINDS[] = {STORE_NUMBER, STORE_SERVER, STORE_SESSION};
+    struct bounded *b = container_of(store, struct bounded, store);
+    int r = 0;
+
+    for (size_t k = 0; k < ARRAY_SIZE(KINDS); k++)
+        for (size_t i = 0; !r && i < b->n; i++)
+            if (b->rows[i].value &&
+                !strncmp(b->rows[i].key, KINDS[k], strlen(KINDS[k])))
+                r = row(arg, b->rows[i].key, b->rows[i].value, b->rows[i].size, err);
+    return r;
+}
+
+static void
+bounded_close(struct store *store)
+{
+    (void)store; /* the test's */
+}
+
+static const struct store_ops BOUNDED = {
+    .name = "bounded",
+    .load = bounded_load,
+    .write = bounded_write,
+    .close = bounded_close,
+};
+
+/* A scheduler's memory beside it, and what it opened as gangs. */
+struct gangs {
+    struct bounded *disk;
+    struct sched_store *store;
+    struct sched_pool *pool;
+    struct sched_sessions sessions;
+    const struct sched_server *server;
+    unsigned opened;
+    uint64_t ids[400][5];
+    unsigned sizes[400];
+    unsigned n;
+};
+
+static void
+gangs_load(struct gangs *g)
+{
+    struct gp_err err = {0};
+
+    assert_int_equal(sched_store_new(&g->disk->store, &g->store), 0);
+    g->pool = sched_pool_new();
+    sched_sessions_init(&g->sessions, g->pool);
+    if (sched_store_load(g->store, g->pool, &g->sessions, NOW, &err) < 0)
+        fail_msg("%s", err.msg);
+}
+
+static void
+gangs_drop(struct gangs *g)
+{
+    sched_sessions_fini(&g->sessions);
+    sched_pool_free(g->pool);
+    sched_store_close(g->store);
+}
+
+static uint64_t
+gangs_open(struct gangs *g)
+{
+    struct sched_session_spec spec = {.owner = "ada@desk",
+                                      .program = "train",
+                                      .max_attachments = 1,
+                                      .lease_ms = 1000};
+    struct sched_decision decision = {.n_slices = 1};
+    struct sched_session *session;
+
+    decision.slices[0] =
+        (struct sched_slice){.card = g->server->cards[g->opened++ % g->server->n_cards],
+                             .core = 1,
+                             .memory = 1};
+    assert_int_equal(sched_sessions_add(&g->sessions, &spec, &decision, NOW, &session),
+                     0);
+    assert_int_equal(sched_store_put_session(g->store, session, NULL), 0);
+    return session->id;
+}
+
+/* One transaction's worth: sessions alone, and gangs. */
+static void
+gangs_turn(struct gangs *g, unsigned *seed)
+{
+    for (unsigned i = (unsigned)rand_r(seed) % 6; i; i--) {
+        if (rand_r(seed) & 1) {
+            gangs_open(g);
+            continue;
+        }
+        g->sizes[g->n] = 2 + (unsigned)rand_r(seed) % 4;
+        sched_store_group_begin(g->store);
+        for (unsigned k = 0; k < g->sizes[g->n]; k++)
+            g->ids[g->n][k] = gangs_open(g);
+        sched_store_group_end(g->store);
+        g->n++;
+    }
+}
+
+/* What is on the disk, as the next scheduler finds it. */
+static void
+gangs_are_whole(const struct gangs *g)
+{
+    struct gangs after = {.disk = g->disk};
+
+    gangs_load(&after);
+    for (unsigned i = 0; i < g->n; i++) {
+        unsigned there = 0;
+
+        for (unsigned k = 0; k < g->sizes[i]; k++)
+            there += sched_sessions_find(&after.sessions, g->ids[i][k]) != NULL;
+        if (there && there < g->sizes[i])
+            fail_msg("%u of %u members of gang %u are there", there, g->sizes[i], i);
+    }
+    gangs_drop(&after);
+}
+
+static void
+gangs_begin(struct gangs *g, unsigned left, int failure)
+{
+    struct sched_card_facts facts = {.uuid = {1}, .memory = 80 * GIB, .sms = 4};
+    struct sched_server *server;
+    struct sched_card *card;
+
+    *g = (struct gangs){.disk = calloc(1, sizeof(*g->disk))};
+    g->disk->store.ops = &BOUNDED;
+    g->disk->left = UINT32_MAX;
+    gangs_load(g);
+    assert_int_equal(sched_pool_server_add(g->pool, "node", &server, NULL), 0);
+    for (; facts.uuid[0] <= 40; facts.uuid[0]++)
+        assert_int_equal(sched_pool_card_put(g->pool, server, &facts, &card, NULL), 0);
+    g->server = server;
+    assert_int_equal(sched_store_put_server(g->store, server, NULL), 0);
+    assert_int_equal(sched_store_start_epoch(g->store, &g->sessions, NULL), 0);
+    assert_int_equal(sched_store_commit(g->store, NULL), 0);
+    g->disk->left = left;
+    g->disk->failure = failure;
+}
+
+static void
+gangs_end(struct gangs *g)
+{
+    gangs_drop(g);
+    for (size_t i = 0; i < g->disk->n; i++)
+        free(g->disk->rows[i].value);
+    free(g->disk);
+    free(g);
+}
+
+static void
+store_that_stops_between_transactions_has_whole_gangs(void **state)
+{
+    unsigned stopped = 0;
+
+    (void)state;
+    /* It stops before each transaction of the same random life. */
+    for (unsigned left = 0; left < 60; left++) {
+        struct gangs *g = calloc(1, sizeof(*g));
+        unsigned seed = 18;
+        int r = 0;
+
+        gangs_begin(g, left, -ESTALE);
+        for (unsigned i = 0; !r && i < 20; i++) {
+            gangs_turn(g, &seed);
+            r = sched_store_commit(g->store, NULL);
+        }
+        stopped += r < 0;
+        gangs_are_whole(g);
+        gangs_end(g);
+    }
+    assert_in_range(stopped, 15, 60);
+}
+
+/* A write that fails in the middle: what was refused for it is not there later, though
+ * a part of it had been written. */
+static void
+open_that_failed_after_a_part_was_written_is_undone(void **state)
+{
+    for (unsigned left = 1; left < 6; left++) {
+        struct gangs *g = calloc(1, sizeof(*g)), after = {0};
+        uint64_t ids[4 * BOUND];
+        struct sched_session *s = NULL;
+        struct gp_err err = {0};
+
+        gangs_begin(g, left - 1, -EREMOTE);
+        for (unsigned i = 0; i < ARRAY_SIZE(ids); i++)
+            ids[i] = gangs_open(g);
+        if (sched_store_commit(g->store, &err) == 0)
+            fail_msg("it was written with %u transactions", left - 1);
+        for (unsigned i = 0; i < ARRAY_SIZE(ids); i++) {
+            sched_store_undo_session(g->store, ids[i]);
+            sched_session_free(&g->sessions, sched_sessions_find(&g->sessions, ids[i]));
+        }
+        g->disk->left = UINT32_MAX;
+        gangs_open(g);
+        assert_int_equal(sched_store_commit(g->store, &err), 0);
+        after.disk = g->disk;
+        gangs_load(&after);
+        for (unsigned i = 0; i < ARRAY_SIZE(ids); i++)
+            assert_null(sched_sessions_find(&after.sessions, ids[i]));
+        assert_non_null(sched_sessions_next(&after.sessions, s));
+        gangs_drop(&after);
+        gangs_end(g);
+    }
+    (void)state;
+}
+
+/* All of them, in their order, no group parted, none too large if no group is. */
+static void
+operations_are_cut_into_pieces_between_groups(void **state)
+{
+    unsigned seed = 5;
+
+    (void)state;
+    for (unsigned round = 0; round < 500; round++) {
+        struct store_op ops[60] = {{0}};
+        size_t n = 1 + (size_t)rand_r(&seed) % 60, at = 0;
+        uint64_t group = 0;
+
+        for (size_t i = 0; i < n;) {
+            size_t size = (size_t)rand_r(&seed) % 9; /* up to one too large */
+
+            group++;
+            for (size_t k = 0; k < gp_max(size, (size_t)1) && i < n; k++)
+                ops[i++].group = size ? group : 0;
+        }
+        while (at < n) {
+            size_t piece = store_ops_piece(ops + at, n - at, BOUND);
+            bool whole = ops[at].group == ops[at + piece - 1].group;
+
+            assert_in_range(piece, 1, n - at);
+            assert_true(piece <= BOUND || whole);
+            at += piece;
+            if (at < n && ops[at].group)
+                assert_int_not_equal(ops[at].group, ops[at - 1].group);
+        }
+    }
+}
+
 #define PROMISE(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
 int
@@ -352,6 +651,9 @@ main(void)
         PROMISE(new_state_is_of_this_version),
         PROMISE(state_of_a_later_version_is_refused_and_left_alone),
         PROMISE(state_that_cannot_be_taken_over_stays_as_it_was),
+        cmocka_unit_test(store_that_stops_between_transactions_has_whole_gangs),
+        cmocka_unit_test(open_that_failed_after_a_part_was_written_is_undone),
+        cmocka_unit_test(operations_are_cut_into_pieces_between_groups),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
