@@ -671,21 +671,37 @@ stub_managed_variable(CUlibrary library)
     return at;
 }
 
-uint64_t
-stub_managed_device(uint64_t host)
+static uint64_t
+managed_find(uint64_t host, bool here_only)
 {
     uint32_t here = stub_link_here()->number;
+    const struct managed_range *m;
     uint64_t dev = 0;
 
     if (!stub_managed_is_on() || managed_busy)
         return 0;
     gp_lock_take(&managed.lock);
-    for (struct managed_range *m = managed.ranges; m && !dev; m = m->next)
-        if (host - (uintptr_t)m->host < m->size)
-            dev = (m->copy[here].dev ? m->copy[here].dev : managed_address(m)) +
-                  (host - (uintptr_t)m->host);
+    m = managed.ranges;
+    while (m && host - (uintptr_t)m->host >= m->size)
+        m = m->next;
+    if (m)
+        dev = m->copy[here].dev || here_only ? m->copy[here].dev : managed_address(m);
+    if (dev)
+        dev += host - (uintptr_t)m->host;
     gp_lock_release(&managed.lock);
     return dev;
+}
+
+uint64_t
+stub_managed_device(uint64_t host)
+{
+    return managed_find(host, false);
+}
+
+uint64_t
+stub_managed_alias(uint64_t host)
+{
+    return managed_find(host, true);
 }
 
 bool

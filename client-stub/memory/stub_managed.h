@@ -50,6 +50,9 @@ uint64_t stub_managed_variable(CUlibrary library);
  * it was allocated; 0 if it does not. */
 uint64_t stub_managed_device(uint64_t host);
 
+/* The same, where the current link's server has a copy of the memory by now; else 0. */
+uint64_t stub_managed_alias(uint64_t host);
+
 /* Page-locked memory at @host, at @dev for the device, in the range of addresses
  * that both ends have (stub_unified.h): makes pages at the current link's server,
  * now. */

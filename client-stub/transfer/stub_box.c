@@ -85,9 +85,12 @@ static bool
 box_use_device(const struct stub_box *box, struct stub_box_host *host,
                CUmemorytype *type, CUdeviceptr *device, size_t *pitch, size_t *height)
 {
+    bool up = host == &box->src;
     uint64_t at = (uintptr_t)host->base;
 
-    if (!at || !stub_copy_has_same_address(at, stub_box_extent(box, host)))
+    if (at && !stub_copy_has_same_address(at, stub_box_extent(box, host)))
+        at = stub_copy_find_alias(up ? STUB_H2D : STUB_D2H, at);
+    if (!at)
         return false;
     *type = CU_MEMORYTYPE_DEVICE;
     *device = at;

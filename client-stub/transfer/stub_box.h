@@ -36,9 +36,9 @@ struct stub_box {
 /* CUDA_ERROR_INVALID_VALUE: a host side that cannot be. */
 CUresult stub_box_open(struct stub_box *box, uint16_t call, const CUDA_MEMCPY3D *given);
 
-/* A host side that the device reaches at the same address becomes a device side, so
- * that the copy comes behind the kernels before it that use that memory, and before
- * those behind it.  True if there was one. */
+/* A host side that the device reaches, too, becomes a device side, so that the copy
+ * comes behind the kernels before it that use that memory, and before those behind it.
+ * True if there was one. */
 bool stub_box_use_device(struct stub_box *box);
 
 /* A rectangle as a box of depth one. */

@@ -17,8 +17,8 @@
 
 #include <string.h>
 
-/* Memory that the device reaches at the same address: the copies of boxes take care of
- * the order (stub_box_use_device). */
+/* Memory that the device reaches, too: the copies of boxes take care of the order
+ * (stub_box_use_device). */
 static CUresult
 array_as_box(const struct stub_copy *copy, CUarray array)
 {
@@ -42,6 +42,15 @@ array_as_box(const struct stub_copy *copy, CUarray array)
                : stub_impl_cuMemcpy3DAsync_v2(&box, copy->stream, copy->per_thread);
 }
 
+static bool
+array_host_is_of_device(const struct stub_copy *copy)
+{
+    uint64_t host = (uintptr_t)stub_copy_host_side(copy);
+
+    return stub_copy_has_same_address(host, copy->n) ||
+           stub_copy_find_alias(copy->direction, host);
+}
+
 static CUresult
 array_copy(struct stub_copy *copy, CUarray array)
 {
@@ -61,7 +70,7 @@ array_copy(struct stub_copy *copy, CUarray array)
             return r;
     }
     if ((stub_pinned_any() || stub_managed_is_on()) && !stub_capture_any() &&
-        stub_copy_has_same_address((uintptr_t)stub_copy_host_side(copy), copy->n))
+        array_host_is_of_device(copy))
         return array_as_box(copy, array);
     copy->facts = copy->blocking ? STUB_COPY_BLOCKING : 0;
     if (copy->direction == STUB_H2D && copy->n <= STUB_COPY_INLINE)

@@ -69,13 +69,14 @@ stub_copy_has_same_address(uint64_t host, uint64_t n)
     return stub_managed_is_on() && stub_managed_is_pages(host, n);
 }
 
-/* Memory that the device may have changed meanwhile is up to date only on the server.
- */
-static CUdeviceptr
-find_alias(const void *host)
+/* Memory that the device may have changed meanwhile is up to date only on the server,
+ * and what is copied into memory that the device has comes in stream order. */
+CUdeviceptr
+stub_copy_find_alias(enum stub_direction direction, uint64_t host)
 {
-    CUdeviceptr alias =
-        stub_managed_pending() ? stub_managed_device((uintptr_t)host) : 0;
+    CUdeviceptr alias = direction == STUB_D2H    ? stub_managed_alias(host)
+                        : stub_managed_pending() ? stub_managed_device(host)
+                                                 : 0;
 
     return alias && stub_copy_is_host(alias, 1) ? 0 : alias;
 }
@@ -112,7 +113,9 @@ find_host_side(struct stub_copy *copy)
         (copy->direction == STUB_H2D || copy->blocking) &&
         stub_pinned_find(host, copy->n, &copy->pinned))
         facts |= STUB_COPY_SHARED_PINNED;
-    copy->alias = copy->direction == STUB_H2D ? find_alias(host) : 0;
+    copy->alias = facts & STUB_COPY_SAME_ADDRESS
+                      ? 0
+                      : stub_copy_find_alias(copy->direction, (uintptr_t)host);
     return copy->alias ? facts | STUB_COPY_ALIAS : facts;
 }
 
@@ -145,7 +148,8 @@ stub_copy_find_facts(struct stub_copy *copy)
         copy->facts |= find_host_side(copy);
     if (copy->direction == STUB_H2D)
         copy->facts |= copy->n <= STUB_COPY_INLINE ? STUB_COPY_SMALL : 0;
-    else if (!(copy->facts & (STUB_COPY_BLOCKING | STUB_COPY_SAME_ADDRESS)))
+    else if (!(copy->facts &
+               (STUB_COPY_BLOCKING | STUB_COPY_SAME_ADDRESS | STUB_COPY_ALIAS)))
         copy->facts |= may_be_unawaited(copy) ? STUB_COPY_UNAWAITED : 0;
     return CUDA_SUCCESS;
 }

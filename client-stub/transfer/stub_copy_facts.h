@@ -7,6 +7,7 @@
 #define STUB_COPY_FACTS_H
 
 #include "cuda_abi.h"
+#include "stub_path_table.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,6 +28,10 @@ bool stub_copy_inside(uint64_t addr, uint64_t n);
 /* Is it page-locked memory that the device has at the same address?  A kernel may have
  * changed it, or may read it, in stream order. */
 bool stub_copy_has_same_address(uint64_t host, uint64_t n);
+
+/* The address of the device's own pages of memory at @host that it has at another
+ * address, where a copy has to use them; 0: it need not. */
+CUdeviceptr stub_copy_find_alias(enum stub_direction direction, uint64_t host);
 
 /* Is it all inside one range of the host's pinned memory? */
 bool stub_copy_is_host(uint64_t addr, uint64_t n);

@@ -5,7 +5,8 @@
  * device_copy: the device reaches the host side at the address that the program uses,
  * and copies in stream order, behind kernels that may have changed that memory and in
  * front of kernels that read it.  device_alias: the device has pages of its own for
- * managed memory, which it may have changed since the host last saw them.
+ * managed or registered memory, at another address, which it may have changed since the
+ * host last saw them, or is going to.
  */
 #include "cuda_api.h"
 #include "stub_box.h"
@@ -14,14 +15,14 @@
 #include "stub_manual.h"
 #include "stub_path.h"
 
-CUresult
-stub_path_device_copy(struct stub_copy *copy)
+static CUresult
+copy_by_device(const struct stub_copy *copy, CUdeviceptr dst)
 {
     CUresult r;
 
     stub_d2h_async_wait((void *)(uintptr_t)copy->src, copy->n);
     stub_d2h_async_wait((void *)(uintptr_t)copy->dst, copy->n);
-    r = stub_gen_cuMemcpyDtoDAsync_v2(copy->dst, copy->src, copy->n, copy->stream,
+    r = stub_gen_cuMemcpyDtoDAsync_v2(dst, copy->src, copy->n, copy->stream,
                                       copy->per_thread);
     return r == CUDA_SUCCESS && copy->blocking
                ? stub_impl_cuStreamSynchronize(copy->stream, copy->per_thread)
@@ -29,8 +30,16 @@ stub_path_device_copy(struct stub_copy *copy)
 }
 
 CUresult
+stub_path_device_copy(struct stub_copy *copy)
+{
+    return copy_by_device(copy, copy->dst);
+}
+
+CUresult
 stub_path_device_alias(struct stub_copy *copy)
 {
+    if (copy->direction == STUB_D2H)
+        return copy_by_device(copy, copy->alias);
     if (copy->blocking)
         return copy->per_thread ? cuMemcpyDtoD_v2_ptds(copy->dst, copy->alias, copy->n)
                                 : cuMemcpyDtoD_v2(copy->dst, copy->alias, copy->n);

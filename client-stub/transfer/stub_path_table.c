@@ -36,6 +36,8 @@ const struct stub_path_row stub_path_rows[] = {
     {STUB_PATH_DEVICE_COPY, D2D, 0, 0, "both sides are memory of devices"},
     {STUB_PATH_DEVICE_ALIAS, H2D, STUB_COPY_ALIAS, 0,
      "the device may have changed its pages of the source"},
+    {STUB_PATH_DEVICE_ALIAS, D2H, STUB_COPY_ALIAS, 0,
+     "the device has pages of its own of the destination"},
     {STUB_PATH_D2H_ASYNC, D2H, STUB_COPY_KNOWN | STUB_COPY_UNAWAITED,
      STUB_COPY_BLOCKING, "nobody waits, and the destination is page-locked"},
     {STUB_PATH_INLINE, H2D, STUB_COPY_SMALL, 0, "so few bytes fit into the frame"},

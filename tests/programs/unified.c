@@ -242,7 +242,8 @@ bytes_differ(const unsigned *p, const struct source *s, uint8_t value)
 
 /* The host knows the value 3 of round 0 when 9 and 3 follow each other. */
 static size_t
-copies_of_a_shape(const struct source *s, enum shape shape, unsigned *p, unsigned *out)
+copies_of_a_shape(const struct source *s, enum shape shape, unsigned *p,
+                  CUdeviceptr dev, unsigned *out)
 {
     unsigned n = (unsigned)(s->bytes / sizeof(*p));
     size_t wrong = 0;
@@ -261,11 +262,11 @@ copies_of_a_shape(const struct source *s, enum shape shape, unsigned *p, unsigne
         wrong += bytes_differ(p, s, 3);
         source_set(s, (uint8_t)round);
         source_down(s, shape, p, false);
-        launch_add(p, out, n, NULL);
+        launch_add((void *)(uintptr_t)dev, out, n, NULL);
         CU(cuCtxSynchronize());
         for (unsigned i = 0; i < n; i++)
             wrong += out[i] != round * 0x01010101u + 1;
-        launch_add(out, p, n, NULL);
+        launch_add(out, (void *)(uintptr_t)dev, n, NULL);
         source_down(s, shape, p, true);
         wrong += bytes_differ(p, s, (uint8_t)round);
     }
@@ -279,15 +280,25 @@ copies_down_come_behind_the_work_before_them(void)
     CUDA_ARRAY_DESCRIPTOR kind = {
         .Width = s.bytes / 4, .Format = CU_AD_FORMAT_UNSIGNED_INT32, .NumChannels = 1};
     unsigned *p = host_new(s.bytes / 4, 0), *out = host_new(s.bytes / 4, 0);
+    unsigned *own = util_alloc(s.bytes / 4, sizeof(*own));
+    CUdeviceptr managed, dev;
     size_t wrong = 0;
 
+    CU(cuMemHostRegister_v2(own, s.bytes, CU_MEMHOSTREGISTER_DEVICEMAP));
+    CU(cuMemHostGetDevicePointer_v2(&dev, own, 0));
+    CU(cuMemAllocManaged(&managed, s.bytes, CU_MEM_ATTACH_GLOBAL));
     CU(cuMemAlloc(&s.linear, s.bytes));
     CU(cuArrayCreate_v2(&s.array, &kind));
     launch_add(p, out, 1, NULL); /* the card has both from now on */
     for (enum shape shape = LINEAR; shape < SHAPES; shape++)
-        wrong += copies_of_a_shape(&s, shape, p, out);
+        wrong += copies_of_a_shape(&s, shape, p, (uintptr_t)p, out) +
+                 copies_of_a_shape(&s, shape, own, dev, out) +
+                 copies_of_a_shape(&s, shape, (void *)(uintptr_t)managed, managed, out);
     CU(cuArrayDestroy(s.array));
     CU(cuMemFree(s.linear));
+    CU(cuMemFree(managed));
+    CU(cuMemHostUnregister(own));
+    free(own);
     CU(cuMemFreeHost(p));
     CU(cuMemFreeHost(out));
     return wrong;

@@ -169,6 +169,27 @@ frames_posted_while_another_thread_sends_follow_in_order(void **state)
     atomic_store(&the_link->queued, 0);
 }
 
+/* The search for addresses must not read what another call has left between fields. */
+static void
+frame_that_is_searched_is_clear_before_it_is_written(void **state)
+{
+    uint32_t rounds = STUB_SEND_HIGH / FRAME + 1;
+    struct stub_call c;
+
+    for (uint32_t i = 0; i < 2 * rounds; i++)
+        post(UINT64_MAX); /* fills the buffer, which is sent */
+    while (worker_gets())
+        ;
+    stub_link_attend(the_link, STUB_ATTEND_CONTENT, true);
+    assert_int_equal(stub_call_begin(&c, CALL, 8), CUDA_SUCCESS);
+    stub_link_attend(the_link, STUB_ATTEND_CONTENT, false);
+    memset(c.body, 1, 3);
+    assert_int_equal(stub_call_post(&c), CUDA_SUCCESS);
+    assert_int_equal(xport_flush_now(the_link->conn), 0);
+    assert_int_equal(word_of(worker_gets()), 0x010101);
+    atomic_store(&the_link->queued, 0);
+}
+
 /* An ordinary error concerns its call alone.  After a sticky one, calls that are posted
  * otherwise are waited for, until the context ends. */
 static void
@@ -221,6 +242,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(posted_calls_leave_with_the_call_that_waits_and_in_order),
         cmocka_unit_test(full_queue_is_sent_without_a_wait),
+        cmocka_unit_test(frame_that_is_searched_is_clear_before_it_is_written),
         cmocka_unit_test(frames_posted_while_another_thread_sends_follow_in_order),
         cmocka_unit_test(
             calls_after_a_sticky_error_are_waited_for_until_the_context_ends),

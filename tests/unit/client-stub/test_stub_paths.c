@@ -39,6 +39,7 @@ static const struct {
      "device_copy"},
     {STUB_D2D, 0, "device_copy"},
     {STUB_H2D, STUB_COPY_ALIAS | STUB_COPY_KNOWN | STUB_COPY_SMALL, "device_alias"},
+    {STUB_D2H, STUB_COPY_ALIAS | STUB_COPY_KNOWN | STUB_COPY_UNAWAITED, "device_alias"},
     {STUB_D2H, STUB_COPY_KNOWN | STUB_COPY_UNAWAITED, "d2h_async"},
     {STUB_H2D, STUB_COPY_KNOWN | STUB_COPY_SMALL, "inline"},
     {STUB_H2D, STUB_COPY_KNOWN, "payload"},
