@@ -36,6 +36,8 @@ int cli_top(int argc, char **argv);
 int cli_queue(int argc, char **argv);
 int cli_pools(int argc, char **argv);
 int cli_usage(int argc, char **argv);
+int cli_cordon(int argc, char **argv);
+int cli_uncordon(int argc, char **argv);
 int cli_drain(int argc, char **argv);
 int cli_close(int argc, char **argv);
 int cli_explain(int argc, char **argv);

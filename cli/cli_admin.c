@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpupool drain, close: orders to the scheduler. */
+/* gpupool drain, cordon, uncordon, close: orders to the scheduler. */
 #include "cli.h"
 #include "cli_ctl.h"
 #include "cli_list.h"
@@ -315,6 +315,82 @@ cli_drain(int argc, char **argv)
         status = drain_send(&order);
     free(order.token);
     return status;
+}
+
+/* ------------------------------------------------------------------ cordon -- */
+
+static int
+cordon_card_send(const struct order *order, const char *server, const char *card)
+{
+    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
+    Gpupool__Ctl__CtlCordon body = GPUPOOL__CTL__CTL_CORDON__INIT;
+    CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
+    CLEANUP(cli_ctl_close) struct cli_ctl ctl = {.link.fd = -1};
+    int status;
+
+    body.server = (char *)server;
+    body.card = (char *)card;
+    body.token = cli_ctl_shown(order->token);
+    body.undo = order->undo;
+    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_CORDON;
+    req.cordon = &body;
+    status = order_send(order, &ctl, &req, &reply);
+    if (status)
+        return status;
+    if (reply->body_case != GPUPOOL__CTL__CTL_REPLY__BODY_DRAINED)
+        return cli_fail(CLI_FAILED, "%s: the scheduler answered something else",
+                        order_name(order));
+    printf("card %s of server %s: %s, %u sessions there\n", card, server,
+           order->undo ? "in use again" : "cordoned, no new sessions",
+           reply->drained->sessions_left);
+    return CLI_OK;
+}
+
+static int
+cordon(struct order *order, int argc, char **argv)
+{
+    int status = order_parse(order, NULL, 0, argc, argv);
+    const char *slash = status < 0 ? strrchr(order->target, '/') : NULL;
+    CLEANUP_FREE char *server = NULL;
+
+    if (status < 0 && !slash)
+        status = drain_send(order);
+    if (status < 0) {
+        server = strndup(order->target, (size_t)(slash - order->target));
+        status = server ? cordon_card_send(order, server, slash + 1)
+                        : cli_fail(CLI_FAILED, "out of memory");
+    }
+    free(order->token);
+    return status;
+}
+
+int
+cli_cordon(int argc, char **argv)
+{
+    struct order order = {
+        .program = "gpupool cordon",
+        .argument = "SERVER[/CARD]",
+        .complete = "servers",
+        .about =
+            "Place no more sessions on SERVER, or on one CARD of it (its index there, "
+            "or its uuid); those it has run on.",
+    };
+
+    return cordon(&order, argc, argv);
+}
+
+int
+cli_uncordon(int argc, char **argv)
+{
+    struct order order = {
+        .program = "gpupool uncordon",
+        .argument = "SERVER[/CARD]",
+        .complete = "servers",
+        .about = "Use SERVER, or one CARD of it, again.",
+        .undo = true,
+    };
+
+    return cordon(&order, argc, argv);
 }
 
 /* ------------------------------------------------------------------- close -- */

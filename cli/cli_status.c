@@ -74,6 +74,17 @@ server_state(const Gpupool__Ctl__CtlServerStatus *server)
                : ctl_server_state(server->state);
 }
 
+static const char *
+card_state(const Gpupool__Ctl__CtlServerStatus *server,
+           const Gpupool__Ctl__CtlCardStatus *card)
+{
+    if (*card->card->fault)
+        return "out of use";
+    if (card->cordoned && server->state == GPUPOOL__CTL__CTL_SERVER_STATE__CTL_ALIVE)
+        return "cordoned";
+    return server_state(server);
+}
+
 static void
 add_card(struct cli_table *t, const Gpupool__Ctl__CtlServerStatus *server,
          const Gpupool__Ctl__CtlCardStatus *c)
@@ -90,7 +101,7 @@ add_card(struct cli_table *t, const Gpupool__Ctl__CtlServerStatus *server,
                   size_text(c->card->memory_bytes, total));
     cli_table_add(t, "%s", size_text(c->card->used_bytes, used));
     cli_table_add(t, "%u %%", c->card->busy_percent);
-    cli_table_add(t, "%s", *c->card->fault ? "out of use" : server_state(server));
+    cli_table_add(t, "%s", card_state(server, c));
     cli_table_add(t, "%s", server->driver);
     cli_table_add(t, "%s", server->endpoint);
 }

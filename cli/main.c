@@ -34,6 +34,8 @@ static const struct gp_command LIST[] = {
     {"smi", cli_smi, "the session's cards as nvidia-smi shows them"},
     {"explain", cli_explain, "where a session would be placed, and why not elsewhere"},
     {"drain", cli_drain, "place nothing more on a server"},
+    {"cordon", cli_cordon, "place nothing more on a server or one of its cards"},
+    {"uncordon", cli_uncordon, "use it again"},
     {"close", cli_close, "end a session of somebody else"},
     {"logs", cli_logs, "the logs of the pool on this machine"},
     {"kube", cli_kube, "the pool in a Kubernetes cluster: install, status, doctor"},

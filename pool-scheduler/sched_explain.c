@@ -13,7 +13,7 @@
 /* What was in the way, counted over the pool. */
 struct obstacles {
     unsigned cards, core, memory, slots, shared, closed, unwanted, fit;
-    unsigned selected, avoided, held, faulty, reserved;
+    unsigned selected, avoided, held, faulty, reserved, cordoned;
     uint32_t most_core;
     uint64_t most_memory;
 };
@@ -65,8 +65,10 @@ enum obstacle {
     AVOIDED = 128,
     HELD = 256,
     FAULTY = 512,
+    CORDONED = 1024,
 };
-#define ALONE (UNWANTED | CLOSED | SLOTS | SHARED | SELECTED | AVOIDED | HELD | FAULTY)
+#define ALONE                                                                          \
+    (UNWANTED | CLOSED | SLOTS | SHARED | SELECTED | AVOIDED | HELD | FAULTY | CORDONED)
 
 static unsigned
 card_obstacles(const struct sched_card *card, const struct sched_request *req)
@@ -83,6 +85,8 @@ card_obstacles(const struct sched_card *card, const struct sched_request *req)
         return CLOSED;
     if (card->fault)
         return FAULTY;
+    if (card->cordoned)
+        return CORDONED;
     apart.where = NULL;
     if (!sched_place_accepts(card, &apart))
         return AVOIDED;
@@ -112,6 +116,7 @@ count_obstacles(struct obstacles *sum, const struct sched_card *card, unsigned f
     sum->held += found == HELD && !card->hold_words;
     sum->reserved += found == HELD && card->hold_words;
     sum->faulty += found == FAULTY;
+    sum->cordoned += found == CORDONED;
     if (found & ALONE)
         return;
     sum->most_core = gp_max(sum->most_core, sched_card_free_core(card));
@@ -175,6 +180,8 @@ card_words(const struct sched_card *card, const struct sched_request *req,
         snprintf(words, size, "it is kept free for a request that waits longer");
     else if (found == FAULTY)
         snprintf(words, size, "out of use: %s", card->fault);
+    else if (found == CORDONED)
+        snprintf(words, size, "cordoned by an administrator");
     else if (found == CLOSED)
         snprintf(words, size, "%s",
                  closed ? closed : "the server has no such card any more");
@@ -234,6 +241,8 @@ summarise_obstacles(const struct sched_request *req, const struct obstacles *sum
     if (sum->faulty)
         summary_add(why, size, "%u are out of use, something is wrong with them",
                     sum->faulty);
+    if (sum->cordoned)
+        summary_add(why, size, "%u are cordoned", sum->cordoned);
     if (sum->closed)
         summary_add(why, size, "%u are on servers that are not available", sum->closed);
     if (sum->unwanted)
@@ -334,6 +343,19 @@ most_free_memory(const struct sched_pool *pool, const struct sched_request *req,
     return most;
 }
 
+/* Cards that could be given and are kept from everybody. */
+static void
+add_withheld(const struct sched_pool *pool, char *words, size_t size)
+{
+    size_t at = strlen(words);
+
+    if (pool->n_faulty)
+        at += (size_t)snprintf(words + at, size - at, "; %u are out of use",
+                               pool->n_faulty);
+    if (pool->n_cordoned && at < size)
+        snprintf(words + at, size - at, "; %u are cordoned", pool->n_cordoned);
+}
+
 void
 sched_place_shortage(const struct sched_pool *pool, const struct sched_request *req,
                      char *words, size_t size)
@@ -367,6 +389,7 @@ sched_place_shortage(const struct sched_pool *pool, const struct sched_request *
     else
         snprintf(words, size, "none of %u cards fits: no card has core and memory",
                  pool->n_cards);
+    add_withheld(pool, words, size);
 }
 
 /* ----------------------------------------------------------------- explain -- */

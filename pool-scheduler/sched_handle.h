@@ -57,6 +57,8 @@ void sched_handle_close(struct sched_conn *conn, uint32_t id,
 /* sched_handle_admin.c */
 void sched_handle_status(struct sched_conn *conn, uint32_t id,
                          const Gpupool__Ctl__CtlStatus *msg);
+void sched_handle_cordon(struct sched_conn *conn, uint32_t id,
+                         const Gpupool__Ctl__CtlCordon *msg);
 void sched_handle_drain(struct sched_conn *conn, uint32_t id,
                         const Gpupool__Ctl__CtlDrain *msg);
 void sched_handle_wait(struct sched_conn *conn, uint32_t id,

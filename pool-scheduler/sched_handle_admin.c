@@ -3,6 +3,7 @@
 #include "gp_audit.h"
 #include "gp_err.h"
 #include "gp_log.h"
+#include "gp_str.h"
 #include "gp_time.h"
 #include "sched_auth.h"
 #include "sched_commit.h"
@@ -46,10 +47,21 @@ sessions_on(const struct sched *sched, const struct sched_server *server)
 }
 
 static void
-set_drain(struct sched_conn *conn, uint32_t id, struct sched_server *server, bool drain)
+reply_drained(struct sched_conn *conn, uint32_t id, uint32_t left)
 {
     Gpupool__Ctl__CtlReply reply = GPUPOOL__CTL__CTL_REPLY__INIT;
     Gpupool__Ctl__CtlDrained drained = GPUPOOL__CTL__CTL_DRAINED__INIT;
+
+    drained.sessions_left = left;
+    reply.id = id;
+    reply.body_case = GPUPOOL__CTL__CTL_REPLY__BODY_DRAINED;
+    reply.drained = &drained;
+    sched_conn_reply(conn, &reply);
+}
+
+static void
+set_drain(struct sched_conn *conn, uint32_t id, struct sched_server *server, bool drain)
+{
     struct sched *sched = conn->sched;
     struct gp_err err = {0};
     bool before = server->drain_asked;
@@ -69,11 +81,7 @@ set_drain(struct sched_conn *conn, uint32_t id, struct sched_server *server, boo
              drain ? "drain" : "undrain", "server", server->name, NULL);
     gp_log_info("server", "%s: %s", server->name,
                 drain ? "draining: no new sessions" : "in use again");
-    drained.sessions_left = sessions_on(sched, server);
-    reply.id = id;
-    reply.body_case = GPUPOOL__CTL__CTL_REPLY__BODY_DRAINED;
-    reply.drained = &drained;
-    sched_conn_reply(conn, &reply);
+    reply_drained(conn, id, sessions_on(sched, server));
 }
 
 void
@@ -93,6 +101,98 @@ sched_handle_drain(struct sched_conn *conn, uint32_t id,
         return;
     }
     set_drain(conn, id, server, !msg->undo);
+}
+
+/* ------------------------------------------------------------------ cordon -- */
+
+/* Sessions with a slice of @card. */
+static uint32_t
+sessions_of(const struct sched *sched, const struct sched_card *card)
+{
+    const struct sched_part *part = NULL;
+    uint32_t n = 0;
+
+    while ((part = sched_sessions_next_on(&sched->sessions, card->server, part)))
+        for (uint32_t i = part->first; i < part->first + part->n_slices; i++)
+            if (part->session->slices[i].card == card) {
+                n++;
+                break;
+            }
+    return n;
+}
+
+/* Changes memory and the state, or neither. */
+static void
+set_cordon(struct sched_conn *conn, uint32_t id, struct sched_card *card, bool cordon)
+{
+    const struct sched_server *server = card->server;
+    const char *kind = cordon ? "cordon" : "uncordon";
+    struct sched *sched = conn->sched;
+    struct gp_err err = {0};
+    bool before = card->cordoned;
+    char uuid[TICKET_UUID_TEXT], words[TICKET_UUID_TEXT + 64];
+
+    sched_pool_set_cordoned(sched->pool, card, cordon);
+    sched_commit_soon(sched);
+    if (sched_store_put_server(sched->store, server, &err) < 0) {
+        sched_pool_set_cordoned(sched->pool, card, before);
+        sched_conn_refuse(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_INTERNAL, err.msg,
+                          NULL);
+        return;
+    }
+    ticket_uuid_format(card->facts.uuid, uuid);
+    snprintf(words, sizeof(words), "card %u (%s), by an administrator",
+             card->facts.index, uuid);
+    sched_events_add(&sched->events, kind, NULL, server->name, NULL, words);
+    gp_audit("order", "from", conn->peer, "by", sched_peer_who(conn), "order", kind,
+             "server", server->name, "card", uuid, NULL);
+    gp_log_info("server", "%s: card %u is %s", server->name, card->facts.index,
+                cordon ? "cordoned: no new sessions" : "in use again");
+    reply_drained(conn, id, sessions_of(sched, card));
+}
+
+/* @text: an index, or a uuid. */
+static struct sched_card *
+card_of(const struct sched_server *server, const char *text)
+{
+    uint8_t uuid[TICKET_UUID_SIZE];
+    bool by_uuid = ticket_uuid_parse(text, uuid) == 0;
+    uint64_t index = UINT64_MAX;
+
+    if (!by_uuid && gp_str_u64(text, 0, UINT32_MAX, &index) < 0)
+        return NULL;
+    for (unsigned i = 0; i < server->n_cards; i++) {
+        struct sched_card *card = server->cards[i];
+
+        if (by_uuid ? !memcmp(card->facts.uuid, uuid, sizeof(uuid))
+                    : card->present && card->facts.index == index)
+            return card;
+    }
+    return NULL;
+}
+
+void
+sched_handle_cordon(struct sched_conn *conn, uint32_t id,
+                    const Gpupool__Ctl__CtlCordon *msg)
+{
+    const struct sched_server *server;
+    struct sched_card *card;
+    char words[CTL_NAME_MAX + 100];
+
+    if (!sched_auth_check(conn, id, SCHED_MAY_DRAIN, msg->token))
+        return;
+    server = sched_pool_server_find(conn->sched->pool, msg->server);
+    card = server ? card_of(server, msg->card) : NULL;
+    if (card) {
+        set_cordon(conn, id, card, !msg->undo);
+        return;
+    }
+    if (server)
+        snprintf(words, sizeof(words), "server %.*s has no card %.48s",
+                 CTL_NAME_MAX - 1, msg->server, msg->card);
+    else
+        snprintf(words, sizeof(words), "no server %.*s", CTL_NAME_MAX - 1, msg->server);
+    sched_conn_refuse(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_NOT_FOUND, words, NULL);
 }
 
 /* ---------------------------------------------------------- wait for servers -- */

@@ -36,6 +36,9 @@ put_totals(FILE *f, const struct sched *sched)
     put_one(f, "gpupool_cards_out_of_use", "gauge",
             "Cards that are not given because something is wrong with them.",
             sched->pool->n_faulty);
+    put_one(f, "gpupool_cards_cordoned", "gauge",
+            "Cards that an administrator keeps from new sessions.",
+            sched->pool->n_cordoned);
     put_one(f, "gpupool_clients", "gauge", "Connections that are no server's.",
             sched->n_clients);
     put_one(f, "gpupool_sessions_opened_total", "counter", "Sessions granted.",

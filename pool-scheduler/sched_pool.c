@@ -211,6 +211,7 @@ sched_pool_server_remove(struct sched_pool *pool, struct sched_server *server)
         pool->core -= 100;
         pool->memory -= server->cards[i]->facts.memory;
         pool->n_faulty -= !!server->cards[i]->fault;
+        pool->n_cordoned -= server->cards[i]->cordoned;
         card_free(server->cards[i]);
     }
     pool->n_cards -= server->n_cards;
@@ -261,6 +262,7 @@ card_forget_one(struct sched_pool *pool, struct sched_server *server)
         pool->core -= 100;
         pool->memory -= card->facts.memory;
         pool->n_faulty -= !!card->fault;
+        pool->n_cordoned -= card->cordoned;
         card_free(card);
         return;
     }
@@ -461,4 +463,14 @@ sched_pool_set_fault(struct sched_pool *pool, struct sched_card *card,
     card->fault = copy;
     sched_pool_server_update(pool, card->server);
     return 0;
+}
+
+void
+sched_pool_set_cordoned(struct sched_pool *pool, struct sched_card *card, bool cordoned)
+{
+    if (card->cordoned == cordoned)
+        return;
+    card->cordoned = cordoned;
+    pool->n_cordoned += cordoned ? 1u : UINT32_MAX;
+    sched_pool_server_update(pool, card->server);
 }

@@ -113,6 +113,7 @@ struct sched_card {
     struct sched_island *island; /* NULL: none */
     uint32_t serial;             /* unique in the pool */
     bool present;                /* in the server's last registration */
+    bool cordoned;               /* the administrator's, kept over restarts */
     char *fault; /* what is wrong with it, as its server says; NULL: nothing */
 
     uint32_t core_given, slices; /* what sessions hold */
@@ -214,6 +215,7 @@ struct sched_pool {
     unsigned n_fabrics, n_islands;
     struct sched_mix mix; /* what is asked for; the caller notes it */
     unsigned n_faulty;    /* cards with something wrong */
+    unsigned n_cordoned;
 };
 /* 27 KiB each; servers of further fabrics are in none. */
 #define SCHED_FABRICS_MAX 4096
@@ -253,7 +255,8 @@ void sched_pool_cards_absent(struct sched_pool *pool, struct sched_server *serve
 static inline bool
 sched_card_open(const struct sched_card *card)
 {
-    return card->present && !card->fault && sched_server_open(card->server);
+    return card->present && !card->fault && !card->cordoned &&
+           sched_server_open(card->server);
 }
 
 static inline uint32_t
@@ -294,6 +297,9 @@ void sched_pool_set_tflops(struct sched_pool *pool, struct sched_card *card,
 /* What is wrong with @card; "": nothing any more.  -ENOMEM: as it was. */
 int sched_pool_set_fault(struct sched_pool *pool, struct sched_card *card,
                          const char *words);
+/* Nothing more is placed on @card, or it is in use again. */
+void sched_pool_set_cordoned(struct sched_pool *pool, struct sched_card *card,
+                             bool cordoned);
 /* Keep @card for @hold alone, or for nothing (NULL). */
 void sched_pool_hold(struct sched_pool *pool, struct sched_card *card,
                      const void *hold);

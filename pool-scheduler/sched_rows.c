@@ -68,6 +68,7 @@ add_card(struct sched_rows *rows, const struct sched_card *card)
     msg->memory_given = card->memory_given;
     msg->slices = card->slices;
     msg->slices_max = CTL_SLICES_PER_CARD_MAX;
+    msg->cordoned = card->cordoned;
     rows->card_list[rows->n_cards++] = msg;
 }
 

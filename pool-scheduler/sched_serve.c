@@ -273,6 +273,9 @@ dispatch(struct sched_conn *conn, const Gpupool__Ctl__CtlRequest *req)
     case GPUPOOL__CTL__CTL_REQUEST__BODY_DRAIN:
         sched_handle_drain(conn, id, req->drain);
         return true;
+    case GPUPOOL__CTL__CTL_REQUEST__BODY_CORDON:
+        sched_handle_cordon(conn, id, req->cordon);
+        return true;
     case GPUPOOL__CTL__CTL_REQUEST__BODY_HELLO:
         sched_handle_hello(conn, id, req->hello);
         return true;

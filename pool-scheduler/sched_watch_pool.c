@@ -35,8 +35,8 @@ pool_state(const struct sched *sched)
             const struct sched_card *card = s->cards[i];
 
             h = mix(h, card->serial);
-            h = mix(h, (card->present && !card->fault) | card->core_given << 1 |
-                           card->slices << 16);
+            h = mix(h,
+                    sched_card_open(card) | card->core_given << 1 | card->slices << 16);
             h = mix(h, card->memory_given);
             h = mix(h, card->facts.memory);
         }

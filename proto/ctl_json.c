@@ -71,14 +71,14 @@ card_json(const Gpupool__Ctl__CtlCardStatus *status)
 
     snprintf(cc, sizeof(cc), "%u.%u", card->cc_major, card->cc_minor);
     return json_pack(
-        "{s:o, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:s}",
+        "{s:o, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:s, s:b}",
         "uuid", uuid_json(&card->uuid), "index", INT(card->index), "name", card->name,
         "memory_bytes", INT(card->memory_bytes), "memory_reserved_bytes",
         INT(card->reserved_bytes), "memory_given_bytes", INT(status->memory_given),
         "memory_used_bytes", INT(card->used_bytes), "core_given_percent",
         INT(status->core_given), "busy_percent", INT(card->busy_percent), "slices",
         INT(status->slices), "sms", INT(card->sms), "compute_capability", cc, "island",
-        INT(card->island), "fault", card->fault);
+        INT(card->island), "fault", card->fault, "cordoned", (int)status->cordoned);
 }
 
 json_t *

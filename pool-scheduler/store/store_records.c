@@ -53,6 +53,7 @@ card_message(const struct sched_card *card, Gpupool__Store__StoreCard *msg)
     msg->sms = f->sms;
     msg->cc_major = f->cc_major;
     msg->cc_minor = f->cc_minor;
+    msg->cordoned = card->cordoned;
 }
 
 int
@@ -63,11 +64,14 @@ store_server_pack(const struct sched_server *server, uint8_t **ret, size_t *ret_
     Gpupool__Store__StoreCard *list[CTL_SERVER_CARDS_MAX];
 
     for (unsigned i = 0; i < server->n_cards; i++) {
-        /* A card that is gone is kept while sessions hold slices of it. */
-        if (!server->cards[i]->present && !server->cards[i]->slices)
+        const struct sched_card *card = server->cards[i];
+
+        /* A card that is gone is kept while sessions hold slices of it, and if it is
+         * not to be used when it comes back. */
+        if (!card->present && !card->slices && !card->cordoned)
             continue;
         list[msg.n_cards] = &cards[msg.n_cards];
-        card_message(server->cards[i], &cards[msg.n_cards++]);
+        card_message(card, &cards[msg.n_cards++]);
     }
     msg.cards = list;
     msg.endpoint = (char *)(uintptr_t)server->endpoint;
@@ -86,6 +90,7 @@ take_card(struct store_world *world, struct sched_server *server,
 {
     struct sched_card_facts facts = {0};
     struct sched_card *card;
+    int r;
 
     if (msg->uuid.len != sizeof(facts.uuid))
         return gp_err_set(err, -EBADMSG, "state: a bad card of server %s",
@@ -97,7 +102,10 @@ take_card(struct store_world *world, struct sched_server *server,
     facts.sms = msg->sms;
     facts.cc_major = msg->cc_major;
     facts.cc_minor = msg->cc_minor;
-    return sched_pool_card_put(world->pool, server, &facts, &card, err);
+    r = sched_pool_card_put(world->pool, server, &facts, &card, err);
+    if (!r)
+        sched_pool_set_cordoned(world->pool, card, msg->cordoned);
+    return r;
 }
 
 static int

@@ -7,8 +7,8 @@
  * the scheduler and forgets the oldest.  Part of struct sched; event loop thread only.
  *
  * Kinds: "open", "end", "preempt" of sessions; "register", "lost", "drain", "undrain"
- * of servers; "fault", "well" of a server's cards; "hand" of a request that another
- * pool granted; "lead" of a scheduler that takes over.
+ * of servers; "fault", "well", "cordon", "uncordon" of a server's cards; "hand" of a
+ * request that another pool granted; "lead" of a scheduler that takes over.
  */
 #ifndef SCHED_EVENTS_H
 #define SCHED_EVENTS_H

@@ -19,7 +19,7 @@ import urllib.request
 from pathlib import Path
 
 from harness import Cudash
-from harness.control import (CLOSE, DRAIN, Link, OPEN, REGISTER, STATUS, WAIT_SERVERS, fields,
+from harness.control import (CLOSE, CORDON, DRAIN, Link, OPEN, REGISTER, STATUS, WAIT_SERVERS, fields,
                              message, number, text)
 from harness.raw import Raw, attach_request, challenge, prove, where
 from test_hostile_scheduler import address
@@ -190,6 +190,7 @@ def open_request(token=""):
 def orders(session):
     """What a neighbour on the scheduler's host would try, without any token."""
     return {"drain": (DRAIN, text(1, "local-1")),
+            "cordon": (CORDON, text(1, "local-1") + text(2, "0")),
             "close": (CLOSE, number(1, session)),
             "open": (OPEN, open_request()),
             "status": (STATUS, b""),

@@ -6,7 +6,7 @@ import pathlib
 import re
 
 SUBCOMMANDS = ("up", "down", "init", "run", "status", "servers", "sessions", "events",
-               "describe", "get", "queue", "usage", "pools", "top", "smi", "explain", "drain",
+               "describe", "get", "queue", "usage", "pools", "top", "smi", "explain", "drain", "cordon", "uncordon",
                "close", "doctor", "logs", "kube", "context", "completion", "version")
 EVERYWHERE = {"help", "version"}
 

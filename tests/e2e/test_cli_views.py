@@ -52,6 +52,57 @@ def test_forms_and_filters_show_the_same_pool(case):
     case.wait_for(lambda: "drained" in pool.cli("servers").out, "the server is drained")
 
 
+def test_cordoned_card_is_given_to_nobody_until_it_is_uncordoned(case):
+    pool = case.pool(servers=1, cards=2)
+
+    def states():
+        return [line.split()[-1] for line in pool.cli("status", "--server", "local-1",
+                                                      "--no-headers").out.splitlines()[:2]]
+
+    def card(index):
+        return json.loads(pool.cli("servers", "--json").out)["servers"][0]["cards"][index]
+
+    def place():
+        session = pool.session(core=10, memory="64MiB")
+        uuid = pool.sessions()[0]["slices"][0]["card"]
+        session.close()
+        return [card(i)["uuid"] for i in range(2)].index(uuid)
+
+    first = place()
+    session = pool.session(core=10, memory="64MiB")
+    case.equal(pool.cli("cordon", f"local-1/{first}").out,
+               f"card {first} of server local-1: cordoned, no new sessions, 1 sessions there\n",
+               "the answer")
+    session.close()
+    case.equal(states()[first], "cordoned", "its state")
+    case.equal([card(i)["cordoned"] for i in range(2)], [first == 0, first == 1], "as JSON")
+    case.equal(place(), 1 - first, "the card of the next session")
+    why = pool.cli("explain", "--core", "10", "--memory", "64MiB").out
+    case.contains(why, "cordoned by an administrator", "explain")
+    # Over a restart of the server and of the scheduler.
+    pool.restart(pool.pid("gpupool-server"))
+    pool.restart(pool.pid("gpupool-scheduler"))
+    case.wait_for(lambda: pool.cli("servers", status=None).out.count("alive") == 1, "the server")
+    case.equal(states()[first], "cordoned", "its state after a restart")
+    pool.cli("cordon", f"local-1/{card(1 - first)['uuid']}")
+    refused = pool.run("true", status=3).err
+    case.contains(refused, "2 are cordoned", "the refusal")
+    waits = pool.spawn("echo", "served", options=["--wait=5m"])
+    case.wait_for(lambda: "2 are cordoned" in pool.cli("queue").out, "it waits")
+    case.contains(pool.cli("uncordon", f"local-1/{first}").out, "in use again", "uncordon")
+    case.equal(waits.stdout.readline(), "served\n", "who waited for it")
+    case.equal(waits.wait(case.patience), 0, "its exit status")
+    kinds = [event["kind"] for event in json.loads(pool.cli("events", "--json").out)["events"]]
+    case.equal([kind for kind in kinds if "cordon" in kind], ["uncordon", "cordon"],
+               "events since the restart, newest first")
+    for name, words in (("local-1/7", "server local-1 has no card 7"), ("nobody/0", "no server nobody"),
+                        ("nobody", "no server nobody")):
+        case.contains(pool.cli("cordon", name, status=3).err, words, f"cordon {name}")
+    case.contains(pool.cli("cordon", "local-1").out, "no sessions there and no new ones",
+                  "a whole server")
+    case.contains(pool.cli("uncordon", "local-1").out, "in use again", "and back")
+
+
 def test_tables_are_sorted_by_a_column_of_theirs(case):
     pool, small, large = busy_pool(case)
     a, b = small.field("session"), large.field("session")

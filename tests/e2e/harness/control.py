@@ -30,6 +30,7 @@ def message(body, content=b"", request=1):
 
 
 REGISTER, OPEN, RENEW, CLOSE, STATUS, DRAIN, WAIT_SERVERS = 2, 5, 6, 7, 8, 9, 10
+CORDON = 80
 
 
 def fields(data):
