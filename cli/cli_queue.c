@@ -12,6 +12,7 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 struct query {
     struct cli_where where;
@@ -100,6 +101,41 @@ print_tenants(const Gpupool__Ctl__CtlQueueReply *queue)
     return cli_table_print(&table, stdout);
 }
 
+static void
+add_moment(struct cli_table *table, uint64_t unix_s)
+{
+    time_t at = (time_t)unix_s;
+    struct tm tm;
+    char text[32];
+
+    localtime_r(&at, &tm);
+    strftime(text, sizeof(text), "%Y-%m-%d %H:%M", &tm);
+    cli_table_add(table, "%s", text);
+}
+
+static int
+print_reservations(const Gpupool__Ctl__CtlQueueReply *queue)
+{
+    static const char *const heads[] = {"RESERVATION", "STATE", "FROM",   "UNTIL",
+                                        ">CARDS",      ">KEPT", "OWNERS", "SERVERS"};
+    CLEANUP(cli_table_fini) struct cli_table table;
+
+    cli_table_init(&table, heads, ARRAY_SIZE(heads));
+    for (size_t i = 0; i < queue->n_reservations; i++) {
+        const Gpupool__Ctl__CtlReservation *r = queue->reservations[i];
+
+        cli_table_add(&table, "%s", r->name);
+        cli_table_add(&table, "%s", ctl_reservation_state(r, (uint64_t)time(NULL)));
+        add_moment(&table, r->from_unix);
+        add_moment(&table, r->until_unix);
+        cli_table_add(&table, "%u", r->cards);
+        cli_table_add(&table, "%u", r->kept);
+        cli_table_add(&table, "%s", r->owners);
+        cli_table_add(&table, "%s", r->servers);
+    }
+    return cli_table_print(&table, stdout);
+}
+
 static int
 print_tables(const Gpupool__Ctl__CtlQueueReply *queue)
 {
@@ -115,6 +151,10 @@ print_tables(const Gpupool__Ctl__CtlQueueReply *queue)
         printf("\n");
         r = print_tenants(queue);
     }
+    if (!r && queue->n_reservations) {
+        printf("\n");
+        r = print_reservations(queue);
+    }
     return r;
 }
 
@@ -124,14 +164,19 @@ static int
 print_json(const Gpupool__Ctl__CtlQueueReply *queue)
 {
     json_t *waiters = json_array(), *tenants = json_array(), *whole;
+    json_t *reservations = json_array();
     int r;
 
     for (size_t i = 0; i < queue->n_waiters; i++)
         json_array_append_new(waiters, ctl_json_waiter(queue->waiters[i]));
     for (size_t i = 0; i < queue->n_tenants; i++)
         json_array_append_new(tenants, ctl_json_tenant(queue->tenants[i]));
-    whole = json_pack("{s:I, s:o, s:o}", "waiting", (json_int_t)queue->waiting,
-                      "requests", waiters, "tenants", tenants);
+    for (size_t i = 0; i < queue->n_reservations; i++)
+        json_array_append_new(reservations, ctl_json_reservation(queue->reservations[i],
+                                                                 (uint64_t)time(NULL)));
+    whole = json_pack("{s:I, s:o, s:o, s:o}", "waiting", (json_int_t)queue->waiting,
+                      "requests", waiters, "tenants", tenants, "reservations",
+                      reservations);
     if (!whole)
         return -ENOMEM;
     r = json_dumpf(whole, stdout, JSON_INDENT(2));
@@ -203,8 +248,8 @@ cli_queue(int argc, char **argv)
     const struct gp_options options = {
         .program = "gpupool queue",
         .about =
-            "The requests that wait for room, in their order, and what each tenant "
-            "holds.",
+            "The requests that wait for room, in their order, what each tenant holds, "
+            "and the reservations.",
         .sets = sets,
         .n_sets = ARRAY_SIZE(sets),
     };

@@ -82,6 +82,8 @@ card_state(const Gpupool__Ctl__CtlServerStatus *server,
         return "out of use";
     if (card->cordoned && server->state == GPUPOOL__CTL__CTL_SERVER_STATE__CTL_ALIVE)
         return "cordoned";
+    if (*card->reserved && server->state == GPUPOOL__CTL__CTL_SERVER_STATE__CTL_ALIVE)
+        return "reserved";
     return server_state(server);
 }
 
@@ -147,10 +149,12 @@ server_rows(struct cli_table *t, const Gpupool__Ctl__CtlListReply *page)
 {
     for (size_t i = 0; i < page->n_servers; i++) {
         const Gpupool__Ctl__CtlServerStatus *s = page->servers[i];
-        uint32_t slices = 0;
+        uint32_t slices = 0, reserved = 0;
 
-        for (size_t k = 0; k < s->n_cards; k++)
+        for (size_t k = 0; k < s->n_cards; k++) {
             slices += s->cards[k]->slices;
+            reserved += !!*s->cards[k]->reserved;
+        }
         cli_table_add(t, "%s", s->server);
         cli_table_add(t, "%s", server_state(s));
         cli_table_add(t, "%s", s->endpoint);
@@ -164,6 +168,7 @@ server_rows(struct cli_table *t, const Gpupool__Ctl__CtlListReply *page)
         cli_table_add(t, "%s", s->version);
         cli_table_add(t, "%s", s->local);
         cli_table_add(t, "%s", s->rdma);
+        cli_table_add(t, "%u", reserved);
     }
 }
 
@@ -524,9 +529,9 @@ cli_status(int argc, char **argv)
 int
 cli_servers(int argc, char **argv)
 {
-    static const char *const heads[] = {"SERVER",  "STATE",   "ENDPOINT", "DRIVER",
-                                        ">CUDA",   ">CARDS",  ">SLICES",  ">PID",
-                                        ">SILENT", "VERSION", "+LOCAL",   "+RDMA"};
+    static const char *const heads[] = {
+        "SERVER", "STATE",   "ENDPOINT", "DRIVER", ">CUDA", ">CARDS",    ">SLICES",
+        ">PID",   ">SILENT", "VERSION",  "+LOCAL", "+RDMA", "+>RESERVED"};
     static const struct view view = {.program = "gpupool servers",
                                      .about = "The pool servers, one per line.",
                                      .none = "no server has registered yet",

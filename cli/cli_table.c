@@ -158,10 +158,11 @@ colour_of(const struct cli_table *table, size_t i)
 {
     static const struct {
         const char *state, *colour;
-    } STATES[] = {
-        {"alive", "\033[32m"},   {"running", "\033[32m"},  {"draining", "\033[33m"},
-        {"drained", "\033[33m"}, {"cordoned", "\033[33m"}, {"out of use", "\033[31m"},
-        {"closing", "\033[33m"}, {"dead", "\033[31m"},     {"server-dead", "\033[31m"}};
+    } STATES[] = {{"alive", "\033[32m"},      {"running", "\033[32m"},
+                  {"draining", "\033[33m"},   {"drained", "\033[33m"},
+                  {"cordoned", "\033[33m"},   {"reserved", "\033[36m"},
+                  {"out of use", "\033[31m"}, {"closing", "\033[33m"},
+                  {"dead", "\033[31m"},       {"server-dead", "\033[31m"}};
 
     if (is_head(table, i))
         return "\033[1m";

@@ -7,6 +7,7 @@
 #include "sched_ending.h"
 #include "sched_fed.h"
 #include "sched_fed_link.h"
+#include "sched_reserve.h"
 #include "sched_wait.h"
 
 #include <inttypes.h>
@@ -61,6 +62,8 @@ put_queue(FILE *f, const struct sched *sched)
             sched->waits->queue.n);
     put_one(f, "gpupool_queue_reservations", "gauge",
             "Requests that cards are kept for.", sched->waits->n_holds);
+    put_one(f, "gpupool_cards_reserved", "gauge",
+            "Cards that are kept for reservations.", sched_reserve_cards(sched->waits));
     put_one(f, "gpupool_queue_waited_total", "counter", "Requests that had to wait.",
             c->waited);
     put_one(f, "gpupool_queue_left_total", "counter",

@@ -69,6 +69,8 @@ add_card(struct sched_rows *rows, const struct sched_card *card)
     msg->slices = card->slices;
     msg->slices_max = CTL_SLICES_PER_CARD_MAX;
     msg->cordoned = card->cordoned;
+    msg->reserved =
+        card->hold && card->hold_words ? (char *)card->hold_words : (char *)"";
     rows->card_list[rows->n_cards++] = msg;
 }
 

@@ -71,14 +71,16 @@ card_json(const Gpupool__Ctl__CtlCardStatus *status)
 
     snprintf(cc, sizeof(cc), "%u.%u", card->cc_major, card->cc_minor);
     return json_pack(
-        "{s:o, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:s, s:b}",
+        "{s:o, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:s, s:b, "
+        "s:s}",
         "uuid", uuid_json(&card->uuid), "index", INT(card->index), "name", card->name,
         "memory_bytes", INT(card->memory_bytes), "memory_reserved_bytes",
         INT(card->reserved_bytes), "memory_given_bytes", INT(status->memory_given),
         "memory_used_bytes", INT(card->used_bytes), "core_given_percent",
         INT(status->core_given), "busy_percent", INT(card->busy_percent), "slices",
         INT(status->slices), "sms", INT(card->sms), "compute_capability", cc, "island",
-        INT(card->island), "fault", card->fault, "cordoned", (int)status->cordoned);
+        INT(card->island), "fault", card->fault, "cordoned", (int)status->cordoned,
+        "reserved", status->reserved);
 }
 
 json_t *
@@ -199,6 +201,27 @@ ctl_json_waiter(const Gpupool__Ctl__CtlWaiter *w)
                      INT(w->waited_ms), "reason", w->reason, "estimate_ms",
                      w->estimated ? json_integer(INT(w->estimate_ms)) : json_null(),
                      "held_cards", held);
+}
+
+const char *
+ctl_reservation_state(const Gpupool__Ctl__CtlReservation *r, uint64_t unix_s)
+{
+    if (unix_s >= r->until_unix)
+        return "over";
+    if (unix_s >= r->from_unix)
+        return "now";
+    return unix_s >= r->chosen_unix ? "soon" : "planned";
+}
+
+json_t *
+ctl_json_reservation(const Gpupool__Ctl__CtlReservation *r, uint64_t unix_s)
+{
+    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:b}", "name",
+                     r->name, "state", ctl_reservation_state(r, unix_s), "owners",
+                     r->owners, "servers", r->servers, "cards", INT(r->cards), "kept",
+                     INT(r->kept), "from_unix", INT(r->from_unix), "until_unix",
+                     INT(r->until_unix), "chosen_unix", INT(r->chosen_unix),
+                     "ends_others", (int)r->ends_others);
 }
 
 json_t *

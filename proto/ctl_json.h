@@ -22,6 +22,8 @@ json_t *ctl_json_card(const Gpupool__Ctl__CtlServerStatus *server,
                       const Gpupool__Ctl__CtlCardStatus *card,
                       const Gpupool__Ctl__CtlListReply *list);
 json_t *ctl_json_session(const Gpupool__Ctl__CtlSessionStatus *session);
+json_t *ctl_json_reservation(const Gpupool__Ctl__CtlReservation *reservation,
+                             uint64_t unix_s);
 json_t *ctl_json_waiter(const Gpupool__Ctl__CtlWaiter *waiter);
 json_t *ctl_json_tenant(const Gpupool__Ctl__CtlTenantUse *tenant);
 json_t *ctl_json_event(const Gpupool__Ctl__CtlEvent *event);
@@ -33,6 +35,9 @@ json_t *ctl_json_pool(const Gpupool__Ctl__CtlPoolStatus *pool);
 /* Words for states and policies, as in JSON and tables. */
 const char *ctl_server_state(Gpupool__Ctl__CtlServerState state);
 const char *ctl_session_class(const Gpupool__Ctl__CtlSessionStatus *session);
+/* planned, soon (its cards are chosen), now or over at @unix_s. */
+const char *ctl_reservation_state(const Gpupool__Ctl__CtlReservation *reservation,
+                                  uint64_t unix_s);
 const char *ctl_session_state(const Gpupool__Ctl__CtlSessionStatus *session);
 const char *ctl_placement_name(Gpupool__Ctl__CtlPlacement placement);
 

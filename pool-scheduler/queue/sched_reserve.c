@@ -208,6 +208,34 @@ sched_reserve_tick(struct sched *sched, uint64_t unix_s)
 }
 
 void
+sched_reserve_row(const struct sched *sched, const struct sched_reservation_rule *rule,
+                  Gpupool__Ctl__CtlReservation *ret)
+{
+    const struct sched_reserve *reserve = reserve_find(sched->waits, rule->name);
+
+    gpupool__ctl__ctl_reservation__init(ret);
+    ret->name = (char *)(uintptr_t)rule->name;
+    ret->owners = (char *)(uintptr_t)rule->owners;
+    ret->servers = (char *)(uintptr_t)rule->servers;
+    ret->cards = rule->cards;
+    ret->kept = reserve ? reserve->n : 0;
+    ret->from_unix = rule->from;
+    ret->until_unix = rule->until;
+    ret->chosen_unix = rule->from - gp_min(rule->from, (uint64_t)rule->lead_ms / 1000);
+    ret->ends_others = rule->end;
+}
+
+unsigned
+sched_reserve_cards(const struct sched_waits *waits)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < waits->n_reserves; i++)
+        n += waits->reserves[i]->n;
+    return n;
+}
+
+void
 sched_reserve_fini(struct sched_waits *waits)
 {
     for (unsigned i = 0; i < waits->n_reserves; i++)

@@ -39,6 +39,12 @@ void sched_reserve_tick(struct sched *sched, uint64_t unix_s);
 int sched_reserve_place(const struct sched *sched, const struct sched_open *open,
                         const struct sched_request *req, uint64_t unix_s,
                         struct sched_decision *ret);
+/* A reservation of the rules as it is now; strings are the rules'. */
+void sched_reserve_row(const struct sched *sched,
+                       const struct sched_reservation_rule *rule,
+                       Gpupool__Ctl__CtlReservation *ret);
+/* Cards that are kept for reservations now. */
+unsigned sched_reserve_cards(const struct sched_waits *waits);
 void sched_reserve_fini(struct sched_waits *waits);
 
 #endif

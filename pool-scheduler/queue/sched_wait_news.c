@@ -9,6 +9,7 @@
 #include "sched_auth.h"
 #include "sched_commit.h"
 #include "sched_conn.h"
+#include "sched_reserve.h"
 #include "sched_rows.h"
 #include "sched_wait.h"
 
@@ -301,6 +302,17 @@ list_tenants(const struct sched *sched, Gpupool__Ctl__CtlTenantUse *msgs,
     return n;
 }
 
+static unsigned
+list_reservations(const struct sched *sched, Gpupool__Ctl__CtlReservation *msgs,
+                  Gpupool__Ctl__CtlReservation **list, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        sched_reserve_row(sched, &sched->rules->reservations[i], &msgs[i]);
+        list[i] = &msgs[i];
+    }
+    return n;
+}
+
 static int
 give_queue(const struct sched *sched, struct sched_wait **waits, unsigned n,
            void (*take)(void *arg, Gpupool__Ctl__CtlReply *reply), void *arg)
@@ -313,9 +325,14 @@ give_queue(const struct sched *sched, struct sched_wait **waits, unsigned n,
         calloc(QUERY_MOST, sizeof(*tenants));
     CLEANUP_FREE Gpupool__Ctl__CtlTenantUse **tenant_list =
         calloc(QUERY_MOST, sizeof(*tenant_list));
+    unsigned n_reserved = gp_min(sched->rules->n_reservations, QUERY_MOST);
+    CLEANUP_FREE Gpupool__Ctl__CtlReservation *reserved =
+        calloc(n_reserved + 1, sizeof(*reserved));
+    CLEANUP_FREE Gpupool__Ctl__CtlReservation **reserved_list =
+        calloc(n_reserved + 1, sizeof(*reserved_list));
     uint64_t now = gp_now_ns();
 
-    if (!entries || !list || !tenants || !tenant_list)
+    if (!entries || !list || !tenants || !tenant_list || !reserved || !reserved_list)
         return -ENOMEM;
     for (unsigned i = 0; i < n; i++) {
         describe(&entries[i], waits[i], i + 1, now);
@@ -326,6 +343,8 @@ give_queue(const struct sched *sched, struct sched_wait **waits, unsigned n,
     body.waiting = sched->waits->queue.n;
     body.tenants = tenant_list;
     body.n_tenants = list_tenants(sched, tenants, tenant_list);
+    body.reservations = reserved_list;
+    body.n_reservations = list_reservations(sched, reserved, reserved_list, n_reserved);
     reply.body_case = GPUPOOL__CTL__CTL_REPLY__BODY_QUEUE;
     reply.queue = &body;
     take(arg, &reply);

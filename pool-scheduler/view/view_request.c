@@ -5,6 +5,7 @@
 #include "ctl_limits.h"
 #include "gp_err.h"
 #include "gp_str.h"
+#include "gp_time.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -131,12 +132,16 @@ pools_json(const struct view_request *request, const Gpupool__Ctl__CtlReply *rep
 static json_t *
 queue_json(const struct view_request *request, const Gpupool__Ctl__CtlReply *reply)
 {
-    json_t *rows = json_array();
+    json_t *rows = json_array(), *reserved = json_array();
 
     for (size_t i = 0; i < reply->queue->n_waiters; i++)
         json_array_append_new(rows, ctl_json_waiter(reply->queue->waiters[i]));
-    return json_pack("{s:o, s:I}", "items", rows, "waiting",
-                     (json_int_t)reply->queue->waiting);
+    for (size_t i = 0; i < reply->queue->n_reservations; i++)
+        json_array_append_new(reserved,
+                              ctl_json_reservation(reply->queue->reservations[i],
+                                                   gp_wall_ns() / GP_NS_PER_S));
+    return json_pack("{s:o, s:I, s:o}", "items", rows, "waiting",
+                     (json_int_t)reply->queue->waiting, "reservations", reserved);
 }
 
 /* --------------------------------------------------------------- endpoints -- */

@@ -112,6 +112,13 @@ function hue(text) {
   return (h * 137) % 360;
 }
 
+/* Why it is not given like others; its server's state counts for all of its cards. */
+function cardNote(card) {
+  if (card.server_state !== "alive") return card.server_state;
+  if (card.fault) return "out of use: " + card.fault;
+  return card.cordoned ? "cordoned" : card.reserved;
+}
+
 function drawCard(card) {
   const core = element("div", { class: "bar", role: "img",
     "aria-label": card.core_given_percent + " percent of the core given" });
@@ -125,9 +132,10 @@ function drawCard(card) {
   }
   const given = element("i", {});
   given.style.width = percent(card.memory_given_bytes, card.memory_bytes).replace(" ", "");
-  return element("div", { class: "card" + (card.server_state === "dead" ? " dead" : "") },
+  const note = cardNote(card);
+  return element("div", { class: "card" + (card.server_state === "dead" || card.fault ? " dead" : "") },
     element("p", {}, element("b", {}, card.server + " / " + card.index), " " + card.name +
-      (card.server_state === "alive" ? "" : ", " + card.server_state)),
+      (note ? ", " + note : "")),
     core,
     element("div", { class: "bar thin", role: "img", "aria-label": "memory given" }, given),
     element("p", {}, card.core_given_percent + " % given, " + card.busy_percent + " % busy, " +
@@ -159,6 +167,28 @@ function drawQueue(queue) {
       w.estimate_ms === null ? "unknown" : duration(w.estimate_ms), w.reason]),
     "nobody waits"));
   if (left > 0) byId("queue").append(element("p", { class: "empty" }, "and " + left + " more"));
+  drawReserved(queue.reservations);
+}
+
+/* What most pools do not have is not shown where there is none. */
+function drawOptional(name, heads, lines) {
+  byId(name + "-section").hidden = !lines.length;
+  byId(name).replaceChildren(table(heads, lines, "none"));
+}
+
+function drawReserved(reservations) {
+  const moment = (unix) => new Date(1000 * unix).toLocaleString();
+  drawOptional("reserved",
+    ["name", "state", "from", "until", ">cards", ">kept", "owners", "servers"],
+    reservations.map((r) => [r.name, r.state, moment(r.from_unix), moment(r.until_unix), r.cards,
+      r.kept, r.owners, r.servers]));
+}
+
+function drawPools(list) {
+  drawOptional("pools",
+    ["pool", "state", ">asked", ">granted", ">refused", ">failed", ">last", "scheduler", "*words"],
+    list.items.map((p) => [p.name, !p.tried ? "not asked" : p.answers ? "answers" : "away", p.asked,
+      p.granted, p.refused, p.failed, p.tried ? duration(p.last_ms) : "", p.scheduler, p.words]));
 }
 
 function drawUsage(list) {
@@ -222,11 +252,11 @@ function showMore(name, list) {
 
 /* False: another turn has begun meanwhile. */
 async function draw(turnsThen) {
-  const [pool, history, cards, queue, sessions, usage, events] = await Promise.all([
+  const [pool, history, cards, queue, sessions, usage, events, pools] = await Promise.all([
     read("status"), read("history", { span }),
     readRows("cards", { slices: "true", ...filters.cards }, rows.cards),
     read("queue", { limit: PAGE.queue }), readRows("sessions", filters.sessions, rows.sessions),
-    readRows("usage", {}, PAGE.usage), readRows("events", {}, rows.events)]);
+    readRows("usage", {}, PAGE.usage), readRows("events", {}, rows.events), read("pools")]);
   if (turnsThen !== turns) return false;
   drawNumbers(pool);
   drawHistory(withNow(history.items, pool));
@@ -235,6 +265,7 @@ async function draw(turnsThen) {
   drawSessions(sessions);
   drawUsage(usage);
   drawEvents(events);
+  drawPools(pools);
   for (const [name, list] of Object.entries({ cards, sessions, events })) showMore(name, list);
   byId("state").className = "";
   byId("state").textContent = "gpupool " + pool.version + ", up " + duration(pool.up_ms) +

@@ -45,6 +45,11 @@ def check_dashboard(case, there):
 
 def test_alerts_and_dashboard_name_metrics_that_a_pool_has(case):
     pool = case.pool(servers=1, cards=1)
+    rules, token = case.folder / "rules", case.folder / "token"
+    token.write_text("of another pool")
+    rules.write_text(f"[pool away]\nscheduler = 127.0.0.1:1\ntoken-file = {token}\n"
+                     f"key-file = {next(case.folder.rglob('ticket-key.pub'))}\n")
+    pool.restart(pool.pid("gpupool-scheduler"), "--rules", rules)
     text, scheduler_port = "", None
     for program in ("gpupool-scheduler", "gpupool-server"):
         port = case.free_port()

@@ -61,6 +61,17 @@ def use_filters(browser, names):
     browser.case.equal(len(shown(browser, "#sessions tbody tr")), len(names), "all sessions")
 
 
+def page_rules(case):
+    """Another pool that does not answer, and a reservation that is far away."""
+    rules, token = case.folder / "rules", case.folder / "token"
+    token.write_text("of another pool")
+    rules.write_text(f"[pool away]\nscheduler = 127.0.0.1:1\ntoken-file = {token}\n"
+                     f"key-file = {next(case.folder.rglob('ticket-key.pub'))}\n"
+                     "[reservation exam]\nowners = eve@*\ncards = 1\n"
+                     "from = 2099-01-01T08:00Z\nuntil = 2099-01-02T08:00Z\n")
+    return rules
+
+
 def brightness(browser):
     return browser.js("getComputedStyle(document.body).backgroundColor.match(/\\d+/g)"
                       ".slice(0, 3).reduce((a, b) => a + Number(b), 0)")
@@ -69,7 +80,7 @@ def brightness(browser):
 def test_page_shows_the_pool(case):
     browser = Browser(case)
     pool = case.pool(servers=2, cards=2)
-    view = View(case, pool)
+    view = View(case, pool, "--rules", page_rules(case))
     held = [pool.session(core=core, memory="512MiB", options=("--owner", owner))
             for owner, core in (("ada@desk", 40), ("bob@lab", 25), ("eve@lab", 60))]
     waiting = pool.spawn("true", core=100, memory=None,
@@ -82,6 +93,10 @@ def test_page_shows_the_pool(case):
     use_filters(browser, names)
     case.contains(browser.text(), "kim@lab", "who waits")
     case.contains(browser.text(), "register", "an event")
+    case.equal([row.split()[:2] for row in shown(browser, "#reserved tbody tr")],
+               [["exam", "planned"]], "reservations")
+    case.equal([row.split()[0] for row in shown(browser, "#pools tbody tr")], ["away"],
+               "other pools")
     keep_picture(case, browser.photograph(case.folder / "page.png", full=True))
     light = brightness(browser)
     browser.screen(390, 844, dark=True, phone=True)

@@ -3,8 +3,10 @@
 it, and that nobody who reads it keeps the pool from working."""
 
 import json
+import re
 import socket
 import ssl
+import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -106,6 +108,37 @@ def test_answers_are_what_the_description_says(case):
     waiting.terminate()
     shell.close()
     session.close()
+
+
+def test_reservation_is_shown_where_its_cards_and_the_queue_are(case):
+    pool = case.pool(servers=1, cards=2)
+    rules = case.folder / "rules"
+    now = time.time()
+    moments = [time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now + s)) for s in (-60, 3600, 7200)]
+    rules.write_text(f"[reservation exam]\nowners = eve@*, mal@*\ncards = 1\n"
+                     f"from = {moments[0]}\nuntil = {moments[1]}\n"
+                     f"[reservation later]\nowners = *\ncards = 3\nlead = 1m\nend = yes\n"
+                     f"from = {moments[1]}\nuntil = {moments[2]}\n")
+    view = View(case, pool, "--rules", rules)
+    case.wait_for(lambda: view.read("queue")["reservations"][0]["kept"] == 1, "a card is kept")
+    exam, later = view.read("queue")["reservations"]
+    case.equal((exam["name"], exam["state"], exam["owners"], exam["servers"], exam["cards"],
+                exam["ends_others"]), ("exam", "now", "eve@*, mal@*", "*", 1, False), "exam")
+    case.equal(exam["until_unix"], int(now + 3600), "its end")
+    case.equal((later["state"], later["kept"], later["ends_others"],
+                later["from_unix"] - later["chosen_unix"]), ("planned", 0, True, 60), "later")
+    words = sorted(card["reserved"] for card in view.read("cards")["items"])
+    case.equal(words[0], "", "the other card")
+    case.contains(words[1], "reserved for exam, ", "the card")
+    case.equal(json.loads(pool.cli("queue", "--json").out)["reservations"], [exam, later],
+               "gpupool queue --json")
+    table = pool.cli("queue").out
+    case.check(re.search(r"(?m)^exam +now +.* 1 +1 +eve@\*, mal@\* +\*$", table), table)
+    case.check(re.search(r"(?m)^later +planned +.* 3 +0 +\* +\*$", table), table)
+    states = [line.split()[-1] for line in pool.cli("status", "--no-headers").out.splitlines()[:2]]
+    case.equal(sorted(states), ["alive", "reserved"], "states of the cards")
+    case.equal(pool.cli("servers", "-o", "wide", "--no-headers").out.split()[-1], "1",
+               "reserved cards of the server")
 
 
 def scheduler_socket(case):
