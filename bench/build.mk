@@ -52,3 +52,8 @@ $(eval $(call needs,bench-week))
 #:   make bench-week    a simulated week of a cluster under every placement policy
 bench-week-built: $(O)/bench/week
 	@$(PYTHON) bench/week.py $(O) $(PART) $(LOAD) $(SEEDS)
+
+$(eval $(call needs,bench-trips))
+#:   make bench-trips   calls of PyTorch, CuPy, Numba and JAX that wait for the server
+bench-trips-built: all
+	@$(PYTHON) bench/trips.py --build $(O) $(if $(ONLY),--only $(ONLY))

@@ -22,6 +22,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define STUB_CTX_STATE_KNOWN (UINT64_C(1) << 32)
+
 struct stub_ctx {
     uint64_t handle;
     uint32_t index; /* of the handle: what frames carry */
@@ -34,6 +36,8 @@ struct stub_ctx {
     _Atomic uint64_t unique; /* cuCtxGetId: never used twice in a process */
     struct gp_lock lock;
     uint32_t retains;          /* of a primary context, under lock */
+    _Atomic uint64_t state;    /* of a primary context: its flags and
+                                * STUB_CTX_STATE_KNOWN, or 0; set under lock */
     _Atomic uint32_t attached; /* by cuCtxAttach, beside its maker */
     struct stub_ctx_storage storage;
 };

@@ -3,8 +3,10 @@
  * cuDevicePrimaryCtx*: the context that every runtime program uses.
  *
  * The handle is fixed per device.  Retains are counted here; only the first retain and
- * the last release are sent.  A context that is destroyed takes its storage entries and
- * its entries in the registry of memory with it.
+ * the last release are sent.  The flags are asked for once, until something may have
+ * changed them: PyTorch asks whether there is a context dozens of times in a step.  A
+ * context that is destroyed takes its storage entries and its entries in the registry
+ * of memory with it.
  */
 #include "stub_call.h"
 #include "stub_ctx.h"
@@ -77,6 +79,7 @@ stub_impl_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
     if (r == CUDA_SUCCESS) {
         ctx->retains++;
         atomic_store(&ctx->alive, true);
+        atomic_store(&ctx->state, 0);
         *pctx = stub_ctx_handle(ctx);
     }
     gp_lock_release(&ctx->lock);
@@ -100,6 +103,7 @@ stub_impl_cuDevicePrimaryCtxRelease_v2(CUdevice dev)
         ctx->retains--;
     if (last) {
         atomic_store(&ctx->alive, false);
+        atomic_store(&ctx->state, 0);
         r = primary_call(WIRE_CALL_cuDevicePrimaryCtxRelease_v2, dev);
     }
     gp_lock_release(&ctx->lock);
@@ -119,9 +123,78 @@ stub_impl_cuDevicePrimaryCtxReset_v2(CUdevice dev)
         return r;
     gp_lock_take(&ctx->lock);
     atomic_store(&ctx->alive, false);
+    atomic_store(&ctx->state, 0);
     ctx->retains = 0;
     r = primary_call(WIRE_CALL_cuDevicePrimaryCtxReset_v2, dev);
     gp_lock_release(&ctx->lock);
     primary_gone(ctx);
+    return r;
+}
+
+/* ---- flags ------------------------------------------------------------------ */
+
+static CUresult
+primary_ask_state(struct stub_ctx *ctx, unsigned int *flags)
+{
+    int active;
+    CUresult r;
+
+    gp_lock_take(&ctx->lock);
+    r = stub_gen_cuDevicePrimaryCtxGetState(ctx->dev, flags, &active);
+    if (r == CUDA_SUCCESS)
+        atomic_store(&ctx->state, STUB_CTX_STATE_KNOWN | *flags);
+    gp_lock_release(&ctx->lock);
+    return r;
+}
+
+/* Whether there is a context is known here.  Where errors stick, the driver answers. */
+CUresult
+stub_impl_cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active)
+{
+    struct stub_ctx *ctx;
+    CUresult r = primary_find(dev, &ctx);
+    uint64_t state;
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!flags || !active)
+        return CUDA_ERROR_INVALID_VALUE;
+    state = atomic_load(&ctx->state);
+    if (!state || stub_link_wants_replies(stub_devices[dev].link))
+        r = primary_ask_state(ctx, flags);
+    else
+        *flags = (unsigned int)state;
+    if (r == CUDA_SUCCESS)
+        *active = atomic_load(&ctx->alive);
+    return r;
+}
+
+CUresult
+stub_impl_cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags)
+{
+    struct stub_ctx *ctx;
+    CUresult r = primary_find(dev, &ctx);
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    gp_lock_take(&ctx->lock);
+    r = stub_gen_cuDevicePrimaryCtxSetFlags_v2(dev, flags);
+    atomic_store(&ctx->state, 0);
+    gp_lock_release(&ctx->lock);
+    return r;
+}
+
+CUresult
+stub_impl_cuCtxSetFlags(unsigned int flags)
+{
+    struct stub_ctx *ctx;
+    CUresult r = stub_ctx_resolve(NULL, &ctx);
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    gp_lock_take(&ctx->lock);
+    r = stub_gen_cuCtxSetFlags(flags);
+    atomic_store(&ctx->state, 0);
+    gp_lock_release(&ctx->lock);
     return r;
 }

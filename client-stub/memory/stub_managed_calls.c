@@ -4,6 +4,7 @@
 #include "stub_hooks.h"
 #include "stub_link.h"
 #include "stub_managed.h"
+#include "stub_memory.h"
 #include "wire_api.h"
 
 /* Launches and linear copies report their work themselves.  These are all other
@@ -101,10 +102,17 @@ managed_after(uint16_t number, CUresult result)
     }
 }
 
-/* Memory that a frame names becomes a range, and its content is sent. */
+/* Memory that a frame names becomes a range, and its content is sent.  Copies to it
+ * that are under way arrive here alone, so they are waited for: work behind them would
+ * not find their bytes otherwise. */
 static void
 managed_provide(void)
 {
+    struct stub_memory m;
+
+    for (uint64_t from = 0; stub_memory_find_wanted(from, &m);
+         from = m.range.start + m.range.size)
+        stub_hooks_drain((const void *)(uintptr_t)m.range.start, m.range.size);
     stub_managed_adopt();
     stub_managed_work(STUB_MANAGED_SOME);
 }

@@ -211,6 +211,23 @@ stub_memory_want(uint64_t addr)
 }
 
 bool
+stub_memory_find_wanted(uint64_t from, struct stub_memory *ret)
+{
+    struct stub_memory *m = NULL;
+
+    gp_lock_take(&memory.lock);
+    if (wanted) {
+        m = entry_from(from);
+        while (m && m->reach != STUB_REACH_WANTED)
+            m = entry_from(m->range.start + m->range.size);
+        if (m)
+            *ret = *m;
+    }
+    gp_lock_release(&memory.lock);
+    return m != NULL;
+}
+
+bool
 stub_memory_take_wanted(struct stub_memory *ret)
 {
     struct stub_memory *m = NULL;

@@ -82,6 +82,9 @@ int stub_memory_add_pinned(uint64_t start, uint64_t size, unsigned int flags,
 /* If the entry of @addr is WAITING, it becomes WANTED, and the result is true. */
 bool stub_memory_want(uint64_t addr);
 
+/* The first memory at @from or behind it that is WANTED; false: there is none. */
+bool stub_memory_find_wanted(uint64_t from, struct stub_memory *ret);
+
 /* Some memory that was WANTED, and now counts as MOVED. */
 bool stub_memory_take_wanted(struct stub_memory *ret);
 
@@ -122,6 +125,10 @@ bool stub_memory_reserve(uint64_t start, uint64_t size);
  */
 CUresult stub_vmm_reserve(CUdeviceptr *ptr, size_t size, size_t alignment,
                           CUdeviceptr addr, unsigned long long flags);
+
+/* True if all of it was mapped (cuMemMap) and made readable and writable in one call,
+ * and is still. */
+bool stub_vmm_is_usable(uint64_t addr, uint64_t n);
 
 /* The owner of the memory at @addr: number of the link, and index of the context
  * that allocated it or 0. False: no server has handed it out. */

@@ -7,8 +7,10 @@
 #include "stub_ctx.h"
 #include "stub_manual.h"
 #include "stub_memory.h"
+#include "stub_range.h"
 #include "wire_api.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 CUresult
@@ -66,6 +68,87 @@ stub_impl_cuMemAddressFree(CUdeviceptr ptr, size_t size)
     stub_call_end(&c);
     return r;
 }
+
+/* ---- what may be used ------------------------------------------------------- */
+
+struct vmm_range {
+    struct stub_range_node node;
+};
+
+/* Mapped, and every device that was named may read and write it. */
+static struct stub_ranges usable;
+static _Atomic bool some_usable;
+
+/* Under the lock. */
+static void
+usable_end(const struct stub_range *where)
+{
+    struct stub_range_node *node;
+
+    while ((node = stub_range_touching(&usable, where))) {
+        stub_range_remove(&usable, node);
+        free(container_of(node, struct vmm_range, node));
+    }
+}
+
+static void
+usable_note(uint64_t start, uint64_t size, bool may)
+{
+    struct vmm_range *range = may ? malloc(sizeof(*range)) : NULL;
+    struct stub_range where = {start, size};
+    uint64_t end;
+
+    if (!size || !gp_add_ok(start, size, &end)) {
+        free(range);
+        return;
+    }
+    gp_lock_take(&usable.lock);
+    usable_end(&where);
+    if (range) {
+        *range = (struct vmm_range){.node.range = where};
+        stub_range_insert(&usable, &range->node);
+        atomic_store(&some_usable, true);
+    }
+    gp_lock_release(&usable.lock);
+}
+
+bool
+stub_vmm_is_usable(uint64_t addr, uint64_t n)
+{
+    const struct stub_range_node *node;
+    bool is;
+
+    if (!atomic_load_explicit(&some_usable, memory_order_relaxed))
+        return false;
+    gp_lock_take(&usable.lock);
+    node = stub_range_at(&usable, addr);
+    is = node && n <= node->range.size - (addr - node->range.start);
+    gp_lock_release(&usable.lock);
+    return is;
+}
+
+CUresult
+stub_impl_cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc,
+                         size_t count)
+{
+    CUresult r = stub_gen_cuMemSetAccess(ptr, size, desc, count);
+    bool may = r == CUDA_SUCCESS && desc;
+
+    for (size_t i = 0; may && i < count; i++)
+        may = desc[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    usable_note(ptr, size, may);
+    return r;
+}
+
+/* Before the call: another thread may have memory there as soon as it is done. */
+CUresult
+stub_impl_cuMemUnmap(CUdeviceptr ptr, size_t size)
+{
+    usable_note(ptr, size, false);
+    return stub_gen_cuMemUnmap(ptr, size);
+}
+
+/* ---- memory of other processes ---------------------------------------------- */
 
 _Atomic bool stub_memory_exported;
 

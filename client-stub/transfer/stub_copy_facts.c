@@ -28,7 +28,8 @@ stub_copy_inside(uint64_t addr, uint64_t n)
 {
     enum stub_memory_kind kind;
 
-    return stub_memory_find_kind(addr, n, &kind) && is_of_device(kind);
+    return stub_memory_find_kind(addr, n, &kind) ? is_of_device(kind)
+                                                 : stub_vmm_is_usable(addr, n);
 }
 
 bool
@@ -94,7 +95,7 @@ find_device_side(const struct stub_copy *copy)
         !stub_memory_may_be_host(addr))
         return 0;
     if (!stub_memory_find_kind(addr, copy->n, &kind))
-        return 0;
+        return stub_vmm_is_usable(addr, copy->n) ? STUB_COPY_KNOWN : 0;
     return is_of_device(kind) ? STUB_COPY_KNOWN : STUB_COPY_OF_HOST;
 }
 

@@ -22,7 +22,7 @@ struct stub_copy;
  * not say whether the stream is being captured. */
 CUresult stub_copy_find_facts(struct stub_copy *copy);
 
-/* Is all of [addr, addr + n) inside one device allocation of ours? */
+/* Is all of [addr, addr + n) inside one device allocation of ours, or one mapping? */
 bool stub_copy_inside(uint64_t addr, uint64_t n);
 
 /* Is it page-locked memory that the device has at the same address?  A kernel may have

@@ -140,7 +140,7 @@ stub_d2h_async_possible(struct stub_link *link, const void *dst, uint64_t span)
 {
     struct stub_memory m;
 
-    return !stub_managed_is_on() && !stub_capture_any() &&
+    return !stub_managed_device((uintptr_t)dst) && !stub_capture_any() &&
            !stub_link_wants_replies(link) && stub_memory_find((uintptr_t)dst, &m) &&
            (m.kind == STUB_MEMORY_HOST || m.kind == STUB_MEMORY_REGISTERED) &&
            span <= m.range.size &&

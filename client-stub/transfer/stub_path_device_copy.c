@@ -14,16 +14,39 @@
 #include "stub_d2h_async.h"
 #include "stub_manual.h"
 #include "stub_path.h"
+#include "wire_api.h"
 
+/* Both addresses are in memory that is known. */
+static CUresult
+post_known(const struct stub_copy *copy, CUdeviceptr dst)
+{
+    struct stub_call c;
+    CUresult r = stub_call_begin(&c, WIRE_CALL_cuMemcpyDtoDAsync_v2,
+                                 sizeof(struct wire_cuMemcpyDtoDAsync_v2_req));
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    *(struct wire_cuMemcpyDtoDAsync_v2_req *)c.body =
+        (struct wire_cuMemcpyDtoDAsync_v2_req){.dstDevice = dst,
+                                               .srcDevice = copy->src,
+                                               .ByteCount = copy->n,
+                                               .hStream = copy->stream_id};
+    return stub_call_post(&c);
+}
+
+/* An address outside of all memory that we know is the driver's to judge. */
 static CUresult
 copy_by_device(const struct stub_copy *copy, CUdeviceptr dst)
 {
+    bool known = copy->facts & STUB_COPY_KNOWN &&
+                 copy->facts & (STUB_COPY_SAME_ADDRESS | STUB_COPY_ALIAS);
     CUresult r;
 
     stub_d2h_async_wait((void *)(uintptr_t)copy->src, copy->n);
     stub_d2h_async_wait((void *)(uintptr_t)copy->dst, copy->n);
-    r = stub_gen_cuMemcpyDtoDAsync_v2(dst, copy->src, copy->n, copy->stream,
-                                      copy->per_thread);
+    r = known ? post_known(copy, dst)
+              : stub_gen_cuMemcpyDtoDAsync_v2(dst, copy->src, copy->n, copy->stream,
+                                              copy->per_thread);
     return r == CUDA_SUCCESS && copy->blocking
                ? stub_impl_cuStreamSynchronize(copy->stream, copy->per_thread)
                : r;

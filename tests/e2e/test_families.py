@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One program per family of calls: the same results and errors remotely as on the driver."""
 
+import json
 import sys
 
 # In a process of its own: a library that names every result code it knows.
@@ -76,6 +77,28 @@ def test_rows_of_arrays_fills_and_what_memory_says(case):
 
 def test_what_contexts_functions_and_streams_say(case):
     same_remotely_and_locally(case, "asked")
+
+
+def test_what_the_library_knows_by_itself_changes_when_the_driver_would_say_so(case):
+    same_remotely_and_locally(case, "queries")
+
+
+def test_what_the_library_knows_over_tcp_changes_as_well(case):
+    same_remotely_and_locally(case, "queries", env={"GPUPOOL_TRANSPORT": "tcp"})
+
+
+def test_what_the_library_knows_costs_no_round_trip(case):
+    pool = case.pool()
+    for transport in ("shm", "tcp"):
+        done = pool.cli("doctor", "--json", "--trips", "--", case.programs / "queries",
+                        env={"GPUPOOL_TRANSPORT": transport}, status=None)
+        trips = {t["call"]: t for t in json.loads(done.out)["trips"]}
+        for call, most in (("cuDevicePrimaryCtxGetState", 7),
+                           ("cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", 2),
+                           ("cuMemcpyHtoDAsync_v2", 0), ("cuMemcpyDtoHAsync_v2", 0),
+                           ("cuLaunchKernel", 0), ("cuMemsetD32Async", 0)):
+            case.check(trips[call]["trips"] <= most < trips[call]["calls"],
+                       f"{call} over {transport}: {trips[call]}, at most {most} trips")
 
 
 def test_nodes_of_graphs_asked_and_changed(case):

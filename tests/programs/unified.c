@@ -498,6 +498,41 @@ a_free_waits_for_the_work_before_it(void)
     return wrong;
 }
 
+/* The card is given the memory while a copy to it is under way. */
+static size_t
+copies_under_way_are_found_by_the_work_behind_them(void)
+{
+    unsigned *flag = host_new(16, 0), *p = host_new(N, 0), *out = host_new(N, 0);
+    unsigned value = 1, *seen = host_new(16, 0);
+    void *args[] = {&flag, &seen, &value};
+    CUdeviceptr device;
+    CUstream stream;
+    pthread_t thread;
+    size_t wrong;
+
+    CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CU(cuMemAlloc(&device, N * sizeof(*p)));
+    fill(p, N, 40);
+    CU(cuMemcpyHtoD(device, p, N * sizeof(*p)));
+    memset(p, 0, N * sizeof(*p));
+    *flag = 0;
+    launch(store_after, stream, 1, args);
+    CU(cuMemcpyDtoHAsync(p, device, N * sizeof(*p), stream));
+    if (pthread_create(&thread, NULL, set_later, flag))
+        return 1;
+    launch_add(p, out, N, stream);
+    pthread_join(thread, NULL);
+    CU(cuStreamSynchronize(stream));
+    wrong = differ(p, N, 40) + differ(out, N, 41);
+    CU(cuMemFree(device));
+    CU(cuStreamDestroy(stream));
+    CU(cuMemFreeHost(flag));
+    CU(cuMemFreeHost(seen));
+    CU(cuMemFreeHost(p));
+    CU(cuMemFreeHost(out));
+    return wrong;
+}
+
 static size_t
 many_small_allocations_are_each_reached(void)
 {
@@ -555,6 +590,7 @@ main(int argc, char **argv)
         PROMISE(values_are_written_and_waited_for_in_a_stream),
         PROMISE(a_context_uses_the_memory_of_another),
         PROMISE(a_free_waits_for_the_work_before_it),
+        PROMISE(copies_under_way_are_found_by_the_work_behind_them),
         PROMISE(many_small_allocations_are_each_reached),
         PROMISE(freed_memory_is_an_illegal_address),
     };

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What libraries ask for again and again, and small copies: the state of the primary
+ * context, occupancy, memory that was mapped, single values.  The client library knows
+ * most of the answers, so each is asked for before and after everything that changes
+ * it.
+ *
+ * The same program prints the same on a card of its own and over every transport.
+ */
+#include "parts.h"
+
+#include <stdint.h>
+
+#define TIMES 40
+#define BIG_SHARED (60 * 1024)
+
+static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
+                          ".visible .entry first(.param .u64 p, .param .u32 v)\n{\n"
+                          " .reg .b32 %r<4>; .reg .b64 %d<4>;\n"
+                          " ld.param.u64 %d1, [p]; ld.param.u32 %r1, [v];\n"
+                          " st.global.u32 [%d1], %r1; ret;\n}\n"
+                          ".visible .entry second()\n{\n"
+                          " .shared .align 8 .b8 much[30000];\n ret;\n}\n";
+
+static CUdevice dev;
+static CUcontext ctx;
+
+static int
+state(const char *when)
+{
+    unsigned flags = 77;
+    int active = 77;
+
+    TRY(cuDevicePrimaryCtxGetState(dev, &flags, &active));
+    printf("%s: flags %u, active %d\n", when, flags, active);
+    return 0;
+}
+
+static int
+primary(void)
+{
+    CUcontext other;
+
+    state("at first");
+    TRY(cuDevicePrimaryCtxSetFlags_v2(dev, CU_CTX_SCHED_YIELD));
+    state("with flags");
+    TRY(cuDevicePrimaryCtxRetain(&ctx, dev));
+    state("retained");
+    TRY(cuDevicePrimaryCtxRetain(&other, dev));
+    TRY(cuDevicePrimaryCtxRelease_v2(dev));
+    state("released once");
+    TRY(cuDevicePrimaryCtxRelease_v2(dev));
+    state("released twice");
+    printf("refused: %d %d\n", (int)cuDevicePrimaryCtxGetState(dev, NULL, NULL),
+           (int)cuDevicePrimaryCtxGetState(99, NULL, NULL));
+    TRY(cuDevicePrimaryCtxRetain(&ctx, dev));
+    TRY(cuDevicePrimaryCtxReset_v2(dev));
+    state("reset");
+    TRY(cuDevicePrimaryCtxRetain(&ctx, dev));
+    TRY(cuCtxSetCurrent(ctx));
+    TRY(cuCtxSetFlags(CU_CTX_SCHED_BLOCKING_SYNC));
+    for (int i = 0; i < TIMES; i++)
+        if (i == 0 || i == TIMES - 1)
+            state("again");
+        else
+            TRY(cuDevicePrimaryCtxGetState(dev, &(unsigned){0}, &(int){0}));
+    return 0;
+}
+
+static int
+occupancy_of(const char *name, CUfunction f, const char *when)
+{
+    static const int blocks[] = {32, 128, 1024};
+    static const size_t shared[] = {0, 20000, BIG_SHARED};
+
+    for (size_t i = 0; i < 9; i++) {
+        int n = -1;
+        CUresult r = cuOccupancyMaxActiveBlocksPerMultiprocessor(&n, f, blocks[i / 3],
+                                                                 shared[i % 3]);
+
+        printf("%s, %s: %d of %zu: %d (%d)\n", name, when, blocks[i / 3], shared[i % 3],
+               n, (int)r);
+    }
+    return 0;
+}
+
+static int
+occupancy(void)
+{
+    for (int turn = 0; turn < 2; turn++) {
+        CUmodule module;
+        CUfunction f, g;
+        int n;
+
+        TRY(cuModuleLoadData(&module, ptx));
+        TRY(cuModuleGetFunction(&f, module, turn ? "second" : "first"));
+        TRY(cuModuleGetFunction(&g, module, turn ? "first" : "second"));
+        occupancy_of("f", f, "fresh");
+        TRY(cuFuncSetAttribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                               BIG_SHARED));
+        occupancy_of("f", f, "set");
+        occupancy_of("g", g, "fresh");
+        TRY(cuCtxSetCacheConfig(CU_FUNC_CACHE_PREFER_L1));
+        occupancy_of("f", f, "set");
+        for (int i = 0; i < TIMES; i++)
+            TRY(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(&n, f, 128, 0, 0));
+        TRY(cuModuleUnload(module));
+        n = (int)cuOccupancyMaxActiveBlocksPerMultiprocessor(&n, f, 128, 0);
+        printf("unloaded: %d\n", n);
+    }
+    return 0;
+}
+
+static int
+mapped(void)
+{
+    CUmemAllocationProp kind = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                .location = {CU_MEM_LOCATION_TYPE_DEVICE, dev}};
+    CUmemAccessDesc desc = {kind.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUmemGenericAllocationHandle handle;
+    uint32_t *host, back = 0;
+    CUdeviceptr at;
+    size_t size;
+
+    TRY(cuMemGetAllocationGranularity(&size, &kind, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+    TRY(cuMemHostAlloc((void **)&host, 4096, 0));
+    TRY(cuMemAddressReserve(&at, size, 0, 0, 0));
+    TRY(cuMemCreate(&handle, size, &kind, 0));
+    TRY(cuMemMap(at, size, 0, handle, 0));
+    TRY(cuMemSetAccess(at, size, &desc, 1));
+    for (uint32_t i = 0; i < TIMES; i++) {
+        host[i] = i * 3;
+        TRY(cuMemcpyHtoDAsync_v2(at + i * 4, &host[i], 4, NULL));
+    }
+    TRY(cuMemsetD32Async(at, 9, 1, NULL));
+    TRY(cuCtxSynchronize());
+    memset(host, 0, 4096);
+    for (uint32_t i = 0; i < TIMES; i++)
+        TRY(cuMemcpyDtoHAsync_v2(&host[i], at + i * 4, 4, NULL));
+    TRY(cuStreamSynchronize(NULL));
+    printf("mapped: %u %u %u\n", host[0], host[1], host[TIMES - 1]);
+    TRY(cuMemUnmap(at, size));
+    printf("unmapped: %d\n", (int)cuMemcpyDtoH_v2(&back, at, 4));
+    TRY(cuMemMap(at, size, 0, handle, 0));
+    TRY(cuMemSetAccess(at, size, &desc, 1));
+    TRY(cuMemcpyDtoH_v2(&back, at + 4, 4));
+    printf("mapped again: %u\n", back);
+    TRY(cuMemUnmap(at, size));
+    TRY(cuMemRelease(handle));
+    TRY(cuMemAddressFree(at, size));
+    TRY(cuMemFreeHost(host));
+    return 0;
+}
+
+/* `.item()`: a kernel, its value down into page-locked memory, a wait. */
+static int
+single_values(void)
+{
+    uint32_t *host, sum = 0;
+    CUmodule module;
+    CUfunction f;
+    CUdeviceptr at;
+
+    TRY(cuModuleLoadData(&module, ptx));
+    TRY(cuModuleGetFunction(&f, module, "first"));
+    TRY(cuMemAlloc_v2(&at, 4096));
+    TRY(cuMemHostAlloc((void **)&host, 4096, 0));
+    for (uint32_t i = 0; i < TIMES; i++) {
+        void *args[] = {&at, &i};
+
+        TRY(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, args, NULL));
+        TRY(cuMemcpyDtoHAsync_v2(host, at, 4, NULL));
+        TRY(cuStreamSynchronize(NULL));
+        sum += *host;
+    }
+    printf("sum of values: %u\n", sum);
+    TRY(cuMemFreeHost(host));
+    TRY(cuMemFree_v2(at));
+    TRY(cuModuleUnload(module));
+    return 0;
+}
+
+int
+main(void)
+{
+    static const struct part parts[] = {
+        {"primary context", primary},
+        {"occupancy", occupancy},
+        {"mapped memory", mapped},
+        {"single values", single_values},
+    };
+
+    if (cuInit(0) != CUDA_SUCCESS || cuDeviceGet(&dev, 0) != CUDA_SUCCESS)
+        return 2;
+    return parts_run(parts, sizeof(parts) / sizeof(parts[0]));
+}
