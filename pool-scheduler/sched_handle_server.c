@@ -336,8 +336,11 @@ take_cards(struct sched *sched, struct sched_server *server,
     sched_rules_labels(sched->rules, server->name, labels, sizeof(labels));
     sched_pool_cards_absent(sched->pool, server);
     r = sched_pool_set_labels(sched->pool, server, labels);
-    sched_pool_set_fabric(sched->pool, server,
-                          sched_rules_fabric(sched->rules, server->name));
+    gp_str_copy_printable(server->driver_fabric, sizeof(server->driver_fabric),
+                          msg->fabric);
+    sched_pool_set_fabric(
+        sched->pool, server,
+        sched_rules_fabric(sched->rules, server->name, server->driver_fabric));
     for (size_t i = 0; !r && i < msg->n_cards; i++) {
         r = facts_from_message(msg->cards[i], &facts, err);
         card = r ? NULL : sched_pool_card_find(sched->pool, facts.uuid);

@@ -143,6 +143,7 @@ struct sched_server {
     char labels[SCHED_LABELS_MAX]; /* "rack=r1,zone=a", as the rules say */
     uint8_t attach_key[TICKET_CLIENT_KEY_SIZE]; /* what clients make TLS with */
     bool has_attach_key;
+    char driver_fabric[SCHED_FABRIC_MAX]; /* as it says; not kept over restarts */
     char rdma[CTL_RDMA_MAX]; /* addresses of its RDMA ports; not kept over restarts */
     char version[CTL_WORD_MAX], driver[CTL_WORD_MAX];
     uint32_t driver_version, pid;

@@ -51,8 +51,9 @@ sched_reload_apply_rules(struct sched *sched)
                         "%s: too many kinds of cards; requests that select "
                         "cards may pass it over",
                         s->name);
-        if (sched_pool_set_fabric(sched->pool, s,
-                                  sched_rules_fabric(sched->rules, s->name)) < 0)
+        if (sched_pool_set_fabric(
+                sched->pool, s,
+                sched_rules_fabric(sched->rules, s->name, s->driver_fabric)) < 0)
             gp_log_warn("server", "%s: too many fabrics; it is in none", s->name);
         for (unsigned i = 0; i < s->n_cards; i++)
             apply_to_card(sched, s->cards[i]);

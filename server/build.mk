@@ -29,7 +29,7 @@ SRV_ARBITER_SRCS := $(addprefix server/arbiter/gov_,card.c copy.c)
 SRV_SUPERVISOR_SRCS := $(addprefix server/supervisor/srv_,adopt.c arbiter.c attach.c cgroup.c \
     closed.c conf.c desk.c ending.c export.c health.c images.c inventory.c jail.c keep_msg.c keeper.c \
     keeper_main.c kept.c ledger.c main.c metrics.c peer.c pin.c rates.c register.c request.c \
-    resume.c session.c spawn.c state.c worker.c)
+    resume.c session.c spawn.c state.c watch.c worker.c)
 SRV_SRCS := $(SRV_BASE_SRCS) $(SRV_ARBITER_SRCS) $(SRV_SUPERVISOR_SRCS)
 
 SERVER_BELOW := common proto tls transport $(O)/gen
@@ -72,7 +72,7 @@ WRK_CALLS_SRCS := $(addprefix server/calls/h_,array.c attr.c card.c copy.c copy_
     export.c graph.c graph_copy.c graph_exec.c graph_hostmem.c graph_params.c green.c ipc.c \
     launch.c linker.c mem.c module.c notice.c pinned.c pool.c release.c stripes.c sync.c vmm.c)
 WRK_ENTRY_SRCS := $(addprefix server/entry/wrk_,attach.c check.c drv_shims.c features.c loop.c main.c \
-    probe.c)
+    nvml.c probe.c)
 
 # worker_layer FOLDER,SRCS: with the headers of the folder, of those before it and of BELOW
 WRK_SRCS := $(WRK_BASE_SRCS)

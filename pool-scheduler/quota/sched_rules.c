@@ -666,12 +666,13 @@ sched_rules_labels(const struct sched_rules *rules, const char *server, char *re
 }
 
 const char *
-sched_rules_fabric(const struct sched_rules *rules, const char *server)
+sched_rules_fabric(const struct sched_rules *rules, const char *server,
+                   const char *fabric)
 {
     for (unsigned i = 0; i < rules->n_servers; i++)
         if (*rules->servers[i].fabric && !fnmatch(rules->servers[i].servers, server, 0))
             return rules->servers[i].fabric;
-    return "";
+    return fabric;
 }
 
 uint32_t

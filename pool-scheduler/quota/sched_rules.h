@@ -116,8 +116,9 @@ const struct sched_class *sched_rules_class(const struct sched_rules *rules,
 /* Labels of a server: those of all rules that its name fits.  "": none. */
 void sched_rules_labels(const struct sched_rules *rules, const char *server, char *ret,
                         size_t size);
-/* The fabric that a server is in; "": none. */
-const char *sched_rules_fabric(const struct sched_rules *rules, const char *server);
+/* The fabric that a server is in, whose driver says that it is @fabric; "": none. */
+const char *sched_rules_fabric(const struct sched_rules *rules, const char *server,
+                               const char *fabric);
 /* The island of card @index of a server, whose driver says that it is @island. */
 uint32_t sched_rules_island(const struct sched_rules *rules, const char *server,
                             uint32_t index, uint32_t island);

@@ -391,10 +391,11 @@ usage(int status)
 {
     fputs(
         "Usage: gpupool-worker --probe [--driver NAME] [--user USER]\n"
-        "                               [--read PATHS] [--check NUMBER]\n"
+        "                               [--read PATHS] [--check NUMBER | --events "
+        "yes]\n"
         "Serves one client of gpupool-server, which starts it.  --probe prints the\n"
         "cards that a driver shows: softgpu, null, cuda, or a path; or, with --check,\n"
-        "whether one of them works.\n",
+        "whether one of them works; or, with --events, their errors as they happen.\n",
         status ? stderr : stdout);
     return status;
 }
@@ -402,34 +403,34 @@ usage(int status)
 static int
 probe_main(int argc, char **argv)
 {
-    const char *driver = "softgpu";
-    const char *user = "";
-    const char *readable = "";
+    struct wrk_probe what = {
+        .driver = "softgpu", .user = "", .readable = "", .check = -1};
     struct gp_err err = {0};
     uint64_t number;
-    int check = -1;
     int r;
 
     for (int i = 2; i < argc; i += 2) {
         if (i + 1 == argc)
             return usage(2);
         if (strcmp(argv[i], "--driver") == 0)
-            driver = argv[i + 1];
+            what.driver = argv[i + 1];
         else if (strcmp(argv[i], "--user") == 0)
-            user = argv[i + 1];
+            what.user = argv[i + 1];
         else if (strcmp(argv[i], "--read") == 0)
-            readable = argv[i + 1];
+            what.readable = argv[i + 1];
+        else if (strcmp(argv[i], "--events") == 0)
+            what.events = strcmp(argv[i + 1], "yes") == 0;
         else if (strcmp(argv[i], "--check") == 0 &&
                  gp_str_u64(argv[i + 1], 0, CTL_SERVER_CARDS_MAX, &number) == 0)
-            check = (int)number;
+            what.check = (int)number;
         else
             return usage(2);
     }
     gp_log_init("probe", GP_LOG_INFO);
-    r = wrk_probe(driver, user, readable, check, &err);
+    r = wrk_probe(&what, &err);
     if (r < 0)
         gp_log_error("probe", "%s", gp_err_msg(&err, r));
-    if (r < 0 && check >= 0)
+    if (r < 0 && what.check >= 0)
         printf("%s\n", gp_err_msg(&err, r));
     return r != 0;
 }

@@ -7,6 +7,7 @@
 #include "wrk_cards.h"
 #include "wrk_check.h"
 #include "wrk_driver.h"
+#include "wrk_nvml.h"
 #include "wrk_sandbox.h"
 #include "xport.h"
 
@@ -22,11 +23,11 @@ attribute(const struct wrk_card *card, CUdevice_attribute a)
 }
 
 static int
-probe_card(const struct drv *drv, int index, struct gp_err *err)
+probe_card(const struct drv *drv, int index, bool has_nvml, struct gp_err *err)
 {
     struct wrk_card card;
     struct wrk_facts facts;
-    char uuid[TICKET_UUID_TEXT];
+    char uuid[TICKET_UUID_TEXT], fabric[WRK_FABRIC_TEXT] = "";
     CUresult r = wrk_card_read(drv, index, &card);
 
     if (r == CUDA_SUCCESS)
@@ -44,6 +45,10 @@ probe_card(const struct drv *drv, int index, struct gp_err *err)
     for (unsigned i = 0; i < WRK_LIMITS; i++)
         printf(" %" PRIu64, facts.limits[i]);
     putchar('\n');
+    if (has_nvml)
+        wrk_nvml_fabric(uuid, fabric);
+    if (*fabric)
+        printf("fabric %s\n", fabric);
     return 0;
 }
 
@@ -101,42 +106,64 @@ probe_rdma(void)
         printf("rdma %s\n", ports[i].host);
 }
 
+static int
+print_cards(const struct drv *drv, int count, const char *driver, struct gp_err *err)
+{
+    uint32_t islands[CTL_SERVER_CARDS_MAX] = {0};
+    bool has_nvml = wrk_nvml_open(driver);
+    int r = 0;
+
+    if (has_nvml && wrk_nvml_reports())
+        puts("events");
+    probe_islands(drv, count, islands);
+    for (int i = 0; i < count && r == 0; i++) {
+        r = probe_card(drv, i, has_nvml, err);
+        if (r == 0 && islands[i])
+            printf("island %" PRIu32 "\n", islands[i]);
+    }
+    return r;
+}
+
+/* Without cuInit, which takes memory of every card. */
+static int
+watch(const struct wrk_probe *what, struct gp_err *err)
+{
+    if (!wrk_nvml_open(what->driver))
+        return gp_err_set(err, -ENOTSUP, "driver %s has no NVML", what->driver);
+    return wrk_nvml_watch(err);
+}
+
 int
-wrk_probe(const char *driver, const char *user, const char *readable, int check,
-          struct gp_err *err)
+wrk_probe(const struct wrk_probe *what, struct gp_err *err)
 {
     static struct drv drv;
-    const struct wrk_sandbox box = {.user = user, .exports = "", .readable = readable};
-    uint32_t islands[CTL_SERVER_CARDS_MAX] = {0};
+    const struct wrk_sandbox box = {
+        .user = what->user, .exports = "", .readable = what->readable};
     int version = 0;
     int count = 0;
     CUresult result;
-    int r = wrk_driver_open(driver, &drv, err);
+    int r = wrk_driver_open(what->driver, &drv, err);
 
     if (r == 0)
         r = wrk_sandbox_enter(&box, err);
     if (r < 0)
         return r;
+    if (what->events)
+        return watch(what, err);
     result = drv.cuInit(0);
     if (result == CUDA_SUCCESS && drv.cuDriverGetVersion)
         result = drv.cuDriverGetVersion(&version);
     if (result == CUDA_SUCCESS)
         result = drv.cuDeviceGetCount(&count);
     if (result != CUDA_SUCCESS)
-        return gp_err_set(err, -ENODEV, "driver %s does not start (error %d)", driver,
-                          (int)result);
-    if (check >= 0) {
-        r = wrk_check(&drv, check);
+        return gp_err_set(err, -ENODEV, "driver %s does not start (error %d)",
+                          what->driver, (int)result);
+    if (what->check >= 0) {
+        r = wrk_check(&drv, what->check);
         return fflush(stdout) == 0 ? r : -errno;
     }
     printf("driver %d\n", version);
     probe_rdma();
-    count = gp_min(count, CTL_SERVER_CARDS_MAX);
-    probe_islands(&drv, count, islands);
-    for (int i = 0; i < count && r == 0; i++) {
-        r = probe_card(&drv, i, err);
-        if (r == 0 && islands[i])
-            printf("island %" PRIu32 "\n", islands[i]);
-    }
+    r = print_cards(&drv, gp_min(count, CTL_SERVER_CARDS_MAX), what->driver, err);
     return fflush(stdout) == 0 ? r : -errno;
 }

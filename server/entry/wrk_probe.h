@@ -5,11 +5,19 @@
 #ifndef WRK_PROBE_H
 #define WRK_PROBE_H
 
+#include <stdbool.h>
+
 struct gp_err;
 
-/* One "driver" line, then a "card" and a "facts" line per card, on stdout.  @check not
- * negative: instead whether that card works (wrk_check.h); 1: it does not. */
-int wrk_probe(const char *driver, const char *user, const char *readable, int check,
-              struct gp_err *err);
+struct wrk_probe {
+    const char *driver, *user, *readable;
+    int check;   /* not negative: whether that card works (wrk_check.h) */
+    bool events; /* errors of the cards as they happen (wrk_nvml.h) */
+};
+
+/* One "driver" line, "events" if the cards' errors are reported, then a "card" and a
+ * "facts" line per card, and what else is known of it, on stdout; or what @what asks
+ * for instead.  1: the card that was checked does not work. */
+int wrk_probe(const struct wrk_probe *what, struct gp_err *err);
 
 #endif

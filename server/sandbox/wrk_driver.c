@@ -47,14 +47,14 @@ find_symbol(void *lib, const char *name)
 /* Our own client library is a libcuda.so.1 too, and LD_LIBRARY_PATH may lead there:
  * then every worker would be a client of the pool. */
 static bool
-is_own_stub(void *lib)
+is_own_stub(void *lib, const char *file)
 {
     char own[PATH_MAX];
     char own_real[PATH_MAX], lib_real[PATH_MAX];
     struct link_map *map = NULL;
 
     if (dlinfo(lib, RTLD_DI_LINKMAP, &map) != 0 || !map ||
-        own_library("libcuda.so.1", own, sizeof(own), NULL) < 0)
+        own_library(file, own, sizeof(own), NULL) < 0)
         return false;
     return realpath(own, own_real) && realpath(map->l_name, lib_real) &&
            strcmp(own_real, lib_real) == 0;
@@ -81,7 +81,7 @@ wrk_driver_open(const char *name, struct drv *drv, struct gp_err *err)
     lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!lib)
         return gp_err_set(err, -ENOENT, "driver %s: %s", name, dlerror());
-    if (is_own_stub(lib))
+    if (is_own_stub(lib, "libcuda.so.1"))
         return gp_err_set(
             err, -ELOOP, "driver %s is gpupool's own client library (LD_LIBRARY_PATH?)",
             path);
@@ -103,6 +103,18 @@ void *
 wrk_driver_symbol(const char *name)
 {
     return the_library ? dlsym(the_library, name) : NULL;
+}
+
+void *
+wrk_driver_nvml(const char *name)
+{
+    static const char file[] = "libnvidia-ml.so.1";
+    void *lib;
+
+    if (wrk_driver_symbol("nvmlInit_v2"))
+        return the_library;
+    lib = strcmp(name, "cuda") == 0 ? dlopen(file, RTLD_NOW | RTLD_LOCAL) : NULL;
+    return lib && !is_own_stub(lib, file) ? lib : NULL;
 }
 
 bool

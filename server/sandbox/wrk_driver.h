@@ -31,4 +31,8 @@ void *wrk_driver_symbol(const char *name);
 /* The file of the open driver, into @path of PATH_MAX bytes; false: not known. */
 bool wrk_driver_file(char *path);
 
+/* The NVML of driver @name, which is open: its own, or the system's for the system's
+ * CUDA driver.  NULL: none. */
+void *wrk_driver_nvml(const char *name);
+
 #endif

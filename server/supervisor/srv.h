@@ -29,6 +29,7 @@ struct srv_arbiter;
 struct srv_attach;
 struct srv_images;
 struct srv_inventory;
+struct srv_watch;
 struct srv_jail;
 struct srv_keeper;
 struct srv_state;
@@ -72,6 +73,7 @@ struct srv {
     struct ticket_keys *keys; /* whose tickets are honoured; NULL until known */
     struct srv_inventory *inventory;
     struct srv_health *health; /* of its cards */
+    struct srv_watch *watch;   /* over them; NULL: nothing reports errors */
     struct srv_arbiter *arbiter;
     struct gp_loop_fd alarm; /* of the arbiter: srv_worker_overdue() */
     struct srv_register *reg;

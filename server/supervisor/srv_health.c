@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,8 +28,8 @@
 #define PAUSE_MS 5000
 
 struct card {
-    bool suspect; /* a check is due */
-    uint64_t after_ns;
+    bool suspect;                   /* a check is due */
+    uint64_t after_ns, reported_ns; /* no check before; NVML's last report */
     char fault[SRV_FAULT_MAX];
 };
 
@@ -39,6 +40,7 @@ struct srv_health {
     pid_t pid;   /* 0: none is */
     int out;
     bool late; /* it did not answer in time */
+    uint64_t begun_ns;
     struct gp_loop_timer timer;
 };
 
@@ -119,6 +121,7 @@ start_check(struct srv_health *health, uint32_t at, struct gp_err *err)
     health->out = fds[0];
     health->at = at;
     health->late = false;
+    health->begun_ns = gp_now_ns();
     return 0;
 }
 
@@ -172,10 +175,10 @@ read_words(struct srv_health *health, char *words, size_t size)
 }
 
 static void
-set_fault(struct srv_health *health, const char *words)
+set_fault(struct srv_health *health, uint32_t at, const char *words)
 {
-    struct card *card = &health->cards[health->at];
-    uint32_t index = srv_inventory_card(health->srv->inventory, health->at)->index;
+    struct card *card = &health->cards[at];
+    uint32_t index = srv_inventory_card(health->srv->inventory, at)->index;
     char number[16];
 
     card->suspect = *words; /* until it works again */
@@ -217,7 +220,9 @@ srv_health_reaped(struct srv_health *health, pid_t pid, int status)
     else if (WEXITSTATUS(status) && !*words)
         snprintf(words, sizeof(words), "a check ended with status %d",
                  WEXITSTATUS(status));
-    set_fault(health, words);
+    if (!*words && health->cards[health->at].reported_ns > health->begun_ns)
+        gp_str_copy(words, sizeof(words), health->cards[health->at].fault);
+    set_fault(health, health->at, words);
     begin(health);
     return true;
 }
@@ -242,4 +247,90 @@ srv_health_worker_ended(struct srv *srv, const struct srv_session *session, bool
     for (uint32_t i = 0; i < session->claims.n_slices; i++)
         suspect(srv->health, session->claims.slices[i].card_uuid);
     begin(srv->health);
+}
+
+void
+srv_health_check_all(struct srv *srv)
+{
+    uint32_t n = srv_inventory_count(srv->inventory);
+
+    if (!srv->health || srv->stopping || srv->leaving)
+        return;
+    for (uint32_t i = 0; i < n; i++)
+        srv->health->cards[i].suspect = true;
+    begin(srv->health);
+}
+
+/* ------------------------------------------------------------------- reports -- */
+
+static void
+reported(struct srv *srv, const uint8_t *uuid, const char *words)
+{
+    const struct srv_card *card = srv_inventory_find(srv->inventory, uuid);
+
+    if (!srv->health || !card || srv->stopping || srv->leaving)
+        return;
+    srv->health->cards[card->at].reported_ns = gp_now_ns();
+    set_fault(srv->health, card->at, words);
+    begin(srv->health);
+}
+
+void
+srv_health_ecc(struct srv *srv, const uint8_t *uuid)
+{
+    reported(srv, uuid, "NVML reports a double-bit ECC error");
+}
+
+/* Xids that programs cause, or that say what was repaired, as NVIDIA's list of them
+ * has it: an exception or a wrong address of a kernel, a channel that was torn down,
+ * video engines, a time limit; a row that was remapped, corrected and contained errors
+ * of memory. */
+static bool
+is_harmless(uint64_t code)
+{
+    static const uint8_t codes[] = {13, 31, 32, 43, 45, 63, 68, 92, 94, 109};
+
+    for (size_t i = 0; i < ARRAY_SIZE(codes); i++)
+        if (codes[i] == code)
+            return true;
+    return false;
+}
+
+static const char *
+xid_words(uint64_t code)
+{
+    switch (code) {
+    case 48:
+        return ", a double-bit ECC error";
+    case 62:
+        return ", its controller has halted";
+    case 64:
+        return ", a row of memory could not be remapped";
+    case 74:
+        return ", an error of NVLink";
+    case 79:
+        return ", it has fallen off the bus";
+    case 95:
+        return ", an uncontained ECC error";
+    case 119:
+    case 120:
+        return ", its system processor does not answer";
+    default:
+        return "";
+    }
+}
+
+void
+srv_health_xid(struct srv *srv, const uint8_t *uuid, uint64_t code)
+{
+    char words[SRV_FAULT_MAX];
+
+    if (is_harmless(code)) {
+        gp_log_info("server", "NVML reports Xid %" PRIu64 ", which programs cause",
+                    code);
+        return;
+    }
+    snprintf(words, sizeof(words), "NVML reports Xid %" PRIu64 "%s", code,
+             xid_words(code));
+    reported(srv, uuid, words);
 }

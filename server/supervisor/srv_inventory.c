@@ -45,6 +45,7 @@ struct srv_inventory {
     int status;
     uint32_t driver_version;
     char rdma[CTL_RDMA_MAX];
+    bool reports; /* errors of its cards */
     struct srv_card cards[SRV_CARDS_MAX];
     uint32_t n_cards;
 };
@@ -104,6 +105,16 @@ parse_island(struct srv_inventory *inv, const char *line)
                : -EINVAL;
 }
 
+/* "fabric UUID/CLIQUE", of the card before it */
+static int
+parse_fabric(struct srv_inventory *inv, const char *line)
+{
+    return inv->n_cards && gp_str_copy(inv->cards[inv->n_cards - 1].fabric,
+                                       SRV_FABRIC_MAX, line + strlen("fabric "))
+               ? 0
+               : -EINVAL;
+}
+
 /* "rdma ADDRESS": a port, which counts if it is to be offered. */
 static void
 parse_rdma(struct srv_inventory *inv, const char *address)
@@ -134,6 +145,10 @@ parse(struct srv_inventory *inv)
             r = parse_facts(inv, line);
         else if (strncmp(line, "island ", 7) == 0)
             r = parse_island(inv, line);
+        else if (strncmp(line, "fabric ", 7) == 0)
+            r = parse_fabric(inv, line);
+        else if (strcmp(line, "events") == 0)
+            inv->reports = true;
         else if (strncmp(line, "rdma ", 5) == 0)
             parse_rdma(inv, line + 5);
         else if (sscanf(line, "driver %" SCNu32, &inv->driver_version) != 1 && *line)
@@ -350,6 +365,21 @@ const char *
 srv_inventory_rdma(const struct srv_inventory *inv)
 {
     return inv->rdma;
+}
+
+const char *
+srv_inventory_fabric(const struct srv_inventory *inv)
+{
+    for (uint32_t i = 1; i < inv->n_cards; i++)
+        if (strcmp(inv->cards[i].fabric, inv->cards[0].fabric) != 0)
+            return "";
+    return inv->n_cards ? inv->cards[0].fabric : "";
+}
+
+bool
+srv_inventory_reports(const struct srv_inventory *inv)
+{
+    return inv->reports;
 }
 
 uint32_t

@@ -24,6 +24,8 @@ struct srv_keeper;
 /* As many as a registration may name (CTL_SERVER_CARDS_MAX). */
 #define SRV_CARDS_MAX 64
 
+#define SRV_FABRIC_MAX 64
+
 struct srv_card {
     uint8_t uuid[TICKET_UUID_SIZE];
     char name[128];
@@ -32,7 +34,8 @@ struct srv_card {
     uint32_t sms;
     uint32_t cc_major;
     uint32_t cc_minor;
-    uint32_t index;  /* as the driver counts */
+    uint32_t index;              /* as the driver counts */
+    char fabric[SRV_FABRIC_MAX]; /* "UUID/CLIQUE", or empty */
     uint32_t island; /* cards that are linked to each other have the same; 0: none */
     struct wrk_facts facts;
     uint32_t at; /* in this inventory: its number at the arbiter (srv_arbiter.h) */
@@ -58,6 +61,10 @@ const struct srv_card *srv_inventory_find(const struct srv_inventory *inv,
                                           const uint8_t uuid[TICKET_UUID_SIZE]);
 /* Addresses of the RDMA ports that are offered, with commas between. */
 const char *srv_inventory_rdma(const struct srv_inventory *inv);
+/* The fabric that all of the cards are in, as NVML says; "": none. */
+const char *srv_inventory_fabric(const struct srv_inventory *inv);
+/* Does NVML report errors of the cards? */
+bool srv_inventory_reports(const struct srv_inventory *inv);
 uint32_t srv_inventory_driver_version(const struct srv_inventory *inv);
 
 #endif

@@ -37,6 +37,7 @@
 #include "srv_register.h"
 #include "srv_session.h"
 #include "srv_state.h"
+#include "srv_watch.h"
 #include "srv_worker.h"
 #include "ticket_keys.h"
 #include "tls_handshake.h"
@@ -195,7 +196,8 @@ reap(struct srv *srv)
 
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
         if (!srv_worker_reaped(srv, pid, status) &&
-            !srv_health_reaped(srv->health, pid, status))
+            !srv_health_reaped(srv->health, pid, status) &&
+            !srv_watch_reaped(srv->watch, pid, status))
             srv_inventory_reaped(srv->inventory, pid, status);
     }
     srv_stopped(srv);
@@ -365,6 +367,8 @@ open_doors(struct srv *srv, struct gp_err *err)
     srv_adopt_free(TAKE_PTR(srv->adopt));
     srv->starting = false;
     r = srv_keeper_watch(srv->keeper, srv->loop, on_ended, srv, err);
+    if (r == 0)
+        r = srv_watch_start(srv, &srv->watch, err);
     if (r == 0)
         r = srv_metrics_start(srv, err);
     if (r == 0)
@@ -606,6 +610,7 @@ srv_fini(struct srv *srv)
     while (srv->sessions)
         srv_session_free(srv->sessions);
     srv_images_free(srv->images);
+    srv_watch_free(srv->watch);
     srv_health_free(srv->health);
     srv_inventory_free(srv->inventory);
     if (srv->leaving)

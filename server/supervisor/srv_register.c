@@ -253,6 +253,7 @@ send_register(struct srv_register *reg)
         body.attach_key.len = sizeof(srv->public);
     }
     body.rdma = (char *)(uintptr_t)srv_inventory_rdma(srv->inventory);
+    body.fabric = (char *)(uintptr_t)srv_inventory_fabric(srv->inventory);
     body.version = (char *)(uintptr_t)GPUPOOL_VERSION;
     body.driver = srv->conf.driver;
     body.driver_version = srv_inventory_driver_version(srv->inventory);

@@ -13,7 +13,7 @@
 SG_API_CORE := $(addprefix softgpu/api/core/sg_,check.c cond.c conf.c core.c deps.c error.c \
     handle.c lock.c logs.c logs_api.c userobj.c va.c)
 SG_API_DEVICE := $(addprefix softgpu/api/device/sg_,attr.c card.c card_tidy.c \
-    dev.c format.c notice.c udmabuf.c)
+    dev.c format.c notice.c nvml.c udmabuf.c)
 SG_API_CONTEXT := $(addprefix softgpu/api/context/sg_,ctx.c primary.c sm.c work.c)
 SG_API_STREAMS := $(addprefix softgpu/api/streams/sg_,capture.c event.c green.c \
     ipc_event.c stream.c)

@@ -73,3 +73,58 @@ def test_program_that_kills_its_worker_takes_no_card_out(case):
     pool.run(case.programs / "vecadd")
     case.equal(card(pool)["fault"], "", "fault of the card")
     case.check("fault" not in kinds(pool), "no event")
+
+
+def watched_pool(case):
+    """A pool of two cards whose NVML reports errors, and a function that makes one."""
+    events = case.folder / "events"
+    events.touch()
+    pool = case.pool(cards=2, env={"SOFTGPU_NVML_EVENTS": str(events),
+                                   "GPUPOOL_SERVER_CHECK_SECONDS": "1"})
+
+    def report(words):
+        with events.open("a", encoding="utf-8") as file:
+            file.write(words + "\n")
+
+    return pool, report
+
+
+def faults(pool):
+    return [one["fault"] for one in
+            json.loads(pool.cli("servers", "--json").out)["servers"][0]["cards"]]
+
+
+def test_error_that_nvml_reports_takes_a_card_out_until_a_check_passes(case):
+    pool, report = watched_pool(case)
+    session = pool.session(core=30)
+    report("0 xid 31")  # a program's own mistake
+    report("1 xid 79")
+    case.wait_for(lambda: any(faults(pool)), "a card is out of use")
+    case.equal(faults(pool), ["", "NVML reports Xid 79, it has fallen off the bus"], "why")
+    case.contains(pool.cli("explain", "--core", "10", "--memory", "1MiB").out,
+                  "out of use: NVML reports Xid 79", "explain")
+    case.wait_for(lambda: not any(faults(pool)), "a check passes, and it is in use again")
+    report("0 ecc")
+    case.wait_for(lambda: any(faults(pool)), "the other card is out of use")
+    case.equal(faults(pool), ["NVML reports a double-bit ECC error", ""], "why")
+    case.wait_for(lambda: not any(faults(pool)), "it is in use again")
+    case.equal([kind for kind in kinds(pool) if kind in ("fault", "well")],
+               ["well", "fault"] * 2, "events")
+    case.contains(pool.log(), "NVML reports Xid 31, which programs cause", "what was passed over")
+    # The session went on meanwhile.
+    case.equal(len(pool.sessions()), 1, "sessions")
+    session.close()
+
+
+def test_watch_over_cards_that_ends_is_started_again_and_the_cards_are_checked(case):
+    pool, report = watched_pool(case)
+    case.wait_for(lambda: pool.workers(), "the watch runs")
+    pool.kill(pool.workers()[0])
+    case.wait_for(lambda: "card 0 was checked: it works" in pool.log() and
+                  "card 1 was checked: it works" in pool.log(), "the cards are checked")
+    report("0 xid 79")
+    case.wait_for(lambda: any(faults(pool)), "the new watch reports")
+    # A server that goes leaves no watch behind.
+    watch = pool.workers()
+    pool.kill(pool.pid("gpupool-server"))
+    case.wait_for(lambda: not pool.workers(), f"no watch is left of {watch}")

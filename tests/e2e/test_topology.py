@@ -45,3 +45,20 @@ def test_rules_say_what_is_linked_and_are_read_again(case):
     session = pool.session(core=50, options=["--cards", "4", "--near", "island"])
     case.equal(len({item["server"] for item in pool.sessions()[0]["slices"]}), 1, "servers")
     session.close()
+
+
+def test_fabric_that_nvml_names_is_the_servers_unless_the_rules_say_otherwise(case):
+    fabric = "01020304-0506-0708-090a-0b0c0d0e0f10/7"
+    rules = case.folder / "rules"
+    rules.write_text("", encoding="utf-8")
+    pool = case.pool(servers=2, cards=2, env={"GPUPOOL_SCHEDULER_RULES": str(rules),
+                                              "SOFTGPU_FABRIC": fabric})
+    case.equal([server["fabric"] for server in pool.status()["servers"]], [fabric] * 2, "fabrics")
+    case.contains(pool.cli("explain", *MANY, 3, "--near", "fabric").out,
+                  f"on 2 servers of fabric {fabric}", "cards of both servers")
+    rules.write_text("[servers local-2]\nfabric = row1\n", encoding="utf-8")
+    os.kill(pool.pid("gpupool-scheduler"), signal.SIGHUP)
+    case.wait_for(lambda: pool.status()["servers"][1]["fabric"] == "row1", "the rules are read")
+    case.equal(pool.status()["servers"][0]["fabric"], fabric, "the other server")
+    case.contains(pool.cli("explain", *MANY, 3, "--near", "fabric", status=3).out,
+                  "no fabric has 3 cards", "a fabric that is too small now")

@@ -140,6 +140,7 @@ static const struct gp_option OPTIONS[] = {
     NUMBER("check-exit", check_exit, "SOFTGPU_CHECK_EXIT", 0, 255),
     TEXT("check", check, "SOFTGPU_CHECK", set_check),
     TEXT("check-log", check_log, "SOFTGPU_CHECK_LOG", gp_option_copy),
+    TEXT("fabric", fabric, "SOFTGPU_FABRIC", gp_option_copy),
     TEXT("cc", profile, "SOFTGPU_CC", set_profile),
     TEXT("instance", instance, "SOFTGPU_INSTANCE", set_instance),
     TEXT("name", name, "SOFTGPU_NAME", gp_option_copy),

@@ -25,6 +25,7 @@ enum {
     SG_NAME_MAX = 96,
     SG_INSTANCE_MAX = 64,
     SG_LOG_MAX = 1024, /* a path */
+    SG_FABRIC_MAX = 64,
     SG_TIME_LIMIT_MAX = 86400,
     /* Processes that must not use the same addresses for different memory (a program
      * on the cards of several hosts) take a part of every arena each. */
@@ -61,6 +62,7 @@ struct sg_conf {
     unsigned check;      /* SOFTGPU_CHECK: SG_CHECK_* */
     unsigned check_exit; /* SOFTGPU_CHECK_EXIT: exit code after errors; 0: none */
     char check_log[SG_LOG_MAX]; /* SOFTGPU_CHECK_LOG: a file; empty: stderr */
+    char fabric[SG_FABRIC_MAX]; /* SOFTGPU_FABRIC: see sg_nvml.c; empty: none */
     unsigned slot; /* SOFTGPU_ADDRESS_SLOT: 1 .. SG_SLOTS, 0 = all addresses */
 };
 

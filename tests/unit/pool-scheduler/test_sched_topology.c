@@ -311,8 +311,9 @@ rules_say_what_is_linked(void **state)
     assert_int_equal(sched_rules_island(rules, "node-a1", 8, 9), 0);
     assert_int_equal(sched_rules_island(rules, "node-b", 0, 9), 0);
     assert_int_equal(sched_rules_island(rules, "node-c", 0, 9), 9);
-    assert_string_equal(sched_rules_fabric(rules, "node-a1"), "row1");
-    assert_string_equal(sched_rules_fabric(rules, "node-b"), "");
+    assert_string_equal(sched_rules_fabric(rules, "node-a1", "said"), "row1");
+    assert_string_equal(sched_rules_fabric(rules, "node-b", ""), "");
+    assert_string_equal(sched_rules_fabric(rules, "node-b", "said"), "said");
     for (unsigned i = 0; i < ARRAY_SIZE(wrong); i++) {
         char text[64];
 
