@@ -28,7 +28,7 @@ STUB_STREAMS := $(addprefix client-stub/streams/stub_,capture.c hostfn.c ipc_eve
 STUB_MEMORY := $(addprefix client-stub/memory/stub_,alloc.c export.c host_memory.c managed.c \
     managed_calls.c managed_live.c managed_mirror.c managed_pages.c managed_range.c \
     memory.c memory_end.c pinned.c pointer.c unified.c vmm.c)
-STUB_MODULES := $(addprefix client-stub/modules/stub_,args.c func.c image.c jit.c launch.c \
+STUB_MODULES := $(addprefix client-stub/modules/stub_,args.c func.c func_attrs.c image.c jit.c launch.c \
     launch_old.c linker.c module.c occupancy.c)
 STUB_GRAPHS := $(addprefix client-stub/graphs/stub_,graph.c graph_dot.c graph_hostmem.c \
     graph_kernel.c graph_node.c graph_params.c)

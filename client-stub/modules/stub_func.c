@@ -85,6 +85,10 @@ func_new(const struct func_reply *reply, uint64_t handle, uint64_t owner,
     if (reply->f->n_attrs > CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)
         func->max_threads =
             (uint32_t)gp_max(reply->attrs[CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK], 0);
+    if (reply->f->n_attrs >= STUB_FUNC_ATTRS)
+        memcpy(func->attrs, reply->attrs, sizeof(func->attrs));
+    else
+        atomic_store_explicit(&func->set, true, memory_order_relaxed);
     func->name = strdup(name ? name : "");
     if (!func->name || !func_take_params(func, reply)) {
         free(func->name);

@@ -22,6 +22,9 @@
 #define STUB_PARAMS_MAX 4096       /* the wire's cap */
 #define STUB_PARAM_BYTES_MAX 32768 /* the largest a launch can carry */
 
+/* The attributes that every driver has, from 0 on, which are kept. */
+#define STUB_FUNC_ATTRS 10u
+
 struct stub_param {
     uint32_t offset;
     uint32_t size;
@@ -40,7 +43,9 @@ struct stub_func {
     uint64_t owner; /* module or library handle */
     uint32_t param_bytes;
     uint32_t n_params;
-    uint32_t max_threads;      /* of a block; 0: the server did not say */
+    uint32_t max_threads; /* of a block; 0: the server did not say */
+    _Atomic bool set;     /* an attribute or preference; attrs may be old */
+    int32_t attrs[STUB_FUNC_ATTRS];
     struct stub_func_old *old; /* NULL until used */
     struct stub_func *next;    /* in the owner's list */
     char *name;

@@ -10,6 +10,7 @@
  * The search for a block size runs here because a function of the application may
  * compute the shared memory of a block size.
  */
+#include "stub_occupancy.h"
 #include "cuda_api.h"
 #include "stub_call.h"
 #include "stub_ctx.h"
@@ -119,58 +120,10 @@ stub_impl_cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction
         numBlocks, func, blockSize, dynamicSMemSize, CU_OCCUPANCY_DEFAULT);
 }
 
-/* ---- what it depends on ----------------------------------------------------- */
-
-/* Behind the call: an answer that was given before it, or during it, is kept under a
- * number that is past. */
-static CUresult
-setting(CUresult result)
+void
+stub_occupancy_forget(void)
 {
     atomic_fetch_add(&settings, 1);
-    return result;
-}
-
-CUresult
-stub_impl_cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value)
-{
-    return setting(stub_gen_cuFuncSetAttribute(hfunc, attrib, value));
-}
-
-CUresult
-stub_impl_cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config)
-{
-    return setting(stub_gen_cuFuncSetCacheConfig(hfunc, config));
-}
-
-CUresult
-stub_impl_cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config)
-{
-    return setting(stub_gen_cuFuncSetSharedMemConfig(hfunc, config));
-}
-
-CUresult
-stub_impl_cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel,
-                               CUdevice dev)
-{
-    return setting(stub_gen_cuKernelSetAttribute(attrib, val, kernel, dev));
-}
-
-CUresult
-stub_impl_cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev)
-{
-    return setting(stub_gen_cuKernelSetCacheConfig(kernel, config, dev));
-}
-
-CUresult
-stub_impl_cuCtxSetCacheConfig(CUfunc_cache config)
-{
-    return setting(stub_gen_cuCtxSetCacheConfig(config));
-}
-
-CUresult
-stub_impl_cuCtxSetSharedMemConfig(CUsharedconfig config)
-{
-    return setting(stub_gen_cuCtxSetSharedMemConfig(config));
 }
 
 /* ---- the best block size ---------------------------------------------------- */

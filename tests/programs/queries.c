@@ -111,6 +111,61 @@ occupancy(void)
     return 0;
 }
 
+/* Of each attribute that every driver has, and one that none has. */
+static int
+attributes_of(CUfunction f, const char *when)
+{
+    for (int i = 0; i < 11; i++) {
+        CUfunction_attribute which = (CUfunction_attribute)(i < 10 ? i : 99);
+        int value = -1;
+        CUresult r = cuFuncGetAttribute(&value, which, f);
+
+        printf("%s %d: %d (%d)\n", when, i, value, (int)r);
+    }
+    return 0;
+}
+
+static int
+attributes(void)
+{
+    CUlibrary library;
+    CUkernel kernel;
+    CUmodule module;
+    CUfunction f, g;
+    int value;
+
+    TRY(cuModuleLoadData(&module, ptx));
+    TRY(cuModuleGetFunction(&f, module, "first"));
+    TRY(cuModuleGetFunction(&g, module, "second"));
+    attributes_of(f, "fresh");
+    TRY(cuFuncSetAttribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                           BIG_SHARED));
+    TRY(cuFuncSetAttribute(f, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, 50));
+    attributes_of(f, "set");
+    attributes_of(g, "another");
+    for (int i = 0; i < TIMES; i++)
+        TRY(cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_NUM_REGS, g));
+    printf("refused: %d\n",
+           (int)cuFuncGetAttribute(NULL, CU_FUNC_ATTRIBUTE_NUM_REGS, g));
+    TRY(cuModuleUnload(module));
+    printf("unloaded: %d\n",
+           (int)cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_NUM_REGS, g));
+    TRY(cuLibraryLoadData(&library, ptx, NULL, NULL, 0, NULL, NULL, 0));
+    TRY(cuLibraryGetKernel(&kernel, library, "second"));
+    for (int i = 0; i < 2; i++) {
+        CUfunction_attribute which = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+
+        TRY(cuKernelGetAttribute(&value, which, kernel, dev));
+        printf("of a kernel: %d\n", value);
+        TRY(cuKernelGetFunction(&f, kernel));
+        TRY(cuFuncGetAttribute(&value, which, f));
+        printf("of its function: %d\n", value);
+        TRY(cuKernelSetAttribute(which, BIG_SHARED / 2, kernel, dev));
+    }
+    TRY(cuLibraryUnload(library));
+    return 0;
+}
+
 static int
 mapped(void)
 {
@@ -184,9 +239,8 @@ int
 main(void)
 {
     static const struct part parts[] = {
-        {"primary context", primary},
-        {"occupancy", occupancy},
-        {"mapped memory", mapped},
+        {"primary context", primary},     {"occupancy", occupancy},
+        {"attributes", attributes},       {"mapped memory", mapped},
         {"single values", single_values},
     };
 
