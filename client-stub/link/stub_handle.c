@@ -22,6 +22,7 @@
 
 struct handle_slot {
     _Atomic(void *) data;
+    _Atomic uint64_t notes[STUB_HANDLE_NOTES];
     _Atomic uint32_t live; /* link << 16 | generation + 1, 0 = free */
     uint32_t gen;          /* of the next handle allocated here */
     uint32_t ctx;          /* current when it was allocated */
@@ -146,6 +147,8 @@ handle_publish(struct handle_slot *slot, uint32_t kind, uint32_t link, uint32_t 
 
     slot->ctx = stub_tls.ctx_index;
     atomic_store_explicit(&slot->data, NULL, memory_order_relaxed);
+    for (uint32_t i = 0; i < STUB_HANDLE_NOTES; i++)
+        atomic_store_explicit(&slot->notes[i], 0, memory_order_relaxed);
     atomic_store_explicit(&slot->live, handle_live(handle), memory_order_release);
     return handle;
 }
@@ -252,6 +255,14 @@ stub_handle_data(uint32_t kind, uint64_t handle)
     struct handle_slot *slot = handle_find(kind, handle);
 
     return slot ? atomic_load_explicit(&slot->data, memory_order_acquire) : NULL;
+}
+
+_Atomic uint64_t *
+stub_handle_notes(uint32_t kind, uint64_t handle)
+{
+    struct handle_slot *slot = handle_find(kind, handle);
+
+    return slot ? slot->notes : NULL;
 }
 
 uint32_t

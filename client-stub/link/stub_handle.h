@@ -10,6 +10,7 @@
 #ifndef STUB_HANDLE_H
 #define STUB_HANDLE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -32,6 +33,11 @@ uint64_t stub_handle_new_at(uint32_t kind, uint32_t link, uint32_t index);
 
 /* Index of the context that was current when a live handle was allocated; 0 = none. */
 uint32_t stub_handle_ctx(uint32_t kind, uint64_t handle);
+
+/* Two words about a live handle that belong to the module of its kind: 0 when it was
+ * allocated, and memory for ever.  NULL: unknown, or allocated by the worker. */
+#define STUB_HANDLE_NOTES 2u
+_Atomic uint64_t *stub_handle_notes(uint32_t kind, uint64_t handle);
 
 /* Has any handle of @kind ever been allocated? */
 bool stub_handle_any(uint32_t kind);

@@ -9,6 +9,7 @@
 #include "stub_args.h"
 #include "stub_call.h"
 #include "stub_capture.h"
+#include "stub_event.h"
 #include "stub_flush.h"
 #include "stub_func.h"
 #include "stub_managed.h"
@@ -173,6 +174,20 @@ stub_impl_cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX,
     return launch_plain(&launch, f, hStream, kernelParams, NULL);
 }
 
+/* Events that the launch will record. */
+static void
+launch_records(const CUlaunchConfig *config)
+{
+    for (unsigned int i = 0; i < config->numAttrs; i++) {
+        const CUlaunchAttribute *attr = &config->attrs[i];
+
+        if (attr->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT)
+            stub_event_unknown(attr->value.programmaticEvent.event);
+        else if (attr->id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT)
+            stub_event_unknown(attr->value.launchCompletionEvent.event);
+    }
+}
+
 /* The configuration is sent as it is, but for its stream and its attribute list,
  * which follows the fixed part. */
 CUresult
@@ -210,6 +225,7 @@ stub_impl_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f,
     size = wire_cuLaunchKernelEx_req_size(&head);
     if (!size)
         return CUDA_ERROR_INVALID_VALUE;
+    launch_records(config);
     if (stub_managed_is_on())
         stub_managed_work(stream);
     r = stub_call_begin(&c, WIRE_CALL_cuLaunchKernelEx, size);

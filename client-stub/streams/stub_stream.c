@@ -5,6 +5,7 @@
 #include "cuda_api.h"
 #include "stub_call.h"
 #include "stub_ctx.h"
+#include "stub_event.h"
 #include "stub_gen.h"
 #include "stub_hooks.h"
 #include "stub_link.h"
@@ -76,6 +77,7 @@ stub_stream_idle(const struct stub_call *c, uint64_t stream)
     stub_tls.idle_stream = stream;
     stub_tls.idle_seq = c->seq;
     stub_tls.idle_ctx = stub_tls.ctx_index;
+    stub_event_waited_by(c, stream);
 }
 
 /* A copy to pageable memory has waited for the stream already.  The program's own
@@ -102,7 +104,7 @@ stub_impl_cuStreamSynchronize(CUstream hStream, bool per_thread)
 {
     struct wire_cuStreamSynchronize_req *req;
     struct stub_call c;
-    uint64_t stream;
+    uint64_t stream, position;
     CUresult r = stub_enter();
 
     if (r != CUDA_SUCCESS)
@@ -116,9 +118,13 @@ stub_impl_cuStreamSynchronize(CUstream hStream, bool per_thread)
         return r;
     req = c.body;
     req->hStream = stream;
+    position = stub_event_position(&c);
     r = stub_call_wait(&c);
     stub_call_end(&c);
-    return r == CUDA_SUCCESS ? stream_waited(stream) : r;
+    if (r != CUDA_SUCCESS)
+        return r;
+    stub_event_waited(stream, position);
+    return stream_waited(stream);
 }
 
 CUresult

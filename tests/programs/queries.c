@@ -235,13 +235,106 @@ single_values(void)
     return 0;
 }
 
+/* Each is recorded in a stream that waits for a word of the card's memory. */
+static int
+events_that_are_not_done(CUstream other)
+{
+    CUstream held, gone;
+    CUdeviceptr word;
+    CUevent e[2];
+
+    TRY(cuStreamCreate(&held, CU_STREAM_NON_BLOCKING));
+    TRY(cuStreamCreate(&gone, CU_STREAM_NON_BLOCKING));
+    TRY(cuMemAlloc_v2(&word, 4));
+    TRY(cuMemsetD32_v2(word, 0, 1));
+    for (int i = 0; i < 2; i++)
+        TRY(cuEventCreate(&e[i], 0));
+    /* Known to be done, and recorded again. */
+    TRY(cuEventRecord(e[0], held));
+    TRY(cuStreamSynchronize(held));
+    TRY(cuEventQuery(e[0]));
+    TRY(cuStreamWaitValue32_v2(held, word, 1, CU_STREAM_WAIT_VALUE_EQ));
+    TRY(cuEventRecord(e[0], held));
+    TRY(cuStreamWaitValue32_v2(gone, word, 1, CU_STREAM_WAIT_VALUE_EQ));
+    TRY(cuEventRecord(e[1], gone));
+    TRY(cuStreamSynchronize(other));
+    printf("held: %d %d\n", (int)cuEventQuery(e[0]), (int)cuEventQuery(e[1]));
+    TRY(cuStreamDestroy_v2(gone));
+    TRY(cuStreamCreate(&gone, CU_STREAM_NON_BLOCKING));
+    TRY(cuStreamSynchronize(gone));
+    printf("its stream is gone: %d\n", (int)cuEventQuery(e[1]));
+    TRY(cuStreamWriteValue32_v2(other, word, 1, 0));
+    TRY(cuEventSynchronize(e[0]));
+    TRY(cuEventSynchronize(e[1]));
+    printf("let go: %d %d\n", (int)cuEventQuery(e[0]), (int)cuEventQuery(e[1]));
+    TRY(cuEventDestroy_v2(e[0]));
+    printf("destroyed: %d\n", (int)cuEventQuery(e[0]));
+    TRY(cuEventDestroy_v2(e[1]));
+    TRY(cuMemFree_v2(word));
+    TRY(cuStreamDestroy_v2(held));
+    TRY(cuStreamDestroy_v2(gone));
+    return 0;
+}
+
+/* Events that a wait has covered, and those that no wait has. */
+static int
+events(void)
+{
+    CUstream stream, other;
+    CUevent e[4];
+    CUdeviceptr at;
+    CUgraph graph;
+    CUgraphExec exec;
+    CUgraphNode node;
+    int wrong = 0;
+
+    TRY(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    TRY(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    TRY(cuMemAlloc_v2(&at, 1 << 20));
+    for (int i = 0; i < 4; i++)
+        TRY(cuEventCreate(&e[i], 0));
+    printf("never recorded: %d\n", (int)cuEventQuery(e[0]));
+    for (int i = 0; i < TIMES; i++) {
+        TRY(cuMemsetD8Async(at, 1, 1 << 20, stream));
+        TRY(cuEventRecord(e[i % 2], stream));
+        TRY(cuStreamSynchronize(stream));
+        wrong += cuEventQuery(e[i % 2]) != CUDA_SUCCESS;
+        TRY(cuEventRecord(e[2], NULL));
+        TRY(cuCtxSynchronize());
+        wrong += cuEventQuery(e[2]) != CUDA_SUCCESS;
+        TRY(cuEventRecord(e[3], other));
+        TRY(cuEventSynchronize(e[3]));
+        wrong += cuEventQuery(e[3]) != CUDA_SUCCESS;
+    }
+    printf("waited for, but not done: %d\n", wrong);
+    if (events_that_are_not_done(other))
+        return 1;
+    /* A graph that records an event changes what was known of it. */
+    TRY(cuEventRecord(e[0], stream));
+    TRY(cuStreamSynchronize(stream));
+    TRY(cuGraphCreate(&graph, 0));
+    TRY(cuGraphAddEventRecordNode(&node, graph, NULL, 0, e[0]));
+    TRY(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    TRY(cuGraphLaunch(exec, stream));
+    TRY(cuStreamSynchronize(stream));
+    printf("by a graph: %d\n", (int)cuEventQuery(e[0]));
+    TRY(cuGraphExecDestroy(exec));
+    TRY(cuGraphDestroy(graph));
+    for (int i = 0; i < 4; i++)
+        TRY(cuEventDestroy_v2(e[i]));
+    TRY(cuMemFree_v2(at));
+    TRY(cuStreamDestroy_v2(stream));
+    TRY(cuStreamDestroy_v2(other));
+    return 0;
+}
+
 int
 main(void)
 {
     static const struct part parts[] = {
         {"primary context", primary},     {"occupancy", occupancy},
         {"attributes", attributes},       {"mapped memory", mapped},
-        {"single values", single_values},
+        {"single values", single_values}, {"events", events},
     };
 
     if (cuInit(0) != CUDA_SUCCESS || cuDeviceGet(&dev, 0) != CUDA_SUCCESS)

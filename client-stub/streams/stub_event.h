@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Events that are known to be done, so that a query costs no round trip.
+ *
+ * Every frame has a position in its link's queue.  An event remembers the position of
+ * its last record and the stream; a stream, and a context, remember the position of the
+ * last wait for them that succeeded.  A record in front of such a wait is done.  All
+ * other ways to record an event (captures, graphs, attributes of launches, other
+ * processes) make it unknown, and where such ways are in use at all, nothing is
+ * answered here.
+ *
+ * The notes are in the handles' entries (stub_handle_notes()), written under the link's
+ * send lock.  Any thread.
+ */
+#ifndef STUB_EVENT_H
+#define STUB_EVENT_H
+
+#include "cuda_abi.h"
+
+#include <stdint.h>
+
+struct stub_call;
+
+/* The frame of @c, which was claimed and is not sent yet: its position.  Under send. */
+uint64_t stub_event_position(const struct stub_call *c);
+
+/* A wait for all work of @stream, as the wire names it, of the current context, or of
+ * all of its streams, has succeeded.  @position: of the wait's frame. */
+#define STUB_EVENT_ALL_STREAMS UINT64_MAX
+void stub_event_waited(uint64_t stream, uint64_t position);
+
+/* The same for a reply that came when all work of @stream was done. */
+void stub_event_waited_by(const struct stub_call *c, uint64_t stream);
+
+/* The event is about to be recorded in another way. */
+void stub_event_unknown(CUevent event);
+
+#endif
