@@ -135,6 +135,8 @@ stub_ctx_end(struct stub_ctx *ctx)
 {
     atomic_store(&ctx->alive, false);
     stub_ctx_storage_drop_all(&ctx->storage, stub_ctx_handle(ctx));
+    stub_handle_del_of_ctx(WIRE_KIND_STREAM, ctx->index);
+    stub_handle_del_of_ctx(WIRE_KIND_EVENT, ctx->index);
     if (ctx->primary) {
         /* A later life of it is another context to whoever keys things by number. */
         atomic_store(&ctx->unique, atomic_fetch_add(&next_unique, 1));

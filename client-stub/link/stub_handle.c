@@ -305,3 +305,25 @@ stub_handle_each(uint32_t kind, void (*fn)(uint64_t handle, void *data, void *us
                atomic_load_explicit(&slot->data, memory_order_acquire), user);
     }
 }
+
+struct of_ctx {
+    uint32_t kind;
+    uint32_t ctx_index;
+};
+
+static void
+del_if_of_ctx(uint64_t handle, void *data, void *user)
+{
+    const struct of_ctx *of = user;
+
+    (void)data;
+    if (stub_handle_ctx(of->kind, handle) == of->ctx_index)
+        stub_handle_del(of->kind, handle);
+}
+
+void
+stub_handle_del_of_ctx(uint32_t kind, uint32_t ctx_index)
+{
+    stub_handle_each(kind, del_if_of_ctx,
+                     &(struct of_ctx){.kind = kind, .ctx_index = ctx_index});
+}

@@ -39,6 +39,9 @@ uint32_t stub_handle_ctx(uint32_t kind, uint64_t handle);
 #define STUB_HANDLE_NOTES 2u
 _Atomic uint64_t *stub_handle_notes(uint32_t kind, uint64_t handle);
 
+/* Delete the handles of @kind that were allocated in the context of that index. */
+void stub_handle_del_of_ctx(uint32_t kind, uint32_t ctx_index);
+
 /* Has any handle of @kind ever been allocated? */
 bool stub_handle_any(uint32_t kind);
 

@@ -35,9 +35,9 @@ stub_impl_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
     return CUDA_SUCCESS;
 }
 
-/* Captures begun and not ended.  A capture whose stream was destroyed stays counted
- * until somebody asks what captures forbid; meanwhile the worker is queried, which is
- * only slower. */
+/* Captures begun and not ended, nor gone with their context.  A capture whose stream
+ * was destroyed stays counted until somebody asks what captures forbid; meanwhile the
+ * worker is queried, which is only slower. */
 GP_HOT_DATA _Atomic uint32_t stub_captures;
 
 /* The captures.  Those that find no room are counted, and count as captures of every
@@ -101,6 +101,15 @@ capture_remove_of_stream(uint64_t stream)
     gp_lock_release(&capturing.lock);
 }
 
+/* There is no such stream; a missing context comes before that. */
+static CUresult
+capture_refuse(void)
+{
+    CUresult r = stub_ctx_enter();
+
+    return r == CUDA_SUCCESS ? CUDA_ERROR_INVALID_HANDLE : r;
+}
+
 static CUresult
 capture_begun(CUresult r, uint64_t stream)
 {
@@ -158,9 +167,21 @@ capture_flags(void)
     return capture_forbids() ? 0 : WIRE_F_RELAXED;
 }
 
+/* The handles of its streams are deleted later. */
+static void
+capture_ctx_end(struct stub_ctx *ctx)
+{
+    gp_lock_take(&capturing.lock);
+    for (uint32_t i = capturing.n; i-- > 0;)
+        if (stub_handle_ctx(WIRE_KIND_STREAM, capturing.list[i].stream) == ctx->index)
+            capture_remove(i);
+    gp_lock_release(&capturing.lock);
+}
+
 const struct stub_feature stub_capture_feature = {
     .name = "stream capture",
     .frame_flags = capture_flags,
+    .ctx_end = capture_ctx_end,
 };
 
 CUresult
@@ -173,7 +194,7 @@ stub_impl_cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode,
     CUresult r;
 
     if (stub_gen_stream(hStream, per_thread, &stream))
-        return CUDA_ERROR_INVALID_HANDLE;
+        return capture_refuse();
     capture_enter(stream, mode);
     r = stub_call_begin(&c, WIRE_CALL_cuStreamBeginCapture_v2, sizeof(*req));
     if (r != CUDA_SUCCESS)
@@ -213,7 +234,7 @@ stub_impl_cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph,
     CUresult r;
 
     if (stub_gen_stream(hStream, per_thread, &head.hStream))
-        return CUDA_ERROR_INVALID_HANDLE;
+        return capture_refuse();
     size = wire_cuStreamBeginCaptureToGraph_req_size(&head);
     if (!size || (numDependencies && !dependencies))
         return CUDA_ERROR_INVALID_VALUE;
@@ -268,7 +289,7 @@ stub_impl_cuStreamEndCapture(CUstream hStream, CUgraph *phGraph, bool per_thread
     CUresult r;
 
     if (stub_gen_stream(hStream, per_thread, &stream))
-        return CUDA_ERROR_INVALID_HANDLE;
+        return capture_refuse();
     if (phGraph)
         *phGraph = NULL;
     if (capture_is_of_other_thread(stream))

@@ -172,38 +172,35 @@ set_2d32(CUdeviceptr dst, size_t pitch, unsigned int value, size_t width, size_t
 /* ---- capture ---- */
 
 static CUresult
-capture_begun(CUresult r)
-{
-    me->priv->captures = true;
-    if (r == CUDA_SUCCESS && me->priv->capturing < UINT16_MAX)
-        me->priv->capturing++;
-    return r;
-}
-
-static CUresult
 begin_capture(CUstream stream, CUstreamCaptureMode mode)
 {
-    return capture_begun(found.drv.cuStreamBeginCapture_v2(stream, mode));
+    struct wrk_capture c;
+
+    wrk_capture_begin(me, stream, &c);
+    return wrk_capture_begun(me, &c, found.drv.cuStreamBeginCapture_v2(stream, mode));
 }
 
 static CUresult
 begin_capture_to(CUstream stream, CUgraph graph, const CUgraphNode *dependencies,
                  const CUgraphEdgeData *edges, size_t n, CUstreamCaptureMode mode)
 {
-    return capture_begun(found.drv.cuStreamBeginCaptureToGraph(
-        stream, graph, dependencies, edges, n, mode));
+    struct wrk_capture c;
+
+    wrk_capture_begin(me, stream, &c);
+    return wrk_capture_begun(me, &c,
+                             found.drv.cuStreamBeginCaptureToGraph(
+                                 stream, graph, dependencies, edges, n, mode));
 }
 
-/* A capture that is over because its stream was destroyed stays counted: calls that
- * wait are then refused like those of a program that goes on capturing. */
+/* A capture that ends with an error is over as well, unless the call was wrong. */
 static CUresult
 end_capture(CUstream stream, CUgraph *graph)
 {
     bool was = wrk_capturing(me, stream) != CUDA_SUCCESS;
     CUresult r = found.drv.cuStreamEndCapture(stream, graph);
 
-    if (was && me->priv->capturing && wrk_capturing(me, stream) == CUDA_SUCCESS)
-        me->priv->capturing--;
+    if (was && wrk_capturing(me, stream) == CUDA_SUCCESS)
+        wrk_capture_ended(me, stream);
     return r;
 }
 

@@ -4,6 +4,7 @@
  * in the order in which they run.
  */
 #include "wrk.h"
+#include "wrk_capture.h"
 #include "wrk_d2h_async.h"
 #include "wrk_governor.h"
 #include "wrk_h2d_fence.h"
@@ -40,7 +41,8 @@ const struct wrk_hooks wrk_hooks = {
     /* Memory is given back first, so that other processes see it as free.  Asynchronous
      * copies end before the staging buffers that they use. */
     .ctx_gone = {quota_ctx_gone, wrk_d2h_async_forget, wrk_transfer_forget,
-                 wrk_kernels_forget_ctx, windows_ctx_gone, wrk_left_forget},
+                 wrk_kernels_forget_ctx, windows_ctx_gone, wrk_left_forget,
+                 wrk_capture_forget},
     .stream_gone = {wrk_governor_stream_gone},
     .ctx_named = {wrk_spatial_named},
     .peer_arrived = wrk_peer_arrived,

@@ -2,8 +2,16 @@
 #include "wrk_capture.h"
 
 #include "drv.h"
+#include "wrk_ctx.h"
+#include "wrk_evpool.h"
 #include "wrk_priv.h"
 #include "wrk_state.h"
+
+/* Captures at a time; further ones are counted until one ends. */
+#define CAPTURES_MAX 64
+
+static struct wrk_capture list[CAPTURES_MAX];
+static uint32_t n;
 
 CUresult
 wrk_capturing(struct wrk *w, CUstream stream)
@@ -16,6 +24,107 @@ wrk_capturing(struct wrk *w, CUstream stream)
         return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     return CUDA_SUCCESS;
 }
+
+/* ---- captures under way, receive thread ---- */
+
+static void
+mark_end(struct wrk *w, struct wrk_capture *capture)
+{
+    capture->event = wrk_evpool_get(w, capture->ctx_index);
+    if (capture->event &&
+        WRK_CALL(w, cuEventRecord, capture->event, capture->stream) != CUDA_SUCCESS) {
+        wrk_evpool_put(w, capture->ctx_index, capture->event);
+        capture->event = NULL;
+    }
+    capture->unknown = !capture->event;
+}
+
+/* The stream may be of another context than the current one. */
+void
+wrk_capture_begin(struct wrk *w, CUstream stream, struct wrk_capture *capture)
+{
+    uint32_t current = w->ctx_index;
+
+    *capture = (struct wrk_capture){.stream = stream,
+                                    .ctx_index = wrk_ctx_of_stream(w, stream)};
+    if ((uintptr_t)stream <= 2 || wrk_capturing(w, stream) != CUDA_SUCCESS ||
+        WRK_CALL(w, cuStreamQuery, stream) != CUDA_ERROR_NOT_READY)
+        return;
+    if (capture->ctx_index == current) {
+        mark_end(w, capture);
+        return;
+    }
+    if (wrk_ctx_use(w, capture->ctx_index) == CUDA_SUCCESS)
+        mark_end(w, capture);
+    wrk_ctx_use(w, current);
+}
+
+static void
+give_back(struct wrk *w, const struct wrk_capture *capture)
+{
+    if (capture->event)
+        wrk_evpool_put(w, capture->ctx_index, capture->event);
+}
+
+CUresult
+wrk_capture_begun(struct wrk *w, const struct wrk_capture *capture, CUresult r)
+{
+    w->priv->captures = true;
+    if (r == CUDA_SUCCESS && w->priv->capturing < UINT16_MAX)
+        w->priv->capturing++;
+    if (r == CUDA_SUCCESS && n < CAPTURES_MAX)
+        list[n++] = *capture;
+    else
+        give_back(w, capture);
+    return r;
+}
+
+static void
+take(struct wrk *w, uint32_t i, struct wrk_capture *ret)
+{
+    *ret = list[i];
+    list[i] = list[--n];
+    w->priv->capturing--;
+}
+
+bool
+wrk_capture_take(struct wrk *w, CUstream stream, struct wrk_capture *ret)
+{
+    uint32_t i = 0;
+
+    while (i < n && list[i].stream != stream)
+        i++;
+    if (i == n)
+        return false;
+    take(w, i, ret);
+    return true;
+}
+
+void
+wrk_capture_ended(struct wrk *w, CUstream stream)
+{
+    struct wrk_capture capture;
+
+    if (wrk_capture_take(w, stream, &capture))
+        give_back(w, &capture);
+    else if (w->priv->capturing > n)
+        w->priv->capturing--;
+}
+
+void
+wrk_capture_forget(struct wrk *w, uint32_t ctx_index)
+{
+    struct wrk_capture capture;
+
+    for (uint32_t i = 0; i < n;) {
+        if (list[i].ctx_index == ctx_index)
+            take(w, i, &capture);
+        else
+            i++;
+    }
+}
+
+/* ---- what they forbid ---- */
 
 bool
 wrk_capture_allows(const struct wrk *w)

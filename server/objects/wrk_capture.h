@@ -1,17 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams that are being captured, where work of the worker's own has no place. */
+/*
+ * Streams that are being captured, where work of the worker's own has no place, and the
+ * captures that are under way.
+ *
+ * A capture is over when it is ended, its stream destroyed or its context gone.
+ */
 #ifndef WRK_CAPTURE_H
 #define WRK_CAPTURE_H
 
 #include "cuda_abi.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct wrk;
+
+/* The work that the stream had before: an event at its end; neither: there was none. */
+struct wrk_capture {
+    CUstream stream;
+    uint32_t ctx_index;
+    CUevent event;
+    bool unknown; /* there was no event to be had */
+};
 
 /* A copy in a stream that is being captured would become a node that reads a staging
  * buffer at every launch of the graph: the error for that, or CUDA_SUCCESS. */
 CUresult wrk_capturing(struct wrk *w, CUstream stream);
+
+/* Receive thread, with the call that begins a capture between the two.  begun: returns
+ * @r, the driver's result. */
+void wrk_capture_begin(struct wrk *w, CUstream stream, struct wrk_capture *capture);
+CUresult wrk_capture_begun(struct wrk *w, const struct wrk_capture *capture,
+                           CUresult r);
+/* The capture that began in @stream was ended. */
+void wrk_capture_ended(struct wrk *w, CUstream stream);
+/* @stream is about to be destroyed, and the capture with it, whose event is the
+ * caller's then.  False: none began there, or it found no room in the list. */
+bool wrk_capture_take(struct wrk *w, CUstream stream, struct wrk_capture *ret);
+/* The context died with its streams and events. */
+void wrk_capture_forget(struct wrk *w, uint32_t ctx_index);
 
 /* Whether a call of now may be made later by another thread, whatever is captured then:
  * no capture was under way, or the client found that none keeps its thread from the

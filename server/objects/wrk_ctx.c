@@ -44,6 +44,17 @@ wrk_ctx_current(struct wrk *w)
     return slot ? slot->obj : NULL;
 }
 
+uint32_t
+wrk_ctx_of_stream(const struct wrk *w, const void *stream)
+{
+    const struct wrk_handle_array *streams = &w->handles.client[WIRE_KIND_STREAM];
+
+    for (uint32_t i = 0; i < streams->cap; i++)
+        if (streams->slots[i].obj == stream)
+            return streams->slots[i].user;
+    return w->ctx_index;
+}
+
 GP_HOT uint32_t
 wrk_ctx_slice(struct wrk *w, uint32_t index)
 {

@@ -22,6 +22,10 @@ CUresult wrk_ctx_use(struct wrk *w, uint32_t index);
 /* The driver's handle of the context that is current now; NULL if none. */
 CUcontext wrk_ctx_current(struct wrk *w);
 
+/* The index of the context in which the client made @stream; of the current one for
+ * streams that it did not make.  Reader thread. */
+uint32_t wrk_ctx_of_stream(const struct wrk *w, const void *stream);
+
 /* The slice (= device ordinal) of context @index; 0 when it is unknown. */
 uint32_t wrk_ctx_slice(struct wrk *w, uint32_t index);
 

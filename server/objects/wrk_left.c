@@ -19,39 +19,62 @@ static struct {
 
 static uint32_t n;
 
-/* The context that was current when the client made it. */
-static uint32_t
-ctx_of(const struct wrk *w, const void *stream)
+static void
+add(CUevent event, uint32_t ctx_index)
 {
-    const struct wrk_handle_array *streams = &w->handles.client[WIRE_KIND_STREAM];
-
-    for (uint32_t i = 0; i < streams->cap; i++)
-        if (streams->slots[i].obj == stream)
-            return streams->slots[i].user;
-    return w->ctx_index;
+    list[n].event = event;
+    list[n++].ctx_index = ctx_index;
 }
 
-/* XXX: A stream that is destroyed during its capture may have work from before.  It
- * cannot be queried, and an event would become part of the capture. */
+/* One of them holds up the end of its context whatever there is besides. */
+static void
+add_unknown(uint32_t ctx_index)
+{
+    if (n == LEFT_MAX)
+        return;
+    for (uint32_t i = 0; i < n; i++)
+        if (!list[i].event && list[i].ctx_index == ctx_index)
+            return;
+    add(NULL, ctx_index);
+}
+
+/* The stream may have work from before its capture.  It cannot be queried, and an event
+ * would become part of the capture, so there is one from its beginning.  Streams that
+ * joined the capture of another one have none. */
+static void
+note_captured(struct wrk *w, CUstream stream, uint32_t ctx_index)
+{
+    struct wrk_capture capture;
+
+    if (!wrk_capture_take(w, stream, &capture))
+        add_unknown(ctx_index);
+    else if (capture.event && n < LEFT_MAX)
+        add(capture.event, ctx_index);
+    else if (capture.event)
+        wrk_evpool_put(w, ctx_index, capture.event);
+    else if (capture.unknown)
+        add_unknown(ctx_index);
+}
+
 void
 wrk_left_note(struct wrk *w, CUstream stream)
 {
-    uint32_t ctx_index;
+    uint32_t ctx_index = wrk_ctx_of_stream(w, stream);
     CUevent event;
 
-    if (n == LEFT_MAX || wrk_capturing(w, stream) != CUDA_SUCCESS ||
-        WRK_CALL(w, cuStreamQuery, stream) != CUDA_ERROR_NOT_READY)
+    if (wrk_capturing(w, stream) != CUDA_SUCCESS) {
+        note_captured(w, stream, ctx_index);
         return;
-    ctx_index = ctx_of(w, stream);
-    if (ctx_index != w->ctx_index && wrk_ctx_use(w, ctx_index) != CUDA_SUCCESS)
+    }
+    if (n == LEFT_MAX || WRK_CALL(w, cuStreamQuery, stream) != CUDA_ERROR_NOT_READY ||
+        (ctx_index != w->ctx_index && wrk_ctx_use(w, ctx_index) != CUDA_SUCCESS))
         return;
     event = wrk_evpool_get(w, ctx_index);
     if (event && WRK_CALL(w, cuEventRecord, event, stream) != CUDA_SUCCESS) {
         wrk_evpool_put(w, ctx_index, event);
         return; /* the context is dead */
     }
-    list[n].event = event;
-    list[n++].ctx_index = ctx_index;
+    add(event, ctx_index);
 }
 
 CUresult

@@ -88,6 +88,9 @@ struct replay {
     /* After each call, one that is always answered and changes nothing: the error of a
      * call that a driver reports later comes with the call that it is of. */
     bool settling;
+    /* Streams that were destroyed, and what went with its context, keep their handles,
+     * for calls that must be refused. */
+    bool keeping;
 };
 
 extern struct replay rp;

@@ -72,6 +72,8 @@ replay_kernel(bool mix)
 static void
 forget(num ctx)
 {
+    if (rp.keeping)
+        return;
     rp.modules[ctx] = NULL;
     rp.steps[ctx] = rp.mixes[ctx] = NULL;
     for (unsigned i = 0; i < REPLAY_SLOTS; i++) {
@@ -234,6 +236,12 @@ OP(settle)
     return 0;
 }
 
+OP(keep)
+{
+    rp.keeping = a[0] != 0;
+    return 0;
+}
+
 /* ---- the end of a program ---- */
 
 void
@@ -318,7 +326,7 @@ replay_reset(void)
 }
 
 const struct replay_op replay_context_ops[] = {
-    NAMED(ctx),  NAMED(ctxd),   NAMED(cur),   NAMED(push), NAMED(pop),
-    NAMED(cask), NAMED(csync),  NAMED(pret),  NAMED(prel), NAMED(prst),
-    NAMED(pask), NAMED(settle), {NULL, NULL},
+    NAMED(ctx),  NAMED(ctxd),   NAMED(cur),  NAMED(push),  NAMED(pop),
+    NAMED(cask), NAMED(csync),  NAMED(pret), NAMED(prel),  NAMED(prst),
+    NAMED(pask), NAMED(settle), NAMED(keep), {NULL, NULL},
 };

@@ -71,7 +71,8 @@ OP(std)
 {
     CUstream stream = rp.streams[a[0]];
 
-    rp.streams[a[0]] = NULL;
+    if (!rp.keeping)
+        rp.streams[a[0]] = NULL;
     return stream ? (int)cuStreamDestroy_v2(stream) : NO_OBJECT;
 }
 

@@ -4,6 +4,7 @@
 
 #include "stub_call.h"
 #include "stub_handle.h"
+#include "stub_tls.h"
 #include "wire_format.h"
 
 #include <pthread.h>
@@ -72,6 +73,26 @@ data_of_a_deleted_handle_is_dropped_once(void **state)
     stub_handle_del(WIRE_KIND_LINK, h);
     assert_int_equal(dropped, 5);
     assert_null(stub_handle_data(WIRE_KIND_LINK, h));
+}
+
+static void
+handles_of_a_context_are_deleted_together(void **state)
+{
+    uint32_t current = stub_tls.ctx_index;
+    uint64_t mine, other, event;
+
+    stub_tls.ctx_index = 77;
+    mine = stub_handle_new(WIRE_KIND_STREAM);
+    event = stub_handle_new(WIRE_KIND_EVENT);
+    stub_tls.ctx_index = 78;
+    other = stub_handle_new(WIRE_KIND_STREAM);
+    stub_tls.ctx_index = current;
+    stub_handle_del_of_ctx(WIRE_KIND_STREAM, 77);
+    assert_false(stub_handle_ok(WIRE_KIND_STREAM, mine));
+    assert_true(stub_handle_ok(WIRE_KIND_STREAM, other));
+    assert_true(stub_handle_ok(WIRE_KIND_EVENT, event));
+    stub_handle_del(WIRE_KIND_STREAM, other);
+    stub_handle_del(WIRE_KIND_EVENT, event);
 }
 
 static void
@@ -164,6 +185,7 @@ main(void)
             deleted_handle_is_unknown_and_its_index_comes_back_with_another_generation),
         cmocka_unit_test(deleting_twice_changes_nothing),
         cmocka_unit_test(data_of_a_deleted_handle_is_dropped_once),
+        cmocka_unit_test(handles_of_a_context_are_deleted_together),
         cmocka_unit_test(handles_of_the_worker_pass_by_shape),
         cmocka_unit_test(handles_tell_their_server),
         cmocka_unit_test(table_ends_at_the_workers_cap),
