@@ -147,13 +147,19 @@ multi_resolve(struct stub_ctx *ctx)
     return r;
 }
 
-CUresult
-stub_multi_copy_now(const struct stub_move *move)
+static CUresult
+multi_resolve_both(const struct stub_move *move)
 {
     CUresult r = multi_resolve(move->src_ctx);
 
-    if (r == CUDA_SUCCESS)
-        r = multi_resolve(move->dst_ctx);
+    return r == CUDA_SUCCESS ? multi_resolve(move->dst_ctx) : r;
+}
+
+CUresult
+stub_multi_copy_now(const struct stub_move *move)
+{
+    CUresult r = multi_resolve_both(move);
+
     if (r == CUDA_SUCCESS && stub_tls.ctx)
         r = cuStreamSynchronize(CU_STREAM_LEGACY);
     return r == CUDA_SUCCESS ? stub_move_now(move) : r;
@@ -188,6 +194,30 @@ multi_on_host(CUresult *ret, const struct stub_move *move, CUstream stream,
 
 /* ---- linear copies ---------------------------------------------------------- */
 
+/* One side is memory that every server has, and the other one's server is not the
+ * current one: a copy there, behind the default stream here, whose later work finds
+ * what it wrote. */
+static bool
+multi_elsewhere(CUresult *ret, const struct stub_move *move)
+{
+    struct stub_ctx *at = move->dst_ctx ? move->dst_ctx : move->src_ctx;
+
+    if (!at || !stub_tls.ctx || multi_link(at) == multi_link(stub_tls.ctx))
+        return false;
+    *ret = cuStreamSynchronize(CU_STREAM_LEGACY);
+    if (*ret != CUDA_SUCCESS)
+        return true;
+    if (!stub_internal_ctx_push(at)) {
+        *ret = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+        return true;
+    }
+    *ret = stub_impl_cuMemcpyDtoD_v2(move->dst, move->src, move->width);
+    if (*ret == CUDA_SUCCESS)
+        *ret = cuStreamSynchronize(CU_STREAM_LEGACY);
+    stub_internal_ctx_pop();
+    return true;
+}
+
 bool
 stub_multi_cuMemcpyDtoD_v2(CUresult *ret, CUdeviceptr dstDevice, CUdeviceptr srcDevice,
                            size_t ByteCount)
@@ -195,7 +225,7 @@ stub_multi_cuMemcpyDtoD_v2(CUresult *ret, CUdeviceptr dstDevice, CUdeviceptr src
     struct stub_move move;
 
     if (!multi_pair(&move, dstDevice, srcDevice, ByteCount))
-        return false;
+        return multi_elsewhere(ret, &move);
     *ret = stub_multi_copy_now(&move);
     return true;
 }
@@ -313,7 +343,11 @@ stub_multi_cuMemcpyPeer(CUresult *ret, CUdeviceptr dstDevice, CUcontext dstConte
     if (!multi_peers(&move, dstDevice, dstContext, srcDevice, srcContext, ByteCount))
         return false;
     if (multi_peers_share(&move)) {
-        *ret = cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount);
+        *ret = multi_resolve_both(&move);
+        if (*ret == CUDA_SUCCESS)
+            *ret = cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount);
+        if (*ret == CUDA_SUCCESS)
+            *ret = multi_resolve_both(&move);
         return true;
     }
     *ret = stub_multi_copy_now(&move);

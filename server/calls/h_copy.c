@@ -51,7 +51,7 @@ down_array(struct wrk *w, const struct wrk_copy *copy, void *slot, uint64_t offs
 static CUresult
 copy_check(struct wrk *w, const struct wrk_reply *rep, const struct wrk_copy *copy)
 {
-    CUresult r = wrk_capturing(w, copy->stream);
+    CUresult r = wrk_capture_refuses(w, copy->stream);
 
     if (r == CUDA_SUCCESS && unlikely(copy->len > WRK_COPY_ONE_PIECE) && copy->plain &&
         rep->req->flags & WIRE_F_REPLY)

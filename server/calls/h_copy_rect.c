@@ -264,7 +264,7 @@ rect_run(struct wrk *w, struct wrk_reply *rep, struct rect *rect, CUstream strea
         return rect_on_card(w, rect, stream);
     if (!rect_stream(rect, &copy))
         return CUDA_ERROR_INVALID_VALUE;
-    r = wrk_capturing(w, stream);
+    r = wrk_capture_refuses(w, stream);
     if (r == CUDA_SUCCESS && !(rep->req->flags & WIRE_F_D2H_ASYNC))
         r = rect_check(w, &rect->copy, up, copy.len);
     if (r != CUDA_SUCCESS)

@@ -119,17 +119,22 @@ set_2d32_async(CUdeviceptr dst, size_t pitch, unsigned int value, size_t width,
 
 /* ---- in stream ---- */
 
+/* While a capture may forbid them, it is the driver that refuses the forms without a
+ * stream. */
 static CUresult
 copy_dtod(CUdeviceptr dst, CUdeviceptr src, size_t n)
 {
-    return copy_dtod_async(dst, src, n, NULL);
+    return unlikely(!wrk_capture_allows(me)) ? found.drv.cuMemcpyDtoD_v2(dst, src, n)
+                                             : copy_dtod_async(dst, src, n, NULL);
 }
 
 static CUresult
 copy_peer(CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx,
           size_t n)
 {
-    return copy_peer_async(dst, dst_ctx, src, src_ctx, n, NULL);
+    return unlikely(!wrk_capture_allows(me))
+               ? found.drv.cuMemcpyPeer(dst, dst_ctx, src, src_ctx, n)
+               : copy_peer_async(dst, dst_ctx, src, src_ctx, n, NULL);
 }
 
 static CUresult

@@ -25,6 +25,25 @@ wrk_capturing(struct wrk *w, CUstream stream)
     return CUDA_SUCCESS;
 }
 
+static void
+nothing(void *arg)
+{
+    (void)arg;
+}
+
+CUresult
+wrk_capture_refuses(struct wrk *w, CUstream stream)
+{
+    CUstreamCaptureStatus status;
+
+    if (stream || !w->priv->capturing)
+        return wrk_capturing(w, stream);
+    if (WRK_CALL(w, cuStreamIsCapturing, NULL, &status) !=
+        CUDA_ERROR_STREAM_CAPTURE_IMPLICIT)
+        return CUDA_SUCCESS;
+    return WRK_CALL(w, cuLaunchHostFunc, NULL, nothing, NULL);
+}
+
 /* ---- captures under way, receive thread ---- */
 
 static void

@@ -27,6 +27,11 @@ struct wrk_capture {
  * buffer at every launch of the graph: the error for that, or CUDA_SUCCESS. */
 CUresult wrk_capturing(struct wrk *w, CUstream stream);
 
+/* The same for a copy that the worker makes otherwise than the client asked: a copy
+ * without a stream during the capture of a blocking one is an error, and invalidates
+ * it.  The driver does both. */
+CUresult wrk_capture_refuses(struct wrk *w, CUstream stream);
+
 /* Receive thread, with the call that begins a capture between the two.  begun: returns
  * @r, the driver's result. */
 void wrk_capture_begin(struct wrk *w, CUstream stream, struct wrk_capture *capture);

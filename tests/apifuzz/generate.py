@@ -205,6 +205,9 @@ class Model:
         number = self.one([c for c in self.ctxs if c != 0])
         if number is None or any(c == number for c in self.stacks[self.thread][:-1]):
             return
+        # Its memory may be in use by streams of other contexts, which its end does not wait for.
+        self.order(IDLE, *sorted(w for w, s in self.last.items() if self.ctx_of(s) != number and
+                                 self.ctx_of_memory(w) == number))
         others = [w for w, s in self.last.items() if self.ctx_of(s) == number and
                   not (w[0] == "d" and self.devs[w[1]].ctx == number)]
         if others or self.r.random() < 0.6:
@@ -219,6 +222,10 @@ class Model:
             self.line("prel", number, card)
         self.drop_ctx(number)
         self.leave_dead(popped=number < PRIMARY)
+
+    def ctx_of_memory(self, what):
+        table = {"d": self.devs, "h": self.hosts}.get(what[0], {})
+        return table[what[1]].ctx if what[1] in table else None
 
     def drop_ctx(self, ctx):
         for letter, table in ("d", self.devs), ("", self.streams), ("", self.events), \
@@ -440,9 +447,9 @@ class Model:
             return
         limit = min(self.devs[dev].size, self.hosts[host].size)
         off, n = self.sub(limit)
-        # More than the memory has. In a capture that something else made invalid before, CUDA does
-        # not say which of the two errors comes.
-        if self.r.random() < 0.04 and not self.captured:
+        # More than the memory has. Beside a capture, which something else may have made invalid or
+        # which may forbid the copy, CUDA does not say which of the two errors comes.
+        if self.r.random() < 0.04 and not self.captured and not self.begun:
             off, n = self.devs[dev].size - limit // 2, limit
         what = self.r.choice(["h2d", "h2d", "d2h", "d2h", "uni"])
         self.order_copy(stream, dev, host, what == "d2h")
@@ -568,6 +575,8 @@ class Model:
         if self.share and self.streams[stream].kind != 1:
             return
         mode = self.r.choice([1, 2] if self.share else [0, 1, 2])
+        if mode != RELAXED and self.hostile and self.begun:
+            return  # which of several captures a forbidden call makes invalid is the driver's affair
         self.line("cap", stream, mode)
         self.captured = (stream, set())
         if mode != RELAXED:
@@ -675,6 +684,8 @@ class Model:
         what = self.r.randrange(BAD)
         if self.share and what in (5, 19):
             return  # what others have may be among them
+        if what == 19 and not self.hostile:
+            return  # a posted call, whose error comes with a later one
         self.line("bad", what, PRIMARY if what == 16 else self.r.randrange(EVENTS),
                   self.r.randrange(STREAMS))
 
