@@ -36,8 +36,7 @@ stub_impl_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 }
 
 /* Captures begun and not ended, nor gone with their context.  A capture whose stream
- * was destroyed stays counted until somebody asks what captures forbid; meanwhile the
- * worker is queried, which is only slower. */
+ * was destroyed stays counted until the next call is sent. */
 GP_HOT_DATA _Atomic uint32_t stub_captures;
 
 /* The captures.  Those that find no room are counted, and count as captures of every
@@ -47,13 +46,26 @@ GP_HOT_DATA _Atomic uint32_t stub_captures;
 static struct {
     struct gp_lock lock;
     struct {
-        const struct stub_tls *thread;
+        uint64_t thread;
         uint64_t stream;
         CUstreamCaptureMode mode;
     } list[CAPTURES_MAX];
     uint32_t n;
     uint32_t others; /* that found no room */
 } capturing;
+
+/* The calling thread's number.  A thread that ended left its captures to no other one,
+ * though that may have its storage. */
+static uint64_t
+this_thread(void)
+{
+    static __thread uint64_t mine;
+    static _Atomic uint64_t last;
+
+    if (!mine)
+        mine = atomic_fetch_add(&last, 1) + 1;
+    return mine;
+}
 
 /* Entered before the worker begins it: calls of other threads that arrive there behind
  * the beginning must know already whether it forbids them. */
@@ -62,7 +74,7 @@ capture_enter(uint64_t stream, CUstreamCaptureMode mode)
 {
     gp_lock_take(&capturing.lock);
     if (capturing.n < CAPTURES_MAX) {
-        capturing.list[capturing.n].thread = &stub_tls;
+        capturing.list[capturing.n].thread = this_thread();
         capturing.list[capturing.n].stream = stream;
         capturing.list[capturing.n++].mode = mode;
     } else {
@@ -130,8 +142,8 @@ capture_remove_of_no_stream(void)
 /* The rule of cuThreadExchangeStreamCaptureMode.  A relaxed thread may make all
  * calls, and a relaxed capture forbids none.  If the capture or the calling thread
  * is thread-local, only the thread that captures is restricted. */
-static bool
-capture_forbids(void)
+bool
+stub_capture_forbids(void)
 {
     CUstreamCaptureMode mine = (CUstreamCaptureMode)stub_tls.capture_mode;
     bool forbids;
@@ -139,12 +151,13 @@ capture_forbids(void)
     if (mine == CU_STREAM_CAPTURE_MODE_RELAXED)
         return false;
     gp_lock_take(&capturing.lock);
+    capture_remove_of_no_stream();
     forbids = capturing.others != 0;
     for (uint32_t i = 0; i < capturing.n && !forbids; i++) {
         CUstreamCaptureMode mode = capturing.list[i].mode;
 
         if (mode != CU_STREAM_CAPTURE_MODE_RELAXED)
-            forbids = capturing.list[i].thread == &stub_tls ||
+            forbids = capturing.list[i].thread == this_thread() ||
                       (mode == CU_STREAM_CAPTURE_MODE_GLOBAL &&
                        mine == CU_STREAM_CAPTURE_MODE_GLOBAL);
     }
@@ -152,19 +165,10 @@ capture_forbids(void)
     return forbids;
 }
 
-bool
-stub_capture_forbids(void)
-{
-    gp_lock_take(&capturing.lock);
-    capture_remove_of_no_stream();
-    gp_lock_release(&capturing.lock);
-    return capture_forbids();
-}
-
 static uint16_t
 capture_flags(void)
 {
-    return capture_forbids() ? 0 : WIRE_F_RELAXED;
+    return stub_capture_forbids() ? 0 : WIRE_F_RELAXED;
 }
 
 /* The handles of its streams are deleted later. */
@@ -264,7 +268,7 @@ capture_is_of_other_thread(uint64_t stream)
     gp_lock_take(&capturing.lock);
     for (uint32_t i = 0; i < capturing.n; i++)
         if (capturing.list[i].stream == stream)
-            other = capturing.list[i].thread != &stub_tls &&
+            other = capturing.list[i].thread != this_thread() &&
                     capturing.list[i].mode != CU_STREAM_CAPTURE_MODE_RELAXED;
     gp_lock_release(&capturing.lock);
     return other;
