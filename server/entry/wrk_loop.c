@@ -7,6 +7,7 @@
 #include "wrk_ctx_end.h"
 #include "wrk_hooks.h"
 #include "wrk_wait.h"
+#include "wrk_wake.h"
 #include "xport.h"
 
 #include <errno.h>
@@ -76,6 +77,7 @@ next_frame(struct wrk *w, const void **frame, uint32_t *size)
     atomic_store_explicit(&w->priv->waiting, true, memory_order_relaxed);
     r = xport_recv(conn, frame, size, GP_FOREVER);
     atomic_store_explicit(&w->priv->waiting, false, memory_order_relaxed);
+    wrk_wake(w);
     return r;
 }
 

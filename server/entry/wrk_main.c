@@ -50,6 +50,7 @@
 #include "wrk_tls.h"
 #include "wrk_transfer.h"
 #include "wrk_wait.h"
+#include "wrk_watch.h"
 #include "wrk_window.h"
 #include "xport.h"
 
@@ -67,10 +68,6 @@
 #if defined(__GLIBC__) && __has_include(<sys/rseq.h>)
 #include <sys/rseq.h>
 #endif
-
-/* How often to see whether the reader moves: while it has work, and else. */
-#define WATCH_BUSY_MS 120
-#define WATCH_IDLE_MS 300
 
 #define READER_SLICE_NS 100000 /* the least that the kernel takes */
 
@@ -154,45 +151,6 @@ start_objects(struct wrk *w, struct gp_err *err)
     return r < 0 ? r : wrk_governor_new(w, &p->governor, err);
 }
 
-/* The receive thread has made no progress for a while: the driver's queue is full, all
- * staging buffers are in flight, or the governor holds launches back.  Unread data in
- * the socket can then hide the client's FIN.  A keep-alive message makes a dead peer's
- * kernel answer with RST, which the supervisor sees. */
-static bool
-watch_reader(struct wrk *w, uint32_t *last_seq, uint32_t *last_drained)
-{
-    uint32_t seq = atomic_load(&w->priv->seq);
-    uint32_t drained = atomic_load(&w->priv->drained);
-    struct wire_event_credit credit = {.done_seq = seq - 1};
-    bool idle = seq == *last_seq && atomic_load(&w->priv->waiting);
-    bool behind = drained == *last_drained && !idle;
-
-    if (behind)
-        wrk_unsolicited(w, WIRE_EVENT_CREDIT, &credit, sizeof(credit), NULL, 0);
-    *last_seq = seq;
-    *last_drained = drained;
-    return !idle;
-}
-
-static void
-wait_for_sigterm(struct wrk *w)
-{
-    struct timespec busy = {.tv_nsec = WATCH_BUSY_MS * 1000000L};
-    struct timespec idle = {.tv_nsec = WATCH_IDLE_MS * 1000000L};
-    uint32_t seq = 0;
-    uint32_t drained = 0;
-    bool active = false;
-    sigset_t set;
-
-    sigemptyset(&set);
-    sigaddset(&set, SIGTERM);
-    xport_watch(w->priv->conn);
-    while (sigtimedwait(&set, NULL, active ? &busy : &idle) != SIGTERM) {
-        active = watch_reader(w, &seq, &drained);
-        xport_look(w->priv->conn);
-    }
-}
-
 /* SIGTERM: the supervisor ends this attachment.  The receive thread may be in any call.
  * Aborting the connection wakes it from all of them except calls of the driver, which
  * the supervisor's SIGKILL ends. */
@@ -202,7 +160,7 @@ signal_main(void *arg)
     struct wrk *w = arg;
     char words[WRK_ENDING_MAX + 1] = "";
 
-    wait_for_sigterm(w);
+    wrk_watch_run(w);
     wrk_resume_end();
     memcpy(words, w->priv->desks->segment->ending, WRK_ENDING_MAX);
     if (!words[0])
@@ -303,6 +261,8 @@ serve(struct wrk *w, struct wrk_link *link, struct gp_err *err)
     wrk_link_prepare(link, &p->conf, WRK_FD_CONN);
     reader_short_slice();
     reader_without_rseq();
+    if (wrk_watch_init() < 0)
+        return gp_err_set(err, -EMFILE, "no descriptor for the watch");
     r = wrk_sandbox_memory(&box, err);
     if (r == 0)
         r = wrk_sandbox_filter(&box, err);

@@ -59,6 +59,7 @@ struct wrk_priv {
     bool captures;             /* the client has captured a stream at least once */
     uint16_t capturing;        /* captures under way; receive thread */
     uint8_t polled;            /* WRK_POLL_*: what the reader does between frames */
+    atomic_bool watch_asleep;  /* a frame must wake the watch (wrk_wake.h) */
     /* Payloads that must be sent before the next reply: while this is not 0, the
      * before_reply hooks run before each.  Written under send_lock. */
     _Atomic uint32_t before_reply;

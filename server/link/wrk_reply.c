@@ -7,6 +7,7 @@
 #include "wrk_hooks.h"
 #include "wrk_priv.h"
 #include "wrk_state.h"
+#include "wrk_wake.h"
 #include "xport.h"
 
 #include <string.h>
@@ -207,6 +208,7 @@ wrk_reply_whole(struct wrk *w, const struct wire_req *req, CUresult result,
         xport_flush(p->conn);
     }
     gp_lock_release(&p->send_lock);
+    wrk_wake(w);
 }
 
 void
@@ -239,6 +241,7 @@ wrk_unsolicited_locked(struct wrk *w, enum wire_event what, const void *body,
         memcpy(at + wire_align(size), more, more_size);
     xport_commit(p->conn, total);
     xport_flush(p->conn);
+    wrk_wake(w);
 }
 
 void

@@ -12,6 +12,7 @@
 #include "wrk_paths.h"
 #include "wrk_staging.h"
 #include "wrk_wait.h"
+#include "wrk_wake.h"
 #include "xport.h"
 
 #include <errno.h>
@@ -152,6 +153,7 @@ down_run(struct wrk_d2h *d)
     down_drain(d);
     xport_flush(p->conn);
     gp_lock_release(&p->send_lock);
+    wrk_wake(d->w);
     return CUDA_SUCCESS;
 }
 

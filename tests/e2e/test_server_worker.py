@@ -7,6 +7,7 @@ import signal
 import socket
 import time
 import urllib.request
+from pathlib import Path
 
 MIB = 1 << 20
 
@@ -15,6 +16,35 @@ def status_of(pid):
     """The fields of /proc/PID/status."""
     lines = open(f"/proc/{pid}/status", encoding="ascii").read().splitlines()
     return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
+def switches(pid):
+    """How often threads of the process have gone to sleep."""
+    return sum(int(word) for task in Path(f"/proc/{pid}/task").iterdir()
+               for word in re.findall(r"^voluntary_ctxt_switches:\s+(\d+)",
+                                      (task / "status").read_text(), re.MULTILINE))
+
+
+def sleeps(pid):
+    """Nothing wakes any of its threads for a while."""
+    before = switches(pid)
+    time.sleep(1.5)
+    return switches(pid) == before
+
+
+def test_idle_attachment_wakes_nobody(case):
+    pool = case.pool()
+    for link in ("tcp", "shm"):
+        session = pool.session(memory="64MiB")
+        shell = session.cudash(env={"GPUPOOL_TRANSPORT": link}).begin()
+        for size in (MIB, 2 * MIB):  # it sleeps again after it was woken
+            shell.ok("alloc", size)
+            worker, = pool.workers()
+            case.wait_for(lambda: sleeps(worker), f"{link}: the worker sleeps without timers")
+            case.wait_for(lambda: sleeps(shell.process.pid), f"{link}: so does its client")
+        pool.kill(shell.process.pid)
+        case.wait_for(lambda: not pool.workers(), f"{link}: the worker ends with its client")
+        session.close()
 
 
 def test_worker_has_no_privileges_and_a_filter(case):
