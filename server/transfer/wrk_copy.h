@@ -26,6 +26,14 @@ struct wrk;
 /* No path cuts a copy of up to so many bytes into pieces. */
 #define WRK_COPY_ONE_PIECE (128u * 1024)
 
+/* The staging buffer for a piece of @len bytes.  Clients that copy little, or nothing
+ * for hours, are many: each of their workers keeps two buffers or three. */
+static inline uint64_t
+wrk_staging_size(uint64_t len)
+{
+    return len <= WRK_COPY_ONE_PIECE ? WRK_COPY_ONE_PIECE : WRK_STAGING_SIZE;
+}
+
 /* A payload and where it goes to or comes from, for all kinds of copies. */
 struct wrk_copy {
     /* Start the copy of @len bytes at @offset of the payload, between the staging

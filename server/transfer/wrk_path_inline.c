@@ -21,7 +21,7 @@ wrk_path_inline_h2d(struct wrk_h2d *t)
         return;
     }
     wrk_copy_account_receive(w, copy->len);
-    t->result = wrk_staging_pool_get(w, &slot);
+    t->result = wrk_staging_pool_get(w, copy->len, &slot);
     if (t->result != CUDA_SUCCESS)
         return;
     if (copy->len)

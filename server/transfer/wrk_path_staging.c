@@ -66,7 +66,7 @@ receive_begin(struct receiving *rx, uint64_t offset, uint64_t len)
     struct wrk_h2d *t = rx->t;
     struct chunk *c = &rx->chunk[(rx->first + rx->count) % CHUNKS_AHEAD];
     struct wrk_staging *slot;
-    CUresult ready = wrk_staging_pool_get(t->w, &slot);
+    CUresult ready = wrk_staging_pool_get(t->w, len, &slot);
     int r;
 
     if (ready != CUDA_SUCCESS) {
@@ -131,13 +131,13 @@ down_start(struct wrk_d2h *d)
     struct wrk_staging *slot = &d->slots[at];
     CUresult r;
 
-    r = wrk_staging_ready(d->w, slot, WRK_STAGING_SIZE);
+    d->lens[at] = wrk_copy_chunk(d->copy, d->started, d->chunk);
+    r = wrk_staging_ready(d->w, slot, wrk_staging_size(d->lens[at]));
     if (r != CUDA_SUCCESS)
         return r;
     /* What was sent from the buffer before may still be in flight. */
     xport_send_bulk_wait(d->w->priv->conn, slot->ticket);
     slot->ticket = 0;
-    d->lens[at] = wrk_copy_chunk(d->copy, d->started, d->chunk);
     wrk_copy_account(d->w, d->slice, d->lens[at]);
     r = down_copy(d, slot, d->started, d->lens[at]);
     if (r == CUDA_SUCCESS)
@@ -170,7 +170,7 @@ wrk_path_staging_d2h_begin(struct wrk_d2h *d)
     CUresult r = CUDA_SUCCESS;
 
     if (copy->len > d->chunk) {
-        r = wrk_staging_ready(d->w, probe, WRK_STAGING_SIZE);
+        r = wrk_staging_ready(d->w, probe, wrk_staging_size(tail));
         if (r == CUDA_SUCCESS)
             r = down_copy(d, probe, copy->len - tail, tail);
     }

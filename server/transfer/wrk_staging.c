@@ -15,19 +15,22 @@
 CUresult
 wrk_staging_ready(struct wrk *w, struct wrk_staging *slot, size_t size)
 {
+    bool small = slot->size && slot->size < size;
     CUresult r;
 
-    if (slot->mem && slot->pinned)
+    if (slot->mem && slot->pinned && !small)
         return CUDA_SUCCESS;
-    if (!slot->mem) {
+    if (!slot->mem || small) {
         void *mem = mmap(NULL, size, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 
         if (mem == MAP_FAILED)
             return CUDA_ERROR_OUT_OF_MEMORY;
         slot->mem = mem;
+        slot->size = size;
         xport_pin(w->priv->conn, mem, size);
     }
+    size = slot->size ? slot->size : size;
     r = WRK_CALL(w, cuMemHostRegister_v2, slot->mem, size, HOSTREGISTER_PORTABLE);
     /* Registered in a context that still exists. */
     if (r == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)

@@ -23,6 +23,7 @@ struct wrk;
 
 struct wrk_staging {
     uint8_t *mem;
+    size_t size;        /* of memory that wrk_staging_ready() has allocated, else 0 */
     atomic_bool pinned; /* registered since the last context died */
     CUevent event;      /* of the copy in flight, NULL: free */
     uint32_t ctx_index; /* whose pool the event goes back to */
@@ -30,8 +31,10 @@ struct wrk_staging {
     uint64_t ticket;    /* bytes to the link are on their way out of it, or 0 */
 };
 
-/* Memory of @size bytes, the same at every call, registered with the driver.  If the
- * driver refuses, its error is returned, and the call that needs the buffer fails with
+/* Memory of @size bytes at least, registered with the driver.  A buffer that is too
+ * small gets new memory; what it had stays registered, because taking a registration
+ * back may wait for the card and bytes may still be sent from it.  If the driver
+ * refuses, its error is returned, and the call that needs the buffer fails with
  * it: a copy with pageable memory would wait for its stream inside the driver and block
  * the receive thread. */
 CUresult wrk_staging_ready(struct wrk *w, struct wrk_staging *slot, size_t size);

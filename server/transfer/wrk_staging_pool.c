@@ -15,8 +15,21 @@ struct wrk_staging_pool {
     unsigned last; /* used last */
 };
 
+/* Buffers that may begin small.  The more buffers there are, the more is copied at a
+ * time, so further ones have their whole size at once, and memory that was replaced
+ * does not add up. */
+#define SMALL_SLOTS 4
+
+static CUresult
+slot_ready(struct wrk *w, unsigned at, uint64_t len)
+{
+    return wrk_staging_ready(w, &w->priv->staging->slot[at],
+                             at < SMALL_SLOTS ? wrk_staging_size(len)
+                                              : WRK_STAGING_SIZE);
+}
+
 CUresult
-wrk_staging_pool_get(struct wrk *w, struct wrk_staging **ret_slot)
+wrk_staging_pool_get(struct wrk *w, uint64_t len, struct wrk_staging **ret_slot)
 {
     struct wrk_staging_pool *pool = w->priv->staging;
     CUresult r = CUDA_SUCCESS;
@@ -28,10 +41,10 @@ wrk_staging_pool_get(struct wrk *w, struct wrk_staging **ret_slot)
             continue;
         pool->last = at;
         *ret_slot = &pool->slot[at];
-        return wrk_staging_ready(w, &pool->slot[at], WRK_STAGING_SIZE);
+        return slot_ready(w, at, len);
     }
     if (pool->n < WRK_STAGING_H2D_MAX) {
-        r = wrk_staging_ready(w, &pool->slot[pool->n], WRK_STAGING_SIZE);
+        r = slot_ready(w, pool->n, len);
         if (r == CUDA_SUCCESS) {
             pool->last = pool->n++;
             *ret_slot = &pool->slot[pool->last];
@@ -47,7 +60,7 @@ wrk_staging_pool_get(struct wrk *w, struct wrk_staging **ret_slot)
     pool->last = (pool->last + 1) % pool->n;
     *ret_slot = &pool->slot[pool->last];
     wrk_staging_wait(w, *ret_slot);
-    return wrk_staging_ready(w, *ret_slot, WRK_STAGING_SIZE);
+    return slot_ready(w, pool->last, len);
 }
 
 void

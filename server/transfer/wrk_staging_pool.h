@@ -20,10 +20,11 @@ struct wrk_staging_pool;
 int wrk_staging_pool_new(struct wrk_staging_pool **ret);
 void wrk_staging_pool_free(struct wrk_staging_pool *pool); /* NULL is a no-op */
 
-/* A free buffer of WRK_STAGING_SIZE.  If all WRK_STAGING_H2D_MAX are in flight it waits
- * for the oldest, after what is due to the client has been sent.  An error: out of
- * memory, or the driver does not register the buffer. */
-CUresult wrk_staging_pool_get(struct wrk *w, struct wrk_staging **ret_slot);
+/* A free buffer for @len bytes, WRK_STAGING_SIZE at most.  If all WRK_STAGING_H2D_MAX
+ * are in flight it waits for the oldest, after what is due to the client has been sent.
+ * An error: out of memory, or the driver does not register the buffer. */
+CUresult wrk_staging_pool_get(struct wrk *w, uint64_t len,
+                              struct wrk_staging **ret_slot);
 
 /* The context is gone. */
 void wrk_staging_pool_forget(struct wrk *w, uint32_t ctx_index);

@@ -26,6 +26,7 @@ struct event {
 static struct {
     CUresult registration; /* of memory */
     unsigned registered, synchronized;
+    size_t bytes; /* registered last */
 } driver;
 
 static CUresult
@@ -35,6 +36,7 @@ host_register(void *p, size_t size, unsigned flags)
     assert_int_not_equal(size, 0);
     (void)flags;
     driver.registered += driver.registration == CUDA_SUCCESS;
+    driver.bytes = size;
     return driver.registration;
 }
 
@@ -124,13 +126,19 @@ teardown(void **state)
 }
 
 static struct wrk_staging *
-get(void)
+get_for(uint64_t len)
 {
     struct wrk_staging *buffer = NULL;
 
-    assert_int_equal(wrk_staging_pool_get(&worker, &buffer), CUDA_SUCCESS);
+    assert_int_equal(wrk_staging_pool_get(&worker, len, &buffer), CUDA_SUCCESS);
     assert_non_null(buffer);
     return buffer;
+}
+
+static struct wrk_staging *
+get(void)
+{
+    return get_for(WRK_STAGING_SIZE);
 }
 
 static struct wrk_staging *
@@ -202,7 +210,7 @@ refused_registration_is_the_error_and_is_tried_again(void **state)
 
     (void)state;
     driver.registration = CUDA_ERROR_OPERATING_SYSTEM;
-    assert_int_equal(wrk_staging_pool_get(&worker, &buffer),
+    assert_int_equal(wrk_staging_pool_get(&worker, WRK_STAGING_SIZE, &buffer),
                      CUDA_ERROR_OPERATING_SYSTEM);
     assert_null(buffer);
     driver.registration = CUDA_SUCCESS;
@@ -221,6 +229,35 @@ registration_is_renewed_after_its_context_has_ended(void **state)
     assert_int_equal(driver.registered, 2);
 }
 
+static void
+small_copy_takes_little_memory_until_a_large_one_needs_more(void **state)
+{
+    struct wrk_staging *buffer = get_for(4096);
+    const uint8_t *small = buffer->mem;
+
+    (void)state;
+    assert_int_equal(driver.bytes, WRK_COPY_ONE_PIECE);
+    assert_ptr_equal(get_for(WRK_COPY_ONE_PIECE), buffer);
+    assert_int_equal(driver.registered, 1);
+    assert_ptr_equal(get_for(WRK_COPY_ONE_PIECE + 1), buffer);
+    assert_ptr_not_equal(buffer->mem, small);
+    assert_int_equal(driver.registered, 2);
+    assert_int_equal(driver.bytes, WRK_STAGING_SIZE);
+    memset(buffer->mem, 1, WRK_STAGING_SIZE);
+    assert_ptr_equal(get_for(4096), buffer);
+    assert_int_equal(driver.registered, 2);
+}
+
+static void
+many_buffers_are_large_at_once(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 8; i++)
+        assert_int_equal(wrk_staging_fence(&worker, get_for(4096), 1, STREAM),
+                         CUDA_SUCCESS);
+    assert_int_equal(driver.bytes, WRK_STAGING_SIZE);
+}
+
 int
 main(void)
 {
@@ -236,6 +273,11 @@ main(void)
             refused_registration_is_the_error_and_is_tried_again, setup, teardown),
         cmocka_unit_test_setup_teardown(
             registration_is_renewed_after_its_context_has_ended, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            small_copy_takes_little_memory_until_a_large_one_needs_more, setup,
+            teardown),
+        cmocka_unit_test_setup_teardown(many_buffers_are_large_at_once, setup,
+                                        teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
