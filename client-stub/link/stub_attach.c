@@ -141,21 +141,34 @@ attach_prove(struct gp_wire *wire, int fd, const char *ticket,
                             deadline, err);
 }
 
+/* The server has looked at the ticket, so it is there: it may start others before us.
+ */
+static void
+attach_queue(struct stub_attach *at)
+{
+    const char *text = getenv("GPUPOOL_ATTACH_SECONDS");
+
+    if (!text || !*text)
+        at->deadline_ns = gp_max(at->deadline_ns,
+                                 gp_now_ns() + STUB_ATTACH_QUEUE_SECONDS * GP_NS_PER_S);
+}
+
 /* Ask, prove what is to be proven, and get the answer. */
 static int
 attach_ask(struct gp_wire *wire, int fd, const struct stub_server *server,
-           const char *extra, uint64_t deadline, struct stub_attach *at,
-           Gpupool__AttachReply **ret, struct gp_err *err)
+           const char *extra, struct stub_attach *at, Gpupool__AttachReply **ret,
+           struct gp_err *err)
 {
-    int r = attach_send_request(wire, fd, server, at, extra, deadline, err);
+    int r = attach_send_request(wire, fd, server, at, extra, at->deadline_ns, err);
 
     if (r >= 0)
-        r = attach_recv_reply(wire, fd, deadline, ret, err);
+        r = attach_recv_reply(wire, fd, at->deadline_ns, ret, err);
     if (r < 0 || (*ret)->status != GPUPOOL__ATTACH_STATUS__ATTACH_PROVE)
         return r;
-    r = attach_prove(wire, fd, server->ticket, *ret, at, deadline, err);
+    r = attach_prove(wire, fd, server->ticket, *ret, at, at->deadline_ns, err);
     gpupool__attach_reply__free_unpacked(TAKE_PTR(*ret), NULL);
-    return r < 0 ? r : attach_recv_reply(wire, fd, deadline, ret, err);
+    attach_queue(at);
+    return r < 0 ? r : attach_recv_reply(wire, fd, at->deadline_ns, ret, err);
 }
 
 static int
@@ -439,14 +452,14 @@ attach_talk(const struct stub_server *server, enum attach_preference preference,
     bool local;
     int r = attach_connect(server, preference, deadline, at, &local, &fd, err);
 
+    at->deadline_ns = deadline;
     if (r >= 0 && !local)
         r = stub_secure_prepare(&at->tls, server, at->secret, err);
     if (r >= 0)
         r = stub_secure_connect(&at->tls, fd, deadline, &wire, err);
     at->resume_s = local ? 0 : stub_resume_seconds();
     if (r >= 0)
-        r = attach_ask(wire, fd, server, attach_extra(preference, local), deadline, at,
-                       ret, err);
+        r = attach_ask(wire, fd, server, attach_extra(preference, local), at, ret, err);
     if (r < 0)
         return r;
     if ((*ret)->status != GPUPOOL__ATTACH_STATUS__ATTACH_OK) {
@@ -458,8 +471,8 @@ attach_talk(const struct stub_server *server, enum attach_preference preference,
     r = attach_check_reply(*ret, err);
     if (r < 0)
         return r;
-    r = attach_transport(*ret, at, preference, local, deadline, &fd, &wire, &at->conn,
-                         err);
+    r = attach_transport(*ret, at, preference, local, at->deadline_ns, &fd, &wire,
+                         &at->conn, err);
     if (r >= 0)
         r = attach_blocks(*ret, at, err);
     if (r < 0)

@@ -23,8 +23,12 @@ struct gp_err;
 struct stub_server;
 struct xport_conn;
 
-/* All of it must be done within this time. */
+/* Within this time the server must have looked at the ticket, and, if
+ * GPUPOOL_ATTACH_SECONDS says so, all of it must be done. */
 #define STUB_ATTACH_SECONDS 5
+/* After that a server that is there may take so long: it starts workers one after the
+ * other when many clients come at once. */
+#define STUB_ATTACH_QUEUE_SECONDS 60
 
 struct stub_attach {
     /* What is sent: which of how many links this is, and how many devices the links
@@ -32,9 +36,10 @@ struct stub_attach {
     uint32_t links;
     uint32_t link;
     uint32_t device_base;
-    uint32_t payloads;  /* set here; values as in attach.proto */
-    uint32_t resume_s;  /* set here: seconds to resume in, 0: never */
-    const char *secret; /* what the ticket is bound to, or NULL */
+    uint32_t payloads;    /* set here; values as in attach.proto */
+    uint32_t resume_s;    /* set here: seconds to resume in, 0: never */
+    const char *secret;   /* what the ticket is bound to, or NULL */
+    uint64_t deadline_ns; /* set here: of the handshake under way */
     /* The outcome. */
     const struct Gpupool__AttachReply *reply; /* kept for ever */
     struct xport_conn *conn;

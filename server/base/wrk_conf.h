@@ -99,6 +99,7 @@ struct wrk_conf {
     struct tls_keys tls;     /* of the client's connection; no suite: clear text */
     uint32_t adopt_window_s; /* how long there may be no supervisor */
     uint32_t work_limit_s; /* of work that others wait for, for this session's class */
+    uint32_t tell_started; /* 1: the supervisor expects WRK_REQUEST_STARTED */
 };
 
 #endif

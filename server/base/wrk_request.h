@@ -47,6 +47,8 @@ enum wrk_ask_kind {
      * supervisor that has taken over from another. */
     WRK_REQUEST_SEGMENT = 11,
     WRK_REQUEST_NOTICE = 12,
+    /* Worker: its client has been answered, so its start is over.  Not answered. */
+    WRK_REQUEST_STARTED = 13,
 };
 
 enum wrk_share_kind {

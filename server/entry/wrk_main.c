@@ -40,6 +40,7 @@
 #include "wrk_path_ring.h"
 #include "wrk_probe.h"
 #include "wrk_quota.h"
+#include "wrk_request.h"
 #include "wrk_resume.h"
 #include "wrk_sandbox.h"
 #include "wrk_seal.h"
@@ -62,6 +63,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -249,6 +251,15 @@ note_transport(struct wrk *w)
     atomic_store(&usage->transport, transports[w->priv->conn->ops->kind]);
 }
 
+static void
+tell_started(const struct wrk_conf *conf)
+{
+    struct wrk_request msg = {.kind = WRK_REQUEST_STARTED};
+
+    if (conf->tell_started)
+        wrk_request_send(WRK_FD_REQUEST, &msg, -1, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
 static int
 serve(struct wrk *w, struct wrk_link *link, struct gp_err *err)
 {
@@ -273,6 +284,7 @@ serve(struct wrk *w, struct wrk_link *link, struct gp_err *err)
     if (r == 0)
         r = wrk_ring_new(p->conn, &p->ring);
     wrk_link_fini(link);
+    tell_started(&p->conf);
     if (r < 0)
         return r;
     note_transport(w);

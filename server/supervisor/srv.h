@@ -88,6 +88,10 @@ struct srv {
 
     struct srv_attach *pending; /* newest first */
     unsigned n_pending;
+    struct srv_attach *queued; /* newest first: good tickets that wait for a worker */
+    unsigned n_queued;
+    struct gp_loop_timer queue_timer;
+    void (*on_started)(struct srv *srv); /* a worker has; NULL: nobody waits for it */
     struct srv_session *sessions;
     unsigned n_sessions;
     struct gp_loop_timer expiry; /* of sessions, registered or not */

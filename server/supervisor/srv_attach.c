@@ -27,6 +27,15 @@
 
 #define REPLY_MAX 4096
 
+/* A start is 5 to 10 ms of a processor, a little of which is waiting. */
+#define SRV_STARTING_PER_CORE 4
+#define SRV_STARTING_MIN 8
+/* A start that takes longer waits for its card and not for a processor, so it keeps
+ * nobody else waiting. */
+#define SRV_START_NS (2 * GP_NS_PER_S)
+/* A worker that ends before it has started does not say so. */
+#define QUEUE_LOOK_NS (100 * GP_NS_PER_MS)
+
 /* Addresses that share one only share the blame for a flood. */
 #define CROWD_BUCKETS 1024
 
@@ -37,6 +46,8 @@ struct srv_attach {
     struct tls_door door;
     struct gp_loop_timer timer;
     bool local;
+    bool queued;   /* in srv->queued */
+    bool proven;   /* @key is set */
     int fd;        /* taken from conn once the request is whole, else -1 */
     uint64_t from; /* gp_net_peer_hash() */
     char peer[GP_NET_NAME_MAX];
@@ -45,6 +56,7 @@ struct srv_attach {
     /* Of its ticket, which is good, while the proof is awaited; NULL before. */
     struct ticket_claims *claims;
     uint8_t nonce[ATTACH_NONCE_SIZE];
+    uint8_t key[ATTACH_KEY_SIZE]; /* of the attachment */
 };
 
 /* An unauthenticated peer can cause as many of these lines as it likes. */
@@ -63,14 +75,23 @@ log_refusal(struct srv_attach *a, const char *why)
 }
 
 static void
-attach_free(struct srv_attach *a)
+attach_unlink(struct srv_attach *a)
 {
-    struct srv_attach **at = &a->srv->pending;
+    struct srv_attach **at = a->queued ? &a->srv->queued : &a->srv->pending;
 
     while (*at != a)
         at = &(*at)->next;
     *at = a->next;
-    a->srv->n_pending--;
+    if (a->queued)
+        a->srv->n_queued--;
+    else
+        a->srv->n_pending--;
+}
+
+static void
+attach_free(struct srv_attach *a)
+{
+    attach_unlink(a);
     gp_loop_timer_del(&a->timer);
     tls_door_fini(&a->door);
     gp_msg_conn_fini(&a->conn);
@@ -78,6 +99,7 @@ attach_free(struct srv_attach *a)
         close(a->fd);
     gpupool__attach_request__free_unpacked(a->req, NULL);
     free(a->claims);
+    explicit_bzero(a->key, sizeof(a->key));
     free(a);
 }
 
@@ -193,10 +215,9 @@ attach_client(const struct srv_attach *a, char program[64], char hostname[64])
     return client;
 }
 
-/* The ticket is good, and the client's if it has to be: give it a worker.  @key: of the
- * attachment; NULL: not proven. */
+/* Give it a worker. */
 static void
-attach_serve(struct srv_attach *a, const uint8_t *key)
+attach_start(struct srv_attach *a)
 {
     char program[64], hostname[64];
     struct srv_worker_client client = attach_client(a, program, hostname);
@@ -206,16 +227,13 @@ attach_serve(struct srv_attach *a, const uint8_t *key)
     struct tls_keys tls;
     int r;
 
-    if (!attach_in_time(a, srv_rates_owner(&srv->rates, a->claims->owner),
-                        "client processes of this owner"))
-        return;
     r = attach_take(a, &tls);
     if (r < 0) {
         attach_refuse(a, GPUPOOL__ATTACH_STATUS__ATTACH_BAD_REQUEST,
                       "bytes follow the attach request before it was answered");
         return;
     }
-    client.key = key;
+    client.key = a->proven ? a->key : NULL;
     client.tls = &tls;
     r = srv_session_get(srv, a->claims, &session, &err);
     if (r == 0)
@@ -231,6 +249,74 @@ attach_serve(struct srv_attach *a, const uint8_t *key)
     a->fd = -1; /* the worker's */
     attach_free(a);
     srv_changed(srv);
+}
+
+/* Whether a further worker may start now. */
+static bool
+may_start(const struct srv *srv)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    unsigned most = gp_max((unsigned)gp_max(cores, 1L) * SRV_STARTING_PER_CORE,
+                           (unsigned)SRV_STARTING_MIN);
+    uint64_t now = gp_now_ns();
+    unsigned n = 0;
+
+    for (const struct srv_worker *w = srv->workers; w; w = w->next)
+        n += w->starting_ns && now - w->starting_ns < SRV_START_NS;
+    return n < most;
+}
+
+static void on_queue_timer(struct gp_loop_timer *timer);
+
+/* A worker has started, or may have ended: the next ones of the queue. */
+static void
+queue_next(struct srv *srv)
+{
+    while (srv->queued && may_start(srv)) {
+        struct srv_attach *a = srv->queued;
+
+        while (a->next)
+            a = a->next;
+        if (srv->stopping)
+            attach_refuse(a, GPUPOOL__ATTACH_STATUS__ATTACH_DRAINING,
+                          "this server is shutting down");
+        else
+            attach_start(a);
+    }
+    srv->on_started = srv->queued ? queue_next : NULL;
+    if (srv->queued)
+        gp_loop_timer_set(srv->loop, &srv->queue_timer, gp_now_ns() + QUEUE_LOOK_NS,
+                          on_queue_timer);
+}
+
+static void
+on_queue_timer(struct gp_loop_timer *timer)
+{
+    queue_next(container_of(timer, struct srv, queue_timer));
+}
+
+/* The ticket is good, and the client's if it has to be: give it a worker, now or when
+ * those before it have theirs.  Nothing more is read from it until then. */
+static void
+attach_serve(struct srv_attach *a)
+{
+    struct srv *srv = a->srv;
+
+    if (!attach_in_time(a, srv_rates_owner(&srv->rates, a->claims->owner),
+                        "client processes of this owner"))
+        return;
+    if (srv->n_workers + srv->n_queued >= srv->conf.max_attachments ||
+        (!srv->queued && may_start(srv))) {
+        attach_start(a); /* or be refused */
+        return;
+    }
+    gp_loop_timer_del(&a->timer); /* its request was in time */
+    attach_unlink(a);
+    a->queued = true;
+    a->next = srv->queued;
+    srv->queued = a;
+    srv->n_queued++;
+    queue_next(srv);
 }
 
 /* Have the client prove that the ticket was made for it. */
@@ -259,7 +345,6 @@ attach_proof(struct srv_attach *a, const void *data, size_t len)
 {
     Gpupool__AttachProof *msg = gpupool__attach_proof__unpack(NULL, len, data);
     struct attach_transcript t;
-    uint8_t key[ATTACH_KEY_SIZE];
     bool holds = false;
 
     memcpy(t.client_key, a->claims->client_key, sizeof(t.client_key));
@@ -270,15 +355,15 @@ attach_proof(struct srv_attach *a, const void *data, size_t len)
         holds = attach_proof_holds(&t, msg->proof.data, msg->proof.len);
     gpupool__attach_proof__free_unpacked(msg, NULL);
     if (holds) {
-        attach_key_make(&t, key);
-        attach_serve(a, key);
+        attach_key_make(&t, a->key);
+        a->proven = true;
+        attach_serve(a);
     } else {
         attach_refuse(a, GPUPOOL__ATTACH_STATUS__ATTACH_BAD_TICKET,
                       "the ticket was made for another client: the proof of its secret "
                       "is wrong");
     }
     explicit_bzero(&t, sizeof(t));
-    explicit_bzero(key, sizeof(key));
 }
 
 /* Was the handshake made with the key that the ticket is bound to?  The key's owner may
@@ -319,7 +404,7 @@ attach_bound(struct srv_attach *a)
     } else {
         gp_log_warn("server", "%s attaches with a ticket that is not bound to a client",
                     a->peer);
-        attach_serve(a, NULL);
+        attach_serve(a);
     }
 }
 
@@ -459,6 +544,11 @@ on_msg(struct gp_msg_conn *conn, const void *data, size_t len)
     const Gpupool__AttachRequest *req;
     char words[160];
 
+    if (a->queued) {
+        attach_refuse(a, GPUPOOL__ATTACH_STATUS__ATTACH_BAD_REQUEST,
+                      "bytes follow the attach request before it was answered");
+        return;
+    }
     if (a->claims) {
         attach_proof(a, data, len);
         return;
@@ -648,6 +738,9 @@ srv_attach_accept(struct srv *srv, int fd, bool local)
 void
 srv_attach_free_all(struct srv *srv)
 {
+    gp_loop_timer_del(&srv->queue_timer);
     while (srv->pending)
         attach_free(srv->pending);
+    while (srv->queued)
+        attach_free(srv->queued);
 }

@@ -8,7 +8,12 @@
  * handshake is made here, and the worker gets the keys with the socket.
  * Then the socket is handed to a new worker, which replies; all other connections are
  * refused here with a reason.  Unauthenticated peers reach no code beyond this file.
- * Owned by srv->pending, event-loop thread only.
+ *
+ * So many workers start at a time as the processors can start without getting in each
+ * other's way (SRV_STARTING_PER_CORE); further clients wait for that in a queue, in
+ * order.  With all of 500 started at once the last ones would be given up by their
+ * clients, and the supervisor would get one part in 500 of a processor.
+ * Owned by srv->pending or srv->queued, event-loop thread only.
  */
 #ifndef SRV_ATTACH_H
 #define SRV_ATTACH_H

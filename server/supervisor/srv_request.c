@@ -75,6 +75,11 @@ answer(struct srv_worker *w, const struct wrk_request *ask, int fd)
         return answer_image(w, ask);
     case WRK_REQUEST_SHARED:
         return answer_shared(w, ask);
+    case WRK_REQUEST_STARTED:
+        w->starting_ns = 0;
+        if (w->srv->on_started)
+            w->srv->on_started(w->srv);
+        return 0;
     case WRK_REQUEST_UNSHARE:
         srv_export_drop(w->session, w->slot, ask);
         return 0;

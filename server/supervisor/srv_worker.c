@@ -193,6 +193,7 @@ conf_file(const struct srv_worker *w, const struct srv_worker_client *client,
     CLEANUP_FD int fd = memfd_create("gpupool-worker", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     struct wrk_conf conf = {
         .magic = WRK_CONF_MAGIC,
+        .tell_started = 1,
         .size = sizeof(conf),
         .parent_pid = (uint32_t)srv_keeper_pid(w->srv->keeper),
         .adopt_window_s = w->srv->keeper ? w->srv->conf.adopt_window_s : 0,
@@ -495,6 +496,7 @@ srv_worker_start(struct srv *srv, struct srv_session *session,
         return r;
     }
     srv_resume_watch(w, client->pid, fd);
+    w->starting_ns = gp_now_ns();
     gp_log_info("server", "%s: attached, worker %d, program %s (pid %u on %s)", w->name,
                 (int)w->pid, client->program, client->pid, client->hostname);
     return 0;

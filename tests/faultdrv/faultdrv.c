@@ -62,6 +62,11 @@ faultdrv_pick(unsigned number)
 {
     unsigned armed = 1;
 
+    if (atomic_load(&control->armed) == FAULTDRV_DELAY) {
+        if (real[number] && is_meant(number))
+            usleep((useconds_t)control->result * 1000);
+        return real[number] ? real[number] : (void *)(uintptr_t)fail;
+    }
     result = real[number] ? control->result : 801; /* it has no such function */
     if (atomic_load(&control->armed) && is_meant(number) &&
         (atomic_load(&control->armed) == FAULTDRV_ALWAYS ||
