@@ -12,7 +12,8 @@
 
 #include <string.h>
 
-#define DRAIN_CHUNK (64u * 1024)
+#define DRAIN_CHUNK                                                                    \
+    (16u * 1024) /* of the stack: as a thread's own it is in every one */
 
 bool
 wrk_frame_bad(struct wrk *w, const struct wire_req *req, const char *why)
@@ -141,7 +142,7 @@ wrk_reply_send(struct wrk *w, const struct wire_req *req, CUresult result)
 static void
 drain(struct wrk *w, uint64_t len)
 {
-    static _Thread_local uint8_t chunk[DRAIN_CHUNK];
+    uint8_t chunk[DRAIN_CHUNK];
 
     while (len) {
         size_t n = gp_min(len, (uint64_t)sizeof(chunk));
