@@ -29,6 +29,7 @@ import kernels
 import links
 import plot
 import rows
+import sessions
 import shares
 import stats
 import tls
@@ -88,6 +89,7 @@ AIMS.update({
 })
 AIMS.update(shares.AIMS)
 AIMS.update(adopt.AIMS)
+AIMS.update(sessions.AIMS)
 # What `ONLY=fast` must leave in bench.json, whatever the figures are, beside the ratios
 # of its links.
 OF_ALL = ("async_call_ns", "async_calls_per_s", "async_client_cpu_ns", "async_worker_cpu_ns",
@@ -107,6 +109,8 @@ DELAYS = {"0": 0, "100us": 50, "1ms": 500, "10ms": 5000}  # one way, microsecond
 
 
 class Bench:
+    parse = staticmethod(lambda text: parse(text))
+
     def __init__(self, args):
         self.build = Path(args.build).resolve()
         self.args = args
@@ -395,6 +399,10 @@ class Bench:
         """Pods and claims on a real cluster."""
         return k8s.measure(self.build, progress)
 
+    def sessions(self):
+        """A thousand client processes of one server."""
+        return sessions.measure(self, progress)
+
     def adopt(self):
         """A server that is killed, and the next one."""
         return adopt.measure(self, progress)
@@ -584,7 +592,7 @@ def main():
     parser.add_argument("--build", default="build")
     parser.add_argument("--only", default="", help="fast (with rate, split, attach, step, journal, "
                         "resume), one of those, real, clients, veth, links, tls, place, shares, "
-                        "adopt, kernels, k8s, or a row's name or its beginning")
+                        "adopt, sessions, kernels, k8s, or a row's name or its beginning")
     parser.add_argument("--rounds", type=int, help="processes that a figure is taken in "
                         "(default: 5 beside the raw transport, else 3)")
     parser.add_argument("--links", default="tcp,veth,shm", type=lambda text: text.split(","),
@@ -616,7 +624,7 @@ def main():
                  "split": bench.split, "links": bench.links, "tls": bench.tls, "place": bench.place,
                  "scheduler": bench.scheduler, "rdma": bench.rdma,
                  "kernels": bench.kernels, "k8s": bench.k8s,
-                 "shares": bench.shares, "adopt": bench.adopt}
+                 "shares": bench.shares, "adopt": bench.adopt, "sessions": bench.sessions}
         if args.only == "veth":
             args.links = ["veth"]
         if args.only in ("", "veth"):  # one search for all of them

@@ -85,3 +85,23 @@ def test_make_bench_ends_with_what_the_table_says(case):
     for key in ("sync_call_ratio_tcp", "sync_call_p99_us", "sync_call_raw_p99_us",
                 "sync_call_cpu_us", "sync_call_raw_cpu_us"):
         case.check(found[key] > 0, f"{key} in bench.json")
+
+
+def test_sessions_program_holds_calls_and_counts_every_client(case):
+    pool = case.pool()
+    program = case.build / "bench" / "sessions"
+    for options, calls in ((("--clients=3", "--late=1"), False),
+                           (("--clients=3", "--busy-ms=100", "--launch=1"), True)):
+        out = pool.run(program, *options).out
+        values = {words[0]: words[1:] for words in map(str.split, out.splitlines())}
+        samples = {line.split()[1]: [float(word) for word in line.split()[2:]]
+                   for line in out.splitlines() if line.startswith("SAMPLES")}
+        case.equal(values["failed"], ["0"], f"clients that failed: {out}")
+        case.equal("STARTED" in values, not calls, "that the processes wait to attach")
+        case.equal(len(samples["attach_ms"]), 3, "attachments")
+        case.equal(all(number > 0 for number in samples["calls"]), calls, "calls of each")
+        counted = sum(int(words[0]) for key, words in values.items()
+                      if key.startswith("took_ns_"))
+        case.equal(counted, sum(samples["calls"]), "calls by their duration")
+    out = pool.run(program, "--churn=5", "--at-a-time=2", "--rate=100").out
+    case.contains(out, "failed 0", "short programs")
