@@ -6,12 +6,15 @@
 #include "cli_ctl.h"
 #include "ctl_limits.h"
 #include "gp_err.h"
+#include "gp_file.h"
 #include "gp_str.h"
 #include "ticket.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 void
 cli_want_init(struct cli_want *want)
@@ -199,6 +202,25 @@ cli_want_options(struct cli_want *want)
     return (struct gp_option_set_of){OPTIONS, ARRAY_SIZE(OPTIONS), want};
 }
 
+/* Where programs will run, and what they will insist on. */
+static void
+say_where(struct cli_want *want)
+{
+    static const char *const names[] = {"auto", "tcp", "rdma", "shm"};
+    const char *over = getenv("GPUPOOL_TRANSPORT");
+
+    if (gethostname(want->node, sizeof(want->node) - 1) == 0)
+        want->open.node = want->node;
+    for (unsigned i = 0; over && i < ARRAY_SIZE(names); i++)
+        if (!strcmp(over, names[i]))
+            want->open.over = (Gpupool__Ctl__CtlOver)i;
+    if (gp_host_id(want->host_id) == 0)
+        want->open.host_id =
+            (ProtobufCBinaryData){sizeof(want->host_id), want->host_id};
+    else if (want->open.over == GPUPOOL__CTL__CTL_OVER__CTL_OVER_SHM)
+        want->open.over = GPUPOOL__CTL__CTL_OVER__CTL_OVER_ANY;
+}
+
 int
 cli_want_finish(struct cli_want *want, struct gp_err *err)
 {
@@ -208,6 +230,7 @@ cli_want_finish(struct cli_want *want, struct gp_err *err)
     if (r < 0)
         return gp_err_wrap(err, -EINVAL, "--token-file");
     want->open.token = want->token;
+    say_where(want);
     return find_card(want, err);
 }
 

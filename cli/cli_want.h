@@ -10,6 +10,7 @@
 #include "cli_options.h"
 #include "control.pb-c.h"
 #include "gp_base.h"
+#include "gp_file.h"
 
 struct gp_err;
 
@@ -20,7 +21,8 @@ struct cli_want {
     struct cli_where where;
     char *token;
     const char *card; /* as the user names it, or NULL */
-    uint8_t uuid[16];
+    uint8_t uuid[16], host_id[GP_HOST_ID_SIZE];
+    char node[64]; /* as CTL_NAME_MAX */
     char *labels[CLI_WANT_LABELS_MAX];
 };
 

@@ -119,3 +119,21 @@ gp_file_mkdirs(const char *path, unsigned mode, struct gp_err *err)
         *p = '/';
     }
 }
+
+int
+gp_host_id(uint8_t ret[GP_HOST_ID_SIZE])
+{
+    CLEANUP_FREE char *text = NULL;
+    size_t len, at = 0;
+    int r = gp_file_read("/proc/sys/kernel/random/boot_id", 64, &text, &len, NULL);
+
+    for (const char *p = text; r == 0 && *p && at < 2 * GP_HOST_ID_SIZE; p++) {
+        const char *digits = "0123456789abcdef", *digit = strchr(digits, *p);
+
+        if (!digit) /* "-" */
+            continue;
+        ret[at / 2] = (uint8_t)(ret[at / 2] << 4 | (digit - digits));
+        at++;
+    }
+    return r < 0 ? r : at == 2 * GP_HOST_ID_SIZE ? 0 : -EBADMSG;
+}

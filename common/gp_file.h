@@ -22,4 +22,9 @@ int gp_file_mkdirs(const char *path, unsigned mode, struct gp_err *err);
 /* All of @len bytes, through short writes and EINTR; 0 or -errno. */
 int gp_file_write_all(int fd, const void *data, size_t len);
 
+/* The running kernel's own id: the same for all processes of a host, containers
+ * included, until it starts again.  -errno: unknown. */
+#define GP_HOST_ID_SIZE 16
+int gp_host_id(uint8_t ret[GP_HOST_ID_SIZE]);
+
 #endif

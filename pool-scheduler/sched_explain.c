@@ -13,7 +13,7 @@
 /* What was in the way, counted over the pool. */
 struct obstacles {
     unsigned cards, core, memory, slots, shared, closed, unwanted, fit;
-    unsigned selected, avoided, held, faulty, reserved, cordoned;
+    unsigned selected, avoided, held, faulty, reserved, cordoned, unreached;
     uint32_t most_core;
     uint64_t most_memory;
 };
@@ -66,9 +66,11 @@ enum obstacle {
     HELD = 256,
     FAULTY = 512,
     CORDONED = 1024,
+    UNREACHED = 2048, /* by the request's programs */
 };
 #define ALONE                                                                          \
-    (UNWANTED | CLOSED | SLOTS | SHARED | SELECTED | AVOIDED | HELD | FAULTY | CORDONED)
+    (UNWANTED | CLOSED | SLOTS | SHARED | SELECTED | AVOIDED | HELD | FAULTY |         \
+     CORDONED | UNREACHED)
 
 static unsigned
 card_obstacles(const struct sched_card *card, const struct sched_request *req)
@@ -87,6 +89,8 @@ card_obstacles(const struct sched_card *card, const struct sched_request *req)
         return FAULTY;
     if (card->cordoned)
         return CORDONED;
+    if (req->where && !sched_where_reaches(req->where, &card->server->reach, true))
+        return UNREACHED;
     apart.where = NULL;
     if (!sched_place_accepts(card, &apart))
         return AVOIDED;
@@ -117,6 +121,7 @@ count_obstacles(struct obstacles *sum, const struct sched_card *card, unsigned f
     sum->reserved += found == HELD && card->hold_words;
     sum->faulty += found == FAULTY;
     sum->cordoned += found == CORDONED;
+    sum->unreached += found == UNREACHED;
     if (found & ALONE)
         return;
     sum->most_core = gp_max(sum->most_core, sched_card_free_core(card));
@@ -182,6 +187,8 @@ card_words(const struct sched_card *card, const struct sched_request *req,
         snprintf(words, size, "out of use: %s", card->fault);
     else if (found == CORDONED)
         snprintf(words, size, "cordoned by an administrator");
+    else if (found == UNREACHED)
+        snprintf(words, size, "%s", sched_where_reach_words(req->where));
     else if (found == CLOSED)
         snprintf(words, size, "%s",
                  closed ? closed : "the server has no such card any more");
@@ -243,6 +250,9 @@ summarise_obstacles(const struct sched_request *req, const struct obstacles *sum
                     sum->faulty);
     if (sum->cordoned)
         summary_add(why, size, "%u are cordoned", sum->cordoned);
+    if (sum->unreached)
+        summary_add(why, size, "%u are not reached by the request's programs",
+                    sum->unreached);
     if (sum->closed)
         summary_add(why, size, "%u are on servers that are not available", sum->closed);
     if (sum->unwanted)

@@ -252,6 +252,8 @@ check_register(const struct sched_conn *conn, const Gpupool__Ctl__CtlRegister *m
     if (*msg->local &&
         (strlen(msg->local) >= CTL_WORD_MAX || strncmp(msg->local, "unix:/", 6) != 0))
         return gp_err_set(err, -EINVAL, "the local endpoint is not unix:/path");
+    if (msg->host_id.len && msg->host_id.len != SCHED_HOST_SIZE)
+        return gp_err_set(err, -EINVAL, "a host's id of %zu bytes", msg->host_id.len);
     if (msg->attach_key.len && msg->attach_key.len != TICKET_CLIENT_KEY_SIZE)
         return gp_err_set(err, -EINVAL, "a key of %zu bytes", msg->attach_key.len);
     if (strpbrk(msg->endpoint, " \n") || strpbrk(msg->local, " \n"))
@@ -331,11 +333,18 @@ take_cards(struct sched *sched, struct sched_server *server,
     struct sched_server *before;
     struct sched_card *card;
     char labels[SCHED_LABELS_MAX];
+    struct sched_reach reach = {.zone = sched_rules_zone(sched->rules, server->name),
+                                .rdma = *msg->rdma};
     int r;
 
     sched_rules_labels(sched->rules, server->name, labels, sizeof(labels));
     sched_pool_cards_absent(sched->pool, server);
     r = sched_pool_set_labels(sched->pool, server, labels);
+    reach.has_host = msg->host_id.len;
+    if (reach.has_host)
+        memcpy(reach.host, msg->host_id.data, sizeof(reach.host));
+    if (!r)
+        r = sched_pool_set_reach(sched->pool, server, &reach);
     gp_str_copy_printable(server->driver_fabric, sizeof(server->driver_fabric),
                           msg->fabric);
     sched_pool_set_fabric(

@@ -72,6 +72,15 @@ check_strings(const Gpupool__Ctl__CtlOpen *msg, struct gp_err *err)
     if ((unsigned)msg->spatial > TICKET_SPATIAL_MPS)
         return gp_err_set(err, -EINVAL, "unknown spatial share %u",
                           (unsigned)msg->spatial);
+    if ((unsigned)msg->over > SCHED_OVER_SHM)
+        return gp_err_set(err, -EINVAL, "unknown value %u of over",
+                          (unsigned)msg->over);
+    if (msg->over == GPUPOOL__CTL__CTL_OVER__CTL_OVER_SHM &&
+        msg->host_id.len != SCHED_HOST_SIZE)
+        return gp_err_set(err, -EINVAL, "over shared memory, and no host's id");
+    if (strlen(msg->node) >= CTL_NAME_MAX)
+        return gp_err_set(err, -EINVAL, "a node's name has at most %d characters",
+                          CTL_NAME_MAX - 1);
     if ((unsigned)msg->near > SCHED_NEAR_FABRIC)
         return gp_err_set(err, -EINVAL, "unknown value %u of near",
                           (unsigned)msg->near);
@@ -102,6 +111,9 @@ read_where(const Gpupool__Ctl__CtlOpen *msg, struct sched_where *where,
                           "compute capability %u.%u, %u TFLOPS: no card "
                           "will ever have that",
                           msg->cc_min / 100, msg->cc_min % 100, msg->tflops);
+    where->over = (uint32_t)msg->over;
+    if (where->over == SCHED_OVER_SHM)
+        memcpy(where->host, msg->host_id.data, sizeof(where->host));
     where->cc_min = msg->cc_min;
     where->tflops = msg->tflops;
     for (size_t i = 0; !r && i < msg->n_labels; i++)
@@ -163,6 +175,8 @@ read_queueing(const struct sched *sched, const Gpupool__Ctl__CtlOpen *msg,
     open->spec.class_name = open->class->name;
     if (read_gang(msg, open, err) < 0)
         return -EINVAL;
+    gp_str_copy_printable(open->node, sizeof(open->node), msg->node);
+    open->where.unreached = sched_rules_unreached(sched->rules, open->node);
     return read_where(msg, &open->where, err);
 }
 

@@ -50,8 +50,10 @@ sched_place_accepts(const struct sched_card *card, const struct sched_request *r
 {
     return (!req->has_uuid || !memcmp(card->facts.uuid, req->uuid, TICKET_UUID_SIZE)) &&
            (!req->server || !strcmp(card->server->name, req->server)) &&
-           (!req->where || (sched_where_card(req->where, &card->facts) &&
-                            sched_where_labels(req->where, card->server->labels))) &&
+           (!req->where ||
+            (sched_where_card(req->where, &card->facts) &&
+             sched_where_labels(req->where, card->server->labels) &&
+             sched_where_reaches(req->where, &card->server->reach, true))) &&
            (!req->avoid || !avoided(card, req->avoid));
 }
 
@@ -119,7 +121,8 @@ bool
 sched_group_accepts(const struct sched_group *group, const struct sched_request *req)
 {
     return sched_where_card(req->where, &group->facts) &&
-           sched_where_labels(req->where, group->labels);
+           sched_where_labels(req->where, group->labels) &&
+           sched_where_reaches(req->where, &group->reach, false);
 }
 
 /* The best card of all groups that the request accepts. */
@@ -241,6 +244,18 @@ sched_place_held(struct sched_card *const *cards, unsigned n,
     return 0;
 }
 
+/* Servers are few on one host, and not in the index by it. */
+static int
+place_on_host(const struct sched_pool *pool, const struct sched_request *req,
+              struct sched_decision *ret)
+{
+    for (const struct sched_server *s = pool->servers; s; s = s->next)
+        if (sched_where_reaches(req->where, &s->reach, true) &&
+            !sched_several_on(s, req, ret))
+            return 0;
+    return -ENOSPC;
+}
+
 int
 sched_place(const struct sched_pool *pool, const struct sched_request *req,
             struct sched_decision *ret)
@@ -256,6 +271,8 @@ sched_place(const struct sched_pool *pool, const struct sched_request *req,
 
         return server ? sched_several_on(server, req, ret) : -ENOSPC;
     }
+    if (req->where && req->where->over == SCHED_OVER_SHM)
+        return place_on_host(pool, req, ret);
     if (req->placement == SCHED_FGD)
         return sched_fgd(pool, req, ret);
     if (req->cards > 1)

@@ -143,6 +143,7 @@ struct sched_server {
     char labels[SCHED_LABELS_MAX]; /* "rack=r1,zone=a", as the rules say */
     uint8_t attach_key[TICKET_CLIENT_KEY_SIZE]; /* what clients make TLS with */
     bool has_attach_key;
+    struct sched_reach reach;             /* not kept over restarts */
     char driver_fabric[SCHED_FABRIC_MAX]; /* as it says; not kept over restarts */
     char rdma[CTL_RDMA_MAX]; /* addresses of its RDMA ports; not kept over restarts */
     char version[CTL_WORD_MAX], driver[CTL_WORD_MAX];
@@ -179,6 +180,7 @@ struct sched_server {
  * request does not pass over cards of other kinds.  Groups are never forgotten. */
 struct sched_group {
     char labels[SCHED_LABELS_MAX];
+    struct sched_reach reach;      /* but for the host */
     struct sched_card_facts facts; /* name, compute capability, speed */
     struct gp_tree by_fit[SCHED_FITS];
     struct sched_lists lists[SCHED_FABRICS]; /* of its islands and servers */
@@ -285,6 +287,9 @@ struct sched_card *sched_pool_freed(struct sched_pool *pool);
 /* @labels are those of @server from now on. */
 int sched_pool_set_labels(struct sched_pool *pool, struct sched_server *server,
                           const char *labels);
+/* How clients reach it from now on. */
+int sched_pool_set_reach(struct sched_pool *pool, struct sched_server *server,
+                         const struct sched_reach *reach);
 /* The fabric that @server is in; "": none.  -ENOSPC: SCHED_FABRICS_MAX, it is in none.
  */
 int sched_pool_set_fabric(struct sched_pool *pool, struct sched_server *server,

@@ -43,6 +43,7 @@ void
 sched_reload_apply_rules(struct sched *sched)
 {
     char labels[SCHED_LABELS_MAX];
+    struct sched_reach reach;
 
     for (struct sched_server *s = sched->pool->servers; s; s = s->next) {
         sched_rules_labels(sched->rules, s->name, labels, sizeof(labels));
@@ -51,6 +52,10 @@ sched_reload_apply_rules(struct sched *sched)
                         "%s: too many kinds of cards; requests that select "
                         "cards may pass it over",
                         s->name);
+        reach = s->reach;
+        reach.zone = sched_rules_zone(sched->rules, s->name);
+        if (sched_pool_set_reach(sched->pool, s, &reach) < 0)
+            gp_log_warn("server", "%s: too many kinds of cards", s->name);
         if (sched_pool_set_fabric(
                 sched->pool, s,
                 sched_rules_fabric(sched->rules, s->name, s->driver_fabric)) < 0)

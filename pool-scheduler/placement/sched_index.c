@@ -263,7 +263,9 @@ group_is_of(const struct sched_group *group, const struct sched_card *card)
     const struct sched_card_facts *a = &group->facts, *b = &card->facts;
 
     return a->cc_major == b->cc_major && a->cc_minor == b->cc_minor &&
-           !strcmp(a->name, b->name) && !strcmp(group->labels, card->server->labels);
+           !strcmp(a->name, b->name) && !strcmp(group->labels, card->server->labels) &&
+           group->reach.zone == card->server->reach.zone &&
+           group->reach.rdma == card->server->reach.rdma;
 }
 
 static int
@@ -283,6 +285,8 @@ group_add(struct sched_pool *pool, const struct sched_card *card,
         return -ENOMEM;
     gp_str_copy(group->labels, sizeof(group->labels), card->server->labels);
     group->facts = card->facts;
+    group->reach.zone = card->server->reach.zone;
+    group->reach.rdma = card->server->reach.rdma;
     for (unsigned level = 0; level < SCHED_FABRICS; level++)
         sched_index_lists(&group->lists[level]);
     pool->groups[pool->n_groups++] = group;
@@ -476,15 +480,12 @@ sched_pool_set_fabric(struct sched_pool *pool, struct sched_server *server,
     return *name && !server->fabric ? -ENOSPC : 0;
 }
 
-int
-sched_pool_set_labels(struct sched_pool *pool, struct sched_server *server,
-                      const char *labels)
+/* What tells groups apart has changed. */
+static int
+find_groups(struct sched_pool *pool, struct sched_server *server)
 {
     int r = 0;
 
-    if (!strcmp(server->labels, labels))
-        return 0;
-    gp_str_copy(server->labels, sizeof(server->labels), labels);
     for (unsigned i = 0; !r && i < server->n_cards; i++) {
         sched_index_drop(pool, server->cards[i]);
         r = sched_index_group(pool, server->cards[i]);
@@ -492,6 +493,26 @@ sched_pool_set_labels(struct sched_pool *pool, struct sched_server *server,
     sched_pool_server_update(pool, server);
     sched_index_regroup(pool, server);
     return r;
+}
+
+int
+sched_pool_set_labels(struct sched_pool *pool, struct sched_server *server,
+                      const char *labels)
+{
+    if (!strcmp(server->labels, labels))
+        return 0;
+    gp_str_copy(server->labels, sizeof(server->labels), labels);
+    return find_groups(pool, server);
+}
+
+int
+sched_pool_set_reach(struct sched_pool *pool, struct sched_server *server,
+                     const struct sched_reach *reach)
+{
+    bool same = server->reach.zone == reach->zone && server->reach.rdma == reach->rdma;
+
+    server->reach = *reach;
+    return same ? 0 : find_groups(pool, server);
 }
 
 void

@@ -93,6 +93,30 @@ sched_where_labels(const struct sched_where *where, const char *labels)
 }
 
 bool
+sched_where_reaches(const struct sched_where *where, const struct sched_reach *reach,
+                    bool host)
+{
+    if (where->over == SCHED_OVER_SHM)
+        return !host || (reach->has_host &&
+                         !memcmp(where->host, reach->host, sizeof(reach->host)));
+    return !(where->unreached >> reach->zone & 1) &&
+           (where->over != SCHED_OVER_RDMA || reach->rdma);
+}
+
+const char *
+sched_where_reach_words(const struct sched_where *where)
+{
+    return where->over == SCHED_OVER_SHM
+               ? "reach: the programs go over shared memory, and the server is on "
+                 "another host"
+           : where->over == SCHED_OVER_RDMA
+               ? "reach: the programs go over RDMA, and the server offers no port, or "
+                 "not to their node"
+               : "reach: the programs' node does not reach the server (clients in the "
+                 "rules)";
+}
+
+bool
 sched_where_card(const struct sched_where *where, const struct sched_card_facts *facts)
 {
     return (!where->cc_min ||

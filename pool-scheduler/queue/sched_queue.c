@@ -318,6 +318,8 @@ kind_accepts(const struct sched_kind *kind, const struct sched_card *card)
            (!*key->server || !strcmp(key->server, card->server->name)) &&
            (!*key->where.labels ||
             sched_where_labels(&key->where, card->server->labels)) &&
+           (key->span || key->cards > 1 ||
+            sched_where_reaches(&key->where, &card->server->reach, true)) &&
            (key->span || key->cards > 1 || sched_where_card(&key->where, &card->facts));
 }
 

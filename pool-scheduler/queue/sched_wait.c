@@ -556,6 +556,10 @@ sched_wait_rules_changed(struct sched *sched)
             old->kept_for = NULL;
         wait->waiter.tenant = sched_tenant_ref(&sched->sessions.tenants, wait->owner);
         sched_tenant_unref(&sched->sessions.tenants, old);
+        wait->open.where.unreached =
+            sched_rules_unreached(sched->rules, wait->open.node);
+        wait->open.req.where =
+            sched_where_any(&wait->open.where) ? NULL : &wait->open.where;
         wait->waiter.req = wait->open.req;
         if (!wait->waiter.tenant || sched_queue_add(queue, &wait->waiter, NULL) < 0)
             refuse(wait, GPUPOOL__CTL__CTL_CODE__CTL_LIMIT,

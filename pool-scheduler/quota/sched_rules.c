@@ -218,6 +218,8 @@ servers_value(struct sched_server_rule *s, const char *name, char *value,
         return set_islands(value, s, err);
     if (!strcmp(name, "fabric"))
         return set_text(value, s->fabric, sizeof(s->fabric), err);
+    if (!strcmp(name, "clients"))
+        return set_text(value, s->clients, sizeof(s->clients), err);
     return -ENOENT;
 }
 
@@ -541,6 +543,21 @@ parse_file(struct sched_rules *rules, const char *path, struct gp_err *err)
     return 0;
 }
 
+static int
+number_zones(struct sched_rules *rules)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < rules->n_servers; i++) {
+        if (!*rules->servers[i].clients)
+            continue;
+        if (n == SCHED_ZONES_MAX)
+            return -ENOSPC;
+        rules->servers[i].zone = (uint8_t)++n;
+    }
+    return 0;
+}
+
 /* ------------------------------------------------------------------- whole -- */
 
 /* Without classes of its own a file gets ours. */
@@ -573,6 +590,10 @@ finish(struct sched_rules *rules, const char *path, struct gp_err *err)
     if (!sched_rules_class(rules, rules->default_class))
         return gp_err_set(err, -EINVAL, "%s: default-class %s is no class", path,
                           rules->default_class);
+    if (number_zones(rules) < 0)
+        return gp_err_set(err, -EINVAL,
+                          "%s: more than %d [servers] sections name clients", path,
+                          SCHED_ZONES_MAX);
     return check_reservations(rules, path, err);
 }
 
@@ -673,6 +694,46 @@ sched_rules_fabric(const struct sched_rules *rules, const char *server,
         if (*rules->servers[i].fabric && !fnmatch(rules->servers[i].servers, server, 0))
             return rules->servers[i].fabric;
     return fabric;
+}
+
+uint8_t
+sched_rules_zone(const struct sched_rules *rules, const char *server)
+{
+    for (unsigned i = 0; i < rules->n_servers; i++)
+        if (rules->servers[i].zone && !fnmatch(rules->servers[i].servers, server, 0))
+            return rules->servers[i].zone;
+    return 0;
+}
+
+/* Is @name among the patterns "a*, b"? */
+static bool
+in_patterns(const char *patterns, const char *name)
+{
+    char pattern[SCHED_RULES_TEXT];
+
+    while (*patterns) {
+        size_t len = strcspn(patterns, ",");
+
+        snprintf(pattern, sizeof(pattern), "%.*s", (int)len, patterns);
+        if (!fnmatch(trim(pattern), name, 0))
+            return true;
+        patterns += len + (patterns[len] == ',');
+    }
+    return false;
+}
+
+uint64_t
+sched_rules_unreached(const struct sched_rules *rules, const char *node)
+{
+    uint64_t zones = 0;
+
+    for (unsigned i = 0; *node && i < rules->n_servers; i++) {
+        const struct sched_server_rule *rule = &rules->servers[i];
+
+        if (rule->zone && !in_patterns(rule->clients, node))
+            zones |= UINT64_C(1) << rule->zone;
+    }
+    return zones;
 }
 
 uint32_t

@@ -58,6 +58,9 @@ struct sched_server_rule {
     uint8_t islands[SCHED_RULES_CARDS];
     bool has_islands;
     char fabric[SCHED_RULES_NAME]; /* "": not said */
+    /* Patterns of the hosts whose programs reach them, with commas between; "": all */
+    char clients[SCHED_RULES_TEXT];
+    uint8_t zone; /* of those with @clients, from 1; 0: it has none */
 };
 
 struct sched_model {
@@ -83,6 +86,7 @@ struct sched_reservation_rule {
     bool end;             /* sessions of others end when it begins */
 };
 
+#define SCHED_ZONES_MAX 63      /* [servers] sections with clients; bits of a word */
 #define SCHED_RESERVED_MAX 1024 /* cards of one reservation */
 
 struct sched_rules {
@@ -119,6 +123,10 @@ void sched_rules_labels(const struct sched_rules *rules, const char *server, cha
 /* The fabric that a server is in, whose driver says that it is @fabric; "": none. */
 const char *sched_rules_fabric(const struct sched_rules *rules, const char *server,
                                const char *fabric);
+/* Which clients reach a server: the first rule that says it; 0: all do. */
+uint8_t sched_rules_zone(const struct sched_rules *rules, const char *server);
+/* The zones that programs on the host @node do not reach, a bit each; "": none. */
+uint64_t sched_rules_unreached(const struct sched_rules *rules, const char *node);
 /* The island of card @index of a server, whose driver says that it is @island. */
 uint32_t sched_rules_island(const struct sched_rules *rules, const char *server,
                             uint32_t index, uint32_t island);

@@ -238,6 +238,7 @@ send_register(struct srv_register *reg)
     Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
     CLEANUP(report_fini) struct report rep = {0};
     struct srv *srv = reg->srv;
+    uint8_t host_id[GP_HOST_ID_SIZE];
     int r = report_init(&rep, srv);
 
     if (r < 0)
@@ -253,6 +254,8 @@ send_register(struct srv_register *reg)
         body.attach_key.len = sizeof(srv->public);
     }
     body.rdma = (char *)(uintptr_t)srv_inventory_rdma(srv->inventory);
+    if (gp_host_id(host_id) == 0)
+        body.host_id = (ProtobufCBinaryData){sizeof(host_id), host_id};
     body.fabric = (char *)(uintptr_t)srv_inventory_fabric(srv->inventory);
     body.version = (char *)(uintptr_t)GPUPOOL_VERSION;
     body.driver = srv->conf.driver;

@@ -62,3 +62,41 @@ def test_fabric_that_nvml_names_is_the_servers_unless_the_rules_say_otherwise(ca
     case.equal(pool.status()["servers"][0]["fabric"], fabric, "the other server")
     case.contains(pool.cli("explain", *MANY, 3, "--near", "fabric", status=3).out,
                   "no fabric has 3 cards", "a fabric that is too small now")
+
+
+def test_servers_that_the_clients_node_does_not_reach_are_not_chosen(case):
+    rules = case.folder / "rules"
+    rules.write_text("[servers local-1]\nclients = gpu-*, nobody\n", encoding="utf-8")
+    pool = case.pool(servers=2, cards=1, env={"GPUPOOL_SCHEDULER_RULES": str(rules)})
+    small = ("--core", 10, "--memory", "64MiB")
+    text = pool.cli("explain", *small).out
+    case.contains(text, "reach: the programs' node does not reach the server (clients in the "
+                  "rules)", "explain")
+    for _ in range(2):
+        pool.run("true", core=60, memory="64MiB")  # either would do, but for that
+    first = pool.session(core=60)
+    case.equal(pool.sessions()[0]["slices"][0]["server"], "local-2", "the only one")
+    refused = pool.run("true", core=60, memory="64MiB", status=3).err
+    case.contains(refused, "1 are not reached by the request's programs", "the refusal")
+    waits = pool.spawn("echo", "served", core=60, memory="64MiB", options=["--wait=5m"])
+    case.wait_for(lambda: "echo" in pool.cli("queue", "--json").out, "it waits")
+    rules.write_text(f"[servers local-1]\nclients = gpu-*, {os.uname().nodename}\n",
+                     encoding="utf-8")
+    os.kill(pool.pid("gpupool-scheduler"), signal.SIGHUP)
+    case.equal(waits.stdout.readline(), "served\n", "who waits is served once it reaches one")
+    case.equal(waits.wait(case.patience), 0, "its exit status")
+    first.close()
+
+
+def test_transport_that_is_insisted_on_chooses_among_servers(case):
+    pool = case.pool(servers=1, cards=1)
+    small = ("--core", 10, "--memory", "64MiB")
+    shm, rdma = {"GPUPOOL_TRANSPORT": "shm"}, {"GPUPOOL_TRANSPORT": "rdma"}
+    pool.run(case.programs / "vecadd", env=shm)
+    if json.loads(pool.cli("servers", "--json").out)["servers"][0]["rdma"]:
+        case.skip("this machine has an RDMA port")
+    text = pool.cli("explain", *small, env=rdma, status=3).out
+    case.contains(text, "reach: the programs go over RDMA, and the server offers no port",
+                  "explain")
+    refused = pool.run("true", core=10, memory="64MiB", env=rdma, status=3).err
+    case.contains(refused, "not reached by the request's programs", "the refusal")

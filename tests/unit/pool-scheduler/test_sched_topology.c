@@ -567,6 +567,108 @@ index_finds_what_a_search_of_every_card_finds(void **state)
     }
 }
 
+/* ------------------------------------------------------------------- reach -- */
+
+static void
+random_reach(struct sched_pool *pool, struct sched_server *server)
+{
+    struct sched_reach reach = {
+        .zone = (uint8_t)roll(4), .rdma = roll(2), .has_host = roll(4), .host = {1}};
+
+    reach.host[1] = (uint8_t)roll(3);
+    assert_int_equal(sched_pool_set_reach(pool, server, &reach), 0);
+}
+
+/* What the words of the request mean, card by card. */
+static bool
+is_reached(const struct sched_card *card, const struct sched_where *where)
+{
+    const struct sched_reach *reach = &card->server->reach;
+
+    switch (where->over) {
+    case SCHED_OVER_SHM:
+        return reach->has_host && reach->host[1] == where->host[1];
+    case SCHED_OVER_RDMA:
+        return reach->rdma && !(where->unreached & UINT64_C(1) << reach->zone);
+    default:
+        return !(where->unreached & UINT64_C(1) << reach->zone);
+    }
+}
+
+static bool
+somewhere(const struct sched_pool *pool, const struct sched_request *req)
+{
+    for (const struct sched_server *s = pool->servers; s; s = s->next) {
+        unsigned n = 0;
+
+        for (unsigned i = 0; i < s->n_cards; i++)
+            n += fits(s->cards[i], req) && is_reached(s->cards[i], req->where);
+        if (n >= req->cards)
+            return true;
+    }
+    return false;
+}
+
+static void
+check_reached(const struct sched_pool *pool, const struct sched_request *req,
+              const struct sched_decision *d, bool placed)
+{
+    struct sched_reasons reasons;
+
+    sched_place_explain(pool, req, placed ? d : NULL, &reasons);
+    for (uint32_t i = 0; placed && i < d->n_slices; i++)
+        assert_true(is_reached(d->slices[i].card, req->where));
+    for (unsigned i = 0; i < reasons.n; i++)
+        if (!strncmp(reasons.list[i].words, "reach: ", 7))
+            assert_false(is_reached(reasons.list[i].card, req->where));
+}
+
+static void
+cards_that_the_programs_do_not_reach_are_not_given(void **state)
+{
+    static struct sched_decision live[LIVE_MAX];
+
+    (void)state;
+    for (int round = 0; round < 40; round++) {
+        CLEANUP(sched_pool_freep) struct sched_pool *pool = random_pool();
+        unsigned n = 0;
+
+        for (struct sched_server *s = pool->servers; s; s = s->next)
+            random_reach(pool, s);
+        for (int step = 0; step < 400; step++) {
+            struct sched_request req = random_request();
+            struct sched_where where = {.over = roll(4), .host = {1}};
+            struct sched_server *some = pool->servers;
+            int r;
+
+            where.unreached = roll(8) << 1;
+            where.host[1] = (uint8_t)roll(3);
+            req.where = &where;
+            req.cards = 1 + roll(2);
+            req.near = req.cards > 1 ? SCHED_NEAR_SERVER : SCHED_NEAR_ANY;
+            req.span = false;
+            while (some->next && roll(2))
+                some = some->next;
+            if (!roll(10))
+                random_reach(pool, some);
+            if (n == LIVE_MAX || (n && roll(5) < 2)) {
+                uint32_t victim = roll(n);
+
+                give(pool, &live[victim]);
+                live[victim] = live[--n];
+                continue;
+            }
+            r = sched_place(pool, &req, &live[n]);
+            if ((r == 0) != somewhere(pool, &req))
+                fail_msg("round %d step %d: %d, but the search says %d", round, step, r,
+                         somewhere(pool, &req));
+            check_reached(pool, &req, &live[n], !r);
+            if (!r)
+                take(pool, &live[n++]);
+        }
+    }
+}
+
 int
 main(void)
 {
@@ -581,6 +683,7 @@ main(void)
         cmocka_unit_test(islands_and_fabrics_change_under_the_index),
         cmocka_unit_test(rules_say_what_is_linked),
         cmocka_unit_test(index_finds_what_a_search_of_every_card_finds),
+        cmocka_unit_test(cards_that_the_programs_do_not_reach_are_not_given),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
