@@ -5,7 +5,9 @@
 
 #include "gp_err.h"
 #include "wrk.h"
+#include "wrk_ctx.h"
 #include "wrk_drv_shims.h"
+#include "wrk_evpool.h"
 #include "wrk_governor.h"
 #include "wrk_kernels.h"
 #include "wrk_seal.h"
@@ -48,6 +50,30 @@ wrk_governor_launched_n(struct wrk *w, const struct wrk_charge *charge, unsigned
     assert_ptr_equal(w, &worker);
     (void)charge;
     seen.launched += n;
+}
+
+/* No stream of these tests is captured with work in it. */
+CUresult
+wrk_ctx_use(struct wrk *w, uint32_t index)
+{
+    return CUDA_SUCCESS;
+}
+
+uint32_t
+wrk_ctx_of_stream(const struct wrk *w, const void *stream)
+{
+    return 0;
+}
+
+CUevent
+wrk_evpool_get(struct wrk *w, uint32_t ctx_index)
+{
+    return NULL;
+}
+
+void
+wrk_evpool_put(struct wrk *w, uint32_t ctx_index, CUevent event)
+{
 }
 
 CUresult
