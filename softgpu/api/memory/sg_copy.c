@@ -21,6 +21,7 @@
 #include "sg_work.h"
 
 #include "sg_shadow.h"
+#include "sg_written.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -217,6 +218,7 @@ move_rows(const struct sg_box *b)
 
             memmove(dst, src, b->width);
             sg_shadow_copy((uintptr_t)dst, (uintptr_t)src, b->width);
+            sg_written_mark((uintptr_t)dst, b->width);
         }
     }
 }
@@ -228,6 +230,7 @@ move_run(const struct sg_box *b)
 
     memmove(b->dst, b->src, len);
     sg_shadow_copy((uintptr_t)b->dst, (uintptr_t)b->src, len);
+    sg_written_mark((uintptr_t)b->dst, len);
 }
 
 static void
@@ -415,6 +418,7 @@ fill_box(const CUDA_MEMSET_NODE_PARAMS *set)
     for (size_t y = 0; y < set->height; y++) {
         fill_row((char *)(uintptr_t)set->dst + y * set->pitch, set);
         sg_shadow_define(set->dst + y * set->pitch, set->width * set->elementSize);
+        sg_written_mark(set->dst + y * set->pitch, set->width * set->elementSize);
     }
     SG_AFTER_MOVE();
 }

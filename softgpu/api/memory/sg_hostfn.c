@@ -13,6 +13,7 @@
 #include "sg_work.h"
 
 #include "sg_shadow.h"
+#include "sg_written.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -199,6 +200,7 @@ memop_step(const CUstreamBatchMemOpParams *p)
         sg_shadow_define(p->writeValue.address, 4);
         __atomic_store_n((uint32_t *)(uintptr_t)p->writeValue.address,
                          p->writeValue.value, __ATOMIC_SEQ_CST);
+        sg_written_mark(p->writeValue.address, 4);
         return CUDA_SUCCESS;
     case CU_STREAM_MEM_OP_WRITE_VALUE_64:
         if (!sg_mem_holds(p->writeValue.address, 8))
@@ -206,6 +208,7 @@ memop_step(const CUstreamBatchMemOpParams *p)
         sg_shadow_define(p->writeValue.address, 8);
         __atomic_store_n((uint64_t *)(uintptr_t)p->writeValue.address,
                          p->writeValue.value64, __ATOMIC_SEQ_CST);
+        sg_written_mark(p->writeValue.address, 8);
         return CUDA_SUCCESS;
     default: /* barriers and flushes: the lock already orders what came before */
         return CUDA_SUCCESS;

@@ -20,6 +20,7 @@
 #include "sg_exec.h"
 #include "sg_memview.h"
 #include "sg_shadow.h"
+#include "sg_written.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -177,7 +178,9 @@ show(struct sg_ctx *ctx, const struct sg_alloc *alloc)
     if (!ctx->view || !is_visible(ctx, alloc))
         return CUDA_SUCCESS;
     r = sg_memview_add(ctx->view, alloc->base, reachable_size(ctx, alloc),
-                       read_only ? SG_RANGE_READ_ONLY : 0);
+                       read_only        ? SG_RANGE_READ_ONLY
+                       : alloc->watched ? SG_RANGE_WATCHED
+                                        : 0);
     return r == -EEXIST ? CUDA_SUCCESS : sg_result(r);
 }
 
@@ -230,6 +233,45 @@ hide_everywhere(uint64_t base)
     for (size_t i = 0; i < n; i++)
         sg_ctx_unref(ctxs[i]);
     free(ctxs);
+}
+
+/* @fn for every view, without the lock. */
+static int
+with_views(void (*fn)(struct sg_memview *view, uint64_t arg), uint64_t arg)
+{
+    struct sg_ctx **ctxs;
+    size_t n;
+
+    ctxs = ctxs_with_view(&n);
+    if (!ctxs)
+        return -ENOMEM;
+    sg_unlock();
+    for (size_t i = 0; i < n; i++)
+        fn(ctxs[i]->view, arg);
+    sg_lock();
+    for (size_t i = 0; i < n; i++)
+        sg_ctx_unref(ctxs[i]);
+    free(ctxs);
+    return 0;
+}
+
+int
+sg_mem_show_watched(uint64_t base)
+{
+    return with_views(sg_memview_watch, base);
+}
+
+static void
+flush_view(struct sg_memview *view, uint64_t unused)
+{
+    (void)unused;
+    sg_memview_flush(view);
+}
+
+int
+sg_mem_flush_views(void)
+{
+    return with_views(flush_view, 0);
 }
 
 CUresult
@@ -559,6 +601,7 @@ sg_mem_move_to(struct sg_alloc *alloc, int fd)
     }
     alloc->fd = fd;
     sg_shadow_define(alloc->base, alloc->size); /* others write to it unseen */
+    alloc->watched = false;
     return 0;
 }
 
@@ -627,6 +670,8 @@ sg_mem_free(struct sg_alloc *alloc)
             sg_lock();
         }
         sg_shadow_define(alloc->base, alloc->size); /* zeros for the next owner */
+        if (alloc->watched)
+            sg_written_unwatch(alloc->base, alloc->span ? alloc->span : alloc->size);
     }
     give_back(alloc);
     if (alloc->graph)

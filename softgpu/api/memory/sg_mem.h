@@ -53,6 +53,7 @@ struct sg_alloc {
     bool sync_memops;
     bool read_only;
     bool read_mostly;
+    bool watched; /* writes are noted (sg_changes.h) */
     CUmemLocation preferred, last_prefetch;
     unsigned accessed_by; /* bit per ordinal */
     int fd;               /* the pages are in this file, or -1 */
@@ -114,6 +115,12 @@ CUresult sg_mem_show_peer(struct sg_ctx *ctx, struct sg_ctx *peer);
 void sg_mem_hide_peer(struct sg_ctx *ctx, struct sg_ctx *peer);
 /* After a change of access rights of a mapped range. */
 CUresult sg_mem_reshow(struct sg_alloc *alloc);
+/* The allocation at @base has become watched: when it returns every kernel that runs
+ * goes through the record (sg_written.h).  Drops the lock. -ENOMEM. */
+int sg_mem_show_watched(uint64_t base);
+/* Every kernel that runs drops the pages it may write to without noting it.  Drops the
+ * lock. -ENOMEM. */
+int sg_mem_flush_views(void);
 
 /* All memory of @pool may be used by the devices of @accessed_by (a bit each) and by no
  * others.  Drops the lock if some may no longer; the caller holds a reference. */

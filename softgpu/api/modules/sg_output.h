@@ -25,7 +25,7 @@ struct sg_output;
 typedef void (*sg_output_fn)(void *user, CUcontext ctx, int fd, const char *text,
                              size_t len);
 
-/* Exported: softgpu's one private entry.  NULL: back to stdout and stderr. */
+/* Exported, a private entry of softgpu.  NULL: back to stdout and stderr. */
 void sg_set_output_hook(sg_output_fn fn, void *user);
 
 /* With the context (sg_ctx_part). */

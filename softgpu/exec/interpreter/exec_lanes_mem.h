@@ -317,7 +317,8 @@ half_gather32(uint32_t *d, const uint64_t *a, uint64_t imm)
             if (unlikely(!tlb_covers(t, a0 + imm, sizeof(T))) &&                       \
                 !sg_mem_fill(cta, t, a0 + imm))                                        \
                 goto slow;                                                             \
-            if (unlikely(t->flags & SG_RANGE_READ_ONLY))                               \
+            if (unlikely(t->flags & SG_RANGE_READ_ONLY) &&                             \
+                !sg_mem_fill_store(cta, t, a0 + imm))                                  \
                 goto slow;                                                             \
             if (shape == HALF_SEQ && tlb_covers(t, a0 + imm, HALF * sizeof(T)) &&      \
                 !((a0 + imm) & op->x)) {                                               \

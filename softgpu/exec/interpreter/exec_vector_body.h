@@ -49,7 +49,7 @@ vec_resolve(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
             enum sg_access access, struct vec_at *at)
 {
     at->p[lane] = sg_mem_resolve(cta, warp, lane, addr, size, op->x, space, access);
-    at->swap = sg_quad_by_swap && !(cta->tlb[SG_TLB_ANY].flags & SG_RANGE_READ_ONLY);
+    at->swap = sg_quad_by_swap && !sg_range_is_read_only(cta->tlb[SG_TLB_ANY].flags);
     return at->p[lane] != NULL;
 }
 
@@ -64,12 +64,13 @@ vec_global(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
     at->shape = VEC_LANES;
     if (m == UINT32_MAX &&
         (tlb_covers(t, a[0] + imm, size) || sg_mem_fill(cta, t, a[0] + imm)) &&
-        !(access == SG_ACCESS_WRITE && (t->flags & SG_RANGE_READ_ONLY)) &&
+        (access == SG_ACCESS_READ || !(t->flags & SG_RANGE_READ_ONLY) ||
+         sg_mem_fill_store(cta, t, a[0] + imm)) &&
         half_within64(a, imm, t->lo, t->len, size, op->x) &&
         half_within64(a + HALF, imm, t->lo, t->len, size, op->x)) {
         at->shape = vec_shape(half_shape64(a, size), half_shape64(a + HALF, size),
                               a[HALF] - a[0], size);
-        at->swap = sg_quad_by_swap && !(t->flags & SG_RANGE_READ_ONLY);
+        at->swap = sg_quad_by_swap && !sg_range_is_read_only(t->flags);
         at->first = (char *)(uintptr_t)(a[0] + imm);
         for (int i = 0; at->shape == VEC_ANY && i < SG_LANES; i++)
             at->p[i] = (void *)(uintptr_t)(a[i] + imm);

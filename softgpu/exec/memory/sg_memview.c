@@ -157,6 +157,15 @@ sg_memview_find(struct sg_memview *view, uint64_t addr, struct sg_range *ret)
     return found;
 }
 
+/* The flags may be changed meanwhile, nothing else. */
+static void
+range_read(const struct sg_range *range, struct sg_range *ret)
+{
+    ret->lo = range->lo;
+    ret->len = range->len;
+    ret->flags = __atomic_load_n(&range->flags, __ATOMIC_ACQUIRE);
+}
+
 bool
 sg_memview_lookup(struct sg_memview *view, uint64_t addr, struct sg_range *ret)
 {
@@ -174,7 +183,7 @@ sg_memview_lookup(struct sg_memview *view, uint64_t addr, struct sg_range *ret)
         return false;
     if (id == MIXED)
         return sg_memview_find(view, addr, ret);
-    *ret = view_slot(view, id - 1)->range;
+    range_read(&view_slot(view, id - 1)->range, ret);
     return addr - ret->lo < ret->len;
 }
 
@@ -352,10 +361,49 @@ readers_behind(struct sg_memview *view, uint64_t generation)
     return false;
 }
 
+/* Returns when every reader has dropped what it has cached.  Lock held, but dropped
+ * meanwhile. */
+static void
+flush_locked(struct sg_memview *view)
+{
+    uint64_t generation = __atomic_add_fetch(&view->generation, 1, __ATOMIC_SEQ_CST);
+
+    while (readers_behind(view, generation)) {
+        /* A reader that wants the lock (mixed granule, enter, leave) must get it. */
+        pthread_mutex_unlock(&view->lock);
+        sched_yield();
+        pthread_mutex_lock(&view->lock);
+    }
+}
+
+void
+sg_memview_flush(struct sg_memview *view)
+{
+    pthread_mutex_lock(&view->lock);
+    flush_locked(view);
+    pthread_mutex_unlock(&view->lock);
+}
+
+void
+sg_memview_watch(struct sg_memview *view, uint64_t lo)
+{
+    struct sg_range *range;
+    int64_t at;
+
+    pthread_mutex_lock(&view->lock);
+    at = sorted_floor(view, lo);
+    if (at >= 0 && view->sorted[at].lo == lo) {
+        range = &view_slot(view, view->sorted[at].id)->range;
+        if (!(range->flags & SG_RANGE_READ_ONLY))
+            __atomic_store_n(&range->flags, SG_RANGE_WATCHED, __ATOMIC_RELEASE);
+        flush_locked(view);
+    }
+    pthread_mutex_unlock(&view->lock);
+}
+
 int
 sg_memview_remove(struct sg_memview *view, uint64_t lo)
 {
-    uint64_t generation;
     uint32_t id;
     int r;
 
@@ -365,13 +413,7 @@ sg_memview_remove(struct sg_memview *view, uint64_t lo)
         pthread_mutex_unlock(&view->lock);
         return r;
     }
-    generation = __atomic_add_fetch(&view->generation, 1, __ATOMIC_SEQ_CST);
-    while (readers_behind(view, generation)) {
-        /* A reader that wants the lock (mixed granule, enter, leave) must get it. */
-        pthread_mutex_unlock(&view->lock);
-        sched_yield();
-        pthread_mutex_lock(&view->lock);
-    }
+    flush_locked(view);
     view_slot(view, id)->live = false;
     view->free_ids[view->n_free++] = id;
     pthread_mutex_unlock(&view->lock);

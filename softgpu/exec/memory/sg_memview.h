@@ -38,6 +38,10 @@ struct sg_memview;
 #define SG_WIN_SIZE 0x1000000ull /* 16 MiB usable in each */
 
 #define SG_RANGE_READ_ONLY 1u
+/* Pages that kernels store to are noted (sg_written.h); never with READ_ONLY.  In the
+ * executor's caches of ranges, such a range is read-only as a whole; one page of it can
+ * be written to once that is noted. */
+#define SG_RANGE_WATCHED 2u
 /* Loads may run to the end of the aligned block of this size that a range ends in, as
  * on a card; never beyond the page, so registered host memory keeps to itself. */
 #define SG_READ_ALIGN 16u
@@ -60,8 +64,21 @@ int sg_memview_add(struct sg_memview *view, uint64_t lo, uint64_t len, uint32_t 
  * -ENOENT: no range starts there. */
 int sg_memview_remove(struct sg_memview *view, uint64_t lo);
 
+/* The range that starts at @lo is watched from now on: when it returns every CTA knows.
+ * Waits like sg_memview_remove().  A range that is read-only stays so. */
+void sg_memview_watch(struct sg_memview *view, uint64_t lo);
+/* When it returns every CTA has dropped what it had cached; waits in the same way. */
+void sg_memview_flush(struct sg_memview *view);
+
 /* The live range that holds @addr. */
 bool sg_memview_find(struct sg_memview *view, uint64_t addr, struct sg_range *ret);
+
+/* Of a range or of a cached one: can kernels not store to it at all? */
+static inline bool
+sg_range_is_read_only(uint32_t flags)
+{
+    return (flags & (SG_RANGE_READ_ONLY | SG_RANGE_WATCHED)) == SG_RANGE_READ_ONLY;
+}
 
 /* Executor side: a reader announces itself while it holds cached ranges. */
 struct sg_memview_reader {

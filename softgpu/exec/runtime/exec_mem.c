@@ -8,6 +8,7 @@
  */
 #include "sg_cta.h"
 #include "sg_prog.h"
+#include "sg_written.h"
 
 #include "exec_lane.h"
 #include "exec_scalar.h"
@@ -54,6 +55,31 @@ sg_mem_fill(struct sg_cta *cta, struct sg_tlb *tlb, uint64_t addr)
     if (!sg_memview_lookup(cta->launch->view, addr, &range))
         return false;
     *tlb = (struct sg_tlb){range.lo, range.len, range.flags};
+    if (unlikely(range.flags & SG_RANGE_WATCHED))
+        tlb->flags |= SG_RANGE_READ_ONLY;
+    return true;
+}
+
+/* Only the page of @addr, which can be written to now. */
+static void
+tlb_open_page(struct sg_tlb *tlb, uint64_t addr)
+{
+    const uint64_t page = addr & ~(uint64_t)(SG_WRITTEN_PAGE - 1);
+    const uint64_t lo = gp_max(tlb->lo, page);
+    const uint64_t end = gp_min(tlb->lo + tlb->len, page + SG_WRITTEN_PAGE);
+
+    *tlb = (struct sg_tlb){lo, end - lo, SG_RANGE_WATCHED};
+}
+
+bool
+sg_mem_fill_store(struct sg_cta *cta, struct sg_tlb *tlb, uint64_t addr)
+{
+    if (!sg_mem_fill(cta, tlb, addr) || sg_range_is_read_only(tlb->flags))
+        return false;
+    if (tlb->flags & SG_RANGE_WATCHED) {
+        sg_written_mark(addr, 1);
+        tlb_open_page(tlb, addr);
+    }
     return true;
 }
 
@@ -89,8 +115,12 @@ resolve_global(struct sg_cta *cta, uint64_t addr, uint32_t size, enum sg_access 
             (access == SG_ACCESS_WRITE || !reads_last_word(t, addr, size)))
             return NULL;
     }
-    if (unlikely(access == SG_ACCESS_WRITE && (t->flags & SG_RANGE_READ_ONLY)))
-        return NULL;
+    if (unlikely(access == SG_ACCESS_WRITE && (t->flags & SG_RANGE_READ_ONLY))) {
+        if (sg_range_is_read_only(t->flags))
+            return NULL;
+        sg_written_mark(addr, size);
+        tlb_open_page(t, addr);
+    }
     return (void *)(uintptr_t)addr;
 }
 
@@ -221,7 +251,7 @@ sg_op_isspace(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op
             break;
         case SG_MEM_CONST: {
             struct sg_tlb t;
-            in = sg_mem_fill(cta, &t, a[i]) && (t.flags & SG_RANGE_READ_ONLY);
+            in = sg_mem_fill(cta, &t, a[i]) && sg_range_is_read_only(t.flags);
             break;
         }
         default:

@@ -8,6 +8,7 @@
 #include "exec_scalar.h"
 #include "sg_cta.h"
 #include "sg_tex.h"
+#include "sg_written.h"
 
 #include <math.h>
 #include <string.h>
@@ -23,7 +24,9 @@ tex_is_mapped(struct sg_cta *cta, const struct sg_tex *tex, bool write)
             tex->lo - t->lo > t->len - tex->len)
             return false;
     }
-    return !write || !(t->flags & SG_RANGE_READ_ONLY);
+    if (write && (t->flags & SG_RANGE_WATCHED))
+        sg_written_mark(tex->lo, tex->len);
+    return !write || !sg_range_is_read_only(t->flags);
 }
 
 static const struct sg_tex *

@@ -205,6 +205,9 @@ void *sg_mem_resolve(struct sg_cta *cta, struct sg_warp *warp, unsigned lane,
                      enum sg_mem_space space, enum sg_access access);
 /* Find the live range of @addr into a cache slot. */
 bool sg_mem_fill(struct sg_cta *cta, struct sg_tlb *tlb, uint64_t addr);
+/* The same for a store at @addr, which is noted where stores are (sg_written.h): then
+ * @tlb has no more than the page.  False: there is no such store. */
+bool sg_mem_fill_store(struct sg_cta *cta, struct sg_tlb *tlb, uint64_t addr);
 void sg_mem_forget(struct sg_cta *cta);
 
 /* Record a fault of @lane at the running operation; returns SG_STOP_FAULT. */
