@@ -33,6 +33,8 @@
 #include "stub_managed_mirror.h"
 #include "stub_managed_pages.h"
 #include "stub_managed_range.h"
+#include "stub_managed_runs.h"
+#include "stub_managed_told.h"
 #include "stub_manual.h"
 #include "stub_memory.h"
 #include "stub_pinned.h"
@@ -279,22 +281,28 @@ managed_is_memory(const struct managed_range *m)
 static CUresult
 managed_up_memory(bool all, bool fine)
 {
-    CUstream stream = NULL;
+    struct managed_up up = {.fine = fine,
+                            .quiet = !fine && managed_turn()->work == STREAM_NONE,
+                            .runs = managed_runs_usable()};
     CUresult r = CUDA_SUCCESS;
-    bool sent = false, open = false;
+    bool open = false;
 
     for (struct managed_range *m = managed.ranges; m && r == CUDA_SUCCESS;
          m = m->next) {
         if (!managed_is_memory(m) || !(all || m->eager || managed.attached))
             continue;
         if (!open)
-            r = managed_stream(&stream);
+            r = managed_stream(&up.stream);
+        if (!open)
+            managed_runs_open(up.stream, up.quiet);
         open = true;
-        if (r == CUDA_SUCCESS && managed_join(m, stream))
-            r = managed_range_send(m, fine, stream, &sent);
+        if (r == CUDA_SUCCESS && managed_join(m, up.stream))
+            r = managed_range_send(m, &up);
     }
-    if (sent && r == CUDA_SUCCESS)
-        r = stub_impl_cuStreamSynchronize(stream, false);
+    if (up.sent && r == CUDA_SUCCESS)
+        r = stub_impl_cuStreamSynchronize(up.stream, false);
+    if (open && r == CUDA_SUCCESS)
+        r = managed_runs_close();
     return r;
 }
 
@@ -316,24 +324,62 @@ managed_send(bool all, bool fine)
         managed_failed("brought to", r);
 }
 
+static bool
+managed_is_here(const struct managed_range *m)
+{
+    return managed_is_memory(m) && m->copy[stub_link_here()->number].dev;
+}
+
+/* The server can say what the devices have changed. */
+static bool
+managed_is_told(const struct managed_range *m)
+{
+    const struct managed_copy *copy = &m->copy[stub_link_here()->number];
+
+    return managed_is_here(m) && !copy->untold && !copy->lost;
+}
+
+/* What the server says is said once: after a failure, everything is fetched. */
+static void
+managed_set_lost(bool lost)
+{
+    for (struct managed_range *m = managed.ranges; m; m = m->next)
+        m->copy[stub_link_here()->number].lost = lost;
+}
+
+static CUresult
+managed_receive_memory(void)
+{
+    const bool runs = managed_runs_usable();
+    CUstream stream = NULL;
+    CUresult r;
+
+    for (const struct managed_range *m = managed.ranges; m && !stream; m = m->next)
+        if (managed_is_here(m)) {
+            r = managed_stream(&stream);
+            if (r != CUDA_SUCCESS)
+                return r;
+        }
+    if (!stream)
+        return CUDA_SUCCESS;
+    r = CUDA_SUCCESS;
+    for (struct managed_range *m = managed.ranges; m && r == CUDA_SUCCESS; m = m->next)
+        if (managed_is_here(m) && !(runs && managed_is_told(m)))
+            r = managed_range_fetch(m, 0, m->size, stream);
+    if (r == CUDA_SUCCESS && runs)
+        r = managed_told_receive(managed.ranges, managed_is_told, stream);
+    managed_set_lost(r != CUDA_SUCCESS);
+    return r;
+}
+
 static void
 managed_receive(void)
 {
-    uint32_t here = stub_link_here()->number;
-    CUstream stream = NULL;
-    bool some = false, open = false;
+    bool some = false;
     CUresult r = managed_pages_receive(managed.ranges, stub_link_here(), &some);
 
-    for (struct managed_range *m = managed.ranges; m && r == CUDA_SUCCESS;
-         m = m->next) {
-        if (!managed_is_memory(m) || !m->copy[here].dev)
-            continue;
-        if (!open)
-            r = managed_stream(&stream);
-        open = true;
-        if (r == CUDA_SUCCESS)
-            r = managed_range_receive(m, stream);
-    }
+    if (r == CUDA_SUCCESS)
+        r = managed_receive_memory();
     if (r != CUDA_SUCCESS)
         managed_failed("brought from", r);
 }
@@ -517,11 +563,17 @@ managed_begin(struct managed_range *range)
     CUstream stream;
     CUresult r = managed_stream(&stream);
 
-    if (r == CUDA_SUCCESS && range->library)
-        return managed_range_receive(range, stream);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (range->library) {
+        r = managed_runs_agree(dev, range->size, stream);
+        return r == CUDA_SUCCESS ? managed_range_fetch(range, 0, range->size, stream)
+                                 : r;
+    }
+    r = cuMemsetD8Async(dev, 0, range->size, stream);
     if (r == CUDA_SUCCESS)
-        r = cuMemsetD8Async(dev, 0, range->size, stream);
-    return r == CUDA_SUCCESS ? stub_impl_cuStreamSynchronize(stream, false) : r;
+        r = stub_impl_cuStreamSynchronize(stream, false);
+    return r == CUDA_SUCCESS ? managed_runs_agree(dev, range->size, stream) : r;
 }
 
 static CUresult

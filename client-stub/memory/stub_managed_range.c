@@ -4,9 +4,12 @@
 
 #include "cuda_api.h"
 #include "gp_base.h"
+#include "stub_managed_runs.h"
 #include "stub_manual.h"
 #include "stub_memory.h"
 #include "stub_unified.h"
+#include "stub_written.h"
+#include "wire_runs.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +19,11 @@
 /* Where both sides may write at a time, no more than this is taken for one change. */
 #define RANGE_GRAIN 64u
 #define RANGE_CHUNK (UINT64_C(4) << 20)
+/* Smaller ranges are compared sooner than the kernel is asked. */
+#define RANGE_WATCHED_MIN (UINT64_C(1) << 20)
+/* A program that writes most pages pays a fault for each; it is left alone for a while
+ * once more than one page in this many was written. */
+#define RANGE_DENSE 8u
 
 static void *
 range_pages(uint64_t size)
@@ -52,6 +60,121 @@ range_here(struct managed_range *range)
     return &range->copy[stub_link_here()->number];
 }
 
+/* ---- what the host has written ---------------------------------------------- */
+
+static uint64_t
+range_pages_of(const struct managed_range *range)
+{
+    uint64_t start = (uintptr_t)range->host;
+
+    return (start + range->size - 1) / RANGE_PAGE - start / RANGE_PAGE + 1;
+}
+
+static bool
+stale_new(const struct managed_range *range, struct managed_copy *copy, bool all)
+{
+    uint64_t words = (range_pages_of(range) + 63) / 64;
+
+    copy->stale = malloc(words * sizeof(*copy->stale));
+    if (copy->stale)
+        memset(copy->stale, all ? 0xff : 0, words * sizeof(*copy->stale));
+    return copy->stale != NULL;
+}
+
+static void
+stale_set(const struct managed_range *range, uint64_t page, uint64_t n)
+{
+    for (uint32_t i = 0; i < STUB_LINKS_MAX; i++)
+        for (uint64_t p = page; range->copy[i].stale && p < page + n; p++)
+            range->copy[i].stale[p / 64] |= UINT64_C(1) << p % 64;
+}
+
+/* The first page from @page on that is stale, or is not; or the number of pages. */
+static uint64_t
+stale_next(const struct managed_copy *copy, uint64_t page, uint64_t pages, bool stale)
+{
+    while (page < pages) {
+        uint64_t word = copy->stale[page / 64];
+
+        word = (stale ? word : ~word) >> page % 64;
+        if (word)
+            return gp_min(page + (unsigned)__builtin_ctzll(word), pages);
+        page = (page / 64 + 1) * 64;
+    }
+    return pages;
+}
+
+/* Pages at the ends are partly a neighbour's; they are always looked at.  All others
+ * are new, and as empty as the shadow. */
+static void
+range_watch(struct managed_range *range)
+{
+    uint64_t start = GP_ALIGN_UP((uintptr_t)range->host, (uint64_t)RANGE_PAGE);
+    uint64_t end = ((uintptr_t)range->host + range->size) & ~(uint64_t)(RANGE_PAGE - 1);
+    uint64_t n;
+
+    if (range->size < RANGE_WATCHED_MIN || !stale_new(range, range_here(range), false))
+        return;
+    range->watched = stub_written_watch((void *)(uintptr_t)start, end - start);
+    while (range->watched && start < end && (n = stub_written_take(&start, end))) {
+        range->watched = n != UINT64_MAX;
+        start += n;
+    }
+}
+
+/* Asks what has been written since the last time. */
+static void
+range_look(struct managed_range *range)
+{
+    const uint64_t first = (uintptr_t)range->host / RANGE_PAGE;
+    const uint64_t pages = range_pages_of(range);
+    uint64_t at = GP_ALIGN_UP((uintptr_t)range->host, (uint64_t)RANGE_PAGE);
+    uint64_t end = ((uintptr_t)range->host + range->size) & ~(uint64_t)(RANGE_PAGE - 1);
+    uint64_t n = 0, found = 0;
+
+    if (range->dense) {
+        range->dense--;
+        stale_set(range, 0, pages);
+        return;
+    }
+    stale_set(range, 0, 1);
+    stale_set(range, pages - 1, 1);
+    while (at < end && (n = stub_written_take(&at, end)) && n != UINT64_MAX) {
+        stale_set(range, at / RANGE_PAGE - first, n / RANGE_PAGE);
+        found += n / RANGE_PAGE;
+        at += n;
+    }
+    if (n == UINT64_MAX) {
+        range->watched = false;
+        stale_set(range, 0, pages);
+    }
+    if (found > pages / RANGE_DENSE)
+        range->dense = RANGE_DENSE;
+}
+
+/* The next bytes from *@at on that have to be compared; *@at is their start and the
+ * result their end. */
+static uint64_t
+range_next_stale(struct managed_range *range, uint64_t *at)
+{
+    const uint64_t first = (uintptr_t)range->host / RANGE_PAGE;
+    const uint64_t pages = range_pages_of(range);
+    const uint64_t head = (uintptr_t)range->host % RANGE_PAGE;
+    struct managed_copy *copy = range_here(range);
+    uint64_t page, end;
+
+    if (!copy->stale)
+        return range->size;
+    page = stale_next(copy, ((uintptr_t)range->host + *at) / RANGE_PAGE - first, pages,
+                      true);
+    end = stale_next(copy, page, pages, false);
+    for (uint64_t p = page; p < end; p++)
+        copy->stale[p / 64] &= ~(UINT64_C(1) << p % 64);
+    if (page * RANGE_PAGE > head)
+        *at = gp_max(*at, page * RANGE_PAGE - head);
+    return gp_min(end * RANGE_PAGE - head, range->size);
+}
+
 struct managed_range *
 managed_range_new(uint64_t dev, uint8_t *host, uint64_t size)
 {
@@ -71,6 +194,8 @@ managed_range_new(uint64_t dev, uint8_t *host, uint64_t size)
         managed_range_free(range);
         return NULL;
     }
+    if (range->own)
+        range_watch(range);
     return range;
 }
 
@@ -95,9 +220,11 @@ managed_range_free(struct managed_range *range)
 {
     if (range->own)
         stub_memory_close(range->copy[range->home].dev, range->size);
-    for (uint32_t i = 0; i < STUB_LINKS_MAX; i++)
+    for (uint32_t i = 0; i < STUB_LINKS_MAX; i++) {
         if (range->copy[i].shadow)
             munmap(range->copy[i].shadow, range->size);
+        free(range->copy[i].stale);
+    }
     free(range->name);
     free(range);
 }
@@ -119,55 +246,81 @@ managed_range_join(struct managed_range *range, uint64_t dev, CUstream stream)
         return r;
     }
     *copy = (struct managed_copy){.dev = dev, .shadow = shadow};
-    return CUDA_SUCCESS;
+    if (range->watched)
+        stale_new(range, copy, true);
+    return managed_runs_usable() ? managed_runs_agreed(dev, range->size) : CUDA_SUCCESS;
 }
 
 /* ---- up --------------------------------------------------------------------- */
 
-/* The first byte at or behind @at of a grain that the host changed, or the end. */
+/* The first byte at or behind @at of a grain that the host changed, or @end. */
 static uint64_t
-range_next_change(const struct managed_range *range, uint64_t at, uint64_t grain,
-                  bool changed)
+range_next_change(const struct managed_range *range, uint64_t at, uint64_t end,
+                  uint64_t grain, bool changed)
 {
     const uint8_t *shadow = range->copy[stub_link_here()->number].shadow;
 
-    while (at < range->size) {
-        uint64_t n = gp_min(grain - at % grain, range->size - at);
+    while (at < end) {
+        uint64_t n = gp_min(grain - at % grain, end - at);
 
         if ((memcmp(range->host + at, shadow + at, n) != 0) == changed)
-            break;
+            return at;
         at += n;
     }
-    return at;
+    return end;
 }
 
 static CUresult
-range_send(struct managed_range *range, uint64_t at, uint64_t n, CUstream stream)
+range_send(struct managed_range *range, uint64_t at, uint64_t n, struct managed_up *up)
 {
     const struct managed_copy *copy = range_here(range);
+    CUresult r;
 
     /* From the shadow, which no thread of the program writes meanwhile. */
     memcpy(copy->shadow + at, range->host + at, n);
     if (stub_memory_is_waiting())
         stub_unified_seek(copy->shadow + at, n);
-    return stub_impl_cuMemcpyHtoDAsync_v2(copy->dev + at, copy->shadow + at, n, stream,
-                                          false);
+    if (up->runs && n <= WIRE_RUN_BYTES_MAX)
+        return managed_runs_bytes(copy->dev + at, copy->shadow + at, n);
+    up->sent = true;
+    r = stub_impl_cuMemcpyHtoDAsync_v2(copy->dev + at, copy->shadow + at, n, up->stream,
+                                       false);
+    return r == CUDA_SUCCESS && up->runs && up->quiet
+               ? managed_runs_agreed(copy->dev + at, n)
+               : r;
+}
+
+/* The bytes of [at, limit) that differ. */
+static CUresult
+range_send_changes(struct managed_range *range, uint64_t at, uint64_t limit,
+                   struct managed_up *up)
+{
+    uint64_t grain = up->fine || range->eager ? RANGE_GRAIN : RANGE_PAGE;
+    CUresult r = CUDA_SUCCESS;
+    uint64_t end;
+
+    while (r == CUDA_SUCCESS &&
+           (at = range_next_change(range, at, limit, RANGE_PAGE, true)) < limit) {
+        at = range_next_change(range, at, limit, grain, true);
+        end = range_next_change(range, at, limit, grain, false);
+        end = gp_min(end, at + RANGE_CHUNK);
+        r = range_send(range, at, end - at, up);
+        at = end;
+    }
+    return r;
 }
 
 CUresult
-managed_range_send(struct managed_range *range, bool fine, CUstream stream, bool *sent)
+managed_range_send(struct managed_range *range, struct managed_up *up)
 {
-    uint64_t grain = fine || range->eager ? RANGE_GRAIN : RANGE_PAGE;
     CUresult r = CUDA_SUCCESS;
     uint64_t at = 0, end;
 
-    while (r == CUDA_SUCCESS &&
-           (at = range_next_change(range, at, RANGE_PAGE, true)) < range->size) {
-        at = range_next_change(range, at, grain, true);
-        end = range_next_change(range, at, grain, false);
-        end = gp_min(end, at + RANGE_CHUNK);
-        r = range_send(range, at, end - at, stream);
-        *sent = true;
+    if (range->watched)
+        range_look(range);
+    while (r == CUDA_SUCCESS && at < range->size) {
+        end = range->watched ? range_next_stale(range, &at) : range->size;
+        r = range_send_changes(range, at, end, up);
         at = end;
     }
     return r;
@@ -191,8 +344,9 @@ range_merge(struct managed_range *range, uint64_t at, const uint8_t *got, uint64
     memcpy(shadow, got, n);
 }
 
-static void
-range_take(struct managed_range *range, uint64_t at, const uint8_t *got, uint64_t n)
+void
+managed_range_take(struct managed_range *range, uint64_t at, const uint8_t *got,
+                   uint64_t n)
 {
     const uint8_t *shadow = range_here(range)->shadow;
 
@@ -206,18 +360,19 @@ range_take(struct managed_range *range, uint64_t at, const uint8_t *got, uint64_
 }
 
 CUresult
-managed_range_receive(struct managed_range *range, CUstream stream)
+managed_range_fetch(struct managed_range *range, uint64_t at, uint64_t n,
+                    CUstream stream)
 {
-    uint64_t room = gp_min(range->size, RANGE_CHUNK);
+    const uint64_t end = at + n, room = gp_min(n, RANGE_CHUNK);
     CLEANUP_FREE uint8_t *got = malloc(room);
     CUresult r = got ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 
-    for (uint64_t at = 0, n; r == CUDA_SUCCESS && at < range->size; at += n) {
-        n = gp_min(room, range->size - at);
+    for (; r == CUDA_SUCCESS && at < end; at += n) {
+        n = gp_min(room, end - at);
         r = stub_impl_cuMemcpyDtoHAsync_v2(got, range_here(range)->dev + at, n, stream,
                                            false);
         if (r == CUDA_SUCCESS)
-            range_take(range, at, got, n);
+            managed_range_take(range, at, got, n);
     }
     return r;
 }

@@ -23,7 +23,10 @@
 struct managed_copy {
     uint64_t dev; /* 0: it has none yet */
     uint8_t *shadow;
+    uint64_t *stale; /* by page: the host may have written to it; of watched ranges */
     bool refused;    /* could not be made; that has been logged */
+    bool untold;     /* the server cannot say what the device changes */
+    bool lost;       /* a move failed: nobody knows what the device has changed */
     uint32_t number; /* of pages of the worker's (stub_pinned.h); 0: it is memory */
 };
 
@@ -35,6 +38,9 @@ struct managed_range {
     uint32_t home; /* the link whose server allocated it */
     bool own;      /* the host's pages were made for it */
     bool eager;    /* the host may write while the card works */
+    /* The kernel tells which of its whole pages are written to (stub_written.h). */
+    bool watched;
+    uint32_t dense; /* how many times not to ask, because most of them were */
     /* Page-locked memory: the servers have pages at this address, of the card's host,
      * which no call of the driver moves (stub_managed_pages.h); 0: it is not. */
     uint64_t pages;
@@ -52,16 +58,28 @@ struct managed_range *managed_range_new_pages(uint64_t dev, uint8_t *host,
                                               uint64_t size);
 void managed_range_free(struct managed_range *range);
 
-/* A further copy, full of zeros at @dev of the current link's server. */
+/* A further copy, full of zeros at @dev of the current link's server; while changes are
+ * sent. */
 CUresult managed_range_join(struct managed_range *range, uint64_t dev, CUstream stream);
 
-/* Queue the transfer of the host's changes into @stream; *@sent when there were any.
- * @fine: send no more than needed for one change, because the device works.  The
- * copy is the one at the current link's server, here and below. */
-CUresult managed_range_send(struct managed_range *range, bool fine, CUstream stream,
-                            bool *sent);
+/* How the host's changes are sent. */
+struct managed_up {
+    CUstream stream;
+    bool fine;  /* no more than needed for one change, because the device works */
+    bool quiet; /* no device has work: both ends agree on what is sent */
+    bool runs;  /* small changes go in frames of their own (stub_managed_runs.h) */
+    bool sent;  /* set when something was queued into the stream */
+};
 
-/* Fetch everything by way of @stream and take over what the card changed. */
-CUresult managed_range_receive(struct managed_range *range, CUstream stream);
+/* Send the host's changes.  The copy is the one at the current link's server, here and
+ * below. */
+CUresult managed_range_send(struct managed_range *range, struct managed_up *up);
+
+/* Fetch @n bytes at @at by way of @stream and take over what the card changed. */
+CUresult managed_range_fetch(struct managed_range *range, uint64_t at, uint64_t n,
+                             CUstream stream);
+/* The card has @got there. */
+void managed_range_take(struct managed_range *range, uint64_t at, const uint8_t *got,
+                        uint64_t n);
 
 #endif

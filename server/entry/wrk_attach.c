@@ -8,6 +8,7 @@
 #include "gp_time.h"
 #include "wire_format.h"
 #include "wrk.h"
+#include "wrk_changes.h"
 #include "wrk_link.h"
 #include "wrk_transfer.h"
 #include "xport.h"
@@ -28,9 +29,11 @@
 /* "land": asynchronous copies down need not be waited for (WIRE_F_D2H_ASYNC).
  * "pinned": page-locked memory can be shared (gp_pin).
  * "unified": it can have one address at both ends (gp_window).
- * "link-images": what a linker is given may be named like an image (wire_image.h). */
-static const char *const capabilities[] = {"land", "pinned", "unified", "link-images",
-                                           "endings"};
+ * "link-images": what a linker is given may be named like an image (wire_image.h).
+ * "runs": the driver tells what its cards change in shared memory (gp_runs_down); last,
+ * because not all drivers do. */
+static const char *const capabilities[] = {"land",        "pinned",  "unified",
+                                           "link-images", "endings", "runs"};
 
 struct reply {
     Gpupool__AttachReply msg;
@@ -172,7 +175,7 @@ wrk_attach_reply(struct wrk *w, const struct wrk_link *link, int fd, struct gp_e
         reply->msg.image_nonce.len = sizeof(conf->image_nonce);
     }
     reply->msg.capabilities = (char **)(uintptr_t)capabilities;
-    reply->msg.n_capabilities = ARRAY_SIZE(capabilities);
+    reply->msg.n_capabilities = ARRAY_SIZE(capabilities) - !wrk_changes_are_told();
     return send_reply(&reply->msg, link, fd, err);
 }
 

@@ -3,6 +3,7 @@
 remote slice as on the driver itself."""
 
 import os
+import shutil
 
 NAMES = ("vecadd", "matmul", "reduce", "histogram", "mandelbrot", "pipeline")
 
@@ -47,6 +48,38 @@ def test_managed_memory_follows_the_turns_of_host_and_card(case):
     remote = case.pool().run(case.programs / "managed", core=50, memory="1GiB", status=None)
     case.equal(remote.out, local.out, "managed: remote against local")
     case.equal((remote.status, remote.err), (0, ""), "status and words of the remote run")
+
+
+def test_managed_memory_moves_what_has_changed(case):
+    local = case.run([case.programs / "managed_traffic"], env=local_driver(case))
+    pool = case.pool()
+    # Without the kernel's word on what the program has written, memory is compared.
+    ways = (("tcp", "1"), ("tcp", "0"), ("shm", "1"))
+    for link, watch in ways[:1] if case.sanitizer else ways:
+        remote = pool.run(case.programs / "managed_traffic", core=100, memory="1GiB", status=None,
+                          env={"GPUPOOL_TRANSPORT": link, "GPUPOOL_MANAGED_WATCH": watch})
+        case.equal(remote.out, local.out, f"over {link}, pages watched: {watch}")
+        case.equal((remote.status, remote.err), (0, ""), f"status and words over {link}")
+
+
+def build_whose_driver_says_nothing(case):
+    """This build with a softgpu that has not the entries which tell what it has written."""
+    build = case.folder / "build"
+    for folder in ("bin", "lib"):
+        shutil.copytree(case.build / folder, build / folder, symlinks=True)
+    driver = build / "lib" / "libsoftgpu.so"
+    driver.write_bytes(driver.read_bytes().replace(b"\0sg_changes_take\0", b"\0no_changes_take\0"))
+    return build
+
+
+def test_managed_memory_is_fetched_whole_from_a_driver_that_does_not_say(case):
+    local = {(name, *more): case.run([case.programs / name, *more], env=local_driver(case)).out
+             for name, *more in (("managed",), ("managed_traffic", "whole"))}
+    case.build = build_whose_driver_says_nothing(case)
+    pool = case.pool()
+    for (name, *more), out in local.items():
+        remote = pool.run(case.programs / name, *more, core=100, memory="1GiB", status=None)
+        case.equal((remote.out, remote.status), (out, 0), f"{name}: remote against local")
 
 
 def test_linking_gives_the_same_results_logs_and_errors(case):

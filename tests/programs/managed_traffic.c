@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Managed memory of which host and card change a little: the result, and what it costs
+ * on the network.
+ *
+ * Every change is made in a model as well, and after each turn the whole memory has to
+ * be what the model is.  The program's TCP connections are asked how many bytes and
+ * data segments went over them; a run without any has cost nothing.  A segment that
+ * arrives is at least a part of an answer, so no turn has more round trips than these.
+ * With the argument "figures" the least that a turn cost is printed; with "whole" it
+ * may be anything.
+ */
+#include "prog.h"
+
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define PAGE 4096u
+#define VALUES (PAGE / 4)
+#define LARGE (256u << 20)
+#define MIDDLE (32u << 20)
+#define MANY 1500u
+#define TURNS 5
+
+PROG_EMBED(features_ptx, "features.ptx");
+
+static const uint32_t factors[4] = {2, 3, 5, 7};
+
+struct traffic {
+    uint64_t bytes, sent, received; /* the last two in data segments */
+};
+
+/* Managed memory and what it should be. */
+struct memory {
+    CUdeviceptr ptr;
+    uint32_t *model;
+    uint32_t pages;
+};
+
+static struct prog prog;
+static CUfunction scale;
+static uint64_t chance = 1;
+static bool figures, whole;
+
+/* ---- the network ------------------------------------------------------------ */
+
+static struct traffic
+traffic_now(void)
+{
+    struct traffic sum = {0};
+
+    for (int fd = 0; fd < 1024; fd++) {
+        struct tcp_info info;
+        socklen_t len = sizeof(info);
+
+        memset(&info, 0, sizeof(info));
+        if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0)
+            continue;
+        sum.bytes += info.tcpi_bytes_acked + info.tcpi_bytes_received;
+        sum.sent += info.tcpi_data_segs_out;
+        sum.received += info.tcpi_data_segs_in;
+    }
+    return sum;
+}
+
+/* ---- changes ---------------------------------------------------------------- */
+
+static struct memory
+memory_new(uint32_t pages)
+{
+    struct memory m = {.pages = pages, .model = util_alloc(pages, PAGE)};
+
+    CU(cuMemAllocManaged(&m.ptr, (size_t)pages * PAGE, CU_MEM_ATTACH_GLOBAL));
+    memset((void *)(uintptr_t)m.ptr, 0, (size_t)pages * PAGE);
+    return m;
+}
+
+static void
+memory_free(struct memory *m)
+{
+    CU(cuMemFree(m->ptr));
+    free(m->model);
+}
+
+static uint32_t *
+host_page(const struct memory *m, uint32_t page)
+{
+    return (uint32_t *)(uintptr_t)m->ptr + (size_t)page * VALUES;
+}
+
+static uint32_t *
+model_page(const struct memory *m, uint32_t page)
+{
+    return m->model + (size_t)page * VALUES;
+}
+
+static void
+host_writes(const struct memory *m, uint32_t page)
+{
+    const uint32_t value = util_random(&chance), at = util_random(&chance) % VALUES;
+
+    host_page(m, page)[at] = value;
+    model_page(m, page)[at] = value;
+}
+
+static void
+kernel_writes(const struct memory *m, uint32_t page, uint32_t pages)
+{
+    CUdeviceptr data = m->ptr + (CUdeviceptr)page * PAGE;
+    unsigned count = pages * VALUES;
+    void *params[] = {&data, &count};
+    uint32_t *model = model_page(m, page);
+
+    CU(cuLaunchKernel(scale, (count + 127) / 128, 1, 1, 128, 1, 1, 0, NULL, params,
+                      NULL));
+    for (uint32_t i = 0; i < count; i++)
+        model[i] *= factors[i % 4];
+}
+
+static void
+fill_writes(const struct memory *m, uint32_t page)
+{
+    const uint32_t value = util_random(&chance);
+
+    CU(cuMemsetD32Async(m->ptr + (CUdeviceptr)page * PAGE + 16, value, 100, NULL));
+    for (uint32_t i = 0; i < 100; i++)
+        model_page(m, page)[4 + i] = value;
+}
+
+static void
+copy_writes(const struct memory *m, uint32_t to, uint32_t from)
+{
+    CU(cuMemcpyDtoDAsync(m->ptr + (CUdeviceptr)to * PAGE,
+                         m->ptr + (CUdeviceptr)from * PAGE, PAGE, NULL));
+    memmove(model_page(m, to), model_page(m, from), PAGE);
+}
+
+static void
+stream_writes(const struct memory *m, uint32_t page)
+{
+    const uint32_t value = util_random(&chance);
+
+    CU(cuStreamWriteValue32_v2(NULL, m->ptr + (CUdeviceptr)page * PAGE + 64, value, 0));
+    model_page(m, page)[16] = value;
+}
+
+static uint32_t
+any_page(const struct memory *m)
+{
+    return util_random(&chance) % m->pages;
+}
+
+static size_t
+turn_ends(const struct memory *m)
+{
+    CU(cuCtxSynchronize());
+    return memcmp((void *)(uintptr_t)m->ptr, m->model, (size_t)m->pages * PAGE) != 0;
+}
+
+/* ---- promises --------------------------------------------------------------- */
+
+static size_t
+check_one_page(void)
+{
+    struct memory m = memory_new(LARGE / PAGE);
+    struct traffic least = {UINT64_MAX, UINT64_MAX, UINT64_MAX};
+    size_t wrong = 0;
+
+    for (uint32_t page = 0; page < m.pages; page++)
+        host_writes(&m, page);
+    kernel_writes(&m, 0, 1);
+    wrong += turn_ends(&m);
+    for (int turn = 0; turn < TURNS; turn++) {
+        struct traffic before = traffic_now(), after;
+
+        host_writes(&m, any_page(&m));
+        kernel_writes(&m, any_page(&m), 1);
+        wrong += turn_ends(&m);
+        after = traffic_now();
+        if (after.bytes - before.bytes < least.bytes)
+            least.bytes = after.bytes - before.bytes;
+        if (after.sent - before.sent < least.sent)
+            least.sent = after.sent - before.sent;
+        if (after.received - before.received < least.received)
+            least.received = after.received - before.received;
+    }
+    if (figures)
+        printf("one page: %llu bytes, %llu segments sent, %llu received\n",
+               (unsigned long long)least.bytes, (unsigned long long)least.sent,
+               (unsigned long long)least.received);
+    memory_free(&m);
+    return wrong + (!whole && (least.bytes > LARGE / 100 || least.received > 2));
+}
+
+static size_t
+check_scattered(void)
+{
+    struct memory m = memory_new(MIDDLE / PAGE);
+    size_t wrong = 0;
+
+    for (uint32_t count = 1; count <= 1000; count *= 10) {
+        for (uint32_t i = 0; i < count; i++)
+            host_writes(&m, any_page(&m));
+        for (uint32_t i = 0; i < count; i++)
+            fill_writes(&m, any_page(&m));
+        for (uint32_t i = 0; i < count / 10; i++)
+            kernel_writes(&m, any_page(&m), 1);
+        for (uint32_t i = 0; i < count / 10; i++)
+            copy_writes(&m, any_page(&m), any_page(&m));
+        for (uint32_t i = 0; i < count / 10; i++)
+            stream_writes(&m, any_page(&m));
+        wrong += turn_ends(&m);
+    }
+    memory_free(&m);
+    return wrong;
+}
+
+static size_t
+check_all_of_it(void)
+{
+    struct memory m = memory_new(MIDDLE / PAGE);
+    size_t wrong = 0;
+
+    for (uint32_t page = 0; page < m.pages; page++)
+        host_writes(&m, page);
+    kernel_writes(&m, 0, m.pages);
+    wrong += turn_ends(&m);
+    for (uint32_t page = 0; page < m.pages; page += 2)
+        fill_writes(&m, page);
+    wrong += turn_ends(&m);
+    kernel_writes(&m, 100, m.pages / 2);
+    host_writes(&m, m.pages - 1); /* the card writes other pages */
+    wrong += turn_ends(&m);
+    memory_free(&m);
+    return wrong;
+}
+
+/* More of them than one question names. */
+static size_t
+check_many(void)
+{
+    struct memory *all = util_alloc(MANY, sizeof(*all));
+    size_t wrong = 0;
+
+    for (uint32_t i = 0; i < MANY; i++)
+        all[i] = memory_new(2);
+    for (int turn = 0; turn < 2; turn++) {
+        for (uint32_t i = 0; i < MANY; i += turn ? 7 : 1) {
+            host_writes(&all[i], 0);
+            fill_writes(&all[i], 1);
+        }
+        for (uint32_t i = 0; i < MANY; i++)
+            wrong += turn_ends(&all[i]);
+    }
+    for (uint32_t i = 0; i < MANY; i++)
+        memory_free(&all[i]);
+    free(all);
+    return wrong;
+}
+
+/* The card writes in one turn, and the host's change of the next turn is in the same
+ * page; then the other way round. */
+static size_t
+check_same_page(void)
+{
+    struct memory m = memory_new(16);
+    size_t wrong = 0;
+
+    for (int turn = 0; turn < TURNS; turn++) {
+        fill_writes(&m, 3);
+        wrong += turn_ends(&m);
+        host_writes(&m, 3);
+        kernel_writes(&m, 3, 1);
+        wrong += turn_ends(&m);
+        kernel_writes(&m, 3, 2);
+        wrong += turn_ends(&m);
+        host_writes(&m, 4);
+        fill_writes(&m, 5);
+        wrong += turn_ends(&m);
+    }
+    memory_free(&m);
+    return wrong;
+}
+
+int
+main(int argc, char **argv)
+{
+    CUdeviceptr factor;
+    size_t wrong = 0;
+
+    figures = argc > 1 && strcmp(argv[1], "figures") == 0;
+    whole = argc > 1 && strcmp(argv[1], "whole") == 0;
+    prog_begin(&prog, 1, argv, "managed_traffic", features_ptx);
+    scale = prog_kernel(&prog, "feature_scale");
+    CU(cuModuleGetGlobal_v2(&factor, NULL, prog.module, "feature_factor"));
+    CU(cuMemcpyHtoD(factor, factors, sizeof(factors)));
+    wrong += util_report("managed_traffic", check_one_page(), "one page each");
+    wrong += util_report("managed_traffic", check_scattered(), "scattered pages");
+    wrong += util_report("managed_traffic", check_all_of_it(), "all of it");
+    wrong += util_report("managed_traffic", check_many(), "many ranges");
+    wrong += util_report("managed_traffic", check_same_page(), "the same page");
+    prog_end(&prog);
+    return wrong != 0;
+}
