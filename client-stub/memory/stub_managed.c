@@ -277,13 +277,29 @@ managed_is_memory(const struct managed_range *m)
     return !m->pages && !managed_is_gone(m);
 }
 
+static struct managed_up
+managed_up_begin(bool fine)
+{
+    return (struct managed_up){.fine = fine,
+                               .quiet = !fine && managed_turn()->work == STREAM_NONE,
+                               .runs = managed_runs_usable()};
+}
+
+/* What was sent is there for all work behind it. */
+static CUresult
+managed_up_end(const struct managed_up *up)
+{
+    CUresult r =
+        up->sent ? stub_impl_cuStreamSynchronize(up->stream, false) : CUDA_SUCCESS;
+
+    return r == CUDA_SUCCESS ? managed_runs_close() : r;
+}
+
 /* @all: the host may have written anywhere.  @fine: the cards are at work. */
 static CUresult
 managed_up_memory(bool all, bool fine)
 {
-    struct managed_up up = {.fine = fine,
-                            .quiet = !fine && managed_turn()->work == STREAM_NONE,
-                            .runs = managed_runs_usable()};
+    struct managed_up up = managed_up_begin(fine);
     CUresult r = CUDA_SUCCESS;
     bool open = false;
 
@@ -297,13 +313,9 @@ managed_up_memory(bool all, bool fine)
             managed_runs_open(up.stream, up.quiet);
         open = true;
         if (r == CUDA_SUCCESS && managed_join(m, up.stream))
-            r = managed_range_send(m, &up);
+            r = managed_range_send(m, 0, m->size, &up);
     }
-    if (up.sent && r == CUDA_SUCCESS)
-        r = stub_impl_cuStreamSynchronize(up.stream, false);
-    if (open && r == CUDA_SUCCESS)
-        r = managed_runs_close();
-    return r;
+    return open && r == CUDA_SUCCESS ? managed_up_end(&up) : r;
 }
 
 /* What goes up may name memory that has to go up as well. */
@@ -418,6 +430,41 @@ stub_managed_carry(void)
     if (!managed_enter(&pushed))
         return;
     managed_send(true, true);
+    managed_leave(pushed);
+}
+
+/* The host may go on writing, so the next work looks again. */
+static CUresult
+managed_prefetch(struct managed_range *m, uint64_t from, uint64_t end)
+{
+    struct managed_up up = managed_up_begin(managed_turn()->work != STREAM_NONE);
+    CUresult r = managed_stream(&up.stream);
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    managed_runs_open(up.stream, up.quiet);
+    if (managed_join(m, up.stream))
+        r = managed_range_send(m, from, end, &up);
+    return r == CUDA_SUCCESS ? managed_up_end(&up) : r;
+}
+
+void
+stub_managed_prefetch(uint64_t dev, uint64_t size)
+{
+    CUresult r = CUDA_SUCCESS;
+    bool pushed;
+
+    if (!stub_managed_is_on() || stub_capture_any() || !managed_enter(&pushed))
+        return;
+    for (struct managed_range *m = managed.ranges; m && r == CUDA_SUCCESS;
+         m = m->next) {
+        uint64_t from = dev - m->copy[m->home].dev;
+
+        if (managed_is_memory(m) && from < m->size)
+            r = managed_prefetch(m, from, gp_min(m->size, from + size));
+    }
+    if (r != CUDA_SUCCESS)
+        managed_failed("brought to", r);
     managed_leave(pushed);
 }
 

@@ -77,6 +77,10 @@ void stub_managed_work(uint64_t stream);
  * and for calls that will only name such memory. */
 void stub_managed_carry(void);
 
+/* The devices will want [dev, dev + size), which lies in one range: send what the host
+ * has changed in it already now. */
+void stub_managed_prefetch(uint64_t dev, uint64_t size);
+
 /* The program has waited for @stream, successfully.  Any other result than
  * CUDA_SUCCESS means that memory could not be moved, now or since the last wait, and
  * is to be returned by the waiting call. */

@@ -152,26 +152,26 @@ range_look(struct managed_range *range)
         range->dense = RANGE_DENSE;
 }
 
-/* The next bytes from *@at on that have to be compared; *@at is their start and the
- * result their end. */
+/* The next bytes from *@at on that have to be compared, up to the page that has @limit;
+ * *@at is their start and the result their end. */
 static uint64_t
-range_next_stale(struct managed_range *range, uint64_t *at)
+range_next_stale(struct managed_range *range, uint64_t *at, uint64_t limit)
 {
     const uint64_t first = (uintptr_t)range->host / RANGE_PAGE;
-    const uint64_t pages = range_pages_of(range);
     const uint64_t head = (uintptr_t)range->host % RANGE_PAGE;
+    const uint64_t pages =
+        ((uintptr_t)range->host + limit - 1) / RANGE_PAGE - first + 1;
     struct managed_copy *copy = range_here(range);
     uint64_t page, end;
 
     if (!copy->stale)
-        return range->size;
+        return limit;
     page = stale_next(copy, ((uintptr_t)range->host + *at) / RANGE_PAGE - first, pages,
                       true);
     end = stale_next(copy, page, pages, false);
     for (uint64_t p = page; p < end; p++)
         copy->stale[p / 64] &= ~(UINT64_C(1) << p % 64);
-    if (page * RANGE_PAGE > head)
-        *at = gp_max(*at, page * RANGE_PAGE - head);
+    *at = page * RANGE_PAGE > head ? page * RANGE_PAGE - head : 0;
     return gp_min(end * RANGE_PAGE - head, range->size);
 }
 
@@ -311,15 +311,16 @@ range_send_changes(struct managed_range *range, uint64_t at, uint64_t limit,
 }
 
 CUresult
-managed_range_send(struct managed_range *range, struct managed_up *up)
+managed_range_send(struct managed_range *range, uint64_t from, uint64_t limit,
+                   struct managed_up *up)
 {
     CUresult r = CUDA_SUCCESS;
-    uint64_t at = 0, end;
+    uint64_t at = from, end;
 
     if (range->watched)
         range_look(range);
-    while (r == CUDA_SUCCESS && at < range->size) {
-        end = range->watched ? range_next_stale(range, &at) : range->size;
+    while (r == CUDA_SUCCESS && at < limit) {
+        end = range->watched ? range_next_stale(range, &at, limit) : limit;
         r = range_send_changes(range, at, end, up);
         at = end;
     }

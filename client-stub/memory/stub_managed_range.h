@@ -71,9 +71,10 @@ struct managed_up {
     bool sent;  /* set when something was queued into the stream */
 };
 
-/* Send the host's changes.  The copy is the one at the current link's server, here and
- * below. */
-CUresult managed_range_send(struct managed_range *range, struct managed_up *up);
+/* Send the host's changes of [from, end), and of the pages that these lie in.  The copy
+ * is the one at the current link's server, here and below. */
+CUresult managed_range_send(struct managed_range *range, uint64_t from, uint64_t end,
+                            struct managed_up *up);
 
 /* Fetch @n bytes at @at by way of @stream and take over what the card changed. */
 CUresult managed_range_fetch(struct managed_range *range, uint64_t at, uint64_t n,

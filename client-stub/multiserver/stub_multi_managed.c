@@ -150,6 +150,8 @@ stub_impl_cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevic
     CUmemLocation to = hint_place(dstDevice);
     CUresult r = hint_result(devPtr, count, &to, 0, hStream, per_thread);
 
+    if (r == CUDA_SUCCESS && to.type == CU_MEM_LOCATION_TYPE_DEVICE)
+        stub_managed_prefetch(devPtr, count);
     return r == CUDA_SUCCESS ? stub_gen_cuMemPrefetchAsync(devPtr, count, dstDevice,
                                                            hStream, per_thread)
                              : r;
@@ -162,6 +164,8 @@ stub_impl_cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count,
 {
     CUresult r = hint_result(devPtr, count, &location, flags, hStream, per_thread);
 
+    if (r == CUDA_SUCCESS && location.type == CU_MEM_LOCATION_TYPE_DEVICE)
+        stub_managed_prefetch(devPtr, count);
     return r == CUDA_SUCCESS ? stub_gen_cuMemPrefetchAsync_v2(
                                    devPtr, count, location, flags, hStream, per_thread)
                              : r;

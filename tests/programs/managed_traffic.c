@@ -285,6 +285,40 @@ check_same_page(void)
     return wrong;
 }
 
+/* What was prefetched is there when the kernel wants it, and what the host changes
+ * behind that as well. */
+static size_t
+check_prefetch(void)
+{
+    struct memory m = memory_new(MIDDLE / PAGE);
+    struct traffic before, after;
+    size_t wrong = 0;
+    int where = -7;
+
+    kernel_writes(&m, 0, 1);
+    wrong += turn_ends(&m);
+    for (uint32_t page = 0; page < m.pages; page++)
+        host_writes(&m, page);
+    CU(cuMemPrefetchAsync(m.ptr, MIDDLE / 2, prog.device, NULL));
+    CU(cuMemPrefetchAsync(m.ptr + MIDDLE / 2 + 100, MIDDLE / 2 - 100, prog.device,
+                          NULL));
+    CU(cuMemRangeGetAttribute(&where, sizeof(where),
+                              CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION, m.ptr,
+                              MIDDLE));
+    wrong += where != prog.device;
+    before = traffic_now();
+    host_writes(&m, 3);
+    kernel_writes(&m, 2, 3);
+    wrong += turn_ends(&m);
+    after = traffic_now();
+    wrong += !whole && after.bytes - before.bytes > MIDDLE / 100;
+    kernel_writes(&m, 7, 2);
+    CU(cuMemPrefetchAsync(m.ptr, MIDDLE, CU_DEVICE_CPU, NULL));
+    wrong += turn_ends(&m);
+    memory_free(&m);
+    return wrong;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -302,6 +336,7 @@ main(int argc, char **argv)
     wrong += util_report("managed_traffic", check_all_of_it(), "all of it");
     wrong += util_report("managed_traffic", check_many(), "many ranges");
     wrong += util_report("managed_traffic", check_same_page(), "the same page");
+    wrong += util_report("managed_traffic", check_prefetch(), "prefetched");
     prog_end(&prog);
     return wrong != 0;
 }
