@@ -466,7 +466,7 @@ sg_cta_run(struct sg_cta *cta, uint64_t budget)
     cta->all_slept = false;
     cta->end = run_until(cta);
     sg_memview_reader_leave(&cta->reader);
-    if (!sg_prog_target(cta->launch->kernel->prog)->check)
+    if (sg_native_wants_heat() && !sg_prog_target(cta->launch->kernel->prog)->check)
         sg_native_heat((struct sg_unit *)(uintptr_t)cta->unit, cta->executed - before);
     return cta->end;
 }

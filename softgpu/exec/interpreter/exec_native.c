@@ -28,6 +28,7 @@ enum mode { MODE_OFF, MODE_BACKGROUND, MODE_WAIT };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static enum mode mode;
+bool sg_native_counts;
 static const struct sg_jit *jit;
 static struct sg_native_host host;
 
@@ -140,6 +141,7 @@ native_init(void)
         return;
     }
     mode = strcmp(ask, "wait") == 0 ? MODE_WAIT : MODE_BACKGROUND;
+    sg_native_counts = mode == MODE_BACKGROUND;
 }
 
 static void
@@ -275,8 +277,7 @@ sg_native_launch(struct sg_unit *unit)
 void
 sg_native_heat(struct sg_unit *unit, uint64_t n)
 {
-    if (mode != MODE_BACKGROUND ||
-        __atomic_load_n(&unit->native_try, __ATOMIC_RELAXED) ||
+    if (__atomic_load_n(&unit->native_try, __ATOMIC_RELAXED) ||
         __atomic_add_fetch(&unit->heat, n, __ATOMIC_RELAXED) <
             HOT + (uint64_t)HOT_PER_OP * unit->n_ops)
         return;
