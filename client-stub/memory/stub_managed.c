@@ -508,28 +508,62 @@ stub_managed_waited(uint64_t stream)
     return r;
 }
 
+/* Another thread has destroyed the context meanwhile in which moves were made that are
+ * not its own: they are made again in another one. */
+static bool
+managed_lost_ctx(const struct stub_ctx *ctx)
+{
+    bool lost;
+
+    gp_lock_take(&managed.lock);
+    lost =
+        managed.failed == CUDA_ERROR_CONTEXT_IS_DESTROYED && !atomic_load(&ctx->alive);
+    if (lost)
+        managed.failed = CUDA_SUCCESS;
+    gp_lock_release(&managed.lock);
+    return lost;
+}
+
+static void
+managed_host_waited(void)
+{
+    bool pushed;
+
+    if (!managed_enter(&pushed))
+        return;
+    managed_waited(STUB_MANAGED_SOME);
+    managed_leave(pushed);
+}
+
+/* Calls @move in a living context of @link, if there is one. */
+static void
+managed_in_some_ctx(struct stub_link *link, void (*move)(void))
+{
+    bool lost, alive;
+
+    do {
+        struct stub_ctx *ctx = stub_ctx_on(link->number, 0);
+
+        alive = atomic_load(&ctx->alive);
+        if (stub_ctx_push(ctx) < 0)
+            return;
+        move();
+        lost = alive && managed_lost_ctx(ctx);
+        stub_ctx_pop();
+    } while (lost);
+}
+
 /* A failure is returned by the next wait of the program. */
 void
 stub_managed_host_begin(struct stub_link *link)
 {
-    bool pushed;
-
-    if (stub_ctx_push(stub_ctx_on(link->number, 0)) < 0)
-        return;
-    if (managed_enter(&pushed)) {
-        managed_waited(STUB_MANAGED_SOME);
-        managed_leave(pushed);
-    }
-    stub_ctx_pop();
+    managed_in_some_ctx(link, managed_host_waited);
 }
 
 void
 stub_managed_host_end(struct stub_link *link)
 {
-    if (stub_ctx_push(stub_ctx_on(link->number, 0)) < 0)
-        return;
-    stub_managed_carry();
-    stub_ctx_pop();
+    managed_in_some_ctx(link, stub_managed_carry);
 }
 
 bool
