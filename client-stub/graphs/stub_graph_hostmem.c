@@ -2,6 +2,7 @@
 /* Copies of graphs that touch memory of this process; see stub_graph_hostmem.h. */
 #include "stub_graph_hostmem.h"
 
+#include "gp_lock.h"
 #include "stub_call.h"
 #include "stub_gen.h"
 #include "stub_graph.h"
@@ -26,7 +27,15 @@ struct hostmem {
     struct box src, dst; /* base NULL: on the server */
     struct stub_link *link;
     uint64_t token;
+    struct hostmem *next; /* of those that write here */
 };
+
+_Atomic uint32_t stub_graph_hostmem_writers;
+
+static struct {
+    struct gp_lock lock;
+    struct hostmem *first;
+} writers;
 
 /* ---- moving bytes: on the thread that runs host functions ------------------- */
 
@@ -105,12 +114,59 @@ hostmem_run(void *user)
             return;
 }
 
+/* ---- those that write here --------------------------------------------------- */
+
+static void
+writer_enter(struct hostmem *s)
+{
+    if (!s->dst.base)
+        return;
+    gp_lock_take(&writers.lock);
+    s->next = writers.first;
+    writers.first = s;
+    atomic_fetch_add(&stub_graph_hostmem_writers, 1);
+    gp_lock_release(&writers.lock);
+}
+
+static void
+writer_leave(struct hostmem *s)
+{
+    struct hostmem **at;
+
+    if (!s->dst.base)
+        return;
+    gp_lock_take(&writers.lock);
+    for (at = &writers.first; *at != s; at = &(*at)->next)
+        ;
+    *at = s->next;
+    atomic_fetch_sub(&stub_graph_hostmem_writers, 1);
+    gp_lock_release(&writers.lock);
+}
+
+bool
+stub_graph_hostmem_writes_slow(uint64_t addr, uint64_t n)
+{
+    bool writes = false;
+
+    gp_lock_take(&writers.lock);
+    for (const struct hostmem *s = writers.first; s && !writes; s = s->next) {
+        uint64_t start = (uintptr_t)s->dst.base;
+        uint64_t size = (s->copy.Depth - 1) * s->dst.slice +
+                        (s->copy.Height - 1) * s->dst.pitch + s->copy.WidthInBytes;
+
+        writes = addr - start < size || start - addr < n;
+    }
+    gp_lock_release(&writers.lock);
+    return writes;
+}
+
 /* Called when nothing that could run the copy exists any more. */
 static void
 hostmem_end(void *user)
 {
     struct hostmem *s = user;
 
+    writer_leave(s);
     stub_hostfn_forget(s->token);
     free(s);
 }
@@ -178,6 +234,7 @@ hostmem_new(const CUDA_MEMCPY3D *copy, struct hostmem **ret, uint64_t *ret_end)
         free(s);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
+    writer_enter(s);
     *ret = s;
     return CUDA_SUCCESS;
 }

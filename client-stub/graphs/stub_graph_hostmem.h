@@ -34,6 +34,22 @@ CUresult stub_graph_hostmem_add(CUgraphNode *node, CUgraph graph,
 CUresult stub_graph_hostmem_set(CUgraphExec exec, CUgraphNode node,
                                 const CUDA_MEMCPY3D *copy, CUcontext ctx);
 
+/* Nodes of this process that write its memory. */
+extern _Atomic uint32_t stub_graph_hostmem_writers;
+
+/* True if one of them writes to [addr, addr + n), so that a copy from there waits for
+ * the work before it in its stream: the bytes are sent when the copy is asked for. */
+bool stub_graph_hostmem_writes_slow(uint64_t addr, uint64_t n);
+
+static inline bool
+stub_graph_hostmem_writes(uint64_t addr, uint64_t n)
+{
+    return __builtin_expect(atomic_load_explicit(&stub_graph_hostmem_writers,
+                                                 memory_order_relaxed) != 0,
+                            false) &&
+           stub_graph_hostmem_writes_slow(addr, n);
+}
+
 /* For linear copies. */
 CUDA_MEMCPY3D stub_graph_hostmem_linear(CUdeviceptr dst, bool dst_host, CUdeviceptr src,
                                         bool src_host, size_t n);

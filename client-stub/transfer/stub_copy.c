@@ -8,6 +8,7 @@
 #include "stub_call.h"
 #include "stub_capture.h"
 #include "stub_copy_facts.h"
+#include "stub_graph_hostmem.h"
 #include "stub_handle.h"
 #include "stub_managed.h"
 #include "stub_manual.h"
@@ -17,6 +18,16 @@
 /* Between the host and a device.  What every copy checks comes first; an empty one is
  * done.  Inlined, because the calls below know the direction, and many of the stream;
  * fields of @copy that belong to a fact are set with it. */
+/* Graphs before it in its stream may write the source.  A device that reads it at the
+ * same address does so in order. */
+static GP_COLD CUresult
+copy_wait_for_graphs(const struct stub_copy *copy)
+{
+    return copy->facts & (STUB_COPY_CAPTURED | STUB_COPY_SAME_ADDRESS)
+               ? CUDA_SUCCESS
+               : stub_impl_cuStreamSynchronize(copy->stream, copy->per_thread);
+}
+
 static inline __attribute__((always_inline)) CUresult
 copy_run(enum stub_direction direction, bool blocking, CUdeviceptr dst, CUdeviceptr src,
          uint64_t n, CUstream stream, bool per_thread)
@@ -38,6 +49,9 @@ copy_run(enum stub_direction direction, bool blocking, CUdeviceptr dst, CUdevice
     if (!stub_copy_host_side(&copy))
         return CUDA_ERROR_INVALID_VALUE;
     r = stub_copy_find_facts(&copy);
+    if (r == CUDA_SUCCESS && direction == STUB_H2D &&
+        unlikely(stub_graph_hostmem_writes(src, n)))
+        r = copy_wait_for_graphs(&copy);
     if (r != CUDA_SUCCESS)
         return r;
     return stub_path_run(STUB_LINEAR, &copy);

@@ -95,6 +95,10 @@ rect_run(struct stub_box *box, struct stub_copy *copy)
         return r == CUDA_SUCCESS ? stub_path_run(STUB_BOX, copy) : r;
     if (box->src.base && stub_managed_pending())
         r = stub_managed_sync();
+    else if (box->src.base &&
+             stub_graph_hostmem_writes((uintptr_t)box->src.base,
+                                       stub_box_extent(box, &box->src)))
+        r = stub_impl_cuStreamSynchronize(copy->stream, copy->per_thread);
     if (r == CUDA_SUCCESS && copy->n)
         r = stub_path_run(STUB_BOX, copy);
     if (r != CUDA_SUCCESS || !copy->blocking)

@@ -566,6 +566,8 @@ class Model:
             self.line("cape", stream, number)
             if self.begun.get(stream) == self.thread:
                 del self.begun[stream]
+            elif stream in self.begun:
+                self.still_captured(stream)
             self.graphs[number] = Thing(self.ctx, uses=None if "dead" in uses else uses)
             return
         stream = self.pick(self.streams)
@@ -581,6 +583,14 @@ class Model:
         self.captured = (stream, set())
         if mode != RELAXED:
             self.begun.setdefault(stream, self.thread)
+
+    def still_captured(self, stream):
+        """The capture is another thread's to end. Waits that it refuses would leave work behind
+        that the model takes for done, so it does not last."""
+        for _ in range(self.r.randrange(4)):
+            self.line(*self.r.choice([("csync",), ("sti", stream), ("sts", stream), ("da", 30, 64),
+                                      ("cape", stream, 30), ("ha", 30, 64, 0), ("sti", -1)]))
+        self.end_captures()
 
     def drop_nodes(self, graph):
         """The graph is gone. Numbers that another thread would give anew stay taken meanwhile."""
@@ -721,12 +731,13 @@ class Model:
     def end_captures(self):
         """Those that a thread was not allowed to end. They would forbid the threads of a section
         calls until one of them destroys the stream."""
-        for stream in sorted(self.begun):
-            if stream in self.streams:
-                self.in_ctx(self.streams[stream].ctx, "std", stream)
-                self.sync_ctx(self.streams[stream].ctx)
-                del self.streams[stream]
+        begun = sorted(stream for stream in self.begun if stream in self.streams)
         self.begun.clear()
+        for stream in begun:
+            self.in_ctx(self.streams[stream].ctx, "std", stream)
+        for stream in begun:
+            self.sync_ctx(self.streams[stream].ctx)
+            del self.streams[stream]
 
     def section(self):
         if self.captured or self.share:
@@ -771,6 +782,7 @@ class Model:
     def end(self):
         if self.captured:
             self.capture()
+        self.end_captures()
         self.all_idle()
         for number in sorted(self.devs):
             self.in_ctx(self.devs[number].ctx, "dhash", number)
