@@ -39,10 +39,10 @@ void wrk_hostfns_free(struct wrk_hostfns *hosts); /* NULL is a no-op */
  * stream callback, with the returned object as its argument.  NULL: the cap. */
 struct wrk_hostfn *wrk_hostfn_new(struct wrk *w, enum wrk_hostfn_kind kind,
                                   uint64_t token, uint64_t stream);
-/* The driver refused to take it. */
 /* No function is registered, so no work of the card waits for one. */
 bool wrk_hostfns_none(struct wrk_hostfns *hosts);
 
+/* The driver refused to take it. */
 void wrk_hostfn_drop(struct wrk_hostfn *host);
 
 /* The same, and a message tells the client, which does not wait for the call, that it

@@ -66,15 +66,18 @@ wrk_left_note(struct wrk *w, CUstream stream)
         note_captured(w, stream, ctx_index);
         return;
     }
-    if (n == LEFT_MAX || WRK_CALL(w, cuStreamQuery, stream) != CUDA_ERROR_NOT_READY ||
+    if (n == LEFT_MAX || WRK_CALL(w, cuStreamQuery, stream) == CUDA_SUCCESS ||
         (ctx_index != w->ctx_index && wrk_ctx_use(w, ctx_index) != CUDA_SUCCESS))
         return;
     event = wrk_evpool_get(w, ctx_index);
     if (event && WRK_CALL(w, cuEventRecord, event, stream) != CUDA_SUCCESS) {
         wrk_evpool_put(w, ctx_index, event);
-        return; /* the context is dead */
+        event = NULL;
     }
-    add(event, ctx_index);
+    if (event)
+        add(event, ctx_index);
+    else
+        add_unknown(ctx_index);
 }
 
 CUresult

@@ -9,6 +9,7 @@
 #include "wrk_ctx.h"
 #include "wrk_evpool.h"
 #include "wrk_hooks.h"
+#include "wrk_hostfn.h"
 #include "wrk_left.h"
 
 #include <errno.h>
@@ -238,12 +239,17 @@ ctx_query(struct wrk *w, uint32_t ctx_index)
 }
 
 /* The same for the current context.  If nothing is left to wait for, the driver's call
- * is made all the same, because it returns an error of the context. */
+ * is made all the same, because it returns an error of the context.  While a host
+ * function is registered a waiter thread makes it: should there be work after all that
+ * waits for that function, it ends by a message of the client, which this thread
+ * reads. */
 GP_HOT static CUresult
 ctx_end(struct wrk *w)
 {
     CUresult r = ctx_query(w, w->ctx_index);
 
+    if (r == CUDA_SUCCESS && !wrk_hostfns_none(w->priv->hosts))
+        return CUDA_ERROR_NOT_READY;
     if (r == CUDA_SUCCESS)
         r = WRK_CALL(w, cuCtxSynchronize);
     if (likely(r == CUDA_SUCCESS))

@@ -278,11 +278,11 @@ drop_hosts(void)
 static void
 fetch_errors(void)
 {
-    unsigned flags;
-    int active;
+    cuuint64_t used;
 
     for (int i = 0; i < 2; i++)
-        cuDevicePrimaryCtxGetState(card(i), &flags, &active);
+        cuDeviceGetGraphMemAttribute(card(i), CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT,
+                                     &used);
 }
 
 /* Streams that capture go first: while they do, other calls are forbidden. */
