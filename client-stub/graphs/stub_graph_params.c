@@ -6,6 +6,7 @@
  */
 #include "stub_args.h"
 #include "stub_call.h"
+#include "stub_event.h"
 #include "stub_gen.h"
 #include "stub_graph.h"
 #include "stub_graph_hostmem.h"
@@ -226,6 +227,7 @@ stub_impl_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
     struct any any;
     CUresult r;
 
+    stub_event_in_graphs();
     if (!phGraphNode || (numDependencies && !dependencies))
         return CUDA_ERROR_INVALID_VALUE;
     if (any_is_staged(nodeParams))
@@ -276,6 +278,7 @@ stub_impl_cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams)
     struct any any;
     CUresult r;
 
+    stub_event_in_graphs();
     if (any_is_staged(nodeParams))
         return stub_graph_hostmem_set(NULL, hNode, &nodeParams->memcpy.copyParams,
                                       nodeParams->memcpy.copyCtx);
@@ -315,6 +318,7 @@ stub_impl_cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
     struct any any;
     CUresult r;
 
+    stub_event_in_graphs();
     if (any_is_staged(nodeParams))
         return stub_graph_hostmem_set(hGraphExec, hNode, &nodeParams->memcpy.copyParams,
                                       nodeParams->memcpy.copyCtx);

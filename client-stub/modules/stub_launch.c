@@ -174,13 +174,16 @@ stub_impl_cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX,
     return launch_plain(&launch, f, hStream, kernelParams, NULL);
 }
 
-/* Events that the launch will record. */
+/* Events that the launch will record; in a capture, each launch of the graph. */
 static void
 launch_records(const CUlaunchConfig *config)
 {
     for (unsigned int i = 0; i < config->numAttrs; i++) {
         const CUlaunchAttribute *attr = &config->attrs[i];
 
+        if (attr->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT ||
+            attr->id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT)
+            stub_event_in_graphs();
         if (attr->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT)
             stub_event_unknown(attr->value.programmaticEvent.event);
         else if (attr->id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT)

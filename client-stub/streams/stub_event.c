@@ -94,13 +94,22 @@ stub_event_waited_by(const struct stub_call *c, uint64_t stream)
 
 /* ---- what is known ---------------------------------------------------------- */
 
+static _Atomic bool in_graphs;
+
+void
+stub_event_in_graphs(void)
+{
+    atomic_store(&in_graphs, true);
+}
+
 /* Are all records of events in this process made by cuEventRecord, outside of
  * captures? */
 static bool
 records_are_plain(void)
 {
     return stub_links_n == 1 && !stub_capture_any() &&
-           !stub_handle_any(WIRE_KIND_GRAPH) && !stub_handle_any(WIRE_KIND_GREENCTX) &&
+           !atomic_load_explicit(&in_graphs, memory_order_relaxed) &&
+           !stub_handle_any(WIRE_KIND_GREENCTX) &&
            !atomic_load_explicit(&stub_ipc_events, memory_order_relaxed);
 }
 
@@ -229,6 +238,8 @@ stub_impl_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int 
                                  bool per_thread)
 {
     stub_event_unknown(hEvent);
+    if (flags)
+        stub_event_in_graphs();
     return stub_gen_cuEventRecordWithFlags(hEvent, hStream, flags, per_thread);
 }
 
@@ -237,6 +248,39 @@ stub_impl_cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent)
 {
     stub_event_unknown(hEvent);
     return stub_gen_cuCtxRecordEvent(hCtx, hEvent);
+}
+
+CUresult
+stub_impl_cuGraphAddEventRecordNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+                                    const CUgraphNode *dependencies,
+                                    size_t numDependencies, CUevent event)
+{
+    stub_event_in_graphs();
+    return stub_gen_cuGraphAddEventRecordNode(phGraphNode, hGraph, dependencies,
+                                              numDependencies, event);
+}
+
+CUresult
+stub_impl_cuGraphEventRecordNodeSetEvent(CUgraphNode hNode, CUevent event)
+{
+    stub_event_in_graphs();
+    return stub_gen_cuGraphEventRecordNodeSetEvent(hNode, event);
+}
+
+CUresult
+stub_impl_cuGraphExecEventRecordNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode,
+                                             CUevent event)
+{
+    stub_event_in_graphs();
+    return stub_gen_cuGraphExecEventRecordNodeSetEvent(hGraphExec, hNode, event);
+}
+
+CUresult
+stub_impl_cuGraphKernelNodeSetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr,
+                                        const CUkernelNodeAttrValue *value)
+{
+    stub_event_in_graphs();
+    return stub_gen_cuGraphKernelNodeSetAttribute(hNode, attr, value);
 }
 
 CUresult

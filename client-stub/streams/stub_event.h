@@ -4,10 +4,10 @@
  *
  * Every frame has a position in its link's queue.  An event remembers the position of
  * its last record and the stream; a stream, and a context, remember the position of the
- * last wait for them that succeeded.  A record in front of such a wait is done.  All
- * other ways to record an event (captures, graphs, attributes of launches, other
- * processes) make it unknown, and where such ways are in use at all, nothing is
- * answered here.
+ * last wait for them that succeeded.  A record in front of such a wait is done.  Other
+ * ways to record an event (captures, attributes of launches) make it unknown; and where
+ * events are recorded at times that are not known here (graphs with such nodes, green
+ * contexts, other processes), nothing is answered at all.
  *
  * The notes are in the handles' entries (stub_handle_notes()), written under the link's
  * send lock.  Any thread.
@@ -34,5 +34,8 @@ void stub_event_waited_by(const struct stub_call *c, uint64_t stream);
 
 /* The event is about to be recorded in another way. */
 void stub_event_unknown(CUevent event);
+
+/* From now on graphs may record events, each time that they are launched. */
+void stub_event_in_graphs(void);
 
 #endif

@@ -294,6 +294,13 @@ events(void)
     for (int i = 0; i < 4; i++)
         TRY(cuEventCreate(&e[i], 0));
     printf("never recorded: %d\n", (int)cuEventQuery(e[0]));
+    /* A graph that records no event changes nothing. */
+    TRY(cuGraphCreate(&graph, 0));
+    TRY(cuGraphAddEmptyNode(&node, graph, NULL, 0));
+    TRY(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    TRY(cuGraphLaunch(exec, stream));
+    TRY(cuGraphExecDestroy(exec));
+    TRY(cuGraphDestroy(graph));
     for (int i = 0; i < TIMES; i++) {
         TRY(cuMemsetD8Async(at, 1, 1 << 20, stream));
         TRY(cuEventRecord(e[i % 2], stream));
