@@ -59,7 +59,8 @@ hostile_server(const uint8_t *data, size_t size)
 {
     static const struct stub_server server = {.address = "x:1", .ticket = "ticket"};
     struct stub_attach at = {.links = 1,
-                             .secret = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"};
+                             .secret = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+                             .deadline_ns = gp_now_ns() + GP_NS_PER_S};
     struct xport_rdma_port ports[XPORT_RDMA_PORTS_MAX];
     Gpupool__AttachReply *reply = NULL;
     const Gpupool__AttachTransport *offer;
@@ -67,8 +68,7 @@ hostile_server(const uint8_t *data, size_t size)
     struct gp_err err = {0};
     int fd = answering(data, size);
 
-    if (attach_ask(NULL, fd, &server, "rdma", gp_now_ns() + GP_NS_PER_S, &at, &reply,
-                   &err) == 0 &&
+    if (attach_ask(NULL, fd, &server, "rdma", &at, &reply, &err) == 0 &&
         attach_check_reply(reply, &err) == 0 && (offer = attach_offer(reply, "rdma")) &&
         (rdma = gpupool__attach_rdma__unpack(NULL, offer->parameters.len,
                                              offer->parameters.data)) &&
