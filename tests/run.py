@@ -5,8 +5,9 @@
 
 Unit tests are cmocka programs in BUILD/tests/unit, one case a line (TAP).  An
 end-to-end test is a function test_* of tests/e2e/test_*.py, run by
-harness/child.py in its own session with a time limit.  Everything a test says
-is in BUILD/test-logs/NAME.log; a failed one is shown in short here.
+harness/child.py in its own session with a time limit.  A target of the Makefile
+(--target) is one test, too.  Everything a test says is in
+BUILD/test-logs/NAME.log; a failed one is shown in short here.
 """
 
 import argparse
@@ -92,6 +93,20 @@ class Runner:
             outcome.failed.append(("it ran no test", log))
         return outcome
 
+    def target(self, target):
+        name = f"make.{target}"
+        status, log = self.command(name, [
+            "make", "--no-print-directory", f"O={os.path.relpath(self.build, HERE.parent)}",
+            target], E2E_LIMIT, {"MAKEFLAGS": "", "MFLAGS": ""})
+        outcome = Outcome(name)
+        if status == 0:
+            outcome.passed = 1
+        elif status is None:
+            outcome.failed.append((f"no end within {E2E_LIMIT * self.slowness:.0f} s", log))
+        else:
+            outcome.failed.append((f"exit status {status}", log))
+        return outcome
+
     def e2e(self, path, function):
         name = f"{path.stem.removeprefix('test_')}.{function.removeprefix('test_')}"
         status, log = self.command(name, [
@@ -127,7 +142,8 @@ def e2e_functions(path):
 
 def collect(args):
     """[(name, callable of Runner)], slow ones first so that the end is short."""
-    jobs = []
+    jobs = [(f"make.{target}", lambda runner, t=target: runner.target(t))
+            for target in args.target]
     if args.e2e:
         for path in sorted((HERE / "e2e").glob("test_*.py")):
             for function in e2e_functions(path):
@@ -160,6 +176,8 @@ def main():
     parser.add_argument("--unit", action="store_true", help="run unit programs")
     parser.add_argument("--e2e", action="store_true", help="run end-to-end tests")
     parser.add_argument("--only", default="", help="part of a name, or a pattern with *")
+    parser.add_argument("--target", action="append", default=[],
+                        help="a target of the Makefile that is a test")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--sanitizer", default="", help="what the build was made with")
     parser.add_argument("--slowness", type=float, help="stretches every time limit")

@@ -105,8 +105,7 @@ struct stub_link {
         uint32_t n;            /* posted in it since one was waited for */
     } releases[STUB_RELEASES]; /* by context; under send */
 
-    uint64_t
-        position; /* of the last frame that was looked at (stub_event.h); under send */
+    uint64_t position; /* of the last frame looked at (stub_event.h); under send */
 
     bool proven; /* cookies of connections are made from @key: attach_proof.h */
     uint8_t key[ATTACH_KEY_SIZE];

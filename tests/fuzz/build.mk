@@ -117,6 +117,10 @@ test-fuzz-quick-built: $(addprefix $(O)/fuzz/,$(FUZZ_QUICK))
 	        { tail -60 $(O)/fuzz/$$t.log; exit 1; }; echo "ok $$t"; \
 	done
 
+# Compiled before the tests begin, so that no compiler takes a test's processor.
+.PHONY: fuzz-programs-of-test
+fuzz-programs-of-test: $(addprefix $(O)/fuzz/,fuzz_worker $(FUZZ_QUICK))
+
 # Lines and branches that the corpora reach, those of earlier `make fuzz` included.
 FUZZ_COV_O := $(O)/fuzz-coverage
 FUZZ_LLVM ?= $(if $(shell command -v llvm-cov-14 2>/dev/null),-14)

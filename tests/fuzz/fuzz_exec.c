@@ -6,8 +6,10 @@
 #include "ptx_ast.h"
 #include "sg_cta.h"
 #include "sg_exec.h"
+#include "sg_native.h"
 #include "sg_tmap.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -36,6 +38,22 @@ enum sg_stop
 sg_interp_v4(struct sg_cta *cta, struct sg_warp *warp)
 {
     return sg_interp_v2(cta, warp);
+}
+
+/* Machine code asks for these, and is never on here: it needs the higher builds. */
+bool
+sg_native_mem_v3(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
+                 uint32_t code, const void *a, const void *b, void *v, uint32_t m)
+{
+    (void)cta, (void)warp, (void)op, (void)code, (void)a, (void)b, (void)v, (void)m;
+    abort();
+}
+
+bool
+sg_native_mem_v4(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
+                 uint32_t code, const void *a, const void *b, void *v, uint32_t m)
+{
+    return sg_native_mem_v3(cta, warp, op, code, a, b, v, m);
 }
 
 struct world {

@@ -65,9 +65,7 @@ struct sg_native {
 typedef bool sg_native_mem_fn(struct sg_cta *cta, struct sg_warp *warp,
                               const struct sg_insn *op, uint32_t code, const void *a,
                               const void *b, void *v, uint32_t m);
-/* Absent in builds that leave those files out. */
-sg_native_mem_fn sg_native_mem_v3 __attribute__((weak)),
-    sg_native_mem_v4 __attribute__((weak));
+sg_native_mem_fn sg_native_mem_v3, sg_native_mem_v4;
 
 /* A scalar operation for the lanes of @m: registers of 32 lanes, or predicate words. */
 typedef void sg_native_scalar_fn(const struct sg_insn *op, void *d, const void *a,
