@@ -94,15 +94,16 @@ sched_card_most_in(const struct gp_tree *tree, size_t at,
     return node && node->key[0] >= req->memory ? node : NULL;
 }
 
-/* The best card of one index, and the free core that it was found under. */
+/* The best card of one index with at least @lo and at most @hi free core, and its core.
+ */
 static struct gp_tree_node *
 find_in(const struct gp_tree *by_fit, size_t at, const struct sched_request *req,
-        unsigned *ret_core)
+        unsigned lo, unsigned hi, unsigned *ret_core)
 {
     bool spread = req->placement == SCHED_SPREAD;
 
-    for (unsigned i = 0; i <= 100 - req->core; i++) {
-        unsigned core = spread ? 100 - i : req->core + i;
+    for (unsigned i = 0; i <= hi - lo; i++) {
+        unsigned core = spread ? hi - i : lo + i;
         const struct gp_tree *tree = &by_fit[SCHED_FIT(req->in_space, core)];
         struct gp_tree_node *node;
 
@@ -132,7 +133,7 @@ find_grouped(const struct sched_pool *pool, const struct sched_request *req)
     const size_t at = offsetof(struct sched_card, by_group);
     bool spread = req->placement == SCHED_SPREAD;
     struct gp_tree_node *best = NULL;
-    unsigned best_core = 0, core;
+    unsigned best_core = spread ? req->core : 100, core;
 
     for (unsigned i = 0; i < pool->n_groups; i++) {
         struct gp_tree_node *node;
@@ -140,7 +141,8 @@ find_grouped(const struct sched_pool *pool, const struct sched_request *req)
 
         if (!sched_group_accepts(pool->groups[i], req))
             continue;
-        node = find_in(pool->groups[i]->by_fit, at, req, &core);
+        node = find_in(pool->groups[i]->by_fit, at, req, spread ? best_core : req->core,
+                       spread ? 100 : best_core, &core);
         if (!node)
             continue;
         before = !best || core < best_core ||
@@ -163,7 +165,8 @@ find_one(const struct sched_pool *pool, const struct sched_request *req)
 
     if (req->where && pool->n_groups > 1)
         return find_grouped(pool, req);
-    node = find_in(pool->by_fit, offsetof(struct sched_card, by_fit), req, &core);
+    node = find_in(pool->by_fit, offsetof(struct sched_card, by_fit), req, req->core,
+                   100, &core);
     return card_of(node);
 }
 

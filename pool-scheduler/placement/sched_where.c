@@ -53,13 +53,20 @@ sched_where_add_label(struct sched_where *where, const char *label, struct gp_er
     return 0;
 }
 
+/* Up to the next comma. */
+static size_t
+part_len(const char *labels)
+{
+    return (size_t)(strchrnul(labels, ',') - labels);
+}
+
 /* Is "NAME=VALUE", @len bytes, among @labels? */
 static bool
 has_label(const char *labels, const char *name, size_t name_len, const char *value,
           size_t value_len)
 {
     while (*labels) {
-        size_t len = strcspn(labels, ",");
+        size_t len = part_len(labels);
 
         if (len == name_len + 1 + value_len && labels[name_len] == '=' &&
             !memcmp(labels, name, name_len) &&
@@ -75,9 +82,12 @@ static const char *
 missing_label(const char *wanted, const char *labels)
 {
     while (*wanted) {
-        size_t len = strcspn(wanted, ","), name = strcspn(wanted, "!=");
-        bool negated = wanted[name] == '!';
-        size_t value = name + negated + 1;
+        size_t len = part_len(wanted);
+        size_t name = (size_t)(strchrnul(wanted, '=') - wanted);
+        bool negated = name && wanted[name - 1] == '!';
+        size_t value = name + 1;
+
+        name -= negated;
 
         if (has_label(labels, wanted, name, wanted + value, len - value) == negated)
             return wanted;
@@ -133,7 +143,7 @@ sched_where_words(const struct sched_where *where, const char *labels,
 
     if (label)
         snprintf(words, size, "label: %.*s is wanted, the server has %.80s",
-                 (int)strcspn(label, ","), label, *labels ? labels : "no labels");
+                 (int)part_len(label), label, *labels ? labels : "no labels");
     else if (*where->model && fnmatch(where->model, facts->name, FNM_CASEFOLD))
         snprintf(words, size, "model: it is a %.60s, %s is wanted", facts->name,
                  where->model);

@@ -3,12 +3,13 @@
 
 #include "gp_hash.h"
 
-#include <string.h>
+#include <assert.h>
 
 void
 sched_need_clear(struct sched_need *need)
 {
-    memset(need, 0xff, sizeof(*need)); /* SCHED_NEED_NONE */
+    for (unsigned step = 0; step < SCHED_NEED_STEPS; step++)
+        need->memory[step] = SCHED_NEED_NONE;
 }
 
 void
@@ -16,7 +17,7 @@ sched_need_point(struct sched_need *need, uint32_t core, uint64_t memory)
 {
     sched_need_clear(need);
     need->memory[sched_need_step(core)] =
-        (uint32_t)gp_min(memory >> 20, (uint64_t)SCHED_NEED_NONE - 2);
+        (int32_t)gp_min(memory >> 20, (uint64_t)SCHED_NEED_NONE - 2);
 }
 
 void
@@ -55,6 +56,22 @@ rank(const struct sched_order_node *node)
     return gp_hash_u64((uintptr_t)node);
 }
 
+/* Most of what a change of the tree costs: four steps at a time, on every processor. */
+static void
+need_least(struct sched_need *need, const struct sched_need *other)
+{
+    typedef int32_t four __attribute__((vector_size(16), may_alias, aligned(4)));
+    const four *b = (const four *)other->memory;
+    four *a = (four *)need->memory;
+
+    static_assert(SCHED_NEED_STEPS % 4 == 0, "whole vectors");
+    for (unsigned i = 0; i < SCHED_NEED_STEPS / 4; i++) {
+        four less = b[i] < a[i];
+
+        a[i] = (b[i] & less) | (a[i] & ~less);
+    }
+}
+
 static void
 sum_up(struct sched_order_node *node)
 {
@@ -66,9 +83,7 @@ sum_up(struct sched_order_node *node)
         if (!sides[s])
             continue;
         node->sum += sides[s]->sum;
-        for (unsigned i = 0; i < SCHED_NEED_STEPS; i++)
-            node->least.memory[i] =
-                gp_min(node->least.memory[i], sides[s]->least.memory[i]);
+        need_least(&node->least, &sides[s]->least);
     }
 }
 
@@ -177,6 +192,31 @@ void
 sched_order_update(struct sched_order *order, struct sched_order_node *node)
 {
     update(order->root, node);
+}
+
+bool
+sched_order_rekey(struct sched_order *order, struct sched_order_node *node,
+                  const struct sched_order_key *key)
+{
+    const struct sched_order_node *before = NULL, *after = NULL, *at = order->root;
+
+    while (at && at != node)
+        if (sched_order_compare(&node->key, &at->key) < 0) {
+            after = at;
+            at = at->left;
+        } else {
+            before = at;
+            at = at->right;
+        }
+    for (at = node->left; at; at = at->right)
+        before = at;
+    for (at = node->right; at; at = at->left)
+        after = at;
+    if ((before && sched_order_compare(&before->key, key) >= 0) ||
+        (after && sched_order_compare(&after->key, key) <= 0))
+        return false;
+    node->key = *key;
+    return true;
 }
 
 /* ------------------------------------------------------------------ search -- */

@@ -107,15 +107,15 @@ room_in_quota(const struct sched_line *line, struct sched_need *room)
 {
     struct sched_amount left = sched_tenant_left(line->tenant);
     uint32_t cards = line->kind->key.cards;
+    int32_t memory = sched_room_of(left.memory / cards);
+    /* Steps begin at 1, 6, 11... percent of each card. */
+    unsigned each = (unsigned)gp_min(left.core / cards, (uint64_t)100);
+    unsigned steps = left.cards < cards ? 0 : (each + 4) / 5;
 
-    for (unsigned step = 0; step < SCHED_NEED_STEPS; step++) {
-        uint64_t least = (uint64_t)(step * 5 + 1) * cards;
-
-        if (left.cards < cards || left.core < least)
-            room->memory[step] = 0;
-        else if (left.memory != UINT64_MAX)
-            room->memory[step] = gp_min(room->memory[step], left.memory / cards + 1);
-    }
+    for (unsigned step = 0; step < steps; step++)
+        room->memory[step] = gp_min(room->memory[step], memory);
+    for (unsigned step = steps; step < SCHED_NEED_STEPS; step++)
+        room->memory[step] = 0;
 }
 
 /* The line's sums and its place, as its waiters and its tenant make them. */
@@ -125,7 +125,7 @@ line_figure(const struct sched_queue *queue, const struct sched_line *line,
 {
     struct sched_need room;
 
-    memset(&room, 0xff, sizeof(room));
+    sched_need_clear(&room);
     room_in_quota(line, &room);
     ret->key.word[0] = UINT32_MAX - line->priority;
     ret->key.word[1] = sched_tenant_share(queue->tenants, line->tenant);
@@ -197,7 +197,8 @@ line_update(struct sched_queue *queue, struct sched_line *line)
     struct sched_order_node now, *node = &line->node;
 
     line_figure(queue, line, &now);
-    if (sched_order_compare(&now.key, &node->key) != 0) {
+    if (sched_order_compare(&now.key, &node->key) != 0 &&
+        !sched_order_rekey(&line->kind->lines, node, &now.key)) {
         sched_order_remove(&line->kind->lines, node);
         node->key = now.key;
         node->own = now.own;

@@ -607,6 +607,38 @@ freed_card_asks_nobody_whom_it_cannot_serve(void **state)
 }
 
 static void
+whose_quota_of_memory_is_used_up_is_not_asked(void **state)
+{
+    enum { N = 400 };
+    struct sched_amount used = {.memory = 38 * GIB, .cards = 1};
+    static struct sched_waiter *waiters[N + 1];
+    struct sched_tenant *tenant;
+    struct sched_decision d;
+    struct sched_card *card;
+    struct sim s;
+
+    (void)state;
+    begin(&s, 9, 2);
+    card = s.pool->servers->cards[0];
+    for (unsigned i = 0; i < N; i++)
+        waiters[i] = want(&s, "t1", 5, 4 * GIB, 1);
+    waiters[N] = want(&s, "o1", 5, 4 * GIB, 1);
+    tenant = waiters[0]->tenant;
+    sched_tenant_charge(tenant, &used);
+    sched_queue_tenant_changed(&s.queue, tenant);
+    assert_ptr_equal(sched_queue_serve_card(&s.queue, card, &d), waiters[N]);
+    assert_int_equal(s.queue.tries, 1);
+    sched_tenant_uncharge(tenant, &used);
+    for (unsigned i = 0; i <= N; i++) {
+        tenant = waiters[i]->tenant;
+        sched_queue_remove(&s.queue, waiters[i]);
+        sched_tenant_unref(&s.tenants, tenant);
+        free(waiters[i]);
+    }
+    finish(&s);
+}
+
+static void
 caps_of_the_queue_are_kept_in_words(void **state)
 {
     static struct sched_waiter *waiters[SCHED_KINDS_MAX + 1];
@@ -705,6 +737,7 @@ main(void)
         cmocka_unit_test(random_operations_keep_every_promise),
         cmocka_unit_test(shares_follow_weights_within_one_request),
         cmocka_unit_test(freed_card_asks_nobody_whom_it_cannot_serve),
+        cmocka_unit_test(whose_quota_of_memory_is_used_up_is_not_asked),
         cmocka_unit_test(caps_of_the_queue_are_kept_in_words),
         cmocka_unit_test(cards_on_which_least_must_end_are_kept),
         cmocka_unit_test(card_that_is_kept_is_given_to_nobody_else),
