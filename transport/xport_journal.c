@@ -231,8 +231,9 @@ part_keep(struct xport_journal *j, unsigned i)
     return true;
 }
 
-void
-xport_journal_keep(struct xport_journal *j, uint64_t until)
+/* False: no place for another part. */
+static bool
+parts_keep(struct xport_journal *j, uint64_t until)
 {
     memmove(j->parts, j->parts + j->first, j->n * sizeof(j->parts[0]));
     j->first = 0;
@@ -240,10 +241,11 @@ xport_journal_keep(struct xport_journal *j, uint64_t until)
         if (j->parts[i].block >= 0)
             continue;
         if (copies_room(j) == 0 && cursor_next(j, &j->copies, 0) < 0)
-            return;
+            return true;
         if (!part_keep(j, i))
-            return;
+            return false;
     }
+    return true;
 }
 
 /* Copy a short part behind @before; true if the two are one part then. */
@@ -282,6 +284,16 @@ xport_journal_compact(struct xport_journal *j)
     }
     j->first = 0;
     j->n = kept;
+}
+
+/* All places may be taken by parts so short that the peer need not acknowledge them. */
+void
+xport_journal_keep(struct xport_journal *j, uint64_t until)
+{
+    if (parts_keep(j, until))
+        return;
+    xport_journal_compact(j);
+    parts_keep(j, until);
 }
 
 /* ---- again ------------------------------------------------------------------------

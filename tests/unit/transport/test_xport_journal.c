@@ -136,6 +136,22 @@ test_many_short_payloads_need_no_acknowledgement(void **state)
     xport_journal_fini(&journal);
 }
 
+/* A payload that is copied to several blocks needs more places than it had. */
+static void
+test_payload_behind_many_short_ones_needs_no_acknowledgement(void **state)
+{
+    (void)state;
+    assert_int_equal(xport_journal_init(&journal, BLOCK, LARGE), 0);
+    for (unsigned i = 0; i < XPORT_JOURNAL_PARTS / 2; i++) {
+        assert_false(xport_journal_full(&journal));
+        assert_true(send_frame(24));
+        send_payload(i < XPORT_JOURNAL_PARTS / 2 - 1 ? 1 : 2 * BLOCK);
+    }
+    assert_int_equal(journal.acked, 0);
+    check_all(0);
+    xport_journal_fini(&journal);
+}
+
 /* A block is used again from its start when nothing in it is needed, and not before. */
 static void
 test_acknowledged_block_is_used_from_its_start(void **state)
@@ -202,6 +218,7 @@ main(void)
         cmocka_unit_test(test_every_unacknowledged_byte_is_kept),
         cmocka_unit_test(test_memory_is_bounded),
         cmocka_unit_test(test_many_short_payloads_need_no_acknowledgement),
+        cmocka_unit_test(test_payload_behind_many_short_ones_needs_no_acknowledgement),
         cmocka_unit_test(test_acknowledged_block_is_used_from_its_start),
         cmocka_unit_test(test_long_frames_have_blocks_of_their_own),
         cmocka_unit_test(test_what_was_never_sent_cannot_be_acknowledged),
