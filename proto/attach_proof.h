@@ -55,7 +55,7 @@ void attach_key_make(const struct attach_transcript *t,
                      uint8_t ret_key[ATTACH_KEY_SIZE]);
 
 enum attach_cookie {
-    ATTACH_COOKIE_STRIPE, /* @index: which of the further connections */
+    ATTACH_COOKIE_STRIPE, /* @index: which of the further connections (attach.proto) */
     ATTACH_COOKIE_PEER,   /* @index: which of the client's servers connects */
     ATTACH_COOKIE_RDMA,   /* @index 0 */
     ATTACH_COOKIE_ENDING, /* to ask how the attachment ended; @index 0 */

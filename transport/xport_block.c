@@ -149,7 +149,8 @@ raw_cost(struct xport_blocks *b)
     struct xport_stripes *stripes =
         atomic_load_explicit(&b->stripes, memory_order_acquire);
 
-    return xport_rate_best(stripes && stripes->use ? &stripes->rate : &b->tx.link);
+    return xport_rate_best(
+        xport_stripes_usable(stripes) && stripes->use ? &stripes->rate : &b->tx.link);
 }
 
 /* Pack and see whether it is the faster way; 0: it is not. */
@@ -366,32 +367,80 @@ xport_blocks_recv(struct xport_conn *conn, uint8_t *buf, size_t len)
 
 /* --- stripes over further connections --- */
 
-int
-xport_stripes_add(struct xport_conn *conn, const int *fds, struct gp_wire *const *wires,
-                  unsigned n, struct gp_err *err)
+static int
+link_hold(struct xport_conn *conn, uint32_t link)
 {
-    struct xport_stripes *stripes;
-    int r;
+    if (conn->ops->stripes_hold)
+        return conn->ops->stripes_hold(conn, link);
+    return link ? -ESTALE : 0;
+}
 
-    if (!conn->blocks || conn->blocks->stripes || n == 0 || n > XPORT_STRIPES_MAX)
-        return gp_err_set(err, -EINVAL, "no place for %u more connections", n);
-    r = conn->ops->stripes_prepare ? conn->ops->stripes_prepare(conn) : 0;
-    if (r < 0)
-        return gp_err_set(err, r, "no memory for %u more connections", n);
+static void
+link_release(struct xport_conn *conn)
+{
+    if (conn->ops->stripes_release)
+        conn->ops->stripes_release(conn);
+}
+
+/* The link is held. */
+static int
+stripes_put(struct xport_blocks *b, const int *fds, struct gp_wire *const *wires,
+            unsigned n)
+{
+    struct xport_stripes *stripes = atomic_load(&b->stripes);
+
+    if (xport_stripes_live(stripes))
+        return -EALREADY;
+    if (stripes)
+        return stripes->n == n ? xport_stripes_renew(stripes, fds, wires) : -EINVAL;
     stripes = xport_stripes_new(fds, wires, n);
     if (!stripes)
-        return gp_err_set(err, -ENOMEM, "out of memory");
-    atomic_store_explicit(&conn->blocks->stripes, stripes, memory_order_release);
+        return -ENOMEM;
+    atomic_store_explicit(&b->stripes, stripes, memory_order_release);
+    return 0;
+}
+
+int
+xport_stripes_add(struct xport_conn *conn, const int *fds, struct gp_wire *const *wires,
+                  unsigned n, uint32_t link, struct gp_err *err)
+{
+    int r =
+        conn->blocks && n && n <= XPORT_STRIPES_MAX ? link_hold(conn, link) : -EINVAL;
+
+    if (r == 0) {
+        r = stripes_put(conn->blocks, fds, wires, n);
+        link_release(conn);
+    }
+    if (r < 0)
+        return gp_err_set(err, r, "no place for %u more connections: %s", n,
+                          strerror(-r));
     /* Not within this host, whatever the addresses say: somebody relays. */
     atomic_store_explicit(&conn->piece, 0, memory_order_relaxed);
     return 0;
 }
 
-void
-xport_stripes_use(struct xport_conn *conn)
+int
+xport_stripes_use(struct xport_conn *conn, uint32_t link)
 {
     struct xport_stripes *stripes = atomic_load(&conn->blocks->stripes);
+    int r = link_hold(conn, link);
 
-    if (!atomic_load(&stripes->ended))
+    if (r < 0)
+        return r;
+    if (xport_stripes_live(stripes))
         atomic_store_explicit(&stripes->send, true, memory_order_release);
+    link_release(conn);
+    return 0;
+}
+
+uint32_t
+xport_stripes_link(struct xport_conn *conn)
+{
+    return conn->ops->stripes_link ? conn->ops->stripes_link(conn) : 0;
+}
+
+bool
+xport_stripes_here(const struct xport_conn *conn)
+{
+    return conn->blocks && xport_stripes_live(atomic_load(&conn->blocks->stripes));
 }

@@ -71,13 +71,16 @@ struct xport_ops {
     void (*acknowledge)(struct xport_conn *conn);
     /* The peer has received the first @upto bytes.  Any thread.  NULL: of no use. */
     void (*confirm)(struct xport_conn *conn, uint64_t upto);
-    /* Where payloads over stripes survive a cut (xport_resume_stripes.h): the
-     * connection gets stripes; a run behind its announcement @head, which waits to be
-     * sent; bytes of a run.  NULL: the stripes alone carry them. */
-    int (*stripes_prepare)(struct xport_conn *conn);
+    /* Where payloads over stripes survive a cut (xport_resume_stripes.h).  Between the
+     * first two the link in use is number @link and is not replaced (-ESTALE: it is
+     * another one); then a run behind its announcement @head, which waits to be sent;
+     * bytes of a run.  NULL: the stripes alone carry them. */
+    int (*stripes_hold)(struct xport_conn *conn, uint32_t link);
+    void (*stripes_release)(struct xport_conn *conn);
     int (*stripes_send)(struct xport_conn *conn, struct xport_block *head,
                         const void *bytes, uint32_t len);
     int (*stripes_recv)(struct xport_conn *conn, uint64_t at, uint8_t *buf, size_t len);
+    uint32_t (*stripes_link)(struct xport_conn *conn); /* the number of the link */
     /* From and to windows; NULL where there are none. */
     int (*send_direct)(struct xport_conn *conn, uint64_t addr, size_t len,
                        uint64_t *ret_ticket);
@@ -248,12 +251,21 @@ void xport_blocks_count(struct xport_conn *conn, _Atomic uint64_t *raw,
  * in the same order, which it owns from then on, each with its layer of @wires (NULL:
  * none of them has one), and takes stripes at once; it sends
  * some when xport_stripes_use() says that the other end has added its own, and when
- * measuring says that it is faster.  Only with blocks, and once.
+ * measuring says that it is faster.  Only with blocks, and once for each link: number
+ * @link, which is 0 where the connection has one link for ever.
+ *
+ * -ESTALE: another link is in use by now.  -EALREADY: this one has its stripes.
  */
 #define XPORT_STRIPES_MAX 8
 int xport_stripes_add(struct xport_conn *conn, const int *fds,
-                      struct gp_wire *const *wires, unsigned n, struct gp_err *err);
-void xport_stripes_use(struct xport_conn *conn);
+                      struct gp_wire *const *wires, unsigned n, uint32_t link,
+                      struct gp_err *err);
+int xport_stripes_use(struct xport_conn *conn, uint32_t link);
+
+/* The number of the link in use, which may be another one a moment later, and whether
+ * it has stripes.  Any thread. */
+uint32_t xport_stripes_link(struct xport_conn *conn);
+bool xport_stripes_here(const struct xport_conn *conn);
 
 /* --- liveness --- */
 

@@ -141,6 +141,7 @@ link_install(struct xport_resume_conn *rc, struct xport_resume_link *link)
     atomic_store(&rc->replaying, rc->replay_at < j->end || striped_waits(rc));
     rc->trip_ns = trip_of(conn->fd);
     rc->cuts++;
+    atomic_store(&rc->number, link->number);
     atomic_fetch_add(&rc->epoch, 1);
     return r;
 }
@@ -174,6 +175,8 @@ xport_resume_recover(struct xport_resume_conn *rc, uint32_t epoch)
         r = xport_error(conn);
         if (r < 0) /* somebody who sleeps must see it */
             shutdown(conn->fd, SHUT_RDWR);
+        else if (rc->owner->replaced)
+            rc->owner->replaced(conn);
     }
     gp_lock_release(&rc->recover);
     return r;
@@ -476,9 +479,11 @@ static const struct xport_ops resume_ops = {
     .bulk_done = xport_resume_bulk_done,
     .acknowledge = resume_acknowledge,
     .confirm = xport_resume_confirm,
-    .stripes_prepare = xport_resume_stripes_prepare,
+    .stripes_hold = xport_resume_stripes_hold,
+    .stripes_release = xport_resume_stripes_release,
     .stripes_send = xport_resume_stripes_send,
     .stripes_recv = xport_resume_stripes_recv,
+    .stripes_link = xport_resume_stripes_link,
     .ended = resume_ended,
     .realign = xport_stream_to_start,
     .abort = resume_abort,

@@ -34,6 +34,7 @@ struct xport_resume_have {
 };
 
 struct xport_resume_link {
+    uint32_t number;                 /* both ends know it by that; 0 was the first */
     int fd, ack_fd;                  /* ack_fd -1: it comes later */
     struct gp_wire *wire, *ack_wire; /* NULL: none */
     struct xport_resume_have peer;
@@ -52,6 +53,8 @@ struct xport_resume_owner {
     /* The peer has a new link for us, although ours seems whole.  NULL at the end that
      * connects. */
     bool (*knocks)(struct xport_conn *conn);
+    /* Another link is in use.  Neither sends nor receives.  May be NULL. */
+    void (*replaced)(struct xport_conn *conn);
 };
 
 /* Like xport_tcp_new().  @ack_fd (owned as well): -1 when it comes later. */

@@ -37,6 +37,7 @@ struct xport_resume_conn {
     struct gp_lock tx_lock, rx_lock; /* in a write; in a read */
     struct gp_lock recover;          /* somebody replaces the link */
     _Atomic uint32_t epoch;          /* links before this one; under both locks */
+    _Atomic uint32_t number;         /* of the link, as the owners call it; the same */
     atomic_bool replaying;           /* replay_at < journal.end; under tx_lock */
     uint32_t ack_after;    /* so many bytes of frames; XPORT_ACK_CALLS or _REPLIES */
     _Atomic uint64_t seen; /* acks.received at the last look */

@@ -21,23 +21,38 @@ striped_of(const struct xport_resume_conn *rc)
     return atomic_load_explicit(&rc->striped, memory_order_acquire);
 }
 
+static struct xport_stripes *
+stripes_of(const struct xport_resume_conn *rc)
+{
+    struct xport_blocks *blocks = rc->stream.conn.blocks;
+
+    return blocks ? atomic_load(&blocks->stripes) : NULL;
+}
+
 /* NULL: there are none, or they have ended. */
 static struct xport_stripes *
 stripes_alive(const struct xport_resume_conn *rc)
 {
-    struct xport_blocks *blocks = rc->stream.conn.blocks;
-    struct xport_stripes *stripes = blocks ? atomic_load(&blocks->stripes) : NULL;
+    struct xport_stripes *stripes = stripes_of(rc);
 
-    return stripes && !atomic_load(&stripes->ended) ? stripes : NULL;
+    return xport_stripes_live(stripes) ? stripes : NULL;
+}
+
+/* The same for who sends: the peer may not have added its own yet. */
+static struct xport_stripes *
+stripes_usable(const struct xport_resume_conn *rc)
+{
+    struct xport_stripes *stripes = stripes_of(rc);
+
+    return xport_stripes_usable(stripes) ? stripes : NULL;
 }
 
 /* ---- life -------------------------------------------------------------------------
  */
 
-int
-xport_resume_stripes_prepare(struct xport_conn *conn)
+static int
+striped_prepare(struct xport_resume_conn *rc)
 {
-    struct xport_resume_conn *rc = xport_resume_of(conn);
     struct xport_striped *s = striped_of(rc);
 
     if (s)
@@ -49,6 +64,34 @@ xport_resume_stripes_prepare(struct xport_conn *conn)
     }
     atomic_store_explicit(&rc->striped, s, memory_order_release);
     return 0;
+}
+
+int
+xport_resume_stripes_hold(struct xport_conn *conn, uint32_t link)
+{
+    struct xport_resume_conn *rc = xport_resume_of(conn);
+    int r = 0;
+
+    gp_lock_take(&rc->recover);
+    if (atomic_load(&rc->number) != link)
+        r = -ESTALE;
+    if (r == 0)
+        r = striped_prepare(rc);
+    if (r < 0)
+        gp_lock_release(&rc->recover);
+    return r;
+}
+
+void
+xport_resume_stripes_release(struct xport_conn *conn)
+{
+    gp_lock_release(&xport_resume_of(conn)->recover);
+}
+
+uint32_t
+xport_resume_stripes_link(struct xport_conn *conn)
+{
+    return atomic_load(&xport_resume_of(conn)->number);
 }
 
 void
@@ -109,10 +152,8 @@ xport_resume_stripes_install(struct xport_resume_conn *rc,
     s->replay_at = peer->striped;
     s->replay_end = s->journal.end;
     s->inline_until = peer->striped_sent;
-    if (!stripes)
-        return 0;
-    atomic_store(&stripes->ended, true);
-    xport_stripes_abort(stripes);
+    if (stripes)
+        xport_stripes_end(stripes);
     return 0;
 }
 
@@ -157,7 +198,7 @@ run_wait(struct xport_resume_conn *rc, struct xport_striped *s, uint32_t len)
 {
     int r = 0;
 
-    while (r == 0 && stripes_alive(rc) && !run_fits(s, len)) {
+    while (r == 0 && stripes_usable(rc) && !run_fits(s, len)) {
         r = xport_resume_acks_read(rc);
         if (r == 0 && !run_fits(s, len))
             r = xport_resume_acks_wait(rc, GP_FOREVER);
@@ -200,7 +241,7 @@ xport_resume_stripes_send(struct xport_conn *conn, struct xport_block *head,
 
     gp_lock_take(&rc->tx_lock);
     r = run_wait(rc, s, len);
-    stripes = stripes_alive(rc);
+    stripes = stripes_usable(rc);
     if (r == 0 && stripes) {
         r = run_send(rc, s, stripes, bytes, len);
     } else if (r == 0) {

@@ -7,12 +7,13 @@
  * before it end.  Runs are announced in the connection's stream as ever, so who
  * receives takes them in the order of the striped stream.
  *
- * The stripes live as long as the first link.  When that, or one of them, breaks, all
- * of them end; both ends tell each other how many striped bytes they have received and
- * how many they have sent.  What the receiver lacks comes over the new link before
- * anything else, and every later payload goes over the one connection.  Bytes that come
- * so before the announcement of their run are kept in memory, XPORT_STRIPED_WINDOW at
- * most.
+ * Stripes live as long as the link that they were made for.  When that, or one of them,
+ * breaks, all of them end; both ends tell each other how many striped bytes they have
+ * received and how many they have sent.  What the receiver lacks comes over the new
+ * link before anything else: whole runs, because a run is in its sender's journal
+ * before it is announced.  Bytes that come so before the announcement of their run are
+ * kept in memory, XPORT_STRIPED_WINDOW at most.  Later payloads go over the one
+ * connection until both ends have stripes of that link, which begin with a new run.
  *
  * Threads: the sending half under the connection's tx_lock, the receiving half under
  * its rx_lock.  Private to transport/.
@@ -55,8 +56,11 @@ struct xport_striped {
     size_t early_at, early_end;
 };
 
-/* The connection gets stripes; see struct xport_ops. */
-int xport_resume_stripes_prepare(struct xport_conn *conn);
+/* The link is number @link, and stays that until the release: stripes of it may be
+ * added and used; see struct xport_ops.  Not within calls that may replace the link. */
+int xport_resume_stripes_hold(struct xport_conn *conn, uint32_t link);
+void xport_resume_stripes_release(struct xport_conn *conn);
+uint32_t xport_resume_stripes_link(struct xport_conn *conn);
 
 /* A run of @len bytes behind its announcement @head, which waits to be sent; where the
  * stripes have ended, it is announced, and goes, as a raw block. */

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 /* How much the link takes each way before they are compared, and how much is sent until
  * that is done again.  The kernel's queues take megabytes at once, which says nothing,
@@ -167,15 +168,25 @@ turn_goes_on(struct xport_stripes *stripes, const struct xport_rate *rate, uint3
     return false;
 }
 
+/* The next link may lead another way. */
+static void
+look_again(struct xport_stripes *stripes)
+{
+    stripes->seen = atomic_load(&stripes->times);
+    stripes->use = stripes->main = false;
+    stripes->until = stripes->given = 0;
+}
+
 bool
 xport_stripes_pay(struct xport_stripes *stripes, const struct xport_rate *main,
                   uint32_t *len)
 {
     double one = xport_rate_cost(main), all = xport_rate_cost(&stripes->rate);
 
-    if (!atomic_load_explicit(&stripes->send, memory_order_acquire) ||
-        atomic_load_explicit(&stripes->ended, memory_order_relaxed))
+    if (!xport_stripes_usable(stripes))
         return false;
+    if (unlikely(stripes->seen != atomic_load(&stripes->times)))
+        look_again(stripes);
     if (stripes->until) {
         stripes->until -= gp_min(stripes->until, (uint64_t)*len);
         return stripes->use;
@@ -198,6 +209,13 @@ xport_stripes_pay(struct xport_stripes *stripes, const struct xport_rate *main,
 /* ---- life --------------------------------------------------------------------------
  */
 
+static void
+stripe_prepare(int fd)
+{
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+    xport_liveness_start(fd);
+}
+
 struct xport_stripes *
 xport_stripes_new(const int *fds, struct gp_wire *const *wires, unsigned n)
 {
@@ -209,10 +227,37 @@ xport_stripes_new(const int *fds, struct gp_wire *const *wires, unsigned n)
     for (unsigned i = 0; i < n; i++) {
         stripes->fd[i] = fds[i];
         stripes->wire[i] = wires ? wires[i] : NULL;
-        fcntl(fds[i], F_SETFL, fcntl(fds[i], F_GETFL) & ~O_NONBLOCK);
-        xport_liveness_start(fds[i]);
+        stripe_prepare(fds[i]);
     }
     return stripes;
+}
+
+int
+xport_stripes_renew(struct xport_stripes *stripes, const int *fds,
+                    struct gp_wire *const *wires)
+{
+    for (unsigned i = 0; i < stripes->n; i++) {
+        if (dup3(fds[i], stripes->fd[i], O_CLOEXEC) < 0)
+            return -errno;
+        stripe_prepare(stripes->fd[i]);
+        atomic_store(&stripes->live[i].silent_since, 0);
+    }
+    for (unsigned i = 0; i < stripes->n; i++) {
+        close(fds[i]);
+        gp_wire_free(stripes->wire[i]);
+        stripes->wire[i] = wires ? wires[i] : NULL;
+    }
+    atomic_fetch_add(&stripes->times, 1);
+    atomic_store_explicit(&stripes->ended, false, memory_order_release);
+    return 0;
+}
+
+void
+xport_stripes_end(struct xport_stripes *stripes)
+{
+    atomic_store(&stripes->send, false);
+    atomic_store(&stripes->ended, true);
+    xport_stripes_abort(stripes);
 }
 
 void

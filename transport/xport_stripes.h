@@ -9,8 +9,10 @@
  * carries it, so nothing is framed and order is kept.  All stripes are served side by
  * side, since one that is full would hold up the others.
  *
- * The stripes are given to a connection once and live as long.  One sender and one
- * receiver at a time, as for the connection.
+ * A connection's stripes live as long as the link that they were made for; those of the
+ * next link, of the same number, take their places, so that whoever looks at a socket
+ * without a lock finds one.  One sender and one receiver at a time, as for the
+ * connection.
  */
 #ifndef XPORT_STRIPES_H
 #define XPORT_STRIPES_H
@@ -32,9 +34,11 @@ struct xport_stripes {
     int fd[XPORT_STRIPES_MAX];
     struct gp_wire *wire[XPORT_STRIPES_MAX]; /* NULL: the socket itself */
     struct xport_liveness live[XPORT_STRIPES_MAX];
-    atomic_bool send;  /* the other end receives over the stripes */
-    atomic_bool ended; /* of a connection that resumes: with the first link */
+    atomic_bool send;       /* the other end receives over the stripes */
+    atomic_bool ended;      /* of a connection that resumes: with their link */
+    _Atomic uint32_t times; /* they were made again */
     /* The sender's: does it pay? */
+    uint32_t seen; /* `times` when this was found out */
     struct xport_rate rate;
     bool use;       /* the last comparison said so */
     uint64_t until; /* bytes until the next one */
@@ -48,6 +52,28 @@ struct xport_stripes {
  */
 struct xport_stripes *xport_stripes_new(const int *fds, struct gp_wire *const *wires,
                                         unsigned n);
+
+/* They have ended, and others of the next link take their places: the same as above,
+ * for as many as there were.  -errno: they stay ended, nothing is owned. */
+int xport_stripes_renew(struct xport_stripes *stripes, const int *fds,
+                        struct gp_wire *const *wires);
+
+/* The link that they were made for is broken. */
+void xport_stripes_end(struct xport_stripes *stripes);
+
+/* Does the link in use have them, and may they be sent over? */
+static inline bool
+xport_stripes_live(const struct xport_stripes *stripes)
+{
+    return stripes && !atomic_load_explicit(&stripes->ended, memory_order_acquire);
+}
+
+static inline bool
+xport_stripes_usable(const struct xport_stripes *stripes)
+{
+    return stripes && atomic_load_explicit(&stripes->send, memory_order_acquire) &&
+           xport_stripes_live(stripes);
+}
 
 /* @len bytes of a run from its byte @at on, out of or into @buf. */
 int xport_stripes_send(struct xport_stripes *stripes, const uint8_t *buf, uint64_t len);

@@ -26,6 +26,9 @@ fork_forget(struct stub_link *link)
     atomic_store(&link->lose.word, 0);
     atomic_store(&link->overflow.busy, 0);
     link->overflow.used = 0;
+    atomic_store(&link->stripes.word, 0);
+    atomic_store(&link->stripe_failures, 0);
+    link->stripe_round = 0;
     memset(link->releases, 0, sizeof(link->releases));
     atomic_store(&link->seq, 0);
     atomic_store(&link->queued, 0);

@@ -103,6 +103,14 @@ stub_hooks_payload_moved(struct stub_link *link, uint64_t bytes)
 }
 
 void
+stub_hooks_replaced(struct stub_link *link)
+{
+    for (const struct stub_feature *const *at = stub_features; *at; at++)
+        if ((*at)->replaced)
+            (*at)->replaced(link);
+}
+
+void
 stub_hooks_unread(struct stub_link *link)
 {
     for (const struct stub_feature *const *at = stub_features; *at; at++)

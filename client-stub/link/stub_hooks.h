@@ -61,6 +61,9 @@ struct stub_feature {
     void (*call_failed)(struct stub_link *link, CUresult result);
     /* A payload has gone over the link, either way; while link->count_payloads. */
     void (*payload_moved)(struct stub_link *link, uint64_t bytes);
+    /* The connection goes on over another socket.  No call may be made, nor waited for.
+     */
+    void (*replaced)(struct stub_link *link);
     /* Messages to us have been unread for a while.  Called by the flusher. */
     void (*unread)(struct stub_link *link);
     /* [addr, addr + len) of host memory is about to be read, changed or given back:
@@ -87,6 +90,7 @@ void stub_hooks_provide(void);
 bool stub_hooks_wants_reply(uint16_t call);
 void stub_hooks_call_failed(struct stub_link *link, CUresult result);
 void stub_hooks_payload_moved(struct stub_link *link, uint64_t bytes);
+void stub_hooks_replaced(struct stub_link *link);
 void stub_hooks_unread(struct stub_link *link);
 void stub_hooks_drain(const void *addr, uint64_t len);
 void stub_hooks_drain_all(void); /* all of the process's memory */

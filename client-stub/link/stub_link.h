@@ -99,6 +99,9 @@ struct stub_link {
     _Atomic int32_t relay_error; /* stub_relay.h */
     _Atomic uint64_t moved;      /* bytes of payloads, while they are counted */
     _Atomic bool count_payloads; /* somebody wants to hear of them (stub_hooks.h) */
+    struct gp_lock stripes;      /* a thread makes them */
+    uint32_t stripe_round;       /* the next one that is asked for; under it */
+    _Atomic uint32_t stripe_failures; /* for the link in use */
 
     struct stub_releases {
         uint32_t ctx;          /* index of the context that has the place */

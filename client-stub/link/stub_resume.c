@@ -11,6 +11,8 @@
 #include "gp_str.h"
 #include "gp_time.h"
 #include "gp_wire.h"
+#include "stub_hooks.h"
+#include "stub_link.h"
 #include "stub_secure.h"
 #include "stub_session.h"
 #include "stub_thread.h"
@@ -293,7 +295,7 @@ resume_attempt(struct resume *re, const struct xport_resume_have *have,
     gp_lock_release(&re->lock);
     gp_net_reset_on_close(c.fd, true);
     *ret = (struct xport_resume_link){
-        .fd = c.fd, .ack_fd = -1, .wire = c.wire, .peer = peer};
+        .number = link, .fd = c.fd, .ack_fd = -1, .wire = c.wire, .peer = peer};
     return 0;
 }
 
@@ -356,11 +358,22 @@ resume_reconnect(struct xport_conn *conn, const struct xport_resume_have *have,
     return r == -EACCES || r == -ECONNREFUSED ? -ECONNRESET : r;
 }
 
+/* Whose it is; during the attach it is nobody's yet. */
+static void
+resume_replaced(struct xport_conn *conn)
+{
+    for (uint32_t i = 0; i < stub_links_n; i++) {
+        if (stub_links[i].conn == conn)
+            stub_hooks_replaced(&stub_links[i]);
+    }
+}
+
 /* ---- the first one ------------------------------------------------------------- */
 
 static const struct xport_resume_owner owner = {
     .reconnect = resume_reconnect,
     .ack_link = resume_ack_link,
+    .replaced = resume_replaced,
 };
 
 static int

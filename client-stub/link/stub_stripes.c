@@ -15,6 +15,7 @@
 #include "stub_thread.h"
 #include "wire_api.h"
 #include "xport.h"
+#include "xport_resume.h"
 
 #include <errno.h>
 #include <string.h>
@@ -26,6 +27,8 @@
 #define ROUND_TRIP_MIN (2 * GP_NS_PER_MS)
 
 #define AUTO_STRIPES 4u
+/* Attempts for one link. */
+#define ATTEMPTS 4u
 #define OPEN_NS (10 * GP_NS_PER_S)
 #define REPLY_MAX 4096u
 
@@ -47,26 +50,54 @@ stub_stripes_settings(void)
 
 /* ---- opening ---------------------------------------------------------------- */
 
+/* Further connections on their way. */
+struct stripes_made {
+    uint32_t n, round, link;
+    int fd[XPORT_STRIPES_MAX]; /* -1: none */
+    struct gp_wire *wire[XPORT_STRIPES_MAX];
+};
+
+/* The key that cookies are made of; NULL: the server has drawn one, good for round 0.
+ */
+static const uint8_t *
+stripes_key(const struct stub_link *link, uint32_t round)
+{
+    if (link->proven)
+        return link->key;
+    return round ? link->attach->resume_token.data : NULL;
+}
+
+/* Can they be made more than once? */
+static bool
+stripes_again(const struct stub_link *link)
+{
+    return xport_resumes(link->conn) && stub_link_can(link, "stripes-again") &&
+           (link->proven || link->attach->resume_token.len == ATTACH_KEY_SIZE);
+}
+
 static int
-stripe_ask(const struct stub_link *link, struct gp_wire *wire, int fd, uint32_t index,
+stripe_ask(const struct stub_link *link, const struct stripes_made *made, uint32_t i,
            uint64_t deadline, struct gp_err *err)
 {
     Gpupool__AttachRequest req = GPUPOOL__ATTACH_REQUEST__INIT;
+    const uint8_t *key = stripes_key(link, made->round);
     uint8_t bytes[256], cookie[ATTACH_COOKIE_SIZE];
 
     req.wire_major = WIRE_MAJOR;
     req.wire_minor = WIRE_MINOR;
     req.lane_cookie = link->attach->lane_cookie;
-    req.lane_index = index;
-    if (link->proven) {
-        attach_cookie_make(link->key, ATTACH_COOKIE_STRIPE, index, cookie);
+    req.lane_index = i;
+    req.stripe_round = made->round;
+    if (key) {
+        attach_cookie_make(key, ATTACH_COOKIE_STRIPE,
+                           made->round * XPORT_STRIPES_MAX + i, cookie);
         req.lane_cookie.data = cookie;
         req.lane_cookie.len = WIRE_STRIPE_COOKIE;
     }
     if (gpupool__attach_request__get_packed_size(&req) > sizeof(bytes))
         return gp_err_set(err, -EPROTO, "a cookie of %zu bytes", req.lane_cookie.len);
-    return gp_msg_send_over(wire, fd, bytes, gpupool__attach_request__pack(&req, bytes),
-                            deadline, err);
+    return gp_msg_send_over(made->wire[i], made->fd[i], bytes,
+                            gpupool__attach_request__pack(&req, bytes), deadline, err);
 }
 
 static int
@@ -90,29 +121,53 @@ stripe_answered(struct gp_wire *wire, int fd, uint64_t deadline, struct gp_err *
 
 /* All are asked for before the first reply is waited for. */
 static int
-stripes_connect(const struct stub_link *link, int *fds, struct gp_wire **wires,
-                uint32_t n, struct gp_err *err)
+stripes_connect(const struct stub_link *link, struct stripes_made *made,
+                struct gp_err *err)
 {
     uint64_t deadline = gp_now_ns() + OPEN_NS;
     char address[GP_NET_NAME_MAX];
     int r = 0;
 
     gp_net_peer_name(link->conn->fd, address, sizeof(address));
-    for (uint32_t i = 0; i < n && r >= 0; i++) {
-        r = gp_net_connect(address, 0, deadline, true, &fds[i], err);
+    for (uint32_t i = 0; i < made->n && r >= 0; i++) {
+        r = gp_net_connect(address, 0, deadline, true, &made->fd[i], err);
         if (r >= 0)
-            r = stub_secure_connect(&link->tls, fds[i], deadline, &wires[i], err);
+            r = stub_secure_connect(&link->tls, made->fd[i], deadline, &made->wire[i],
+                                    err);
         if (r >= 0)
-            r = stripe_ask(link, wires[i], fds[i], i, deadline, err);
+            r = stripe_ask(link, made, i, deadline, err);
     }
-    for (uint32_t i = 0; i < n && r >= 0; i++)
-        r = stripe_answered(wires[i], fds[i], deadline, err);
+    for (uint32_t i = 0; i < made->n && r >= 0; i++)
+        r = stripe_answered(made->wire[i], made->fd[i], deadline, err);
     return r;
 }
 
 /* Announce them to the worker; true if it has accepted them. */
 static bool
-stripes_announce(struct stub_link *link, uint32_t n)
+stripes_announce(struct stub_link *link, const struct stripes_made *made)
+{
+    struct wire_gp_stripes_rep_view rep = {0};
+    struct wire_gp_stripes_req *req;
+    struct stub_call c;
+    CUresult r = stub_call_begin_on(&c, link, WIRE_CALL_gp_stripes, sizeof(*req));
+    bool taken;
+
+    if (r != CUDA_SUCCESS)
+        return false;
+    req = c.body;
+    *req = (struct wire_gp_stripes_req){
+        .n = made->n, .round = made->round, .link = made->link};
+    r = stub_call_wait(&c);
+    taken = r == CUDA_SUCCESS &&
+            wire_gp_stripes_rep_open(&rep, c.reply, c.reply_size, 0) &&
+            rep.f->taken == made->n;
+    stub_call_end(&c);
+    return taken;
+}
+
+/* The same to one of a version that knows them once. */
+static bool
+stripes_announce_once(struct stub_link *link, uint32_t n)
 {
     struct wire_gp_lanes_rep_view rep = {0};
     struct wire_gp_lanes_req *req;
@@ -131,34 +186,59 @@ stripes_announce(struct stub_link *link, uint32_t n)
     return taken;
 }
 
+/* -EALREADY: the link has them.  -EAGAIN: another link has come, or the worker has not
+ * accepted them. */
+static int
+stripes_make(struct stub_link *link, uint32_t n, struct gp_err *err)
+{
+    struct stripes_made made = {.n = gp_min(n, link->attach->lanes_max),
+                                .link = xport_stripes_link(link->conn)};
+    bool again = stripes_again(link);
+    int r;
+
+    made.n = gp_min(made.n, (uint32_t)XPORT_STRIPES_MAX);
+    if (xport_stripes_here(link->conn))
+        return -EALREADY;
+    if (!made.n || (link->stripe_round && !again))
+        return gp_err_set(err, -ENOTSUP, "the server takes none");
+    made.round = link->stripe_round++;
+    for (uint32_t i = 0; i < made.n; i++)
+        made.fd[i] = -1;
+    r = stripes_connect(link, &made, err);
+    if (r >= 0)
+        r = xport_stripes_add(link->conn, made.fd, made.wire, made.n, made.link, err);
+    if (r < 0) {
+        for (uint32_t i = 0; i < made.n; i++) {
+            gp_wire_free(made.wire[i]);
+            if (made.fd[i] >= 0)
+                close(made.fd[i]);
+        }
+        return r;
+    }
+    if (!(again ? stripes_announce(link, &made) : stripes_announce_once(link, made.n)))
+        return gp_err_set(err, -EAGAIN, "the worker has not taken them");
+    r = xport_stripes_use(link->conn, made.link);
+    if (r == 0)
+        gp_log_info("stub", "%u further connections for bulk data, link %u", made.n,
+                    made.link);
+    return r;
+}
+
+/* Under link->stripes. */
 static void
 stripes_open(struct stub_link *link, uint32_t n)
 {
-    struct gp_wire *wires[XPORT_STRIPES_MAX] = {NULL};
-    int fds[XPORT_STRIPES_MAX];
     struct gp_err err = {0};
-    int r;
+    int r = stripes_make(link, n, &err);
 
-    n = gp_min(n, gp_min(link->attach->lanes_max, (uint32_t)XPORT_STRIPES_MAX));
-    for (uint32_t i = 0; i < n; i++)
-        fds[i] = -1;
-    r = n ? stripes_connect(link, fds, wires, n, &err)
-          : gp_err_set(&err, -ENOTSUP, "the server takes none");
-    if (r >= 0)
-        r = xport_stripes_add(link->conn, fds, wires, n, &err);
-    if (r < 0) {
-        gp_log_info("stub", "no further connections: %s", gp_err_msg(&err, r));
-        for (uint32_t i = 0; i < n; i++) {
-            gp_wire_free(wires[i]);
-            if (fds[i] >= 0)
-                close(fds[i]);
-        }
+    if (r == 0 || r == -EALREADY)
         return;
-    }
-    if (!stripes_announce(link, n))
+    gp_log_info("stub", "no further connections: %s", gp_err_msg(&err, r));
+    if (!stripes_again(link) ||
+        atomic_fetch_add(&link->stripe_failures, 1) + 1 >= ATTEMPTS)
         return;
-    xport_stripes_use(link->conn);
-    gp_log_info("stub", "%u further connections for bulk data", n);
+    atomic_store(&link->moved, 0);
+    atomic_store(&link->count_payloads, true);
 }
 
 /* ---- whether to ------------------------------------------------------------- */
@@ -189,16 +269,17 @@ static void
 stripes_main(void *arg)
 {
     struct stub_link *link = arg;
-    uint64_t trip;
+    uint64_t trip = requested ? 0 : round_trip(link);
 
-    if (requested) {
+    if (!requested)
+        gp_log_debug("stub", "a round trip takes %llu us",
+                     (unsigned long long)trip / 1000);
+    gp_lock_take(&link->stripes);
+    if (requested)
         stripes_open(link, requested - 1);
-        return;
-    }
-    trip = round_trip(link);
-    gp_log_debug("stub", "a round trip takes %llu us", (unsigned long long)trip / 1000);
-    if (trip >= ROUND_TRIP_MIN && trip != UINT64_MAX)
+    else if (trip >= ROUND_TRIP_MIN && trip != UINT64_MAX)
         stripes_open(link, AUTO_STRIPES);
+    gp_lock_release(&link->stripes);
 }
 
 static void
@@ -216,7 +297,19 @@ stripes_moved(struct stub_link *link, uint64_t bytes)
         gp_log_info("stub", "no thread for further connections");
 }
 
+/* They have ended with the link before, or were not worth while. */
+static void
+stripes_replaced(struct stub_link *link)
+{
+    if (!link->attach->lanes_max || !stripes_again(link))
+        return;
+    atomic_store(&link->stripe_failures, 0);
+    atomic_store(&link->moved, 0);
+    atomic_store(&link->count_payloads, true);
+}
+
 const struct stub_feature stub_stripes_feature = {
     .name = "several connections",
     .payload_moved = stripes_moved,
+    .replaced = stripes_replaced,
 };

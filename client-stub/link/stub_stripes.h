@@ -7,7 +7,10 @@
  * the transport find out whether they are faster.  N: that many in all (1: no more),
  * without measuring first.
  *
- * One decision per link, made once; the transport owns the connections.
+ * One decision per connection, and per link of one that is replaced (stub_resume.h):
+ * the connections break with the link and are made again for the next one, once that
+ * has as much need of them.  What fails although the link is whole is tried again a few
+ * times.  The transport owns the connections.
  */
 #ifndef STUB_STRIPES_H
 #define STUB_STRIPES_H

@@ -20,7 +20,8 @@ enum wrk_ask_kind {
     WRK_REQUEST_IMAGE = 1,
     /* Worker, with a descriptor: keep this image.  Not answered. */
     WRK_REQUEST_KEEP = 2,
-    /* Supervisor, with a descriptor: connection number @own of the client. */
+    /* Supervisor, with a descriptor: connection number @own of the client, of round
+     * @bytes (attach.proto). */
     WRK_REQUEST_STRIPE = 3,
     /* Worker: connect me to server number @own of the session, whose worker's cookie is
      * in @secret.  Answered with the same kind, and a descriptor if that was possible.

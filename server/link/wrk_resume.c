@@ -118,7 +118,8 @@ take_link(struct xport_resume_link *ret)
 
     gp_lock_take(&links.lock);
     collect();
-    *ret = (struct xport_resume_link){.ack_fd = -1, .peer = links.link.peer};
+    *ret = (struct xport_resume_link){
+        .number = links.link.number, .ack_fd = -1, .peer = links.link.peer};
     here = take(&links.link, &ret->fd, &ret->wire);
     if (here)
         links.number = links.link.number;

@@ -2,18 +2,22 @@
 #include "wrk_supervisor_channel.h"
 
 #include "gp_time.h"
+#include "gp_wire.h"
 #include "wrk_conf.h"
 #include "wrk_desk.h"
 #include "wrk_hooks.h"
 #include "wrk_link.h"
 #include "wrk_request.h"
+#include "wrk_stripes.h"
 #include "wrk_tls.h"
 #include "xport.h"
 
 #include <errno.h>
 #include <poll.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <unistd.h>
 
 /* A supervisor that takes longer is in trouble: go on without it, unless there may be
  * none for a while. */
@@ -26,15 +30,47 @@ static const struct wrk_desks *desks;
 static struct {
     int fd[XPORT_STRIPES_MAX]; /* 0: none */
     struct gp_wire *wire[XPORT_STRIPES_MAX];
+    uint64_t round;
     bool failed;
 } stripes;
 
+void
+wrk_stripes_fini(struct wrk_stripes *s)
+{
+    for (uint32_t i = 0; i < s->n; i++) {
+        gp_wire_free(TAKE_PTR(s->wire[i]));
+        if (s->fd[i] > 0)
+            close(s->fd[i]);
+        s->fd[i] = 0;
+    }
+    s->n = 0;
+}
+
+/* All that are kept, which are none then. */
+static struct wrk_stripes
+stripes_take(void)
+{
+    struct wrk_stripes all = {.n = XPORT_STRIPES_MAX};
+
+    memcpy(all.fd, stripes.fd, sizeof(all.fd));
+    memcpy(all.wire, stripes.wire, sizeof(all.wire));
+    memset(stripes.fd, 0, sizeof(stripes.fd));
+    memset(stripes.wire, 0, sizeof(stripes.wire));
+    return all;
+}
+
 static void
-keep_stripe(uint32_t index, int fd, const struct tls_keys *tls)
+keep_stripe(uint64_t round, uint32_t index, int fd, const struct tls_keys *tls)
 {
     if (fd < 0)
         return;
-    if (index >= XPORT_STRIPES_MAX || stripes.fd[index] ||
+    if (round > stripes.round) { /* the client could not make those before */
+        struct wrk_stripes old = stripes_take();
+
+        wrk_stripes_fini(&old);
+        stripes.round = round;
+    }
+    if (round < stripes.round || index >= XPORT_STRIPES_MAX || stripes.fd[index] ||
         wrk_tls_layer(tls, &stripes.wire[index], NULL) < 0)
         close(fd);
     else
@@ -59,7 +95,7 @@ next(struct wrk_request *ret, int *ret_fd)
     }
     if (r < 0 || ret->kind != WRK_REQUEST_STRIPE)
         return r;
-    keep_stripe(ret->own, *ret_fd, &ret->tls);
+    keep_stripe(ret->bytes, ret->own, *ret_fd, &ret->tls);
     return -EINPROGRESS;
 }
 
@@ -132,22 +168,25 @@ wrk_supervisor_collect(void)
 }
 
 static bool
-all_here(uint32_t n)
+all_here(uint64_t round, uint32_t n)
 {
     while (n && stripes.fd[n - 1])
         n--;
-    return n == 0;
+    return n == 0 && round == stripes.round;
 }
 
-int *
-wrk_supervisor_stripes(uint32_t n, struct gp_wire ***ret_wires)
+int
+wrk_supervisor_stripes(uint32_t round, uint32_t n, struct wrk_stripes *ret)
 {
     struct wrk_request ask;
     int fd;
 
     /* The supervisor replied to the client after it had sent them: they are here. */
-    while (!all_here(n) && next(&ask, &fd) == -EINPROGRESS)
+    while (!all_here(round, n) && round >= stripes.round &&
+           next(&ask, &fd) == -EINPROGRESS)
         ;
-    *ret_wires = stripes.wire;
-    return all_here(n) ? stripes.fd : NULL;
+    if (!all_here(round, n))
+        return -ENOENT;
+    *ret = stripes_take();
+    return 0;
 }

@@ -4,17 +4,17 @@
  *
  * Replies to requests arrive on it and, between them and at any time, further
  * connections: stripes of the client's connection, which are kept here until the client
- * says how many there are, and connections of other workers, which go to a hook
- * (wrk_hooks.h).  Receive thread only.
+ * says how many there are or makes others instead, and connections of other workers,
+ * which go to a hook (wrk_hooks.h).  Receive thread only.
  */
 #ifndef WRK_SUPERVISOR_CHANNEL_H
 #define WRK_SUPERVISOR_CHANNEL_H
 
 #include <stdint.h>
 
-struct gp_wire;
 struct wrk_desks;
 struct wrk_request;
+struct wrk_stripes;
 
 /* Before the first request: who tells of supervisors that take over. */
 void wrk_supervisor_open(const struct wrk_desks *desks);
@@ -28,8 +28,8 @@ int wrk_supervisor_ask(struct wrk_request *ask, int fd, int *ret_fd);
 /* Receive the connections that have arrived unsolicited. */
 void wrk_supervisor_collect(void);
 
-/* The descriptors of the client's @n stripes, in order, and their TLS; NULL if they are
- * not all here. */
-int *wrk_supervisor_stripes(uint32_t n, struct gp_wire ***ret_wires);
+/* The client's @n stripes of that @round, which are the caller's then.  -ENOENT: they
+ * are not all here. */
+int wrk_supervisor_stripes(uint32_t round, uint32_t n, struct wrk_stripes *ret);
 
 #endif

@@ -470,8 +470,8 @@ attach_stripe(struct srv_attach *a, const Gpupool__AttachRequest *req)
     tls.tx.seq++; /* our answer, one record */
     if (r == 0)
         r = req->lane_cookie.len == WIRE_STRIPE_COOKIE
-                ? srv_worker_stripe(a->srv, req->lane_cookie.data, req->lane_index,
-                                    a->fd, &tls)
+                ? srv_worker_stripe(a->srv, req->lane_cookie.data, req->stripe_round,
+                                    req->lane_index, a->fd, &tls)
                 : -EINVAL;
     explicit_bzero(&tls, sizeof(tls));
     attach_passed(a, r, "this is no connection that an attachment may still make");

@@ -52,7 +52,7 @@ struct srv_worker_kept {
     uint64_t session_id;
     char name[WRK_ATTACHMENT_MAX];
     uint32_t client_pid, link;
-    uint32_t stripes_seen, peers_seen;
+    uint32_t stripes_seen, stripe_round, peers_seen;
     uint8_t image_nonce[WIRE_IMAGE_NONCE];
     uint8_t lane_cookies[XPORT_STRIPES_MAX][WIRE_STRIPE_COOKIE];
     uint8_t ending_cookie[WIRE_ENDING_COOKIE];
@@ -111,7 +111,8 @@ struct srv_worker {
     struct gp_loop_timer kill_timer;
     uint8_t lane_cookies[XPORT_STRIPES_MAX][WIRE_STRIPE_COOKIE];
     uint8_t ending_cookie[WIRE_ENDING_COOKIE]; /* who may ask how it ended */
-    uint32_t stripes_seen;                     /* a bit for each that has come */
+    uint32_t stripes_seen;                     /* a bit for each that has come ... */
+    uint32_t stripe_round;                     /* ... in this round (attach.proto) */
     uint8_t peer_cookies[WIRE_LINKS_MAX][WIRE_PEER_COOKIE]; /* by the other's number */
     uint32_t link;       /* which of the client's servers we are */
     uint32_t peers_seen; /* a bit for each server that has connected */

@@ -513,23 +513,46 @@ cookie_is(const uint8_t *a, const uint8_t *b, unsigned size)
     return differ == 0;
 }
 
+/* Is it what connection @index of that @round has to show? */
+static bool
+stripe_cookie_is(const struct srv_worker *w, const uint8_t *cookie, uint32_t round,
+                 uint32_t index)
+{
+    uint8_t own[WIRE_STRIPE_COOKIE];
+
+    if (!round)
+        return cookie_is(w->lane_cookies[index], cookie, WIRE_STRIPE_COOKIE);
+    if (!w->resume)
+        return false;
+    cookie_make(srv_resume_key(w), ATTACH_COOKIE_STRIPE,
+                round * XPORT_STRIPES_MAX + index, own, sizeof(own));
+    return cookie_is(own, cookie, sizeof(own));
+}
+
 int
 srv_worker_stripe(struct srv *srv, const uint8_t cookie[WIRE_STRIPE_COOKIE],
-                  uint32_t index, int fd, const struct tls_keys *tls)
+                  uint32_t round, uint32_t index, int fd, const struct tls_keys *tls)
 {
-    struct wrk_request ask = {.kind = WRK_REQUEST_STRIPE, .own = index, .tls = *tls};
+    struct wrk_request ask = {
+        .kind = WRK_REQUEST_STRIPE, .own = index, .bytes = round, .tls = *tls};
     struct srv_worker *w = srv->workers;
+    uint32_t seen;
     int r;
 
-    if (index >= XPORT_STRIPES_MAX)
+    if (index >= XPORT_STRIPES_MAX || round > UINT32_MAX / XPORT_STRIPES_MAX - 1)
         return -ENOENT;
-    while (w && !cookie_is(w->lane_cookies[index], cookie, WIRE_STRIPE_COOKIE))
+    while (w && !stripe_cookie_is(w, cookie, round, index))
         w = w->next;
-    if (!w || w->ending || w->ask.fd < 0 || (w->stripes_seen & 1u << index))
+    if (!w || w->ending || w->ask.fd < 0 || round < w->stripe_round)
+        return -ENOENT;
+    seen = round == w->stripe_round ? w->stripes_seen : 0;
+    if (seen & 1u << index)
         return -ENOENT;
     r = wrk_request_send(w->ask.fd, &ask, fd, MSG_DONTWAIT);
-    if (r == 0)
-        w->stripes_seen = w->kept->stripes_seen |= 1u << index;
+    if (r == 0) {
+        w->stripe_round = w->kept->stripe_round = round;
+        w->stripes_seen = w->kept->stripes_seen = seen | 1u << index;
+    }
     return r;
 }
 
@@ -684,6 +707,7 @@ adopt_kept(struct srv *srv, const struct srv_keep_msg *item, int fd,
     w->slot = kept->slot;
     w->link = kept->link;
     w->stripes_seen = kept->stripes_seen;
+    w->stripe_round = kept->stripe_round;
     w->peers_seen = kept->peers_seen;
     memcpy(w->name, kept->name, sizeof(w->name));
     memcpy(w->image_nonce, kept->image_nonce, sizeof(w->image_nonce));

@@ -57,11 +57,12 @@ int srv_worker_start(struct srv *srv, struct srv_session *session,
 int srv_worker_peer(struct srv *srv, const uint8_t cookie[WIRE_PEER_COOKIE],
                     uint32_t link, int fd, const struct tls_keys *tls);
 
-/* Hand @fd, connection @index of the attachment that expects it with that cookie, to
- * its worker; it  *stays the caller's too.  -ENOENT: no such attachment, or it has that
- * one already. */
+/* Hand @fd, connection @index of that @round of the attachment that expects it with
+ * that cookie, to its worker; it stays the caller's too.  -ENOENT: no such attachment,
+ * or it has that one already, or one of a later round. */
 int srv_worker_stripe(struct srv *srv, const uint8_t cookie[WIRE_STRIPE_COOKIE],
-                      uint32_t index, int fd, const struct tls_keys *tls);
+                      uint32_t round, uint32_t index, int fd,
+                      const struct tls_keys *tls);
 
 /* Whose link, or connection for acknowledgements, comes with the resume_token of @req,
  * through TLS if @secure; NULL: srv_resume.h.  The connection @fd, which stays the

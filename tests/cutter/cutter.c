@@ -9,8 +9,10 @@
  * end with a reset or with an orderly end as the seed says; bytes that the relay holds,
  * and those in the kernel behind it, are lost.  0: not because of that.
  *
- * Lines on standard input: "cut" cuts now, "count" asks how often it has cut so far;
- * both are answered with that number.  The end of standard input ends the relay.
+ * Lines on standard input: "cut" cuts now, "count" asks how often it has cut so far,
+ * "every MS" changes that time; each is answered with the number of cuts.  "busy" is
+ * answered with how many of the connections that live have carried a mebibyte one way.
+ * The end of standard input ends the relay.
  *
  * One thread, one poll loop.
  */
@@ -32,12 +34,14 @@
 
 #define PAIRS_MAX 256
 #define CHUNK (64u << 10)
+#define BUSY (1u << 20)
 
 /* One direction of a connection. */
 struct way {
     size_t at, end; /* bytes of buf that were read and not written */
-    bool ended;     /* nothing more will be read */
-    bool shut;      /* and the other side knows */
+    uint64_t carried;
+    bool ended; /* nothing more will be read */
+    bool shut;  /* and the other side knows */
     char buf[CHUNK];
 };
 
@@ -134,7 +138,7 @@ pair_add(int near, int far)
     if (!pair->way[0] || !pair->way[1])
         die("memory");
     for (int i = 0; i < 2; i++) {
-        pair->way[i]->at = pair->way[i]->end = 0;
+        pair->way[i]->at = pair->way[i]->end = pair->way[i]->carried = 0;
         pair->way[i]->ended = pair->way[i]->shut = false;
     }
 }
@@ -169,6 +173,7 @@ way_move(struct pair *pair, int i)
         if (n < 0)
             return errno == EAGAIN || errno == EINTR;
         relay.left -= n;
+        way->carried += (uint64_t)n;
         way->at = 0;
         way->end = (size_t)n;
         way->ended = n == 0;
@@ -199,6 +204,17 @@ pair_events(const struct pair *pair, int i)
 /* ---- orders ------------------------------------------------------------------------
  */
 
+static unsigned long
+busy(void)
+{
+    unsigned long n = 0;
+
+    for (unsigned i = 0; i < relay.n; i++)
+        n += relay.pair[i].way[0]->carried >= BUSY ||
+             relay.pair[i].way[1]->carried >= BUSY;
+    return n;
+}
+
 /* False: there will be no more. */
 static bool
 obey(void)
@@ -216,7 +232,9 @@ obey(void)
         *end = '\0';
         if (strcmp(line, "cut") == 0)
             cut();
-        printf("%lu\n", relay.cuts);
+        if (strncmp(line, "every ", 6) == 0)
+            relay.every_ms = strtoul(line + 6, NULL, 10);
+        printf("%lu\n", strcmp(line, "busy") == 0 ? busy() : relay.cuts);
         have -= (size_t)(end + 1 - line);
         memmove(line, end + 1, have + 1);
     }

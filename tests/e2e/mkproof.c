@@ -5,7 +5,7 @@
  *     mkproof SECRET SERVER_KEY NONCE < ticket
  *
  * SECRET as in a session file, the others as 64 hex digits from the server's challenge.
- * Prints the proof in hex digits, and the cookies of the lanes.
+ * Prints the proof in hex digits, and the cookies of the stripes, three rounds of them.
  */
 #include "attach_proof.h"
 #include "gp_b64.h"
@@ -56,7 +56,7 @@ main(int argc, char **argv)
     attach_proof_make(&t, proof);
     attach_key_make(&t, key);
     print_hex(proof, sizeof(proof));
-    for (uint32_t i = 0; i < 8; i++) {
+    for (uint32_t i = 0; i < 3 * 8; i++) {
         attach_cookie_make(key, ATTACH_COOKIE_STRIPE, i, cookie);
         print_hex(cookie, 16);
     }

@@ -107,9 +107,10 @@ def status_of(reply):
     return reply[1] if reply[:1] == b"\x08" else OK
 
 
-def join(case, server, cookie, index):
+def join(case, server, cookie, index, time=0):
     with socket.create_connection(server, timeout=case.patience) as peer:
-        return status_of(ask(peer, field(1, 1) + field(14, cookie) + field(15, index)))
+        return status_of(ask(peer, field(1, 1) + field(14, cookie) + field(15, index) +
+                             field(29, time)))
 
 
 def test_peer_without_the_cookie_gets_no_connection(case):
@@ -122,18 +123,45 @@ def test_peer_without_the_cookie_gets_no_connection(case):
     shell.ok("sync")
 
 
+def attach(case, session, client, extra=b""):
+    """By hand, over the socket @client: the cookies, eight of each round."""
+    reply = ask(client, field(1, 1) + field(3, session.field("ticket").encode()) +
+                field(13, 1) + field(21, 1) + extra)
+    proof, cookies = prove(case, session.field("ticket"), session.field("secret"),
+                           challenge(reply))
+    reply = ask(client, proof[4:])
+    case.equal(status_of(reply), OK, "status of the attachment")
+    case.check(all(cookie not in reply for cookie in cookies), "a cookie in the reply")
+    case.equal(len(cookies), 24, "cookies, one for each connection of three rounds")
+    return cookies
+
+
+def test_connections_can_be_made_again_in_a_later_round(case):
+    """For the next link: each once in its round, and never again in one before."""
+    session = case.pool().session()
+    server = where(session)
+    with socket.create_connection(server, timeout=case.patience) as client:
+        cookies = attach(case, session, client, field(25, 1) + field(28, 1))
+        for time in (0, 2):
+            for index in range(8):
+                cookie = cookies[time * 8 + index]
+                case.equal(join(case, server, cookie, index, (time + 1) % 3), BAD_REQUEST,
+                           f"the cookie of another round than {time}")
+                case.equal(join(case, server, cookie, index, time), OK, f"round {time}")
+                case.equal(join(case, server, cookie, index, time), BAD_REQUEST, "once more")
+        for time in (0, 1):
+            case.equal(join(case, server, cookies[time * 8], 0, time), BAD_REQUEST,
+                       f"round {time}, which is over")
+        for time in (3, 1 << 29, (1 << 32) - 1):
+            case.equal(join(case, server, cookies[0], 0, time), BAD_REQUEST, f"round {time}")
+    case.wait_for(lambda: not session.pool.workers(), "the worker is gone")
+
+
 def test_each_connection_can_be_made_once(case):
     session = case.pool().session()
     server = where(session)
     with socket.create_connection(server, timeout=case.patience) as client:
-        reply = ask(client, field(1, 1) + field(3, session.field("ticket").encode()) +
-                    field(13, 1) + field(21, 1))
-        proof, cookies = prove(case, session.field("ticket"), session.field("secret"),
-                               challenge(reply))
-        reply = ask(client, proof[4:])
-        case.equal(status_of(reply), OK, "status of the attachment")
-        case.check(all(cookie not in reply for cookie in cookies), "a cookie in the reply")
-        case.equal(len(cookies), 8, "cookies, one for each connection")
+        cookies = attach(case, session, client)[:8]
         for index in range(8):
             case.equal(join(case, server, cookies[index - 1], index), BAD_REQUEST,
                        f"connection {index} with the cookie of another")

@@ -148,19 +148,22 @@ def test_copies_in_clear_text_survive_cuts_in_the_middle(case):
 
 def striped_copies(case, tls):
     """All connections of a program end in the middle of its copies, those of the stripes too,
-    which are not made again: so another program each time."""
+    and are made again."""
     line = Line(case, every=0, tls=tls, memory="600MiB")
     path = case.folder / "spawned.err"
+    shell = line.cudash(env={"GPUPOOL_LOG": "stub:info", "GPUPOOL_CONNECTIONS": "5"})
+    memory = shell.ok("alloc", 64 * MIB)
     wrong = 0
     for number in range(COPIES):
-        shell = line.cudash(env={"GPUPOOL_LOG": "stub:info", "GPUPOOL_CONNECTIONS": "5"})
-        memory = shell.ok("alloc", 64 * MIB)
         shell.send("copies", memory, 64 * MIB, 3)
         case.wait_for(lambda number=number: path.read_text(errors="replace").count(
             "4 further connections for bulk data") > number, "further connections")
         line.cutter.cut()
         wrong += shell.answer(patience=6 * case.patience) != [SUCCESS, 3]
-        shell.close()
+    case.equal(shell("copies", memory, 64 * MIB, 3, patience=6 * case.patience), [SUCCESS, 3],
+               "copies after the last cut")
+    case.check(line.cutter.busy >= 5, "connections with bulk data after the last cut")
+    shell.close()
     report(case, f"{COPIES} times six copies of 64 MiB over five connections, TLS {tls}",
            line.cutter.cuts, replaced_us(path.read_text(errors="replace")), wrong)
 
@@ -171,6 +174,24 @@ def test_copies_over_several_connections_survive_cuts(case):
 
 def test_copies_over_several_connections_in_clear_text_survive_cuts(case):
     striped_copies(case, "off")
+
+
+def test_cuts_while_several_connections_are_made_are_survived(case):
+    """The cuts come nearly as fast as connections can be made, so many of those are for
+    nothing; when they end, the copies go over five connections again."""
+    line = Line(case, every=0, memory="200MiB")
+    shell = line.cudash(env={"GPUPOOL_LOG": "stub:info", "GPUPOOL_CONNECTIONS": "5"})
+    memory = shell.ok("alloc", 64 * MIB)
+    line.cutter.every(0.06)
+    for _ in range(5 * COPIES):
+        case.equal(shell("copies", memory, 4 * MIB, 3, patience=6 * case.patience), [SUCCESS, 3],
+                   "copies between cuts")
+    line.cutter.every(0)
+    case.wait_for(lambda: shell("copies", memory, 64 * MIB, 1, patience=6 * case.patience)
+                  == [SUCCESS, 1] and line.cutter.busy >= 5, "bulk data over five connections")
+    shell.close()
+    log = (case.folder / "spawned.err").read_text(errors="replace")
+    report(case, "copies while five connections are made", line.cutter.cuts, replaced_us(log), 0)
 
 
 def test_worker_that_is_gone_fails_every_call_at_once(case):

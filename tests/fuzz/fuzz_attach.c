@@ -41,10 +41,10 @@ srv_worker_start(struct srv *srv, struct srv_session *session,
 
 int
 srv_worker_stripe(struct srv *srv, const uint8_t cookie[WIRE_STRIPE_COOKIE],
-                  uint32_t index, int fd, const struct tls_keys *tls)
+                  uint32_t round, uint32_t index, int fd, const struct tls_keys *tls)
 {
     (void)srv, (void)fd, (void)tls;
-    return cookie[WIRE_STRIPE_COOKIE - 1] == index ? -EINVAL : -ENOENT;
+    return cookie[WIRE_STRIPE_COOKIE - 1] == index + round ? -EINVAL : -ENOENT;
 }
 
 int

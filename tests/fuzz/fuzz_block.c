@@ -34,7 +34,7 @@ add_lanes(struct xport_conn *conn, const uint8_t *data, size_t size)
     int lanes[2] = {pair_with(data, size / 2),
                     pair_with(data + size / 2, size - size / 2)};
 
-    if (xport_stripes_add(conn, lanes, NULL, 2, NULL) < 0)
+    if (xport_stripes_add(conn, lanes, NULL, 2, 0, NULL) < 0)
         __builtin_trap();
 }
 

@@ -20,6 +20,15 @@ class Cutter:
     def cuts(self):
         return self._ask("count")
 
+    @property
+    def busy(self):
+        """How many of the connections that live have carried a mebibyte one way."""
+        return self._ask("busy")
+
+    def every(self, seconds):
+        """From now on; 0: no cuts but by cut()."""
+        return self._ask(f"every {int(seconds * 1000)}")
+
     def cut(self):
         """Every connection ends now, in the middle of whatever it carries."""
         return self._ask("cut")

@@ -58,7 +58,8 @@ def challenge(reply):
 
 
 def prove(case, ticket, secret, asked):
-    """The AttachProof that answers a challenge, and cookies of all lanes."""
+    """The AttachProof that answers a challenge, and cookies of all stripes, three rounds of
+    them."""
     nonce, key = asked
     done = subprocess.run([case.build / "tests" / "e2e" / "mkproof", secret, key.hex(), nonce.hex()],
                           input=ticket + "\n", capture_output=True, text=True, check=True,

@@ -73,10 +73,11 @@ lanes_make(struct link *link, enum kind kind)
     }
     assert_int_equal(xport_blocks_start(link->client, XPORT_PACK_NEVER, NULL), 0);
     assert_int_equal(xport_blocks_start(link->worker, XPORT_PACK_NEVER, NULL), 0);
-    assert_int_equal(xport_stripes_add(link->client, mine, my_wires, 3, NULL), 0);
-    assert_int_equal(xport_stripes_add(link->worker, theirs, their_wires, 3, NULL), 0);
-    xport_stripes_use(link->client);
-    xport_stripes_use(link->worker);
+    assert_int_equal(xport_stripes_add(link->client, mine, my_wires, 3, 0, NULL), 0);
+    assert_int_equal(xport_stripes_add(link->worker, theirs, their_wires, 3, 0, NULL),
+                     0);
+    assert_int_equal(xport_stripes_use(link->client, 0), 0);
+    assert_int_equal(xport_stripes_use(link->worker, 0), 0);
 }
 
 static void

@@ -43,6 +43,8 @@ struct relay {
     int fd[2 + STRIPES][2]; /* the stream, the acknowledgements, stripes */
     unsigned n;
     int64_t left; /* bytes until the cut */
+    uint64_t striped;
+    bool again; /* not of the first link */
 };
 
 static struct {
@@ -55,6 +57,10 @@ static struct {
     uint32_t seed, most; /* bytes between two cuts */
     uint32_t payload_max;
     uint32_t cuts;
+    unsigned n_stripes;
+    int stripes[2][STRIPES]; /* of the link in use, for who makes them */
+    bool stripes_wait;
+    uint64_t striped_again; /* bytes that went over those */
     bool stop;
 } meeting = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
@@ -104,12 +110,18 @@ relay_main(void *arg)
         for (unsigned i = 0; i < 2 * relay->n; i++)
             fds[i] = (struct pollfd){relay->fd[i / 2][i % 2], POLLIN, 0};
         poll(fds, 2 * relay->n, 100);
-        for (unsigned i = 0; good && i < 2 * relay->n; i++)
+        for (unsigned i = 0; good && i < 2 * relay->n; i++) {
+            int64_t left = relay->left;
+
             good = !fds[i].revents ||
                    forward(relay, relay->fd[i / 2][i % 2], relay->fd[i / 2][!(i % 2)]);
+            relay->striped += i >= 4 ? (uint64_t)(left - relay->left) : 0;
+        }
     }
     for (unsigned i = 0; i < 2 * relay->n; i++)
         close(relay->fd[i / 2][i % 2]);
+    if (relay->again)
+        __atomic_fetch_add(&meeting.striped_again, relay->striped, __ATOMIC_SEQ_CST);
     free(relay);
     return NULL;
 }
@@ -133,8 +145,18 @@ link_make(struct xport_resume_link link[2], int stripes[2][STRIPES], unsigned n_
         relay->fd[way][end] = pair[1];
     }
     relay->left = 1 + draw(&meeting.seed, meeting.most);
+    relay->again = meeting.cuts > 0;
     assert_int_equal(pthread_create(&thread, NULL, relay_main, relay), 0);
     pthread_detach(thread);
+}
+
+/* Those that nobody has taken; under the lock. */
+static void
+stripes_drop(void)
+{
+    for (unsigned i = 0; meeting.stripes_wait && i < 2 * meeting.n_stripes; i++)
+        close(meeting.stripes[i % 2][i / 2]);
+    meeting.stripes_wait = false;
 }
 
 /* Both are here: give each its link. */
@@ -148,12 +170,16 @@ meet(struct xport_conn *conn, const struct xport_resume_have *have,
     meeting.waits[me] = true;
     meeting.have[me] = *have;
     if (meeting.waits[!me]) {
-        link_make(meeting.link, NULL, 0);
-        meeting.link[0].peer = meeting.have[1];
-        meeting.link[1].peer = meeting.have[0];
+        stripes_drop();
+        meeting.cuts++;
+        link_make(meeting.link, meeting.stripes, meeting.n_stripes);
+        meeting.stripes_wait = meeting.n_stripes > 0;
+        for (int i = 0; i < 2; i++) {
+            meeting.link[i].peer = meeting.have[!i];
+            meeting.link[i].number = meeting.cuts;
+        }
         meeting.served[0] = meeting.served[1] = true;
         meeting.waits[0] = meeting.waits[1] = false;
-        meeting.cuts++;
         pthread_cond_broadcast(&meeting.changed);
     }
     while (!meeting.served[me] && !meeting.stop)
@@ -298,14 +324,58 @@ receiver_main(void *arg)
     return NULL;
 }
 
+/* What a thread of the client's does: the link has its stripes, unless another one has
+ * come meanwhile. */
+static void
+stripes_make(int fds[2][STRIPES], uint32_t link)
+{
+    int r[2];
+
+    for (int i = 0; i < 2; i++) {
+        r[i] = xport_stripes_add(meeting.conn[i], fds[i], NULL, STRIPES, link, NULL);
+        assert_true(r[i] == 0 || r[i] == -ESTALE);
+        for (unsigned k = 0; r[i] < 0 && k < STRIPES; k++)
+            close(fds[i][k]);
+    }
+    for (int i = 0; r[0] == 0 && r[1] == 0 && i < 2; i++) {
+        int used = xport_stripes_use(meeting.conn[i], link);
+
+        assert_true(used == 0 || used == -ESTALE);
+    }
+}
+
+static void *
+stripes_main(void *arg)
+{
+    (void)arg;
+    pthread_mutex_lock(&meeting.lock);
+    while (!meeting.stop) {
+        int fds[2][STRIPES];
+        uint32_t link = meeting.cuts;
+
+        if (!meeting.stripes_wait) {
+            pthread_cond_wait(&meeting.changed, &meeting.lock);
+            continue;
+        }
+        memcpy(fds, meeting.stripes, sizeof(fds));
+        meeting.stripes_wait = false;
+        pthread_mutex_unlock(&meeting.lock);
+        stripes_make(fds, link);
+        pthread_mutex_lock(&meeting.lock);
+    }
+    stripes_drop();
+    pthread_mutex_unlock(&meeting.lock);
+    return NULL;
+}
+
 /* Every long payload goes over the stripes, for as long as they live. */
 static void
 stripes_add(struct xport_conn *conn, const int fds[STRIPES])
 {
     struct xport_stripes *stripes;
 
-    assert_int_equal(xport_stripes_add(conn, fds, NULL, STRIPES, NULL), 0);
-    xport_stripes_use(conn);
+    assert_int_equal(xport_stripes_add(conn, fds, NULL, STRIPES, 0, NULL), 0);
+    assert_int_equal(xport_stripes_use(conn, 0), 0);
     stripes = atomic_load(&conn->blocks->stripes);
     stripes->use = true;
     stripes->until = UINT64_MAX;
@@ -320,11 +390,14 @@ talk_over(uint32_t seed, uint32_t most, uint32_t frames, enum xport_pack pack,
     struct end end[2] = {{.seed = seed, .frames = frames, .confirms = confirms},
                          {.seed = seed + 1, .frames = frames, .confirms = confirms}};
     uint64_t replayed = 0;
+    pthread_t maker;
 
     meeting.seed = seed;
     meeting.most = most;
     meeting.payload_max = n_stripes ? PAYLOAD_STRIPED : PAYLOAD_MAX;
     meeting.cuts = 0;
+    meeting.n_stripes = n_stripes;
+    meeting.stripes_wait = false;
     meeting.stop = false;
     memset(meeting.waits, 0, sizeof(meeting.waits));
     memset(meeting.served, 0, sizeof(meeting.served));
@@ -339,6 +412,7 @@ talk_over(uint32_t seed, uint32_t most, uint32_t frames, enum xport_pack pack,
         if (n_stripes)
             stripes_add(end[i].conn, stripes[i]);
     }
+    pthread_create(&maker, NULL, stripes_main, NULL);
     for (int i = 0; i < 2; i++) {
         pthread_create(&end[i].receiver, NULL, receiver_main, &end[i]);
         pthread_create(&end[i].sender, NULL, sender_main, &end[i]);
@@ -354,6 +428,7 @@ talk_over(uint32_t seed, uint32_t most, uint32_t frames, enum xport_pack pack,
     pthread_mutex_unlock(&meeting.lock);
     for (int i = 0; i < 2; i++)
         xport_abort(end[i].conn);
+    pthread_join(maker, NULL);
     for (int i = 0; i < 2; i++) {
         pthread_join(end[i].receiver, NULL);
         replayed += xport_resume_stats(end[i].conn).replayed;
@@ -399,10 +474,15 @@ liar_comes(struct xport_conn *conn, const struct xport_resume_have *have,
     (void)conn, (void)have;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
     close(pair[1]);
-    *ret = (struct xport_resume_link){
-        .fd = pair[0], .ack_fd = -1, .peer = {claimed, 0, claimed_striped}};
+    *ret = (struct xport_resume_link){.number = 9,
+                                      .fd = pair[0],
+                                      .ack_fd = -1,
+                                      .peer = {claimed, 0, claimed_striped}};
     return asked++ ? -ETIME : 0;
 }
+
+static const struct xport_resume_owner alone[2] = {
+    {.reconnect = nobody_comes}, {.reconnect = nobody_comes, .knocks = never_knocks}};
 
 static struct xport_conn *
 end_new(const struct xport_resume_owner *of, int fd)
@@ -428,9 +508,6 @@ send_frame(struct xport_conn *conn)
 static void
 test_goodbye_ends_the_other_end(void **state)
 {
-    static const struct xport_resume_owner client = {.reconnect = nobody_comes},
-                                           worker = {.reconnect = nobody_comes,
-                                                     .knocks = never_knocks};
     struct xport_conn *near, *far;
     const void *frame;
     uint32_t size;
@@ -438,8 +515,8 @@ test_goodbye_ends_the_other_end(void **state)
 
     (void)state;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-    near = end_new(&client, pair[0]);
-    far = end_new(&worker, pair[1]);
+    near = end_new(&alone[0], pair[0]);
+    far = end_new(&alone[1], pair[1]);
     send_frame(near);
     xport_resume_goodbye(near);
     xport_free(near);
@@ -454,9 +531,6 @@ test_goodbye_ends_the_other_end(void **state)
 static void
 test_goodbye_is_read_although_a_reply_cannot_be_sent(void **state)
 {
-    static const struct xport_resume_owner client = {.reconnect = nobody_comes},
-                                           worker = {.reconnect = nobody_comes,
-                                                     .knocks = never_knocks};
     struct xport_conn *near, *far;
     const void *frame;
     uint32_t size;
@@ -464,8 +538,8 @@ test_goodbye_is_read_although_a_reply_cannot_be_sent(void **state)
 
     (void)state;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-    near = end_new(&client, pair[0]);
-    far = end_new(&worker, pair[1]);
+    near = end_new(&alone[0], pair[0]);
+    far = end_new(&alone[1], pair[1]);
     xport_resume_goodbye(near);
     xport_free(near);
     for (int i = 0; i < 3; i++) {
@@ -482,7 +556,6 @@ test_goodbye_is_read_although_a_reply_cannot_be_sent(void **state)
 static void
 test_server_cannot_say_goodbye(void **state)
 {
-    static const struct xport_resume_owner client = {.reconnect = nobody_comes};
     static const uint64_t last = XPORT_LAST_FRAME;
     struct xport_conn *near;
     const void *frame;
@@ -491,7 +564,7 @@ test_server_cannot_say_goodbye(void **state)
 
     (void)state;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-    near = end_new(&client, pair[0]);
+    near = end_new(&alone[0], pair[0]);
     assert_int_equal(write(pair[1], &last, sizeof(last)), sizeof(last));
     assert_int_equal(xport_recv(near, &frame, &size, GP_FOREVER), -EPROTO);
     xport_free(near);
@@ -515,7 +588,7 @@ end_hears(bool stripes)
 
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, stripe), 0);
         assert_int_equal(xport_blocks_start(near, XPORT_PACK_NEVER, NULL), 0);
-        assert_int_equal(xport_stripes_add(near, stripe, NULL, 2, NULL), 0);
+        assert_int_equal(xport_stripes_add(near, stripe, NULL, 2, 0, NULL), 0);
     }
     send_frame(near);
     assert_int_equal(xport_flush(near), 0);
@@ -593,16 +666,14 @@ test_acknowledgement_that_is_not_due_is_not_waited_for(void **state)
 static void
 pair_new(uint32_t frame_max, struct xport_conn *ret[2])
 {
-    static const struct xport_resume_owner of[2] = {
-        {.reconnect = nobody_comes},
-        {.reconnect = nobody_comes, .knocks = never_knocks}};
     int stream[2], acks[2];
 
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, stream), 0);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, acks), 0);
     for (int i = 0; i < 2; i++)
         assert_int_equal(
-            xport_resume_new(stream[i], acks[i], frame_max, &of[i], &ret[i], NULL), 0);
+            xport_resume_new(stream[i], acks[i], frame_max, &alone[i], &ret[i], NULL),
+            0);
 }
 
 static void *
@@ -746,20 +817,61 @@ test_cut_within_blocks(void **state)
         talk(first_seed() + 300, 1u << 18, 300, XPORT_PACK_ALWAYS, true, false);
 }
 
-/* The stripes end with the first link, so what they carried is at stake once in each
- * talk: at the first cut, and at those that follow before it has arrived. */
+/* The stripes end with their link and are made again for the next one, beside a
+ * conversation that goes on; some cuts come in the middle of that. */
 static void
 test_cut_within_stripes(void **state)
 {
     uint32_t cuts = 0;
 
     (void)state;
+    meeting.striped_again = 0;
     for (uint32_t i = 0; i < 30; i++) {
         talk_over(first_seed() + 500 + i, i % 2 ? 6u << 20 : 1u << 20, 40,
                   XPORT_PACK_NEVER, true, false, STRIPES);
         cuts += meeting.cuts;
     }
     assert_true(cuts >= 30);
+    print_message("%llu bytes over stripes of later links\n",
+                  (unsigned long long)meeting.striped_again);
+    assert_true(meeting.striped_again > 8u << 20);
+}
+
+/* They are of one link, at both ends, and of as many as there were. */
+static void
+test_stripes_are_those_of_the_link_in_use(void **state)
+{
+    static const struct xport_resume_owner client = {.reconnect = liar_comes};
+    int pair[2], stripe[2], again[2];
+    struct xport_conn *near;
+    const void *frame;
+    uint32_t size;
+
+    (void)state;
+    claimed = 16;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, stripe), 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, again), 0);
+    near = end_new(&client, pair[0]);
+    assert_int_equal(xport_blocks_start(near, XPORT_PACK_NEVER, NULL), 0);
+    assert_int_equal(xport_stripes_add(near, stripe, NULL, 2, 1, NULL), -ESTALE);
+    assert_int_equal(xport_stripes_add(near, stripe, NULL, 2, 0, NULL), 0);
+    assert_int_equal(xport_stripes_add(near, again, NULL, 2, 0, NULL), -EALREADY);
+    assert_true(xport_stripes_here(near));
+    send_frame(near);
+    assert_int_equal(xport_flush(near), 0);
+    close(pair[1]);
+    assert_int_equal(xport_recv(near, &frame, &size, gp_now_ns() + GP_NS_PER_S),
+                     -ETIME);
+    assert_int_equal(xport_stripes_link(near), 9);
+    assert_false(xport_stripes_here(near));
+    assert_int_equal(xport_stripes_add(near, again, NULL, 2, 0, NULL), -ESTALE);
+    assert_int_equal(xport_stripes_add(near, again, NULL, 1, 9, NULL), -EINVAL);
+    assert_int_equal(xport_stripes_use(near, 0), -ESTALE);
+    assert_int_equal(xport_stripes_add(near, again, NULL, 2, 9, NULL), 0);
+    assert_true(xport_stripes_here(near));
+    assert_int_equal(xport_stripes_use(near, 9), 0);
+    xport_free(near);
 }
 
 int
@@ -771,6 +883,7 @@ main(void)
         cmocka_unit_test(test_cut_where_messages_confirm),
         cmocka_unit_test(test_cut_within_blocks),
         cmocka_unit_test(test_cut_within_stripes),
+        cmocka_unit_test(test_stripes_are_those_of_the_link_in_use),
         cmocka_unit_test(test_goodbye_ends_the_other_end),
         cmocka_unit_test(test_goodbye_is_read_although_a_reply_cannot_be_sent),
         cmocka_unit_test(test_server_cannot_say_goodbye),
