@@ -13,7 +13,7 @@ SCHED_CORE_SRCS := pool-scheduler/sched_request.c \
     pool-scheduler/sched_pool.c pool-scheduler/sched_place.c pool-scheduler/sched_explain.c \
     pool-scheduler/placement/sched_where.c pool-scheduler/placement/sched_several.c \
     pool-scheduler/placement/sched_index.c pool-scheduler/placement/sched_mix.c \
-    pool-scheduler/placement/sched_fgd.c \
+    pool-scheduler/placement/sched_fgd.c pool-scheduler/placement/sched_pack.c \
     pool-scheduler/quota/sched_rules.c \
     pool-scheduler/quota/sched_tenant.c pool-scheduler/queue/sched_order.c \
     pool-scheduler/queue/sched_queue.c pool-scheduler/queue/sched_hold.c
