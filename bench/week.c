@@ -398,7 +398,7 @@ keep(struct sim *sim)
         struct task *task = task_of(w);
 
         if (sim->now - task->arrives < HOLD_AFTER || task->kept ||
-            sched_hold_choose(sim->pool, &w->req, 1, NULL, NULL, &task->target) < 0)
+            sched_hold_choose(sim->pool, &w->req, 1, NULL, &task->target) < 0)
             continue;
         task->kept = true;
         sim->holds[sim->n_holds++] = task;

@@ -44,7 +44,8 @@ SCHED_SRCS := $(STORE_SRCS) pool-scheduler/sched_daemon.c pool-scheduler/sched_s
     pool-scheduler/account/sched_account.c pool-scheduler/account/sched_account_keep.c \
     pool-scheduler/federation/sched_fed.c pool-scheduler/federation/sched_fed_link.c \
     pool-scheduler/sched_pod.c pool-scheduler/sched_watch_pool.c \
-    pool-scheduler/queue/sched_wait.c pool-scheduler/queue/sched_gang.c pool-scheduler/queue/sched_reserve.c pool-scheduler/queue/sched_wait_holds.c \
+    pool-scheduler/queue/sched_wait.c pool-scheduler/queue/sched_gang.c pool-scheduler/queue/sched_gang_keep.c pool-scheduler/queue/sched_gang_search.c \
+    pool-scheduler/queue/sched_reserve.c pool-scheduler/queue/sched_wait_holds.c \
     pool-scheduler/queue/sched_wait_news.c
 
 $(eval $(call static_lib,sched,$(SCHED_SRCS),$(SCHED_INCS)))

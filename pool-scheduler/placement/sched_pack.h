@@ -24,7 +24,8 @@
 
 #include "sched_place.h"
 
-/* One to ten milliseconds. */
+/* A third of a millisecond on a small pool, several where cards are not in the cache.
+ */
 #define SCHED_PACK_STEPS 32768
 
 struct sched_pack_request {

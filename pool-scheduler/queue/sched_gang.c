@@ -6,6 +6,8 @@
 #include "gp_str.h"
 #include "gp_time.h"
 #include "sched_conn.h"
+#include "sched_gang_search.h"
+#include "sched_pack.h"
 #include "sched_rules.h"
 #include "sched_wait.h"
 
@@ -13,8 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A plan that was not possible is made again after so many times what it took. */
-#define TRY_PAUSE 20
+/* The next search for a gang is made after so many times what the last one took. */
+#define SEARCH_PAUSE 20
 
 /* ----------------------------------------------------------------- members -- */
 
@@ -148,9 +150,8 @@ in_quota(const struct sched_gang *gang, const struct sched_decision *d)
            !sched_tenant_kept_from(tenant, gang, &sum);
 }
 
-/* As far as it is known before cards are chosen. */
-static struct sched_amount
-gang_amount(const struct sched_gang *gang)
+struct sched_amount
+sched_gang_amount(const struct sched_gang *gang)
 {
     struct sched_amount sum = {0};
 
@@ -162,7 +163,7 @@ gang_amount(const struct sched_gang *gang)
 int
 sched_gang_check(const struct sched_gang *gang, char *words, size_t size)
 {
-    struct sched_amount sum = gang_amount(gang);
+    struct sched_amount sum = sched_gang_amount(gang);
     char quota[200] = "";
     int r =
         sched_tenant_check(gang->members[0]->waiter.tenant, &sum, quota, sizeof(quota));
@@ -200,255 +201,60 @@ try_all(struct sched *sched, const struct sched_gang *gang, bool kept,
         }
     }
     untake(sched, ret, n);
-    return good && in_quota(gang, ret) ? 0 : -ENOSPC;
+    return !good ? -ENOSPC : in_quota(gang, ret) ? 0 : -EDQUOT;
+}
+
+/* In another order, on other cards: takes long, so not at each occasion. */
+static int
+search_all(struct sched *sched, struct sched_gang *gang, struct sched_decision *ret)
+{
+    struct sched_waits *waits = sched->waits;
+    uint64_t now = gp_now_ns();
+    int r;
+
+    if (gang->n < gang->size || sched_gang_check(gang, NULL, 0) < 0)
+        return -ENOSPC;
+    if (now < waits->gang_search_ns) {
+        if (!gang->due_ns)
+            gang->due_ns = now;
+        return -ENOSPC;
+    }
+    gang->due_ns = 0;
+    r = sched_gang_search(sched, gang, ret);
+    waits->gang_search_ns = now + SEARCH_PAUSE * (gp_now_ns() - now);
+    if (r == -EAGAIN)
+        gp_log_debug("queue", "gang %s: no way to place it was found in %d steps",
+                     gang->name, SCHED_PACK_STEPS);
+    return !r && in_quota(gang, ret) ? 0 : -ENOSPC;
 }
 
 int
-sched_gang_place(struct sched *sched, const struct sched_gang *gang,
+sched_gang_place(struct sched *sched, struct sched_gang *gang,
                  struct sched_decision *ret)
 {
-    return try_all(sched, gang, false, ret);
+    int r = try_all(sched, gang, false, ret);
+
+    if (r == -ENOSPC)
+        r = search_all(sched, gang, ret);
+    return r < 0 ? -ENOSPC : 0;
 }
 
 int
 sched_gang_place_kept(struct sched *sched, const struct sched_gang *gang,
                       struct sched_decision *ret)
 {
-    return gang->kept ? try_all(sched, gang, true, ret) : -ENOSPC;
+    return gang->kept && !try_all(sched, gang, true, ret) ? 0 : -ENOSPC;
 }
 
-/* ------------------------------------------------------------------- holds -- */
-
-/* A card that is to be kept, and what of it members are to have. */
-struct planned {
-    struct sched_card *card;
-    struct sched_wait *first; /* the member that it was chosen for */
-    struct sched_room room;
-    unsigned members;
-    unsigned victims_end; /* behind those of this card, in the list of all */
-};
-
-struct plan {
-    struct sched *sched;
-    struct sched_gang *gang;
-    const struct sched_class *class; /* sessions below it may end; NULL: all will end */
-    struct planned of[SCHED_GANG_MAX * TICKET_SLICES_MAX];
-    unsigned n;
-};
-
-static bool
-has_room(const struct plan *plan, const struct planned *p,
-         const struct sched_request *req)
+const struct sched_waiter *
+sched_gang_first(const struct sched_gang *gang)
 {
-    uint32_t core = 100;
-    uint64_t memory = p->card->facts.memory;
+    const struct sched_waiter *first = &gang->members[0]->waiter;
 
-    if (plan->class)
-        sched_wait_room(plan->sched, plan->class, p->card, &core, &memory);
-    return p->room.in_space == req->in_space && p->members < CTL_SLICES_PER_CARD_MAX &&
-           p->room.core + sched_place_core(p->card, req) <= core &&
-           p->room.memory + req->memory <= memory && sched_place_accepts(p->card, req);
-}
-
-/* A part of a card can come beside parts of others of the gang. */
-static struct planned *
-plan_share(struct plan *plan, const struct sched_open *open)
-{
-    struct sched_request req = open->req;
-    struct sched_avoid avoid;
-
-    sched_open_avoid(plan->sched, open, &req, &avoid);
-    for (unsigned i = 0; req.cards == 1 && i < plan->n; i++)
-        if (has_room(plan, &plan->of[i], &req))
-            return &plan->of[i];
-    return NULL;
-}
-
-static void
-plan_add(struct planned *p, const struct sched_request *req)
-{
-    p->room.core += sched_place_core(p->card, req);
-    p->room.memory += req->memory;
-    p->members++;
-}
-
-/* What those before it are to have, for a member that is kept apart from them. */
-static void
-plan_beside(const struct plan *plan, unsigned n, struct sched_open *open)
-{
-    struct sched_decision *d = plan->sched->waits->gang_decisions;
-
-    open->beside = d;
-    open->n_beside = n;
-    if (!n)
-        return;
-    d[n - 1].n_slices = plan->gang->members[n - 1]->target.n;
-    for (unsigned i = 0; i < d[n - 1].n_slices; i++)
-        d[n - 1].slices[i].card = plan->gang->members[n - 1]->target.cards[i];
-}
-
-static bool
-plan_member(struct plan *plan, unsigned n)
-{
-    struct sched_wait *member = plan->gang->members[n];
-    struct sched_open open = member->open;
-    struct planned *shared;
-
-    plan_beside(plan, n, &open);
-    shared = plan_share(plan, &open);
-    if (shared) {
-        plan_add(shared, &open.req);
-        member->target = (struct sched_target){.cards = {shared->card}, .n = 1};
-        return true;
-    }
-    if (plan->class)
-        open.class = plan->class;
-    if (sched_wait_target(plan->sched, &open, plan->class, &member->target) < 0)
-        return false;
-    for (unsigned i = 0; i < member->target.n; i++) {
-        struct planned *p = &plan->of[plan->n++];
-
-        *p = (struct planned){.card = member->target.cards[i],
-                              .first = member,
-                              .room.in_space = open.req.in_space};
-        plan_add(p, &open.req);
-        sched_pool_hold(plan->sched->pool, p->card, plan->gang);
-    }
-    return true;
-}
-
-/* End what is in the way on the cards of the plan; all of it, or, if that would not be
- * enough, nothing. */
-static bool
-plan_preempt(struct plan *plan)
-{
-    const unsigned most = plan->n * CTL_SLICES_PER_CARD_MAX;
-    CLEANUP_FREE struct sched_session **victims = calloc(most, sizeof(*victims));
-    unsigned n = 0;
-
-    for (unsigned i = 0; i < plan->n; i++) {
-        struct planned *p = &plan->of[i];
-
-        if (!victims || sched_wait_victims_on(plan->sched, plan->class, p->card,
-                                              &p->room, victims, &n, most) < 0)
-            return false;
-        p->victims_end = n;
-    }
-    for (unsigned i = 0, done = 0; i < plan->n; i++)
-        for (; done < plan->of[i].victims_end; done++)
-            sched_wait_preempt(plan->of[i].first, victims[done]);
-    return true;
-}
-
-/* What its quota leaves for the gang is not given to others meanwhile. */
-static void
-keep_quota(struct sched_gang *gang)
-{
-    struct sched_tenant *tenant = gang->members[0]->waiter.tenant;
-
-    if (tenant->kept_for && tenant->kept_for != gang)
-        return;
-    tenant->kept_for = gang;
-    tenant->kept = gang_amount(gang);
-}
-
-/* Keep cards for all members, on which least has to end; with @class, what is below it
- * ends.  False: not possible now, and nothing is kept. */
-static bool
-keep(struct sched *sched, struct sched_gang *gang, const struct sched_class *class)
-{
-    CLEANUP_FREE struct plan *plan = calloc(1, sizeof(*plan));
-    bool good = plan;
-
-    if (!plan)
-        return false;
-    plan->sched = sched;
-    plan->gang = gang;
-    plan->class = class;
-    gang->kept = true;
-    sched->waits->gang_kept = gang;
-    for (unsigned i = 0; good && i < gang->n; i++)
-        good = plan_member(plan, i);
-    if (!good || (class && !plan_preempt(plan))) {
-        sched_gang_release(sched, gang);
-        return false;
-    }
-    keep_quota(gang);
-    gp_log_info("queue", "gang %s of %s: %u cards are kept for its %u members",
-                gang->name, gang->members[0]->owner, plan->n, gang->n);
-    return true;
-}
-
-/* The lowest class of its members, if all of them may preempt. */
-static const struct sched_class *
-preempting_class(const struct sched_gang *gang)
-{
-    const struct sched_class *lowest = gang->members[0]->open.class;
-
-    for (unsigned i = 0; i < gang->n; i++) {
-        const struct sched_class *class = gang->members[i]->open.class;
-
-        if (!class->preempts)
-            return NULL;
-        if (class->value < lowest->value)
-            lowest = class;
-    }
-    return lowest;
-}
-
-bool
-sched_gang_help(struct sched *sched, struct sched_gang *gang, bool aged)
-{
-    const struct sched_class *class = preempting_class(gang);
-    struct sched_tenant *tenant = gang->members[0]->waiter.tenant;
-
-    uint64_t now = gp_now_ns();
-
-    if (gang->kept || gang->n < gang->size || sched->waits->gang_kept ||
-        (!aged && !class) || now < gang->try_ns)
-        return false;
-    if (sched_gang_check(gang, NULL, 0) < 0) {
-        if (!aged || (tenant->kept_for && tenant->kept_for != gang))
-            return false;
-        /* Its quota fills up for it alone, if there are cards for it at all. */
-        if (keep(sched, gang, NULL)) {
-            sched_gang_release(sched, gang);
-            keep_quota(gang);
-        }
-    } else if (!(class && keep(sched, gang, class)) && aged) {
-        keep(sched, gang, NULL);
-    }
-    /* A plan for many members takes long on a large pool. */
-    gang->try_ns = now + TRY_PAUSE * (gp_now_ns() - now);
-    return true;
-}
-
-void
-sched_gang_release(struct sched *sched, struct sched_gang *gang)
-{
-    struct sched_tenant *tenant = gang->members[0]->waiter.tenant;
-
-    if (tenant->kept_for == gang)
-        tenant->kept_for = NULL;
-    if (!gang->kept)
-        return;
-    for (unsigned i = 0; i < gang->n; i++) {
-        struct sched_target *target = &gang->members[i]->target;
-
-        for (unsigned k = 0; k < target->n; k++)
-            if (target->cards[k]->hold == gang)
-                sched_pool_hold(sched->pool, target->cards[k], NULL);
-        target->n = 0;
-        sched_wait_spare(gang->members[i]);
-    }
-    gang->kept = false;
-    sched->waits->gang_kept = NULL;
-}
-
-struct sched_gang *
-sched_gang_of_hold(const struct sched_waits *waits, const void *hold)
-{
-    return hold && waits->gang_kept == hold ? waits->gang_kept : NULL;
+    for (unsigned i = 1; i < gang->n; i++)
+        if (sched_waiter_before(&gang->members[i]->waiter, first))
+            first = &gang->members[i]->waiter;
+    return first;
 }
 
 /* ------------------------------------------------------------------- words -- */
@@ -466,7 +272,7 @@ void
 sched_gang_words(const struct sched_gang *gang, char *words, size_t size)
 {
     const struct sched_tenant *tenant = gang->members[0]->waiter.tenant;
-    struct sched_amount sum = gang_amount(gang);
+    struct sched_amount sum = sched_gang_amount(gang);
 
     if (gang->n < gang->size)
         snprintf(words, size, "gang %s: %u of its %u members have come", gang->name,

@@ -6,10 +6,13 @@
  * connection of its own.  None is placed before all have come and there is room for all
  * of them together, so a gang never holds a part while it waits for the rest, and two
  * of them cannot wait for each other.  A gang that has waited long gets cards kept for
- * all of its members, or none; one gang at a time, for the same reason.  A gang whose
- * class preempts gets them at once, if the sessions of lower classes that it may end
- * leave room for all of its members, and ends no other than those.  Cards are looked
- * for one member after the other, the largest first: good, and not perfect.
+ * all of its members, or none.  So no two gangs wait for cards that are kept for the
+ * other; and if there are not enough cards that are kept for nobody, whoever is behind
+ * it in the queue makes way.  A gang whose class preempts gets them at once, if the
+ * sessions of lower classes that it may end leave room for all of its members, and ends
+ * no other than those.  Cards are looked for one member after the other, the largest
+ * first, which finds cards that are near each other; where that finds none, by a
+ * bounded search (sched_gang_search.h).
  *
  * Owned by sched->waits, from its first member's arrival until its last member is gone.
  * Event loop thread only.
@@ -23,10 +26,13 @@
 struct gp_err;
 struct sched;
 struct sched_wait;
+struct sched_waiter;
 struct sched_waits;
 
 #define SCHED_GANG_MAX 64 /* members */
 #define SCHED_GANG_NAME_MAX 64
+/* That cards are kept for at a time: each keeps room from others. */
+#define SCHED_GANG_HOLDS_MAX 16
 
 struct sched_gang {
     char name[SCHED_GANG_NAME_MAX];
@@ -35,6 +41,7 @@ struct sched_gang {
     struct sched_wait *members[SCHED_GANG_MAX]; /* the largest first */
     bool kept;                                  /* cards are kept for all of them */
     uint64_t try_ns;                            /* no plan is made for it before */
+    uint64_t due_ns; /* since when a search for it is due; 0: it is not */
     struct sched_gang *next;
 };
 
@@ -48,7 +55,7 @@ void sched_gang_leave(struct sched_wait *wait);
 int sched_gang_check(const struct sched_gang *gang, char *words, size_t size);
 /* Where all members could go now, at once: a decision for each.  -ENOSPC: not all of
  * them, or some have not come.  Takes nothing. */
-int sched_gang_place(struct sched *sched, const struct sched_gang *gang,
+int sched_gang_place(struct sched *sched, struct sched_gang *gang,
                      struct sched_decision *ret);
 /* The same on the cards that are kept for it. */
 int sched_gang_place_kept(struct sched *sched, const struct sched_gang *gang,
@@ -57,8 +64,14 @@ int sched_gang_place_kept(struct sched *sched, const struct sched_gang *gang,
 /* It waits: keep cards for all of its members if it has waited long (@aged), or if
  * enough may end for all of them.  Whether cards were looked at. */
 bool sched_gang_help(struct sched *sched, struct sched_gang *gang, bool aged);
+/* Are all cards that are kept for it still there? */
+bool sched_gang_cards_open(const struct sched_gang *gang);
 /* Keep no cards and no quota for it any more, and end nothing for it. */
 void sched_gang_release(struct sched *sched, struct sched_gang *gang);
+/* What its members will hold, as far as it is known before cards are chosen. */
+struct sched_amount sched_gang_amount(const struct sched_gang *gang);
+/* Its member that is before the others in the queue, which is its own place there. */
+const struct sched_waiter *sched_gang_first(const struct sched_gang *gang);
 /* The gang for which @hold of a card is, or NULL. */
 struct sched_gang *sched_gang_of_hold(const struct sched_waits *waits,
                                       const void *hold);

@@ -6,13 +6,18 @@
 
 struct choice {
     const struct sched_request *req;
-    sched_hold_room *room;
-    void *arg;
+    const struct sched_hold_view *view;
     struct sched_target best;
     bool found;
 };
 
 #define IMPOSSIBLE UINT64_MAX
+
+static bool
+is_barred(const struct sched_hold_view *view, const struct sched_card *card)
+{
+    return view && view->barred ? view->barred(view->arg, card) : card->hold != NULL;
+}
 
 /* Percent of the card that must come free before the request fits there. */
 static uint64_t
@@ -24,10 +29,11 @@ card_cost(const struct choice *choice, const struct sched_card *card)
     uint32_t free_core = sched_card_free_core(card);
     uint64_t free_memory = sched_card_free_memory(card), cost;
 
-    if (!sched_card_open(card) || card->hold || !sched_place_accepts(card, req))
+    if (!sched_card_open(card) || is_barred(choice->view, card) ||
+        !sched_place_accepts(card, req))
         return IMPOSSIBLE;
-    if (choice->room)
-        choice->room(choice->arg, card, &core, &memory);
+    if (choice->view && choice->view->room)
+        choice->view->room(choice->view->arg, card, &core, &memory);
     if (free_core + core < wanted || free_memory + memory < req->memory)
         return IMPOSSIBLE;
     if (!sched_card_shares(card, req->in_space)) /* all of them must go */
@@ -82,12 +88,13 @@ consider(struct choice *choice, const struct cheapest *list)
     choice->found = true;
 }
 
-static const struct sched_server *
-server_at(const struct sched_pool *pool, uint64_t seed)
+const struct sched_server *
+sched_hold_first(const struct sched_pool *pool, uint64_t seed)
 {
     const struct sched_server *server = pool->servers;
+    bool small = pool->n_cards <= SCHED_HOLD_SAMPLE;
 
-    for (uint64_t skip = pool->n_servers ? seed % pool->n_servers : 0; skip; skip--)
+    for (uint64_t skip = small ? 0 : seed % pool->n_servers; skip; skip--)
         server = server->next;
     return server;
 }
@@ -153,13 +160,11 @@ consider_server(struct choice *choice, const struct sched_server *server,
 
 int
 sched_hold_choose(const struct sched_pool *pool, const struct sched_request *req,
-                  uint64_t seed, sched_hold_room *room, void *arg,
+                  uint64_t seed, const struct sched_hold_view *view,
                   struct sched_target *ret)
 {
-    struct choice choice = {.req = req, .room = room, .arg = arg};
-    /* A small pool is looked at from its beginning, always in the same way. */
-    const struct sched_server *server =
-        pool->n_cards > SCHED_HOLD_SAMPLE ? server_at(pool, seed) : pool->servers;
+    struct choice choice = {.req = req, .view = view};
+    const struct sched_server *server = sched_hold_first(pool, seed);
     struct cheapest across = {.n = 0};
     struct fabrics fabrics;
     unsigned looked = 0;

@@ -23,13 +23,26 @@ struct sched_target {
 };
 
 /* What could come free on a card, if what holds it ended: *@core, *@memory besides what
- * is free.  NULL for the callback below: everything. */
+ * is free. */
 typedef void sched_hold_room(void *arg, const struct sched_card *card, uint32_t *core,
                              uint64_t *memory);
 
+/* What is different for one request; NULL: nothing. */
+struct sched_hold_view {
+    sched_hold_room *room; /* NULL: everything may end */
+    /* May @card not be chosen, because it is kept or chosen already?  NULL: those that
+     * are kept, whoever they are kept for. */
+    bool (*barred)(void *arg, const struct sched_card *card);
+    void *arg;
+};
+
 /* -ENOSPC: not even then is there room, in what was looked at. */
 int sched_hold_choose(const struct sched_pool *pool, const struct sched_request *req,
-                      uint64_t seed, sched_hold_room *room, void *arg,
+                      uint64_t seed, const struct sched_hold_view *view,
                       struct sched_target *ret);
+/* Where a look at a part of the pool begins: a small pool is looked at from its
+ * beginning, always in the same way.  NULL: there are no servers. */
+const struct sched_server *sched_hold_first(const struct sched_pool *pool,
+                                            uint64_t seed);
 
 #endif

@@ -277,6 +277,20 @@ place_in(const struct sched_reserve *reserve, const struct sched_request *req,
     return r && req->span ? place_on(reserve, req, NULL, ret) : r;
 }
 
+uint64_t
+sched_reserve_lends(const struct sched *sched, unsigned i, const char *owner,
+                    uint64_t unix_s)
+{
+    const struct sched_reservation_rule *rule =
+        rule_of(sched, sched->waits->reserves[i]);
+
+    if (!rule || !in_time(rule, unix_s))
+        return 0;
+    if (sched_rules_reserved_for(rule, owner))
+        return UINT64_MAX;
+    return rule->from > unix_s ? (rule->from - unix_s - 1) * 1000 : 0;
+}
+
 int
 sched_reserve_place(const struct sched *sched, const struct sched_open *open,
                     const struct sched_request *req, uint64_t unix_s,
@@ -285,14 +299,10 @@ sched_reserve_place(const struct sched *sched, const struct sched_open *open,
     const struct sched_waits *waits = sched->waits;
 
     for (unsigned i = 0; i < waits->n_reserves; i++) {
-        const struct sched_reservation_rule *rule = rule_of(sched, waits->reserves[i]);
-        bool theirs, leaves;
+        uint64_t most = sched_reserve_lends(sched, i, open->spec.owner, unix_s);
+        bool leaves = open->run_ms && open->run_ms <= most;
 
-        if (!rule || !in_time(rule, unix_s))
-            continue;
-        theirs = sched_rules_reserved_for(rule, open->spec.owner);
-        leaves = open->run_ms && unix_s + (open->run_ms + 999) / 1000 < rule->from;
-        if ((theirs || leaves) && !place_in(waits->reserves[i], req, ret))
+        if ((leaves || most == UINT64_MAX) && !place_in(waits->reserves[i], req, ret))
             return 0;
     }
     return -ENOSPC;

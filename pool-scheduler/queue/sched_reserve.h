@@ -39,6 +39,10 @@ void sched_reserve_tick(struct sched *sched, uint64_t unix_s);
 int sched_reserve_place(const struct sched *sched, const struct sched_open *open,
                         const struct sched_request *req, uint64_t unix_s,
                         struct sched_decision *ret);
+/* How long a request of @owner may run on the cards of the @i-th of waits->reserves:
+ * UINT64_MAX, they are reserved for him; 0, not at all. */
+uint64_t sched_reserve_lends(const struct sched *sched, unsigned i, const char *owner,
+                             uint64_t unix_s);
 /* A reservation of the rules as it is now; strings are the rules'. */
 void sched_reserve_row(const struct sched *sched,
                        const struct sched_reservation_rule *rule,

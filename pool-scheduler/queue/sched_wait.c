@@ -22,6 +22,8 @@
 
 /* Waiters that are asked for each tick though nothing came free for them. */
 #define SWEEP_EACH_TICK 16
+/* Gangs for which there was no time before. */
+#define SEARCHES_EACH_TICK 8
 
 /* ------------------------------------------------------------- what came free -- */
 
@@ -99,9 +101,11 @@ place(void *arg, const struct sched_waiter *waiter, struct sched_decision *ret)
         struct sched *sched = arg;
         struct sched_decision *all = sched->waits->gang_decisions;
 
+        sched->waits->gang_placed = NULL;
         if (sched_gang_place(sched, wait->gang, all) < 0)
             return -ENOSPC;
-        *ret = all[0]; /* serve() finds the others' again */
+        sched->waits->gang_placed = wait->gang; /* serve() has the others' there */
+        *ret = all[0];
         return 0;
     }
     if (sched_tenant_kept_from(waiter->tenant, wait, &waiter->amount))
@@ -334,6 +338,7 @@ serve_gang(struct sched_gang *gang, const struct sched_decision *decisions)
     struct gp_err err = {0};
     int r = 0;
 
+    waits->gang_placed = NULL;
     memcpy(members, gang->members, sizeof(members));
     for (unsigned i = 0; i < n; i++)
         sched_queue_remove(&waits->queue, &members[i]->waiter);
@@ -373,8 +378,36 @@ sched_gang_try(struct sched_gang *gang)
     struct sched *sched = gang->members[0]->sched;
     struct sched_decision *all = sched->waits->gang_decisions;
 
+    sched->waits->gang_placed = NULL;
     if (!sched_gang_place_kept(sched, gang, all) || !sched_gang_place(sched, gang, all))
         serve_gang(gang, all);
+}
+
+/* That for which a search has been due longest. */
+static struct sched_gang *
+longest_due(const struct sched_waits *waits)
+{
+    struct sched_gang *first = NULL;
+
+    for (struct sched_gang *gang = waits->gangs; gang; gang = gang->next)
+        if (gang->due_ns && (!first || gang->due_ns < first->due_ns))
+            first = gang;
+    return first;
+}
+
+static void
+try_due(struct sched *sched, uint64_t now)
+{
+    struct sched_waits *waits = sched->waits;
+    struct sched_gang *gang;
+
+    for (unsigned i = 0; i < SEARCHES_EACH_TICK && now >= waits->gang_search_ns; i++) {
+        gang = longest_due(waits);
+        if (!gang)
+            return;
+        gang->due_ns = 0;
+        sched_gang_try(gang);
+    }
 }
 
 static void
@@ -389,6 +422,10 @@ serve(struct sched_wait *wait, const struct sched_decision *decision)
     struct gp_err err = {0};
     int r;
 
+    if (wait->gang && waits->gang_placed == wait->gang) {
+        serve_gang(wait->gang, waits->gang_decisions);
+        return;
+    }
     if (wait->gang) {
         sched_gang_try(wait->gang);
         return;
@@ -433,9 +470,10 @@ serve_card(struct sched *sched, struct sched_card *card)
     struct sched_queue *queue = &sched->waits->queue;
     struct sched_decision decision;
     struct sched_waiter *waiter;
+    struct sched_gang *gang = sched_gang_of_hold(sched->waits, card->hold);
 
-    if (sched_gang_of_hold(sched->waits, card->hold)) {
-        sched_gang_try(sched->waits->gang_kept);
+    if (gang) {
+        sched_gang_try(gang);
         return;
     }
     for (unsigned i = 0; card->hold && i < sched->waits->n_holds; i++)
@@ -458,9 +496,11 @@ serve_tenant(struct sched *sched, struct sched_tenant *tenant)
             serve_held(sched->waits->holds[i]);
             break;
         }
-    if (sched->waits->gang_kept &&
-        sched->waits->gang_kept->members[0]->waiter.tenant == tenant)
-        sched_gang_try(sched->waits->gang_kept);
+    for (unsigned i = 0; i < sched->waits->n_gang_holds; i++)
+        if (sched->waits->gang_holds[i]->members[0]->waiter.tenant == tenant) {
+            sched_gang_try(sched->waits->gang_holds[i]);
+            break;
+        }
     while (tenant->lines &&
            (waiter = sched_queue_serve_tenant(&sched->waits->queue, tenant, &decision)))
         serve(wait_of(waiter), &decision);
@@ -528,6 +568,7 @@ sched_wait_tick(struct sched *sched, uint64_t now)
     waiter = sched_queue_sweep(&waits->queue, SWEEP_EACH_TICK, &decision);
     if (waiter)
         serve(wait_of(waiter), &decision);
+    try_due(sched, now);
     sched_wait_serve(sched);
     sched_wait_holds(sched, now);
     sched_wait_news(sched, now);

@@ -69,8 +69,12 @@ struct sched_waits {
     bool serving;
     struct sched_reserve **reserves; /* sched_reserve.h */
     unsigned n_reserves;
-    struct sched_gang *gangs, *gang_kept; /* all; the one that cards are kept for */
-    struct sched_decision gang_decisions[SCHED_GANG_MAX]; /* of one turn */
+    struct sched_gang *gangs;
+    struct sched_gang *gang_holds[SCHED_GANG_HOLDS_MAX]; /* that cards are kept for */
+    unsigned n_gang_holds;
+    uint64_t gang_search_ns; /* no search (sched_pack.h) is made for a gang before */
+    struct sched_decision gang_decisions[SCHED_GANG_MAX]; /* of one turn; and of */
+    const struct sched_gang *gang_placed;                 /* this one, or of none */
 };
 
 int sched_waits_init(struct sched *sched);
@@ -153,9 +157,26 @@ int sched_wait_victims_on(const struct sched *sched, const struct sched_class *c
 unsigned sched_wait_victims(const struct sched *sched, const struct sched_open *open,
                             const struct sched_target *target, bool preempt,
                             struct sched_session **ret, unsigned most);
-/* Cards on which @open could be placed if others ended. */
+/* Which cards somebody who waits may choose to keep. */
+struct sched_wait_claim {
+    /* Those that are kept for others who are behind this one in the queue as well;
+     * NULL: none that are kept. */
+    const struct sched_waiter *before;
+    bool (*taken)(void *arg, const struct sched_card *card); /* not these; or NULL */
+    void *arg;
+};
+/* Cards on which @open could be placed if others ended.  @claim NULL: none that are
+ * kept. */
 int sched_wait_target(const struct sched *sched, const struct sched_open *open,
-                      bool preempt, struct sched_target *ret);
+                      bool preempt, const struct sched_wait_claim *claim,
+                      struct sched_target *ret);
+/* Is @card kept for somebody who does not make way? */
+bool sched_wait_kept_from(const struct sched *sched,
+                          const struct sched_wait_claim *claim,
+                          const struct sched_card *card);
+/* Whoever waits, alone or as a gang, and has @card kept for it has no cards kept any
+ * more. */
+void sched_wait_take_over(struct sched *sched, const struct sched_card *card);
 
 /* The first @most waiters (0: as many as there are, capped) and what tenants hold, as a
  * reply that @take gets once and that is gone when it returns.  -ENOMEM. */

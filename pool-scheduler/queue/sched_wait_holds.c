@@ -35,6 +35,7 @@ class_of(const struct sched *sched, const struct sched_session *session)
 struct preempting {
     const struct sched *sched;
     const struct sched_class *class; /* for whom; NULL: whatever it is may end */
+    const struct sched_wait_claim *claim;
 };
 
 static bool
@@ -75,17 +76,51 @@ room_on(void *arg, const struct sched_card *card, uint32_t *core, uint64_t *memo
     }
 }
 
+/* Is that for which cards are kept, as @hold, behind @waiter in the queue? */
+static bool
+is_behind(const struct sched_waits *waits, const void *hold,
+          const struct sched_waiter *waiter)
+{
+    const struct sched_gang *gang = sched_gang_of_hold(waits, hold);
+
+    if (gang)
+        return sched_waiter_before(waiter, sched_gang_first(gang));
+    for (unsigned i = 0; i < waits->n_holds; i++)
+        if (waits->holds[i] == hold)
+            return sched_waiter_before(waiter, &waits->holds[i]->waiter);
+    return false; /* a reservation */
+}
+
+bool
+sched_wait_kept_from(const struct sched *sched, const struct sched_wait_claim *claim,
+                     const struct sched_card *card)
+{
+    return card->hold && !(claim && claim->before &&
+                           is_behind(sched->waits, card->hold, claim->before));
+}
+
+static bool
+is_barred(void *arg, const struct sched_card *card)
+{
+    const struct preempting *p = arg;
+
+    return sched_wait_kept_from(p->sched, p->claim, card) ||
+           (p->claim && p->claim->taken && p->claim->taken(p->claim->arg, card));
+}
+
 int
 sched_wait_target(const struct sched *sched, const struct sched_open *open,
-                  bool preempt, struct sched_target *ret)
+                  bool preempt, const struct sched_wait_claim *claim,
+                  struct sched_target *ret)
 {
-    struct preempting p = {.sched = sched, .class = open->class};
+    struct preempting p = {.sched = sched, .class = open->class, .claim = claim};
+    struct sched_hold_view view = {
+        .room = preempt ? room_on : NULL, .barred = is_barred, .arg = &p};
     struct sched_request req = open->req;
     struct sched_avoid avoid;
 
     sched_open_avoid(sched, open, &req, &avoid);
-    return sched_hold_choose(sched->pool, &req, gp_hash_u64(gp_now_ns()),
-                             preempt ? room_on : NULL, &p, ret);
+    return sched_hold_choose(sched->pool, &req, gp_hash_u64(gp_now_ns()), &view, ret);
 }
 
 void
@@ -312,8 +347,8 @@ try_preempt(struct sched_wait *wait)
     struct sched_target target;
     unsigned n;
 
-    if (!wait->open.class->preempts ||
-        sched_wait_target(wait->sched, &wait->open, true, &target) < 0)
+    if (!wait->open.class->preempts || wait->sched->waits->n_holds >= SCHED_HOLDS_MAX ||
+        sched_wait_target(wait->sched, &wait->open, true, NULL, &target) < 0)
         return false;
     n = sched_wait_victims(wait->sched, &wait->open, &target, true, victims,
                            ARRAY_SIZE(victims));
@@ -324,11 +359,61 @@ try_preempt(struct sched_wait *wait)
 }
 
 /* Could @wait be placed at all, if everything else ended?  What never can keeps neither
- * quotas nor cards from others. */
+ * quotas nor cards from others.  @over: and if those behind it made way. */
 static bool
-possible(const struct sched_wait *wait, struct sched_target *ret)
+possible(const struct sched_wait *wait, bool over, struct sched_target *ret)
 {
-    return sched_wait_target(wait->sched, &wait->open, false, ret) == 0;
+    struct sched_wait_claim claim = {.before = over ? &wait->waiter : NULL};
+
+    return sched_wait_target(wait->sched, &wait->open, false, &claim, ret) == 0;
+}
+
+void
+sched_wait_take_over(struct sched *sched, const struct sched_card *card)
+{
+    struct sched_waits *waits = sched->waits;
+    struct sched_gang *gang = sched_gang_of_hold(waits, card->hold);
+
+    if (gang)
+        sched_gang_release(sched, gang);
+    for (unsigned i = 0; card->hold && i < waits->n_holds; i++)
+        if (waits->holds[i] == card->hold) {
+            sched_wait_release(waits->holds[i]);
+            return;
+        }
+}
+
+/* The last in the queue for whom cards are kept. */
+static struct sched_wait *
+last_hold(const struct sched_waits *waits)
+{
+    struct sched_wait *last = NULL;
+
+    for (unsigned i = 0; i < waits->n_holds; i++)
+        if (!last || sched_waiter_before(&last->waiter, &waits->holds[i]->waiter))
+            last = waits->holds[i];
+    return last;
+}
+
+/* Cards are kept for @wait, which has waited long: cards that are kept for nobody, else
+ * those of others who are behind it in the queue. */
+static void
+keep_aged(struct sched_wait *wait)
+{
+    struct sched_waits *waits = wait->sched->waits;
+    struct sched_wait *last =
+        waits->n_holds == SCHED_HOLDS_MAX ? last_hold(waits) : NULL;
+    struct sched_target target;
+
+    if (last && !sched_waiter_before(&wait->waiter, &last->waiter))
+        return;
+    if (!possible(wait, false, &target) && !possible(wait, true, &target))
+        return;
+    if (last)
+        sched_wait_release(last);
+    for (unsigned i = 0; i < target.n; i++)
+        sched_wait_take_over(wait->sched, target.cards[i]);
+    keep(wait, &target);
 }
 
 /* @wait has waited long, or may take room from others.  Whether cards were looked at.
@@ -351,17 +436,14 @@ help(struct sched_wait *wait, uint64_t now)
         if (!aged || (tenant->kept_for && tenant->kept_for != wait))
             return false;
         /* Its quota fills up for it alone. */
-        tenant->kept_for = possible(wait, &target) ? wait : NULL;
+        tenant->kept_for = possible(wait, true, &target) ? wait : NULL;
         tenant->kept = wait->waiter.amount;
         return true;
     }
-    if (sched->waits->n_holds >= SCHED_HOLDS_MAX)
+    if (sched->waits->n_holds >= SCHED_HOLDS_MAX && !aged)
         return false;
-    if (!try_preempt(wait)) {
-        if (!aged || !possible(wait, &target))
-            return true;
-        keep(wait, &target);
-    }
+    if (!try_preempt(wait) && aged)
+        keep_aged(wait);
     return true;
 }
 
@@ -382,15 +464,9 @@ check_holds(struct sched *sched)
         sched_wait_release(wait);
         i--;
     }
-    for (unsigned i = 0; waits->gang_kept && i < waits->gang_kept->n; i++) {
-        const struct sched_target *target = &waits->gang_kept->members[i]->target;
-        bool good = true;
-
-        for (unsigned c = 0; c < target->n; c++)
-            good &= sched_card_open(target->cards[c]);
-        if (!good)
-            sched_gang_release(sched, waits->gang_kept);
-    }
+    for (unsigned i = 0; i < waits->n_gang_holds; i++)
+        if (!sched_gang_cards_open(waits->gang_holds[i]))
+            sched_gang_release(sched, waits->gang_holds[i--]);
 }
 
 void
@@ -451,12 +527,12 @@ sched_wait_explain(const struct sched *sched, const struct sched_open *open,
     struct sched_session *victims[EXPLAIN_MOST];
     struct sched_target target;
     bool preempts =
-        open->class->preempts && !sched_wait_target(sched, open, true, &target);
+        open->class->preempts && !sched_wait_target(sched, open, true, NULL, &target);
     size_t at;
     unsigned n;
 
     words[0] = 0;
-    if (!preempts && sched_wait_target(sched, open, false, &target) < 0)
+    if (!preempts && sched_wait_target(sched, open, false, NULL, &target) < 0)
         return;
     n = sched_wait_victims(sched, open, &target, preempts, victims, EXPLAIN_MOST);
     if (!n)

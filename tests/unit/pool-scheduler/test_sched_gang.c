@@ -3,7 +3,7 @@
  * Gangs in the scheduler as a process: all members at once or none, whatever else comes
  * and goes.
  */
-#include "ut_sched.h"
+#include "ut_gang.h"
 
 #include "gp_file.h"
 #include "gp_hash.h"
@@ -13,18 +13,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-
-static Gpupool__Ctl__CtlOpen
-member(const char *gang, uint32_t size, uint32_t core)
-{
-    Gpupool__Ctl__CtlOpen open = ut_sched_preference(core, GIB);
-
-    open.owner = (char *)"ada@host";
-    open.wait = true;
-    open.gang = (char *)gang;
-    open.gang_size = size;
-    return open;
-}
 
 /* It waits, for @reason. */
 static void
@@ -41,74 +29,6 @@ waits(int fd, Gpupool__Ctl__CtlOpen open, const char *reason)
 }
 
 static void
-post_open(int fd, Gpupool__Ctl__CtlOpen open)
-{
-    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
-
-    req.id = 77;
-    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_OPEN;
-    open.major = CTL_MAJOR;
-    req.open = &open;
-    ut_sched_post(fd, &req);
-}
-
-/* The grant that comes after all news; the caller drops it. */
-static reply_t *
-granted(int fd)
-{
-    reply_t *reply = ut_sched_hear(fd);
-
-    while (reply && reply->body_case == GPUPOOL__CTL__CTL_REPLY__BODY_QUEUED) {
-        ut_sched_drop(reply);
-        reply = ut_sched_hear(fd);
-    }
-    assert_non_null(reply);
-    if (reply->error)
-        fail_msg("refused: %s", reply->error->words);
-    assert_int_equal(reply->body_case, GPUPOOL__CTL__CTL_REPLY__BODY_GRANT);
-    return reply;
-}
-
-static uint32_t
-waiting(const struct world *w, char *reason, size_t size)
-{
-    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
-    Gpupool__Ctl__CtlQueueQuery query = GPUPOOL__CTL__CTL_QUEUE_QUERY__INIT;
-    int fd = ut_sched_dial(w);
-    reply_t *reply;
-    uint32_t n;
-
-    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_QUEUE;
-    req.queue = &query;
-    reply = ut_sched_ask(fd, &req);
-    n = reply->queue->waiting;
-    if (reason)
-        snprintf(reason, size, "%s", n ? reply->queue->waiters[0]->reason : "");
-    ut_sched_drop(reply);
-    close(fd);
-    return n;
-}
-
-static void
-await_waiting(const struct world *w, uint32_t n)
-{
-    uint64_t end = gp_now_ns() + PATIENCE;
-
-    while (waiting(w, NULL, 0) != n && gp_now_ns() < end)
-        ;
-    assert_int_equal(waiting(w, NULL, 0), n);
-}
-
-/* A session ends, and its server reports the others. */
-static void
-finish(int server, int client, const Gpupool__Ctl__CtlGrant *grant, uint64_t other)
-{
-    ut_sched_post_close(client, grant);
-    ut_sched_await_notice(server, grant->session_id);
-    ut_sched_drop(ut_sched_report(server, other));
-}
-
-static void
 no_member_is_placed_before_all_can_be(void **state)
 {
     struct world *w = *state;
@@ -116,21 +36,22 @@ no_member_is_placed_before_all_can_be(void **state)
         b = ut_sched_dial(w), c = ut_sched_dial(w);
     reply_t *first = ut_sched_granted(a, ut_sched_preference(100, 0)), *one, *two;
 
-    waits(b, member("g", 2, 60), "gang g: 1 of its 2 members have come");
-    waits(c, member("g", 2, 60), "gang g: no room for all of its 2 members at once");
+    waits(b, ut_gang_member("g", 2, 60), "gang g: 1 of its 2 members have come");
+    waits(c, ut_gang_member("g", 2, 60),
+          "gang g: no room for all of its 2 members at once");
     /* One of two cards is free, and is used by others meanwhile. */
     two = ut_sched_granted(a, ut_sched_preference(100, 0));
-    finish(server, a, first->grant, two->grant->session_id);
+    ut_gang_finish(server, a, first->grant, two->grant->session_id);
     ut_sched_drop(ut_sched_hear(a));
-    assert_int_equal(waiting(w, NULL, 0), 2);
-    finish(server, a, two->grant, 0);
+    assert_int_equal(ut_gang_waiting(w, NULL, 0), 2);
+    ut_gang_finish(server, a, two->grant, 0);
     ut_sched_drop(first);
     ut_sched_drop(two);
-    one = granted(b);
-    two = granted(c);
+    one = ut_gang_granted(b);
+    two = ut_gang_granted(c);
     assert_memory_not_equal(one->grant->slices[0]->card_uuid.data,
                             two->grant->slices[0]->card_uuid.data, 16);
-    assert_int_equal(waiting(w, NULL, 0), 0);
+    assert_int_equal(ut_gang_waiting(w, NULL, 0), 0);
     ut_sched_drop(one);
     ut_sched_drop(two);
     close(server);
@@ -145,16 +66,16 @@ gang_that_fits_is_served_when_its_last_member_comes(void **state)
     struct world *w = *state;
     int server = ut_sched_join(w, "node-a", 1), a = ut_sched_dial(w),
         b = ut_sched_dial(w), c = ut_sched_dial(w);
-    Gpupool__Ctl__CtlOpen other = member("g", 2, 50);
+    Gpupool__Ctl__CtlOpen other = ut_gang_member("g", 2, 50);
 
-    waits(a, member("g", 2, 50), "1 of its 2");
+    waits(a, ut_gang_member("g", 2, 50), "1 of its 2");
     /* Another owner's gang of the same name is another gang. */
     other.owner = (char *)"bob@host";
     waits(c, other, "1 of its 2");
-    post_open(b, member("g", 2, 50));
-    ut_sched_drop(granted(a));
-    ut_sched_drop(granted(b));
-    assert_int_equal(waiting(w, NULL, 0), 1);
+    ut_gang_post(b, ut_gang_member("g", 2, 50));
+    ut_sched_drop(ut_gang_granted(a));
+    ut_sched_drop(ut_gang_granted(b));
+    assert_int_equal(ut_gang_waiting(w, NULL, 0), 1);
     close(server);
     close(a);
     close(b);
@@ -169,18 +90,18 @@ member_that_leaves_takes_nobody_with_it(void **state)
         b = ut_sched_dial(w), c = ut_sched_dial(w);
     char reason[128];
 
-    waits(a, member("g", 3, 30), "1 of its 3");
-    waits(b, member("g", 3, 30), "2 of its 3");
+    waits(a, ut_gang_member("g", 3, 30), "1 of its 3");
+    waits(b, ut_gang_member("g", 3, 30), "2 of its 3");
     close(a);
-    await_waiting(w, 1);
-    waiting(w, reason, sizeof(reason));
+    ut_gang_await_waiting(w, 1);
+    ut_gang_waiting(w, reason, sizeof(reason));
     assert_non_null(strstr(reason, "1 of its 3 members have come"));
     a = ut_sched_dial(w);
-    waits(a, member("g", 3, 30), "2 of its 3");
-    post_open(c, member("g", 3, 30));
-    ut_sched_drop(granted(a));
-    ut_sched_drop(granted(b));
-    ut_sched_drop(granted(c));
+    waits(a, ut_gang_member("g", 3, 30), "2 of its 3");
+    ut_gang_post(c, ut_gang_member("g", 3, 30));
+    ut_sched_drop(ut_gang_granted(a));
+    ut_sched_drop(ut_gang_granted(b));
+    ut_sched_drop(ut_gang_granted(c));
     close(server);
     close(a);
     close(b);
@@ -193,16 +114,16 @@ gangs_that_make_no_sense_are_refused(void **state)
     struct world *w = *state;
     int server = ut_sched_join(w, "node-a", 1), a = ut_sched_dial(w),
         b = ut_sched_dial(w);
-    Gpupool__Ctl__CtlOpen open = member("g", 2, 60);
+    Gpupool__Ctl__CtlOpen open = ut_gang_member("g", 2, 60);
 
     open.wait = false;
     ut_sched_refused(ut_sched_open(a, &open), GPUPOOL__CTL__CTL_CODE__CTL_BAD_REQUEST,
                      "a member of a gang waits for the others (--wait)");
-    open = member("g", 1, 60);
+    open = ut_gang_member("g", 1, 60);
     ut_sched_refused(ut_sched_open(a, &open), GPUPOOL__CTL__CTL_CODE__CTL_BAD_REQUEST,
                      "a gang has 2 to 64 members, not 1");
-    waits(a, member("g", 3, 60), "1 of its 3");
-    open = member("g", 2, 60);
+    waits(a, ut_gang_member("g", 3, 60), "1 of its 3");
+    open = ut_gang_member("g", 2, 60);
     ut_sched_refused(ut_sched_open(b, &open), GPUPOOL__CTL__CTL_CODE__CTL_LIMIT,
                      "gang g has 3 members, not 2");
     close(server);
@@ -230,11 +151,11 @@ gang_that_waits_long_has_cards_kept_for_all_of_it(void **state)
     b = ut_sched_dial(w);
     c = ut_sched_dial(w);
     grants[0] = ut_sched_granted(a, ut_sched_preference(50, GIB));
-    waits(b, member("g", 2, 100), "1 of its 2");
-    waits(c, member("g", 2, 100), "");
+    waits(b, ut_gang_member("g", 2, 100), "1 of its 2");
+    waits(c, ut_gang_member("g", 2, 100), "");
     while (!strstr(reason, "cards are kept for all of its 2 members") &&
            gp_now_ns() < end)
-        waiting(w, reason, sizeof(reason));
+        ut_gang_waiting(w, reason, sizeof(reason));
     assert_non_null(strstr(reason, "cards are kept for all of its 2 members"));
     /* Neither the free card nor the half of the other is given to anybody else. */
     for (int i = 0; i < 2; i++) {
@@ -243,10 +164,10 @@ gang_that_waits_long_has_cards_kept_for_all_of_it(void **state)
         ut_sched_refused(ut_sched_open(a, &open), GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT,
                          "kept free for a request that waits longer");
     }
-    finish(server, a, grants[0]->grant, 0);
+    ut_gang_finish(server, a, grants[0]->grant, 0);
     ut_sched_drop(grants[0]);
-    ut_sched_drop(granted(b));
-    ut_sched_drop(granted(c));
+    ut_sched_drop(ut_gang_granted(b));
+    ut_sched_drop(ut_gang_granted(c));
     w->config.rules = NULL;
     close(server);
     close(a);
@@ -276,13 +197,13 @@ gangs_neither_deadlock_nor_are_split(void **state)
         unsigned g = order[i] / SIZE, m = order[i] % SIZE;
 
         fds[g][m] = ut_sched_dial(w);
-        post_open(fds[g][m], member(names[g], SIZE, 60 + 5 * m));
+        ut_gang_post(fds[g][m], ut_gang_member(names[g], SIZE, 60 + 5 * m));
     }
     while (served < GANGS) {
         reply_t *grants[SIZE];
         unsigned g = GANGS;
 
-        await_waiting(w, SIZE * (GANGS - 1 - served));
+        ut_gang_await_waiting(w, SIZE * (GANGS - 1 - served));
         /* One gang has been granted, and all of it. */
         for (unsigned i = 0; i < GANGS && g == GANGS; i++) {
             struct pollfd p = {fds[i][0], POLLIN, 0};
@@ -300,7 +221,7 @@ gangs_neither_deadlock_nor_are_split(void **state)
         }
         assert_true(g < GANGS);
         for (unsigned m = 1; m < SIZE; m++)
-            grants[m] = granted(fds[g][m]);
+            grants[m] = ut_gang_granted(fds[g][m]);
         for (unsigned m = 0; m < SIZE; m++) {
             ut_sched_post_close(fds[g][m], grants[m]->grant);
             ut_sched_await_notice(server, grants[m]->grant->session_id);
@@ -325,37 +246,24 @@ static const char RULES[] = "[queue]\nreserve-after = 1h\n"
                             "[tenant team]\nowners = ada@*\ncore = 300\n";
 
 static void
-start_with(struct world *w, const char *rules)
-{
-    static char path[128];
-
-    snprintf(path, sizeof(path), "%s/rules", w->dir);
-    assert_int_equal(gp_file_replace(path, rules, strlen(rules), 0600, NULL), 0);
-    w->config.rules = path;
-    w->config.owner_sessions = 1000;
-    ut_sched_end(w, SIGTERM);
-    ut_sched_start(w);
-}
-
-static void
 gang_whose_quota_can_never_be_had_is_refused_whole(void **state)
 {
     struct world *w = *state;
     int server, a, b;
     reply_t *reply;
 
-    start_with(w, RULES);
+    ut_gang_start_with(w, RULES);
     server = ut_sched_join(w, "node-a", 4);
     a = ut_sched_dial(w);
     b = ut_sched_dial(w);
     /* Each alone would be allowed. */
-    waits(a, member("g", 2, 100), "1 of its 2");
+    waits(a, ut_gang_member("g", 2, 100), "1 of its 2");
     {
-        Gpupool__Ctl__CtlOpen open = member("g", 2, 100);
+        Gpupool__Ctl__CtlOpen open = ut_gang_member("g", 2, 100);
 
         open.cards = 3;
         open.core = 300;
-        post_open(b, open);
+        ut_gang_post(b, open);
     }
     for (int i = 0; i < 2; i++) {
         while ((reply = ut_sched_hear(i ? b : a)) &&
@@ -365,7 +273,7 @@ gang_whose_quota_can_never_be_had_is_refused_whole(void **state)
         ut_sched_refused(reply, GPUPOOL__CTL__CTL_CODE__CTL_LIMIT,
                          "gang g: quota: tenant team may hold 300 %");
     }
-    assert_int_equal(waiting(w, NULL, 0), 0);
+    assert_int_equal(ut_gang_waiting(w, NULL, 0), 0);
     close(server);
     close(a);
     close(b);
@@ -382,16 +290,16 @@ quota_is_kept_for_a_gang_that_waits_long(void **state)
     uint64_t end = gp_now_ns() + PATIENCE;
     Gpupool__Ctl__CtlOpen other = ut_sched_preference(50, GIB);
 
-    start_with(w, "[queue]\nreserve-after = 0s\n"
-                  "[tenant team]\nowners = ada@*\ncore = 200\n");
+    ut_gang_start_with(w, "[queue]\nreserve-after = 0s\n"
+                          "[tenant team]\nowners = ada@*\ncore = 200\n");
     server = ut_sched_join(w, "node-a", 4);
     a = ut_sched_dial(w);
     b = ut_sched_dial(w);
     c = ut_sched_dial(w);
     grants[0] = ut_sched_granted(a, ut_sched_preference(50, GIB));
     grants[1] = ut_sched_granted(a, ut_sched_preference(50, GIB));
-    waits(b, member("g", 2, 75), "1 of its 2");
-    waits(c, member("g", 2, 75), "quota: tenant team may hold 200 %");
+    waits(b, ut_gang_member("g", 2, 75), "1 of its 2");
+    waits(c, ut_gang_member("g", 2, 75), "quota: tenant team may hold 200 %");
     do {
         reply_t *reply = ut_sched_open(a, &other);
 
@@ -410,8 +318,8 @@ quota_is_kept_for_a_gang_that_waits_long(void **state)
     ut_sched_post_close(a, grants[0]->grant);
     ut_sched_await_notice(server, grants[0]->grant->session_id);
     ut_sched_drop(ut_sched_report(server, grants[1]->grant->session_id));
-    ut_sched_drop(granted(b));
-    ut_sched_drop(granted(c));
+    ut_sched_drop(ut_gang_granted(b));
+    ut_sched_drop(ut_gang_granted(c));
     ut_sched_drop(grants[0]);
     ut_sched_drop(grants[1]);
     close(server);
@@ -542,12 +450,12 @@ ask_gang(struct play_ground *g, const char *name, const uint32_t *cores, unsigne
     uint64_t end = gp_now_ns() + PATIENCE;
 
     for (unsigned i = 0; i < n; i++) {
-        Gpupool__Ctl__CtlOpen open = member(name, n, cores[i]);
+        Gpupool__Ctl__CtlOpen open = ut_gang_member(name, n, cores[i]);
 
         open.priority = (char *)"prod";
         open.wait_ms = 700; /* two ticks of the scheduler, and more */
         fds[i] = ut_sched_dial(g->w);
-        post_open(fds[i], open);
+        ut_gang_post(fds[i], open);
     }
     while (!refused && granted_n < n && gp_now_ns() < end) {
         serve_notices(g, 5);
@@ -606,7 +514,7 @@ gang_preempts_if_and_only_if_all_of_it_then_fits(void **state)
     unsigned counts[3] = {0};
     uint64_t seed = 18;
 
-    start_with(w, RULES);
+    ut_gang_start_with(w, RULES);
     for (int i = 0; i < 30; i++) {
         char path[128];
 
@@ -632,9 +540,9 @@ gang_that_gives_up_spares_what_was_to_end_for_it(void **state)
     reply_t *grants[2], *reply;
     int a, b;
 
-    start_with(w, "[class prod]\nvalue = 9\npreempts = yes\n"
-                  "[class normal]\nvalue = 5\n"
-                  "[class batch]\nvalue = 1\npreemptible = yes\ngrace = 60s\n");
+    ut_gang_start_with(w, "[class prod]\nvalue = 9\npreempts = yes\n"
+                          "[class normal]\nvalue = 5\n"
+                          "[class batch]\nvalue = 1\npreemptible = yes\ngrace = 60s\n");
     g.server = ut_sched_join(w, "node-a", 2);
     open.priority = (char *)"batch";
     open.hold = true;
@@ -643,7 +551,7 @@ gang_that_gives_up_spares_what_was_to_end_for_it(void **state)
     b = ut_sched_dial(w);
     for (int i = 0; i < 2; i++)
         grants[i] = ut_sched_granted(g.fd, open);
-    open = member("g", 2, 60);
+    open = ut_gang_member("g", 2, 60);
     open.priority = (char *)"prod";
     waits(a, open, "1 of its 2");
     waits(b, open, "");
@@ -662,7 +570,7 @@ gang_that_gives_up_spares_what_was_to_end_for_it(void **state)
         assert_int_equal(reply->session_notice->ends_in_ms, 0);
         ut_sched_drop(reply);
     }
-    await_waiting(w, 1);
+    ut_gang_await_waiting(w, 1);
     for (int i = 0; i < 2; i++) {
         reply = ut_sched_renew(g.fd, grants[i]->grant, true);
         assert_null(reply->error);
@@ -683,7 +591,7 @@ killed_scheduler_leaves_whole_gangs(void **state)
     struct world *w = *state;
     unsigned counts[2] = {0}; /* nobody, all */
 
-    start_with(w, "");
+    ut_gang_start_with(w, "");
     for (unsigned i = 0; i < 20; i++) {
         int server = ut_sched_join(w, "node-a", 8), fds[SIZE];
         size_t before = sessions_now(w), after;
@@ -691,11 +599,12 @@ killed_scheduler_leaves_whole_gangs(void **state)
         for (unsigned m = 0; m < SIZE; m++) {
             fds[m] = ut_sched_dial(w);
             if (m + 1 < SIZE)
-                waits(fds[m], member("g", SIZE, 1), "of its 6 members have come");
+                waits(fds[m], ut_gang_member("g", SIZE, 1),
+                      "of its 6 members have come");
         }
-        post_open(fds[SIZE - 1], member("g", SIZE, 1));
+        ut_gang_post(fds[SIZE - 1], ut_gang_member("g", SIZE, 1));
         if (i % 4 == 3)
-            ut_sched_drop(granted(fds[0]));
+            ut_sched_drop(ut_gang_granted(fds[0]));
         else
             usleep(i * 100); /* anywhere in what the scheduler does meanwhile */
         ut_sched_end(w, SIGKILL);

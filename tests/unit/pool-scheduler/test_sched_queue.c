@@ -690,13 +690,13 @@ cards_on_which_least_must_end_are_kept(void **state)
                                              GIB, false),
                              0);
     assert_int_equal(sched_request_shape(&req, 80, GIB, 2, 0, NULL), 0);
-    assert_int_equal(sched_hold_choose(s.pool, &req, 1, NULL, NULL, &target), 0);
+    assert_int_equal(sched_hold_choose(s.pool, &req, 1, NULL, &target), 0);
     assert_int_equal(target.n, 2);
     assert_int_equal(target.cost, 20); /* 10 of each */
     assert_string_equal(target.cards[0]->server->name, "n1");
     assert_string_equal(target.cards[1]->server->name, "n1");
     req.memory = 1000 * GIB; /* never */
-    assert_int_equal(sched_hold_choose(s.pool, &req, 1, NULL, NULL, &target), -ENOSPC);
+    assert_int_equal(sched_hold_choose(s.pool, &req, 1, NULL, &target), -ENOSPC);
     for (struct sched_server *server = s.pool->servers; server; server = server->next)
         for (unsigned i = 0; i < 2; i++)
             sched_pool_give(s.pool, server->cards[i],

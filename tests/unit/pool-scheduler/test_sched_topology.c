@@ -214,7 +214,7 @@ cards_that_are_kept_are_near_as_well(void **state)
     assert_int_equal(sched_pool_take(pool, a->cards[1], 10, GIB, false), 0);
     assert_int_equal(sched_pool_take(pool, a->cards[2], 10, GIB, false), 0);
     assert_int_equal(sched_pool_take(pool, a->cards[3], 30, GIB, false), 0);
-    assert_int_equal(sched_hold_choose(pool, &all, 1, NULL, NULL, &target), 0);
+    assert_int_equal(sched_hold_choose(pool, &all, 1, NULL, &target), 0);
     assert_int_equal(target.cost, 40);
     assert_ptr_equal(target.cards[0]->island, target.cards[1]->island);
 }
