@@ -420,6 +420,7 @@ reply_explain(struct sched_conn *conn, uint32_t id, const struct sched_request *
         list[i] = &msgs[i];
     }
     grant.session = reasons.summary;
+    grant.by_node = sched_rules_by_node(conn->sched->rules);
     grant.reasons = list;
     grant.n_reasons = reasons.n;
     grant.reasons_left_off = reasons.left_off;

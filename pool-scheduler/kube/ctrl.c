@@ -221,8 +221,9 @@ trim_pod(json_t *pod)
     json_t *spec = json_object_get(pod, "spec"),
            *status = json_object_get(pod, "status");
     json_t *small_spec =
-        json_pack("{s:O*, s:O*}", "nodeName", json_object_get(spec, "nodeName"),
-                  "schedulingGates", json_object_get(spec, "schedulingGates"));
+        json_pack("{s:O*, s:O*, s:s}", "nodeName", json_object_get(spec, "nodeName"),
+                  "schedulingGates", json_object_get(spec, "schedulingGates"),
+                  "onlyNode", ctrl_pod_only_node(spec));
     json_t *small = json_pack("{s:O*}", "phase", json_object_get(status, "phase"));
 
     json_object_set_new(pod, "spec", small_spec);

@@ -138,6 +138,10 @@ int ctrl_quota_check(struct ctrl *ctrl, const char *ns, const char *claim,
 void ctrl_pod_changed(struct kube_watch *watch, const char *key, const json_t *pod);
 int ctrl_pod(struct ctrl *ctrl, const char *key, struct gp_err *err);
 bool ctrl_pod_active(const json_t *pod);
+/* The node that it is on, or the only one that it may go to; "": there are several. */
+const char *ctrl_pod_node(const json_t *pod);
+/* As that in spec.onlyNode of a pod of which the rest is not kept. */
+const char *ctrl_pod_only_node(const json_t *spec);
 /* {"name", "uid", "node"} of the pods that use a claim, those of before first. */
 json_t *ctrl_pod_consumers(struct ctrl *ctrl, const json_t *claim);
 

@@ -284,6 +284,18 @@ check_quota(struct work *work, uint64_t memory, struct gp_err *err)
                             memory, err);
 }
 
+/* Where the first pod that uses it runs, or will. */
+static const char *
+node_of(const struct work *work)
+{
+    const json_t *first = json_array_get(work->consumers, 0);
+    const json_t *pod = first ? kube_watch_get(&work->ctrl->pods, kube_ns(work->claim),
+                                               kube_str(first, "name"))
+                              : NULL;
+
+    return pod ? ctrl_pod_node(pod) : "";
+}
+
 static int
 open_session(struct work *work, const struct ctrl_grant **ret, struct gp_err *err)
 {
@@ -292,6 +304,7 @@ open_session(struct work *work, const struct ctrl_grant **ret, struct gp_err *er
     int r = known && !work->chosen ? 0 : check_quota(work, work->ask.memory, err);
 
     work->ask.card = kube_str_key(work->claim, "metadata.annotations", CTRL_CARD);
+    work->ask.node = node_of(work);
     if (!r)
         r = ctrl_session_ensure(work->ctrl, work->name, program ? program : "",
                                 &work->ask, &work->class, ret, err);

@@ -51,6 +51,52 @@ ctrl_pod_active(const json_t *pod)
     return !end || end + LOST_S > time(NULL);
 }
 
+/* ----------------------------------------------------------------- its node -- */
+
+/* What one requirement of a selector term says: a single node, or "". */
+static const char *
+only_value(const json_t *requirements, const char *key)
+{
+    json_t *item;
+    size_t i;
+
+    json_array_foreach((json_t *)requirements, i, item)
+    {
+        const json_t *values = json_object_get(item, "values");
+
+        if (strcmp(kube_str(item, "key"), key) == 0 &&
+            strcmp(kube_str(item, "operator"), "In") == 0 &&
+            json_array_size(values) == 1 && json_is_string(json_array_get(values, 0)))
+            return json_string_value(json_array_get(values, 0));
+    }
+    return "";
+}
+
+const char *
+ctrl_pod_only_node(const json_t *spec)
+{
+    const char *name = kube_str_key(spec, "nodeSelector", "kubernetes.io/hostname");
+    const json_t *terms = kube_at(
+        spec, "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution."
+              "nodeSelectorTerms");
+    const json_t *term = json_array_get(terms, 0);
+
+    if (*name || json_array_size(terms) != 1) /* of several, one must hold */
+        return name;
+    name = only_value(json_object_get(term, "matchFields"), "metadata.name");
+    return *name ? name
+                 : only_value(json_object_get(term, "matchExpressions"),
+                              "kubernetes.io/hostname");
+}
+
+const char *
+ctrl_pod_node(const json_t *pod)
+{
+    const char *name = kube_str(pod, "spec.nodeName");
+
+    return *name ? name : kube_str(pod, "spec.onlyNode");
+}
+
 /* ---------------------------------------------------------------- who uses -- */
 
 static void

@@ -291,6 +291,7 @@ open_message(Gpupool__Ctl__CtlOpen *open, const struct kube_ask *ask,
     open->major = CTL_MAJOR;
     open->core = ask->core;
     open->memory_bytes = ask->memory;
+    open->node = (char *)(ask->node ? ask->node : "");
     open->once = true;
     if (!class)
         return;
@@ -346,7 +347,7 @@ ctrl_pool_open(struct ctrl_pool *pool, const char *name, const char *program,
 int
 ctrl_pool_explain(struct ctrl_pool *pool, const struct kube_ask *ask,
                   const struct kube_class *class, char ret_server[64],
-                  struct gp_err *err)
+                  bool *ret_by_node, struct gp_err *err)
 {
     CLEANUP(ctl_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
     Gpupool__Ctl__CtlOpen open;
@@ -361,6 +362,7 @@ ctrl_pool_explain(struct ctrl_pool *pool, const struct kube_ask *ask,
     for (size_t i = 0; i < reply->grant->n_reasons; i++)
         if (strncmp(reply->grant->reasons[i]->words, "chosen", 6) == 0)
             gp_str_copy(ret_server, 64, reply->grant->reasons[i]->server);
+    *ret_by_node = reply->grant->by_node;
     return 0;
 }
 

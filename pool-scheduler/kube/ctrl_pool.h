@@ -64,11 +64,11 @@ void ctrl_pool_fini(struct ctrl_pool *pool);
 int ctrl_pool_open(struct ctrl_pool *pool, const char *name, const char *program,
                    const struct kube_ask *ask, const struct kube_class *class,
                    struct ctrl_grant *ret, struct gp_err *err);
-/* Where it would go now, as the name of a server; nothing is taken.  As
- * ctrl_pool_open(). */
+/* Where it would go now, as the name of a server; nothing is taken.  *ret_by_node: for
+ * programs of another node it could be another.  As ctrl_pool_open(). */
 int ctrl_pool_explain(struct ctrl_pool *pool, const struct kube_ask *ask,
                       const struct kube_class *class, char ret_server[64],
-                      struct gp_err *err);
+                      bool *ret_by_node, struct gp_err *err);
 /* -ENOENT: it has ended. */
 int ctrl_pool_renew(struct ctrl_pool *pool, uint64_t id, const uint8_t key[16],
                     struct gp_err *err);

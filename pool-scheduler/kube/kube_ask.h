@@ -20,6 +20,7 @@ struct kube_ask {
     uint64_t memory;  /* bytes of each card; 0: all of it */
     uint32_t cards;   /* how many of one size; 1 unless core is N*100 */
     const char *card; /* "GPU-...": this one and no other; NULL or "": any */
+    const char *node; /* where its programs run; NULL or "": not known yet */
 };
 
 /* What an ElasticGPUClass says of its claims. */

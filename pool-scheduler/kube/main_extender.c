@@ -6,9 +6,10 @@
  * kube-scheduler posts a pod and its candidate nodes (by name, nodeCacheCapable, or
  * whole) to /scheduler/filter, /scheduler/priorities and /scheduler/bind.  A remote
  * card can be used from every node, so filter asks the pool alone: is there room for
- * every container of the pod now?  Nodes that hold the card that would be chosen get
- * the higher score, since their traffic stays on the machine.  Nothing is taken here:
- * the claim is bound by the controller.
+ * every container of the pod now?  Only where the pool's rules say that some servers
+ * are reached from some nodes is each node asked for.  Nodes that hold the card that
+ * would be chosen get the higher score, since their traffic stays on the machine.
+ * Nothing is taken here: the claim is bound by the controller.
  */
 #include "ctl_call.h"
 #include "ctrl_pool.h"
@@ -30,6 +31,9 @@
 #include <string.h>
 
 #define SCORE_MAX 10 /* of kube-scheduler's extenders */
+/* So long one filter asks for nodes when some have passed: kube-scheduler gives up
+ * after five seconds. */
+#define ASK_NS (2 * GP_NS_PER_S)
 
 struct extender {
     struct kube_config kube;
@@ -48,10 +52,11 @@ field(const json_t *object, const char *upper, const char *lower)
     return value ? value : json_object_get(object, lower);
 }
 
-/* The server where each container of @pod would go: 0 with the last one's, -ENOSPC with
- * words, -ENODATA when the pod asks for no card. */
+/* The server where each container of @pod would go, on @node ("": on some node): 0 with
+ * the last one's, -ENOSPC with words, -ENODATA when the pod asks for no card. */
 static int
-ask_pool(struct extender *x, const json_t *pod, char server[64], struct gp_err *err)
+ask_pool(struct extender *x, const json_t *pod, const char *node, char server[64],
+         bool *ret_by_node, struct gp_err *err)
 {
     json_t *container;
     bool any = false;
@@ -65,8 +70,9 @@ ask_pool(struct extender *x, const json_t *pod, char server[64], struct gp_err *
 
         if (r == -ENODATA)
             continue;
+        ask.node = node;
         if (!r)
-            r = ctrl_pool_explain(&x->pool, &ask, &x->class, server, err);
+            r = ctrl_pool_explain(&x->pool, &ask, &x->class, server, ret_by_node, err);
         if (r < 0)
             return r;
         any = true;
@@ -74,17 +80,73 @@ ask_pool(struct extender *x, const json_t *pod, char server[64], struct gp_err *
     return any ? 0 : -ENODATA;
 }
 
+/* From which of the nodes are there servers with room to be reached? */
+struct sieve {
+    struct extender *x;
+    const json_t *pod;
+    uint64_t until_ns;
+    json_t *names, *items, *failed; /* nodes that pass, by name or whole */
+};
+
+static bool
+node_passes(struct sieve *sieve, const char *node)
+{
+    bool any = json_array_size(sieve->names) || json_array_size(sieve->items);
+    struct gp_err err = {0};
+    char server[64];
+    bool by_node;
+    int r;
+
+    if (any && gp_now_ns() > sieve->until_ns) {
+        json_object_set_new(sieve->failed, node,
+                            json_string("not asked about, others have room"));
+        return false;
+    }
+    r = ask_pool(sieve->x, sieve->pod, node, server, &by_node, &err);
+    if (r < 0)
+        json_object_set_new(sieve->failed, node, json_string(gp_err_msg(&err, r)));
+    return r == 0;
+}
+
+static json_t *
+filter_nodes(struct extender *x, const json_t *pod, const json_t *names,
+             const json_t *nodes)
+{
+    struct sieve sieve = {.x = x,
+                          .pod = pod,
+                          .until_ns = gp_now_ns() + ASK_NS,
+                          .names = json_array(),
+                          .items = json_array(),
+                          .failed = json_object()};
+    json_t *item;
+    size_t i;
+
+    json_array_foreach((json_t *)names, i,
+                       item) if (node_passes(&sieve, json_string_value(item)))
+        json_array_append(sieve.names, item);
+    json_array_foreach(json_object_get(nodes, "items"), i,
+                       item) if (node_passes(&sieve, kube_name(item)))
+        json_array_append(sieve.items, item);
+    return json_pack("{s:o, s:{s:o}, s:o, s:s}", "nodenames", sieve.names, "nodes",
+                     "items", sieve.items, "failedNodes", sieve.failed, "error", "");
+}
+
 static json_t *
 filter(struct extender *x, const json_t *args)
 {
     json_t *nodes = field(args, "Nodes", "nodes");
     json_t *names = field(args, "NodeNames", "nodenames");
+    const json_t *pod = field(args, "Pod", "pod");
     char server[64] = "";
+    bool by_node = false;
     struct gp_err err = {0};
-    int r = ask_pool(x, field(args, "Pod", "pod"), server, &err);
-    json_t *failed = json_object(), *item;
+    int r = ask_pool(x, pod, "", server, &by_node, &err);
+    json_t *failed, *item;
     size_t i;
 
+    if (r == 0 && by_node)
+        return filter_nodes(x, pod, names, nodes);
+    failed = json_object();
     if (r == 0 || r == -ENODATA)
         return json_pack("{s:O*, s:O*, s:o, s:s}", "nodes", nodes, "nodenames", names,
                          "failedNodes", failed, "error", "");
@@ -110,10 +172,11 @@ static json_t *
 prioritize(struct extender *x, const json_t *args)
 {
     json_t *list = json_array(), *item;
+    bool by_node;
     char server[64] = "";
     size_t i;
 
-    ask_pool(x, field(args, "Pod", "pod"), server, NULL);
+    ask_pool(x, field(args, "Pod", "pod"), "", server, &by_node, NULL);
     json_array_foreach(field(args, "NodeNames", "nodenames"), i, item)
         score(list, json_string_value(item), server);
     json_array_foreach(json_object_get(field(args, "Nodes", "nodes"), "items"), i, item)

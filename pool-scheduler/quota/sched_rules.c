@@ -722,6 +722,15 @@ in_patterns(const char *patterns, const char *name)
     return false;
 }
 
+bool
+sched_rules_by_node(const struct sched_rules *rules)
+{
+    for (unsigned i = 0; i < rules->n_servers; i++)
+        if (rules->servers[i].zone)
+            return true;
+    return false;
+}
+
 uint64_t
 sched_rules_unreached(const struct sched_rules *rules, const char *node)
 {

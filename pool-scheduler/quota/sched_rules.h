@@ -127,6 +127,8 @@ const char *sched_rules_fabric(const struct sched_rules *rules, const char *serv
 uint8_t sched_rules_zone(const struct sched_rules *rules, const char *server);
 /* The zones that programs on the host @node do not reach, a bit each; "": none. */
 uint64_t sched_rules_unreached(const struct sched_rules *rules, const char *node);
+/* Are there servers that programs of some hosts only reach? */
+bool sched_rules_by_node(const struct sched_rules *rules);
 /* The island of card @index of a server, whose driver says that it is @island. */
 uint32_t sched_rules_island(const struct sched_rules *rules, const char *server,
                             uint32_t index, uint32_t island);
