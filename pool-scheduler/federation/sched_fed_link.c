@@ -234,11 +234,10 @@ thread_main(void *arg)
 
 /* --------------------------------------------------------------- event loop -- */
 
+/* The thread ends, whatever it is doing: a request that is out is cut off. */
 static void
-link_free(struct sched_fed_link *l)
+stop_thread(struct sched_fed_link *l)
 {
-    int fd = l->event.fd;
-
     pthread_mutex_lock(&l->lock);
     l->stop = true;
     if (l->busy_fd >= 0)
@@ -247,6 +246,15 @@ link_free(struct sched_fed_link *l)
     pthread_mutex_unlock(&l->lock);
     if (l->started)
         pthread_join(l->thread, NULL);
+    l->started = false;
+}
+
+static void
+link_free(struct sched_fed_link *l)
+{
+    int fd = l->event.fd;
+
+    stop_thread(l);
     gp_loop_fd_del(&l->event);
     if (fd >= 0)
         close(fd);
@@ -365,15 +373,7 @@ sched_fed_link_cancel(struct sched_fed_link *l)
 {
     struct sched_fed_job *job;
 
-    pthread_mutex_lock(&l->lock);
-    l->stop = true;
-    if (l->busy_fd >= 0)
-        shutdown(l->busy_fd, SHUT_RDWR);
-    pthread_cond_signal(&l->work);
-    pthread_mutex_unlock(&l->lock);
-    if (l->started)
-        pthread_join(l->thread, NULL);
-    l->started = false;
+    stop_thread(l);
     while ((job = jobs_take(&l->queued)))
         jobs_add(&l->finished, job);
     l->refs++;
