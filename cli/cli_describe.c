@@ -4,8 +4,7 @@
 #include "cli_card.h"
 #include "cli_ctl.h"
 #include "cli_list.h"
-#include "cli_options.h"
-#include "cli_output.h"
+#include "cli_query.h"
 #include "cli_yaml.h"
 #include "ctl_json.h"
 #include "gp_err.h"
@@ -13,12 +12,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-
-struct query {
-    struct cli_where where;
-    struct cli_output output;
-    char *token;
-};
 
 /* Where an object is looked for, and how it is known on a page. */
 struct kind {
@@ -84,7 +77,7 @@ static const char *const KINDS[] = {"session", "server", "card", NULL};
 
 /* Page by page, until it is found. */
 static int
-find(const struct query *q, const struct kind *kind, const char *name,
+find(const struct cli_query *q, const struct kind *kind, const char *name,
      json_t **ret_object, struct gp_err *err)
 {
     CLEANUP(cli_list_close) struct cli_list list = {.ctl.link.fd = -1};
@@ -99,7 +92,7 @@ find(const struct query *q, const struct kind *kind, const char *name,
     if (kind->find == find_card)
         r = cli_card_find(name, q->where.scheduler, q->token, uuid, err);
     if (r < 0)
-        return gp_err_wrap(err, r == -EINVAL ? -ENOENT : r, "%s", name);
+        return gp_err_wrap(err, r == -EINVAL || r == -ENOENT ? -ESRCH : r, "%s", name);
     r = cli_list_open(&list, q->where.scheduler, q->token, err);
     if (r < 0)
         return r;
@@ -108,37 +101,47 @@ find(const struct query *q, const struct kind *kind, const char *name,
         object = kind->find(page, name, uuid);
     if (!object)
         return r < 0 ? r
-                     : gp_err_set(err, -ENOENT, "no %s %s; `gpupool %s` lists them",
+                     : gp_err_set(err, -ESRCH, "no %s %s; `gpupool %s` lists them",
                                   kind->name, name, kind->plural);
     *ret_object = object;
     return 0;
 }
 
-static int
-describe(const struct query *q, const struct kind *kind, const char *name)
+static const struct kind *
+kind_of(const char *name)
 {
-    json_t *object = NULL;
-    struct gp_err err = {0};
-    int r = find(q, kind, name, &object, &err);
+    for (size_t i = 0; i < ARRAY_SIZE(KINDS_OF); i++)
+        if (!strcmp(name, KINDS_OF[i].name))
+            return &KINDS_OF[i];
+    return NULL;
+}
 
+static int
+describe(struct cli_query *q, char **args, int n, struct gp_err *err)
+{
+    const struct kind *kind = n == 2 ? kind_of(args[0]) : NULL;
+    json_t *object = NULL;
+    int r;
+
+    if (!kind)
+        return gp_err_set(
+            err, -EINVAL,
+            "session NAME, server NAME or card NAME is wanted, see gpupool "
+            "describe --help");
+    r = find(q, kind, args[1], &object, err);
     if (r < 0)
-        return cli_fail(r == -ENOENT ? CLI_FAILED : cli_ctl_exit(r, NULL),
-                        "describe: %s", gp_err_msg(&err, r));
-    if (q->output.form >= CLI_FORM_JSON) {
-        r = cli_output_print(&q->output, object);
-    } else {
-        cli_yaml_print_for_people(stdout, object);
-        json_decref(object);
-    }
-    if (!r && fflush(stdout) != 0)
-        r = -errno;
-    return r < 0 ? cli_fail(CLI_FAILED, "describe: %s", gp_err_msg(&err, r)) : CLI_OK;
+        return r;
+    if (q->output.form >= CLI_FORM_JSON)
+        return cli_output_print(&q->output, object);
+    cli_yaml_print_for_people(stdout, object);
+    json_decref(object);
+    return 0;
 }
 
 int
 cli_describe(int argc, char **argv)
 {
-    struct query q = {.token = NULL};
+    struct cli_query q = {.token = NULL};
     const struct gp_option_set_of sets[] = {cli_output_options(&q.output),
                                             cli_where_client(&q.where)};
     const struct gp_options options = {
@@ -151,21 +154,6 @@ cli_describe(int argc, char **argv)
         .sets = sets,
         .n_sets = ARRAY_SIZE(sets),
     };
-    struct gp_err err = {0};
-    int first, status = cli_options(&options, argc, argv, &first), r;
 
-    if (status >= 0)
-        return status;
-    for (size_t i = 0; first + 2 == argc && i < ARRAY_SIZE(KINDS_OF); i++) {
-        if (strcmp(argv[first], KINDS[i]) != 0)
-            continue;
-        r = cli_token(q.where.token_file, q.where.scheduler, CLI_TOKEN_CLIENT, &q.token,
-                      &err);
-        status = r < 0 ? cli_fail(CLI_FAILED, "describe: %s", gp_err_msg(&err, r))
-                       : describe(&q, &KINDS_OF[i], argv[first + 1]);
-        free(q.token);
-        return status;
-    }
-    return cli_fail(CLI_USAGE, "describe: session NAME, server NAME or card NAME is "
-                               "wanted, see gpupool describe --help");
+    return cli_query_run(&q, &options, argc, argv, describe);
 }

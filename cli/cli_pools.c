@@ -2,8 +2,7 @@
 /* gpupool pools: the other pools that requests are handed to. */
 #include "cli.h"
 #include "cli_list.h"
-#include "cli_options.h"
-#include "cli_output.h"
+#include "cli_query.h"
 #include "cli_table.h"
 #include "ctl_json.h"
 #include "gp_err.h"
@@ -11,12 +10,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-
-struct query {
-    struct cli_where where;
-    struct cli_output output;
-    char *token;
-};
 
 static void
 add_row(struct cli_table *table, const Gpupool__Ctl__CtlOtherPool *pool)
@@ -67,31 +60,29 @@ print_json(const struct cli_output *output, const Gpupool__Ctl__CtlListReply *pa
 }
 
 static int
-show(struct query *q, struct gp_err *err)
+show(struct cli_query *q, char **args, int n, struct gp_err *err)
 {
     static const struct cli_filters all = {0};
     CLEANUP(cli_list_close) struct cli_list list = {.ctl.link.fd = -1};
     const Gpupool__Ctl__CtlListReply *page = NULL;
-    int r = cli_token(q->where.token_file, q->where.scheduler, CLI_TOKEN_CLIENT,
-                      &q->token, err);
+    int r = cli_list_open(&list, q->where.scheduler, q->token, err);
 
-    if (!r)
-        r = cli_list_open(&list, q->where.scheduler, q->token, err);
+    (void)args;
+    (void)n; /* none are taken */
     if (r < 0)
         return r;
     cli_list_begin(&list, GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_POOLS, &all);
     r = cli_list_next(&list, &page, err);
     if (r < 0)
         return r;
-    r = q->output.form >= CLI_FORM_JSON ? print_json(&q->output, page)
-                                        : print_table(&q->output, page);
-    return !r && fflush(stdout) != 0 ? -errno : r;
+    return q->output.form >= CLI_FORM_JSON ? print_json(&q->output, page)
+                                           : print_table(&q->output, page);
 }
 
 int
 cli_pools(int argc, char **argv)
 {
-    struct query q = {.token = NULL};
+    struct cli_query q = {.token = NULL};
     const struct gp_option_set_of sets[] = {cli_output_options(&q.output),
                                             cli_where_client(&q.where)};
     const struct gp_options options = {
@@ -101,13 +92,6 @@ cli_pools(int argc, char **argv)
         .sets = sets,
         .n_sets = ARRAY_SIZE(sets),
     };
-    struct gp_err err = {0};
-    int first, status = cli_options(&options, argc, argv, &first), r;
 
-    if (status >= 0)
-        return status;
-    r = show(&q, &err);
-    free(q.token);
-    return r < 0 ? cli_fail(cli_ctl_exit(r, NULL), "pools: %s", gp_err_msg(&err, r))
-                 : CLI_OK;
+    return cli_query_run(&q, &options, argc, argv, show);
 }

@@ -2,8 +2,7 @@
 /* gpupool usage: who held and used how much, in sums over days. */
 #include "cli.h"
 #include "cli_list.h"
-#include "cli_options.h"
-#include "cli_output.h"
+#include "cli_query.h"
 #include "cli_table.h"
 #include "ctl_json.h"
 #include "gp_err.h"
@@ -25,9 +24,7 @@ struct sum {
 };
 
 struct query {
-    struct cli_where where;
-    struct cli_output output;
-    char *token;
+    struct cli_query common;
     unsigned by;
     uint32_t from_day, to_day;
     const char *owner, *sort;
@@ -193,7 +190,8 @@ read_rows(struct query *q, struct gp_err *err)
     const struct cli_filters filters = {.owner = q->owner};
     CLEANUP(cli_list_close) struct cli_list list = {.ctl.link.fd = -1};
     const Gpupool__Ctl__CtlListReply *page;
-    int r = cli_list_open(&list, q->where.scheduler, q->token, err), more = 1;
+    int r = cli_list_open(&list, q->common.where.scheduler, q->common.token, err),
+        more = 1;
 
     if (r < 0)
         return r;
@@ -246,8 +244,8 @@ print_table(const struct query *q, struct gp_err *err)
     column = cli_table_column(heads, n, sort + down);
     if (column < 0)
         return gp_err_set(err, -EINVAL, "--sort %s: there is no such column", sort);
-    table.wide = q->output.form == CLI_FORM_WIDE;
-    table.headless = q->output.headless;
+    table.wide = q->common.output.form == CLI_FORM_WIDE;
+    table.headless = q->common.output.headless;
     for (size_t i = 0; i < q->n; i++)
         add_cells(&table, q, &q->sums[i]);
     cli_table_sort(&table, (unsigned)column, down);
@@ -273,29 +271,30 @@ print_json(struct query *q)
             json_object_set_new(object, "day", json_string(sum->name));
         json_array_append_new(rows, object);
     }
-    return cli_output_print(&q->output, json_pack("{s:o}", "usage", rows));
+    return cli_output_print(&q->common.output, json_pack("{s:o}", "usage", rows));
 }
 
 static int
-show(struct query *q, struct gp_err *err)
+show(struct cli_query *query, char **args, int n, struct gp_err *err)
 {
-    int r = cli_token(q->where.token_file, q->where.scheduler, CLI_TOKEN_CLIENT,
-                      &q->token, err);
+    struct query *q = container_of(query, struct query, common);
+    int r = read_rows(q, err);
 
+    (void)args;
+    (void)n; /* none are taken */
     if (!r)
-        r = read_rows(q, err);
-    if (!r)
-        r = q->output.form >= CLI_FORM_JSON ? print_json(q) : print_table(q, err);
-    return !r && fflush(stdout) != 0 ? -errno : r;
+        r = query->output.form >= CLI_FORM_JSON ? print_json(q) : print_table(q, err);
+    free(q->sums);
+    return r;
 }
 
 int
 cli_usage(int argc, char **argv)
 {
     struct query q = {.by = BY_OWNER};
-    const struct gp_option_set_of sets[] = {cli_output_options(&q.output),
+    const struct gp_option_set_of sets[] = {cli_output_options(&q.common.output),
                                             {OWN, ARRAY_SIZE(OWN), &q},
-                                            cli_where_client(&q.where)};
+                                            cli_where_client(&q.common.where)};
     const struct gp_options options = {
         .program = "gpupool usage",
         .about = "What owners or tenants held and used, in sums over days; up to a "
@@ -303,16 +302,6 @@ cli_usage(int argc, char **argv)
         .sets = sets,
         .n_sets = ARRAY_SIZE(sets),
     };
-    struct gp_err err = {0};
-    int first, status = cli_options(&options, argc, argv, &first), r;
 
-    if (status >= 0)
-        return status;
-    r = show(&q, &err);
-    free(q.token);
-    free(q.sums);
-    if (r == -EINVAL)
-        return cli_fail(CLI_USAGE, "usage: %s", gp_err_msg(&err, r));
-    return r < 0 ? cli_fail(cli_ctl_exit(r, NULL), "usage: %s", gp_err_msg(&err, r))
-                 : CLI_OK;
+    return cli_query_run(&q.common, &options, argc, argv, show);
 }
