@@ -206,6 +206,11 @@ managed_join_pages(struct managed_range *m)
 {
     struct managed_copy *copy = &m->copy[stub_link_here()->number];
 
+    if (unlikely(copy->lapsed) && managed_pages_renew(m) != CUDA_SUCCESS)
+        gp_log_warn("stub",
+                    "server %u does not register %" PRIu64 " bytes of page-locked "
+                    "memory at %" PRIx64 " again, its cards cannot reach them",
+                    stub_link_here()->number, m->size, m->pages);
     if (copy->number || copy->refused)
         return copy->number != 0;
     if (managed_pages_join(m) == CUDA_SUCCESS) {
@@ -579,6 +584,22 @@ stub_managed_attached(void)
         return;
     managed.attached = true;
     managed.eager = true;
+}
+
+/* Pages of memory whose own context is another one. */
+void
+stub_managed_ctx_end(struct stub_ctx *ctx)
+{
+    const uint64_t unique = atomic_load(&ctx->unique);
+
+    if (!stub_managed_is_on())
+        return;
+    gp_lock_take(&managed.lock);
+    for (struct managed_range *m = managed.ranges; m; m = m->next)
+        for (uint32_t i = 0; m->pages && i < stub_links_n; i++)
+            if (m->copy[i].number && m->copy[i].ctx_unique == unique)
+                m->copy[i].lapsed = true;
+    gp_lock_release(&managed.lock);
 }
 
 /* A failure to move is returned by the next wait, and no device does anything while

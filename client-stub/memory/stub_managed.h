@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct stub_ctx;
 struct stub_feature;
 struct stub_link;
 
@@ -85,6 +86,9 @@ void stub_managed_prefetch(uint64_t dev, uint64_t size);
  * CUDA_SUCCESS means that memory could not be moved, now or since the last wait, and
  * is to be returned by the waiting call. */
 CUresult stub_managed_waited(uint64_t stream);
+
+/* A context is gone, and with it what was registered in it for memory that lives on. */
+void stub_managed_ctx_end(struct stub_ctx *ctx);
 
 /* Around a host function in a stream of @link: it sees the changes of the work
  * before it, and the work behind it sees its changes. */

@@ -121,6 +121,7 @@ const struct stub_feature stub_managed_feature = {
     .name = "managed memory",
     .before_call = managed_before,
     .after_wait = managed_after,
+    .ctx_end = stub_managed_ctx_end,
     .stream_waited = stub_managed_waited,
     .hostfn_begin = stub_managed_host_begin,
     .hostfn_end = stub_managed_host_end,

@@ -3,6 +3,7 @@
 
 #include "gp_base.h"
 #include "stub_call.h"
+#include "stub_ctx.h"
 #include "stub_link.h"
 #include "stub_managed_range.h"
 #include "stub_memory.h"
@@ -16,26 +17,55 @@
 
 #define PAGE UINT64_C(4096)
 
+static struct stub_range
+pages_of(const struct managed_range *range)
+{
+    uint64_t start = range->pages & ~(PAGE - 1);
+
+    return (struct stub_range){start,
+                               GP_ALIGN_UP(range->pages + range->size, PAGE) - start};
+}
+
+static uint64_t
+pages_ctx(void)
+{
+    return stub_tls.ctx ? atomic_load(&stub_tls.ctx->unique) : 0;
+}
+
 CUresult
 managed_pages_join(struct managed_range *range)
 {
     struct managed_copy *copy = &range->copy[stub_link_here()->number];
-    uint64_t start = range->pages & ~(PAGE - 1);
-    uint64_t size = GP_ALIGN_UP(range->pages + range->size, PAGE) - start;
+    const struct stub_range where = pages_of(range);
     void *shadow = mmap(NULL, range->size, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     uint32_t number;
 
     if (shadow == MAP_FAILED)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    number = stub_pinned_place(start, size);
+    number = stub_pinned_place(where.start, where.size);
     if (!number) {
         munmap(shadow, range->size);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    *copy =
-        (struct managed_copy){.dev = range->pages, .shadow = shadow, .number = number};
+    *copy = (struct managed_copy){.dev = range->pages,
+                                  .shadow = shadow,
+                                  .number = number,
+                                  .ctx_unique = pages_ctx()};
     return CUDA_SUCCESS;
+}
+
+CUresult
+managed_pages_renew(struct managed_range *range)
+{
+    struct managed_copy *copy = &range->copy[stub_link_here()->number];
+    const struct stub_range where = pages_of(range);
+
+    copy->lapsed = false;
+    copy->ctx_unique = pages_ctx();
+    return stub_pinned_place_again(copy->number, where.start, where.size)
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 static struct wire_lines

@@ -18,6 +18,10 @@ struct stub_link;
 /* Have pages at the current link's server, full of zeros. */
 CUresult managed_pages_join(struct managed_range *range);
 
+/* The context is gone in which they were registered there: register them in the current
+ * one, as they are. */
+CUresult managed_pages_renew(struct managed_range *range);
+
 /* Tell @link's server what the host has changed; what is sent behind it finds it. */
 CUresult managed_pages_send(struct managed_range *range, struct stub_link *link);
 

@@ -28,6 +28,8 @@ struct managed_copy {
     bool untold;     /* the server cannot say what the device changes */
     bool lost;       /* a move failed: nobody knows what the device has changed */
     uint32_t number; /* of pages of the worker's (stub_pinned.h); 0: it is memory */
+    uint64_t ctx_unique; /* of the context in which those are registered... */
+    bool lapsed;         /* ...which has ended */
 };
 
 struct managed_range {

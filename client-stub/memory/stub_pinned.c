@@ -150,6 +150,12 @@ stub_pinned_place(uint64_t addr, uint64_t size)
     return stub_unified_at(link) ? hand_over(link, -1, size, addr) : 0;
 }
 
+bool
+stub_pinned_place_again(uint32_t number, uint64_t addr, uint64_t size)
+{
+    return pin_at_call(number - 1, size, addr, false);
+}
+
 void
 stub_pinned_drop(uint32_t link, uint32_t number)
 {

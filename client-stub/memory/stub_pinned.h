@@ -32,6 +32,9 @@ void *stub_pinned_new(size_t size, uint32_t *ret_number,
 /* Pages of the current link's worker at @addr, whole ones: their number, or 0.  leave:
  * they are not needed any more. */
 uint32_t stub_pinned_place(uint64_t addr, uint64_t size);
+/* The same pages, which a context took out of the driver's sight when it ended.  False:
+ * the driver refuses them, or the worker is an older one. */
+bool stub_pinned_place_again(uint32_t number, uint64_t addr, uint64_t size);
 void stub_pinned_leave(uint32_t link, uint32_t number);
 
 /* It is unmapped here: the worker may free it.  @link is the number of the link. */

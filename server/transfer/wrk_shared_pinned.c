@@ -157,8 +157,8 @@ pinned_new(struct wrk *w, int fd, uint64_t size, uint64_t addr, struct pinned **
     return 0;
 }
 
-bool
-wrk_pinned_add(struct wrk *w, const struct wrk_pinned_request *request)
+static bool
+pinned_take(struct wrk *w, const struct wrk_pinned_request *request)
 {
     CLEANUP_FD int fd = request->file ? xport_take_fd(w->priv->conn) : -1;
     uint64_t room = WRK_PINNED_BYTES_MAX - atomic_load(&bytes);
@@ -178,6 +178,24 @@ wrk_pinned_add(struct wrk *w, const struct wrk_pinned_request *request)
         gp_log_debug("bulk", "memory of the client stays its own: %s",
                      gp_err_msg(&err, r));
     return r >= 0;
+}
+
+/* Pages that are there, and whose registration may have ended with its context. */
+static bool
+pinned_is_there(const struct wrk_pinned_request *request)
+{
+    const struct pinned *p = request->id < WRK_PINNED_MAX ? pieces[request->id] : NULL;
+
+    return p && p->shadow && !request->file && request->size == p->size &&
+           request->addr == (uintptr_t)p->mem;
+}
+
+bool
+wrk_pinned_add(struct wrk *w, const struct wrk_pinned_request *request)
+{
+    if (pinned_is_there(request))
+        return pinned_register(w, pieces[request->id]) == CUDA_SUCCESS;
+    return pinned_take(w, request);
 }
 
 /* ---- giving back ------------------------------------------------------------------

@@ -55,7 +55,8 @@ struct wrk_pinned_request {
     uint64_t size;
 };
 
-/* False: it cannot be, or the client has enough. */
+/* False: it cannot be, or the client has enough.  Pages of our own that are there are
+ * registered again in the current context if theirs is gone. */
 bool wrk_pinned_add(struct wrk *w, const struct wrk_pinned_request *request);
 void wrk_pinned_drop(struct wrk *w, uint32_t id);
 
