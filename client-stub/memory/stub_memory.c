@@ -525,6 +525,17 @@ stub_memory_is_everywhere(uint64_t addr)
 }
 
 bool
+stub_memory_overruns(uint64_t addr, uint64_t n)
+{
+    struct stub_memory m;
+
+    return stub_links_n > 1 && stub_memory_find(addr, &m) &&
+           (m.kind == STUB_MEMORY_DEVICE || m.kind == STUB_MEMORY_MANAGED) &&
+           (m.flags & STUB_MEMORY_EVERYWHERE) &&
+           n > m.range.size - (addr - m.range.start);
+}
+
+bool
 stub_memory_where(uint64_t addr, uint32_t *ret_link, uint32_t *ret_ctx)
 {
     return !stub_memory_is_everywhere(addr) &&

@@ -139,6 +139,11 @@ bool stub_memory_owner(uint64_t addr, uint32_t *ret_link, uint32_t *ret_ctx);
 bool stub_memory_where(uint64_t addr, uint32_t *ret_link, uint32_t *ret_ctx);
 bool stub_memory_is_everywhere(uint64_t addr);
 
+/* True if [addr, addr + n) begins in memory that every server of several has, and ends
+ * behind it.  A copy or fill there is an error, which a server that has more memory
+ * mapped than this would not find (stub_managed_mirror.h). */
+bool stub_memory_overruns(uint64_t addr, uint64_t n);
+
 /* Make the reserved pages of [start, start + size) ordinary memory: for a range that
  * exists on both sides.  False: they are not ours to open. */
 bool stub_memory_open(uint64_t start, uint64_t size);

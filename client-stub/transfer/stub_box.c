@@ -188,8 +188,27 @@ struct box_place {
     uint64_t pitch, height, x, y, z;
 };
 
+static struct box_place
+box_source(const struct stub_box *box)
+{
+    const CUDA_MEMCPY3D *c = &box->copy;
+
+    return (struct box_place){c->srcMemoryType, c->srcDevice, c->srcPitch, c->srcHeight,
+                              c->srcXInBytes,   c->srcY,      c->srcZ};
+}
+
+static struct box_place
+box_target(const struct stub_box *box)
+{
+    const CUDA_MEMCPY3D *c = &box->copy;
+
+    return (struct box_place){c->dstMemoryType, c->dstDevice, c->dstPitch, c->dstHeight,
+                              c->dstXInBytes,   c->dstY,      c->dstZ};
+}
+
+/* Bytes from the base to the last one of the copy.  False: it is no such place. */
 static bool
-box_place_inside(const struct stub_box *box, const struct box_place *at)
+box_place_end(const struct stub_box *box, const struct box_place *at, uint64_t *ret)
 {
     const CUDA_MEMCPY3D *c = &box->copy;
     uint64_t row, end;
@@ -199,28 +218,52 @@ box_place_inside(const struct stub_box *box, const struct box_place *at)
         return false;
     return gp_mul_ok(at->z + c->Depth - 1, at->height, &row) &&
            gp_add_ok(row, at->y + c->Height - 1, &row) &&
-           gp_mul_ok(row, at->pitch, &end) &&
-           gp_add_ok(end, at->x + box->width, &end) && stub_copy_inside(at->base, end);
+           gp_mul_ok(row, at->pitch, &end) && gp_add_ok(end, at->x + box->width, ret);
+}
+
+static bool
+box_place_inside(const struct stub_box *box, const struct box_place *at)
+{
+    uint64_t end;
+
+    return box_place_end(box, at, &end) && stub_copy_inside(at->base, end);
 }
 
 bool
 stub_box_source_inside(const struct stub_box *box)
 {
-    const CUDA_MEMCPY3D *c = &box->copy;
+    const struct box_place at = box_source(box);
 
-    return box_place_inside(box, &(struct box_place){c->srcMemoryType, c->srcDevice,
-                                                     c->srcPitch, c->srcHeight,
-                                                     c->srcXInBytes, c->srcY, c->srcZ});
+    return box_place_inside(box, &at);
 }
 
 bool
 stub_box_target_inside(const struct stub_box *box)
 {
-    const CUDA_MEMCPY3D *c = &box->copy;
+    const struct box_place at = box_target(box);
 
-    return box_place_inside(box, &(struct box_place){c->dstMemoryType, c->dstDevice,
-                                                     c->dstPitch, c->dstHeight,
-                                                     c->dstXInBytes, c->dstY, c->dstZ});
+    return box_place_inside(box, &at);
+}
+
+/* A pitch or height of 0 is that of the copy itself. */
+static bool
+box_place_overruns(const struct stub_box *box, struct box_place at)
+{
+    uint64_t end;
+
+    if (!at.pitch)
+        at.pitch = at.x + box->width;
+    if (!at.height)
+        at.height = at.y + box->copy.Height;
+    return box_place_end(box, &at, &end) && stub_memory_overruns(at.base, end);
+}
+
+bool
+stub_box_overruns(const struct stub_box *box)
+{
+    return box->rows && box->width &&
+           (box_place_overruns(box, box_source(box)) ||
+            box_place_overruns(box, box_target(box)));
 }
 
 /* ---- the frame -------------------------------------------------------------- */

@@ -60,6 +60,9 @@ bool stub_box_source_inside(const struct stub_box *box);
 /* The same for the destination. */
 bool stub_box_target_inside(const struct stub_box *box);
 
+/* True if a side overruns memory that every server has (stub_memory_overruns()). */
+bool stub_box_overruns(const struct stub_box *box);
+
 /* Begin the frame of the call, whose payload is rows at a distance of @pitch, and
  * @input bytes of it follow (0: none do). */
 CUresult stub_box_begin(struct stub_call *c, const struct stub_box *box,

@@ -8,6 +8,7 @@
 #include "stub_call.h"
 #include "stub_capture.h"
 #include "stub_copy_facts.h"
+#include "stub_ctx.h"
 #include "stub_graph_hostmem.h"
 #include "stub_handle.h"
 #include "stub_managed.h"
@@ -104,6 +105,12 @@ copy_is_of_host(CUdeviceptr dst, CUdeviceptr src, size_t n)
     return false;
 }
 
+static bool
+copy_overruns(CUdeviceptr dst, CUdeviceptr src, size_t n)
+{
+    return stub_memory_overruns(dst, n) || stub_memory_overruns(src, n);
+}
+
 CUresult
 stub_impl_cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
                           size_t ByteCount)
@@ -113,6 +120,8 @@ stub_impl_cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
     if (copy_is_of_host(dstDevice, srcDevice, ByteCount))
         return stub_impl_cuMemcpy(dstDevice, srcDevice, ByteCount, false);
     r = stub_alloc_check_capture();
+    if (r == CUDA_SUCCESS && copy_overruns(dstDevice, srcDevice, ByteCount))
+        r = CUDA_ERROR_INVALID_VALUE;
     return r == CUDA_SUCCESS ? stub_gen_cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount)
                              : r;
 }
@@ -121,9 +130,11 @@ CUresult
 stub_impl_cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
                                size_t ByteCount, CUstream hStream, bool per_thread)
 {
-    return copy_is_of_host(dstDevice, srcDevice, ByteCount)
-               ? stub_impl_cuMemcpyAsync(dstDevice, srcDevice, ByteCount, hStream,
-                                         per_thread)
+    if (copy_is_of_host(dstDevice, srcDevice, ByteCount))
+        return stub_impl_cuMemcpyAsync(dstDevice, srcDevice, ByteCount, hStream,
+                                       per_thread);
+    return copy_overruns(dstDevice, srcDevice, ByteCount)
+               ? stub_ctx_refuse()
                : stub_gen_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream,
                                                per_thread);
 }

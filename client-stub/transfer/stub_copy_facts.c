@@ -142,6 +142,8 @@ stub_copy_find_facts(struct stub_copy *copy)
         if (r != CUDA_SUCCESS || copy->facts & STUB_COPY_CAPTURED)
             return r;
     }
+    if (stub_memory_overruns(stub_copy_device_side(copy), copy->n))
+        return CUDA_ERROR_INVALID_VALUE;
     copy->facts |= find_device_side(copy);
     if (unlikely(copy->facts & STUB_COPY_OF_HOST))
         return CUDA_SUCCESS;

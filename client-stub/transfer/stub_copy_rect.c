@@ -93,6 +93,8 @@ rect_run(struct stub_box *box, struct stub_copy *copy)
     r = rect_find_facts(copy);
     if (r != CUDA_SUCCESS || copy->facts & STUB_COPY_CAPTURED)
         return r == CUDA_SUCCESS ? stub_path_run(STUB_BOX, copy) : r;
+    if (stub_box_overruns(box))
+        return CUDA_ERROR_INVALID_VALUE;
     if (box->src.base && stub_managed_pending())
         r = stub_managed_sync();
     else if (box->src.base &&

@@ -4,12 +4,15 @@
  *
  * With unified addresses a driver accepts the address of page-locked memory as a device
  * address.  That memory is in this process, so the fill is done here, after the earlier
- * work of the stream.  All other fills, and those in captures, are the generated calls.
+ * work of the stream.  All other fills, and those in captures, are the generated calls,
+ * but for those that overrun memory which several servers have (stub_memory.h).
  */
 #include "stub_call.h"
 #include "stub_capture.h"
 #include "stub_copy_facts.h"
+#include "stub_ctx.h"
 #include "stub_d2h_async.h"
+#include "stub_link.h"
 #include "stub_managed.h"
 #include "stub_manual.h"
 #include "stub_memory.h"
@@ -25,16 +28,34 @@ struct fill {
     size_t height;
 };
 
+/* Bytes from its first to its last one.  False: it is empty, or wrong. */
+static bool
+fill_span(const struct fill *f, uint64_t *ret)
+{
+    uint64_t row = 0, span = 0;
+
+    return gp_mul_ok(f->width, f->size, &row) && f->height &&
+           gp_mul_ok(f->pitch, f->height - 1, &span) && gp_add_ok(span, row, ret) &&
+           f->dst % f->size == 0 && (f->height == 1 || row <= f->pitch);
+}
+
 /* Is all of it pinned memory? */
 static bool
 fill_is_here(const struct fill *f)
 {
-    uint64_t row = 0, span = 0;
+    uint64_t span;
 
-    return !stub_capture_any() && gp_mul_ok(f->width, f->size, &row) && f->height &&
-           gp_mul_ok(f->pitch, f->height - 1, &span) && gp_add_ok(span, row, &span) &&
-           f->dst % f->size == 0 && (f->height == 1 || row <= f->pitch) &&
+    return !stub_capture_any() && fill_span(f, &span) &&
            stub_copy_is_host(f->dst, span);
+}
+
+static bool
+fill_overruns(const struct fill *f)
+{
+    uint64_t span;
+
+    return unlikely(stub_links_n > 1) && fill_span(f, &span) && f->width &&
+           stub_memory_overruns(f->dst, span);
 }
 
 static void
@@ -69,6 +90,8 @@ fill_here(const struct fill *f, CUstream stream, bool per_thread)
                                                                                        \
         if (unlikely(stub_memory_may_be_host(dstDevice)) && fill_is_here(&f))          \
             return fill_here(&f, NULL, false);                                         \
+        if (fill_overruns(&f))                                                         \
+            return stub_ctx_refuse();                                                  \
         return stub_gen_cuMemsetD##bits##_v2(dstDevice, value, N);                     \
     }                                                                                  \
     CUresult stub_impl_cuMemsetD##bits##Async(CUdeviceptr dstDevice, type value,       \
@@ -79,6 +102,8 @@ fill_here(const struct fill *f, CUstream stream, bool per_thread)
                                                                                        \
         if (unlikely(stub_memory_may_be_host(dstDevice)) && fill_is_here(&f))          \
             return fill_here(&f, hStream, per_thread);                                 \
+        if (fill_overruns(&f))                                                         \
+            return stub_ctx_refuse();                                                  \
         return stub_gen_cuMemsetD##bits##Async(dstDevice, value, N, hStream,           \
                                                per_thread);                            \
     }
@@ -91,6 +116,8 @@ fill_here(const struct fill *f, CUstream stream, bool per_thread)
                                                                                        \
         if (unlikely(stub_memory_may_be_host(dstDevice)) && fill_is_here(&f))          \
             return fill_here(&f, NULL, false);                                         \
+        if (fill_overruns(&f))                                                         \
+            return stub_ctx_refuse();                                                  \
         return stub_gen_cuMemsetD2D##bits##_v2(dstDevice, dstPitch, value, Width,      \
                                                Height);                                \
     }                                                                                  \
@@ -102,6 +129,8 @@ fill_here(const struct fill *f, CUstream stream, bool per_thread)
                                                                                        \
         if (unlikely(stub_memory_may_be_host(dstDevice)) && fill_is_here(&f))          \
             return fill_here(&f, hStream, per_thread);                                 \
+        if (fill_overruns(&f))                                                         \
+            return stub_ctx_refuse();                                                  \
         return stub_gen_cuMemsetD2D##bits##Async(dstDevice, dstPitch, value, Width,    \
                                                  Height, hStream, per_thread);         \
     }
