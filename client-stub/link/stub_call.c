@@ -83,13 +83,15 @@ call_attended(struct wire_req *req, uint32_t attention)
     return attention & STUB_ATTEND_FLAGS ? stub_hooks_frame_flags() : 0;
 }
 
+/* The attention word is read under the lock: a capture that begins by an earlier frame
+ * has set it by then, and this frame must carry what follows from that. */
 static GP_INLINE CUresult
 call_claim(struct stub_call *c, uint16_t call, uint32_t body_size)
 {
-    uint32_t attention = stub_link_attention(c->link);
     uint32_t size = (uint32_t)sizeof(struct wire_req) + body_size;
     struct stub_link *link = c->link;
     struct wire_req *req;
+    uint32_t attention;
 
     if (unlikely(body_size > WIRE_FRAME_MAX - sizeof(struct wire_req)))
         return CUDA_ERROR_INVALID_VALUE;
@@ -97,6 +99,7 @@ call_claim(struct stub_call *c, uint16_t call, uint32_t body_size)
     req = call_room(c, size);
     if (unlikely(!req))
         return call_lost(link, -EPIPE);
+    attention = stub_link_attention(link);
     req->size = size;
     req->call = call;
     req->flags = likely(!(attention & (STUB_ATTEND_FLAGS | STUB_ATTEND_CONTENT)))
@@ -199,6 +202,16 @@ call_send_apart(struct stub_link *link, const struct iovec *chunks, size_t n)
     return call_gathered(link, (uint32_t)gathered);
 }
 
+/* Flags of the features may have changed since the frame was claimed first: they are
+ * those of its new place in the order.  Under send. */
+static void
+call_renew_flags(const struct stub_call *c, struct wire_req *req)
+{
+    req->flags &= (uint16_t)~WIRE_F_RELAXED;
+    if (stub_link_attention(c->link) & STUB_ATTEND_FLAGS)
+        req->flags |= stub_hooks_frame_flags();
+}
+
 /* A frame that needs a reply or has a payload cannot be sent from the overflow
  * buffer: its room there is given back, and the frame is claimed again in the
  * connection's buffer. */
@@ -223,6 +236,7 @@ call_come_back(struct stub_call *c)
     if (!req)
         return call_lost(link, -EPIPE);
     memcpy(req, copy, c->frame_size);
+    call_renew_flags(c, req);
     req->seq = atomic_load_explicit(&link->seq, memory_order_relaxed) + 1;
     atomic_store_explicit(&link->seq, req->seq, memory_order_relaxed);
     c->body = req + 1;
@@ -262,6 +276,7 @@ call_provide(struct stub_call *c)
         return r;
     copy->seq = call_req(c)->seq;
     memcpy(call_req(c), copy, c->frame_size);
+    call_renew_flags(c, call_req(c));
     return CUDA_SUCCESS;
 }
 

@@ -27,10 +27,10 @@
 #define STUB_SEND_HIGH (32u * 1024u)
 
 /* The body of a frame of @size bytes in all, at the next place in the queue.  The
- * attention word (stub_link.h) tells whether a hook has to run; the state of the
- * send buffer is known only under the lock.  NULL: nothing has happened, and the
- * call must take the general path, stub_call_begin(), which also finds the error if
- * there is one. */
+ * attention word (stub_link.h) tells whether a hook has to run; it may change until the
+ * lock is held, under which the state of the send buffer is known as well.  NULL:
+ * nothing has happened, and the call must take the general path, stub_call_begin(),
+ * which also finds the error if there is one. */
 static inline void *
 stub_post_begin(struct stub_link *link, uint16_t call, uint32_t size)
 {
@@ -42,7 +42,8 @@ stub_post_begin(struct stub_link *link, uint16_t call, uint32_t size)
     gp_lock_take(&link->send);
     /* While another thread sends, the buffer is that thread's alone, with or without
      * the lock. */
-    if (unlikely(stub_send_overflow_busy(&link->overflow) ||
+    if (unlikely(stub_link_attention(link) ||
+                 stub_send_overflow_busy(&link->overflow) ||
                  (size_t)(conn->tx.end - conn->tx.pos) < size ||
                  atomic_load_explicit(&link->queued, memory_order_relaxed) + size >=
                      STUB_SEND_HIGH)) {

@@ -17,6 +17,7 @@
 #include "xport.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <sys/socket.h>
 
 #define CALL WIRE_CALL_cuStreamSynchronize
@@ -190,6 +191,57 @@ frame_that_is_searched_is_clear_before_it_is_written(void **state)
     atomic_store(&the_link->queued, 0);
 }
 
+static void *
+posts_by_the_general_path(void *arg)
+{
+    (void)arg;
+    post(1);
+    return NULL;
+}
+
+static void *
+posts_by_the_short_path(void *arg)
+{
+    uint64_t *body = stub_post_begin(the_link, CALL, FRAME);
+
+    (void)arg;
+    if (body) {
+        *body = 1;
+        stub_post_end(the_link, FRAME);
+    } else {
+        post(1);
+    }
+    return NULL;
+}
+
+/* Another thread's call waits for its place while a capture begins in front of it. */
+static void
+frame_behind_the_beginning_of_a_capture_says_what_that_allows(void **state)
+{
+    void *(*const posts[])(void *) = {posts_by_the_general_path,
+                                      posts_by_the_short_path};
+    pthread_t thread;
+
+    for (size_t i = 0; i < ARRAY_SIZE(posts); i++) {
+        const struct wire_req *req;
+
+        gp_lock_take(&the_link->send);
+        assert_int_equal(pthread_create(&thread, NULL, posts[i], NULL), 0);
+        while (atomic_load(&the_link->send.word) != 2) /* until it sleeps there */
+            sched_yield();
+        stub_link_attend(the_link, STUB_ATTEND_FLAGS, true);
+        gp_lock_release(&the_link->send);
+        pthread_join(thread, NULL);
+        stub_link_attend(the_link, STUB_ATTEND_FLAGS, false);
+
+        assert_int_equal(xport_flush_now(the_link->conn), 0);
+        req = worker_gets();
+        assert_non_null(req);
+        assert_int_equal(req->flags, WIRE_F_RELAXED);
+        atomic_store(&the_link->queued, 0);
+    }
+}
+
 /* An ordinary error concerns its call alone.  After a sticky one, calls that are posted
  * otherwise are waited for, until the context ends. */
 static void
@@ -243,6 +295,7 @@ main(void)
         cmocka_unit_test(posted_calls_leave_with_the_call_that_waits_and_in_order),
         cmocka_unit_test(full_queue_is_sent_without_a_wait),
         cmocka_unit_test(frame_that_is_searched_is_clear_before_it_is_written),
+        cmocka_unit_test(frame_behind_the_beginning_of_a_capture_says_what_that_allows),
         cmocka_unit_test(frames_posted_while_another_thread_sends_follow_in_order),
         cmocka_unit_test(
             calls_after_a_sticky_error_are_waited_for_until_the_context_ends),
