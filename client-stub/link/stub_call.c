@@ -144,6 +144,18 @@ stub_call_begin_on(struct stub_call *c, struct stub_link *link, uint16_t call,
     return r;
 }
 
+void
+stub_call_cancel(struct stub_call *c)
+{
+    struct stub_link *link = c->link;
+    uint32_t seq = atomic_load_explicit(&link->seq, memory_order_relaxed);
+
+    atomic_store_explicit(&link->seq, seq - 1, memory_order_relaxed);
+    if (c->overflow)
+        stub_send_overflow_wait(link);
+    gp_lock_release(&link->send);
+}
+
 /* Nothing waits in the send buffer any more.  Under send. */
 static void
 call_flushed(struct stub_link *link)

@@ -5,9 +5,10 @@
  * A struct stub_call lives on the stack of the application thread that makes the
  * call.  stub_call_begin() claims the next place in the attachment's one ordered
  * queue and hands out the body of the frame; exactly one of the post/wait functions
- * sends it; stub_call_end() follows every wait, whatever it returned.  Between begin
- * and post/wait the calling thread holds the queue, so it only stores the arguments
- * there: everything that can be refused is checked before begin.
+ * sends it, or stub_call_cancel() does not; stub_call_end() follows every wait,
+ * whatever it returned.  Between begin and post/wait the calling thread holds the
+ * queue, so it only stores the arguments there: everything that can be refused is
+ * checked before begin.
  *
  * Results are CUresult as the application sees them.  Any thread.
  */
@@ -33,6 +34,10 @@ CUresult stub_call_begin(struct stub_call *c, uint16_t call, uint32_t body_size)
  */
 CUresult stub_call_begin_on(struct stub_call *c, struct stub_link *link, uint16_t call,
                             uint32_t body_size);
+
+/* Give the place in the queue back instead of sending; returns when the place behind it
+ * would be in the connection's buffer. */
+void stub_call_cancel(struct stub_call *c);
 
 /* Send without a reply.  Blocks only while the send buffer is full. */
 CUresult stub_call_post(struct stub_call *c);

@@ -18,8 +18,8 @@
 #include "cuda_api.h"
 #include "stub_alloc.h"
 #include "stub_call.h"
-#include "stub_capture.h"
 #include "stub_ctx.h"
+#include "stub_event.h"
 #include "stub_hooks.h"
 #include "stub_link.h"
 #include "stub_managed.h"
@@ -147,9 +147,10 @@ stub_host_memory_end(const struct stub_memory *m)
 static void
 host_wait(const struct stub_memory *m)
 {
-    if ((m->reach == STUB_REACH_SHARED || m->reach == STUB_REACH_MOVED) &&
-        !stub_capture_any())
-        cuCtxSynchronize();
+    bool captured;
+
+    if (m->reach == STUB_REACH_SHARED || m->reach == STUB_REACH_MOVED)
+        stub_ctx_synchronize_uncaptured(&captured);
 }
 
 void

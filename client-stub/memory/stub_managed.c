@@ -28,6 +28,7 @@
 #include "stub_call.h"
 #include "stub_capture.h"
 #include "stub_ctx.h"
+#include "stub_event.h"
 #include "stub_link.h"
 #include "stub_managed_live.h"
 #include "stub_managed_mirror.h"
@@ -650,9 +651,13 @@ stub_managed_adopt(void)
 CUresult
 stub_managed_sync(void)
 {
+    bool captured = false;
+    CUresult r;
+
     if (!stub_managed_pending())
         return CUDA_SUCCESS;
-    return stub_capture_any() ? cuStreamSynchronize(NULL) : cuCtxSynchronize();
+    r = stub_ctx_synchronize_uncaptured(&captured);
+    return captured ? cuStreamSynchronize(NULL) : r;
 }
 
 /* ---- ranges ----------------------------------------------------------------- */

@@ -311,19 +311,43 @@ stub_impl_cuEventSynchronize(CUevent hEvent)
     return r;
 }
 
+static CUresult
+ctx_wait(struct stub_call *c)
+{
+    uint64_t position = stub_event_position(c);
+    CUresult r = stub_call_wait(c);
+
+    stub_call_end(c);
+    if (r == CUDA_SUCCESS)
+        stub_event_waited(STUB_EVENT_ALL_STREAMS, position);
+    return r == CUDA_SUCCESS ? (CUresult)c->result : r;
+}
+
 CUresult
 stub_impl_cuCtxSynchronize(void)
 {
     struct stub_call c;
-    uint64_t position;
     CUresult r = stub_call_begin(&c, WIRE_CALL_cuCtxSynchronize, 0);
 
-    if (r != CUDA_SUCCESS)
-        return r;
-    position = stub_event_position(&c);
-    r = stub_call_wait(&c);
-    stub_call_end(&c);
-    if (r == CUDA_SUCCESS)
-        stub_event_waited(STUB_EVENT_ALL_STREAMS, position);
-    return r == CUDA_SUCCESS ? (CUresult)c.result : r;
+    return r == CUDA_SUCCESS ? ctx_wait(&c) : r;
+}
+
+/* A capture is counted before the frame that begins it gets its place in the queue. */
+CUresult
+stub_ctx_synchronize_uncaptured(bool *ret_captured)
+{
+    struct stub_call c;
+    CUresult r;
+
+    for (;;) {
+        r = stub_call_begin(&c, WIRE_CALL_cuCtxSynchronize, 0);
+        if (r != CUDA_SUCCESS)
+            return r;
+        *ret_captured = stub_capture_any();
+        if (!*ret_captured && !c.overflow)
+            return ctx_wait(&c);
+        stub_call_cancel(&c);
+        if (*ret_captured)
+            return CUDA_SUCCESS;
+    }
 }

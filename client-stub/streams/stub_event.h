@@ -17,6 +17,7 @@
 
 #include "cuda_abi.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct stub_call;
@@ -37,5 +38,10 @@ void stub_event_unknown(CUevent event);
 
 /* From now on graphs may record events, each time that they are launched. */
 void stub_event_in_graphs(void);
+
+/* cuCtxSynchronize() for a wait of the stub's own.  While a stream is captured it is
+ * not made, because it would be refused and make the capture invalid: *@ret_captured.
+ */
+CUresult stub_ctx_synchronize_uncaptured(bool *ret_captured);
 
 #endif

@@ -8,6 +8,7 @@
 #include "wrk_governor.h"
 #include "wrk_kernels.h"
 #include "wrk_seal.h"
+#include "wrk_wait.h"
 
 #include <string.h>
 
@@ -181,6 +182,7 @@ begin_capture(CUstream stream, CUstreamCaptureMode mode)
 {
     struct wrk_capture c;
 
+    wrk_wait_captures(me);
     wrk_capture_begin(me, stream, &c);
     return wrk_capture_begun(me, &c, found.drv.cuStreamBeginCapture_v2(stream, mode));
 }
@@ -191,6 +193,7 @@ begin_capture_to(CUstream stream, CUgraph graph, const CUgraphNode *dependencies
 {
     struct wrk_capture c;
 
+    wrk_wait_captures(me);
     wrk_capture_begin(me, stream, &c);
     return wrk_capture_begun(me, &c,
                              found.drv.cuStreamBeginCaptureToGraph(

@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <string.h>
 
 /* How long the receive thread polls for a wait itself.  Handing over costs two thread
@@ -40,6 +41,9 @@ struct wrk_wait {
     CUevent event;
     bool own_event; /* from the pool, goes back there */
     uint64_t since_ns;
+    CUevent *events; /* WAIT_CTX: what the driver's call would wait for... */
+    unsigned n_events;
+    bool parted; /* ...before that is made */
 };
 
 struct wrk_waits {
@@ -47,6 +51,7 @@ struct wrk_waits {
     struct wrk_wait *spinning; /* the reader's */
     struct wrk_wait *spare;    /* the reader's; finished waits for reuse */
     unsigned cpus;
+    atomic_bool captured; /* a capture has begun at some time */
 
     pthread_mutex_t lock;
     pthread_cond_t more;
@@ -273,6 +278,29 @@ wait_query(struct wrk *w, const struct wrk_wait *wait)
                                      : ctx_end(w);
 }
 
+/* The default stream comes last: it has the context's error. */
+static CUresult
+parts_wait(struct wrk *w, const struct wrk_wait *wait)
+{
+    CUresult r = CUDA_SUCCESS;
+
+    for (unsigned i = 0; i < wait->n_events && r == CUDA_SUCCESS; i++)
+        r = WRK_CALL(w, cuEventSynchronize, wait->events[i]);
+    if (r != CUDA_SUCCESS)
+        return r;
+    return atomic_load(&w->priv->waits->captured)
+               ? WRK_CALL(w, cuStreamSynchronize, NULL)
+               : WRK_CALL(w, cuCtxSynchronize);
+}
+
+static void
+parts_free(struct wrk *w, struct wrk_wait *wait)
+{
+    for (unsigned i = 0; i < wait->n_events; i++)
+        wrk_evpool_put(w, wait->job.ctx_index, wait->events[i]);
+    free(wait->events);
+}
+
 static void
 wait_run(struct wrk *w, struct wrk_job *job)
 {
@@ -283,11 +311,14 @@ wait_run(struct wrk *w, struct wrk_job *job)
         r = WRK_CALL(w, cuEventSynchronize, wait->event);
     else if (wait->what == WAIT_STREAM)
         r = WRK_CALL(w, cuStreamSynchronize, wait->stream);
+    else if (wait->parted)
+        r = parts_wait(w, wait);
     else
         r = WRK_CALL(w, cuCtxSynchronize);
     wrk_reply_whole(w, &job->req, r, NULL, 0);
     if (wait->own_event)
         wrk_evpool_put(w, wait->job.ctx_index, wait->event);
+    parts_free(w, wait);
     free(wait);
 }
 
@@ -323,11 +354,73 @@ wait_done(struct wrk *w, struct wrk_wait *wait, CUresult r)
     waits->spare = wait;
 }
 
+/* ---- a context, piece by piece ----
+ *
+ * The driver refuses to wait for a context with a stream that is captured, and makes
+ * the capture invalid.  A wait that came before the capture must do neither, and a
+ * waiter thread may be late.  So it waits for events first, one at the end of each
+ * stream that is busy now.  The driver's call comes behind them, when it has nothing
+ * left to wait for; with captures in the program, only the default stream does.
+ */
+
+static bool
+part_add(struct wrk *w, struct wrk_wait *wait, CUstream stream)
+{
+    CUevent event;
+
+    if (is_capturing(w, stream))
+        return false;
+    if (WRK_CALL(w, cuStreamQuery, stream) != CUDA_ERROR_NOT_READY)
+        return true;
+    event = wrk_evpool_get(w, wait->job.ctx_index);
+    if (!event)
+        return false;
+    wait->events[wait->n_events++] = event;
+    return WRK_CALL(w, cuEventRecord, event, stream) == CUDA_SUCCESS;
+}
+
+/* False: a stream captures already, or cannot be waited for so. */
+static bool
+parts_add(struct wrk *w, struct wrk_wait *wait)
+{
+    const struct wrk_handle_array *streams = &w->handles.client[WIRE_KIND_STREAM];
+    unsigned asked = 0;
+
+    wait->events = calloc(CTX_STREAMS_MAX, sizeof(CUevent));
+    if (!wait->events || wrk_left_query(w, wait->job.ctx_index) != CUDA_SUCCESS)
+        return false;
+    for (uint32_t i = 0; i < streams->cap; i++) {
+        const struct wrk_handle_slot *slot = &streams->slots[i];
+
+        if (slot->obj && slot->user == wait->job.ctx_index &&
+            (asked++ == CTX_STREAMS_MAX || !part_add(w, wait, slot->obj)))
+            return false;
+    }
+    return true;
+}
+
+static void
+wait_part(struct wrk *w, struct wrk_wait *wait)
+{
+    uint32_t current = w->ctx_index;
+
+    if (wait->what != WAIT_CTX)
+        return;
+    if (current != wait->job.ctx_index &&
+        wrk_ctx_use(w, wait->job.ctx_index) != CUDA_SUCCESS)
+        return;
+    wait->parted = parts_add(w, wait);
+    if (w->ctx_index != current)
+        wrk_ctx_use(w, current);
+}
+
 static void
 wait_hand_over(struct wrk *w, struct wrk_wait *wait)
 {
+    wait_part(w, wait);
     if (!job_queue(w->priv->waits, &wait->job)) {
         wrk_frame_bad(w, &wait->job.req, "too many calls wait");
+        parts_free(w, wait);
         free(wait);
     }
 }
@@ -469,4 +562,11 @@ wrk_wait_hand_over(struct wrk *w)
         wait_hand_over(w, wait);
     }
     note_pending(w);
+}
+
+void
+wrk_wait_captures(struct wrk *w)
+{
+    atomic_store(&w->priv->waits->captured, true);
+    wrk_wait_hand_over(w);
 }

@@ -79,6 +79,10 @@ bool wrk_wait_pending(const struct wrk *w);
  * waiter threads those that have been polled for long enough. */
 void wrk_wait_poll(struct wrk *w);
 
+/* A capture is about to begin: waits for a context that came before it are made so that
+ * neither meets the other. */
+void wrk_wait_captures(struct wrk *w);
+
 /* The reader will be busy: hand all of them over. */
 void wrk_wait_hand_over(struct wrk *w);
 
