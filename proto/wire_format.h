@@ -49,7 +49,8 @@
 #define WIRE_F_ERROR 0x0008u /* answer: result failed, so that no body follows */
 #define WIRE_F_D2H_ASYNC                                                               \
     0x0010u /* request: a copy to the host that nobody waits for; instead of an answer \
-               its bytes come as WIRE_EVENT_D2H_DONE, whatever becomes of it */
+               its bytes come as WIRE_EVENT_D2H_DONE, whatever becomes of it; no other \
+               flag beside it */
 
 /* Request: the driver may not refuse the call because a stream is being captured.  All
  * captures are one thread's there; the client knows whose they are. */

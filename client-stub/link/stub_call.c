@@ -536,10 +536,11 @@ stub_call_post_release(struct stub_call *c)
     return r;
 }
 
+/* No capture forbids such copies, and the flag stands alone (wire_format.h). */
 uint32_t
 stub_call_mark_d2h_async(struct stub_call *c)
 {
-    call_req(c)->flags |= WIRE_F_D2H_ASYNC;
+    call_req(c)->flags = WIRE_F_D2H_ASYNC;
     return call_req(c)->seq;
 }
 

@@ -24,6 +24,16 @@ before_call(struct wrk *w)
     wrk_hooks_run(wrk_hooks.before_call, w);
 }
 
+/* Asynchronous copies down are never unsafe, but what the worker does for one may be:
+ * it allocates staging buffers. */
+static inline bool
+is_relaxed(const struct wrk *w, const struct wire_req *req)
+{
+    if (likely(!(req->flags & (WIRE_F_RELAXED | WIRE_F_D2H_ASYNC))))
+        return false;
+    return req->flags & WIRE_F_RELAXED || w->priv->capturing;
+}
+
 GP_HOT CUresult
 wrk_call_enter(struct wrk *w, const struct wire_req *req, unsigned flags)
 {
@@ -35,7 +45,7 @@ wrk_call_enter(struct wrk *w, const struct wire_req *req, unsigned flags)
     }
     if (unlikely(w->before_call))
         before_call(w);
-    if (unlikely(((req->flags & WIRE_F_RELAXED) != 0) != w->relaxed))
+    if (unlikely(is_relaxed(w, req) != w->relaxed))
         call_relax(w, !w->relaxed);
     if (likely(req->ctx == w->ctx_index) || (flags & WRK_CALL_NO_CTX))
         return CUDA_SUCCESS;

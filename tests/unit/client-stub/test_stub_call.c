@@ -242,6 +242,27 @@ frame_behind_the_beginning_of_a_capture_says_what_that_allows(void **state)
     }
 }
 
+/* Beside another thread's capture, too: with a further flag the worker would end the
+ * attachment. */
+static void
+copy_that_nobody_waits_for_has_that_flag_alone(void **state)
+{
+    const struct wire_req *req;
+    struct stub_call c;
+
+    stub_link_attend(the_link, STUB_ATTEND_FLAGS, true);
+    assert_int_equal(stub_call_begin(&c, CALL, 8), CUDA_SUCCESS);
+    stub_link_attend(the_link, STUB_ATTEND_FLAGS, false);
+    memset(c.body, 0, 8);
+    stub_call_mark_d2h_async(&c);
+    assert_int_equal(stub_call_post(&c), CUDA_SUCCESS);
+    assert_int_equal(xport_flush_now(the_link->conn), 0);
+    req = worker_gets();
+    assert_non_null(req);
+    assert_int_equal(req->flags, WIRE_F_D2H_ASYNC);
+    atomic_store(&the_link->queued, 0);
+}
+
 /* An ordinary error concerns its call alone.  After a sticky one, calls that are posted
  * otherwise are waited for, until the context ends. */
 static void
@@ -296,6 +317,7 @@ main(void)
         cmocka_unit_test(full_queue_is_sent_without_a_wait),
         cmocka_unit_test(frame_that_is_searched_is_clear_before_it_is_written),
         cmocka_unit_test(frame_behind_the_beginning_of_a_capture_says_what_that_allows),
+        cmocka_unit_test(copy_that_nobody_waits_for_has_that_flag_alone),
         cmocka_unit_test(frames_posted_while_another_thread_sends_follow_in_order),
         cmocka_unit_test(
             calls_after_a_sticky_error_are_waited_for_until_the_context_ends),
