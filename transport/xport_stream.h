@@ -54,6 +54,12 @@ xport_stream_of(struct xport_conn *conn)
 /* The socket @fd carries the stream of @conn from now on (xport_tcp.c). */
 void xport_tcp_prepare(struct xport_conn *conn, int fd);
 
+/* Where the system's congestion control paces what it sends (BBR) and the peer is less
+ * than a millisecond away, another one is set: pacing knows too little of links where
+ * data comes in bursts and costs a timer for every few segments (docs/transfers.md).  An
+ * administrator forbids that with a route's "congctl lock". */
+void xport_tcp_unpace(int fd);
+
 /* Zeroed storage for what begins with a connection; free() gives it back. */
 static inline void *
 xport_stream_alloc(size_t size)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "xport_stripes.h"
 
+#include "xport_stream.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -214,6 +216,7 @@ stripe_prepare(int fd)
 {
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
     xport_liveness_start(fd);
+    xport_tcp_unpace(fd);
 }
 
 struct xport_stripes *

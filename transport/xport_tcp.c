@@ -13,13 +13,17 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
-/* Within a host: little that waits to be sent, and always room for it on the other
- * side, so that what is under way is in a cache when it is copied out
- * (docs/performance.md has what other sizes did). */
-#define LOCAL_SEND (96 * 1024)
-#define LOCAL_RECEIVE (512 * 1024)
-#define LOCAL_PIECE (128 * 1024)
+/* Within a host a piece of a payload is as long as half the second-level cache, so that
+ * it is still there when it is copied out, and the other side's queue has room for two
+ * of them: with less, sender and receiver take turns more often (docs/performance.md
+ * has what other sizes did). */
+#define LOCAL_PIECE_MIN (128 * 1024)
+#define LOCAL_PIECE_MAX (512 * 1024)
+
+/* A round trip below which a link is not paced. */
+#define NEAR_US 1000
 
 struct tcp_conn {
     struct xport_stream stream;
@@ -145,15 +149,45 @@ static const struct xport_stream_io tcp_io = {
     .read_asleep = tcp_read_asleep,
 };
 
+static int
+local_piece(void)
+{
+    long cache = sysconf(_SC_LEVEL2_CACHE_SIZE); /* 0 or -1: not known */
+
+    return (int)gp_min(gp_max(cache / 2, (long)LOCAL_PIECE_MIN), (long)LOCAL_PIECE_MAX);
+}
+
 /* There is no line to keep full. */
 static void
 stay_local(struct xport_conn *conn, int fd)
 {
-    int send = LOCAL_SEND, receive = LOCAL_RECEIVE;
+    int piece = local_piece(), receive = 2 * piece;
 
-    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send, sizeof(send));
+    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &piece, sizeof(piece));
     setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive, sizeof(receive));
-    conn->piece = LOCAL_PIECE;
+    conn->piece = (uint32_t)piece;
+}
+
+static bool
+is_near(int fd)
+{
+    struct tcp_info info = {0};
+    socklen_t len = sizeof(info);
+
+    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 &&
+           len > offsetof(struct tcp_info, tcpi_rtt) && info.tcpi_rtt < NEAR_US;
+}
+
+void
+xport_tcp_unpace(int fd)
+{
+    static const char unpaced[] = "reno"; /* the one that every kernel has */
+    char name[16] = "";
+    socklen_t len = sizeof(name) - 1;
+
+    if (getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &len) == 0 &&
+        strncmp(name, "bbr", 3) == 0 && is_near(fd))
+        setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, unpaced, sizeof(unpaced) - 1);
 }
 
 void
@@ -162,6 +196,7 @@ xport_tcp_prepare(struct xport_conn *conn, int fd)
     /* Blocking: who must not sleep says so at each call. */
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
     xport_liveness_start(fd);
+    xport_tcp_unpace(fd);
     if (gp_net_same_host(fd))
         stay_local(conn, fd);
 }
