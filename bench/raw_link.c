@@ -272,6 +272,9 @@ set_socket(int fd, const struct raw_setting *setting)
 
     if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) < 0)
         bench_die("TCP_NODELAY");
+    if (setting->unpaced &&
+        setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", strlen("reno")) < 0)
+        bench_die("TCP_CONGESTION");
     if (send && setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send, sizeof(send)) < 0)
         bench_die("SO_SNDBUF");
     if (receive && setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive, sizeof(receive)) < 0)

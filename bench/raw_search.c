@@ -19,7 +19,11 @@
 
 #include "bench.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #define KIB 1024ul
 #define MIB (1024ul * 1024ul)
@@ -46,6 +50,7 @@ struct search {
     char *host;
     size_t size_max;
     int one_core;
+    int paced; /* sockets pace unless they are told not to */
     int tried;
 };
 
@@ -165,6 +170,20 @@ calls(struct search *s, struct raw_setting *best)
     *best = s->trials[0].setting;
 }
 
+/* Whether this system's sockets pace what they send. */
+static int
+system_paces(void)
+{
+    char name[16] = "";
+    socklen_t len = sizeof(name) - 1;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (fd < 0 || getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &len) < 0)
+        bench_die("TCP_CONGESTION");
+    close(fd);
+    return strncmp(name, "bbr", 3) == 0;
+}
+
 static void
 socket_grid(struct search *s, const struct raw_setting *base)
 {
@@ -179,6 +198,9 @@ socket_grid(struct search *s, const struct raw_setting *base)
             setting.receive_kib = receive[j];
             setting.piece_kib = 0;
             add(s, &setting);
+            setting.unpaced = 1;
+            if (s->paced)
+                add(s, &setting);
         }
     }
 }
@@ -313,6 +335,7 @@ main(int argc, char **argv)
     }
     bench_pin((int)bench_option(argc, argv, "--core", -1));
     s.one_core = place.core < 0 && bench_cores() == 1;
+    s.paced = system_paces();
     s.size_max = (size_t)bench_option(argc, argv, "--max-mib", 256) * MIB;
     raw_peer_start(&s.peer, &place, copies_too ? s.size_max : MIB);
     calls(&s, &call);

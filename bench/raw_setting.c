@@ -21,6 +21,7 @@ static const struct {
     {"piece_kib", offsetof(struct raw_setting, piece_kib)},
     {"slots", offsetof(struct raw_setting, slots)},
     {"late", offsetof(struct raw_setting, late)},
+    {"unpaced", offsetof(struct raw_setting, unpaced)},
 };
 
 static const char *const waits[RAW_WAITS] = {"block", "futex", "poll"};

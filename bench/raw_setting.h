@@ -29,6 +29,7 @@ struct raw_setting {
     uint32_t piece_kib; /* of one write, or a slot of a ring; 0: all at once */
     uint32_t slots;     /* of a ring */
     uint32_t late;      /* a ring wakes its reader when it is full or all is sent */
+    uint32_t unpaced;   /* sockets use a congestion control that does not pace */
 };
 
 #define RAW_SETTING_TEXT 128
