@@ -22,6 +22,13 @@ xport_send_bulk(struct xport_conn *conn, const void *buf, size_t len)
     return r < 0 ? xport_fail(conn, r) : 0;
 }
 
+void
+xport_bulk_in_parts(struct xport_conn *conn, uint64_t total)
+{
+    if (conn->blocks)
+        conn->blocks->tx.total = total;
+}
+
 static GP_COLD int
 frame_bad(struct xport_conn *conn, uint32_t size)
 {

@@ -27,6 +27,11 @@
  * piece of the same payload. */
 int xport_send_bulk(struct xport_conn *conn, const void *buf, size_t len);
 
+/* The payload that is sent next has @total bytes and comes in several calls of the
+ * functions here, none of which sends a byte of another: a transport may announce it as
+ * one.  Not needed for a payload that one call sends. */
+void xport_bulk_in_parts(struct xport_conn *conn, uint64_t total);
+
 /* The same, but @buf is in use until xport_send_bulk_wait() has returned for the ticket
  * (0: not any more).  Pieces end in the order they were started; up to 16 are useful.
  */

@@ -91,31 +91,57 @@ count(struct xport_blocks *b, uint32_t raw, uint32_t wire)
 /* ---- sending ----------------------------------------------------------------------
  */
 
-static int
-send_block(struct xport_conn *conn, enum xport_block_kind kind, uint32_t raw,
-           const void *bytes, uint32_t wire)
+static struct xport_block *
+put_head(struct xport_conn *conn, enum xport_block_kind kind, uint32_t raw,
+         uint32_t wire)
 {
     struct xport_block *head = xport_reserve(conn, sizeof(*head));
+
+    if (!head)
+        return NULL;
+    *head = xport_block_head(kind, raw, wire);
+    xport_commit(conn, sizeof(*head));
+    return head;
+}
+
+/* The link is measured, but not with packed blocks: they are so small that the calls
+ * count and not the link. */
+static int
+send_measured(struct xport_conn *conn, const void *bytes, uint32_t len)
+{
     struct xport_rate *link = &conn->blocks->tx.link;
-    bool striped = kind == XPORT_BLOCK_STRIPED;
-    /* Not packed ones: they are so small that the calls count and not the link. */
-    bool measure = kind == XPORT_BLOCK_RAW && wire >= PLAIN_MAX;
+    bool measure = len >= PLAIN_MAX;
+    int r;
+
+    if (measure)
+        xport_rate_begin(link, &conn->fd, 1);
+    r = conn->ops->flush(conn, bytes, len);
+    if (measure)
+        xport_rate_end(link, &conn->fd, 1, len);
+    return r;
+}
+
+static int
+send_packed(struct xport_conn *conn, uint32_t raw, const void *bytes, uint32_t wire)
+{
+    return put_head(conn, XPORT_BLOCK_ZSTD, raw, wire)
+               ? conn->ops->flush(conn, bytes, wire)
+               : -ECONNRESET;
+}
+
+static int
+send_striped(struct xport_conn *conn, const void *bytes, uint32_t len)
+{
+    struct xport_block *head = put_head(conn, XPORT_BLOCK_STRIPED, len, len);
     int r;
 
     if (!head)
         return -ECONNRESET;
-    *head = xport_block_head(kind, raw, wire);
-    xport_commit(conn, sizeof(*head));
-    if (striped && conn->ops->stripes_send)
-        return conn->ops->stripes_send(conn, head, bytes, raw);
-    if (measure)
-        xport_rate_begin(link, &conn->fd, 1);
-    r = conn->ops->flush(conn, bytes, striped ? 0 : wire);
-    if (measure)
-        xport_rate_end(link, &conn->fd, 1, wire);
-    if (r == 0 && striped)
-        r = xport_stripes_send(atomic_load(&conn->blocks->stripes), bytes, raw);
-    return r;
+    if (conn->ops->stripes_send)
+        return conn->ops->stripes_send(conn, head, bytes, len);
+    r = conn->ops->flush(conn, NULL, 0);
+    return r == 0 ? xport_stripes_send(atomic_load(&conn->blocks->stripes), bytes, len)
+                  : r;
 }
 
 /* The length of what comes out, 0 if that is no less or there is no memory. */
@@ -202,21 +228,68 @@ raw_run(struct xport_blocks *b, uint64_t len)
     return (uint64_t)b->tx.skip * XPORT_BLOCK_PACKED;
 }
 
-/* Send a run as it is, over the stripes if there are any and they are faster.  *len
- * becomes less where only a part of it is to go that way. */
+/* Send the first bytes of a run of @run as they are, at most @here, over the stripes if
+ * there are any and they are faster; *ret_sent: how many. */
 static int
-send_raw(struct xport_conn *conn, const uint8_t *bytes, uint32_t *len)
+send_raw(struct xport_conn *conn, const uint8_t *bytes, uint32_t run, uint32_t here,
+         uint32_t *ret_sent)
 {
     struct xport_blocks *b = conn->blocks;
     struct xport_stripes *stripes =
         atomic_load_explicit(&b->stripes, memory_order_acquire);
-    bool striped = stripes && *len >= XPORT_STRIPED_MIN &&
-                   xport_stripes_pay(stripes, &b->tx.link, len);
 
-    if (striped && conn->ops->stripes_send)
-        *len = gp_min(*len, XPORT_STRIPED_RUN);
-    return send_block(conn, striped ? XPORT_BLOCK_STRIPED : XPORT_BLOCK_RAW, *len,
-                      bytes, *len);
+    *ret_sent = here;
+    if (stripes && here >= XPORT_STRIPED_MIN) {
+        if (xport_stripes_pay(stripes, &b->tx.link, ret_sent)) {
+            if (conn->ops->stripes_send)
+                *ret_sent = gp_min(*ret_sent, XPORT_STRIPED_RUN);
+            return send_striped(conn, bytes, *ret_sent);
+        }
+        run = *ret_sent; /* the next part may go over them */
+    }
+    if (!put_head(conn, XPORT_BLOCK_RAW, run, run))
+        return -ECONNRESET;
+    b->tx.open = run - *ret_sent;
+    return send_measured(conn, bytes, *ret_sent);
+}
+
+/* Of a raw block that began in a part before. */
+static int
+send_open(struct xport_conn *conn, const uint8_t *bytes, size_t len, uint32_t *ret_sent)
+{
+    struct xport_blocks *b = conn->blocks;
+
+    *ret_sent = (uint32_t)gp_min(len, (size_t)b->tx.open);
+    b->tx.open -= *ret_sent;
+    return send_measured(conn, bytes, *ret_sent);
+}
+
+/* Begin a block, as long as the whole payload where that pays; at most @len of it is
+ * here. */
+static int
+send_new(struct xport_conn *conn, const uint8_t *bytes, size_t len, uint32_t *ret_sent)
+{
+    struct xport_blocks *b = conn->blocks;
+    uint64_t whole = gp_max((uint64_t)len, b->tx.total);
+    uint64_t run = gp_min(raw_run(b, whole), whole);
+    uint32_t here = (uint32_t)gp_min(run ? run : XPORT_BLOCK_PACKED, (uint64_t)len);
+    uint32_t packed = run ? 0 : try_pack(b, bytes, here);
+    int r;
+
+    if (!packed) {
+        r = send_raw(conn, bytes, run ? (uint32_t)run : here, here, ret_sent);
+        if (run)
+            b->tx.skip -= gp_min(b->tx.skip, (*ret_sent + b->tx.open) /
+                                                 XPORT_BLOCK_PACKED + 1);
+        return r;
+    }
+    *ret_sent = here;
+    count(b, here, packed);
+    b->tx.packed++;
+    r = send_packed(conn, here, b->tx.out, packed);
+    if (r == 0 && conn->ops->bulk_done) /* the next one goes to the same place */
+        r = conn->ops->bulk_done(conn);
+    return r;
 }
 
 int
@@ -226,26 +299,13 @@ xport_blocks_send(struct xport_conn *conn, const uint8_t *buf, size_t len)
     int r = len ? 0 : conn->ops->flush(conn, NULL, 0);
 
     while (len && r == 0) {
-        uint64_t n = raw_run(b, len);
-        uint32_t raw, packed = 0;
+        uint32_t sent = 0;
 
-        raw = (uint32_t)gp_min(n ? n : XPORT_BLOCK_PACKED, (uint64_t)len);
-        if (!n)
-            packed = try_pack(b, buf, raw);
-        if (packed) {
-            count(b, raw, packed);
-            b->tx.packed++;
-            r = send_block(conn, XPORT_BLOCK_ZSTD, raw, b->tx.out, packed);
-            if (r == 0 &&
-                conn->ops->bulk_done) /* the next one goes to the same place */
-                r = conn->ops->bulk_done(conn);
-        } else {
-            r = send_raw(conn, buf, &raw);
-            if (n)
-                b->tx.skip -= gp_min(b->tx.skip, raw / XPORT_BLOCK_PACKED + 1);
-        }
-        buf += raw;
-        len -= raw;
+        r = b->tx.open ? send_open(conn, buf, len, &sent)
+                       : send_new(conn, buf, len, &sent);
+        b->tx.total -= gp_min(b->tx.total, (uint64_t)sent);
+        buf += sent;
+        len -= sent;
     }
     return r;
 }

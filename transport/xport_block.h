@@ -67,6 +67,8 @@ struct xport_blocks {
         uint32_t backoff;
         uint32_t packed; /* blocks since the link was measured */
         uint32_t run;    /* bytes to send at a time on a link too fast for packing */
+        uint32_t open;   /* bytes to come of a raw block whose header is sent */
+        uint64_t total;  /* bytes to come of a payload that is sent in parts, or 0 */
     } tx;
     struct {
         void *dctx;
@@ -82,6 +84,8 @@ struct xport_blocks {
 /* The next bytes of the connection, without decoding blocks. */
 int xport_recv_plain(struct xport_conn *conn, void *buf, size_t len);
 
+/* Several calls may send one payload (xport_bulk_in_parts()): a raw block then goes on
+ * in the next part, so that there is one header for many parts. */
 int xport_blocks_send(struct xport_conn *conn, const uint8_t *buf, size_t len);
 int xport_blocks_recv(struct xport_conn *conn, uint8_t *buf, size_t len);
 

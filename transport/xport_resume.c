@@ -14,9 +14,6 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-/* What the end of a payload has acknowledged at once (xport_acknowledge()). */
-#define ACK_END (64u << 10)
-
 /* How often to ask for the socket for acknowledgements, where nothing can be sent
  * before one has come. */
 #define ACK_LINK_MS 1
@@ -371,7 +368,7 @@ resume_acknowledge(struct xport_conn *conn)
 {
     struct xport_resume_conn *rc = xport_resume_of(conn);
 
-    if (xport_acks_due(&rc->acks) >= ACK_END || xport_acks_striped_due(&rc->acks))
+    if (xport_acks_due(&rc->acks) > XPORT_ACK_END || xport_acks_striped_due(&rc->acks))
         xport_resume_ack(rc);
 }
 
@@ -408,7 +405,7 @@ ack_quiet(struct xport_resume_conn *rc)
     bool quiet = atomic_exchange(&rc->seen, have) == have;
 
     if ((quiet || xport_acks_fd(&rc->acks) < 0) && xport_resume_passive(rc) &&
-        (xport_acks_due(&rc->acks) >= ACK_END || xport_acks_striped_due(&rc->acks)))
+        (xport_acks_due(&rc->acks) > XPORT_ACK_END || xport_acks_striped_due(&rc->acks)))
         xport_resume_ack(rc);
 }
 

@@ -28,6 +28,10 @@
 #define XPORT_ACK_REPLIES (512u << 10)
 #define XPORT_ACK_CALLS (1536u << 10)
 #define XPORT_ACK_BULK (1u << 20)
+/* The end of a payload is acknowledged at once (xport_acknowledge()) when so much is
+ * due; what its sender has lent it copies up to here, without waiting.  Copying 128 KiB
+ * takes as long as an acknowledgement and its way through both kernels. */
+#define XPORT_ACK_END (128u << 10)
 
 struct xport_resume_conn {
     struct xport_stream stream;

@@ -20,8 +20,6 @@
 /* Acknowledgements that nobody needs are read after so much, or their socket fills. */
 #define UNREAD_MAX (4u << 20)
 
-/* Of a lent payload so much is copied without waiting for its acknowledgement. */
-#define COPY_FREE (64u << 10)
 /* So much is copied without a look at what has been acknowledged. */
 #define COPY_SHORT (8u << 10)
 /* Beyond it waiting is cheaper where a round trip takes less than copying: 10 GB/s. */
@@ -170,7 +168,7 @@ send_locked(struct xport_resume_conn *rc, const void *bulk, size_t len)
         iov[n++] = (struct iovec){(void *)(uintptr_t)bulk, len};
     if (unlikely(xport_journal_full(&rc->journal)))
         r = parts_make_room(rc);
-    if (len > COPY_FREE) /* acknowledgements will be waited for */
+    if (len > XPORT_ACK_END) /* acknowledgements will be waited for */
         xport_resume_have_acks(rc);
     if (likely(r == 0))
         r = write_through(rc, iov, n, frames + len);
@@ -338,7 +336,7 @@ lent_is_waited_for(const struct xport_resume_conn *rc, uint64_t until)
                                        : j->acked + (j->end - j->acked) /
                                                         XPORT_ACK_BULK * XPORT_ACK_BULK;
 
-    return !rc->left && gp_min(until, j->end) <= covered && lent > COPY_FREE &&
+    return !rc->left && gp_min(until, j->end) <= covered && lent > XPORT_ACK_END &&
            lent > rc->trip_ns * COPY_BYTES_PER_NS;
 }
 

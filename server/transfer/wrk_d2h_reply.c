@@ -86,6 +86,7 @@ down_send_header(struct wrk_d2h *d)
                              .result = CUDA_SUCCESS};
     memcpy(rep + 1, &d->copy->len, sizeof(uint64_t));
     xport_commit(conn, total);
+    xport_bulk_in_parts(conn, d->copy->len);
     return 0;
 }
 
@@ -98,17 +99,31 @@ wrk_path_d2h_broken(struct wrk_d2h *d, CUresult r)
     wrk_stop(d->w);
 }
 
-/* Wait until all buffers have been sent: the next copy uses them.  The last one first:
- * the client acknowledges the end of the payload, and with it all that was before. */
-static void
-down_drain(struct wrk_d2h *d)
+static bool
+slots_lent(const struct wrk_d2h *d)
 {
-    for (unsigned i = 1; i <= WRK_STAGING_D2H; i++) {
-        struct wrk_staging *slot = &d->slots[(d->tail - i) % WRK_STAGING_D2H];
+    bool any = false;
 
-        xport_send_bulk_wait(d->w->priv->conn, slot->ticket);
-        slot->ticket = 0;
+    for (unsigned i = 0; i < WRK_STAGING_D2H; i++)
+        any |= d->slots[i].ticket != 0;
+    return any;
+}
+
+/* Wait until the buffers have been sent that the copy before used: by now they usually
+ * have been, because its end was acknowledged when the client had it. */
+static void
+slots_take_back(struct wrk_d2h *d)
+{
+    struct wrk_priv *p = d->w->priv;
+
+    if (!slots_lent(d))
+        return;
+    gp_lock_take(&p->send_lock);
+    for (unsigned i = 0; i < WRK_STAGING_D2H; i++) {
+        xport_send_bulk_wait(p->conn, d->slots[i].ticket);
+        d->slots[i].ticket = 0;
     }
+    gp_lock_release(&p->send_lock);
 }
 
 /* Everything before the copy in its stream is complete. */
@@ -140,6 +155,7 @@ down_run(struct wrk_d2h *d)
     CUresult r;
 
     d->chunk = chunk ? chunk : CHUNK_D2H;
+    slots_take_back(d);
     path = down_path(d);
     wrk_path_log(path, d->copy->len);
     r = path->d2h_begin(d);
@@ -150,7 +166,6 @@ down_run(struct wrk_d2h *d)
     if (down_send_header(d) == 0)
         path->d2h_send(d);
     wrk_path_registered_window_drop(d);
-    down_drain(d);
     xport_flush(p->conn);
     gp_lock_release(&p->send_lock);
     wrk_wake(d->w);
