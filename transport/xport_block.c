@@ -279,8 +279,8 @@ send_new(struct xport_conn *conn, const uint8_t *bytes, size_t len, uint32_t *re
     if (!packed) {
         r = send_raw(conn, bytes, run ? (uint32_t)run : here, here, ret_sent);
         if (run)
-            b->tx.skip -= gp_min(b->tx.skip, (*ret_sent + b->tx.open) /
-                                                 XPORT_BLOCK_PACKED + 1);
+            b->tx.skip -=
+                gp_min(b->tx.skip, (*ret_sent + b->tx.open) / XPORT_BLOCK_PACKED + 1);
         return r;
     }
     *ret_sent = here;

@@ -405,7 +405,8 @@ ack_quiet(struct xport_resume_conn *rc)
     bool quiet = atomic_exchange(&rc->seen, have) == have;
 
     if ((quiet || xport_acks_fd(&rc->acks) < 0) && xport_resume_passive(rc) &&
-        (xport_acks_due(&rc->acks) > XPORT_ACK_END || xport_acks_striped_due(&rc->acks)))
+        (xport_acks_due(&rc->acks) > XPORT_ACK_END ||
+         xport_acks_striped_due(&rc->acks)))
         xport_resume_ack(rc);
 }
 

@@ -56,7 +56,7 @@ void xport_tcp_prepare(struct xport_conn *conn, int fd);
 
 /* Where the system's congestion control paces what it sends (BBR) and the peer is less
  * than a millisecond away, another one is set: pacing knows too little of links where
- * data comes in bursts and costs a timer for every few segments (docs/transfers.md).  An
+ * data comes in bursts and costs a timer for every few segments (docs/transfers.md). An
  * administrator forbids that with a route's "congctl lock". */
 void xport_tcp_unpace(int fd);
 

@@ -16,9 +16,7 @@
 #include "xport_ring.h"
 #include "xport_wakefd.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -843,50 +841,6 @@ OVER_EACH(writer_blocked_on_a_full_link_ends_with_the_peer)
 OVER_EACH(oversize_frame_is_refused_by_the_sender)
 OVER_EACH(pinned_memory_moves_like_any_other)
 
-/* What the socket of a new connection uses whose system would use @wanted. */
-static void
-congestion_control_of(const char *wanted, char ret[16])
-{
-    struct sockaddr_in addr = {.sin_family = AF_INET,
-                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), peer;
-    socklen_t size = sizeof(addr), len = 15;
-    struct xport_conn *conn = NULL;
-
-    memset(ret, 0, 16);
-    assert_int_equal(bind(listener, (struct sockaddr *)&addr, size), 0);
-    assert_int_equal(listen(listener, 1), 0);
-    assert_int_equal(getsockname(listener, (struct sockaddr *)&addr, &size), 0);
-    assert_int_equal(connect(fd, (struct sockaddr *)&addr, size), 0);
-    peer = accept(listener, NULL, NULL);
-    close(listener);
-    if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, wanted,
-                   (socklen_t)strlen(wanted)) == 0) {
-        assert_int_equal(xport_tcp_new(fd, FRAME_MAX, &conn, NULL), 0);
-        assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, ret, &len), 0);
-        xport_free(conn);
-    } else {
-        close(fd);
-    }
-    close(peer);
-}
-
-static void
-link_within_reach_is_not_paced(void **state)
-{
-    char bbr[16], other[16];
-
-    congestion_control_of("bbr", bbr);
-    congestion_control_of("cubic", other);
-    if (!*bbr) {
-        print_message("no BBR in this kernel, or not allowed\n");
-        skip();
-    }
-    assert_string_equal(bbr, "reno");
-    assert_true(!*other || strcmp(other, "cubic") == 0);
-}
-
 int
 main(void)
 {
@@ -913,7 +867,6 @@ main(void)
         cmocka_unit_test(unsealed_file_is_refused),
         cmocka_unit_test(payloads_can_be_read_where_they_lie),
         cmocka_unit_test(payloads_can_be_made_where_they_go),
-        cmocka_unit_test(link_within_reach_is_not_paced),
         cmocka_unit_test(small_writes_do_not_wait_for_acknowledgements),
     };
 

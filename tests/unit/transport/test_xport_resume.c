@@ -9,7 +9,6 @@
  */
 #include "ut.h"
 
-#include "gp_err.h"
 #include "gp_time.h"
 #include "xport.h"
 #include "xport_block.h"
@@ -229,24 +228,6 @@ fill(uint8_t *to, uint32_t n, uint32_t number)
         to[i] = (uint8_t)(number * 31 + i * 7 + (i >> 8));
 }
 
-/* In parts, none of which may be changed before the last one is sent. */
-static void
-send_in_parts(struct xport_conn *conn, const uint8_t *bytes, uint32_t len,
-              uint32_t *state)
-{
-    uint64_t ticket = 0;
-
-    xport_bulk_in_parts(conn, len);
-    while (len) {
-        uint32_t part = 1 + draw(state, len);
-
-        assert_int_equal(xport_send_bulk_start(conn, bytes, part, &ticket), 0);
-        bytes += part;
-        len -= part;
-    }
-    assert_int_equal(xport_send_bulk_wait(conn, ticket), 0);
-}
-
 static void
 message_send(struct end *e, uint32_t number, uint32_t *state)
 {
@@ -256,6 +237,7 @@ message_send(struct end *e, uint32_t number, uint32_t *state)
     uint32_t size = (uint32_t)sizeof(struct message) + extra;
     struct message *m = xport_reserve(e->conn, size);
     uint32_t how = draw(state, 4);
+    uint64_t ticket = 0; /* of a payload's last part */
 
     assert_non_null(m);
     *m = (struct message){
@@ -270,13 +252,12 @@ message_send(struct end *e, uint32_t number, uint32_t *state)
 
         fill(bytes, payload, number + 1);
         if (how == 0) {
-            uint64_t ticket;
-
-            assert_int_equal(xport_send_bulk_start(e->conn, bytes, payload, &ticket),
-                             0);
+            xport_bulk_in_parts(e->conn, payload);
+            for (uint32_t at = 0, n; at < payload; at += n) {
+                n = 1 + draw(state, payload - at);
+                xport_send_bulk_start(e->conn, bytes + at, n, &ticket);
+            }
             assert_int_equal(xport_send_bulk_wait(e->conn, ticket), 0);
-        } else if (how == 1) {
-            send_in_parts(e->conn, bytes, payload, state);
         } else {
             assert_int_equal(xport_send_bulk(e->conn, bytes, payload), 0);
         }
