@@ -26,6 +26,7 @@ enum cli_exit {
 
 int cli_up(int argc, char **argv);
 int cli_down(int argc, char **argv);
+int cli_job(int argc, char **argv);
 int cli_init(int argc, char **argv);
 int cli_run(int argc, char **argv);
 int cli_status(int argc, char **argv);

@@ -140,25 +140,17 @@ cli_run_sets(struct cli_run_request *request, struct gp_option_set_of *sets)
     return CLI_RUN_SETS;
 }
 
-/* -1: go on; else the exit status. */
-static int
-parse(struct cli_run_request *request, int argc, char **argv)
+int
+cli_run_parse(struct cli_run_request *request, const char *program, const char *about,
+              const char *after, int argc, char **argv)
 {
     struct gp_option_set_of sets[CLI_RUN_SETS];
     const struct gp_options options = {
-        .program = "gpupool run",
+        .program = program,
         .arguments = "[--] PROGRAM [ARG...]",
         .arguments_complete = GP_COMPLETE_PROGRAM,
-        .about = "Run PROGRAM with a slice of a card of the pool as its GPU.",
-        .after =
-            "The session is held while PROGRAM runs and given back when it ends.  Exit "
-            "status:\n"
-            "PROGRAM's own (128 + N when signal N killed it); 2 bad usage, 3 refused "
-            "by "
-            "the pool,\n"
-            "4 no scheduler, 126 and 127 PROGRAM cannot be started.\n"
-            "When PROGRAM's session was lost or ended, the last line on stderr says "
-            "why.\n",
+        .about = about,
+        .after = after,
         .env = CLI_WANT_ENV,
         .first_ends = true,
         .sets = sets,
@@ -169,7 +161,8 @@ parse(struct cli_run_request *request, int argc, char **argv)
     if (status >= 0)
         return status;
     if (first == argc && !request->dry_run)
-        return cli_fail(CLI_USAGE, "run: which program? see gpupool run --help");
+        return cli_fail(CLI_USAGE, "%s: which program? see %s --help",
+                        program + strlen("gpupool "), program);
     request->program = &argv[first];
     return -1;
 }
@@ -212,6 +205,8 @@ open_session(struct run *run)
         cli_fail(0, "session %s%s%s: %s; lease %u ms, file %s", run->session.name,
                  *run->session.pool ? " of pool " : "", run->session.pool,
                  run->session.placed, run->session.lease_ms, run->session.file);
+    if (run->request->began)
+        run->request->began(run->request->began_arg, run->session.name);
     return CLI_OK;
 }
 
@@ -330,7 +325,17 @@ cli_run(int argc, char **argv)
     int status;
 
     cli_want_init(&request.want);
-    status = parse(&request, argc, argv);
+    status = cli_run_parse(
+        &request, "gpupool run",
+        "Run PROGRAM with a slice of a card of the pool as its GPU.",
+        "The session is held while PROGRAM runs and given back when it ends.  Exit "
+        "status:\n"
+        "PROGRAM's own (128 + N when signal N killed it); 2 bad usage, 3 refused by "
+        "the pool,\n"
+        "4 no scheduler, 126 and 127 PROGRAM cannot be started.\n"
+        "When PROGRAM's session was lost or ended, the last line on stderr says "
+        "why.\n",
+        argc, argv);
     if (status < 0)
         status = cli_run_program(&request);
     cli_want_fini(&request.want);

@@ -22,11 +22,19 @@ struct cli_run_request {
     bool verbose, unbound, dry_run, wait;
     uint32_t wait_ms; /* 0: no limit */
     char gang[64];    /* its name; "": none */
+    /* It has a session, or NULL. */
+    void (*began)(void *arg, const char *session);
+    void *began_arg;
 };
 
 /* The options of `gpupool run` for @request: CLI_RUN_SETS sets are written to @sets. */
 #define CLI_RUN_SETS 3
 unsigned cli_run_sets(struct cli_run_request *request, struct gp_option_set_of *sets);
+
+/* Read the options and the program's name and arguments; @program is "gpupool run" or
+ * what else takes the same.  -1: go on; else the exit status. */
+int cli_run_parse(struct cli_run_request *request, const char *program,
+                  const char *about, const char *after, int argc, char **argv);
 
 /* Run the program to its end; returns the exit status. */
 int cli_run_program(struct cli_run_request *request);

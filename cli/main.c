@@ -18,6 +18,7 @@ static int cli_completion(int argc, char **argv);
 
 static const struct gp_command LIST[] = {
     {"run", cli_run, "run a program on a slice of a card"},
+    {"job", cli_job, "programs that run after their user has gone"},
     {"up", cli_up, "start a pool on this machine"},
     {"down", cli_down, "end it"},
     {"init", cli_init, "make the keys and tokens of a pool on several hosts"},

@@ -46,6 +46,7 @@ LINES = (
     (["gpupool", "run", "--pla"], {"--placement"}, {"--policy"}),
     (["gpupool", "run", "--placement", ""], {"binpack", "spread"}, {"--core"}),
     (["gpupool", "run", "--core", "30", "--placement", "s"], {"spread"}, {"binpack"}),
+    (["gpupool", "job", ""], {"submit", "list", "logs", "kill"}, {"run"}),
     (["gpupool", "kube", ""], {"install", "status", "doctor"}, set()),
     (["gpupool-server", "--worker-sand"], {"--worker-sandbox"}, {"--worker-uids"}),
     (["gpupool-scheduler", "--tls", "re"], {"require"}, {"off"}),
