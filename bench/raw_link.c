@@ -28,9 +28,14 @@ enum { RAW_MOVE = 1, RAW_MOVE_SHARED, RAW_SET, RAW_REST };
 
 /* A request; the first RAW_ANSWER bytes of one are an answer. */
 struct raw_message {
-    uint64_t what, up, down;
-    struct raw_setting setting; /* RAW_SET, the first request of a TCP link */
-    uint8_t rest[RAW_ANSWER - 24 - sizeof(struct raw_setting)];
+    uint64_t what;
+    union {
+        struct {
+            uint64_t up, down;
+        };
+        struct raw_setting setting; /* RAW_SET, the first request of a TCP link */
+    };
+    uint8_t rest[RAW_ANSWER - 8 - sizeof(struct raw_setting)];
 };
 _Static_assert(sizeof(struct raw_message) == RAW_ANSWER, "as long as a ping");
 
@@ -38,8 +43,9 @@ _Static_assert(sizeof(struct raw_message) == RAW_ANSWER, "as long as a ping");
 struct serving {
     struct raw_link link;
     struct raw_setting setting;
-    char *bulk, *shared;
-    size_t bulk_max;
+    char *card;  /* what copies go to and come from */
+    char *stage; /* TCP: what a socket is read into and written from */
+    char *shared;
 };
 
 /* --- moving bytes ------------------------------------------------------------------
@@ -142,12 +148,43 @@ link_receive(struct raw_link *link, void *data, size_t size)
     return 1;
 }
 
+/* Into the card's memory through a buffer that stays in a cache, of which @had bytes
+ * are filled. */
+static int
+receive_to_card(struct serving *s, size_t size, size_t had)
+{
+    size_t piece = (size_t)s->setting.card_kib << 10;
+
+    for (size_t at = 0; at < size; at += piece, had = 0) {
+        size_t n = size - at < piece ? size - at : piece;
+
+        if (had < n && !tcp_receive(&s->link, s->stage + had, n - had))
+            return 0;
+        memcpy(s->card + at, s->stage, n);
+    }
+    return 1;
+}
+
+static void
+send_from_card(struct serving *s, size_t size)
+{
+    size_t piece = (size_t)s->setting.card_kib << 10;
+
+    for (size_t at = 0; at < size; at += piece) {
+        size_t n = size - at < piece ? size - at : piece;
+
+        memcpy(s->stage, s->card + at, n);
+        tcp_send(&s->link, NULL, s->stage, n);
+    }
+}
+
 /* A request and, with it, what has come of its payload: one call of the kernel for a
  * small copy.  Nothing follows before it is answered, so what comes is its own. */
 static int
 receive_request(struct serving *s, struct raw_message *message)
 {
-    struct iovec both[2] = {{message, sizeof(*message)}, {s->bulk, s->bulk_max}};
+    struct iovec both[2] = {{message, sizeof(*message)},
+                            {s->stage, (size_t)s->setting.card_kib << 10}};
     struct iovec *iov = both;
     size_t had = 0;
     int n = 2;
@@ -155,7 +192,7 @@ receive_request(struct serving *s, struct raw_message *message)
     if (s->link.fd < 0) {
         raw_ring_receive(&s->link.in, message, sizeof(*message));
         if (message->what == RAW_MOVE)
-            raw_ring_receive(&s->link.in, s->bulk, message->up);
+            raw_ring_receive(&s->link.in, s->card, message->up);
         return 1;
     }
     while (had < sizeof(*message)) {
@@ -166,10 +203,8 @@ receive_request(struct serving *s, struct raw_message *message)
         had += done;
         iov_advance(&iov, &n, done);
     }
-    had -= sizeof(*message);
-    if (message->what != RAW_MOVE || had >= message->up)
-        return 1;
-    return tcp_receive(&s->link, s->bulk + had, message->up - had);
+    return message->what != RAW_MOVE ||
+           receive_to_card(s, message->up, had - sizeof(*message));
 }
 
 /* --- the peer ----------------------------------------------------------------------
@@ -209,11 +244,13 @@ static void
 answer_request(struct serving *s, const struct raw_message *message)
 {
     if (message->what == RAW_MOVE_SHARED) {
-        memcpy(s->bulk, s->shared, message->up);
-        memcpy(s->shared, s->bulk, message->down);
+        memcpy(s->card, s->shared, message->up);
+        memcpy(s->shared, s->card, message->down);
         link_send(&s->link, message, NULL, 0);
+    } else if (message->down && s->link.fd < 0) {
+        link_send(&s->link, NULL, s->card, message->down);
     } else if (message->down) {
-        link_send(&s->link, NULL, s->bulk, message->down);
+        send_from_card(s, message->down);
     } else {
         link_send(&s->link, message, NULL, 0);
     }
@@ -246,6 +283,7 @@ serve(void *argument)
         answer_request(s, &message);
     }
     link_fini(&s->link);
+    munmap(s->stage, RAW_CARD_KIB_MAX * 1024);
     free(s);
     return NULL;
 }
@@ -259,6 +297,7 @@ start_serving(const struct serving *of)
     if (!s)
         bench_die("malloc");
     *s = *of;
+    s->stage = bench_memory(RAW_CARD_KIB_MAX * 1024);
     if (pthread_create(&thread, NULL, serve, s) != 0)
         bench_die("pthread_create");
     pthread_detach(thread);
@@ -304,6 +343,8 @@ accept_links(struct serving *s, int listener)
             continue;
         }
         s->setting = message.setting;
+        if (!s->setting.card_kib || s->setting.card_kib > RAW_CARD_KIB_MAX)
+            bench_die("raw link: card_kib");
         apply(&s->link, &s->setting);
         tcp_send(&s->link, &message, NULL, 0);
         start_serving(s);
@@ -399,13 +440,13 @@ listen_there(const struct raw_place *place, struct sockaddr_in *address)
 static _Noreturn void
 peer_main(const struct raw_peer *peer, const struct raw_place *place, int control)
 {
-    struct serving s = {.shared = peer->shared, .bulk_max = peer->bulk_max};
+    struct serving s = {.shared = peer->shared};
     struct sockaddr_in address;
     int listener;
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     bench_pin(place->core);
-    s.bulk = bench_memory(peer->bulk_max);
+    s.card = bench_memory(peer->bulk_max);
     if (place->shm)
         accept_rings(&s, control);
     listener = listen_there(place, &address);

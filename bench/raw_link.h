@@ -67,8 +67,10 @@ void raw_link_rest(struct raw_link *link);
 /* One round trip of RAW_ANSWER bytes each way. */
 void raw_link_ping(struct raw_link *link);
 
-/* One round trip that carries @up bytes there, which the peer has received when it
- * answers, and @down bytes back.  At most the bulk_max of the peer each. */
+/* One round trip that carries @up bytes there, which the peer has received and copied
+ * to its card when it answers, and @down bytes back, which come from there: the card of
+ * the null driver is memory, and no server could do without that copy.  At most the
+ * bulk_max of the peer each. */
 void raw_link_move(struct raw_link *link, const void *data, size_t up, void *back,
                    size_t down);
 

@@ -246,6 +246,7 @@ static void
 copies(struct search *s, const struct raw_setting *call)
 {
     static const uint32_t pieces[] = {0, 32, 64, 128, 256, 1024};
+    static const uint32_t cards[] = {64, 128, 256, 512, RAW_CARD_KIB_MAX};
     static const uint32_t slices[] = {0, 100, 3000};
     static const uint32_t waits[] = {RAW_WAIT_BLOCK, RAW_WAIT_FUTEX};
     struct raw_setting base = *call;
@@ -262,7 +263,11 @@ copies(struct search *s, const struct raw_setting *call)
         vary(s, offsetof(struct raw_setting, wait), waits, 2);
     else
         vary(s, offsetof(struct raw_setting, piece_kib), pieces, 6);
-    compete(s, 3, 3);
+    compete(s, 3, 4);
+    if (!s->peer.shm) {
+        vary(s, offsetof(struct raw_setting, card_kib), cards, 5);
+        compete(s, 3, 3);
+    }
     vary(s, offsetof(struct raw_setting, slice_us), slices, 3);
     compete(s, 5, SHOWN);
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 const struct raw_setting raw_setting_default = {
-    .rseq = 1, .piece_kib = 256, .slots = 4};
+    .rseq = 1, .piece_kib = 256, .slots = 4, .card_kib = 256};
 
 static const struct {
     const char *name;
@@ -22,6 +22,7 @@ static const struct {
     {"slots", offsetof(struct raw_setting, slots)},
     {"late", offsetof(struct raw_setting, late)},
     {"unpaced", offsetof(struct raw_setting, unpaced)},
+    {"card_kib", offsetof(struct raw_setting, card_kib)},
 };
 
 static const char *const waits[RAW_WAITS] = {"block", "futex", "poll"};
