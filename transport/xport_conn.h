@@ -42,6 +42,8 @@ enum xport_kind {
     0x2u /* both ends are on one host: files can be mapped by both */
 #define XPORT_CAN_WINDOWS 0x4u /* an adapter reads and writes registered memory */
 #define XPORT_CAN_NAME 0x8u    /* payloads cost enough that naming known ones pays */
+#define XPORT_CAN_LEND                                                                 \
+    0x10u /* payloads stay lent until the peer has them, or are copied */
 
 /* What a transport implements; see xport_tcp.c for the plainest one. */
 struct xport_ops {

@@ -466,7 +466,7 @@ resume_free(struct xport_conn *conn)
 static const struct xport_ops resume_ops = {
     .name = "tcp",
     .kind = XPORT_KIND_TCP,
-    .can = XPORT_CAN_BLOCKS | XPORT_CAN_NAME,
+    .can = XPORT_CAN_BLOCKS | XPORT_CAN_NAME | XPORT_CAN_LEND,
     .reserve = xport_resume_reserve,
     .flush = xport_resume_flush,
     .flush_now = xport_resume_flush_now,

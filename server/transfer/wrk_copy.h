@@ -21,7 +21,13 @@ struct wrk;
  * stream is delayed for longer than that many bytes, the receive thread waits for it.
  */
 #define WRK_STAGING_H2D_MAX 96
+/* Downloads: one is copied to, one is sent, and the others are on their way.  Where
+ * what was sent stays lent, a buffer that is wanted again before the client has
+ * acknowledged it is copied, so small ones are as many as hold twice what it
+ * acknowledges at a time (1 MiB).  Powers of two: they are counted through the end of
+ * an unsigned. */
 #define WRK_STAGING_D2H 4
+#define WRK_STAGING_D2H_LENT 16
 
 /* No path cuts a copy of up to so many bytes into pieces. */
 #define WRK_COPY_ONE_PIECE (128u * 1024)

@@ -32,11 +32,11 @@
 #define INTERNAL_STREAMS 32
 
 struct wrk_d2h_replies {
-    struct wrk_staging
-        now[WRK_STAGING_D2H]; /* the receive thread's, for small copies */
+    /* The receive thread's, for small copies. */
+    struct wrk_staging now[WRK_STAGING_D2H_LENT];
 
     pthread_mutex_t lock; /* waiter threads only */
-    struct wrk_staging later[WRK_STAGING_D2H];
+    struct wrk_staging later[WRK_STAGING_D2H_LENT];
     CUstream stream[INTERNAL_STREAMS];
     uint32_t stream_ctx[INTERNAL_STREAMS];
     atomic_bool stream_gone[INTERNAL_STREAMS]; /* the context died: make another */
@@ -99,27 +99,22 @@ wrk_path_d2h_broken(struct wrk_d2h *d, CUresult r)
     wrk_stop(d->w);
 }
 
-static bool
-slots_lent(const struct wrk_d2h *d)
-{
-    bool any = false;
-
-    for (unsigned i = 0; i < WRK_STAGING_D2H; i++)
-        any |= d->slots[i].ticket != 0;
-    return any;
-}
-
 /* Wait until the buffers have been sent that the copy before used: by now they usually
- * have been, because its end was acknowledged when the client had it. */
+ * have been, because its end was acknowledged when the client had it.  The last one
+ * first, for with that the client has all that was before. */
 static void
 slots_take_back(struct wrk_d2h *d)
 {
     struct wrk_priv *p = d->w->priv;
+    uint64_t last = 0;
 
-    if (!slots_lent(d))
+    for (unsigned i = 0; i < WRK_STAGING_D2H_LENT; i++)
+        last = gp_max(last, d->slots[i].ticket);
+    if (!last)
         return;
     gp_lock_take(&p->send_lock);
-    for (unsigned i = 0; i < WRK_STAGING_D2H; i++) {
+    xport_send_bulk_wait(p->conn, last);
+    for (unsigned i = 0; i < WRK_STAGING_D2H_LENT; i++) {
         xport_send_bulk_wait(p->conn, d->slots[i].ticket);
         d->slots[i].ticket = 0;
     }
@@ -155,6 +150,9 @@ down_run(struct wrk_d2h *d)
     CUresult r;
 
     d->chunk = chunk ? chunk : CHUNK_D2H;
+    d->n_slots = xport_can(p->conn, XPORT_CAN_LEND) && d->chunk <= WRK_COPY_ONE_PIECE
+                     ? WRK_STAGING_D2H_LENT
+                     : WRK_STAGING_D2H;
     slots_take_back(d);
     path = down_path(d);
     wrk_path_log(path, d->copy->len);
@@ -291,7 +289,7 @@ wrk_d2h_reply(struct wrk *w, struct wrk_reply *rep, const struct wrk_copy *copy,
 void
 wrk_d2h_replies_forget(struct wrk_d2h_replies *b, uint32_t ctx_index)
 {
-    for (unsigned i = 0; i < WRK_STAGING_D2H; i++) {
+    for (unsigned i = 0; i < WRK_STAGING_D2H_LENT; i++) {
         b->now[i].event = NULL;
         b->now[i].pinned = false;
         b->later[i].pinned = false;

@@ -58,13 +58,14 @@ struct wrk_d2h {
     struct wrk *w;
     const struct wrk_copy *copy;
     const struct wire_req *req;
-    struct wrk_staging *slots; /* WRK_STAGING_D2H staging buffers */
+    struct wrk_staging *slots; /* WRK_STAGING_D2H_LENT staging buffers */
+    unsigned n_slots;          /* that are used */
     CUstream stream;
     uint32_t ctx_index, slice;
     uint64_t started, sent;
     uint64_t chunk;      /* bytes of one */
     unsigned head, tail; /* of slots: copies started, and sent */
-    uint64_t lens[WRK_STAGING_D2H];
+    uint64_t lens[WRK_STAGING_D2H_LENT];
     struct wrk_window *window; /* taken by the registered_window path; else NULL */
     uint64_t window_len;
 };

@@ -127,7 +127,7 @@ down_copy(struct wrk_d2h *d, struct wrk_staging *slot, uint64_t offset, uint64_t
 static CUresult
 down_start(struct wrk_d2h *d)
 {
-    unsigned at = d->head % WRK_STAGING_D2H;
+    unsigned at = d->head % d->n_slots;
     struct wrk_staging *slot = &d->slots[at];
     CUresult r;
 
@@ -153,7 +153,7 @@ down_start(struct wrk_d2h *d)
 static CUresult
 down_wait(struct wrk_d2h *d)
 {
-    struct wrk_staging *slot = &d->slots[d->tail % WRK_STAGING_D2H];
+    struct wrk_staging *slot = &d->slots[d->tail % d->n_slots];
 
     return slot->event ? wrk_staging_result(d->w, slot, gp_now_ns() + D2H_SPIN_NS)
                        : CUDA_SUCCESS;
@@ -165,7 +165,7 @@ CUresult
 wrk_path_staging_d2h_begin(struct wrk_d2h *d)
 {
     const struct wrk_copy *copy = d->copy;
-    struct wrk_staging *probe = &d->slots[WRK_STAGING_D2H - 1];
+    struct wrk_staging *probe = &d->slots[d->n_slots - 1];
     uint64_t tail = gp_max(copy->grain, UINT64_C(1));
     CUresult r = CUDA_SUCCESS;
 
@@ -195,7 +195,7 @@ wrk_path_staging_d2h_send(struct wrk_d2h *d)
     CUresult r = d->sent < d->copy->len ? down_resume(d) : CUDA_SUCCESS;
 
     while (r == CUDA_SUCCESS && d->sent < d->copy->len) {
-        unsigned at = d->tail % WRK_STAGING_D2H;
+        unsigned at = d->tail % d->n_slots;
 
         if (d->started < d->copy->len && d->head - d->tail < 2)
             r = down_start(d);
