@@ -351,14 +351,16 @@ cordon(struct order *order, int argc, char **argv)
 {
     int status = order_parse(order, NULL, 0, argc, argv);
     const char *slash = status < 0 ? strrchr(order->target, '/') : NULL;
-    CLEANUP_FREE char *server = NULL;
+    const char *at = status < 0 && !slash ? strchr(order->target, '@') : NULL;
+    CLEANUP_FREE char *first = NULL; /* of SERVER/CARD, or NUMBER@SERVER */
 
-    if (status < 0 && !slash)
+    if (status < 0 && !slash && !at)
         status = drain_send(order);
     if (status < 0) {
-        server = strndup(order->target, (size_t)(slash - order->target));
-        status = server ? cordon_card_send(order, server, slash + 1)
-                        : cli_fail(CLI_FAILED, "out of memory");
+        first = strndup(order->target, (size_t)((slash ? slash : at) - order->target));
+        status = !first  ? cli_fail(CLI_FAILED, "out of memory")
+                 : slash ? cordon_card_send(order, first, slash + 1)
+                         : cordon_card_send(order, at + 1, first);
     }
     free(order->token);
     return status;
@@ -373,7 +375,7 @@ cli_cordon(int argc, char **argv)
         .complete = "servers",
         .about =
             "Place no more sessions on SERVER, or on one CARD of it (its index there, "
-            "or its uuid); those it has run on.",
+            "or its uuid; also\nNUMBER@SERVER); those it has run on.",
     };
 
     return cordon(&order, argc, argv);

@@ -56,7 +56,10 @@ print_waiters(const Gpupool__Ctl__CtlQueueReply *queue)
         cli_table_add(&table, "%s", w->priority);
         cli_table_add(&table, "%u", w->cards);
         cli_table_add(&table, "%u%%", w->core);
-        cli_table_add(&table, "%.1fGiB", gib(w->memory_bytes));
+        if (w->memory_bytes)
+            cli_table_add(&table, "%.1fGiB", gib(w->memory_bytes));
+        else
+            cli_table_add(&table, "all"); /* of whole cards */
         add_time(&table, true, w->waited_ms);
         add_time(&table, w->estimated, w->estimate_ms);
         cli_table_add(&table, "%s", w->reason);
@@ -91,7 +94,7 @@ print_tenants(const Gpupool__Ctl__CtlQueueReply *queue)
         snprintf(held, sizeof(held), "%" PRIu64 "%%", t->core);
         snprintf(max, sizeof(max), "%" PRIu64 "%%", t->core_max);
         add_use(&table, held, t->core_max, max);
-        snprintf(held, sizeof(held), "%.1f", gib(t->memory_bytes));
+        snprintf(held, sizeof(held), "%.1fGiB", gib(t->memory_bytes));
         snprintf(max, sizeof(max), "%.1fGiB", gib(t->memory_max));
         add_use(&table, held, t->memory_max, max);
         snprintf(held, sizeof(held), "%" PRIu64, t->cards);

@@ -172,6 +172,25 @@ server_rows(struct cli_table *t, const Gpupool__Ctl__CtlListReply *page)
     }
 }
 
+/* The servers of a session's slices, with commas between. */
+static void
+add_servers(struct cli_table *t, const Gpupool__Ctl__CtlSessionStatus *s)
+{
+    char names[TICKET_SLICES_MAX * CTL_NAME_MAX] = "";
+    size_t at = 0;
+
+    for (size_t i = 0; i < s->n_slices; i++) {
+        bool known = false;
+
+        for (size_t k = 0; k < i; k++)
+            known |= strcmp(s->slices[k]->server, s->slices[i]->server) == 0;
+        if (!known && at < sizeof(names))
+            at += (size_t)snprintf(names + at, sizeof(names) - at, "%s%s",
+                                   at ? "," : "", s->slices[i]->server);
+    }
+    cli_table_add(t, "%s", names);
+}
+
 static void
 session_rows(struct cli_table *t, const Gpupool__Ctl__CtlListReply *page)
 {
@@ -191,7 +210,7 @@ session_rows(struct cli_table *t, const Gpupool__Ctl__CtlListReply *page)
         cli_table_add(t, "%s", ctl_session_state(s));
         cli_table_add(t, "%s", s->owner);
         cli_table_add(t, "%s", ticket_policy_name((enum ticket_policy)s->policy));
-        cli_table_add(t, "%s", s->n_slices ? s->slices[0]->server : "");
+        add_servers(t, s);
         cli_table_add(t, "%zu", s->n_slices);
         cli_table_add(t, "%u %%", core);
         cli_table_add(t, "%s", size_text(memory, buf));

@@ -372,6 +372,7 @@ sched_place_shortage(const struct sched_pool *pool, const struct sched_request *
 {
     unsigned core = most_free_core(pool, req);
     uint64_t memory = most_free_memory(pool, req, req->core);
+    char wanted[40] = ""; /* of memory; whole cards have theirs */
 
     if (!pool->n_cards)
         snprintf(words, size, "the pool has no cards: no server has registered");
@@ -392,11 +393,13 @@ sched_place_shortage(const struct sched_pool *pool, const struct sched_request *
                  "none of %u cards fits: those with enough room are not of the kind "
                  "that is wanted",
                  pool->n_cards);
-    else if (req->cards > 1)
-        snprintf(words, size, "no %s has %u cards with %u %% core and %.2f GiB free%s",
-                 unit_words(req), req->cards, req->core, gib(req->memory),
+    else if (req->cards > 1) {
+        if (req->memory)
+            snprintf(wanted, sizeof(wanted), " and %.2f GiB", gib(req->memory));
+        snprintf(words, size, "no %s has %u cards with %u %% core%s free%s",
+                 unit_words(req), req->cards, req->core, wanted,
                  req->span || req->near ? "" : " (--span takes several servers)");
-    else
+    } else
         snprintf(words, size, "none of %u cards fits: no card has core and memory",
                  pool->n_cards);
     add_withheld(pool, words, size);
@@ -406,14 +409,31 @@ sched_place_shortage(const struct sched_pool *pool, const struct sched_request *
 
 #define NAMES_SHOWN 8 /* of servers, where the one that was asked for is not there */
 
+void
+sched_place_no_server(const struct sched_pool *pool, const char *name, char *words,
+                      size_t size)
+{
+    char names[160] = "";
+    unsigned n = 0;
+
+    for (const struct sched_server *s = pool->servers; s; s = s->next, n++)
+        if (n < NAMES_SHOWN)
+            summary_add(names, sizeof(names), "%s", s->name);
+    if (!n)
+        snprintf(words, size, "no server %.*s: no server has registered",
+                 CTL_NAME_MAX - 1, name);
+    else
+        snprintf(words, size, "no server %.*s; there are %s%s", CTL_NAME_MAX - 1, name,
+                 names, n > NAMES_SHOWN ? " and others" : "");
+}
+
 /* Whether the request names a server or a card that the pool does not have; then no
  * card has to say that it is another one. */
 static bool
 names_nothing(const struct sched_pool *pool, const struct sched_request *req,
               char *summary, size_t size)
 {
-    char uuid[TICKET_UUID_TEXT], names[160] = "";
-    unsigned n = 0;
+    char uuid[TICKET_UUID_TEXT];
 
     if (req->has_uuid && !sched_pool_card_find(pool, req->uuid)) {
         ticket_uuid_format(req->uuid, uuid);
@@ -422,14 +442,7 @@ names_nothing(const struct sched_pool *pool, const struct sched_request *req,
     }
     if (!req->server || sched_pool_server_find(pool, req->server))
         return false;
-    for (const struct sched_server *s = pool->servers; s; s = s->next, n++)
-        if (n < NAMES_SHOWN)
-            summary_add(names, sizeof(names), "%s", s->name);
-    if (!n)
-        snprintf(summary, size, "no server %s: no server has registered", req->server);
-    else
-        snprintf(summary, size, "no server %s; there are %s%s", req->server, names,
-                 n > NAMES_SHOWN ? " and others" : "");
+    sched_place_no_server(pool, req->server, summary, size);
     return true;
 }
 

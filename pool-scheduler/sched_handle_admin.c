@@ -90,13 +90,13 @@ sched_handle_drain(struct sched_conn *conn, uint32_t id,
 {
     struct sched *sched = conn->sched;
     struct sched_server *server;
-    char words[CTL_NAME_MAX + 32];
+    char words[320];
 
     if (!sched_auth_check(conn, id, SCHED_MAY_DRAIN, msg->token))
         return;
     server = sched_pool_server_find(sched->pool, msg->server);
     if (!server) {
-        snprintf(words, sizeof(words), "no server %.*s", CTL_NAME_MAX - 1, msg->server);
+        sched_place_no_server(sched->pool, msg->server, words, sizeof(words));
         sched_conn_refuse(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_NOT_FOUND, words, NULL);
         return;
     }
@@ -177,7 +177,7 @@ sched_handle_cordon(struct sched_conn *conn, uint32_t id,
 {
     const struct sched_server *server;
     struct sched_card *card;
-    char words[CTL_NAME_MAX + 100];
+    char words[320];
 
     if (!sched_auth_check(conn, id, SCHED_MAY_DRAIN, msg->token))
         return;
@@ -191,7 +191,7 @@ sched_handle_cordon(struct sched_conn *conn, uint32_t id,
         snprintf(words, sizeof(words), "server %.*s has no card %.48s",
                  CTL_NAME_MAX - 1, msg->server, msg->card);
     else
-        snprintf(words, sizeof(words), "no server %.*s", CTL_NAME_MAX - 1, msg->server);
+        sched_place_no_server(conn->sched->pool, msg->server, words, sizeof(words));
     sched_conn_refuse(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_NOT_FOUND, words, NULL);
 }
 

@@ -67,6 +67,10 @@ uint32_t sched_place_core(const struct sched_card *card,
 void sched_place_shortage(const struct sched_pool *pool,
                           const struct sched_request *req, char *words, size_t size);
 
+/* That there is no server @name, and which there are. */
+void sched_place_no_server(const struct sched_pool *pool, const char *name, char *words,
+                           size_t size);
+
 /* Why one card was not (or would not be) chosen. */
 struct sched_reason {
     const struct sched_server *server;

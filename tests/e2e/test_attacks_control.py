@@ -237,7 +237,7 @@ def test_attacks_pool_without_tokens_obeys_its_own_user_only(case):
             case.contains(words, "--allow-anonymous", f"the other remedy for {name}")
     with Link(case, sock) as link:
         code, words = link.ask(DRAIN, text(1, "local-1"))
-        case.equal((code, words), (5, "no server local-1"), "the own user over the socket")
+        case.equal((code, words), (5, "no server local-1: no server has registered"), "the own user over the socket")
         case.equal(link.ask(STATUS)[0], 0, "status for the own user over the socket")
     if os.geteuid() != 0:
         return

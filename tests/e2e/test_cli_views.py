@@ -95,8 +95,10 @@ def test_cordoned_card_is_given_to_nobody_until_it_is_uncordoned(case):
     kinds = [event["kind"] for event in json.loads(pool.cli("events", "--json").out)["events"]]
     case.equal([kind for kind in kinds if "cordon" in kind], ["uncordon", "cordon"],
                "events since the restart, newest first")
-    for name, words in (("local-1/7", "server local-1 has no card 7"), ("nobody/0", "no server nobody"),
-                        ("nobody", "no server nobody")):
+    for name, words in (("local-1/7", "server local-1 has no card 7"), ("nobody/0", "no server nobody; there are local-1"),
+                        ("0@nobody", "no server nobody; there are local-1"),
+                        ("7@local-1", "server local-1 has no card 7"),
+                        ("nobody", "no server nobody; there are local-1")):
         case.contains(pool.cli("cordon", name, status=3).err, words, f"cordon {name}")
     case.contains(pool.cli("cordon", "local-1").out, "no sessions there and no new ones",
                   "a whole server")

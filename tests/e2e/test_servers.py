@@ -117,6 +117,8 @@ def test_session_spans_servers_only_when_asked_to(case):
     pair = pool.run("sh", "-c", "grep -c ^ticket $GPUPOOL_SESSION_FILE",
                     **{**SPAN, "options": ["--cards", 2, "--span"]})
     case.equal(pair.out, "1\n", "tickets of a session that fits on one server")
+    row = pool.run("gpupool", "sessions", "--no-headers", **SPAN).out.split()
+    case.equal(sorted(row[4].split(",")), ["local-1", "local-2"], "its servers in the list")
     four = pool.run("sh", "-c", "grep -c ^ticket $GPUPOOL_SESSION_FILE", **SPAN)
     case.equal(four.out, "2\n", "tickets of a session on two servers")
 

@@ -119,6 +119,25 @@ cards_are_shared_in_time_or_in_space(void **state)
     }
 }
 
+/* What is short is said without what was not asked for. */
+static void
+shortage_of_whole_cards_names_no_memory(void **state)
+{
+    CLEANUP(sched_pool_freep) struct sched_pool *pool = sched_pool_new();
+    struct sched_request req = request(200, 0, 2, SCHED_BINPACK);
+    char words[200];
+
+    add_server(pool, "a", 1, GIB);
+    add_server(pool, "b", 1, GIB);
+    sched_place_shortage(pool, &req, words, sizeof(words));
+    assert_string_equal(words, "no server has 2 cards with 100 % core free "
+                               "(--span takes several servers)");
+    req = request(50, GIB, 2, SCHED_BINPACK);
+    sched_place_shortage(pool, &req, words, sizeof(words));
+    assert_non_null(strstr(words, "with 50 % core and 1.00 GiB free"));
+    (void)state;
+}
+
 /* As few servers as it takes, never two parts on one, and only when it is allowed. */
 static void
 spanning_takes_the_fewest_servers(void **state)
@@ -675,6 +694,7 @@ main(void)
         cmocka_unit_test(fragments_are_what_no_request_can_use),
         cmocka_unit_test(random_pools_are_never_overcommitted),
         cmocka_unit_test(spanning_takes_the_fewest_servers),
+        cmocka_unit_test(shortage_of_whole_cards_names_no_memory),
         cmocka_unit_test(same_question_gets_same_answer),
     };
 
