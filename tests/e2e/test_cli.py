@@ -5,7 +5,7 @@ import json
 import pathlib
 import re
 
-SUBCOMMANDS = ("up", "down", "init", "run", "status", "servers", "sessions", "events",
+SUBCOMMANDS = ("up", "down", "init", "run", "job", "status", "servers", "sessions", "events",
                "describe", "get", "queue", "usage", "pools", "top", "smi", "explain", "drain", "cordon", "uncordon",
                "close", "doctor", "logs", "kube", "context", "completion", "version")
 EVERYWHERE = {"help", "version"}
@@ -22,7 +22,8 @@ def test_every_subcommand_explains_itself(case):
 
 OPTION_RE = re.compile(r"^  (?:-(\w), |    )--([a-z][a-z0-9-]*)(?:\[=(\S+)\]| (\S+))?", re.M)
 PAGES = {
-    "gpupool.1": [("gpupool", name) for name in SUBCOMMANDS],
+    "gpupool.1": [("gpupool", name) for name in SUBCOMMANDS] + [
+        ("gpupool", "job", verb) for verb in ("submit", "list", "logs", "kill", "delete")],
     "gpupool-scheduler.8": [("gpupool-scheduler",), ("gpupool-scheduler", "migrate")],
     "gpupool-server.8": [("gpupool-server",)],
     "gpupool-kube.8": [("gpupool-kube", name)

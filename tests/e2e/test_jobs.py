@@ -62,6 +62,8 @@ def test_jobs_wait_in_the_queue_and_follow_each_other(case):
     second = jobs.submit("true")
     case.wait_for(lambda: jobs.waiting() == 1, "the second waits in the pool's queue")
     case.equal(jobs.all()[second]["state"], "waiting", "the second")
+    case.equal(jobs.pool.cli("queue").out.splitlines()[1].split()[4:7], ["1", "100%", "all"],
+               "what it waits for: a card with all of its memory")
     case.contains(jobs.cli("delete", second, status=1).err, "has not ended", "delete")
     jobs.cli("kill", first)
     case.equal(jobs.all()[first]["exit_status"], 143, "status of what was killed")
