@@ -89,7 +89,7 @@ wrk_hostfns_none(struct wrk_hostfns *hosts)
     bool none;
 
     pthread_mutex_lock(&hosts->lock);
-    none = hosts->count == 0;
+    none = hosts->count == 0 && !hosts->waiting; /* one that runs is not counted */
     pthread_mutex_unlock(&hosts->lock);
     return none;
 }

@@ -39,7 +39,7 @@ void wrk_hostfns_free(struct wrk_hostfns *hosts); /* NULL is a no-op */
  * stream callback, with the returned object as its argument.  NULL: the cap. */
 struct wrk_hostfn *wrk_hostfn_new(struct wrk *w, enum wrk_hostfn_kind kind,
                                   uint64_t token, uint64_t stream);
-/* No function is registered, so no work of the card waits for one. */
+/* No function is registered or runs, so no work of the card waits for one. */
 bool wrk_hostfns_none(struct wrk_hostfns *hosts);
 
 /* The driver refused to take it. */
