@@ -12,6 +12,7 @@
 #include "stub_call.h"
 #include "stub_ctx.h"
 #include "stub_device.h"
+#include "stub_event.h"
 #include "stub_internal_stream.h"
 #include "stub_link_switch.h"
 #include "stub_manual.h"
@@ -134,15 +135,19 @@ stub_multi_copy_async(const struct stub_move *move, CUstream stream, bool per_th
     return r;
 }
 
-/* After what the default streams of both sides hold, as copies between devices are. */
+/* After all work of both sides, as copies between devices are.  Beside a capture that
+ * cannot be waited for: then after the default streams. */
 static CUresult
 multi_resolve(struct stub_ctx *ctx)
 {
+    bool captured = false;
     CUresult r;
 
     if (!stub_internal_ctx_push(ctx))
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    r = cuStreamSynchronize(CU_STREAM_LEGACY);
+    r = stub_ctx_synchronize_uncaptured(&captured);
+    if (captured)
+        r = cuStreamSynchronize(CU_STREAM_LEGACY);
     stub_internal_ctx_pop();
     return r;
 }

@@ -14,6 +14,7 @@
 #include "wrk_box.h"
 #include "wrk_capture.h"
 #include "wrk_governor.h"
+#include "wrk_hostfn.h"
 #include "wrk_transfer.h"
 
 #include <string.h>
@@ -23,6 +24,7 @@ enum rect_shape {
     RECT_2D_UNALIGNED,
     RECT_3D,
     RECT_PEER,
+    RECT_PEER_ALL, /* in order with all work of the contexts */
 };
 
 /* A copy as the client described it; all shapes in the widest form. */
@@ -103,8 +105,21 @@ rect_issue(struct wrk *w, enum rect_shape shape, const CUDA_MEMCPY3D_PEER *p,
         return WRK_CALL(w, cuMemcpy3DAsync_v2, &box, stream);
     case RECT_PEER:
         return WRK_CALL(w, cuMemcpy3DPeerAsync, p, stream);
+    case RECT_PEER_ALL: /* but not behind host functions: wrk_drv_shims.c says why */
+        return wrk_hostfns_none(w->priv->hosts)
+                   ? WRK_CALL(w, cuMemcpy3DPeer, p)
+                   : WRK_CALL(w, cuMemcpy3DPeerAsync, p, stream);
     }
     return CUDA_ERROR_INVALID_VALUE;
+}
+
+/* Pieces go in stream order, whatever the whole does. */
+static enum rect_shape
+shape_of_piece(enum rect_shape shape)
+{
+    return shape == RECT_2D_UNALIGNED ? RECT_2D
+           : shape == RECT_PEER_ALL   ? RECT_PEER
+                                      : shape;
 }
 
 /* One rectangle: @n rows from row @row on, @width bytes from @x on; @host is its
@@ -135,8 +150,7 @@ rect_piece(struct wrk *w, const struct rect *rect, CUstream stream, void *host,
     p.WidthInBytes = width;
     p.Height = n;
     p.Depth = 1;
-    return rect_issue(w, rect->shape == RECT_2D_UNALIGNED ? RECT_2D : rect->shape, &p,
-                      stream);
+    return rect_issue(w, shape_of_piece(rect->shape), &p, stream);
 }
 
 /* How many whole rows begin at @row within @len bytes, up to the end of its layer;
@@ -342,7 +356,8 @@ CUresult
 h_cuMemcpy3DPeer(struct wrk *w, const struct wire_args_cuMemcpy3DPeer *a,
                  struct wrk_reply *rep)
 {
-    return run_3d(w, rep, a->pCopy, RECT_PEER, a->hStream, a->pitch, a->rows, a->input);
+    return run_3d(w, rep, a->pCopy, a->hStream ? RECT_PEER : RECT_PEER_ALL, a->hStream,
+                  a->pitch, a->rows, a->input);
 }
 
 CUresult

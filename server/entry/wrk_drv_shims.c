@@ -6,6 +6,7 @@
 #include "wrk.h"
 #include "wrk_capture.h"
 #include "wrk_governor.h"
+#include "wrk_hostfn.h"
 #include "wrk_kernels.h"
 #include "wrk_seal.h"
 #include "wrk_wait.h"
@@ -129,13 +130,25 @@ copy_dtod(CUdeviceptr dst, CUdeviceptr src, size_t n)
                                              : copy_dtod_async(dst, src, n, NULL);
 }
 
+/* Its order with the work of both contexts is the driver's own; it does not wait for
+ * the copy, either.  Where it would stand behind a host function, it goes in the order
+ * of the default stream only: in front of the function, the client moves managed memory
+ * in streams of these contexts, and those moves would wait for the copy. */
 static CUresult
 copy_peer(CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx,
           size_t n)
 {
-    return unlikely(!wrk_capture_allows(me))
-               ? found.drv.cuMemcpyPeer(dst, dst_ctx, src, src_ctx, n)
-               : copy_peer_async(dst, dst_ctx, src, src_ctx, n, NULL);
+    struct wrk_charge c;
+    CUresult r;
+
+    if (unlikely(!wrk_capture_allows(me)))
+        return found.drv.cuMemcpyPeer(dst, dst_ctx, src, src_ctx, n);
+    if (!wrk_hostfns_none(me->priv->hosts))
+        return copy_peer_async(dst, dst_ctx, src, src_ctx, n, NULL);
+    wrk_governor_acquire_copy(me, &c, NULL, n);
+    r = found.drv.cuMemcpyPeer(dst, dst_ctx, src, src_ctx, n);
+    wrk_governor_launched(me, &c);
+    return r;
 }
 
 static CUresult

@@ -24,6 +24,7 @@ struct sg_memview;
 struct sg_module;
 struct sg_output;
 struct sg_stream;
+struct sg_work;
 
 struct sg_ctx {
     uint64_t handle;
@@ -39,6 +40,7 @@ struct sg_ctx {
     struct sg_memview *view;
     struct sg_stream *legacy; /* also in the list */
     struct sg_stream *streams;
+    struct sg_work *barrier; /* reference; NULL, or all later work comes behind it */
     struct sg_event *events;
     struct sg_module *modules;
     struct sg_ctx **peers; /* whose memory kernels of this one may touch */

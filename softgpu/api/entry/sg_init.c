@@ -20,6 +20,7 @@
 #include "sg_stream.h"
 #include "sg_texobj.h"
 #include "sg_texref.h"
+#include "sg_work.h"
 
 #include "gp_err.h"
 #include "gp_log.h"
@@ -39,6 +40,15 @@ unload_modules(struct sg_ctx *ctx)
 {
     while (ctx->modules)
         sg_module_unload(ctx->modules);
+}
+
+/* A copy of another context may use this one's memory. */
+static void
+pass_barrier(struct sg_ctx *ctx)
+{
+    sg_work_wait(ctx->barrier);
+    sg_work_unref(ctx->barrier);
+    ctx->barrier = NULL;
 }
 
 static void
@@ -68,6 +78,7 @@ static const struct sg_ctx_part parts[] = {
     {.lose_handle = lose_green_handles},
     {.begin = sg_output_begin, .flush = sg_output_flush},
     {.cancel = sg_sm_cancel},
+    {.end = pass_barrier},
     {.end = unload_modules},
     {.end = destroy_events},
     {.begin = make_legacy_stream, .end = destroy_streams},

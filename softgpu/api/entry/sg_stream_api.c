@@ -107,7 +107,8 @@ SG_CALL(cuStreamQuery, CUstream hStream)
     if (rc == CUDA_SUCCESS)
         rc = stream->kind == SG_STREAM_LEGACY_KIND
                  ? (sg_stream_is_idle(stream) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY)
-                 : (stream->last ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS);
+                 : (stream->last || sg_stream_is_barred(stream) ? CUDA_ERROR_NOT_READY
+                                                                : CUDA_SUCCESS);
     return sg_leave(rc);
 }
 

@@ -367,6 +367,56 @@ sg_copy_enqueue(struct sg_stream *stream, const CUDA_MEMCPY3D *desc, bool sync)
     return sg_stream_enqueue(stream, work, NULL);
 }
 
+/* The same rules for captures as for every call that may wait. */
+static CUresult
+copy_check_between(struct sg_stream *stream, const CUDA_MEMCPY3D *desc,
+                   struct sg_box *ret_box)
+{
+    CUresult rc = sg_copy_resolve(desc, stream->capture != NULL, ret_box);
+
+    if (rc == CUDA_SUCCESS)
+        rc = sg_capture_check_unsafe();
+    return rc == CUDA_SUCCESS ? sg_capture_check_legacy_stream(stream) : rc;
+}
+
+static CUresult
+copy_barrier(struct sg_stream *stream, const struct sg_box *box,
+             struct sg_ctx *const *ctxs, size_t n, bool wait)
+{
+    struct sg_work *work;
+    CUresult rc = sg_copy_work(stream->ctx, box, &work);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    sg_work_ref(work);
+    rc = sg_stream_enqueue_barrier(stream, work, ctxs, n);
+    if (rc == CUDA_SUCCESS && wait) {
+        sg_work_wait(work);
+        rc = work->result;
+    }
+    sg_work_unref(work);
+    return rc;
+}
+
+CUresult
+sg_copy_enqueue_between(struct sg_stream *stream, const CUDA_MEMCPY3D *desc,
+                        struct sg_ctx *dst, struct sg_ctx *src)
+{
+    struct sg_ctx *const ctxs[] = {stream->ctx, dst, src};
+    bool host = desc->srcMemoryType == CU_MEMORYTYPE_HOST ||
+                desc->dstMemoryType == CU_MEMORYTYPE_HOST,
+         idle = true;
+    struct sg_box box;
+    CUresult rc = copy_check_between(stream, desc, &box);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    for (size_t i = 0; i < ARRAY_SIZE(ctxs); i++)
+        idle = idle && sg_streams_are_idle(ctxs[i]);
+    return idle ? copy_inline(&box)
+                : copy_barrier(stream, &box, ctxs, ARRAY_SIZE(ctxs), host);
+}
+
 /* ----------------------------------------------------------------------- fills */
 
 CUresult

@@ -41,6 +41,11 @@ CUresult sg_fill_work(struct sg_ctx *ctx, const CUDA_MEMSET_NODE_PARAMS *set,
 /* In stream order; sync: returns when it is done. */
 CUresult sg_copy_enqueue(struct sg_stream *stream, const CUDA_MEMCPY3D *desc,
                          bool sync);
+/* Between contexts, without a stream: behind all work of both and of the current one,
+ * and in front of all later work.  Waited for only where memory of the host is part of
+ * it. */
+CUresult sg_copy_enqueue_between(struct sg_stream *stream, const CUDA_MEMCPY3D *desc,
+                                 struct sg_ctx *dst, struct sg_ctx *src);
 CUresult sg_fill_enqueue(struct sg_stream *stream, const CUDA_MEMSET_NODE_PARAMS *set,
                          bool sync);
 

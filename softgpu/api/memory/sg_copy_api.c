@@ -138,22 +138,42 @@ check_peers(CUcontext dst, CUcontext src)
     return sg_leave(CUDA_SUCCESS);
 }
 
+/* In a stream it is an ordinary copy. */
+static CUresult
+copy_between(const CUDA_MEMCPY3D *desc, CUcontext hdst, CUcontext hsrc,
+             CUstream hstream, bool sync)
+{
+    struct sg_ctx *ctx, *dst, *src;
+    struct sg_stream *stream;
+    CUresult rc = check_peers(hdst, hsrc);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (!sync)
+        return copy(desc, hstream, false);
+    rc = sg_enter_work(&ctx);
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    dst = SG_OBJ(sg_ctx, SG_KIND_CTX, hdst);
+    src = SG_OBJ(sg_ctx, SG_KIND_CTX, hsrc);
+    rc = sg_stream_get(ctx, hstream, &stream);
+    if (rc == CUDA_SUCCESS) /* a primary context that nobody has has no work */
+        rc = sg_copy_enqueue_between(stream, desc, dst ? dst : ctx, src ? src : ctx);
+    return sg_leave(rc);
+}
+
 static CUresult
 copy_3d_peer(const CUDA_MEMCPY3D_PEER *p, CUstream hstream, bool sync)
 {
     CUDA_MEMCPY3D d;
-    CUresult rc;
 
     /* The same layout, with the contexts where the other has reserved words. */
     static_assert(sizeof(d) == sizeof(*p), "peer copies are plain copies");
     if (!p)
         return CUDA_ERROR_INVALID_VALUE;
-    rc = check_peers(p->dstContext, p->srcContext);
-    if (rc != CUDA_SUCCESS)
-        return rc;
     memcpy(&d, p, sizeof(d));
     d.reserved0 = d.reserved1 = NULL;
-    return copy(&d, hstream, sync);
+    return copy_between(&d, p->dstContext, p->srcContext, hstream, sync);
 }
 
 SG_CALL(cuMemcpy2D_v2, const CUDA_MEMCPY2D *pCopy)
@@ -215,10 +235,10 @@ static CUresult
 copy_peer(CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx,
           size_t len, CUstream hstream, bool sync)
 {
-    CUresult rc = check_peers(dst_ctx, src_ctx);
+    CUDA_MEMCPY3D desc = sg_copy_linear(DEVICE, (void *)(uintptr_t)dst, DEVICE,
+                                        (const void *)(uintptr_t)src, len);
 
-    return rc == CUDA_SUCCESS ? linear(DEVICE, dst, DEVICE, src, len, hstream, sync)
-                              : rc;
+    return copy_between(&desc, dst_ctx, src_ctx, hstream, sync);
 }
 
 SG_CALL(cuMemcpyPeer, CUdeviceptr dstDevice, CUcontext dstContext,

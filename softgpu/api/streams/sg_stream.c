@@ -185,12 +185,25 @@ is_blocking(const struct sg_stream *stream)
     return stream->kind != SG_STREAM_LEGACY_KIND && !stream->non_blocking;
 }
 
+/* A barrier that is done is let go of. */
+static bool
+is_barred(struct sg_ctx *ctx)
+{
+    if (!sg_work_is_done(ctx->barrier))
+        return true;
+    sg_work_unref(ctx->barrier);
+    ctx->barrier = NULL;
+    return false;
+}
+
 /* Everything that work put into @stream now has to wait for, by the rules. */
 static int
 order_behind(struct sg_stream *stream, struct sg_work *work)
 {
     int r = sg_work_after(work, stream->last);
 
+    if (r == 0 && is_barred(stream->ctx))
+        r = sg_work_after(work, stream->ctx->barrier);
     if (stream->kind == SG_STREAM_LEGACY_KIND) {
         for (struct sg_stream *s = stream->ctx->streams; s && r == 0; s = s->next)
             if (is_blocking(s))
@@ -202,9 +215,15 @@ order_behind(struct sg_stream *stream, struct sg_work *work)
 }
 
 bool
+sg_stream_is_barred(const struct sg_stream *stream)
+{
+    return !sg_work_is_done(stream->ctx->barrier);
+}
+
+bool
 sg_stream_is_idle(const struct sg_stream *stream)
 {
-    if (stream->last)
+    if (stream->last || sg_stream_is_barred(stream))
         return false;
     if (stream->kind == SG_STREAM_LEGACY_KIND) {
         for (const struct sg_stream *s = stream->ctx->streams; s; s = s->next)
@@ -245,6 +264,48 @@ sg_stream_enqueue(struct sg_stream *stream, struct sg_work *work, struct sg_work
     stream->last = work; /* the caller's reference */
     sg_work_submit(work);
     return CUDA_SUCCESS;
+}
+
+static int
+order_behind_all(const struct sg_ctx *ctx, struct sg_work *work)
+{
+    int r = sg_work_after(work, ctx->barrier);
+
+    for (struct sg_stream *s = ctx->streams; s && r == 0; s = s->next)
+        r = sg_work_after(work, s->last);
+    return r;
+}
+
+CUresult
+sg_stream_enqueue_barrier(struct sg_stream *stream, struct sg_work *work,
+                          struct sg_ctx *const *ctxs, size_t n)
+{
+    int r = 0;
+    CUresult rc;
+
+    for (size_t i = 0; i < n && r == 0; i++)
+        r = order_behind_all(ctxs[i], work);
+    if (r < 0) {
+        sg_work_unref(work);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    sg_work_ref(work);
+    rc = sg_stream_enqueue(stream, work, NULL);
+    for (size_t i = 0; i < n && rc == CUDA_SUCCESS; i++) {
+        sg_work_unref(ctxs[i]->barrier);
+        ctxs[i]->barrier = sg_work_ref(work);
+    }
+    sg_work_unref(work);
+    return rc;
+}
+
+bool
+sg_streams_are_idle(const struct sg_ctx *ctx)
+{
+    for (const struct sg_stream *s = ctx->streams; s; s = s->next)
+        if (s->last)
+            return false;
+    return sg_work_is_done(ctx->barrier);
 }
 
 static CUresult
@@ -288,7 +349,7 @@ sg_stream_synchronize(struct sg_stream *stream)
 {
     struct sg_work *work;
 
-    if (stream->kind != SG_STREAM_LEGACY_KIND)
+    if (stream->kind != SG_STREAM_LEGACY_KIND && !sg_stream_is_barred(stream))
         return wait_for(stream->ctx, sg_work_ref(stream->last));
     if (sg_stream_is_idle(stream))
         return stream->ctx->error;
@@ -315,17 +376,14 @@ sg_streams_synchronize(struct sg_ctx *ctx)
 {
     struct sg_work *work;
     CUresult rc;
-    int r = 0;
 
-    if (!ctx->n_work)
+    if (!ctx->n_work && sg_work_is_done(ctx->barrier))
         return ctx->error;
     work = calloc(1, sizeof(*work));
     if (!work)
         return CUDA_ERROR_OUT_OF_MEMORY;
     sg_work_init(work, &streams_marker_class, ctx);
-    for (struct sg_stream *s = ctx->streams; s && r == 0; s = s->next)
-        r = sg_work_after(work, s->last);
-    if (r < 0) {
+    if (order_behind_all(ctx, work) < 0) {
         sg_work_unref(work);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -345,7 +403,8 @@ sg_streams_synchronize_all(void)
     struct sg_ctx *c;
 
     for (;;) {
-        for (c = sg_ctx_list; c && (c->id >= below || !c->n_work); c = c->next)
+        for (c = sg_ctx_list; c && (c->id >= below || sg_streams_are_idle(c));
+             c = c->next)
             ;
         if (!c)
             return;

@@ -4,7 +4,8 @@
  *
  * Default stream rules are edges: work in the legacy stream comes after the
  * last operation of every blocking stream, and work in a blocking stream after
- * the last of the legacy stream.
+ * the last of the legacy stream.  Copies between contexts are barriers: they come
+ * after all work of the contexts, and all later work after them.
  *
  * Owned by its context's list.  A destroyed stream loses its handle at once
  * and goes away with its last operation.  Lock held for all functions.
@@ -17,6 +18,7 @@
 #include "sg_deps.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct sg_capture;
@@ -70,11 +72,20 @@ CUresult sg_stream_get(struct sg_ctx *ctx, CUstream handle,
  * also on failure. */
 CUresult sg_stream_enqueue(struct sg_stream *stream, struct sg_work *work,
                            struct sg_work *extra);
-/* The same, and waits for its end; returns its result or the context's error. */
+/* The same behind all that is in the streams of @ctxs, and in front of all that is put
+ * there later. */
+CUresult sg_stream_enqueue_barrier(struct sg_stream *stream, struct sg_work *work,
+                                   struct sg_ctx *const *ctxs, size_t n);
+/* Puts @work at the end and waits for its end; returns its result or the context's
+ * error. */
 CUresult sg_stream_enqueue_wait(struct sg_stream *stream, struct sg_work *work);
 /* True when an operation put there now could start at once. */
 bool sg_stream_is_idle(const struct sg_stream *stream);
-/* Waits for what is in the stream now. */
+/* True when there is no work in any stream of @ctx, nor a barrier. */
+bool sg_streams_are_idle(const struct sg_ctx *ctx);
+/* True while a barrier holds up what is put into the stream. */
+bool sg_stream_is_barred(const struct sg_stream *stream);
+/* Waits for what is in the stream now, and for a barrier. */
 CUresult sg_stream_synchronize(struct sg_stream *stream);
 
 /* Waits until everything that was put into the streams of @ctx is done; its error. */

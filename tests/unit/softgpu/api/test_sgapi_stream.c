@@ -463,11 +463,97 @@ cooperative_blocks_are_all_resident(void **state)
     ok(cuMemFree_v2(p));
 }
 
+static void
+wait_for_post(void *arg)
+{
+    sem_wait(arg);
+}
+
+/* A copy between contexts without a stream is a barrier for both, also for streams that
+ * wait for no other, and the host does not wait for it. */
+static void
+copies_between_contexts_are_in_order_with_all_work_of_both(void **state)
+{
+    CUcontext from, to;
+    CUstream before, after;
+    CUdeviceptr src, dst;
+    CUDA_MEMCPY3D_PEER box = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                              .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                              .WidthInBytes = 4,
+                              .Height = 1,
+                              .Depth = 1};
+    sem_t go;
+
+    sem_init(&go, 0, 0);
+    ok(cuCtxCreate_v2(&from, 0, 0));
+    ok(cuStreamCreate(&before, CU_STREAM_NON_BLOCKING));
+    ok(cuMemAlloc_v2(&src, 4));
+    ok(cuMemsetD32_v2(src, 1, 1));
+    ok(cuCtxCreate_v2(&to, 0, 0));
+    ok(cuStreamCreate(&after, CU_STREAM_NON_BLOCKING));
+    ok(cuMemAlloc_v2(&dst, 4));
+    for (unsigned i = 0; i < 2; i++) {
+        ok(cuMemsetD32_v2(dst, 0, 1));
+        ok(cuLaunchHostFunc(before, wait_for_post, &go));
+        ok(cuMemsetD32Async(src, 7 + i, 1, before));
+        ok(cuCtxSetCurrent(sg.ctx));
+        box.srcContext = from;
+        box.dstContext = to;
+        box.srcDevice = src;
+        box.dstDevice = dst;
+        ok(i ? cuMemcpy3DPeer(&box) : cuMemcpyPeer(dst, to, src, from, 4));
+        ok(cuCtxSetCurrent(to));
+        ok(cuMemcpyDtoHAsync_v2(flag, dst, 4, after));
+        ok(cuMemsetD32Async(src, 9, 1, before)); /* later work of the source */
+        fails(cuStreamQuery(after), CUDA_ERROR_NOT_READY);
+        sem_post(&go);
+        ok(cuStreamSynchronize(after));
+        assert_int_equal(flag[0], 7 + i);
+        ok(cuStreamSynchronize(before));
+    }
+    ok(cuCtxDestroy_v2(to));
+    ok(cuCtxDestroy_v2(from));
+    ok(cuCtxSetCurrent(sg.ctx));
+    sem_destroy(&go);
+}
+
+/* In a stream it is behind that stream only. */
+static void
+copies_between_contexts_in_a_stream_wait_for_that_stream(void **state)
+{
+    CUcontext other;
+    CUstream busy, mine;
+    CUdeviceptr src, dst;
+    sem_t go;
+
+    sem_init(&go, 0, 0);
+    ok(cuMemAlloc_v2(&dst, 4));
+    ok(cuStreamCreate(&mine, CU_STREAM_NON_BLOCKING));
+    ok(cuCtxCreate_v2(&other, 0, 0));
+    ok(cuStreamCreate(&busy, CU_STREAM_NON_BLOCKING));
+    ok(cuMemAlloc_v2(&src, 4));
+    ok(cuMemsetD32_v2(src, 5, 1));
+    ok(cuLaunchHostFunc(busy, wait_for_post, &go));
+    ok(cuCtxSetCurrent(sg.ctx));
+    ok(cuMemcpyPeerAsync(dst, sg.ctx, src, other, 4, mine));
+    ok(cuMemcpyDtoHAsync_v2(flag, dst, 4, mine));
+    ok(cuStreamSynchronize(mine));
+    assert_int_equal(flag[0], 5);
+    sem_post(&go);
+    ok(cuCtxDestroy_v2(other));
+    ok(cuCtxSetCurrent(sg.ctx));
+    ok(cuStreamDestroy_v2(mine));
+    ok(cuMemFree_v2(dst));
+    sem_destroy(&go);
+}
+
 int
 main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, open_card, close_card)
     const struct CMUnitTest tests[] = {
+        T(copies_between_contexts_are_in_order_with_all_work_of_both),
+        T(copies_between_contexts_in_a_stream_wait_for_that_stream),
         T(launches_return_before_the_kernel_ends),
         T(streams_overlap),
         T(more_spinning_kernels_than_multiprocessors),
