@@ -130,13 +130,20 @@ stub_ctx_new(CUdevice dev, unsigned int flags)
     return ctx;
 }
 
+/* Kinds whose objects live and die with a context.  The functions of a module go with
+ * the module. */
+static const uint32_t ctx_kinds[] = {
+    WIRE_KIND_STREAM, WIRE_KIND_EVENT,  WIRE_KIND_MODULE,  WIRE_KIND_ARRAY,
+    WIRE_KIND_MIPMAP, WIRE_KIND_TEXOBJ, WIRE_KIND_SURFOBJ,
+};
+
 void
 stub_ctx_end(struct stub_ctx *ctx)
 {
     atomic_store(&ctx->alive, false);
     stub_ctx_storage_drop_all(&ctx->storage, stub_ctx_handle(ctx));
-    stub_handle_del_of_ctx(WIRE_KIND_STREAM, ctx->index);
-    stub_handle_del_of_ctx(WIRE_KIND_EVENT, ctx->index);
+    for (size_t i = 0; i < ARRAY_SIZE(ctx_kinds); i++)
+        stub_handle_del_of_ctx(ctx_kinds[i], ctx->index);
     if (ctx->primary) {
         /* A later life of it is another context to whoever keys things by number. */
         atomic_store(&ctx->unique, atomic_fetch_add(&next_unique, 1));

@@ -52,8 +52,8 @@ struct stub_ctx *stub_ctx_primary(CUdevice dev);
 struct stub_ctx *stub_ctx_new(CUdevice dev, unsigned int flags);
 
 /* The driver has destroyed the context, and stub_hooks_ctx_end() was called.  Runs
- * the destructors of its context-local storage, deletes the handles of its streams and
- * events and that of a non-primary context, and drops the handle's reference. */
+ * the destructors of its context-local storage, deletes the handles of what lives and
+ * dies with it and that of a non-primary context, and drops the handle's reference. */
 void stub_ctx_end(struct stub_ctx *ctx);
 
 /* The context behind a handle, alive or (primary) not yet; NULL if unknown. */

@@ -68,6 +68,28 @@ replay_kernel(bool mix)
     return mix ? rp.mixes[i] : rp.steps[i];
 }
 
+/* Context: its kernel's attribute, and another kernel of its module. */
+OP(fasks)
+{
+    CUfunction mix = NULL;
+    int threads = 0;
+    CUresult r;
+
+    if (!rp.modules[a[0]])
+        return NO_OBJECT;
+    r = cuFuncGetAttribute(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
+                           rp.steps[a[0]]);
+    replay_say(" %d %d", (int)r, r == CUDA_SUCCESS ? threads : 0);
+    return (int)cuModuleGetFunction(&mix, rp.modules[a[0]], "mix");
+}
+
+/* Context: its module is loaded anew when it is needed next. */
+OP(fnew)
+{
+    rp.modules[a[0]] = NULL;
+    return 0;
+}
+
 /* What a context took with it. */
 static void
 forget(num ctx)
@@ -326,7 +348,7 @@ replay_reset(void)
 }
 
 const struct replay_op replay_context_ops[] = {
-    NAMED(ctx),  NAMED(ctxd),   NAMED(cur),  NAMED(push),  NAMED(pop),
-    NAMED(cask), NAMED(csync),  NAMED(pret), NAMED(prel),  NAMED(prst),
-    NAMED(pask), NAMED(settle), NAMED(keep), {NULL, NULL},
+    NAMED(ctx),   NAMED(ctxd),   NAMED(cur),  NAMED(push),  NAMED(pop),  NAMED(cask),
+    NAMED(csync), NAMED(pret),   NAMED(prel), NAMED(prst),  NAMED(pask), NAMED(fasks),
+    NAMED(fnew),  NAMED(settle), NAMED(keep), {NULL, NULL},
 };
