@@ -308,9 +308,10 @@ sched_wait_add(struct sched_conn *conn, uint32_t id, const struct sched_open *op
     sched_conn_touch(conn);
     gp_log_info("queue", "%s: %s waits, %u before it", conn->peer, wait->owner,
                 sched_queue_ahead(&sched->waits->queue, &wait->waiter));
-    sched_wait_tell(wait, wait->since_ns);
     if (wait->gang && wait->gang->n == wait->gang->size)
         gang_complete(wait->gang);
+    if (conn->waiting == wait) /* it was not served at once, as the last of a gang */
+        sched_wait_tell(wait, wait->since_ns);
     return 0;
 }
 
