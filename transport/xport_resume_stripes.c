@@ -346,9 +346,13 @@ recv_recover(struct xport_resume_conn *rc, struct xport_striped *s, uint32_t epo
 {
     int r = xport_resume_recover(rc, epoch);
 
-    if (r == 0 && !xport_resume_stripes_first(rc) && s->early_at == s->early_end &&
+    if (r < 0)
+        return r;
+    gp_lock_take(&rc->rx_lock); /* the sender may be replacing the link again */
+    if (!xport_resume_stripes_first(rc) && s->early_at == s->early_end &&
         !stripes_alive(rc))
-        return -EPROTO;
+        r = -EPROTO;
+    gp_lock_release(&rc->rx_lock);
     return r;
 }
 
