@@ -253,8 +253,12 @@ static void
 check_server(struct doctor *d, const Gpupool__Ctl__CtlServerStatus *server)
 {
     if (server->state == GPUPOOL__CTL__CTL_SERVER_STATE__CTL_DEAD) {
-        say(d, WARN, "server %s: not connected to the scheduler for %.0f s",
-            server->server, server->silent_ms / 1000.0);
+        if (server->unseen)
+            say(d, WARN, "server %s: not connected since the scheduler started",
+                server->server);
+        else
+            say(d, WARN, "server %s: not connected to the scheduler for %.0f s",
+                server->server, server->silent_ms / 1000.0);
         remedy(d, "is gpupool-server running at %s?  Its log says more",
                server->endpoint);
         return;

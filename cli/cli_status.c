@@ -144,6 +144,19 @@ slice_rows(struct cli_table *t, const Gpupool__Ctl__CtlListReply *page)
             add_slice(t, page->sessions[i], k);
 }
 
+/* What only heartbeats tell: empty where whoever answers has had none. */
+static void
+add_life(struct cli_table *t, const Gpupool__Ctl__CtlServerStatus *s)
+{
+    if (s->unseen) {
+        cli_table_add(t, "%s", "");
+        cli_table_add(t, "%s", "");
+    } else {
+        cli_table_add(t, "%u", s->pid);
+        cli_table_add(t, "%.1f s", s->silent_ms / 1000.0);
+    }
+}
+
 static void
 server_rows(struct cli_table *t, const Gpupool__Ctl__CtlListReply *page)
 {
@@ -163,8 +176,7 @@ server_rows(struct cli_table *t, const Gpupool__Ctl__CtlListReply *page)
                       s->driver_version % 1000 / 10);
         cli_table_add(t, "%zu", s->n_cards);
         cli_table_add(t, "%u", slices);
-        cli_table_add(t, "%u", s->pid);
-        cli_table_add(t, "%.1f s", s->silent_ms / 1000.0);
+        add_life(t, s);
         cli_table_add(t, "%s", s->version);
         cli_table_add(t, "%s", s->local);
         cli_table_add(t, "%s", s->rdma);

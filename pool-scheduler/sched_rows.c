@@ -92,7 +92,8 @@ server_message(const struct sched_server *server, uint64_t now,
                  : server->drain_asked || server->drain_self
                      ? GPUPOOL__CTL__CTL_SERVER_STATE__CTL_DRAINING
                      : GPUPOOL__CTL__CTL_SERVER_STATE__CTL_ALIVE;
-    /* Never seen since the scheduler started: the longest that is sure. */
+    msg->unseen = !server->seen_ns;
+    /* Never seen: the longest there is, for clients that do not know `unseen`. */
     msg->silent_ms =
         (uint32_t)gp_min((now - server->seen_ns) / GP_NS_PER_MS, (uint64_t)UINT32_MAX);
 }

@@ -87,15 +87,16 @@ json_t *
 ctl_json_server(const Gpupool__Ctl__CtlServerStatus *server)
 {
     json_t *cards = json_array();
+    json_t *silent = server->unseen ? json_null() : json_integer(server->silent_ms);
 
     for (size_t i = 0; i < server->n_cards; i++)
         json_array_append_new(cards, card_json(server->cards[i]));
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:o, s:s}", "name",
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:o, s:I, s:o, s:s}", "name",
                      server->server, "rdma", server->rdma, "endpoint", server->endpoint,
                      "state", ctl_server_state(server->state), "version",
                      server->version, "driver", server->driver, "driver_version",
-                     INT(server->driver_version), "silent_ms", INT(server->silent_ms),
-                     "pid", INT(server->pid), "cards", cards, "fabric", server->fabric);
+                     INT(server->driver_version), "silent_ms", silent, "pid",
+                     INT(server->pid), "cards", cards, "fabric", server->fabric);
 }
 
 static bool

@@ -144,6 +144,16 @@ def test_session_outlives_its_leader_and_followers_show_it(case):
         case.wait_for(lambda: len(cluster.status(address)["sessions"]) == 1,
                       f"{address} shows the session")
     first = cluster.leader()
+    for number, address in enumerate(cluster.addresses):
+        # Heartbeats come to the leader alone: what it did not hear is no silence.
+        silent = [s["silent_ms"] for s in cluster.status(address)["servers"]]
+        table = case.run(["gpupool", "servers", "-o", "wide", "--scheduler", address]).out
+        if number == first:
+            case.check(all(isinstance(ms, int) for ms in silent), f"the leader says {silent}")
+            case.check(" s " in table, f"the leader shows no silence: {table}")
+        else:
+            case.equal(silent, [None], f"silence of the server that {address} shows")
+            case.check(" s " not in table, f"a follower shows a silence: {table}")
     cluster.schedulers[first].kill()
     with case.within(5 + case.patience / 10, "failover"):
         case.wait_for(lambda: cluster.leader() not in (None, first), "another one leads")
