@@ -34,7 +34,8 @@ range_pages(uint64_t size)
     return p == MAP_FAILED ? NULL : p;
 }
 
-/* A page at the end may be a neighbour's too: it stays, so it may hold old bytes. */
+/* A page at the end may be a neighbour's too: it stays, so it may hold old bytes.  All
+ * others are empty. */
 static bool
 range_open(struct managed_range *range)
 {

@@ -576,13 +576,24 @@ memory_is_held(uint64_t start, uint64_t end)
     return true;
 }
 
+/* Allocations smaller than a page leave their page, and what they wrote to it, to their
+ * neighbours.  An allocation that has the whole page later must not find it. */
+static bool
+memory_empty(uint64_t start, uint64_t end)
+{
+    uint64_t first = GP_ALIGN_UP(start, PAGE_SIZE), last = end & ~(PAGE_SIZE - 1);
+
+    return first >= last ||
+           madvise((void *)(uintptr_t)first, last - first, MADV_DONTNEED) == 0;
+}
+
 bool
 stub_memory_open(uint64_t start, uint64_t size)
 {
     uint64_t first = start & ~(PAGE_SIZE - 1),
              end = GP_ALIGN_UP(start + size, PAGE_SIZE);
 
-    return memory_is_held(first, end) &&
+    return memory_is_held(first, end) && memory_empty(start, start + size) &&
            mprotect((void *)(uintptr_t)first, end - first, PROT_READ | PROT_WRITE) == 0;
 }
 

@@ -145,7 +145,8 @@ bool stub_memory_is_everywhere(uint64_t addr);
 bool stub_memory_overruns(uint64_t addr, uint64_t n);
 
 /* Make the reserved pages of [start, start + size) ordinary memory: for a range that
- * exists on both sides.  False: they are not ours to open. */
+ * exists on both sides.  Pages that lie inside as a whole are empty then.  False: they
+ * are not ours to open. */
 bool stub_memory_open(uint64_t start, uint64_t size);
 
 /* Back to being reserved, but for pages at the ends that lie only partly inside. */
