@@ -5,9 +5,12 @@ $(eval $(call driver_program,tests/apifuzz/replay,tests/apifuzz/replay_main.c \
     tests/apifuzz/replay_memory.c tests/apifuzz/replay_graphs.c,tests/apifuzz))
 
 $(eval $(call needs,fuzz-api))
-SECONDS ?= 60
+CALLS ?= 0
+SECONDS ?= $(if $(CALLS:0=),0,60)
 SEED ?= 1
 #:   make fuzz-api              random programs on a software card and on slices of it, compared
-#:                              (SECONDS=60, SEED=1: the first one); see docs/fuzzing.md
+#:                              (SECONDS=60, or CALLS= so many; SEED=1: the first one; TWICE=1:
+#:                              also on the card against itself); see docs/fuzzing.md
 fuzz-api-built: all $(O)/tests/apifuzz/replay
-	@$(PYTHON) -B tests/apifuzz/fuzz.py --build $(O) --seconds $(SECONDS) --seed $(SEED)
+	@$(PYTHON) -B tests/apifuzz/fuzz.py --build $(O) --seconds $(SECONDS) --calls $(CALLS) \
+	    --seed $(SEED) $(if $(TWICE),--twice)

@@ -12,11 +12,14 @@ import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-# A program takes some ten milliseconds; a machine that is busy gets thousands of times that.
-PATIENCE_S = 60
-# So many programs share a process, and what one leaves behind may be seen by the next.
-PROGRAMS = 96
-SLICE = ["--core", "20", "--policy", "best-effort", "--memory", "200MiB"]
+from watch import IDLE_TICKS, ticks
+
+# A program takes some milliseconds; a machine that is busy gets thousands of times that. After the
+# first time it is looked at whether anything still works, and after the second one no more.
+PATIENCE_S, PATIENCE_BUSY_S = 60, 300
+LOOK_EVERY_S = 10
+# Whole cards: sessions that share a card take turns, and wait for each other.
+SLICE = ["--core", "100"]
 
 
 def stop(child, patience):
@@ -32,66 +35,76 @@ def stop(child, patience):
 
 
 class Process:
-    """`replay --serve` on one side."""
+    """`replay` on one side, with --serve or one program."""
 
-    def __init__(self, command, env, err):
-        self.child = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                      stderr=err, start_new_session=True)
-        self.left, self.programs = b"", 0
+    def __init__(self, side, *words):
+        self.side = side
+        self.child = subprocess.Popen([*side.front, side.replay, *words], env=side.env,
+                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                      stderr=side.err, start_new_session=True)
+
+    def read(self, ended):
+        """What it prints until @ended says that this is all; and why there is no more, or ""."""
+        out, began, used = b"", time.monotonic(), None
+        patience, limit = PATIENCE_S, PATIENCE_BUSY_S
+        while not ended(out):
+            waited = time.monotonic() - began
+            if waited >= patience:
+                before, used = used, ticks(self.child.pid, self.side.run_dir)
+                if waited >= limit or (before is not None and used - before < IDLE_TICKS):
+                    how = "works but prints nothing" if waited >= limit else "HANGS"
+                    return out, f"{how} after {waited:.0f} s"
+                patience = waited + LOOK_EVERY_S
+            ready, _, _ = select.select([self.child.stdout], [], [], max(0, patience - waited))
+            data = os.read(self.child.stdout.fileno(), 1 << 16) if ready else None
+            if data == b"":
+                return out, f"ended with status {self.child.wait()}"
+            out += data or b""
+        if time.monotonic() - began > PATIENCE_S:
+            self.side.slow += 1
+        return out, ""
 
     def answers(self, path):
-        """The lines that a program printed; or what ended the process, or kept it."""
-        self.programs += 1
-        end = time.monotonic() + PATIENCE_S
+        """What a program printed; or what ended the process, or kept it, and that it is of no use."""
         try:
             self.child.stdin.write(f"{path}\n".encode())
             self.child.stdin.flush()
         except BrokenPipeError:
-            return None, self.ended()
-        while not self.left.endswith(b"\nend\n"):
-            ready, _, _ = select.select([self.child.stdout], [], [], max(0, end - time.monotonic()))
-            if not ready:
-                return None, f"HANGS after {PATIENCE_S} s"
-            data = os.read(self.child.stdout.fileno(), 1 << 16)
-            if not data:
-                return None, self.ended()
-            self.left += data
-        text, self.left = self.left.decode(), b""
-        return text.splitlines()[:-1], ""
+            return f"ended with status {self.child.wait()}\n".encode(), False
+        out, words = self.read(lambda out: out.endswith(b"\nend\n"))
+        return (words.encode() + b"\n", False) if words else (out[:-len(b"end\n")], True)
 
-    def ended(self):
-        return f"ended with status {self.child.wait()}"
+    def all(self):
+        """What it printed until its end, and how that came."""
+        out, words = self.read(lambda out: False)
+        return out + words.encode() + b"\n"
 
-    def end(self):
+    def end(self, patience=30):
         try:
             self.child.stdin.close()
         except BrokenPipeError:
             pass
-        stop(self.child, 30)
+        stop(self.child, patience)
         self.child.stdout.close()
 
 
 class Side:
-    def __init__(self, name, front, env, replay, folder, cards):
+    def __init__(self, name, front, env, build, folder, cards):
         self.name, self.front, self.env = name, front, {**os.environ, **env}
-        self.replay, self.cards = str(replay), cards  # programs of that many cards at least
+        self.replay = str(build / "tests/apifuzz/replay")
+        self.run_dir, self.cards = folder / "run", cards  # programs of that many cards at least
         self.err = open(folder / f"{name}.err", "ab+")
         self.process = None
+        self.slow = 0  # programs that took longer than a minute and were right
 
     def run(self, path):
         """What one program printed, line by line as they came, in a process of its own."""
         self.close()
         self.err.truncate(0)
-        child = subprocess.Popen([*self.front, self.replay, path], env=self.env, stderr=self.err,
-                                 stdout=subprocess.PIPE, start_new_session=True)
-        try:
-            out, _ = child.communicate(timeout=PATIENCE_S)
-            end = f"status {child.returncode}"
-        except subprocess.TimeoutExpired as hung:
-            out, end = hung.stdout or b"", f"HANGS after {PATIENCE_S} s"
-            stop(child, 0)
-            child.stdout.close()
-        return out.decode().splitlines() + [end]
+        process = Process(self, path)
+        out = process.all()
+        process.end(0)
+        return out
 
     def said(self):
         """What its process wrote to standard error."""
@@ -99,34 +112,32 @@ class Side:
         return self.err.read().decode(errors="replace").strip()[-600:]
 
     def run_all(self, paths):
-        """What each of them printed."""
+        """What each of them printed, behind those that the process ran before."""
         outs = []
         for path in paths:
-            if self.process and self.process.programs >= PROGRAMS:
-                self.close()
             if not self.process:
-                self.process = Process([*self.front, self.replay, "--serve"], self.env, self.err)
-            lines, words = self.process.answers(path)
-            if lines is None:
-                self.close()
-                lines = [words]
-            outs.append(lines)
+                self.process = Process(self, "--serve")
+            out, usable = self.process.answers(path)
+            if not usable:
+                self.close(0)
+            outs.append(out)
         return outs
 
-    def close(self):
+    def close(self, patience=30):
         if self.process:
-            self.process.end()
+            self.process.end(patience)
             self.process = None
 
 
 class Sides:
-    """A pool of two servers with two cards each, and the sides: the first is the driver itself."""
+    """Four servers with two cards each, and the sides: the first is the driver itself."""
 
-    def __init__(self, build, folder):
-        self.build, self.folder = build, folder
+    def __init__(self, build, folder, twice=False):
+        self.build, self.folder, self.twice = build, folder, twice
         self.command = str(build / "bin" / "gpupool")
         self.env = {"GPUPOOL_RUN_DIR": str(folder / "run")}
         self.threads = ThreadPoolExecutor()
+        self.all = []
 
     def gpupool(self, *words):
         subprocess.run([self.command, *words], env={**os.environ, **self.env}, check=words[0] == "up",
@@ -134,22 +145,28 @@ class Sides:
 
     def remote(self, name, link, cards, **env):
         return Side(name, [self.command, "run", *SLICE, *cards, "--"],
-                    {**self.env, "GPUPOOL_TRANSPORT": link, **env},
-                    self.build / "tests/apifuzz/replay", self.folder, 2 if name == "servers" else 1)
+                    {**self.env, "GPUPOOL_TRANSPORT": link, **env}, self.build, self.folder,
+                    2 if name == "servers" else 1)
+
+    def plain(self, name):
+        return Side(name, [], {"LD_LIBRARY_PATH": str(self.folder / "local"), "SOFTGPU_CARDS": "2",
+                               "SOFTGPU_MEMORY": "1GiB",
+                               "SOFTGPU_INSTANCE": f"{self.folder.name}-{name}"},
+                    self.build, self.folder, 1)
 
     def __enter__(self):
         (self.folder / "local").mkdir()
         (self.folder / "local" / "libcuda.so.1").symlink_to(
             (self.build / "lib" / "libsoftgpu.so").resolve())
-        plain = Side("plain", [], {"LD_LIBRARY_PATH": str(self.folder / "local"), "SOFTGPU_CARDS": "2",
-                                   "SOFTGPU_MEMORY": "1GiB", "SOFTGPU_INSTANCE": self.folder.name},
-                     self.build / "tests/apifuzz/replay", self.folder, 1)
-        self.gpupool("up", "--driver", "softgpu", "--servers", "2", "--cards", "2",
+        self.gpupool("up", "--driver", "softgpu", "--servers", "4", "--cards", "2",
                      "--memory", "1GiB")
         pair = ["--cards", "2"]
-        self.all = [plain, self.remote("tcp", "tcp", pair), self.remote("shm", "shm", pair),
+        self.all = [self.plain("plain"), self.remote("tcp", "tcp", pair),
+                    self.remote("shm", "shm", pair),
                     # The cards of a program are the first ones of two servers.
                     self.remote("servers", "auto", ["--cards", "4", "--span"], REPLAY_CARDS="0,2")]
+        if self.twice:
+            self.all.append(self.plain("again"))
         return self
 
     def __exit__(self, *_):
@@ -160,8 +177,9 @@ class Sides:
         self.gpupool("down", "--force")
 
     def run_all(self, paths, cards):
-        """By side: {number of a program: what it printed}."""
+        """By side: {number of a program: what it printed}, in new processes."""
         def one(side):
+            side.close()
             mine = [i for i in range(len(paths)) if cards[i] >= side.cards]
             return dict(zip(mine, side.run_all([paths[i] for i in mine])))
         return list(self.threads.map(one, self.all))
