@@ -9,6 +9,7 @@
 #include "cli.h"
 #include "cli_ctl.h"
 #include "cli_doctor_program.h"
+#include "cli_jax.h"
 #include "cli_run.h"
 #include "cli_table.h"
 #include "ctl_json.h"
@@ -149,15 +150,12 @@ check_library(struct doctor *d)
 static void
 check_device_files(struct doctor *d)
 {
-    static const char *const files[] = {"/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg"};
-
-    for (size_t i = 0; i < ARRAY_SIZE(files); i++)
-        if (access(files[i], F_OK) == 0)
-            return;
+    if (cli_jax_file_there())
+        return;
     say(d, GOOD,
         "device files: none, and none is needed; only JAX looks for one before it "
         "looks for cards");
-    remedy(d, "for JAX: an empty file is enough; as root, touch /dev/nvidiactl");
+    remedy(d, "for JAX: an empty file is enough; " CLI_JAX_REMEDY);
 }
 
 /* ----------------------------------------------------------------- session -- */

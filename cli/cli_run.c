@@ -5,6 +5,7 @@
 #include "cli.h"
 #include "cli_child.h"
 #include "cli_explain.h"
+#include "cli_jax.h"
 #include "cli_keeper.h"
 #include "cli_session.h"
 #include "cli_wait.h"
@@ -263,7 +264,10 @@ static int
 run_program(struct run *run)
 {
     struct gp_err err = {0};
-    int r = cli_child_start(&run->child, run->request->program, &err);
+    int r;
+
+    cli_jax_hint(run->request->program[0]);
+    r = cli_child_start(&run->child, run->request->program, &err);
 
     if (r < 0)
         return cli_fail(r == -ENOENT ? CLI_NOT_FOUND : CLI_NO_EXEC, "run: %s", err.msg);
@@ -334,7 +338,12 @@ cli_run(int argc, char **argv)
         "the pool,\n"
         "4 no scheduler, 126 and 127 PROGRAM cannot be started.\n"
         "When PROGRAM's session was lost or ended, the last line on stderr says "
-        "why.\n",
+        "why.\n"
+        "JAX needs a file in /dev that a slice does not have: where PROGRAM is a "
+        "Python "
+        "that\n"
+        "has JAX with CUDA, a line on stderr says so and what to do "
+        "(JAX_PLATFORMS=cpu: not).\n",
         argc, argv);
     if (status < 0)
         status = cli_run_program(&request);

@@ -23,6 +23,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 
 /* Making the memory of several large software cards takes a while on a slow disk. */
@@ -485,6 +486,15 @@ undo(struct up *up)
     cli_pool_remove(NULL);
 }
 
+/* A driver's device file; an empty one of that name is only what JAX looks for. */
+static bool
+has_driver(void)
+{
+    struct stat st;
+
+    return !stat("/dev/nvidiactl", &st) && S_ISCHR(st.st_mode);
+}
+
 /* Options that speak of software cards decide for them; hardware is as it is. */
 static int
 choose_driver(struct up *up, struct gp_err *err)
@@ -492,7 +502,7 @@ choose_driver(struct up *up, struct gp_err *err)
     bool software = up->servers > 1 || up->cards || up->memory;
 
     if (!up->driver)
-        up->driver = !software && !access("/dev/nvidiactl", F_OK) ? "cuda" : "softgpu";
+        up->driver = !software && has_driver() ? "cuda" : "softgpu";
     if (software && !is_software(up->driver))
         return gp_err_set(
             err, -EINVAL,
