@@ -3,35 +3,54 @@
  * Event sets: what monitors wait on for errors of a card.
  *
  * A slice has no events: no kind of them is supported, and a wait ends with its
- * timeout, or early when the library is shut down.  The set belongs to its caller until
- * nvmlEventSetFree(); any thread.
+ * timeout, or early when the library is shut down.  A set belongs to its caller until
+ * nvmlEventSetFree().  The live sets are in a list, so that a pointer is compared and
+ * never read before it is known to be a set; any thread.
  */
 #include "nvml_card.h"
 #include "nvml_exports.h"
 
 #include "gp_base.h"
+#include "gp_lock.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <time.h>
 
-#define SET_MAGIC 0x4e564553u
 #define FOREVER_MS 0xffffffffu
 /* A wait looks this often whether the library is still open. */
 #define LOOK_MS 200u
 
 struct nvml_event_set {
-    uint32_t magic;
+    struct nvml_event_set *next;
 };
+
+static struct gp_lock lock;
+static struct nvml_event_set *live; /* under the lock */
+
+/* The link that leads to @set, or the end of the list.  Under the lock. */
+static struct nvml_event_set **
+find_set(const struct nvml_event_set *set)
+{
+    struct nvml_event_set **link = &live;
+
+    while (*link && *link != set)
+        link = &(*link)->next;
+    return link;
+}
 
 static int
 check_set(const struct nvml_event_set *set)
 {
     int r = nvml_card_ready();
+    bool known;
 
-    if (r == NVML_SUCCESS && (!set || set->magic != SET_MAGIC))
-        r = NVML_ERROR_INVALID_ARGUMENT;
-    return r;
+    if (r != NVML_SUCCESS)
+        return r;
+    gp_lock_take(&lock);
+    known = set && *find_set(set);
+    gp_lock_release(&lock);
+    return known ? NVML_SUCCESS : NVML_ERROR_INVALID_ARGUMENT;
 }
 
 NVML_EXPORT
@@ -44,20 +63,29 @@ nvmlEventSetCreate(struct nvml_event_set **set)
     *set = malloc(sizeof(**set));
     if (!*set)
         return NVML_ERROR_MEMORY;
-    (*set)->magic = SET_MAGIC;
+    gp_lock_take(&lock);
+    (*set)->next = live;
+    live = *set;
+    gp_lock_release(&lock);
     return NVML_SUCCESS;
 }
 
 NVML_EXPORT
 nvmlEventSetFree(struct nvml_event_set *set)
 {
-    int r = check_set(set);
+    struct nvml_event_set **link, *found;
+    int r = nvml_card_ready();
 
-    if (r == NVML_SUCCESS) {
-        set->magic = 0;
-        free(set);
-    }
-    return r;
+    if (r != NVML_SUCCESS || !set)
+        return r != NVML_SUCCESS ? r : NVML_ERROR_INVALID_ARGUMENT;
+    gp_lock_take(&lock);
+    link = find_set(set);
+    found = *link;
+    if (found)
+        *link = found->next;
+    gp_lock_release(&lock);
+    free(found);
+    return found ? NVML_SUCCESS : NVML_ERROR_INVALID_ARGUMENT;
 }
 
 NVML_EXPORT

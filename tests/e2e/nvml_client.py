@@ -49,5 +49,8 @@ made = nvml.nvmlEventSetCreate(ctypes.byref(events))
 print("events", made, nvml.nvmlDeviceGetSupportedEventTypes(handle, ctypes.byref(kinds)), kinds.value,
       nvml.nvmlDeviceRegisterEvents(handle, ctypes.c_ulonglong(8), events),
       nvml.nvmlEventSetWait_v2(events, data, 10), nvml.nvmlEventSetFree(events))
+print("freed", nvml.nvmlEventSetFree(events), nvml.nvmlEventSetWait_v2(events, data, 10),
+      nvml.nvmlDeviceRegisterEvents(handle, ctypes.c_ulonglong(8), events),
+      nvml.nvmlEventSetFree(None))
 print("unknown", nvml.nvmlDeviceGetName(ctypes.c_void_p(5), text, 96))
 print("shutdown", nvml.nvmlShutdown(), nvml.nvmlShutdown())

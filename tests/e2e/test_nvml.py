@@ -23,6 +23,7 @@ def test_management_library_shows_the_slice(case):
     case.equal(lines["rates"], "0 0 0", "an idle slice")
     case.equal(lines["refused"], "3", "what nobody here can know")
     case.equal(lines["events"], "0 0 0 3 10 0", "a set of events that never come")
+    case.equal(lines["freed"], "2 2 2 2", "a set that was freed, and none")
     case.equal(lines["unknown"], "2", "a handle that is none")
     case.equal(lines["shutdown"], "0 1", "shutdown, and once too often")
 

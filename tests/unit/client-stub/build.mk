@@ -28,3 +28,7 @@ $(eval $(call unit_test,test_stub_no_validity,\
 # With the insides of one file, which stands in front of the others.
 $(eval $(call unit_test,test_stub_wait,tests/unit/client-stub/test_stub_wait.c,$(UT_STUB_INCS),,\
     cudastub wire ctl tlsfound transport common,-lprotobuf-c))
+
+# One file of libnvidia-ml.so.1, with cards that the test pretends.
+$(eval $(call unit_test,test_nvml_events,tests/unit/client-stub/test_nvml_events.c,\
+    client-stub/nvml client-stub/export_tables $(UT_STUB_INCS)))
