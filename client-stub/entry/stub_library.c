@@ -14,6 +14,7 @@
 #include "stub_link.h"
 #include "stub_path_table.h"
 #include "stub_report.h"
+#include "stub_resume.h"
 #include "stub_send_overflow.h"
 #include "xport.h"
 #include "xport_resume.h"
@@ -67,6 +68,7 @@ library_gone(void)
         if (phase == STUB_READY || phase == STUB_LINKED) {
             /* An orderly end: what was said last still arrives. */
             library_goodbye(&stub_links[i]);
+            stub_resume_end(stub_links[i].conn);
             gp_net_reset_on_close(stub_links[i].conn->fd, false);
         }
         stub_link_set_phase(&stub_links[i], STUB_GONE);

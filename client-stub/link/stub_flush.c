@@ -31,6 +31,9 @@
 #define FLUSH_HELD_MAX_NS (10 * (long)GP_NS_PER_MS)
 #define FLUSH_IDLE_TICKS 25 /* checks without any frame before it sleeps */
 #define FLUSH_CHECK_MS 1000 /* between checks of unacknowledged bytes */
+/* The same while none were: a call that is made meanwhile does not wake the flusher,
+ * which would cost it more than all the rest of it. */
+#define FLUSH_QUIET_MS 2000
 #define FLUSH_LOOK_NS (100 * GP_NS_PER_MS) /* how late a dead worker is noticed */
 
 struct flush_state {
@@ -107,7 +110,8 @@ flush_sleep(struct stub_link *link)
 {
     atomic_store_explicit(&link->flush_asleep, 1, memory_order_seq_cst);
     if (flush_read_state(link).queued == 0)
-        while (!sleep_wait(link, xport_look(link->conn) ? FLUSH_CHECK_MS : -1))
+        while (
+            !sleep_wait(link, xport_look(link->conn) ? FLUSH_CHECK_MS : FLUSH_QUIET_MS))
             ;
     atomic_store_explicit(&link->flush_asleep, 0, memory_order_relaxed);
     xport_look(link->conn);

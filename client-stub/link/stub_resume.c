@@ -261,6 +261,20 @@ stub_resume_tell(struct xport_conn *conn)
     gp_lock_release(&re->lock);
 }
 
+void
+stub_resume_end(struct xport_conn *conn)
+{
+    struct xport_resume_stats stats;
+
+    if (!xport_resumes(conn))
+        return;
+    stats = xport_resume_stats(conn);
+    if (stats.links)
+        gp_log_info("stub", "%llu links to %s were replaced, %llu bytes sent again",
+                    (unsigned long long)stats.links, resume_find(conn)->address,
+                    (unsigned long long)stats.replayed);
+}
+
 /* ---- a new link ---------------------------------------------------------------- */
 
 /* The number of another link, to which no connection of those before belongs. */

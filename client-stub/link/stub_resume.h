@@ -36,4 +36,8 @@ int stub_resume_open(const char *address, const struct stub_secure *tls,
  * is replaced. */
 void stub_resume_tell(struct xport_conn *conn);
 
+/* The process ends: the log (level info) says how often the link was replaced and how
+ * much was sent again for that. */
+void stub_resume_end(struct xport_conn *conn);
+
 #endif

@@ -2,10 +2,11 @@
 """A cable that is pulled: both ends notice in seconds, whatever is under way."""
 
 import signal
+import subprocess
 import time
 
 from harness import proc
-from harness.cudash import Cudash, SUCCESS
+from harness.cudash import DEVICE_UNAVAILABLE, SUCCESS, Cudash
 from harness.netns import Cable
 from harness.pool import SERVER
 
@@ -37,14 +38,14 @@ class Far:
         """The program's command fails and the worker ends, both in time."""
         worker, = self.pool.workers()
         start = time.monotonic()
-        self.cable.pull()
+        self.cable.pull()  # again changes nothing
         result = self.shell.answer(words, patience=NOTICED_S)[0]
-        self.case.check(result != SUCCESS, f"{words} succeeds over a pulled cable")
+        self.case.equal(result, DEVICE_UNAVAILABLE, f"{words} over a pulled cable")
         self.case.wait_for(lambda: not proc.is_alive(worker), "the worker outlives its link",
                            patience=NOTICED_S - (time.monotonic() - start))
         # Every later call fails at once.
         with self.case.within(1, "a call after the link was lost"):
-            self.case.check(self.shell("info")[0] != SUCCESS, "a call without a link succeeds")
+            self.case.equal(self.shell("info")[0], DEVICE_UNAVAILABLE, "a call without a link")
         lines = (self.case.folder / "spawned.err").read_text().splitlines()
         self.case.contains(" ".join(line for line in lines if "is lost" in line),
                            "session s1 is lost: the server's host has acknowledged nothing "
@@ -70,6 +71,16 @@ def test_cable_pulled_under_launches_is_noticed_in_seconds(case):
     busy = proc.cpu_ticks(worker)
     case.wait_for(lambda: proc.cpu_ticks(worker) > busy + 20, "launches are under way")
     far.noticed(("flood",))
+
+
+def test_cable_pulled_before_a_call_is_noticed_in_seconds(case):
+    """A program that has not called for a while, so that none of its threads is busy."""
+    far = Far(case)
+    far.shell.ok("alloc", MIB)
+    time.sleep(1)  # its threads go to sleep
+    far.cable.pull()
+    far.shell.send("alloc", MIB)
+    far.noticed(("alloc",))
 
 
 def test_client_behind_an_idle_pulled_cable_is_given_up(case):
@@ -125,9 +136,33 @@ def test_client_that_stays_away_is_given_up_and_told_so(case):
     far.cable.pull()
     case.wait_for(lambda: not proc.is_alive(worker), "the worker waits for ever",
                   patience=2 * NOTICED_S)
-    result = far.shell("alloc", MIB, patience=2 * NOTICED_S)[0]
-    case.check(result != SUCCESS, "a call succeeds over a pulled cable")
+    case.equal(far.shell("alloc", MIB, patience=2 * NOTICED_S)[0], DEVICE_UNAVAILABLE,
+               "a call over a pulled cable")
     lines = (case.folder / "spawned.err").read_text().splitlines()
     case.contains(" ".join(line for line in lines if "is lost" in line),
                   "its link broke and could not be replaced within 2 s (GPUPOOL_RESUME)",
                   "the program's words")
+
+
+def test_gpupool_run_ends_with_the_reason_when_its_link_stayed_broken(case):
+    """Only the program is on the other host, so that its lease goes on."""
+    far = Far(case)
+    run = far.pool.spawn("sh", "-c", f"{' '.join(map(str, far.cable.far()))} "
+                         f"{case.programs}/cudash; exit 5", core=10, memory="64MiB",
+                         env={"GPUPOOL_TRANSPORT": "tcp", "GPUPOOL_RESUME": "2",
+                              "GPUPOOL_LINK_TIMEOUT": str(TIMEOUT_S)}, stderr=subprocess.PIPE)
+    before = set(far.pool.workers())
+    shell = Cudash(case, run).begin()
+    worker, = set(far.pool.workers()) - before
+    shell.ok("alloc", MIB)
+    far.cable.pull()
+    case.equal(shell("alloc", MIB, patience=2 * NOTICED_S)[0], DEVICE_UNAVAILABLE,
+               "a call over a pulled cable")
+    err = run.communicate(timeout=case.patience)[1]
+    case.equal(run.returncode, 5, "exit status, the program's own")
+    last = err.splitlines()[-1]
+    case.check(last.startswith("gpupool: run: session s2 is lost: ") and last.endswith(
+        "its link broke and could not be replaced within 2 s (GPUPOOL_RESUME)"),
+        f"the last line of gpupool run:\n{err}")
+    case.wait_for(lambda: not proc.is_alive(worker), "the worker waits for ever",
+                  patience=2 * NOTICED_S)

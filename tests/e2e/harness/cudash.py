@@ -6,6 +6,7 @@ import time
 
 SUCCESS = 0
 OUT_OF_MEMORY = 2
+DEVICE_UNAVAILABLE = 46  # the session is lost
 NO_DEVICE = 100
 NO_BINARY = 209
 
