@@ -140,6 +140,11 @@ def e2e_functions(path):
             if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")]
 
 
+def is_wanted(name, only):
+    """@only: words, of which one is a part of the name or a pattern that it matches."""
+    return any(word in name or fnmatch.fnmatch(name, word) for word in only.split())
+
+
 def collect(args):
     """[(name, callable of Runner)], slow ones first so that the end is short."""
     jobs = [(f"make.{target}", lambda runner, t=target: runner.target(t))
@@ -156,8 +161,7 @@ def collect(args):
                 jobs.append((f"unit.{program.name}",
                              lambda runner, p=program: runner.unit(p)))
     if args.only:
-        jobs = [job for job in jobs
-                if args.only in job[0] or fnmatch.fnmatch(job[0], args.only)]
+        jobs = [job for job in jobs if is_wanted(job[0], args.only)]
     return jobs
 
 
@@ -175,9 +179,10 @@ def main():
     parser.add_argument("--build", default="build")
     parser.add_argument("--unit", action="store_true", help="run unit programs")
     parser.add_argument("--e2e", action="store_true", help="run end-to-end tests")
-    parser.add_argument("--only", default="", help="part of a name, or a pattern with *")
+    parser.add_argument("--only", default="", help="parts of names, or patterns with *")
     parser.add_argument("--target", action="append", default=[],
                         help="a target of the Makefile that is a test")
+    parser.add_argument("--list", action="store_true", help="only name what would run")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--sanitizer", default="", help="what the build was made with")
     parser.add_argument("--slowness", type=float, help="stretches every time limit")
@@ -187,6 +192,9 @@ def main():
         args.unit = args.e2e = True
 
     jobs = collect(args)
+    if args.list:
+        print("\n".join(sorted(name for name, _ in jobs)))
+        return 0
     runner = Runner(args)
     outcomes = []
 

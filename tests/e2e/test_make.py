@@ -80,3 +80,17 @@ def test_targets_begin_with_their_packages(case):
         case.equal(line, "error: not root and no sudo; install them: apt-get install "
                    + " ".join(wanted), target)
         case.check(not (case.folder / "build").exists(), f"{target} has built something")
+
+
+def test_attacks_of_the_review_are_all_run_by_test_attacks(case):
+    """Each test that docs/security.md names for one of its holes is among those that
+    `make test-attacks` runs."""
+    rows = re.findall(r"(?m)^\| H\d+ .*\| ([^|]*) \|$", (ROOT / "docs/security.md").read_text())
+    case.equal(len(rows), 10, "holes of the table")
+    named = {word for row in rows for word in re.findall(r"`([a-z_.]+)`", row)} - {"fuzz_worker"}
+    patterns = make(case, "--eval=show: ; $(info $(ATTACKS))", "show").out.strip()
+    jobs = case.run([case.need_tool("python3"), ROOT / "tests/run.py", "--build", case.build,
+                     "--e2e", "--list", "--only", patterns]).out.split()
+    jobs += [word for word in patterns.split() if word.startswith("unit.")]  # built by it
+    for name in sorted(named):
+        case.check(any(name in job for job in jobs), f"{name} is not among {jobs}")
