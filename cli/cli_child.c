@@ -3,6 +3,7 @@
 
 #include "cli.h"
 #include "gp_err.h"
+#include "gp_private.h"
 #include "gp_str.h"
 
 #include <errno.h>
@@ -51,6 +52,7 @@ cli_child_init(struct cli_child *child, struct gp_loop *loop, struct gp_err *err
     memset(child, 0, sizeof(*child));
     child->loop = loop;
     child->signals.fd = -1;
+    getrlimit(RLIMIT_CORE, &child->core);
     sigemptyset(&mask);
     sigaddset(&mask, SIGCHLD);
     for (size_t i = 0; i < ARRAY_SIZE(FORWARDED); i++)
@@ -79,6 +81,7 @@ become(const struct cli_child *child, pid_t parent, char **argv, int report)
     if (getppid() != parent)
         _exit(CLI_FAILED);
     sigprocmask(SIG_SETMASK, &child->old_mask, NULL);
+    gp_private_restore(&child->core);
     execvp(argv[0], argv);
     error = errno;
     if (write(report, &error, sizeof(error)) < 0)

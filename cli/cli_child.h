@@ -12,6 +12,7 @@
 #include "gp_loop.h"
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 struct gp_err;
@@ -22,6 +23,7 @@ struct cli_child {
     struct gp_loop *loop;
     struct gp_loop_fd signals; /* a signalfd */
     sigset_t old_mask;
+    struct rlimit core; /* of core files, for the program */
 };
 
 /* Whether @program can be started, before a session is opened for it: 0, or the exit

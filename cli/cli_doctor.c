@@ -453,6 +453,7 @@ run_beside(struct doctor *d)
         if (out < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
             return CLI_FAILED;
     }
+    d->request.reports = true;
     status = cli_run_program(&d->request);
     if (d->findings)
         dup2(out, STDOUT_FILENO);

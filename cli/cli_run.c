@@ -11,6 +11,7 @@
 #include "cli_wait.h"
 #include "gp_err.h"
 #include "gp_loop.h"
+#include "gp_private.h"
 #include "gp_str.h"
 
 #include <errno.h>
@@ -290,6 +291,8 @@ run_in_session(struct run *run)
         r = cli_child_init(&run->child, run->loop, &err);
     if (r < 0)
         return cli_fail(CLI_FAILED, "run: %s", gp_err_msg(&err, r));
+    if (!run->request->reports)
+        gp_private_begin(&run->child.core);
     status = set_path();
     if (!status)
         status = cli_child_check(run->request->program[0]);

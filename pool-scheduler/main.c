@@ -10,6 +10,7 @@
 #include "gp_err.h"
 #include "gp_log.h"
 #include "gp_option.h"
+#include "gp_private.h"
 #include "gp_time.h"
 #include "kube_config.h"
 #include "sched_account_keep.h"
@@ -288,6 +289,7 @@ main(int argc, char **argv)
     struct gp_err err = {0};
     int r;
 
+    gp_private_begin(NULL);
     signal(SIGPIPE, SIG_IGN); /* libraries write(2) to peers that may be gone */
     if (argc > 1 && !strcmp(argv[1], "migrate"))
         return sched_migrate(argc - 1, argv + 1);

@@ -6,6 +6,7 @@
 #include "gp_command.h"
 #include "gp_err.h"
 #include "gp_log.h"
+#include "gp_private.h"
 #include "kube_main.h"
 
 #include <signal.h>
@@ -34,6 +35,7 @@ main(int argc, char **argv)
     const struct gp_command *command = gp_command_find(&COMMANDS, name);
     struct gp_err err = {0};
 
+    gp_private_begin(NULL);
     signal(SIGPIPE, SIG_IGN); /* libraries write(2) to peers that may be gone */
     if (command) {
         gp_log_init(command->name, GP_LOG_INFO);

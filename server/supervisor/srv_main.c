@@ -19,6 +19,7 @@
 #include "gp_log.h"
 #include "gp_metrics.h"
 #include "gp_net.h"
+#include "gp_private.h"
 #include "gp_size.h"
 #include "gp_str.h"
 #include "gp_time.h"
@@ -651,6 +652,7 @@ main(int argc, char **argv)
     struct gp_err err = {0};
     int r;
 
+    gp_private_begin(NULL);
     if (strcmp(argv[0], SRV_KEEPER_NAME) == 0)
         return srv_keeper_main();
     program[gp_max(len, (ssize_t)0)] = 0; /* before an upgrade puts another there */

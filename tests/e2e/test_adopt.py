@@ -35,7 +35,7 @@ class Kept:
         self.server = self.pool.restart(
             self.pool.pid(SERVER), "--state-dir", str(self.folder), "--adopt-window",
             str(window), "--ready-file", str(self.ready), *options)
-        self.args, self.env = proc.command_line(self.server), proc.environment(self.server)
+        self.args, self.env = proc.command_line(self.server), self.pool.environment(self.server)
         self.starts = 0
         self.alive()
 

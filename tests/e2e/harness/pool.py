@@ -35,7 +35,8 @@ class Pool:
         self.gpupool = case.build / "bin" / "gpupool"
         case.run([self.gpupool, "up", "--servers", servers, "--cards", cards,
                   "--driver", driver, *options], env=self.env)
-        self.descriptors = {pid: len(self.lasting(pid)) for pid in self.daemons()}
+        self.descriptors = {pid: len(self.lasting(pid)) for pid in self.daemons()
+                            if proc.shows_files(pid)}
 
     # ------------------------------------------------------------ commands --
 
@@ -98,6 +99,13 @@ class Pool:
         if sig == signal.SIGKILL:
             self.case.wait_for(lambda: self._gone(pid), f"{pid} survives SIGKILL")
 
+    def environment(self, pid):
+        """Its variables; for who is not root, who cannot see them, those it was given."""
+        try:
+            return proc.environment(pid)
+        except PermissionError:
+            return self.case.environment(self.env)
+
     def starter(self, pid, *more):
         """A function that starts the command line of @pid, which may be gone by then, with
         @more, and returns the process.
@@ -105,15 +113,14 @@ class Pool:
         It listens where it listened before, as a service with a fixed port does.
         """
         args = [*self._with_fixed_port(proc.command_line(pid)), *map(str, more)]
-        env = proc.environment(pid)
-        folder = os.readlink(f"/proc/{pid}/cwd")
+        env = self.environment(pid)
         ready = self._ready_file(args)
 
         def start():
             if ready and os.path.exists(ready):
                 os.unlink(ready)
             with open(self.case.folder / f"restarted-{pid}.log", "ab") as log:
-                process = subprocess.Popen(args, env=env, cwd=folder, stdin=subprocess.DEVNULL,
+                process = subprocess.Popen(args, env=env, cwd=self.case.folder, stdin=subprocess.DEVNULL,
                                            stdout=log, stderr=log, start_new_session=True)
             self.case._processes.append(process)
             return process
@@ -157,8 +164,8 @@ class Pool:
 
     def files(self, pid):
         """What it holds open; cached code images, which are meant to stay, left out."""
-        if os.geteuid() != 0 and proc.program_of(pid) == WORKER:
-            self.case.skip("only root sees what a worker holds open")
+        if not proc.shows_files(pid):
+            self.case.skip("only root sees what a daemon or a worker holds open")
         return {fd: name for fd, name in proc.open_files(pid).items()
                 if "memfd:gpupool-image" not in name}
 

@@ -69,7 +69,7 @@ def program_of(pid):
     """The name of the running binary, without ' (deleted)'; '' when gone."""
     try:
         return os.path.basename(os.readlink(f"/proc/{pid}/exe").split(" (deleted)")[0])
-    except PermissionError:  # a worker lets only root look into it
+    except PermissionError:  # daemons and workers let only root look into them
         return os.path.basename((command_line(pid) or [""])[0])
     except OSError:
         return ""
@@ -96,6 +96,15 @@ def is_alive(pid):
         return len(os.listdir(f"/proc/{pid}/task")) > 1
     except OSError:
         return False
+
+
+def shows_files(pid):
+    """Whether we may see what it holds open."""
+    try:
+        os.listdir(f"/proc/{pid}/fd")
+    except OSError:
+        return False
+    return True
 
 
 def open_files(pid):
