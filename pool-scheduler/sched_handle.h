@@ -49,6 +49,8 @@ void sched_handle_open_again(struct sched_conn *conn, uint32_t id,
 /* The session that the request @id opened is on disk: answer with the grant. */
 void sched_handle_opened(struct sched_conn *conn, uint32_t id,
                          const struct sched_session *session);
+
+/* sched_handle_lease.c */
 void sched_handle_renew(struct sched_conn *conn, uint32_t id,
                         const Gpupool__Ctl__CtlRenew *msg);
 void sched_handle_close(struct sched_conn *conn, uint32_t id,
