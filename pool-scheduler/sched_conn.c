@@ -26,8 +26,8 @@ sched_conn_touch(struct sched_conn *conn)
 {
     uint64_t ns = CLIENT_IDLE_NS;
 
-    for (const struct sched_session *s = conn->held; s; s = s->held_next)
-        ns = gp_max(ns, 2 * s->lease_ms * GP_NS_PER_MS);
+    if (conn->held)
+        ns = gp_max(ns, 2 * conn->held_lease_ms * GP_NS_PER_MS);
     if (conn->server || conn->wait.request || conn->closing ||
         conn->pool_watch.request || conn->pod || conn->waiting)
         gp_loop_timer_del(&conn->idle);
@@ -50,24 +50,34 @@ not_sent(struct sched_conn *conn, size_t size, int r)
 }
 
 void
-sched_conn_reply(struct sched_conn *conn, const Gpupool__Ctl__CtlReply *reply)
+sched_conn_send(struct sched_conn *conn, uint32_t request, const void *data,
+                size_t size)
 {
-    size_t size = gpupool__ctl__ctl_reply__get_packed_size(reply);
-    CLEANUP_FREE uint8_t *bytes = malloc(size ? size : 1);
-    int r = -EMSGSIZE;
+    int r = size <= CTL_REPLY_MAX ? sched_commit_send(conn, request, data, size)
+                                  : -EMSGSIZE;
 
-    if (bytes && size <= CTL_REPLY_MAX) {
-        gpupool__ctl__ctl_reply__pack(reply, bytes);
-        r = sched_commit_send(conn, reply->id, bytes, size);
-    }
     if (r < 0)
         not_sent(conn, size, r);
 }
 
 void
-sched_conn_grant(struct sched_conn *conn, uint32_t request, struct sched_grant *grant)
+sched_conn_reply(struct sched_conn *conn, const Gpupool__Ctl__CtlReply *reply)
 {
-    int r = grant ? sched_commit_grant(conn, request, grant) : -ENOMEM;
+    size_t size = gpupool__ctl__ctl_reply__get_packed_size(reply);
+    CLEANUP_FREE uint8_t *bytes = malloc(size ? size : 1);
+
+    if (!bytes) {
+        not_sent(conn, size, -ENOMEM);
+        return;
+    }
+    gpupool__ctl__ctl_reply__pack(reply, bytes);
+    sched_conn_send(conn, reply->id, bytes, size);
+}
+
+void
+sched_conn_draft(struct sched_conn *conn, uint32_t request, struct sched_draft *draft)
+{
+    int r = draft ? sched_commit_draft(conn, request, draft) : -ENOMEM;
 
     if (r < 0)
         not_sent(conn, 0, r);
@@ -98,16 +108,31 @@ reason_message(const struct sched_reason *reason, Gpupool__Ctl__CtlReason *msg,
 /* Of cards, and of other pools. */
 #define REASONS_MAX (CTL_REASONS_MAX + SCHED_POOLS_MAX)
 
+static void
+count_denial(struct sched_conn *conn)
+{
+    if (!conn->own_user)
+        gp_rate_take(&conn->sched->rates.denials, conn->from, gp_now_ns());
+}
+
+void
+sched_conn_denied(struct sched_conn *conn, const char *words)
+{
+    count_denial(conn);
+    gp_audit_deny("denied", "from", conn->peer, "by", sched_peer_who(conn), "words",
+                  words, NULL);
+}
+
 /* Wrong secrets count, and whatever a peer that has shown no right one gets wrong. */
 static void
-count_refusal(struct sched_conn *conn, Gpupool__Ctl__CtlCode code)
+count_refusal(struct sched_conn *conn, Gpupool__Ctl__CtlCode code, const char *words)
 {
     if (!conn->known)
         conn->refusals++;
-    if (!conn->own_user &&
-        (code == GPUPOOL__CTL__CTL_CODE__CTL_DENIED ||
-         (code == GPUPOOL__CTL__CTL_CODE__CTL_BAD_REQUEST && !conn->known)))
-        gp_rate_take(&conn->sched->rates.denials, conn->from, gp_now_ns());
+    if (code == GPUPOOL__CTL__CTL_CODE__CTL_DENIED)
+        sched_conn_denied(conn, words);
+    else if (code == GPUPOOL__CTL__CTL_CODE__CTL_BAD_REQUEST && !conn->known)
+        count_denial(conn);
 }
 
 static void
@@ -125,10 +150,7 @@ refuse(struct sched_conn *conn, uint32_t request, Gpupool__Ctl__CtlCode code,
         reason_message(&reasons->list[i], &msgs[i], uuids[i]);
         list[i] = &msgs[i];
     }
-    count_refusal(conn, code);
-    if (code == GPUPOOL__CTL__CTL_CODE__CTL_DENIED)
-        gp_audit_deny("denied", "from", conn->peer, "by", sched_peer_who(conn), "words",
-                      words, NULL);
+    count_refusal(conn, code, words);
     error.code = code;
     error.words = (char *)words;
     error.retry_after_ms = retry_ms;
@@ -230,10 +252,27 @@ sched_conn_hold(struct sched_conn *conn, struct sched_session *session)
     sched_conn_unhold(session);
     session->holder = conn;
     session->held_next = conn->held;
+    conn->held_lease_ms =
+        gp_max(conn->held ? conn->held_lease_ms : 0, session->lease_ms);
     if (conn->held)
         conn->held->held_link = &session->held_next;
     session->held_link = &conn->held;
     conn->held = session;
+}
+
+void
+sched_conn_lost(struct sched_session *session, uint64_t now)
+{
+    struct sched_conn *conn = session->holder;
+    struct sched *sched = conn->sched;
+    uint64_t end = now + sched->config.hold_grace_ms * GP_NS_PER_MS;
+
+    sched_conn_unhold(session);
+    sched->counters.lost_connections++;
+    gp_log_info("session", "%s: its client %s is gone, ends in %u ms", session->name,
+                conn->peer, sched->config.hold_grace_ms);
+    if (session->lease_end_ns > end)
+        sched_session_lease(&sched->sessions, session, end);
 }
 
 void

@@ -291,6 +291,7 @@ sched_init(struct sched *sched, const struct sched_config *config, struct gp_err
     memset(sched, 0, sizeof(*sched));
     sched->config = *config;
     sched->started_ns = gp_now_ns();
+    sched->signs_since_unix = gp_wall_ns() / GP_NS_PER_S;
     sched->next_report = 1;
     sched->commit.end = &sched->commit.first;
     sched->fed_waits_end = &sched->fed_waits;

@@ -6,6 +6,7 @@
 #include "gp_err.h"
 #include "gp_str.h"
 #include "gp_time.h"
+#include "sched_draft.h"
 #include "sched_session.h"
 #include "sched_types.h"
 #include "ticket_key.h"
@@ -15,6 +16,10 @@
 
 /* Clocks of scheduler and servers may differ by this much. */
 #define CLOCK_SKEW_S 30
+/* Tickets that nobody else can use are good for so many leases, but not for longer than
+ * this or one lease: each renewal moves the lease, and one in six needs a signature. */
+#define TICKET_LEASES 4
+#define TICKET_MAX_S 600
 
 /* What of it is on one server. */
 struct part {
@@ -25,7 +30,9 @@ struct part {
 };
 
 struct sched_grant {
+    struct sched_draft draft;
     uint32_t request;
+    uint32_t unix_s; /* when it was made */
     uint64_t session_id;
     char name[SCHED_SESSION_NAME_MAX];
     bool keyed;
@@ -41,6 +48,50 @@ struct sched_grant {
 };
 
 /* -------------------------------------------------------------------- making -- */
+
+static uint64_t
+lease_s(const struct sched_session *session)
+{
+    return (session->lease_ms + 999) / 1000;
+}
+
+/* A ticket's own end matters when the scheduler is away, and must not come before the
+ * lease's; a lease that ends earlier is announced to the server. */
+static uint64_t
+life_s(const struct sched_session *session, bool bound)
+{
+    uint64_t lease = lease_s(session);
+
+    return bound ? gp_max(lease, gp_min(TICKET_LEASES * lease, (uint64_t)TICKET_MAX_S))
+                 : lease;
+}
+
+/* No ticket is good beyond the time limit; who is preempted may go on after all. */
+static uint64_t
+until_limit_s(const struct sched_session *session)
+{
+    uint64_t now = gp_now_ns();
+
+    return session->end_words
+               ? UINT64_MAX
+               : (session->ends_ns - gp_min(session->ends_ns, now)) / GP_NS_PER_S;
+}
+
+bool
+sched_grant_due(const struct sched *sched, const struct sched_session *session,
+                uint32_t tickets_unix)
+{
+    uint64_t now = gp_wall_ns() / GP_NS_PER_S;
+
+    if (now < tickets_unix || /* the clock was set */
+        now + lease_s(session) > tickets_unix + life_s(session, session->bound) ||
+        (now >= sched->signs_since_unix && tickets_unix <= sched->signs_since_unix))
+        return true;
+    for (uint32_t i = 0; i < session->n_parts; i++)
+        if (tickets_unix <= session->parts[i].server->registered_unix)
+            return true;
+    return false;
+}
 
 /* A key that is new is told to the servers before it signs. */
 static struct ticket_key *
@@ -85,7 +136,6 @@ claim(struct ticket_claims *c, const struct sched_part *part, const uint8_t *cli
 {
     const struct sched_session *session = part->session;
     uint64_t now = gp_wall_ns() / GP_NS_PER_S;
-    uint64_t left = session->lease_end_ns - gp_min(session->lease_end_ns, gp_now_ns());
 
     c->session_id = session->id;
     gp_str_copy(c->session, sizeof(c->session), session->name);
@@ -96,9 +146,8 @@ claim(struct ticket_claims *c, const struct sched_part *part, const uint8_t *cli
     c->spatial = session->spatial;
     c->max_attachments = session->max_attachments;
     c->not_before = now - CLOCK_SKEW_S;
-    /* A lease that ends is announced to the server; the ticket's own end matters when
-     * the scheduler is away, and must not come before the lease's. */
-    c->expires = now + left / GP_NS_PER_S + CLOCK_SKEW_S;
+    c->expires = now + gp_min(life_s(session, client_key), until_limit_s(session)) +
+                 CLOCK_SKEW_S;
     c->bound = client_key;
     if (client_key)
         memcpy(c->client_key, client_key, sizeof(c->client_key));
@@ -125,6 +174,15 @@ add_key(struct sched_grant *grant, const struct ticket_key *key)
         memcpy(grant->keys[grant->n_keys++], ticket_key_pub(key), TICKET_PUB_SIZE);
 }
 
+static int grant_pack(const struct sched_draft *draft, uint8_t **ret, size_t *ret_size,
+                      struct gp_err *err);
+
+static void
+grant_free(struct sched_draft *draft)
+{
+    sched_grant_free(container_of(draft, struct sched_grant, draft));
+}
+
 struct sched_grant *
 sched_grant_new(const struct sched *sched, uint32_t request,
                 const struct sched_session *session, const uint8_t *client_key,
@@ -136,7 +194,10 @@ sched_grant_new(const struct sched *sched, uint32_t request,
 
     if (!grant)
         return NULL;
+    grant->draft = (struct sched_draft){
+        .name = grant->name, .pack = grant_pack, .free = grant_free};
     grant->request = request;
+    grant->unix_s = (uint32_t)(gp_wall_ns() / GP_NS_PER_S);
     grant->session_id = session->id;
     gp_str_copy(grant->name, sizeof(grant->name), session->name);
     grant->keyed = keyed;
@@ -167,16 +228,15 @@ sched_grant_free(struct sched_grant *grant)
     free(grant);
 }
 
-const char *
-sched_grant_name(const struct sched_grant *grant)
+struct sched_draft *
+sched_grant_draft(struct sched_grant *grant)
 {
-    return grant->name;
+    return grant ? &grant->draft : NULL;
 }
 
 /* ------------------------------------------------------------------- message -- */
 
-/* Signed tickets, and the lists that a message points to. */
-struct lists {
+struct sched_grant_lists {
     char *texts[TICKET_SLICES_MAX];
     Gpupool__Ctl__CtlTicket tickets[TICKET_SLICES_MAX], *ticket_list[TICKET_SLICES_MAX];
     Gpupool__Ctl__CtlSlice slices[TICKET_SLICES_MAX], *slice_list[TICKET_SLICES_MAX];
@@ -184,15 +244,16 @@ struct lists {
     uint32_t n_tickets, n_slices;
 };
 
-static void
-lists_fini(struct lists *lists)
+void
+sched_grant_lists_free(struct sched_grant_lists *lists)
 {
-    for (uint32_t i = 0; i < lists->n_tickets; i++)
+    for (uint32_t i = 0; lists && i < lists->n_tickets; i++)
         free(lists->texts[i]);
+    free(lists);
 }
 
 static int
-add_ticket(struct lists *lists, const struct sched_grant *grant,
+add_ticket(struct sched_grant_lists *lists, const struct sched_grant *grant,
            const struct part *part, struct gp_err *err)
 {
     Gpupool__Ctl__CtlTicket *msg = &lists->tickets[lists->n_tickets];
@@ -215,7 +276,7 @@ add_ticket(struct lists *lists, const struct sched_grant *grant,
 }
 
 static void
-add_slices(struct lists *lists, const struct sched_grant *grant,
+add_slices(struct sched_grant_lists *lists, const struct sched_grant *grant,
            const struct part *part)
 {
     for (uint32_t i = 0; i < part->claims.n_slices; i++) {
@@ -234,47 +295,62 @@ add_slices(struct lists *lists, const struct sched_grant *grant,
     }
 }
 
-static int
-pack_reply(const struct sched_grant *grant, struct lists *lists, uint8_t **ret,
-           size_t *ret_size)
+static void
+fill_message(const struct sched_grant *grant, struct sched_grant_lists *lists,
+             Gpupool__Ctl__CtlGrant *msg)
 {
-    Gpupool__Ctl__CtlReply reply = GPUPOOL__CTL__CTL_REPLY__INIT;
-    Gpupool__Ctl__CtlGrant msg = GPUPOOL__CTL__CTL_GRANT__INIT;
-
     for (size_t i = 0; i < grant->n_keys; i++)
         lists->keys[i] = (ProtobufCBinaryData){TICKET_PUB_SIZE,
                                                (uint8_t *)(uintptr_t)grant->keys[i]};
-    msg.session_id = grant->session_id;
-    msg.session = (char *)(uintptr_t)grant->name;
-    msg.lease_key.data = (uint8_t *)(uintptr_t)grant->lease_key;
-    msg.lease_key.len = grant->keyed ? CTL_LEASE_KEY_SIZE : 0;
-    msg.lease_ms = grant->lease_ms;
-    msg.slices = lists->slice_list;
-    msg.n_slices = lists->n_slices;
-    msg.tickets = lists->ticket_list;
-    msg.n_tickets = lists->n_tickets;
-    msg.scheduler_keys = lists->keys;
-    msg.n_scheduler_keys = grant->n_keys;
-    reply.id = grant->request;
-    reply.body_case = GPUPOOL__CTL__CTL_REPLY__BODY_GRANT;
-    reply.grant = &msg;
-    *ret = malloc(gpupool__ctl__ctl_reply__get_packed_size(&reply));
-    if (!*ret)
-        return -ENOMEM;
-    *ret_size = gpupool__ctl__ctl_reply__pack(&reply, *ret);
-    return 0;
+    gpupool__ctl__ctl_grant__init(msg);
+    msg->session_id = grant->session_id;
+    msg->session = (char *)(uintptr_t)grant->name;
+    msg->lease_key.data = (uint8_t *)(uintptr_t)grant->lease_key;
+    msg->lease_key.len = grant->keyed ? CTL_LEASE_KEY_SIZE : 0;
+    msg->lease_ms = grant->lease_ms;
+    msg->slices = lists->slice_list;
+    msg->n_slices = lists->n_slices;
+    msg->tickets = lists->ticket_list;
+    msg->n_tickets = lists->n_tickets;
+    msg->scheduler_keys = lists->keys;
+    msg->n_scheduler_keys = grant->n_keys;
+    msg->tickets_unix = grant->unix_s;
 }
 
 int
-sched_grant_pack(const struct sched_grant *grant, uint8_t **ret, size_t *ret_size,
-                 struct gp_err *err)
+sched_grant_message(const struct sched_grant *grant, Gpupool__Ctl__CtlGrant *msg,
+                    struct sched_grant_lists **ret_lists, struct gp_err *err)
 {
-    CLEANUP(lists_fini) struct lists lists = {.n_tickets = 0};
-    int r = 0;
+    CLEANUP(sched_grant_lists_freep)
+    struct sched_grant_lists *lists = calloc(1, sizeof(*lists));
+    int r = lists ? 0 : -ENOMEM;
 
     for (uint32_t i = 0; !r && i < grant->n_parts; i++) {
-        r = add_ticket(&lists, grant, &grant->parts[i], err);
-        add_slices(&lists, grant, &grant->parts[i]);
+        r = add_ticket(lists, grant, &grant->parts[i], err);
+        add_slices(lists, grant, &grant->parts[i]);
     }
-    return r < 0 ? r : pack_reply(grant, &lists, ret, ret_size);
+    if (r < 0)
+        return r;
+    fill_message(grant, lists, msg);
+    *ret_lists = TAKE_PTR(lists);
+    return 0;
+}
+
+static int
+grant_pack(const struct sched_draft *draft, uint8_t **ret, size_t *ret_size,
+           struct gp_err *err)
+{
+    const struct sched_grant *grant =
+        container_of(draft, const struct sched_grant, draft);
+    CLEANUP(sched_grant_lists_freep) struct sched_grant_lists *lists = NULL;
+    Gpupool__Ctl__CtlReply reply = GPUPOOL__CTL__CTL_REPLY__INIT;
+    Gpupool__Ctl__CtlGrant msg;
+    int r = sched_grant_message(grant, &msg, &lists, err);
+
+    if (r < 0)
+        return r;
+    reply.id = grant->request;
+    reply.body_case = GPUPOOL__CTL__CTL_REPLY__BODY_GRANT;
+    reply.grant = &msg;
+    return sched_draft_pack(&reply, ret, ret_size);
 }

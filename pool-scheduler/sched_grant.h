@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A grant on its way to a client: what the scheduler decided, as plain values, until a
- * signing thread makes tickets and the message of it.
+ * A grant on its way to a client: a draft (sched_draft.h) of which a signing thread
+ * makes tickets and a message, alone or among those of a batch (sched_renewed.h).
  *
- * Nothing in it points to a session, a server or a card, which change or end
- * meanwhile.  Made and freed on the event loop's thread; sched_grant_pack() runs on any
- * thread, and whoever runs it has the grant alone.
+ * Made and freed on the event loop's thread; its message is made on any thread.
  */
 #ifndef SCHED_GRANT_H
 #define SCHED_GRANT_H
 
+#include "control.pb-c.h"
 #include "gp_base.h"
 
 #include <stddef.h>
@@ -17,7 +16,9 @@
 
 struct gp_err;
 struct sched;
+struct sched_draft;
 struct sched_grant;
+struct sched_grant_lists;
 struct sched_session;
 
 /* A grant of @session as it is now, the answer to @request.  @client_key: tickets are
@@ -26,13 +27,19 @@ struct sched_session;
 struct sched_grant *sched_grant_new(const struct sched *sched, uint32_t request,
                                     const struct sched_session *session,
                                     const uint8_t *client_key, bool keyed);
-void sched_grant_free(struct sched_grant *grant); /* NULL is a no-op */
+void sched_grant_free(struct sched_grant *grant);                 /* NULL is a no-op */
+struct sched_draft *sched_grant_draft(struct sched_grant *grant); /* NULL: NULL */
 
-const char *sched_grant_name(const struct sched_grant *grant); /* "s7" */
+/* Must the holder of @session, whose newest tickets were made at @tickets_unix, have
+ * new ones?  They end before the lease that begins now, the key is another, or a server
+ * of it has registered since, perhaps with another address. */
+bool sched_grant_due(const struct sched *sched, const struct sched_session *session,
+                     uint32_t tickets_unix);
 
-/* Sign the tickets and pack the CtlReply; *ret is the caller's, free().  -EINVAL: a
- * claim that no ticket may have; -EIO: libcrypto does not sign. */
-int sched_grant_pack(const struct sched_grant *grant, uint8_t **ret, size_t *ret_size,
-                     struct gp_err *err);
+/* Sign the tickets; @msg points to *ret_lists and to @grant.  As sched_draft.pack(). */
+int sched_grant_message(const struct sched_grant *grant, Gpupool__Ctl__CtlGrant *msg,
+                        struct sched_grant_lists **ret_lists, struct gp_err *err);
+void sched_grant_lists_free(struct sched_grant_lists *lists); /* NULL is a no-op */
+DEFINE_CLEANUP(struct sched_grant_lists, sched_grant_lists_free)
 
 #endif

@@ -53,6 +53,8 @@ void sched_handle_opened(struct sched_conn *conn, uint32_t id,
 /* sched_handle_lease.c */
 void sched_handle_renew(struct sched_conn *conn, uint32_t id,
                         const Gpupool__Ctl__CtlRenew *msg);
+void sched_handle_renew_many(struct sched_conn *conn, uint32_t id,
+                             const Gpupool__Ctl__CtlRenewMany *msg);
 void sched_handle_close(struct sched_conn *conn, uint32_t id,
                         const Gpupool__Ctl__CtlClose *msg);
 

@@ -385,6 +385,7 @@ fill_server(struct sched_server *server, struct sched_conn *conn,
     server->pid = msg->pid;
     server->instance = msg->instance;
     server->drain_self = msg->draining;
+    server->registered_unix = gp_wall_ns() / GP_NS_PER_S;
     server->seen_ns = gp_now_ns();
 }
 

@@ -156,8 +156,9 @@ struct sched_server {
     bool drain_self;  /* the server is shutting down */
     bool unclean; /* runs sessions that the scheduler ended: wait until they are gone */
 
-    uint64_t seen_ns;        /* last sign of life */
-    struct sched_conn *conn; /* NULL: not connected; sched_conn.c's */
+    uint64_t registered_unix; /* the last time, here; 0: not yet */
+    uint64_t seen_ns;         /* last sign of life */
+    struct sched_conn *conn;  /* NULL: not connected; sched_conn.c's */
 
     struct sched_card *cards[CTL_SERVER_CARDS_MAX];
     unsigned n_cards;

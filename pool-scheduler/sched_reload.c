@@ -171,11 +171,13 @@ static void
 change_key(struct sched *sched, struct change *c)
 {
     bool was_other = !is_key(c->key, sched->key);
+    uint64_t wait_ns = is_key(c->old_key, sched->key)
+                           ? 2 * sched->config.heartbeat_ms * GP_NS_PER_MS
+                           : 0;
 
-    if (was_other && is_key(c->old_key, sched->key))
-        sched->sign_old_ns =
-            gp_now_ns() + 2 * sched->config.heartbeat_ms * GP_NS_PER_MS;
     if (was_other) {
+        sched->sign_old_ns = gp_now_ns() + wait_ns;
+        sched->signs_since_unix = (gp_wall_ns() + wait_ns) / GP_NS_PER_S + 1;
         gp_log_info("sched", "the key is %s from now on, it was %s%s",
                     ticket_key_id(c->key), ticket_key_id(sched->key),
                     c->old_key ? ", which stays good" : "");

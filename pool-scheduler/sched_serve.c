@@ -140,23 +140,13 @@ sched_serve_accept(struct sched *sched, int fd)
     gp_log_debug("conn", "%s: connected", conn->peer);
 }
 
-/* Sessions that were held get a short time to be claimed by a new connection. */
 static void
 release_held(struct sched_conn *conn)
 {
-    struct sched *sched = conn->sched;
-    uint64_t end = gp_now_ns() + sched->config.hold_grace_ms * GP_NS_PER_MS;
+    uint64_t now = gp_now_ns();
 
-    while (conn->held) {
-        struct sched_session *session = conn->held;
-
-        sched_conn_unhold(session);
-        sched->counters.lost_connections++;
-        gp_log_info("session", "%s: its client %s is gone, ends in %u ms",
-                    session->name, conn->peer, sched->config.hold_grace_ms);
-        if (session->lease_end_ns > end)
-            sched_session_lease(&sched->sessions, session, end);
-    }
+    while (conn->held)
+        sched_conn_lost(conn->held, now);
 }
 
 void
@@ -263,6 +253,9 @@ dispatch(struct sched_conn *conn, const Gpupool__Ctl__CtlRequest *req)
         return true;
     case GPUPOOL__CTL__CTL_REQUEST__BODY_RENEW:
         sched_handle_renew(conn, id, req->renew);
+        return true;
+    case GPUPOOL__CTL__CTL_REQUEST__BODY_RENEW_MANY:
+        sched_handle_renew_many(conn, id, req->renew_many);
         return true;
     case GPUPOOL__CTL__CTL_REQUEST__BODY_CLOSE:
         sched_handle_close(conn, id, req->close);

@@ -56,8 +56,9 @@ enum sched_role {
     SCHED_ROLES,
 };
 
-/* Clients. A server host of the largest kind seen runs about 1,000 sessions, each with
- * one client connection. */
+/* Connections of clients: one for each host whose sessions are held, one for each
+ * request that waits in the queue (10,000 are measured), and those that open or close
+ * just now. */
 #define SCHED_CLIENTS_MAX 16384
 /* Connections that have said nothing yet: they may send a registration, which is large,
  * so few are kept; when one more comes, the oldest goes. */
@@ -142,6 +143,7 @@ struct sched {
     struct sched_tokens *tokens;      /* sched_tokens.h */
     struct ticket_key *key, *old_key; /* that of before a change, still good, or NULL */
     uint64_t sign_old_ns;             /* until then tickets are signed with that one */
+    uint64_t signs_since_unix;        /* the key does since then, or this process */
     enum tls_policy tls_policy;
     struct tls_context *tls; /* of @key; NULL: off */
     struct gp_metrics *metrics;
@@ -181,7 +183,8 @@ struct sched_conn {
     void (*on_idle)(struct gp_loop_timer *idle);
     struct sched_link unproven;    /* while it is not known; else next is NULL */
     struct sched_server *server;   /* after a registration */
-    struct sched_session *held;    /* end soon after this connection */
+    struct sched_session *held;    /* end soon after this connection, a list */
+    uint32_t held_lease_ms;        /* the longest lease that has been among them */
     struct sched_session *opening; /* until the commit; sched_commit.h */
     struct sched_answer *answers, **answers_end; /* that wait; sched_commit.h */
     struct sched_wait *waiting;    /* its open request waits for room; sched_wait.c's */

@@ -28,6 +28,11 @@
 #define CTL_REASONS_MAX 64
 #define CTL_SLICES_PER_CARD_MAX 16
 
+/* Sessions of a CtlRenewMany: with 36 bytes for each they fit into a client's request,
+ * and their answer, with tickets for all, is under half a MiB and 20 ms of signatures.
+ */
+#define CTL_RENEW_MAX 450
+
 /* Rows of a CtlList: a millisecond or two of the scheduler's time. */
 #define CTL_LIST_MAX 500
 #define CTL_LIST_DEFAULT 100

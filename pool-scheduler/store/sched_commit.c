@@ -6,7 +6,7 @@
 #include "gp_log.h"
 #include "gp_time.h"
 #include "sched_conn.h"
-#include "sched_grant.h"
+#include "sched_draft.h"
 #include "sched_handle.h"
 #include "sched_signer.h"
 #include "sched_store.h"
@@ -27,7 +27,7 @@ struct sched_answer {
     struct sched_answer *next; /* among those that wait for one, oldest first */
     bool on_disk;
 
-    struct sched_grant *grant; /* @bytes are made of it by a signing thread; or NULL */
+    struct sched_draft *draft; /* @bytes are made of it by a signing thread; or NULL */
     bool with_signer;
     struct sched_signer_job job;
     int result; /* of that thread, or of the transaction */
@@ -93,7 +93,7 @@ sched_commit_turn(struct sched *sched)
 static void
 answer_free(struct sched_answer *answer)
 {
-    sched_grant_free(answer->grant);
+    sched_draft_free(answer->draft);
     free(answer->bytes);
     free(answer);
 }
@@ -158,7 +158,7 @@ sign(struct sched_signer_job *job)
     struct sched_answer *answer = container_of(job, struct sched_answer, job);
 
     answer->result =
-        sched_grant_pack(answer->grant, &answer->bytes, &answer->size, &answer->err);
+        answer->draft->pack(answer->draft, &answer->bytes, &answer->size, &answer->err);
 }
 
 static void
@@ -169,7 +169,7 @@ on_signed(struct sched_signer_job *job)
 
     answer->with_signer = false;
     if (r < 0) {
-        gp_log_error("session", "%s: no ticket: %s", sched_grant_name(answer->grant),
+        gp_log_error("session", "%s: no ticket: %s", answer->draft->name,
                      gp_err_msg(&answer->err, r));
         gp_err_set(&answer->err, r,
                    "the scheduler cannot sign a ticket, its log says why");
@@ -182,7 +182,7 @@ static void
 answer_on_disk(struct sched_answer *answer, struct sched_signer *signer)
 {
     answer->on_disk = true;
-    if (!answer->grant || !answer->conn || answer->result < 0) {
+    if (!answer->draft || !answer->conn || answer->result < 0) {
         became_ready(answer);
         return;
     }
@@ -246,15 +246,15 @@ sched_commit_send(struct sched_conn *conn, uint32_t request, const void *data,
 }
 
 int
-sched_commit_grant(struct sched_conn *conn, uint32_t request, struct sched_grant *grant)
+sched_commit_draft(struct sched_conn *conn, uint32_t request, struct sched_draft *draft)
 {
     struct sched_answer *answer = calloc(1, sizeof(*answer));
 
     if (!answer) {
-        sched_grant_free(grant);
+        sched_draft_free(draft);
         return -ENOMEM;
     }
-    answer->grant = grant;
+    answer->draft = draft;
     answer->request = request;
     enqueue(conn, answer);
     return 0;

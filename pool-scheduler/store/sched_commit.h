@@ -30,7 +30,7 @@
 struct gp_err;
 struct sched;
 struct sched_conn;
-struct sched_grant;
+struct sched_draft;
 struct sched_session;
 
 /* Start the writer's thread and those that sign. */
@@ -53,9 +53,9 @@ void sched_commit_turn(struct sched *sched);
 int sched_commit_send(struct sched_conn *conn, uint32_t request, const void *data,
                       size_t size);
 
-/* The same for a @grant, which becomes this module's, also on failure.  -ENOMEM. */
-int sched_commit_grant(struct sched_conn *conn, uint32_t request,
-                       struct sched_grant *grant);
+/* The same for a @draft, which becomes this module's, also on failure.  -ENOMEM. */
+int sched_commit_draft(struct sched_conn *conn, uint32_t request,
+                       struct sched_draft *draft);
 
 /* Write everything now, wait for it, and answer those who wait. */
 int sched_commit(struct sched *sched, struct gp_err *err);

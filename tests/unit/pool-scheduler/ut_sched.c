@@ -127,7 +127,7 @@ void
 ut_sched_post(int fd, Gpupool__Ctl__CtlRequest *req)
 {
     static uint32_t id;
-    uint8_t bytes[4096];
+    uint8_t bytes[CTL_CLIENT_REQUEST_MAX];
 
     req->id = ++id;
     assert_true(gpupool__ctl__ctl_request__get_packed_size(req) <= sizeof(bytes));
