@@ -39,7 +39,6 @@ cli_list_begin(struct cli_list *list, Gpupool__Ctl__CtlListKind kind,
 {
     gpupool__ctl__ctl_list__init(&list->want);
     list->want.kind = kind;
-    list->want.most = CTL_LIST_MAX;
     list->want.token = cli_ctl_shown(list->token);
     list->want.server = text(filters->server);
     list->want.owner = text(filters->owner);
@@ -47,6 +46,8 @@ cli_list_begin(struct cli_list *list, Gpupool__Ctl__CtlListKind kind,
     list->want.with_sessions = filters->with_sessions;
     list->next[0] = '\0';
     list->begun = false;
+    list->limit = filters->limit;
+    list->got = list->total = 0;
 }
 
 /* --------------------------------------------------------------------- pages -- */
@@ -57,6 +58,10 @@ ask_page(struct cli_list *list, struct gp_err *err)
     Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
 
     list->want.next = list->next;
+    list->want.most = CTL_LIST_MAX;
+    if (list->limit)
+        list->want.most =
+            (uint32_t)gp_min(list->limit - list->got, (uint64_t)CTL_LIST_MAX);
     req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_LIST;
     req.list = &list->want;
     cli_reply_free(TAKE_PTR(list->page));
@@ -71,6 +76,25 @@ by_name(const void *a, const void *b)
     return strverscmp((*x)->server, (*y)->server);
 }
 
+static size_t
+rows_of(const struct cli_list *list, const Gpupool__Ctl__CtlListReply *page)
+{
+    size_t cards = 0;
+
+    switch (list->want.kind) {
+    case GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_SERVERS:
+        return page->n_servers;
+    case GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_CARDS:
+        for (size_t i = 0; i < page->n_servers; i++)
+            cards += page->servers[i]->n_cards;
+        return cards;
+    case GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_SESSIONS:
+        return page->n_sessions;
+    default:
+        return page->n_events;
+    }
+}
+
 int
 cli_list_next(struct cli_list *list, const Gpupool__Ctl__CtlListReply **ret_page,
               struct gp_err *err)
@@ -78,7 +102,7 @@ cli_list_next(struct cli_list *list, const Gpupool__Ctl__CtlListReply **ret_page
     Gpupool__Ctl__CtlListReply *page;
     int r;
 
-    if (list->begun && !*list->next)
+    if (list->begun && (!*list->next || (list->limit && list->got >= list->limit)))
         return 0;
     r = ask_page(list, err);
     if (r < 0)
@@ -89,8 +113,32 @@ cli_list_next(struct cli_list *list, const Gpupool__Ctl__CtlListReply **ret_page
     if (!gp_str_copy(list->next, sizeof(list->next), page->next))
         return gp_err_set(err, -EPROTO, "the scheduler names no next page");
     list->begun = true;
+    list->got += rows_of(list, page);
+    list->total = page->total;
     if (page->n_servers) /* they come as they happened to register */
         qsort(page->servers, page->n_servers, sizeof(page->servers[0]), by_name);
     *ret_page = page;
     return 1;
+}
+
+uint64_t
+cli_list_left_off(const struct cli_list *list)
+{
+    if (!list->begun || !*list->next)
+        return 0;
+    return list->total > list->got ? list->total - list->got : CLI_LEFT_OFF_UNKNOWN;
+}
+
+int
+cli_list_first(struct cli_list *list, const char *scheduler, const char *token,
+               Gpupool__Ctl__CtlListKind kind, const struct cli_filters *filters,
+               const Gpupool__Ctl__CtlListReply **ret_page, struct gp_err *err)
+{
+    int r = cli_list_open(list, scheduler, token, err);
+
+    if (r < 0)
+        return r;
+    cli_list_begin(list, kind, filters);
+    r = cli_list_next(list, ret_page, err);
+    return r < 0 ? r : 0;
 }

@@ -20,6 +20,8 @@ struct cli_list {
     Gpupool__Ctl__CtlList want; /* strings are the caller's */
     char next[CTL_LIST_NEXT_MAX];
     bool begun;
+    uint64_t limit, got; /* rows; @limit 0: all */
+    uint64_t total;      /* of all pages, where the scheduler said so; else 0 */
     Gpupool__Ctl__CtlReply *page;
 };
 
@@ -28,10 +30,12 @@ int cli_list_open(struct cli_list *list, const char *scheduler, const char *toke
                   struct gp_err *err);
 void cli_list_close(struct cli_list *list); /* zeroed: set ctl.link.fd to -1 */
 
-/* From now on pages of @kind with these filters; NULL: any. */
+/* From now on pages of @kind with these filters; NULL: any.  After @limit rows (0: all)
+ * no more pages come. */
 struct cli_filters {
-    const char *server, *owner, *state;
+    const char *server, *owner, *state, *tenant; /* @tenant: of the queue */
     bool with_sessions;
+    uint32_t limit;
 };
 void cli_list_begin(struct cli_list *list, Gpupool__Ctl__CtlListKind kind,
                     const struct cli_filters *filters);
@@ -39,5 +43,16 @@ void cli_list_begin(struct cli_list *list, Gpupool__Ctl__CtlListKind kind,
  * page are in the order of their names. */
 int cli_list_next(struct cli_list *list, const Gpupool__Ctl__CtlListReply **ret_page,
                   struct gp_err *err);
+
+/* How many rows the limit left off. */
+#define CLI_LEFT_OFF_UNKNOWN UINT64_MAX /* some */
+uint64_t cli_list_left_off(const struct cli_list *list);
+
+/* What only the first page of @kind is wanted of: with @filters, on a connection of its
+ * own.  *ret_list is the caller's on success too (cli_list_close()), and its page with
+ * it. */
+int cli_list_first(struct cli_list *list, const char *scheduler, const char *token,
+                   Gpupool__Ctl__CtlListKind kind, const struct cli_filters *filters,
+                   const Gpupool__Ctl__CtlListReply **ret_page, struct gp_err *err);
 
 #endif

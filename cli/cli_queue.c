@@ -2,8 +2,7 @@
 /* gpupool queue: who waits for room, why, and what tenants hold. */
 #include "cli.h"
 #include "cli_ctl.h"
-#include "cli_options.h"
-#include "cli_table.h"
+#include "cli_view.h"
 #include "ctl_json.h"
 #include "gp_err.h"
 
@@ -13,13 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-
-struct query {
-    struct cli_where where;
-    char *token;
-    bool json;
-    uint32_t most;
-};
 
 /* -------------------------------------------------------------------- table -- */
 
@@ -38,15 +30,22 @@ add_time(struct cli_table *table, bool known, uint64_t ms)
         cli_table_add(table, "unknown");
 }
 
-static int
-print_waiters(const Gpupool__Ctl__CtlQueueReply *queue)
+/* A scheduler before 0.3 does not count those that match. */
+static uint64_t
+left_off(const Gpupool__Ctl__CtlQueueReply *queue)
 {
-    static const char *const heads[] = {">#",     "OWNER", "TENANT",  "CLASS",
-                                        ">CARDS", ">CORE", ">MEMORY", ">WAITED",
-                                        ">ABOUT", "WHY"};
+    uint32_t all = queue->matching ? queue->matching : queue->waiting;
+
+    return all > queue->n_waiters ? all - queue->n_waiters : 0;
+}
+
+static int
+print_waiters(const struct cli_view_query *q, const struct cli_view *view,
+              const Gpupool__Ctl__CtlQueueReply *queue)
+{
     CLEANUP(cli_table_fini) struct cli_table table;
 
-    cli_table_init(&table, heads, ARRAY_SIZE(heads));
+    cli_view_table_init(&table, view, q);
     for (size_t i = 0; i < queue->n_waiters; i++) {
         const Gpupool__Ctl__CtlWaiter *w = queue->waiters[i];
 
@@ -62,9 +61,11 @@ print_waiters(const Gpupool__Ctl__CtlQueueReply *queue)
             cli_table_add(&table, "all"); /* of whole cards */
         add_time(&table, true, w->waited_ms);
         add_time(&table, w->estimated, w->estimate_ms);
+        cli_table_add(&table, "%zu", w->n_held_cards);
+        cli_table_add(&table, "%s", w->program);
         cli_table_add(&table, "%s", w->reason);
     }
-    return cli_table_print(&table, stdout);
+    return cli_view_table_end(&table, view, q, left_off(queue));
 }
 
 static void
@@ -77,14 +78,13 @@ add_use(struct cli_table *table, const char *held, uint64_t max, const char *max
 }
 
 static int
-print_tenants(const Gpupool__Ctl__CtlQueueReply *queue)
+print_tenants(const struct cli_view_query *q, const struct cli_view *view,
+              const Gpupool__Ctl__CtlQueueReply *queue)
 {
-    static const char *const heads[] = {"TENANT", ">WEIGHT", ">SHARE",
-                                        ">CORE",  ">MEMORY", ">CARDS"};
     CLEANUP(cli_table_fini) struct cli_table table;
     char held[40], max[40];
 
-    cli_table_init(&table, heads, ARRAY_SIZE(heads));
+    cli_view_table_init(&table, view, q);
     for (size_t i = 0; i < queue->n_tenants; i++) {
         const Gpupool__Ctl__CtlTenantUse *t = queue->tenants[i];
 
@@ -101,7 +101,7 @@ print_tenants(const Gpupool__Ctl__CtlQueueReply *queue)
         snprintf(max, sizeof(max), "%" PRIu64, t->cards_max);
         add_use(&table, held, t->cards_max, max);
     }
-    return cli_table_print(&table, stdout);
+    return cli_view_table_end(&table, view, q, 0);
 }
 
 static void
@@ -117,13 +117,12 @@ add_moment(struct cli_table *table, uint64_t unix_s)
 }
 
 static int
-print_reservations(const Gpupool__Ctl__CtlQueueReply *queue)
+print_reservations(const struct cli_view_query *q, const struct cli_view *view,
+                   const Gpupool__Ctl__CtlQueueReply *queue)
 {
-    static const char *const heads[] = {"RESERVATION", "STATE", "FROM",   "UNTIL",
-                                        ">CARDS",      ">KEPT", "OWNERS", "SERVERS"};
     CLEANUP(cli_table_fini) struct cli_table table;
 
-    cli_table_init(&table, heads, ARRAY_SIZE(heads));
+    cli_view_table_init(&table, view, q);
     for (size_t i = 0; i < queue->n_reservations; i++) {
         const Gpupool__Ctl__CtlReservation *r = queue->reservations[i];
 
@@ -136,27 +135,29 @@ print_reservations(const Gpupool__Ctl__CtlQueueReply *queue)
         cli_table_add(&table, "%s", r->owners);
         cli_table_add(&table, "%s", r->servers);
     }
-    return cli_table_print(&table, stdout);
+    return cli_view_table_end(&table, view, q, 0);
 }
 
 static int
-print_tables(const Gpupool__Ctl__CtlQueueReply *queue)
+print_tables(const struct cli_view_query *q, const struct cli_view *view,
+             const Gpupool__Ctl__CtlQueueReply *queue)
 {
+    const struct cli_view *tenants = view->then, *reservations = tenants->then;
+    bool filtered = q->filters.owner || q->filters.tenant;
     int r = 0;
 
-    if (!queue->waiting)
-        printf("nobody waits\n");
-    else
-        r = print_waiters(queue);
-    if (queue->waiting > queue->n_waiters)
-        printf("and %zu more\n", queue->waiting - queue->n_waiters);
+    cli_view_begin_tables(q);
+    if (queue->n_waiters)
+        r = print_waiters(q, view, queue);
+    else if (!q->output.headless)
+        puts(filtered ? view->none_such : view->none);
     if (!r && queue->n_tenants) {
-        printf("\n");
-        r = print_tenants(queue);
+        putchar('\n');
+        r = print_tenants(q, tenants, queue);
     }
     if (!r && queue->n_reservations) {
-        printf("\n");
-        r = print_reservations(queue);
+        putchar('\n');
+        r = print_reservations(q, reservations, queue);
     }
     return r;
 }
@@ -164,11 +165,10 @@ print_tables(const Gpupool__Ctl__CtlQueueReply *queue)
 /* --------------------------------------------------------------------- JSON -- */
 
 static int
-print_json(const Gpupool__Ctl__CtlQueueReply *queue)
+print_document(const struct cli_view_query *q, const Gpupool__Ctl__CtlQueueReply *queue)
 {
-    json_t *waiters = json_array(), *tenants = json_array(), *whole;
-    json_t *reservations = json_array();
-    int r;
+    json_t *waiters = json_array(), *tenants = json_array();
+    json_t *reservations = json_array(), *whole;
 
     for (size_t i = 0; i < queue->n_waiters; i++)
         json_array_append_new(waiters, ctl_json_waiter(queue->waiters[i]));
@@ -180,18 +180,17 @@ print_json(const Gpupool__Ctl__CtlQueueReply *queue)
     whole = json_pack("{s:I, s:o, s:o, s:o}", "waiting", (json_int_t)queue->waiting,
                       "requests", waiters, "tenants", tenants, "reservations",
                       reservations);
-    if (!whole)
-        return -ENOMEM;
-    r = json_dumpf(whole, stdout, JSON_INDENT(2));
-    json_decref(whole);
-    printf("\n");
-    return r < 0 ? -EIO : 0;
+    if (whole && q->filters.limit)
+        json_object_set_new(whole, "requests_left_off",
+                            json_integer((json_int_t)left_off(queue)));
+    return cli_output_print(&q->output, whole);
 }
 
 /* ------------------------------------------------------------------ command -- */
 
 static int
-ask(const struct query *q, Gpupool__Ctl__CtlReply **ret, struct gp_err *err)
+ask(const struct cli_view_query *q, bool sorted, Gpupool__Ctl__CtlReply **ret,
+    struct gp_err *err)
 {
     Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
     Gpupool__Ctl__CtlQueueQuery body = GPUPOOL__CTL__CTL_QUEUE_QUERY__INIT;
@@ -203,7 +202,11 @@ ask(const struct query *q, Gpupool__Ctl__CtlReply **ret, struct gp_err *err)
     if (r < 0)
         return r;
     body.token = cli_ctl_shown(q->token);
-    body.most = q->most;
+    body.most = sorted ? 0 : q->filters.limit;
+    if (q->filters.owner)
+        body.owner = (char *)(uintptr_t)q->filters.owner;
+    if (q->filters.tenant)
+        body.tenant = (char *)(uintptr_t)q->filters.tenant;
     req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_QUEUE;
     req.queue = &body;
     r = cli_ctl_call(&ctl, &req, CLI_DEADLINE_NS, ret, err);
@@ -213,54 +216,58 @@ ask(const struct query *q, Gpupool__Ctl__CtlReply **ret, struct gp_err *err)
 }
 
 static int
-show(struct query *q)
+look(struct cli_view_query *q, const struct cli_view *view, struct gp_err *err)
 {
     CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
-    struct gp_err err = {0};
-    int r = cli_token(q->where.token_file, q->where.scheduler, CLI_TOKEN_CLIENT,
-                      &q->token, &err);
+    int r = ask(q, q->sort && cli_view_has_tables(q), &reply, err);
 
-    if (!r)
-        r = ask(q, &reply, &err);
-    if (!r)
-        r = q->json ? print_json(reply->queue) : print_tables(reply->queue);
-    if (!r && fflush(stdout) != 0)
-        r = -errno;
-    return r < 0 ? cli_fail(CLI_FAILED, "queue: %s", gp_err_msg(&err, r)) : CLI_OK;
+    if (r < 0)
+        return r;
+    return cli_view_has_tables(q) ? print_tables(q, view, reply->queue)
+                                  : print_document(q, reply->queue);
+}
+
+/* The option's name before views had one in common. */
+static const char *
+old_name(const char *name, const char *value)
+{
+    (void)value;
+    return strcmp(name, "most") == 0 ? "limit" : name;
 }
 
 int
 cli_queue(int argc, char **argv)
 {
-    static const struct gp_option own[] = {
-        {.name = "json",
-         .help = "the same as JSON",
-         .set = gp_option_yes,
-         .offset = offsetof(struct query, json)},
-        {.name = "most",
-         .value = "N",
-         .help = "only the first N requests (1000)",
-         .set = gp_option_u32,
-         .min = 1,
-         .max = 1000000,
-         .offset = offsetof(struct query, most)},
-    };
-    struct query q = {.most = 0};
-    const struct gp_option_set_of sets[] = {{own, ARRAY_SIZE(own), &q},
-                                            cli_where_client(&q.where)};
-    const struct gp_options options = {
+    static const char *const heads[] = {">#",     "OWNER",  "TENANT",   "CLASS",
+                                        ">CARDS", ">CORE",  ">MEMORY",  ">WAITED",
+                                        ">ABOUT", "+>KEPT", "+PROGRAM", "WHY"};
+    static const char *const tenant_heads[] = {"TENANT", ">WEIGHT", ">SHARE",
+                                               ">CORE",  ">MEMORY", ">CARDS"};
+    static const char *const reservation_heads[] = {"RESERVATION", "STATE",  "FROM",
+                                                    "UNTIL",       ">CARDS", ">KEPT",
+                                                    "OWNERS",      "SERVERS"};
+    static const struct cli_view reservations = {.things = "reservations",
+                                                 .heads = reservation_heads,
+                                                 .n_heads =
+                                                     ARRAY_SIZE(reservation_heads)};
+    static const struct cli_view tenants = {.things = "tenants",
+                                            .then = &reservations,
+                                            .heads = tenant_heads,
+                                            .n_heads = ARRAY_SIZE(tenant_heads)};
+    static const struct cli_view view = {
         .program = "gpupool queue",
         .about =
             "The requests that wait for room, in their order, what each tenant holds, "
             "and the reservations.",
-        .sets = sets,
-        .n_sets = ARRAY_SIZE(sets),
-    };
-    int first, status = cli_options(&options, argc, argv, &first);
+        .none = "nobody waits",
+        .none_such = "no such request waits",
+        .things = "requests",
+        .takes = CLI_VIEW_OWNER | CLI_VIEW_TENANT,
+        .alias = old_name,
+        .then = &tenants,
+        .heads = heads,
+        .n_heads = ARRAY_SIZE(heads),
+        .look = look};
 
-    if (status >= 0)
-        return status;
-    status = show(&q);
-    free(q.token);
-    return status;
+    return cli_view_run(&view, argc, argv);
 }

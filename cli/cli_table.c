@@ -136,6 +136,20 @@ cli_table_sort(struct cli_table *table, unsigned column, bool descending)
                 table->columns * sizeof(table->cells[0]), compare_rows, &key);
 }
 
+size_t
+cli_table_cut(struct cli_table *table, size_t rows)
+{
+    size_t first = table->headed ? 0 : table->columns;
+    size_t all = table->n > first ? (table->n - first) / table->columns : 0;
+
+    if (all <= rows)
+        return 0;
+    for (size_t i = first + rows * table->columns; i < table->n; i++)
+        free(table->cells[i]);
+    table->n = first + rows * table->columns;
+    return all - rows;
+}
+
 /* ------------------------------------------------------------------- print -- */
 
 static bool

@@ -178,9 +178,9 @@ bool sched_wait_kept_from(const struct sched *sched,
  * more. */
 void sched_wait_take_over(struct sched *sched, const struct sched_card *card);
 
-/* The first @most waiters (0: as many as there are, capped) and what tenants hold, as a
- * reply that @take gets once and that is gone when it returns.  -ENOMEM. */
-int sched_queue_list(const struct sched *sched, uint32_t most,
+/* The waiters that @want asks for and what tenants hold, as a reply that @take gets
+ * once and that is gone when it returns.  -ENOMEM. */
+int sched_queue_list(const struct sched *sched, const Gpupool__Ctl__CtlQueueQuery *want,
                      void (*take)(void *arg, Gpupool__Ctl__CtlReply *reply), void *arg);
 
 /* A CtlQueueQuery. */

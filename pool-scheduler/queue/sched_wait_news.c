@@ -284,18 +284,23 @@ describe(struct entry *e, struct sched_wait *wait, uint32_t position, uint64_t n
     msg->n_held_cards = wait->target.n;
 }
 
-/* Tenants that hold or want something, capped as the waiters are. */
+/* Tenants that hold or want something, or the one that is asked for; capped as the
+ * waiters are. */
 static unsigned
-list_tenants(const struct sched *sched, Gpupool__Ctl__CtlTenantUse *msgs,
-             Gpupool__Ctl__CtlTenantUse **list)
+list_tenants(const struct sched *sched, const char *name,
+             Gpupool__Ctl__CtlTenantUse *msgs, Gpupool__Ctl__CtlTenantUse **list)
 {
     const struct sched_tenants *set = &sched->sessions.tenants;
     struct gp_tree_node *node = gp_tree_first(&set->by_name);
     unsigned n = 0;
 
     for (; node && n < QUERY_MOST; node = gp_tree_next(&set->by_name, node)) {
-        sched_rows_tenant(set, container_of(node, struct sched_tenant, by_name),
-                          &msgs[n]);
+        const struct sched_tenant *tenant =
+            container_of(node, struct sched_tenant, by_name);
+
+        if (*name && strcmp(tenant->name, name))
+            continue;
+        sched_rows_tenant(set, tenant, &msgs[n]);
         list[n] = &msgs[n];
         n++;
     }
@@ -313,10 +318,19 @@ list_reservations(const struct sched *sched, Gpupool__Ctl__CtlReservation *msgs,
     return n;
 }
 
+/* Those that were asked for, with their places in the whole queue. */
+struct found {
+    struct sched_wait *wait;
+    uint32_t position;
+};
+
 static int
-give_queue(const struct sched *sched, struct sched_wait **waits, unsigned n,
+give_queue(const struct sched *sched, const Gpupool__Ctl__CtlQueueQuery *want,
+           const struct found *found, unsigned matching,
            void (*take)(void *arg, Gpupool__Ctl__CtlReply *reply), void *arg)
 {
+    unsigned n =
+        gp_min(matching, want->most ? gp_min(want->most, QUERY_MOST) : QUERY_MOST);
     Gpupool__Ctl__CtlReply reply = GPUPOOL__CTL__CTL_REPLY__INIT;
     Gpupool__Ctl__CtlQueueReply body = GPUPOOL__CTL__CTL_QUEUE_REPLY__INIT;
     CLEANUP_FREE struct entry *entries = calloc(n + 1, sizeof(*entries));
@@ -335,14 +349,15 @@ give_queue(const struct sched *sched, struct sched_wait **waits, unsigned n,
     if (!entries || !list || !tenants || !tenant_list || !reserved || !reserved_list)
         return -ENOMEM;
     for (unsigned i = 0; i < n; i++) {
-        describe(&entries[i], waits[i], i + 1, now);
+        describe(&entries[i], found[i].wait, found[i].position, now);
         list[i] = &entries[i].msg;
     }
     body.waiters = list;
     body.n_waiters = n;
+    body.matching = matching;
     body.waiting = sched->waits->queue.n;
     body.tenants = tenant_list;
-    body.n_tenants = list_tenants(sched, tenants, tenant_list);
+    body.n_tenants = list_tenants(sched, want->tenant, tenants, tenant_list);
     body.reservations = reserved_list;
     body.n_reservations = list_reservations(sched, reserved, reserved_list, n_reserved);
     reply.body_case = GPUPOOL__CTL__CTL_REPLY__BODY_QUEUE;
@@ -351,24 +366,33 @@ give_queue(const struct sched *sched, struct sched_wait **waits, unsigned n,
     return 0;
 }
 
+static bool
+is_wanted(const Gpupool__Ctl__CtlQueueQuery *want, const struct sched_wait *wait)
+{
+    return (!*want->owner || !strcmp(want->owner, wait->owner)) &&
+           (!*want->tenant || !strcmp(want->tenant, wait->waiter.tenant->name));
+}
+
 int
-sched_queue_list(const struct sched *sched, uint32_t most,
+sched_queue_list(const struct sched *sched, const Gpupool__Ctl__CtlQueueQuery *want,
                  void (*take)(void *arg, Gpupool__Ctl__CtlReply *reply), void *arg)
 {
     const struct sched_queue *queue = &sched->waits->queue;
     CLEANUP_FREE struct sched_wait **waits = NULL;
-    unsigned n = 0;
+    CLEANUP_FREE struct found *found = calloc(queue->n + 1, sizeof(*found));
+    unsigned n = 0, matching = 0;
 
     waits = calloc(queue->n + 1, sizeof(struct sched_wait *));
-    if (!waits)
+    if (!waits || !found)
         return -ENOMEM;
     for (struct sched_waiter *w = sched_queue_oldest(queue); w;
          w = sched_queue_younger(queue, w))
         waits[n++] = container_of(w, struct sched_wait, waiter);
     qsort(waits, n, sizeof(struct sched_wait *), by_order);
-    return give_queue(sched, waits,
-                      gp_min(n, most ? gp_min(most, QUERY_MOST) : QUERY_MOST), take,
-                      arg);
+    for (unsigned i = 0; i < n; i++)
+        if (is_wanted(want, waits[i]))
+            found[matching++] = (struct found){waits[i], i + 1};
+    return give_queue(sched, want, found, matching, take, arg);
 }
 
 struct asked {
@@ -393,7 +417,7 @@ sched_handle_queue(struct sched_conn *conn, uint32_t id,
 
     if (!sched_auth_check(conn, id, SCHED_MAY_READ, msg->token))
         return;
-    if (sched_queue_list(conn->sched, msg->most, answer_queue, &asked) < 0)
+    if (sched_queue_list(conn->sched, msg, answer_queue, &asked) < 0)
         sched_conn_refuse(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_INTERNAL,
                           "the scheduler is out of memory", NULL);
 }

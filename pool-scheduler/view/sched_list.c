@@ -627,6 +627,46 @@ pick(struct page *page, struct gp_err *err)
     }
 }
 
+/* Sessions of one server are as many as it has slices at most. */
+static uint64_t
+count_sessions(const struct page *page)
+{
+    const struct sched_sessions *set = &page->sched->sessions;
+    const Gpupool__Ctl__CtlList *want = page->want;
+    const struct sched_server *server = NULL;
+    const struct sched_owner *owner = NULL;
+    const struct sched_part *part = NULL;
+    uint64_t n = 0;
+
+    if (*want->state || (*want->server && *want->owner))
+        return 0;
+    if (!*want->server) {
+        owner = *want->owner ? sched_sessions_owner(set, want->owner) : NULL;
+        return owner ? owner->n_sessions : set->by_id.count;
+    }
+    server = sched_pool_server_find(page->sched->pool, want->server);
+    while (server && (part = sched_sessions_next_on(set, server, part)))
+        n += !part->session->pending;
+    return n;
+}
+
+/* CtlListReply.total of a page that another one follows. */
+static uint64_t
+count_all(const struct page *page)
+{
+    const Gpupool__Ctl__CtlList *want = page->want;
+
+    if (want->kind == GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_SESSIONS)
+        return count_sessions(page);
+    if (*want->server || *want->state)
+        return 0;
+    if (want->kind == GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_SERVERS)
+        return page->sched->pool->n_servers;
+    return want->kind == GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_CARDS
+               ? page->sched->pool->n_cards
+               : 0;
+}
+
 static int
 fill(struct page *page)
 {
@@ -642,6 +682,8 @@ fill(struct page *page)
     page->reply.sessions = page->rows.session_list;
     page->reply.n_sessions = page->rows.n_sessions;
     page->reply.next = page->next;
+    if (*page->next)
+        page->reply.total = count_all(page);
     return 0;
 }
 

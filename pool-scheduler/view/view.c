@@ -128,7 +128,7 @@ answer_question(void *arg)
     if (!may_look(q))
         return;
     if (req->body_case == GPUPOOL__CTL__CTL_REQUEST__BODY_QUEUE)
-        r = sched_queue_list(sched, req->queue->most, pack, q);
+        r = sched_queue_list(sched, req->queue, pack, q);
     else
         r = sched_list(sched, req->list, pack, q, &err);
     if (r == -EINVAL)

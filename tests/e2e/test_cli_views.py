@@ -21,6 +21,31 @@ def busy_pool(case):
     return pool, small, large
 
 
+def test_views_show_the_first_rows_and_how_many_more(case):
+    pool, small, _ = busy_pool(case)
+    third = pool.session(core=5, memory="64MiB", options=("--owner", "ann@a"))
+    for options, rows, words in (
+            (("sessions", "--limit", "1"), 1, "and 2 more sessions"),
+            (("sessions", "--limit", "1", "--owner", "ann@a"), 1, "and 1 more sessions"),
+            (("sessions", "--limit", "2", "--sort", "-core"), 2, "and 1 more sessions"),
+            (("sessions", "--limit", "1", "--state", "idle"), 1, "and more sessions"),
+            (("servers", "--limit", "1"), 1, "and 1 more servers"),
+            (("events", "--limit", "2"), 2, "and more events")):
+        head, *lines = pool.cli(*options).out.splitlines()
+        case.equal((len(lines), lines[-1]), (rows + 1, words), " ".join(options))
+        case.equal(len(pool.cli(*options, "--no-headers").out.splitlines()), rows,
+                   f"{options} --no-headers")
+    case.check("more" not in pool.cli("sessions", "--limit", "3").out, "all are there")
+    status = pool.cli("status", "--limit", "1").out
+    for words in ("\nand 1 more cards\n", "\nand 2 more sessions\n"):
+        case.contains(status, words, "status --limit")
+    document = json.loads(pool.cli("sessions", "-o", "json", "--limit", "1", "--owner", "ann@a").out)
+    case.equal((len(document["sessions"]), document["sessions_left_off"], document["servers_left_off"]),
+               (1, 1, 1), "as JSON")
+    small.close()
+    third.close()
+
+
 def test_forms_and_filters_show_the_same_pool(case):
     pool, small, large = busy_pool(case)
     for command, heads in HEADS.items():
@@ -231,3 +256,93 @@ def test_logs_are_those_of_the_local_pool(case):
         pass
     follow.kill()
     follow.wait()
+
+
+def documents(text):
+    """The JSON documents that a view printed, one for each look."""
+    found, decoder = [], json.JSONDecoder()
+    while text := text.strip():
+        document, end = decoder.raw_decode(text)
+        found.append(document)
+        text = text[end:]
+    return found
+
+
+def test_queue_has_the_options_of_the_other_views(case):
+    pool = case.pool(servers=1, cards=1)
+    full = pool.session(core=100)
+    for number, (owner, core) in enumerate((("ann@a", 20), ("bob@b", 70), ("ann@a", 40)), 1):
+        pool.spawn("true", core=core, memory="64MiB", options=["--wait", "--owner", owner])
+        case.wait_for(lambda n=number: json.loads(pool.cli("queue", "-o", "json").out)["waiting"] == n,
+                      f"{number} requests wait")
+
+    def rows(*options):
+        lines = pool.cli("queue", "--no-headers", *options).out.splitlines()
+        return [tuple(line.split()[i] for i in (0, 1, 5))
+                for line in lines[:lines.index("") if "" in lines else None]]
+
+    whole = rows()
+    case.equal([row[0] for row in whole], ["1", "2", "3"], "the queue in its order")
+    by_core = {row[2]: row for row in whole}
+    first, second, third = by_core["20%"], by_core["70%"], by_core["40%"]
+    case.equal(rows("--owner", "ann@a"), [row for row in whole if row != second],
+               "--owner, with places of the whole queue")
+    case.equal(rows("--tenant", "bob@b"), [second], "--tenant: an owner is one where no rule says more")
+    case.equal(rows("--sort=-core"), [second, third, first], "--sort")
+    case.equal(rows("--sort=-core", "--limit", "1"), [second], "the first of those in this order")
+    for name in ("limit", "most"):
+        case.equal(rows(f"--{name}", "2"), whole[:2], f"--{name}")
+    for options in (("--limit", "1", "--owner", "ann@a"), ("--limit", "2"),
+                    ("--limit", "2", "--sort", "core")):
+        case.contains(pool.cli("queue", *options).out, "\nand 1 more requests\n", f"{options}")
+    case.contains(pool.cli("queue", "--owner", "nobody").out, "no such request waits", "--owner nobody")
+    case.contains(pool.cli("queue", "-o", "yaml").out, "\nrequests:\n  - ", "-o yaml")
+    case.check({"KEPT", "PROGRAM"} < set(pool.cli("queue", "-o", "wide").out.split()), "-o wide")
+    case.contains(pool.cli("queue", "--sort", "x", status=2).err, "no such column, but #, OWNER", "--sort x")
+    looks = documents(pool.cli("queue", "--watch", "--interval", "0.1", "--count", "3", "--json",
+                               "--limit", "1", "--owner", "ann@a").out)
+    case.equal([(len(look["requests"]), look["requests_left_off"]) for look in looks],
+               [(1, 1)] * 3, "one document for each look")
+    full.close()
+
+
+def test_top_has_the_options_of_the_other_views(case):
+    pool, small, large = busy_pool(case)
+    a, b = small.field("session"), large.field("session")
+
+    def rows(*options):
+        return [line.split()[0] for line in
+                pool.cli("top", "-n", 1, "--no-headers", *options).out.splitlines()]
+
+    case.equal(rows(), [a, b], "all")
+    case.equal(rows("--server", "local-2"), [b], "--server")
+    case.equal(rows("--owner", "ann@a"), [a], "--owner")
+    case.equal(rows("--sort=-core"), [b, a], "--sort")
+    case.contains(pool.cli("top", "-n", 1, "--limit", 1).out, "\nand 1 more sessions\n", "--limit")
+    looks = documents(pool.cli("top", "-n", 2, "-d", "0.1", "-o", "json", "--owner", "ann@a").out)
+    case.equal([[s["name"] for s in look["sessions"]] for look in looks], [[a], [a]],
+               "one document for each look")
+    case.check("servers" not in looks[0], "top is about sessions")
+    yaml = pool.cli("top", "-n", 2, "-d", "0.1", "-o", "yaml").out
+    case.equal(yaml.split("\n").count("---"), 2, "one YAML document for each look")
+
+
+def test_top_goes_on_after_a_look_that_failed(case):
+    pool = case.pool(servers=1, cards=1)
+    said = case.folder / "top.json"
+    with said.open("w", encoding="utf-8") as file:
+        top = case.spawn([pool.gpupool, "top", "-d", "0.1", "-o", "json"], env=pool.env,
+                         stdout=file, stderr=subprocess.PIPE)
+    scheduler = pool.pid("gpupool-scheduler")
+    start = pool.starter(scheduler)
+    case.wait_for(lambda: said.stat().st_size, "the first look")
+    pool.kill(scheduler)
+    case.contains(top.stderr.readline(), "; looking again", "what it says of a failed one")
+    before = said.stat().st_size
+    start()
+    case.wait_for(lambda: said.stat().st_size > before, "another look")
+    case.equal(top.poll(), None, "it goes on")
+    top.kill()
+    top.wait()
+    case.contains(pool.cli("top", "--scheduler", "127.0.0.1:1", status=4).err, "127.0.0.1:1",
+                  "nothing was seen yet")
