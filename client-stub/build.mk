@@ -23,8 +23,8 @@ STUB_LINK_LAYER := $(addprefix client-stub/link/stub_,attach.c call.c ending.c f
     send_overflow.c session.c stripes.c trace.c unsolicited.c wait.c)
 STUB_DEVICE := $(addprefix client-stub/device/stub_,ctx.c ctx_calls.c ctx_storage.c \
     device.c primary.c sticky.c)
-STUB_STREAMS := $(addprefix client-stub/streams/stub_,capture.c event.c hostfn.c ipc_event.c logs.c \
-    notice.c stream.c)
+STUB_STREAMS := $(addprefix client-stub/streams/stub_,capture.c elapsed.c event.c hostfn.c \
+    ipc_event.c logs.c notice.c stream.c)
 STUB_MEMORY := $(addprefix client-stub/memory/stub_,alloc.c export.c host_memory.c managed.c \
     managed_calls.c managed_live.c managed_mirror.c managed_pages.c managed_range.c managed_runs.c \
     managed_told.c memory.c memory_end.c pinned.c pointer.c unified.c vmm.c written.c)

@@ -91,6 +91,13 @@ enum wire_event {
     WIRE_EVENT_CAUSE = 0xf008,     /* struct wire_event_cause, then its words */
 };
 
+/* What gp_wait_elapsed waits for. */
+enum wire_wait {
+    WIRE_WAIT_STREAM,
+    WIRE_WAIT_EVENT, /* the second event */
+    WIRE_WAIT_CTX,
+};
+
 /* A host function, stream callback or user-object destructor is due. */
 struct wire_event_host_func {
     uint64_t token;  /* as the client registered it */

@@ -28,7 +28,6 @@
 #include "stub_call.h"
 #include "stub_capture.h"
 #include "stub_ctx.h"
-#include "stub_event.h"
 #include "stub_link.h"
 #include "stub_managed_live.h"
 #include "stub_managed_mirror.h"
@@ -40,6 +39,7 @@
 #include "stub_memory.h"
 #include "stub_pinned.h"
 #include "stub_replica.h"
+#include "stub_stream.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -12,7 +12,6 @@
 #include "stub_call.h"
 #include "stub_ctx.h"
 #include "stub_device.h"
-#include "stub_event.h"
 #include "stub_internal_stream.h"
 #include "stub_link_switch.h"
 #include "stub_manual.h"
@@ -20,6 +19,7 @@
 #include "stub_move.h"
 #include "stub_relay.h"
 #include "stub_result.h"
+#include "stub_stream.h"
 #include "wire_api.h"
 
 /* ---- whose is it ------------------------------------------------------------ */

@@ -113,6 +113,22 @@ records_are_plain(void)
            !atomic_load_explicit(&stub_ipc_events, memory_order_relaxed);
 }
 
+bool
+stub_event_notes_hold(void)
+{
+    return records_are_plain() &&
+           !(stub_link_attention(stub_link_here()) &
+             (STUB_ATTEND_NOT_READY | STUB_ATTEND_CALL | STUB_ATTEND_REPLY));
+}
+
+uint64_t
+stub_event_recorded(uint64_t event)
+{
+    const _Atomic uint64_t *notes = stub_handle_notes(WIRE_KIND_EVENT, event);
+
+    return notes ? atomic_load_explicit(&notes[RECORDED], memory_order_relaxed) : 0;
+}
+
 void
 stub_event_unknown(CUevent event)
 {
@@ -167,9 +183,8 @@ waited_for(CUevent event, uint64_t stream)
                : position;
 }
 
-/* Is it done?  *ret_recorded: the position of its record, for mark_done(). */
-static bool
-is_done(CUevent event, uint64_t *ret_recorded)
+bool
+stub_event_is_done(CUevent event, uint64_t *ret_recorded)
 {
     const _Atomic uint64_t *notes =
         stub_handle_notes(WIRE_KIND_EVENT, (uintptr_t)event);
@@ -178,9 +193,7 @@ is_done(CUevent event, uint64_t *ret_recorded)
     bool done = false;
 
     *ret_recorded = 0;
-    if (!notes || !records_are_plain() ||
-        stub_link_attention(link) &
-            (STUB_ATTEND_NOT_READY | STUB_ATTEND_CALL | STUB_ATTEND_REPLY))
+    if (!notes || !stub_event_notes_hold())
         return false;
     gp_lock_take(&link->send);
     *ret_recorded = atomic_load_explicit(&notes[RECORDED], memory_order_relaxed);
@@ -191,9 +204,8 @@ is_done(CUevent event, uint64_t *ret_recorded)
     return done;
 }
 
-/* The server has said so; unless it was recorded again meanwhile. */
-static void
-mark_done(CUevent event, uint64_t recorded)
+void
+stub_event_mark_done(CUevent event, uint64_t recorded)
 {
     _Atomic uint64_t *notes = stub_handle_notes(WIRE_KIND_EVENT, (uintptr_t)event);
     struct stub_link *link = stub_link_here();
@@ -289,65 +301,10 @@ stub_impl_cuEventQuery(CUevent hEvent)
     uint64_t recorded;
     CUresult r;
 
-    if (is_done(hEvent, &recorded))
+    if (stub_event_is_done(hEvent, &recorded))
         return CUDA_SUCCESS;
     r = stub_gen_cuEventQuery(hEvent);
     if (r == CUDA_SUCCESS)
-        mark_done(hEvent, recorded);
+        stub_event_mark_done(hEvent, recorded);
     return r;
-}
-
-/* The program may learn of errors here, so it is asked for. */
-CUresult
-stub_impl_cuEventSynchronize(CUevent hEvent)
-{
-    uint64_t recorded;
-    CUresult r;
-
-    is_done(hEvent, &recorded);
-    r = stub_gen_cuEventSynchronize(hEvent);
-    if (r == CUDA_SUCCESS)
-        mark_done(hEvent, recorded);
-    return r;
-}
-
-static CUresult
-ctx_wait(struct stub_call *c)
-{
-    uint64_t position = stub_event_position(c);
-    CUresult r = stub_call_wait(c);
-
-    stub_call_end(c);
-    if (r == CUDA_SUCCESS)
-        stub_event_waited(STUB_EVENT_ALL_STREAMS, position);
-    return r == CUDA_SUCCESS ? (CUresult)c->result : r;
-}
-
-CUresult
-stub_impl_cuCtxSynchronize(void)
-{
-    struct stub_call c;
-    CUresult r = stub_call_begin(&c, WIRE_CALL_cuCtxSynchronize, 0);
-
-    return r == CUDA_SUCCESS ? ctx_wait(&c) : r;
-}
-
-/* A capture is counted before the frame that begins it gets its place in the queue. */
-CUresult
-stub_ctx_synchronize_uncaptured(bool *ret_captured)
-{
-    struct stub_call c;
-    CUresult r;
-
-    for (;;) {
-        r = stub_call_begin(&c, WIRE_CALL_cuCtxSynchronize, 0);
-        if (r != CUDA_SUCCESS)
-            return r;
-        *ret_captured = stub_capture_any();
-        if (!*ret_captured && !c.overflow)
-            return ctx_wait(&c);
-        stub_call_cancel(&c);
-        if (*ret_captured)
-            return CUDA_SUCCESS;
-    }
 }

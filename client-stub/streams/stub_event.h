@@ -33,15 +33,22 @@ void stub_event_waited(uint64_t stream, uint64_t position);
 /* The same for a reply that came when all work of @stream was done. */
 void stub_event_waited_by(const struct stub_call *c, uint64_t stream);
 
+/* May anything be answered from what is noted, here and now? */
+bool stub_event_notes_hold(void);
+
+/* The position of the event's last record; 0: not known.  Under send. */
+uint64_t stub_event_recorded(uint64_t event);
+
+/* Is it done?  *ret_recorded: the position of its record, for mark_done(). */
+bool stub_event_is_done(CUevent event, uint64_t *ret_recorded);
+
+/* The server has said that it is, unless it was recorded again meanwhile. */
+void stub_event_mark_done(CUevent event, uint64_t recorded);
+
 /* The event is about to be recorded in another way. */
 void stub_event_unknown(CUevent event);
 
 /* From now on graphs may record events, each time that they are launched. */
 void stub_event_in_graphs(void);
-
-/* cuCtxSynchronize() for a wait of the stub's own.  While a stream is captured it is
- * not made, because it would be refused and make the capture invalid: *@ret_captured.
- */
-CUresult stub_ctx_synchronize_uncaptured(bool *ret_captured);
 
 #endif

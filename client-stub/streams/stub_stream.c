@@ -4,7 +4,9 @@
 
 #include "cuda_api.h"
 #include "stub_call.h"
+#include "stub_capture.h"
 #include "stub_ctx.h"
+#include "stub_elapsed.h"
 #include "stub_event.h"
 #include "stub_gen.h"
 #include "stub_hooks.h"
@@ -99,11 +101,33 @@ stream_waited(uint64_t stream)
                : CUDA_SUCCESS;
 }
 
+/* *@ret_position: of the wait. */
+static CUresult
+stream_wait(uint64_t stream, uint64_t *ret_position)
+{
+    struct stub_elapsed_wait wait = {.what = WIRE_WAIT_STREAM, .stream = stream};
+    struct wire_cuStreamSynchronize_req *req;
+    struct stub_call c;
+    CUresult r;
+
+    if (unlikely(stub_elapsed_wait(&wait))) {
+        *ret_position = wait.position;
+        return wait.result;
+    }
+    r = stub_call_begin(&c, WIRE_CALL_cuStreamSynchronize, sizeof(*req));
+    if (r != CUDA_SUCCESS)
+        return r;
+    req = c.body;
+    req->hStream = stream;
+    *ret_position = stub_event_position(&c);
+    r = stub_call_wait(&c);
+    stub_call_end(&c);
+    return r;
+}
+
 CUresult
 stub_impl_cuStreamSynchronize(CUstream hStream, bool per_thread)
 {
-    struct wire_cuStreamSynchronize_req *req;
-    struct stub_call c;
     uint64_t stream, position;
     CUresult r = stub_enter();
 
@@ -113,18 +137,59 @@ stub_impl_cuStreamSynchronize(CUstream hStream, bool per_thread)
         return CUDA_ERROR_INVALID_HANDLE;
     if (stub_stream_is_idle(stream))
         return stream_waited(stream);
-    r = stub_call_begin(&c, WIRE_CALL_cuStreamSynchronize, sizeof(*req));
-    if (r != CUDA_SUCCESS)
-        return r;
-    req = c.body;
-    req->hStream = stream;
-    position = stub_event_position(&c);
-    r = stub_call_wait(&c);
-    stub_call_end(&c);
+    r = stream_wait(stream, &position);
     if (r != CUDA_SUCCESS)
         return r;
     stub_event_waited(stream, position);
     return stream_waited(stream);
+}
+
+static CUresult
+ctx_wait(struct stub_call *c)
+{
+    uint64_t position = stub_event_position(c);
+    CUresult r = stub_call_wait(c);
+
+    stub_call_end(c);
+    if (r == CUDA_SUCCESS)
+        stub_event_waited(STUB_EVENT_ALL_STREAMS, position);
+    return r == CUDA_SUCCESS ? (CUresult)c->result : r;
+}
+
+CUresult
+stub_impl_cuCtxSynchronize(void)
+{
+    struct stub_elapsed_wait wait = {.what = WIRE_WAIT_CTX};
+    struct stub_call c;
+    CUresult r;
+
+    if (unlikely(stub_elapsed_wait(&wait))) {
+        if (wait.result == CUDA_SUCCESS)
+            stub_event_waited(STUB_EVENT_ALL_STREAMS, wait.position);
+        return wait.result;
+    }
+    r = stub_call_begin(&c, WIRE_CALL_cuCtxSynchronize, 0);
+    return r == CUDA_SUCCESS ? ctx_wait(&c) : r;
+}
+
+/* A capture is counted before the frame that begins it gets its place in the queue. */
+CUresult
+stub_ctx_synchronize_uncaptured(bool *ret_captured)
+{
+    struct stub_call c;
+    CUresult r;
+
+    for (;;) {
+        r = stub_call_begin(&c, WIRE_CALL_cuCtxSynchronize, 0);
+        if (r != CUDA_SUCCESS)
+            return r;
+        *ret_captured = stub_capture_any();
+        if (!*ret_captured && !c.overflow)
+            return ctx_wait(&c);
+        stub_call_cancel(&c);
+        if (*ret_captured)
+            return CUDA_SUCCESS;
+    }
 }
 
 CUresult

@@ -9,6 +9,8 @@
 #ifndef STUB_STREAM_H
 #define STUB_STREAM_H
 
+#include "cuda_abi.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -28,5 +30,10 @@ void stub_stream_idle(const struct stub_call *c, uint64_t stream);
 
 /* True if this thread has waited for @stream and no frame was sent since. */
 bool stub_stream_is_idle(uint64_t stream);
+
+/* cuCtxSynchronize() for a wait of the stub's own.  While a stream is captured it is
+ * not made, because it would be refused and make the capture invalid: *@ret_captured.
+ */
+CUresult stub_ctx_synchronize_uncaptured(bool *ret_captured);
 
 #endif

@@ -6,6 +6,7 @@
 #include "wire_api.h"
 #include "wrk.h"
 #include "wrk_args.h"
+#include "wrk_elapsed.h"
 #include "wrk_hostfn.h"
 #include "wrk_left.h"
 #include "wrk_wait.h"
@@ -35,6 +36,26 @@ h_cuEventSynchronize(struct wrk *w, const struct wire_args_cuEventSynchronize *a
                      struct wrk_reply *rep)
 {
     return wrk_wait_event(w, rep, a->hEvent);
+}
+
+CUresult
+h_gp_wait_elapsed(struct wrk *w, const struct wire_args_gp_wait_elapsed *a,
+                  struct wrk_reply *rep)
+{
+    return wrk_wait_elapsed(
+        w, rep, (enum wrk_wait_what)a->what, a->hStream,
+        &(struct wrk_elapsed_ask){.start = a->start, .end = a->end});
+}
+
+CUresult
+h_cuEventDestroy_v2(struct wrk *w, const struct wire_args_cuEventDestroy_v2 *a,
+                    struct wrk_reply *rep)
+{
+    CUresult r = wrk_elapsed_destroy(w, a->hEvent);
+
+    (void)rep;
+    wrk_handle_del(w, WIRE_KIND_EVENT, a->hEvent_id);
+    return r;
 }
 
 /* A host function in a stream runs once, unless the stream is being captured: then it

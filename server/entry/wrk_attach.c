@@ -31,10 +31,12 @@
  * "unified": it can have one address at both ends (gp_window).
  * "link-images": what a linker is given may be named like an image (wire_image.h).
  * "stripes-again": further connections may be made for each link (gp_stripes).
+ * "elapsed": a wait may ask for the time between two events (gp_wait_elapsed).
  * "runs": the driver tells what its cards change in shared memory (gp_runs_down); last,
  * because not all drivers do. */
-static const char *const capabilities[] = {
-    "land", "pinned", "unified", "link-images", "endings", "stripes-again", "runs"};
+static const char *const capabilities[] = {"land",        "pinned",  "unified",
+                                           "link-images", "endings", "stripes-again",
+                                           "elapsed",     "runs"};
 
 struct reply {
     Gpupool__AttachReply msg;

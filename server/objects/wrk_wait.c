@@ -4,9 +4,11 @@
 #include "drv.h"
 #include "gp_log.h"
 #include "gp_time.h"
+#include "wire_api.h"
 #include "wrk.h"
 #include "wrk_capture.h"
 #include "wrk_ctx.h"
+#include "wrk_elapsed.h"
 #include "wrk_evpool.h"
 #include "wrk_hooks.h"
 #include "wrk_hostfn.h"
@@ -27,29 +29,25 @@
  * more, a waiter thread is cheaper. */
 #define CTX_STREAMS_MAX 32
 
-enum wait_what {
-    WAIT_STREAM,
-    WAIT_EVENT,
-    WAIT_CTX,
-};
-
 struct wrk_wait {
     struct wrk_job job; /* first: becomes one when it is handed over */
     struct wrk_wait *next;
-    enum wait_what what;
+    enum wrk_wait_what what;
     CUstream stream;
     CUevent event;
     bool own_event; /* from the pool, goes back there */
+    struct wrk_elapsed elapsed;
     uint64_t since_ns;
-    CUevent *events; /* WAIT_CTX: what the driver's call would wait for... */
+    CUevent *events; /* WRK_WAIT_CTX: what the driver's call would wait for... */
     unsigned n_events;
     bool parted; /* ...before that is made */
 };
 
 struct wrk_waits {
     struct wrk *w;
-    struct wrk_wait *spinning; /* the reader's */
-    struct wrk_wait *spare;    /* the reader's; finished waits for reuse */
+    struct wrk_wait *spinning;         /* the reader's */
+    struct wrk_wait *spare;            /* the reader's; finished waits for reuse */
+    const struct wrk_elapsed_ask *ask; /* the reader's; of the wait that it makes */
     unsigned cpus;
     atomic_bool captured; /* a capture has begun at some time */
 
@@ -274,8 +272,8 @@ wait_query(struct wrk *w, const struct wrk_wait *wait)
         if (r != CUDA_SUCCESS)
             return r;
     }
-    return wait->what == WAIT_STREAM ? WRK_CALL(w, cuStreamQuery, wait->stream)
-                                     : ctx_end(w);
+    return wait->what == WRK_WAIT_STREAM ? WRK_CALL(w, cuStreamQuery, wait->stream)
+                                         : ctx_end(w);
 }
 
 /* The default stream comes last: it has the context's error. */
@@ -301,6 +299,33 @@ parts_free(struct wrk *w, struct wrk_wait *wait)
     free(wait->events);
 }
 
+/* Of a call whose reply has the time between two events. */
+static bool
+wait_has_body(const struct wrk_wait *wait, CUresult r)
+{
+    return r == CUDA_SUCCESS && wait->job.req.call == WIRE_CALL_gp_wait_elapsed;
+}
+
+static struct wire_gp_wait_elapsed_rep
+wait_elapsed(struct wrk *w, struct wrk_wait *wait, CUresult r)
+{
+    struct wire_gp_wait_elapsed_rep rep = {0};
+
+    rep.elapsed = (uint32_t)wrk_elapsed_end(w, &wait->elapsed, r, &rep.ms);
+    return rep;
+}
+
+static void
+wait_reply_whole(struct wrk *w, struct wrk_wait *wait, CUresult r)
+{
+    struct wire_gp_wait_elapsed_rep rep = wait_elapsed(w, wait, r);
+
+    if (wait_has_body(wait, r))
+        wrk_reply_whole(w, &wait->job.req, r, &rep, sizeof(rep));
+    else
+        wrk_reply_whole(w, &wait->job.req, r, NULL, 0);
+}
+
 static void
 wait_run(struct wrk *w, struct wrk_job *job)
 {
@@ -309,13 +334,13 @@ wait_run(struct wrk *w, struct wrk_job *job)
 
     if (wait->event)
         r = WRK_CALL(w, cuEventSynchronize, wait->event);
-    else if (wait->what == WAIT_STREAM)
+    else if (wait->what == WRK_WAIT_STREAM)
         r = WRK_CALL(w, cuStreamSynchronize, wait->stream);
     else if (wait->parted)
         r = parts_wait(w, wait);
     else
         r = WRK_CALL(w, cuCtxSynchronize);
-    wrk_reply_whole(w, &job->req, r, NULL, 0);
+    wait_reply_whole(w, wait, r);
     if (wait->own_event)
         wrk_evpool_put(w, wait->job.ctx_index, wait->event);
     parts_free(w, wait);
@@ -323,7 +348,7 @@ wait_run(struct wrk *w, struct wrk_job *job)
 }
 
 static struct wrk_wait *
-wait_new(struct wrk_waits *waits, const struct wire_req *req, enum wait_what what)
+wait_new(struct wrk_waits *waits, const struct wire_req *req, enum wrk_wait_what what)
 {
     struct wrk_wait *wait = waits->spare;
 
@@ -338,6 +363,7 @@ wait_new(struct wrk_waits *waits, const struct wire_req *req, enum wait_what wha
     wait->job.req = *req;
     wait->job.ctx = wrk_ctx_current(waits->w);
     wait->job.ctx_index = waits->w->ctx_index;
+    wrk_elapsed_begin(waits->w, waits->ask, &wait->elapsed);
     return wait;
 }
 
@@ -345,9 +371,14 @@ static void
 wait_done(struct wrk *w, struct wrk_wait *wait, CUresult r)
 {
     struct wrk_waits *waits = w->priv->waits;
+    struct wire_gp_wait_elapsed_rep rep = wait_elapsed(w, wait, r);
+    uint32_t size = wait_has_body(wait, r) ? sizeof(rep) : 0;
+    void *body = wrk_reply_reserve(w, &wait->job.req, size);
 
-    if (wrk_reply_reserve(w, &wait->job.req, 0))
+    if (body) {
+        memcpy(body, &rep, size);
         wrk_reply_send(w, &wait->job.req, r);
+    }
     if (wait->own_event)
         wrk_evpool_put(w, wait->job.ctx_index, wait->event);
     wait->next = waits->spare;
@@ -404,7 +435,7 @@ wait_part(struct wrk *w, struct wrk_wait *wait)
 {
     uint32_t current = w->ctx_index;
 
-    if (wait->what != WAIT_CTX)
+    if (wait->what != WRK_WAIT_CTX)
         return;
     if (current != wait->job.ctx_index &&
         wrk_ctx_use(w, wait->job.ctx_index) != CUDA_SUCCESS)
@@ -420,6 +451,7 @@ wait_hand_over(struct wrk *w, struct wrk_wait *wait)
     wait_part(w, wait);
     if (!job_queue(w->priv->waits, &wait->job)) {
         wrk_frame_bad(w, &wait->job.req, "too many calls wait");
+        wrk_elapsed_end(w, &wait->elapsed, CUDA_ERROR_NOT_READY, &(float){0});
         parts_free(w, wait);
         free(wait);
     }
@@ -458,7 +490,7 @@ wrk_wait_stream(struct wrk *w, struct wrk_reply *rep, CUstream stream)
 
     if (r != CUDA_ERROR_NOT_READY || !(rep->req->flags & WIRE_F_REPLY))
         return r;
-    wait = wait_new(w->priv->waits, rep->req, WAIT_STREAM);
+    wait = wait_new(w->priv->waits, rep->req, WRK_WAIT_STREAM);
     if (!wait)
         return CUDA_ERROR_OUT_OF_MEMORY;
     wait->stream = stream;
@@ -484,7 +516,7 @@ wrk_wait_ctx(struct wrk *w, struct wrk_reply *rep)
 
     if (r != CUDA_ERROR_NOT_READY || !(rep->req->flags & WIRE_F_REPLY))
         return r;
-    wait = wait_new(w->priv->waits, rep->req, WAIT_CTX);
+    wait = wait_new(w->priv->waits, rep->req, WRK_WAIT_CTX);
     if (!wait)
         return CUDA_ERROR_OUT_OF_MEMORY;
     wait_add(w, rep, wait);
@@ -499,12 +531,44 @@ wrk_wait_event(struct wrk *w, struct wrk_reply *rep, CUevent event)
 
     if (r != CUDA_ERROR_NOT_READY || !(rep->req->flags & WIRE_F_REPLY))
         return r;
-    wait = wait_new(w->priv->waits, rep->req, WAIT_EVENT);
+    wait = wait_new(w->priv->waits, rep->req, WRK_WAIT_EVENT);
     if (!wait)
         return CUDA_ERROR_OUT_OF_MEMORY;
     wait->event = event;
     wait_add(w, rep, wait);
     return CUDA_SUCCESS;
+}
+
+/* It has ended already: what a wait of its own would have brought. */
+static void
+elapsed_now(struct wrk *w, struct wrk_reply *rep, const struct wrk_elapsed_ask *ask)
+{
+    struct wire_gp_wait_elapsed_rep *body = rep->body;
+    struct wrk_elapsed elapsed;
+
+    wrk_elapsed_begin(w, ask, &elapsed);
+    body->elapsed = (uint32_t)wrk_elapsed_end(w, &elapsed, CUDA_SUCCESS, &body->ms);
+}
+
+CUresult
+wrk_wait_elapsed(struct wrk *w, struct wrk_reply *rep, enum wrk_wait_what what,
+                 CUstream stream, const struct wrk_elapsed_ask *ask)
+{
+    const struct wrk_handle_slot *end =
+        wrk_handles_find(&w->handles, WIRE_KIND_EVENT, ask->end);
+    CUresult r;
+
+    if (what == WRK_WAIT_EVENT && !end)
+        return CUDA_ERROR_INVALID_HANDLE;
+    w->priv->waits->ask = ask;
+    r = what == WRK_WAIT_STREAM  ? wrk_wait_stream(w, rep, stream)
+        : what == WRK_WAIT_EVENT ? wrk_wait_event(w, rep, end->obj)
+        : what == WRK_WAIT_CTX   ? wrk_wait_ctx(w, rep)
+                                 : CUDA_ERROR_INVALID_VALUE;
+    w->priv->waits->ask = NULL;
+    if (r == CUDA_SUCCESS && !rep->taken)
+        elapsed_now(w, rep, ask);
+    return r;
 }
 
 CUresult

@@ -25,6 +25,7 @@
 #include <stdbool.h>
 
 struct wrk;
+struct wrk_elapsed_ask;
 struct wrk_reply;
 struct wrk_waits;
 
@@ -66,6 +67,16 @@ bool wrk_wait_one_core(const struct wrk *w);
 CUresult wrk_wait_stream(struct wrk *w, struct wrk_reply *rep, CUstream stream);
 CUresult wrk_wait_ctx(struct wrk *w, struct wrk_reply *rep);
 CUresult wrk_wait_event(struct wrk *w, struct wrk_reply *rep, CUevent event);
+
+/* One of these three waits, whose reply is that of gp_wait_elapsed: with the time
+ * between the two events of @ask, taken when the wait has ended. */
+enum wrk_wait_what {
+    WRK_WAIT_STREAM = WIRE_WAIT_STREAM,
+    WRK_WAIT_EVENT = WIRE_WAIT_EVENT, /* for the second event of @ask */
+    WRK_WAIT_CTX = WIRE_WAIT_CTX,
+};
+CUresult wrk_wait_elapsed(struct wrk *w, struct wrk_reply *rep, enum wrk_wait_what what,
+                          CUstream stream, const struct wrk_elapsed_ask *ask);
 
 /* Would a copy in @stream begin at once?  CUDA_SUCCESS, CUDA_ERROR_NOT_READY, or the
  * context's error.  Work in the default stream and in blocking streams waits for each

@@ -101,6 +101,22 @@ def test_what_the_library_knows_costs_no_round_trip(case):
                        f"{call} over {transport}: {trips[call]}, at most {most} trips")
 
 
+def test_time_between_events_is_that_of_their_last_records(case):
+    same_remotely_and_locally(case, "elapsed")
+
+
+def test_time_between_events_comes_with_the_wait_before(case):
+    pool = case.pool()
+    for transport in ("shm", "tcp"):
+        done = pool.cli("doctor", "--json", "--trips", "--", case.programs / "elapsed",
+                        env={"GPUPOOL_TRANSPORT": transport}, status=None)
+        trips = {t["call"]: t for t in json.loads(done.out)["trips"]}["cuEventElapsedTime"]
+        # The first of each pair, what was recorded
+        # again behind the wait, and errors are asked for.
+        case.check(trips["trips"] <= 25 < trips["calls"] // 2,
+                   f"over {transport}: {trips}, at most 25 trips")
+
+
 def test_nodes_of_graphs_asked_and_changed(case):
     same_remotely_and_locally(case, "nodes")
 

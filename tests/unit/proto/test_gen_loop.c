@@ -31,7 +31,7 @@ fresh(void **state)
 static struct {
     unsigned int flags;
     CUstream stream;
-    CUevent event;
+    CUmemoryPool pool;
     unsigned calls;
 } seen;
 
@@ -73,9 +73,9 @@ created_handle_reaches_the_drivers_object(void **state)
 }
 
 static CUresult
-drv_event_one(CUevent hEvent)
+drv_pool_one(CUmemoryPool pool)
 {
-    seen.event = hEvent;
+    seen.pool = pool;
     seen.calls++;
     return CUDA_SUCCESS;
 }
@@ -83,13 +83,14 @@ drv_event_one(CUevent hEvent)
 static void
 destroyed_handle_is_the_drivers_object_once(void **state)
 {
-    CUevent e = (CUevent)(uintptr_t)gen_loop_handle(WIRE_KIND_EVENT, OBJ(4));
+    CUmemoryPool pool =
+        (CUmemoryPool)(uintptr_t)gen_loop_handle(WIRE_KIND_MEMPOOL, OBJ(4));
 
-    loop.drv.cuEventDestroy_v2 = drv_event_one;
+    loop.drv.cuMemPoolDestroy = drv_pool_one;
     seen.calls = 0;
-    assert_int_equal(cuEventDestroy_v2(e), CUDA_SUCCESS);
-    assert_ptr_equal(seen.event, OBJ(4));
-    assert_int_equal(cuEventDestroy_v2(e), CUDA_ERROR_INVALID_HANDLE);
+    assert_int_equal(cuMemPoolDestroy(pool), CUDA_SUCCESS);
+    assert_ptr_equal(seen.pool, OBJ(4));
+    assert_int_equal(cuMemPoolDestroy(pool), CUDA_ERROR_INVALID_VALUE);
     assert_int_equal(seen.calls, 1);
 }
 
