@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli_card.h"
 
-#include "cli_ctl.h"
+#include "cli_list.h"
 #include "gp_err.h"
 #include "gp_str.h"
 
@@ -40,82 +40,98 @@ cli_card_is_name(const char *name)
                  strspn(name + strlen(PREFIX), "0123456789abcdefABCDEF-")];
 }
 
+/* The card itself, by what a list says of it. */
 static int
-find_by_number(const Gpupool__Ctl__CtlStatusReply *status, uint64_t number,
-               const char *server, const ProtobufCBinaryData **ret_uuid,
-               struct gp_err *err)
+take_card(const Gpupool__Ctl__CtlCardStatus *card, uint8_t ret_uuid[TICKET_UUID_SIZE],
+          struct gp_err *err)
 {
-    for (size_t i = 0; i < status->n_servers; i++) {
-        const Gpupool__Ctl__CtlServerStatus *s = status->servers[i];
-
-        if (strcmp(s->server, server) != 0)
-            continue;
-        for (size_t k = 0; k < s->n_cards; k++)
-            if (s->cards[k]->card->index == number) {
-                *ret_uuid = &s->cards[k]->card->uuid;
-                return 0;
-            }
-        return gp_err_set(err, -EINVAL, "server %s has %zu cards, counted from 0",
-                          server, s->n_cards);
-    }
-    return gp_err_set(err, -EINVAL, "no server %s; `gpupool servers` lists them",
-                      server);
+    if (card->card->uuid.len != TICKET_UUID_SIZE)
+        return gp_err_set(err, -EPROTO, "the card has no uuid");
+    memcpy(ret_uuid, card->card->uuid.data, TICKET_UUID_SIZE);
+    return 0;
 }
 
 static int
-find_by_prefix(const Gpupool__Ctl__CtlStatusReply *status, const char *prefix,
-               const ProtobufCBinaryData **ret_uuid, struct gp_err *err)
+find_by_number(struct cli_list *list, uint64_t number, const char *name,
+               uint8_t ret_uuid[TICKET_UUID_SIZE], struct gp_err *err)
+{
+    const struct cli_filters filters = {.server = name};
+    const Gpupool__Ctl__CtlListReply *page;
+    const Gpupool__Ctl__CtlServerStatus *server;
+    int r;
+
+    cli_list_begin(list, GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_SERVERS, &filters);
+    r = cli_list_next(list, &page, err);
+    if (r < 0)
+        return r;
+    if (!page->n_servers)
+        return gp_err_set(err, -EINVAL, "no server %s; `gpupool servers` lists them",
+                          name);
+    server = page->servers[0];
+    for (size_t k = 0; k < server->n_cards; k++)
+        if (server->cards[k]->card->index == number)
+            return take_card(server->cards[k], ret_uuid, err);
+    return gp_err_set(err, -EINVAL, "server %s has %zu cards, counted from 0", name,
+                      server->n_cards);
+}
+
+/* The scheduler compares digits only, or, if it is older, nothing. */
+static unsigned
+find_in_page(const Gpupool__Ctl__CtlListReply *page, const char *prefix,
+             uint8_t ret_uuid[TICKET_UUID_SIZE])
 {
     unsigned found = 0;
 
-    for (size_t i = 0; i < status->n_servers; i++)
-        for (size_t k = 0; k < status->servers[i]->n_cards; k++) {
-            const ProtobufCBinaryData *uuid = &status->servers[i]->cards[k]->card->uuid;
+    for (size_t i = 0; i < page->n_servers; i++)
+        for (size_t k = 0; k < page->servers[i]->n_cards; k++) {
+            uint8_t uuid[TICKET_UUID_SIZE];
             char text[TICKET_UUID_TEXT];
 
-            if (uuid->len != TICKET_UUID_SIZE)
+            if (take_card(page->servers[i]->cards[k], uuid, NULL) < 0)
                 continue;
-            ticket_uuid_format(uuid->data, text);
+            ticket_uuid_format(uuid, text);
             if (strncasecmp(text, prefix, strlen(prefix)) != 0)
                 continue;
+            memcpy(ret_uuid, uuid, sizeof(uuid));
             found++;
-            *ret_uuid = uuid;
         }
-    if (found == 1)
-        return 0;
+    return found;
+}
+
+static int
+find_by_prefix(struct cli_list *list, const char *prefix,
+               uint8_t ret_uuid[TICKET_UUID_SIZE], struct gp_err *err)
+{
+    const struct cli_filters filters = {.card = prefix};
+    const Gpupool__Ctl__CtlListReply *page;
+    unsigned found = 0;
+    int r;
+
+    cli_list_begin(list, GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_CARDS, &filters);
+    while ((r = cli_list_next(list, &page, err)) > 0)
+        found += find_in_page(page, prefix, ret_uuid);
+    if (r < 0 || found == 1)
+        return r;
     return gp_err_set(err, -EINVAL,
                       found ? "%u cards begin so" : "no card of the pool begins so",
                       found);
 }
 
 int
-cli_card_in(const char *name, const Gpupool__Ctl__CtlStatusReply *status,
-            uint8_t ret_uuid[TICKET_UUID_SIZE], struct gp_err *err)
-{
-    const ProtobufCBinaryData *uuid = NULL;
-    const char *server;
-    uint64_t number;
-    int r = number_at(name, &number, &server)
-                ? find_by_number(status, number, server, &uuid, err)
-                : find_by_prefix(status, name, &uuid, err);
-
-    if (r < 0)
-        return r;
-    if (uuid->len != TICKET_UUID_SIZE)
-        return gp_err_set(err, -EPROTO, "the card has no uuid");
-    memcpy(ret_uuid, uuid->data, TICKET_UUID_SIZE);
-    return 0;
-}
-
-int
 cli_card_find(const char *name, const char *scheduler, const char *token,
               uint8_t ret_uuid[TICKET_UUID_SIZE], struct gp_err *err)
 {
-    CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
+    CLEANUP(cli_list_close) struct cli_list list = {.ctl.link.fd = -1};
+    const char *server;
+    uint64_t number;
     int r;
 
     if (ticket_uuid_parse(name, ret_uuid) == 0)
         return 0;
-    r = cli_ctl_status(scheduler, token, &reply, err);
-    return r < 0 ? r : cli_card_in(name, reply->status, ret_uuid, err);
+    r = cli_list_open(&list, scheduler, token, err);
+    if (r < 0)
+        return r;
+    return number_at(name, &number, &server)
+               ? find_by_number(&list, number, server, ret_uuid, err)
+               : find_by_prefix(&list, name, ret_uuid, err);
 }

@@ -6,7 +6,6 @@
 #ifndef CLI_CARD_H
 #define CLI_CARD_H
 
-#include "control.pb-c.h"
 #include "gp_base.h"
 #include "ticket.h"
 
@@ -19,9 +18,5 @@ bool cli_card_is_name(const char *name);
  * none is meant, or several; the words say which there are. */
 int cli_card_find(const char *name, const char *scheduler, const char *token,
                   uint8_t ret_uuid[TICKET_UUID_SIZE], struct gp_err *err);
-
-/* The same in a status that is there already. */
-int cli_card_in(const char *name, const Gpupool__Ctl__CtlStatusReply *status,
-                uint8_t ret_uuid[TICKET_UUID_SIZE], struct gp_err *err);
 
 #endif

@@ -16,6 +16,9 @@
 #include <string.h>
 
 #define PATIENCE_S 2
+/* Of a large pool the first ones: nobody reads more at a prompt. */
+#define NAMES_MAX 2000
+#define KIND(name) GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_##name
 
 /* A name that a server made up must not reach a prompt with control characters. */
 static void
@@ -28,25 +31,25 @@ put_name(const char *name)
 }
 
 static void
-put_servers(const Gpupool__Ctl__CtlStatusReply *status)
+put_servers(const Gpupool__Ctl__CtlListReply *page)
 {
-    for (size_t i = 0; i < status->n_servers; i++)
-        put_name(status->servers[i]->server);
+    for (size_t i = 0; i < page->n_servers; i++)
+        put_name(page->servers[i]->server);
 }
 
 static void
-put_sessions(const Gpupool__Ctl__CtlStatusReply *status)
+put_sessions(const Gpupool__Ctl__CtlListReply *page)
 {
-    for (size_t i = 0; i < status->n_sessions; i++)
-        put_name(status->sessions[i]->session);
+    for (size_t i = 0; i < page->n_sessions; i++)
+        put_name(page->sessions[i]->session);
 }
 
 static void
-put_cards(const Gpupool__Ctl__CtlStatusReply *status)
+put_cards(const Gpupool__Ctl__CtlListReply *page)
 {
-    for (size_t i = 0; i < status->n_servers; i++)
-        for (size_t k = 0; k < status->servers[i]->n_cards; k++) {
-            const ProtobufCBinaryData *uuid = &status->servers[i]->cards[k]->card->uuid;
+    for (size_t i = 0; i < page->n_servers; i++)
+        for (size_t k = 0; k < page->servers[i]->n_cards; k++) {
+            const ProtobufCBinaryData *uuid = &page->servers[i]->cards[k]->card->uuid;
             char text[TICKET_UUID_TEXT];
 
             if (uuid->len != TICKET_UUID_SIZE)
@@ -57,19 +60,36 @@ put_cards(const Gpupool__Ctl__CtlStatusReply *status)
 }
 
 static void
+put_pools(const Gpupool__Ctl__CtlListReply *page)
+{
+    puts("here");
+    for (size_t i = 0; i < page->n_pools; i++)
+        put_name(page->pools[i]->pool);
+}
+
+static void
 put_context(const char *name, void *arg)
 {
     (void)arg;
     put_name(name);
 }
 
+static const struct list {
+    const char *name;
+    Gpupool__Ctl__CtlListKind kind;
+    void (*put)(const Gpupool__Ctl__CtlListReply *page);
+} LISTS[] = {{"servers", KIND(SERVERS), put_servers},
+             {"sessions", KIND(SESSIONS), put_sessions},
+             {"cards", KIND(CARDS), put_cards},
+             {"pools", KIND(POOLS), put_pools}};
+
 static int
-complete_pools(const struct cli_where *where)
+complete(const struct cli_where *where, const struct list *of)
 {
-    static const struct cli_filters all = {0};
+    const struct cli_filters first = {.limit = NAMES_MAX};
     CLEANUP(cli_list_close) struct cli_list list = {.ctl.link.fd = -1};
     CLEANUP_FREE char *token = NULL;
-    const Gpupool__Ctl__CtlListReply *page = NULL;
+    const Gpupool__Ctl__CtlListReply *page;
     int r =
         cli_token(where->token_file, where->scheduler, CLI_TOKEN_CLIENT, &token, NULL);
 
@@ -77,24 +97,15 @@ complete_pools(const struct cli_where *where)
         r = cli_list_open(&list, where->scheduler, token, NULL);
     if (r < 0)
         return r;
-    cli_list_begin(&list, GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_POOLS, &all);
-    r = cli_list_next(&list, &page, NULL);
-    puts("here");
-    for (size_t i = 0; r > 0 && i < page->n_pools; i++)
-        put_name(page->pools[i]->pool);
+    cli_list_begin(&list, of->kind, &first);
+    while ((r = cli_list_next(&list, &page, NULL)) > 0)
+        of->put(page);
     return r;
 }
 
 int
 cli_complete(int argc, char **argv)
 {
-    static const struct {
-        const char *name;
-        void (*put)(const Gpupool__Ctl__CtlStatusReply *status);
-    } LISTS[] = {
-        {"servers", put_servers}, {"sessions", put_sessions}, {"cards", put_cards}};
-    CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
-    CLEANUP_FREE char *token = NULL;
     struct cli_where where = {NULL, NULL, NULL};
     const struct gp_option_set_of set = cli_where_client(&where);
     const struct gp_options options = {
@@ -108,18 +119,13 @@ cli_complete(int argc, char **argv)
 
     if (status >= 0)
         return status;
-    if (first + 1 == argc && strcmp(argv[first], "contexts") == 0)
+    if (first + 1 != argc)
+        return CLI_FAILED;
+    if (strcmp(argv[first], "contexts") == 0)
         return cli_context_each(put_context, NULL, NULL) < 0 ? CLI_FAILED : CLI_OK;
     alarm(PATIENCE_S);
-    if (first + 1 == argc && strcmp(argv[first], "pools") == 0)
-        return complete_pools(&where) < 0 ? CLI_FAILED : CLI_OK;
-    if (first + 1 != argc ||
-        cli_token(where.token_file, where.scheduler, CLI_TOKEN_CLIENT, &token, NULL) <
-            0 ||
-        cli_ctl_status(where.scheduler, token, &reply, NULL) < 0)
-        return CLI_FAILED;
     for (size_t i = 0; i < ARRAY_SIZE(LISTS); i++)
         if (strcmp(argv[first], LISTS[i].name) == 0)
-            LISTS[i].put(reply->status);
+            return complete(&where, &LISTS[i]) < 0 ? CLI_FAILED : CLI_OK;
     return CLI_OK;
 }

@@ -347,44 +347,7 @@ cli_ctl_prove(struct cli_ctl *ctl, Gpupool__Ctl__CtlRole role, const char *token
                      ctl_link_key(&ctl->link), err);
 }
 
-/* ------------------------------------------------------------------ status -- */
-
-static int
-by_name(const void *a, const void *b)
-{
-    const Gpupool__Ctl__CtlServerStatus *const *x = a, *const *y = b;
-
-    return strverscmp((*x)->server, (*y)->server);
-}
-
-int
-cli_ctl_status(const char *option, const char *token,
-               Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err)
-{
-    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
-    Gpupool__Ctl__CtlStatus body = GPUPOOL__CTL__CTL_STATUS__INIT;
-    CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
-    CLEANUP(cli_ctl_close) struct cli_ctl ctl = {.link.fd = -1};
-    int r = cli_ctl_open(&ctl, option, err);
-
-    if (!r)
-        r = cli_ctl_prove(&ctl, GPUPOOL__CTL__CTL_ROLE__CTL_ROLE_CLIENT, token, err);
-    if (r < 0)
-        return r;
-    body.token = cli_ctl_shown(token);
-    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_STATUS;
-    req.status = &body;
-    r = cli_ctl_call(&ctl, &req, CLI_DEADLINE_NS, &reply, err);
-    if (r < 0)
-        return r;
-    if (reply->body_case != GPUPOOL__CTL__CTL_REPLY__BODY_STATUS)
-        return gp_err_set(err, -EPROTO, "the scheduler answered something else");
-    if (reply->status->n_servers) /* they come as they happened to register */
-        qsort(reply->status->servers, reply->status->n_servers,
-              sizeof(reply->status->servers[0]), by_name);
-    *ret_reply = TAKE_PTR(reply);
-    return 0;
-}
+/* ----------------------------------------------------------------- reasons -- */
 
 /* How many reasons from @i on are the same, of cards of one server. */
 static size_t

@@ -95,10 +95,6 @@ int cli_ctl_call_watching(struct cli_ctl *ctl, Gpupool__Ctl__CtlRequest *req,
 void cli_reply_free(Gpupool__Ctl__CtlReply *reply); /* NULL is a no-op */
 DEFINE_CLEANUP(Gpupool__Ctl__CtlReply, cli_reply_free)
 
-/* The status of the whole pool. */
-int cli_ctl_status(const char *option, const char *token,
-                   Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err);
-
 /* One line per card; with @grouped the cards of a server of which the same is true are
  * one line. */
 void cli_print_reasons(FILE *f, bool grouped, Gpupool__Ctl__CtlReason *const *reasons,

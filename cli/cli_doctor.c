@@ -7,9 +7,9 @@
  * pool and changes nothing.
  */
 #include "cli.h"
-#include "cli_ctl.h"
 #include "cli_doctor_program.h"
 #include "cli_jax.h"
+#include "cli_list.h"
 #include "cli_run.h"
 #include "cli_table.h"
 #include "ctl_json.h"
@@ -35,6 +35,8 @@
 #include <sys/wait.h>
 
 #define REACH_NS (2 * GP_NS_PER_S)
+/* Of a large pool; each that does not answer takes REACH_NS. */
+#define SERVERS_TRIED 32
 
 struct doctor {
     struct cli_run_request request; /* its program NULL: there is none */
@@ -269,73 +271,115 @@ check_server(struct doctor *d, const Gpupool__Ctl__CtlServerStatus *server)
     check_endpoint(d, server);
 }
 
+/* The most that a card of the pool has left. */
+struct room {
+    uint64_t memory;
+    uint32_t core;
+};
+
 static void
-check_room(struct doctor *d, const Gpupool__Ctl__CtlStatusReply *status)
+add_room(struct room *room, const Gpupool__Ctl__CtlServerStatus *server)
 {
-    uint64_t memory = 0;
-    uint32_t core = 0;
+    if (server->state != GPUPOOL__CTL__CTL_SERVER_STATE__CTL_ALIVE)
+        return;
+    for (size_t k = 0; k < server->n_cards; k++) {
+        const Gpupool__Ctl__CtlCardStatus *c = server->cards[k];
 
-    for (size_t i = 0; i < status->n_servers; i++) {
-        const Gpupool__Ctl__CtlServerStatus *s = status->servers[i];
-
-        for (size_t k = 0;
-             s->state == GPUPOOL__CTL__CTL_SERVER_STATE__CTL_ALIVE && k < s->n_cards;
-             k++) {
-            const Gpupool__Ctl__CtlCardStatus *c = s->cards[k];
-
-            if (c->core_given <= 100 && c->slices < c->slices_max)
-                core = gp_max(core, 100 - c->core_given);
-            memory = gp_max(memory, c->card->memory_bytes - c->memory_given);
-        }
+        if (c->core_given <= 100 && c->slices < c->slices_max)
+            room->core = gp_max(room->core, 100 - c->core_given);
+        room->memory = gp_max(room->memory, c->card->memory_bytes - c->memory_given);
     }
-    if (core)
-        say(d, GOOD, "room: a card with %u %% core free, one with %.2f GiB", core,
-            (double)memory / (1024.0 * 1024 * 1024));
+}
+
+static void
+say_room(struct doctor *d, const struct room *room)
+{
+    if (room->core)
+        say(d, GOOD, "room: a card with %u %% core free, one with %.2f GiB", room->core,
+            (double)room->memory / (1024.0 * 1024 * 1024));
     else {
         say(d, WARN, "room: no card has core left");
         remedy(d, "`gpupool status` says who holds it");
     }
 }
 
+/* Every server's room; whether it is reached is tried of the first ones. */
+static int
+check_servers(struct doctor *d, struct cli_list *list, const char *address,
+              struct gp_err *err)
+{
+    static const struct cli_filters all = {0};
+    const Gpupool__Ctl__CtlListReply *page;
+    struct room room = {0};
+    size_t n = 0;
+    int r;
+
+    cli_list_begin(list, GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_SERVERS, &all);
+    while ((r = cli_list_next(list, &page, err)) > 0)
+        for (size_t i = 0; i < page->n_servers; i++) {
+            if (n++ < SERVERS_TRIED)
+                check_server(d, page->servers[i]);
+            add_room(&room, page->servers[i]);
+        }
+    if (r < 0)
+        return r;
+    if (!n) {
+        say(d, BAD, "servers: none has registered");
+        remedy(d, "start gpupool-server --scheduler %s on a host with cards", address);
+        return 0;
+    }
+    if (n > SERVERS_TRIED)
+        say(d, GOOD, "servers: %zu more, which were not tried", n - SERVERS_TRIED);
+    say_room(d, &room);
+    return 0;
+}
+
+static int
+check_answers(struct doctor *d, struct cli_list *list, struct gp_err *err)
+{
+    static const struct cli_filters all = {0};
+    CLEANUP_FREE char *token = NULL;
+    const Gpupool__Ctl__CtlListReply *page = NULL;
+    const struct cli_where *where = &d->request.want.where;
+    char address[GP_NET_NAME_MAX];
+    uint64_t start = gp_now_ns();
+    int r =
+        cli_token(where->token_file, where->scheduler, CLI_TOKEN_CLIENT, &token, err);
+
+    if (!r)
+        r = cli_scheduler_address(where->scheduler, address, err);
+    if (!r)
+        r = cli_list_first(list, where->scheduler, token,
+                           GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_POOL, &all, &page,
+                           err);
+    if (!r && !page->pool)
+        r = gp_err_set(err, -EPROTO, "the scheduler answered something else");
+    if (r < 0)
+        return r;
+    say(d, GOOD, "scheduler: %s answers in %.1f ms, key %s", address,
+        (double)(gp_now_ns() - start) / 1e6, page->pool->scheduler_key_id);
+    if (strcmp(page->pool->version, GPUPOOL_VERSION) != 0)
+        say(d, WARN, "scheduler: version %s, this is %s", page->pool->version,
+            GPUPOOL_VERSION);
+    return check_servers(d, list, address, err);
+}
+
 static void
 check_pool(struct doctor *d)
 {
-    CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
-    CLEANUP_FREE char *token = NULL;
-    char address[GP_NET_NAME_MAX];
+    CLEANUP(cli_list_close) struct cli_list list = {.ctl.link.fd = -1};
     struct gp_err err = {0};
-    uint64_t start = gp_now_ns();
-    const struct cli_where *where = &d->request.want.where;
-    int r =
-        cli_token(where->token_file, where->scheduler, CLI_TOKEN_CLIENT, &token, &err);
+    int r = check_answers(d, &list, &err);
 
-    if (!r)
-        r = cli_scheduler_address(where->scheduler, address, &err);
-    if (!r)
-        r = cli_ctl_status(where->scheduler, token, &reply, &err);
-    if (r < 0) {
-        say(d, BAD, "scheduler: %s", gp_err_msg(&err, r));
-        if (cli_ctl_exit(r, NULL) == CLI_REFUSED)
-            remedy(d, "name the file that holds the pool's client token in "
-                      "GPUPOOL_TOKEN_FILE or --token-file");
-        else
-            remedy(d, "start one (`gpupool up`), or give the right address in "
-                      "GPUPOOL_SCHEDULER or --scheduler");
+    if (r >= 0)
         return;
-    }
-    say(d, GOOD, "scheduler: %s answers in %.1f ms, key %s", address,
-        (double)(gp_now_ns() - start) / 1e6, reply->status->scheduler_key_id);
-    if (strcmp(reply->status->version, GPUPOOL_VERSION) != 0)
-        say(d, WARN, "scheduler: version %s, this is %s", reply->status->version,
-            GPUPOOL_VERSION);
-    if (!reply->status->n_servers) {
-        say(d, BAD, "servers: none has registered");
-        remedy(d, "start gpupool-server --scheduler %s on a host with cards", address);
-        return;
-    }
-    for (size_t i = 0; i < reply->status->n_servers; i++)
-        check_server(d, reply->status->servers[i]);
-    check_room(d, reply->status);
+    say(d, BAD, "scheduler: %s", gp_err_msg(&err, r));
+    if (cli_ctl_exit(r, NULL) == CLI_REFUSED)
+        remedy(d, "name the file that holds the pool's client token in "
+                  "GPUPOOL_TOKEN_FILE or --token-file");
+    else
+        remedy(d, "start one (`gpupool up`), or give the right address in "
+                  "GPUPOOL_SCHEDULER or --scheduler");
 }
 
 /* --------------------------------------------------------------- transport -- */

@@ -2,7 +2,7 @@
 #include "cli_explain.h"
 
 #include "cli.h"
-#include "cli_ctl.h"
+#include "cli_list.h"
 #include "cli_transport.h"
 #include "cli_want.h"
 #include "gp_err.h"
@@ -30,33 +30,45 @@ explain_answer(int r, const Gpupool__Ctl__CtlReply *reply, const struct gp_err *
 }
 
 static bool
-explain_chose(const Gpupool__Ctl__CtlGrant *grant, const char *server)
+explain_is_choice(const Gpupool__Ctl__CtlReason *reason)
 {
-    for (size_t i = 0; i < grant->n_reasons; i++)
-        if (strcmp(grant->reasons[i]->server, server) == 0 &&
-            strncmp(grant->reasons[i]->words, "chosen", 6) == 0)
-            return true;
-    return false;
+    return strncmp(reason->words, "chosen", 6) == 0;
 }
 
-/* What programs would go over, to each server of the placement. */
+/* What programs would go over to @server. */
 static void
-explain_transports(struct cli_ctl *ctl, const struct cli_want *want,
-                   const Gpupool__Ctl__CtlGrant *grant)
+explain_transport(struct cli_list *list, const char *server)
 {
-    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
-    Gpupool__Ctl__CtlStatus body = GPUPOOL__CTL__CTL_STATUS__INIT;
-    CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
+    const struct cli_filters filters = {.server = server};
+    const Gpupool__Ctl__CtlListReply *page;
+    struct gp_err err = {0};
+    int r;
 
-    body.token = cli_ctl_shown(want->token);
-    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_STATUS;
-    req.status = &body;
-    if (cli_ctl_call(ctl, &req, CLI_DEADLINE_NS, &reply, NULL) < 0 ||
-        reply->body_case != GPUPOOL__CTL__CTL_REPLY__BODY_STATUS)
-        return;
-    for (size_t i = 0; i < reply->status->n_servers; i++)
-        if (explain_chose(grant, reply->status->servers[i]->server))
-            cli_transport_explain(reply->status->servers[i]);
+    cli_list_begin(list, GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_SERVERS, &filters);
+    r = cli_list_next(list, &page, &err);
+    if (r > 0 && page->n_servers)
+        cli_transport_explain(page->servers[0]);
+    else
+        cli_fail(0, "explain: how %s is reached is not known: %s", server,
+                 r < 0 ? gp_err_msg(&err, r) : "it has left the pool");
+}
+
+/* To each server of the placement, once. */
+static void
+explain_transports(struct cli_list *list, const Gpupool__Ctl__CtlGrant *grant)
+{
+    for (size_t i = 0; i < grant->n_reasons; i++) {
+        const char *server = grant->reasons[i]->server;
+        size_t k = 0;
+
+        if (!explain_is_choice(grant->reasons[i]))
+            continue;
+        while (k < i && !(explain_is_choice(grant->reasons[k]) &&
+                          strcmp(grant->reasons[k]->server, server) == 0))
+            k++;
+        if (k == i)
+            explain_transport(list, server);
+    }
 }
 
 int
@@ -64,22 +76,19 @@ cli_explain_want(struct cli_want *want)
 {
     Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
     CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
-    CLEANUP(cli_ctl_close) struct cli_ctl ctl = {.link.fd = -1};
+    CLEANUP(cli_list_close) struct cli_list list = {.ctl.link.fd = -1};
     struct gp_err err = {0};
-    int r = cli_ctl_open(&ctl, want->where.scheduler, &err);
+    int r = cli_list_open(&list, want->where.scheduler, want->token, &err);
 
-    if (!r)
-        r = cli_ctl_prove(&ctl, GPUPOOL__CTL__CTL_ROLE__CTL_ROLE_CLIENT, want->token,
-                          &err);
     want->open.token = cli_ctl_shown(want->token);
     want->open.explain = true;
     req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_OPEN;
     req.open = &want->open;
     if (!r)
-        r = cli_ctl_call(&ctl, &req, CLI_DEADLINE_NS, &reply, &err);
+        r = cli_ctl_call(&list.ctl, &req, CLI_DEADLINE_NS, &reply, &err);
     r = explain_answer(r, reply, &err);
     if (r == CLI_OK)
-        explain_transports(&ctl, want, reply->grant);
+        explain_transports(&list, reply->grant);
     return r;
 }
 

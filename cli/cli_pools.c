@@ -65,14 +65,12 @@ show(struct cli_query *q, char **args, int n, struct gp_err *err)
     static const struct cli_filters all = {0};
     CLEANUP(cli_list_close) struct cli_list list = {.ctl.link.fd = -1};
     const Gpupool__Ctl__CtlListReply *page = NULL;
-    int r = cli_list_open(&list, q->where.scheduler, q->token, err);
+    int r =
+        cli_list_first(&list, q->where.scheduler, q->token,
+                       GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_POOLS, &all, &page, err);
 
     (void)args;
     (void)n; /* none are taken */
-    if (r < 0)
-        return r;
-    cli_list_begin(&list, GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_POOLS, &all);
-    r = cli_list_next(&list, &page, err);
     if (r < 0)
         return r;
     return q->output.form >= CLI_FORM_JSON ? print_json(&q->output, page)

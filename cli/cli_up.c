@@ -5,6 +5,7 @@
 #include "cli_ctl.h"
 #include "cli_daemon.h"
 #include "cli_folder.h"
+#include "cli_list.h"
 #include "cli_options.h"
 #include "cli_pool.h"
 #include "ctl_limits.h"
@@ -553,16 +554,20 @@ cli_up(int argc, char **argv)
 static size_t
 count_sessions(const struct cli_pool *pool)
 {
-    CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
+    static const struct cli_filters all = {0};
+    CLEANUP(cli_list_close) struct cli_list list = {.ctl.link.fd = -1};
+    const Gpupool__Ctl__CtlListReply *page = NULL;
     CLEANUP_FREE char *folder = NULL, *path = NULL, *token = NULL;
 
     if (cli_folder_file("pool.d", &folder, NULL) < 0)
         return 0;
     path = gp_str_printf("%s/" CLI_TOKEN_CLIENT, folder);
     if (!path || cli_token(path, NULL, CLI_TOKEN_CLIENT, &token, NULL) < 0 ||
-        cli_ctl_status(pool->scheduler, token, &reply, NULL) < 0)
+        cli_list_first(&list, pool->scheduler, token,
+                       GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_POOL, &all, &page,
+                       NULL) < 0)
         return 0;
-    return reply->status->n_sessions;
+    return page->pool ? page->pool->sessions : 0;
 }
 
 /* Whether the user, who is asked on a terminal, wants to end so many sessions. */

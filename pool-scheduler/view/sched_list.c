@@ -15,6 +15,7 @@
 #include "sched_wait.h"
 #include "ticket_key.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -331,6 +332,51 @@ behind_cards(const struct sched_server *server, unsigned first, size_t most)
     return i;
 }
 
+/* Whether @text, "GPU-5ad3..." in any case of letters, begins the uuid of @card. */
+static bool
+uuid_begins(const struct sched_card *card, const char *text)
+{
+    unsigned digits = 0;
+
+    if (!strncasecmp(text, "GPU-", 4))
+        text += 4;
+    for (; *text; text++) {
+        const char *digit = strchr("0123456789abcdef", tolower((unsigned char)*text));
+
+        if (*text == '-')
+            continue;
+        if (!digit || digits == 2 * TICKET_UUID_SIZE ||
+            (card->facts.uuid[digits / 2] >> (digits % 2 ? 0 : 4) & 15) !=
+                digit - "0123456789abcdef")
+            return false;
+        digits++;
+    }
+    return true;
+}
+
+/* The cards that are named; each is looked at. */
+static void
+pick_named_cards(struct page *page)
+{
+    const struct sched_server *server = first_server(page);
+    unsigned i = (unsigned)page->from[1];
+
+    if (server && server->serial != page->from[0])
+        i = 0;
+    for (; server; server = server->next, i = 0) {
+        for (; server_wanted(page, server) && i < server->n_cards; i++) {
+            if (page->n_picks == page->most || !page->looks) {
+                set_next(page, server->serial, i);
+                return;
+            }
+            page->looks--;
+            if (sched_rows_shows(server->cards[i]) &&
+                uuid_begins(server->cards[i], page->want->card))
+                pick_server(page, server, i, 1);
+        }
+    }
+}
+
 static void
 pick_cards(struct page *page)
 {
@@ -603,7 +649,10 @@ pick(struct page *page, struct gp_err *err)
         pick_servers(page);
         return 0;
     case GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_CARDS:
-        pick_cards(page);
+        if (*page->want->card)
+            pick_named_cards(page);
+        else
+            pick_cards(page);
         return 0;
     case GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_SESSIONS:
         return pick_sessions(page);
@@ -658,7 +707,7 @@ count_all(const struct page *page)
 
     if (want->kind == GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_SESSIONS)
         return count_sessions(page);
-    if (*want->server || *want->state)
+    if (*want->server || *want->state || *want->card)
         return 0;
     if (want->kind == GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_SERVERS)
         return page->sched->pool->n_servers;

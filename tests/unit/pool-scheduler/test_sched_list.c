@@ -117,6 +117,7 @@ struct seen {
     unsigned sessions[SESSIONS + 1], cards[SERVERS * CARDS + 1], servers[SERVERS];
     unsigned n_sessions, n_cards, n_servers, pages, in_page;
     char next[CTL_LIST_NEXT_MAX];
+    uint64_t total; /* that the first page told */
 };
 
 static void
@@ -136,7 +137,8 @@ look(void *arg, Gpupool__Ctl__CtlReply *reply)
         }
     }
     assert_true(gp_str_copy(seen->next, sizeof(seen->next), list->next));
-    seen->pages++;
+    if (!seen->pages++)
+        seen->total = list->total;
 }
 
 static void
@@ -262,6 +264,53 @@ cards_and_servers_are_in_one_page_each(void **state)
     all_pages(*state, list, &seen);
     assert_int_equal(seen.servers[4], 1);
     assert_int_equal(seen.n_servers, 1);
+}
+
+static void
+first_page_tells_how_many_rows_all_have(void **state)
+{
+    Gpupool__Ctl__CtlList list;
+    struct seen seen;
+
+    all_pages(*state, want(KIND(SESSIONS), 7), &seen);
+    assert_int_equal(seen.total, SESSIONS);
+    all_pages(*state, want(KIND(SERVERS), 2), &seen);
+    assert_int_equal(seen.total, SERVERS);
+    all_pages(*state, want(KIND(CARDS), 2), &seen);
+    assert_int_equal(seen.total, SERVERS * CARDS);
+    list = want(KIND(SESSIONS), 2);
+    list.owner = (char *)"bob";
+    all_pages(*state, list, &seen);
+    assert_int_equal(seen.total, seen.n_sessions);
+    list.owner = (char *)"";
+    list.server = (char *)"n3";
+    all_pages(*state, list, &seen);
+    assert_int_equal(seen.total, seen.n_sessions);
+    list.state = (char *)"idle"; /* each would have to be looked at */
+    all_pages(*state, list, &seen);
+    assert_int_equal(seen.total, 0);
+}
+
+static void
+cards_are_found_by_the_beginning_of_their_uuid(void **state)
+{
+    Gpupool__Ctl__CtlList list = want(KIND(CARDS), 2);
+    struct seen seen;
+
+    list.card = (char *)"GPU-05";
+    all_pages(*state, list, &seen);
+    assert_int_equal(seen.n_cards, 1);
+    assert_int_equal(seen.cards[5], 1);
+    list.card = (char *)"gpu-0";
+    all_pages(*state, list, &seen);
+    assert_int_equal(seen.n_cards, 15);
+    assert_int_equal(seen.pages, 8);
+    list.card = (char *)"GPU-05000000-0000-0000-0000-000000000000";
+    all_pages(*state, list, &seen);
+    assert_int_equal(seen.n_cards, 1);
+    list.card = (char *)"GPU-ff";
+    all_pages(*state, list, &seen);
+    assert_int_equal(seen.n_cards, 0);
 }
 
 static void
@@ -402,6 +451,8 @@ main(void)
         PROMISE(pages_go_on_when_the_pool_changes_between_them),
         PROMISE(cards_and_servers_are_in_one_page_each),
         PROMISE(session_takes_less_than_a_kibibyte),
+        PROMISE(first_page_tells_how_many_rows_all_have),
+        PROMISE(cards_are_found_by_the_beginning_of_their_uuid),
         PROMISE(nonsense_is_refused_in_words),
         cmocka_unit_test(events_are_kept_newest_first_and_forgotten_oldest_first),
         PROMISE(history_has_an_hour_and_a_week),
