@@ -75,6 +75,18 @@ test-chaos-built: all test-programs unit-tests
 	grep -h '^chaos:' $(foreach part,$(CHAOS_PARTS),$(O)/test-logs/$(part).*.log); \
 	exit $$status
 
+$(eval $(call needs,test-jit,$(SGJIT_PACKAGES)))
+#:   make test-jit              the software card's tests, and the programs beside a remote
+#:                              card's interpreter, with kernels compiled to machine code
+JIT_TESTS := unit.test_sg* programs.* families.*
+test-jit-built: all unit-tests test-programs
+	@$(if $(SGJIT_SRCS),,echo 'there is no $(LLVM_CONFIG)'; exit 1)
+	@status=0; for part in $(if $(ONLY),'$(ONLY)',$(JIT_TESTS:%='%')); do \
+	    case $$part in unit.*) kind=--unit;; *) kind=--e2e;; esac; \
+	    SOFTGPU_JIT=wait SOFTGPU_JIT_LIB=$(abspath $(SGJIT_LIB)) $(PYTHON) tests/run.py \
+	        --build $(O) --sanitizer '$(SAN)' --slowness 4 $$kind --only "$$part" || status=1; \
+	done; exit $$status
+
 $(eval $(call needs,test-page,chromium python3-jsonschema openssl))
 #:   make test-page             the scheduler's web page in headless Chromium, and its API;
 #:                              the picture in docs/ is made anew

@@ -41,7 +41,7 @@ SGEXEC_LOWERING := $(addprefix $(SGEXEC)/lowering/,ir_address.c ir_dump.c ir_hoi
     sg_isa.c sg_prog.c)
 SGEXEC_RUNTIME := $(addprefix $(SGEXEC)/runtime/exec_,async.c bulk.c check.c cluster.c \
     ldmatrix.c matrix.c mem.c race.c rt.c sched.c tensor.c tex.c warp.c wgmma.c wide.c)
-SGEXEC_INTERPRETER := $(addprefix $(SGEXEC)/interpreter/exec_,cta.c isa.c native.c \
+SGEXEC_INTERPRETER := $(addprefix $(SGEXEC)/interpreter/exec_,cta.c isa.c native.c straight.c \
     $(SGEXEC_LEVELS:%=interp_%.c) $(SGEXEC_LEVELS:%=vector_%.c) \
     $(patsubst %,native_%.c,$(filter-out v2,$(SGEXEC_LEVELS))))
 SGEXEC_SRCS := $(SGEXEC_BYTECODE) $(SGEXEC_MEMORY) $(SGEXEC_LOWERING) $(SGEXEC_RUNTIME) \

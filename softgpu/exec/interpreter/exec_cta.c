@@ -8,6 +8,7 @@
  */
 #include "exec_native.h"
 #include "exec_race.h"
+#include "exec_straight.h"
 #include "gp_err.h"
 #include "sg_cta.h"
 #include "sg_prog.h"
@@ -240,8 +241,9 @@ warp_start(struct sg_cta *cta, struct sg_warp *warp, const struct sg_launch *lau
     warp->born = left >= SG_LANES ? UINT32_MAX : (1u << left) - 1;
     warp->live = warp->born;
     warp->cluster_parity = UINT32_MAX;
+    if (warp->takes)
+        memset(warp->taken, 0, sizeof(warp->taken));
     warp->takes = false;
-    memset(warp->taken, 0, sizeof(warp->taken));
     warp->n_frags = 1;
     warp->frags[0] =
         (struct sg_frag){.mask = warp->live, .pc = func->entry, .state = SG_FRAG_RUN};
@@ -266,8 +268,9 @@ sg_cta_start(struct sg_cta *cta, struct sg_launch *launch, uint64_t index,
              uint32_t smid)
 {
     const struct sg_unit *unit = launch->unit;
+    const bool same_launch = cta->filled_launch == launch->serial;
 
-    if (cta->filled_launch != launch->serial) {
+    if (!same_launch) {
         cta->fill_serial++;
         cta->filled_launch = launch->serial;
     }
@@ -306,7 +309,12 @@ sg_cta_start(struct sg_cta *cta, struct sg_launch *launch, uint64_t index,
     if (warps_ensure(cta, launch->warps) < 0 || memory_ensure(cta, launch) < 0 ||
         tids_ensure(cta, launch) < 0)
         return -ENOMEM;
-    for (uint32_t i = 0; i < cta->n_warps; i++)
+    /* the CTA before it, of the same launch, has left its warps as they would be */
+    cta->as_left = same_launch && cta->n_straight == cta->n_warps && !cta->rng &&
+                   !launch->cluster[0];
+    if (!cta->as_left)
+        cta->n_straight = 0;
+    for (uint32_t i = 0; !cta->as_left && i < cta->n_warps; i++)
         if (warp_start(cta, cta->warps[i], launch) < 0)
             return -ENOMEM;
     return 0;
@@ -382,7 +390,10 @@ run_round(struct sg_cta *cta, bool *ret_ran, bool *ret_alive)
             stop = SG_STOP_YIELD;
         } else if (warp->live) {
             warp->yielded = false;
-            stop = interp(cta, warp);
+            stop = sg_straight_begins(cta, warp) ? sg_straight_warp(cta, warp)
+                                                 : SG_STOP_NONE;
+            if (stop == SG_STOP_NONE)
+                stop = interp(cta, warp);
         }
         switch (stop) {
         case SG_STOP_FAULT:
@@ -446,6 +457,29 @@ run_until(struct sg_cta *cta)
     }
 }
 
+/* A CTA whose warps are as the one before it left them, which ended straight: most end
+ * so too.  From the first one that does not, they are set up. */
+static enum sg_cta_state
+run_as_left(struct sg_cta *cta)
+{
+    enum sg_stop stop;
+    uint32_t at, pc;
+
+    cta->as_left = false;
+    stop = sg_straight_cta(cta, &at, &pc);
+    if (stop == SG_STOP_DONE)
+        return SG_CTA_DONE;
+    if (stop == SG_STOP_FAULT)
+        return SG_CTA_FAULT;
+    cta->n_straight = 0;
+    for (uint32_t i = at; i < cta->n_warps; i++)
+        if (warp_start(cta, cta->warps[i], cta->launch) < 0)
+            return SG_CTA_FAULT; /* never: it has been started in this launch */
+    cta->warps[at]->frags[0].pc = pc;
+    cta->cur_warp = at;
+    return run_until(cta);
+}
+
 enum sg_cta_state
 sg_cta_run(struct sg_cta *cta, uint64_t budget)
 {
@@ -464,7 +498,7 @@ sg_cta_run(struct sg_cta *cta, uint64_t budget)
     cta->limit =
         gp_add_ok(cta->executed, budget, &cta->limit) ? cta->limit : UINT64_MAX;
     cta->all_slept = false;
-    cta->end = run_until(cta);
+    cta->end = cta->as_left ? run_as_left(cta) : run_until(cta);
     sg_memview_reader_leave(&cta->reader);
     if (sg_native_wants_heat() && !sg_prog_target(cta->launch->kernel->prog)->check)
         sg_native_heat((struct sg_unit *)(uintptr_t)cta->unit, cta->executed - before);

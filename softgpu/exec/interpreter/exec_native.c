@@ -174,6 +174,22 @@ native_end(struct sg_unit *unit)
     unit->native = NULL;
 }
 
+/* Jumps back are counted against budgets and turns, by the interpreter. */
+static bool
+straight(const struct sg_unit *unit, const struct sg_native *native)
+{
+    const struct sg_unit_func *func = &unit->funcs[0];
+
+    if (!native->entries[func->body].fn)
+        return false;
+    for (uint32_t at = func->body; at < func->end; at++) {
+        const struct sg_insn *op = &unit->ops[at];
+        if ((op->code == SG_OP_BRA || op->code == SG_OP_BRC) && op->x <= at)
+            return false;
+    }
+    return true;
+}
+
 static void
 compile(struct sg_unit *unit)
 {
@@ -190,6 +206,7 @@ compile(struct sg_unit *unit)
         native_free(native);
         return;
     }
+    native->straight = straight(unit, native);
     /* Who finds the operation replaced finds the entry too; see exec_interp_body.h. */
     __atomic_store_n(&unit->native, native, __ATOMIC_RELEASE);
     for (uint32_t i = 0; i < unit->n_ops; i++)

@@ -135,6 +135,8 @@ struct sg_cta {
     uint32_t fill_serial;
     uint64_t filled_launch; /* serial of whose constants the warps hold */
     bool all_slept;
+    bool as_left;        /* the warps have not been set up; see exec_straight.h */
+    uint32_t n_straight; /* warps that ended straight, in all CTAs since they were */
     struct sg_barrier bars[SG_N_BARRIERS];
     uint32_t bars_used;   /* by number: not all zero */
     uint32_t dims[9];     /* %ntid, %ctaid, %nctaid */

@@ -18,11 +18,13 @@
 
 #include "sg_cta.h"
 
+#include <stdbool.h>
+
 struct gp_err;
 
 /* Changes with everything that the plug-in is compiled against. */
 #define SG_NATIVE_ABI                                                                  \
-    (1u << 24 | (SG_N_OPS << 12) | (sizeof(struct sg_cta) ^ sizeof(struct sg_warp)))
+    (2u << 24 | (SG_N_OPS << 12) | (sizeof(struct sg_cta) ^ sizeof(struct sg_warp)))
 
 /* How native code ends; run->pc says where. */
 enum sg_native_end {
@@ -55,7 +57,9 @@ struct sg_native_entry {
 struct sg_native {
     struct sg_native_entry *entries; /* [unit->n_ops] */
     uint32_t n_entries;
-    void *code; /* the compiler's */
+    bool straight; /* set by the host: the kernel's body begins in native code, and no
+                    * operation of the kernel jumps back */
+    void *code;    /* the compiler's */
     void (*free_code)(void *code);
 };
 

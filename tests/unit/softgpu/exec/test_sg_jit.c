@@ -118,6 +118,36 @@ static const struct kernel kernels[] = {
      "  setp.eq.u32 %p0, %r4, 19; selp.u64 %d5, 2, 0, %p0; add.u64 %d4, %d4, %d5;\n"
      "  add.u32 %r5, %r4, %r0; xor.b32 %r5, %r5, 5; st.global.u32 [%d4], %r5;",
      1, 32, 3},
+    /* Kernels without a loop, whose warps run straight (exec_straight.h): something in
+     * the middle of the grid does not. */
+    {"straight, and one warp whose lanes part",
+     "  setp.eq.u32 %p0, %r4, %r0; @%p0 bra odd; add.u32 %r5, %r4, 7; bra both;\n"
+     "odd: mul.lo.u32 %r5, %r4, 3; both: ld.global.u32 %r6, [%d3];\n"
+     "  add.u32 %r5, %r5, %r6; st.global.u32 [%d4], %r5;",
+     7, 70, 215},
+    {"straight, and blocks that wait at a barrier",
+     "  setp.ne.u32 %p0, %r2, %r0; mov.u32 %r9, tile; shl.b32 %r10, %r1, 2;\n"
+     "  add.u32 %r10, %r9, %r10; mov.u32 %r11, 5; @%p0 bra out;\n"
+     "  st.shared.u32 [%r10], %r4; bar.sync 0; xor.b32 %r12, %r10, 64;\n"
+     "  ld.shared.u32 %r11, [%r12]; bar.sync 0;\n"
+     "out: add.u32 %r11, %r11, %r1; st.global.u32 [%d4], %r11;",
+     5, 96, 3},
+    {"straight, and the last warps of a block wait for no other",
+     "  setp.gt.u32 %p0, %r1, 63; @!%p0 bra out; setp.ne.u32 %p1, %r2, %r0;\n"
+     "  @%p1 bra out; bar.sync 0; add.u32 %r4, %r4, 1000;\n"
+     "out: st.global.u32 [%d4], %r4;",
+     5, 96, 2},
+    {"straight, and a lane of a later block reads what is not there",
+     "  setp.eq.u32 %p0, %r4, %r0; selp.u64 %d5, 0x7f00, 0, %p0;\n"
+     "  shl.b64 %d5, %d5, 32; add.u64 %d3, %d3, %d5; ld.global.u32 %r5, [%d3];\n"
+     "  st.global.u32 [%d4], %r5;",
+     6, 64, 330},
+    {"straight, and a block with local memory and a vote",
+     "  setp.ne.u32 %p0, %r2, %r0; mov.u32 %r5, 1; @%p0 bra out;\n"
+     "  st.local.u32 [mine+4], %r4; ld.local.u32 %r5, [mine+4]; vote.sync.ballot.b32 "
+     "%r6, 1, -1; add.u32 %r5, %r5, %r6;\n"
+     "out: st.global.u32 [%d4], %r5;",
+     4, 64, 2},
 };
 
 static void
