@@ -26,7 +26,7 @@ BENCH_PROGRAMS := $(addprefix $(O)/bench/,fast real clients sessions raw_search 
     $(O)/tests/programs/cudash $(O)/tests/k8s/podprobe
 
 # The part over RDMA runs in a guest, beside the measure of its adapter.
-$(eval $(call needs,bench,$(RDMA_PACKAGES) perftest))
+$(eval $(call needs,bench,$(RDMA_PACKAGES) perftest $(SGJIT_PACKAGES)))
 bench-built: all $(BENCH_PROGRAMS)
 	@$(PYTHON) bench/run.py --build $(O) --only '$(ONLY)'
 
@@ -36,9 +36,11 @@ $(O)/bench/softgpu-kernels.ptx: bench/softgpu/kernels.cu
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CLANG) $(filter-out -ffp-contract=off,$(DEMO_CLANG)) -S -o $@ $<
 
-$(eval $(call static_lib,sgref,bench/softgpu/ref.c,bench/softgpu,-O3 -march=native -fno-math-errno))
+SGREF_CFLAGS := -O3 -march=native -fno-math-errno
+$(eval $(call static_lib,sgref,bench/softgpu/ref.c,bench/softgpu,$(SGREF_CFLAGS) -DREF_TABLE=ref_plain))
+$(eval $(call static_lib,sgref-fast,bench/softgpu/ref.c,bench/softgpu,$(SGREF_CFLAGS) -ffast-math -DREF_TABLE=ref_fast))
 $(eval $(call helper_program,bench/softgpu-kernels,bench/softgpu/kernels.c,\
-    bench/softgpu $(SGEXEC_INCS),-Wa$(comma)-I$(O)/bench,sgref sgexec ptx common,-lm))
+    bench/softgpu $(SGEXEC_INCS),-Wa$(comma)-I$(O)/bench,sgref sgref-fast sgexec ptx common,-lm))
 $(O)/obj/bench_softgpu-kernels/bench/softgpu/kernels.o: $(O)/bench/softgpu-kernels.ptx
 
 $(eval $(call needs,bench-softgpu,$(SGJIT_PACKAGES)))

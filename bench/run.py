@@ -410,6 +410,7 @@ class Bench:
     def kernels(self):
         """The software GPU's kernels beside gcc -O3, and on two cores beside one."""
         return kernels.measure(str(self.build / "bench" / "softgpu-kernels"),
+                               self.build / "lib" / "libsoftgpu-jit.so",
                                self.args.rounds, progress, parse)
 
 

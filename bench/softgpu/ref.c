@@ -2,13 +2,15 @@
 /*
  * The kernels of kernels.cu as C, one thread after the other, for gcc -O3: what the
  * executor is measured against.  Functions of one thread are inlined into the loop.
+ * Compiled twice, as REF_TABLE says: with and without -ffast-math.
  */
 #include "ref.h"
 
 #include <math.h>
+#include <string.h>
 
-void
-ref_fma_chain(float *out, int threads, float a, int rounds)
+static void
+fma_chain(float *out, int threads, float a, int rounds)
 {
     for (int t = 0; t < threads; t++) {
         float r[16], sum = 0;
@@ -23,15 +25,15 @@ ref_fma_chain(float *out, int threads, float a, int rounds)
     }
 }
 
-void
-ref_saxpy(const float *x, float *y, float a, int n)
+static void
+saxpy(const float *x, float *y, float a, int n)
 {
     for (int i = 0; i < n; i++)
         y[i] = fmaf(a, x[i], y[i]);
 }
 
-void
-ref_matmul(const float *a, const float *b, float *c, int n)
+static void
+matmul(const float *a, const float *b, float *c, int n)
 {
     for (int row = 0; row < n; row++) {
         for (int col = 0; col < n; col++) {
@@ -43,8 +45,24 @@ ref_matmul(const float *a, const float *b, float *c, int n)
     }
 }
 
-void
-ref_collatz(unsigned *out, int n)
+/* By tiles of 64 x 64, whose rows the compiler turns into vectors. */
+static void
+matmul_tiled(const float *a, const float *b, float *c, int n)
+{
+    enum { TILE = 64 };
+
+    memset(c, 0, sizeof(*c) * (size_t)n * (size_t)n);
+    for (int k0 = 0; k0 < n; k0 += TILE)
+        for (int col0 = 0; col0 < n; col0 += TILE)
+            for (int row = 0; row < n; row++)
+                for (int k = k0; k < k0 + TILE && k < n; k++)
+                    for (int col = col0; col < col0 + TILE && col < n; col++)
+                        c[row * n + col] =
+                            fmaf(a[row * n + k], b[k * n + col], c[row * n + col]);
+}
+
+static void
+collatz(unsigned *out, int n)
 {
     for (int i = 0; i < n; i++) {
         unsigned v = (unsigned)i + 1, steps = 0;
@@ -57,8 +75,8 @@ ref_collatz(unsigned *out, int n)
 }
 
 /* Contracted where clang contracts the kernel, so that the counts are the same. */
-void
-ref_mandelbrot(unsigned *out, int w, int h, int limit)
+static void
+mandelbrot(unsigned *out, int w, int h, int limit)
 {
     for (int i = 0; i < w * h; i++) {
         float cx = (float)(i % w) * 3.0f / (float)w - 2.0f;
@@ -74,3 +92,12 @@ ref_mandelbrot(unsigned *out, int w, int h, int limit)
         out[i] = n;
     }
 }
+
+const struct ref REF_TABLE = {
+    .fma_chain = fma_chain,
+    .saxpy = saxpy,
+    .matmul = matmul,
+    .matmul_tiled = matmul_tiled,
+    .collatz = collatz,
+    .mandelbrot = mandelbrot,
+};

@@ -3,10 +3,16 @@
 #ifndef BENCH_SOFTGPU_REF_H
 #define BENCH_SOFTGPU_REF_H
 
-void ref_fma_chain(float *out, int threads, float a, int rounds);
-void ref_saxpy(const float *x, float *y, float a, int n);
-void ref_matmul(const float *a, const float *b, float *c, int n);
-void ref_collatz(unsigned *out, int n);
-void ref_mandelbrot(unsigned *out, int w, int h, int limit);
+struct ref {
+    void (*fma_chain)(float *out, int threads, float a, int rounds);
+    void (*saxpy)(const float *x, float *y, float a, int n);
+    void (*matmul)(const float *a, const float *b, float *c, int n);
+    void (*matmul_tiled)(const float *a, const float *b, float *c, int n);
+    void (*collatz)(unsigned *out, int n);
+    void (*mandelbrot)(unsigned *out, int w, int h, int limit);
+};
+
+extern const struct ref ref_plain; /* what ISO C computes */
+extern const struct ref ref_fast;  /* with -ffast-math: sums in any order */
 
 #endif
