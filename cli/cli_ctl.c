@@ -316,6 +316,17 @@ cli_ctl_call(struct cli_ctl *ctl, Gpupool__Ctl__CtlRequest *req, uint64_t timeou
     return cli_ctl_call_watching(ctl, req, timeout_ns, NULL, 0, ret_reply, err);
 }
 
+struct ctl_pins
+cli_ctl_pins(const ProtobufCBinaryData *list, size_t n)
+{
+    struct ctl_pins keys = {.n = 0};
+
+    for (size_t i = 0; i < n && keys.n < CTL_PINS_MAX; i++)
+        if (list[i].len == TLS_PUBLIC_SIZE)
+            memcpy(keys.keys[keys.n++], list[i].data, TLS_PUBLIC_SIZE);
+    return keys;
+}
+
 void
 cli_reply_free(Gpupool__Ctl__CtlReply *reply)
 {

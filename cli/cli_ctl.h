@@ -92,6 +92,9 @@ int cli_ctl_call_watching(struct cli_ctl *ctl, Gpupool__Ctl__CtlRequest *req,
                           uint64_t timeout_ns, const int *pidfds, unsigned n,
                           Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err);
 
+/* The scheduler's keys as a message lists them. */
+struct ctl_pins cli_ctl_pins(const ProtobufCBinaryData *list, size_t n);
+
 void cli_reply_free(Gpupool__Ctl__CtlReply *reply); /* NULL is a no-op */
 DEFINE_CLEANUP(Gpupool__Ctl__CtlReply, cli_reply_free)
 

@@ -3,15 +3,18 @@
  * The process that renews a session's lease while `gpupool run` may be stopped.
  *
  * Ctrl-Z stops `gpupool run` with its program, and a lease that nobody renews ends.  So
- * a child of it, in a process group of its own, holds the connection to the scheduler
- * and renews; it ends when the other end of its socket is closed, as by the end of
- * `gpupool run`.  Should it end before that, `gpupool run` renews itself.
+ * a child of it, in a process group of its own, keeps the session (cli_keep.h).  It
+ * ends when the other end of its socket is closed: without the session, if `gpupool
+ * run` has said that it ends; else, as when that was killed, it ends the session as
+ * well.  Should it end before that, `gpupool run` starts another, and after some of
+ * them keeps the session itself.
  *
- * Storage is the owner's; loop thread.  It does not close the session.
+ * Storage is the owner's; loop thread.
  */
 #ifndef CLI_KEEPER_H
 #define CLI_KEEPER_H
 
+#include "cli_keep.h"
 #include "gp_base.h"
 #include "gp_loop.h"
 
@@ -25,6 +28,9 @@ struct cli_keeper {
     struct gp_loop *loop;
     struct gp_loop_fd src; /* to the process */
     pid_t pid;             /* 0: there is none */
+    uint64_t began_ns;     /* when it was started */
+    unsigned restarts;     /* of processes that ended soon */
+    struct cli_keep keep;  /* without a process */
 };
 
 int cli_keeper_start(struct cli_keeper *keeper, struct cli_session *session,

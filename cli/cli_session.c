@@ -12,19 +12,13 @@
 #include "ticket.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
-/* Connecting blocks the loop, which forwards signals, so it must be short. */
-#define CONNECT_NS (500 * GP_NS_PER_MS)
-#define RETRY_MIN_NS (250 * GP_NS_PER_MS)
-#define RETRY_MAX_NS (2 * GP_NS_PER_S)
 /* What the scheduler may take until the workers of a closed session are gone. */
 #define CLOSE_NS (5 * GP_NS_PER_S)
-
-static void on_timer(struct gp_loop_timer *timer);
 
 /* -------------------------------------------------------------------- open -- */
 
@@ -58,6 +52,7 @@ take_grant(struct cli_session *s, const Gpupool__Ctl__CtlGrant *grant,
     memcpy(s->lease_key, grant->lease_key.data, sizeof(s->lease_key));
     s->lease_ms = grant->lease_ms;
     s->lease_end_ns = gp_now_ns() + grant->lease_ms * GP_NS_PER_MS;
+    s->tickets_unix = grant->tickets_unix;
     gp_str_copy(s->name, sizeof(s->name), grant->session);
     describe_slices(s, grant);
     return cli_session_file_write(s->file, grant, s->bound ? s->secret : NULL, err);
@@ -116,18 +111,6 @@ open_patiently(struct cli_session *s, const char *scheduler,
     }
 }
 
-/* A scheduler that changes its key says so over connections made with the old one. */
-static struct ctl_pins
-grant_keys(const Gpupool__Ctl__CtlGrant *grant)
-{
-    struct ctl_pins keys = {.n = 0};
-
-    for (size_t i = 0; i < grant->n_scheduler_keys && keys.n < CTL_PINS_MAX; i++)
-        if (grant->scheduler_keys[i].len == TLS_PUBLIC_SIZE)
-            memcpy(keys.keys[keys.n++], grant->scheduler_keys[i].data, TLS_PUBLIC_SIZE);
-    return keys;
-}
-
 static void
 renew_message(const struct cli_session *s, Gpupool__Ctl__CtlRenew *renew)
 {
@@ -149,7 +132,7 @@ move_to_pool(struct cli_session *s, Gpupool__Ctl__CtlReply **reply, struct gp_er
     Gpupool__Ctl__CtlRenew renew;
     int r;
 
-    s->keys = grant_keys(grant);
+    s->keys = cli_ctl_pins(grant->scheduler_keys, grant->n_scheduler_keys);
     if (grant->lease_key.len != sizeof(s->lease_key) || !s->keys.n)
         return gp_err_set(err, -EPROTO, "the scheduler's grant is incomplete");
     gp_str_copy_printable(s->pool, sizeof(s->pool), grant->pool);
@@ -213,6 +196,9 @@ cli_session_open(struct cli_session *s, const char *scheduler,
     r = check_pool(open, reply->grant, err);
     if (!r && *reply->grant->pool)
         r = move_to_pool(s, &reply, err);
+    else if (!r && ctl_link_key(&s->ctl.link))
+        s->keys =
+            cli_ctl_pins(&(ProtobufCBinaryData){TLS_PUBLIC_SIZE, s->ctl.link.key}, 1);
     if (!r)
         r = cli_session_file_path(reply->grant->session, &s->file, err);
     if (!r)
@@ -230,63 +216,42 @@ warn(struct cli_session *s, const char *words)
     s->warned = true;
 }
 
-static void
-arm(struct cli_session *s, uint64_t after_ns)
+void
+cli_session_late(struct cli_session *s)
 {
-    gp_loop_timer_set(s->loop, &s->timer, gp_now_ns() + after_ns, on_timer);
-}
-
-static void
-disconnect(struct cli_session *s)
-{
-    if (s->connected)
-        gp_msg_conn_fini(&s->conn);
-    s->connected = false;
-    s->request = 0;
-}
-
-/* Come back soon, then less often. */
-static void
-retry(struct cli_session *s)
-{
-    uint64_t pause = RETRY_MIN_NS << gp_min(s->attempts++, 3u);
-
-    disconnect(s);
-    cli_ctl_next(&s->ctl);
     if (gp_now_ns() > s->lease_end_ns)
         warn(s, "the scheduler has not answered for a whole lease; trying on");
-    arm(s, gp_min(pause, RETRY_MAX_NS));
 }
 
-static void
-take_keys(struct cli_session *s, const Gpupool__Ctl__CtlGrant *grant)
-{
-    struct ctl_pins keys = grant_keys(grant);
-
-    if (keys.n && s->conn.wire)
-        s->keys = keys;
-}
-
-static void
-renewed(struct cli_session *s, const Gpupool__Ctl__CtlGrant *grant)
+void
+cli_session_renewed(struct cli_session *s, const Gpupool__Ctl__CtlRenewedOne *one)
 {
     struct gp_err err = {0};
-    int r = take_grant(s, grant, &err);
+    int r = one->grant ? take_grant(s, one->grant, &err) : 0;
 
+    s->lease_ms = one->lease_ms;
+    s->lease_end_ns = gp_now_ns() + s->lease_ms * GP_NS_PER_MS;
     if (r < 0)
         warn(s, gp_err_msg(&err, r));
     else
         s->warned = false;
-    take_keys(s, grant);
-    s->attempts = 0;
-    s->request = 0;
-    arm(s, s->lease_ms * GP_NS_PER_MS / 2);
+}
+
+void
+cli_session_lost(struct cli_session *s, const char *words)
+{
+    s->lost = true;
+    gp_str_copy(s->lost_words, sizeof(s->lost_words), words);
+    warn(s, words);
+    if (s->report_fd)
+        send(s->report_fd, s->lost_words, strlen(s->lost_words), MSG_NOSIGNAL);
 }
 
 /* The scheduler says that the session is going to end: the program's user should know
  * before it happens. */
-static void
-on_notice(const struct cli_session *s, const Gpupool__Ctl__CtlSessionNotice *notice)
+void
+cli_session_notice(const struct cli_session *s,
+                   const Gpupool__Ctl__CtlSessionNotice *notice)
 {
     if (notice->session_id != s->id)
         return;
@@ -297,146 +262,9 @@ on_notice(const struct cli_session *s, const Gpupool__Ctl__CtlSessionNotice *not
         cli_fail(0, "session %s goes on after all: %s", s->name, notice->words);
 }
 
-static void
-on_msg(struct gp_msg_conn *conn, const void *data, size_t len)
-{
-    struct cli_session *s = container_of(conn, struct cli_session, conn);
-    CLEANUP(cli_reply_freep)
-    Gpupool__Ctl__CtlReply *reply = gpupool__ctl__ctl_reply__unpack(NULL, len, data);
-
-    if (reply && reply->body_case == GPUPOOL__CTL__CTL_REPLY__BODY_SESSION_NOTICE) {
-        on_notice(s, reply->session_notice);
-        return;
-    }
-    if (!reply || reply->id != s->request || !s->request)
-        return;
-    if (reply->error && (reply->error->code == GPUPOOL__CTL__CTL_CODE__CTL_NOT_FOUND ||
-                         reply->error->code == GPUPOOL__CTL__CTL_CODE__CTL_DENIED)) {
-        s->lost = true;
-        gp_str_copy(s->lost_words, sizeof(s->lost_words), reply->error->words);
-        warn(s, reply->error->words);
-        if (s->report_fd &&
-            write(s->report_fd, s->lost_words, strlen(s->lost_words)) < 0)
-            gp_loop_stop(s->loop, -errno);
-        gp_loop_timer_del(&s->timer);
-        disconnect(s);
-    } else if (reply->error && *reply->error->leader) {
-        disconnect(s);
-        gp_str_copy(s->ctl.address, sizeof(s->ctl.address), reply->error->leader);
-        arm(s, 0);
-    } else if (reply->body_case == GPUPOOL__CTL__CTL_REPLY__BODY_GRANT) {
-        renewed(s, reply->grant);
-    } else {
-        retry(s);
-    }
-}
-
-static void
-on_close(struct gp_msg_conn *conn, int code)
-{
-    struct cli_session *s = container_of(conn, struct cli_session, conn);
-
-    if (!s->lost)
-        retry(s);
-    else
-        disconnect(s);
-}
-
-static int
-use_link(struct cli_session *s, struct ctl_link *link)
-{
-    int r;
-
-    if (fcntl(link->fd, F_SETFL, O_NONBLOCK) < 0)
-        return -errno;
-    r = gp_msg_conn_init(&s->conn, s->loop, link->fd, CTL_REPLY_MAX, CTL_REQUEST_MAX,
-                         on_msg, on_close);
-    s->connected = !r;
-    if (r == 0) { /* both are the connection's now */
-        s->conn.wire = TAKE_PTR(link->wire);
-        link->fd = -1;
-    }
-    return r;
-}
-
-/* The scheduler's key is that of the first connection, or one that it named since. */
-static int
-connect_again(struct cli_session *s)
-{
-    struct ctl_link link = {.fd = -1};
-    const struct tls_api *tls = NULL;
-    int r = cli_ctl_tls(&tls, NULL);
-
-    if (r == 0)
-        r = ctl_link_open(&link, s->ctl.address, tls, &s->keys,
-                          gp_now_ns() + CONNECT_NS, false, NULL);
-    if (r == 0)
-        r = use_link(s, &link);
-    ctl_link_close(&link);
-    return r;
-}
-
-static int
-send_renew(struct cli_session *s)
-{
-    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
-    Gpupool__Ctl__CtlRenew renew;
-    uint8_t bytes[128];
-
-    renew_message(s, &renew);
-    req.id = s->request = s->ctl.next_id++;
-    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_RENEW;
-    req.renew = &renew;
-    return gp_msg_conn_send(&s->conn, bytes,
-                            gpupool__ctl__ctl_request__pack(&req, bytes));
-}
-
-/* Time to renew, or to connect again, or the answer has not come. */
-static void
-on_timer(struct gp_loop_timer *timer)
-{
-    struct cli_session *s = container_of(timer, struct cli_session, timer);
-
-    if (s->request)
-        disconnect(s);
-    if (!s->connected && connect_again(s) < 0) {
-        retry(s);
-        return;
-    }
-    if (send_renew(s) < 0)
-        retry(s);
-    else
-        arm(s, CLI_DEADLINE_NS); /* for the answer */
-}
-
-int
-cli_session_keep(struct cli_session *s, struct gp_loop *loop, struct gp_err *err)
-{
-    int r;
-
-    s->loop = loop;
-    if (ctl_link_key(&s->ctl.link)) {
-        memcpy(s->keys.keys[0], s->ctl.link.key, TLS_PUBLIC_SIZE);
-        s->keys.n = 1;
-    }
-    r = use_link(s, &s->ctl.link);
-    if (r < 0)
-        return gp_err_set(err, r, "event loop: %s", strerror(-r));
-    arm(s, s->lease_ms * GP_NS_PER_MS / 2);
-    return 0;
-}
-
-void
-cli_session_resume(struct cli_session *s, struct gp_loop *loop)
-{
-    s->loop = loop;
-    arm(s, 0);
-}
-
 /* ------------------------------------------------------------------- close -- */
 
-/* On the connection that holds the session when there is one, since the scheduler
- * answers requests in order; else on a new one. */
+/* On the connection that opened the session when it is there yet, else on a new one. */
 static void
 send_close(struct cli_session *s)
 {
@@ -484,11 +312,8 @@ say_why_lost(struct cli_session *s, int status)
 void
 cli_session_close(struct cli_session *s, int status)
 {
-    if (s->loop)
-        gp_loop_timer_del(&s->timer);
     if (s->id && !s->lost)
         send_close(s);
-    disconnect(s);
     cli_ctl_close(&s->ctl);
     say_why_lost(s, status);
     if (s->file)

@@ -1,23 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A session kept alive: opened, renewed at half time, closed.
+ * A session: opened, told of its renewals, closed.
  *
- * Lives in `gpupool run` for as long as its program, and is kept alive by a process of
- * its own (cli_keeper.h).  Event loop thread only, except
- * that cli_session_open() and cli_session_close() block (with deadlines) before the
- * loop runs and after it has ended.
+ * Lives in `gpupool run` for as long as its program, and as a copy in the process that
+ * keeps it alive (cli_keeper.h, cli_keep.h).  One thread; cli_session_open() and
+ * cli_session_close() block, with deadlines.
  *
- * The scheduler may go away and come back: the connection is made again with growing
- * pauses, and the program notices nothing as long as the lease holds.  When the lease
- * is lost, the program goes on too; its CUDA calls fail and say so.
+ * The scheduler may go away and come back; the program notices nothing as long as the
+ * lease holds.  When the lease is lost, the program goes on too; its CUDA calls fail
+ * and say so.
  */
 #ifndef CLI_SESSION_H
 #define CLI_SESSION_H
 
 #include "cli_ctl.h"
 #include "gp_base.h"
-#include "gp_loop.h"
-#include "gp_msg.h"
 #include "gp_x25519.h"
 
 #include <stdint.h>
@@ -26,20 +23,16 @@ struct cli_wait;
 struct gp_err;
 
 struct cli_session {
-    struct cli_ctl ctl;   /* until the loop takes its socket over */
-    struct ctl_pins keys; /* of the scheduler, proven by TLS or said over it */
-    struct gp_loop *loop;
-    struct gp_msg_conn conn;
-    bool connected;
-    struct gp_loop_timer timer; /* next renewal, or next attempt to connect */
-    unsigned attempts;
-    uint32_t request; /* id of the renewal under way */
+    struct cli_ctl ctl; /* until its keeper takes the socket over */
+    struct ctl_pins
+        keys; /* of the scheduler, proven by TLS or said by another pool's */
     uint64_t id;
     uint8_t lease_key[16];
     uint8_t secret[GP_X25519_SIZE]; /* its tickets are bound to it; goes nowhere */
     bool bound;                     /* so they are */
     uint32_t lease_ms;
     uint64_t lease_end_ns;
+    uint32_t tickets_unix; /* CtlGrant.tickets_unix */
     bool warned, lost;
     int report_fd;        /* in a keeper: where lost_words go; 0: nowhere */
     char lost_words[256]; /* the scheduler's */
@@ -57,11 +50,16 @@ int cli_session_open(struct cli_session *session, const char *scheduler,
                      const Gpupool__Ctl__CtlOpen *open, bool bound,
                      struct cli_wait *wait, Gpupool__Ctl__CtlReply **ret_refusal,
                      struct gp_err *err);
-/* Keep it alive on @loop. */
-int cli_session_keep(struct cli_session *session, struct gp_loop *loop,
-                     struct gp_err *err);
-/* The same for a session whose connection is gone: it connects again. */
-void cli_session_resume(struct cli_session *session, struct gp_loop *loop);
+
+/* What its keeper is told. */
+void cli_session_renewed(struct cli_session *session,
+                         const Gpupool__Ctl__CtlRenewedOne *one);
+void cli_session_lost(struct cli_session *session, const char *words);
+void cli_session_notice(const struct cli_session *session,
+                        const Gpupool__Ctl__CtlSessionNotice *notice);
+/* The scheduler has not answered; it is said once, after a whole lease. */
+void cli_session_late(struct cli_session *session);
+
 /* Give it back and remove its file.  @status is the program's: what it has left behind
  * about calls that failed is repeated unless that is 0. */
 void cli_session_close(struct cli_session *session, int status);

@@ -18,7 +18,8 @@
 struct gp_err;
 
 /* How many are remembered.  A ticket outlives its session by four leases and half a
- * minute (150 seconds, as a rule), so this is enough for 27 closed sessions a second. */
+ * minute (150 seconds, as a rule), so this is enough for 27 closed sessions a second.
+ */
 #define SRV_CLOSED_IDS 4096
 
 struct srv_closed {

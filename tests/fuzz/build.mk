@@ -50,6 +50,8 @@ $(eval $(call fuzz_target,fuzz_attach,$(addprefix server/supervisor/srv_,attach.
 $(eval $(call fuzz_target,fuzz_client,$(TRANSPORT_SRCS) client-stub/link/stub_secure.c \
     tls/tls_found.c tls/tls_policy.c proto/attach_proof.c $(O)/gen/attach.pb-c.c \
     $(CTL_FUZZ_SRCS),$(STUB_DIRS) transport $(CTL_INCS),$(CTL_LDLIBS) -ldl -lpthread))
+$(eval $(call fuzz_target,fuzz_agent,$(addprefix cli/cli_,agent.c holder.c ctl.c pool.c folder.c path.c) \
+    $(TLS_SRCS) $(CTL_FUZZ_SRCS),cli $(CTL_INCS),$(CTL_LDLIBS) -lssl -lcrypto))
 $(eval $(call fuzz_target,fuzz_conf,server/supervisor/srv_conf.c $(filter-out common/gp_option.c,$(COMMON_SRCS)),$(SERVER_INCS),))
 
 # The executor, with the lowest build of its interpreter only.
@@ -106,7 +108,7 @@ test-fuzz-built: $(O)/fuzz/fuzz_worker
 	@echo "ok fuzz_worker"
 
 # The parsers that need no driver, from their kept seeds: seconds in all.
-FUZZ_QUICK := fuzz_attach fuzz_client fuzz_conf fuzz_ticket fuzz_srv
+FUZZ_QUICK := fuzz_attach fuzz_agent fuzz_client fuzz_conf fuzz_ticket fuzz_srv
 $(eval $(call needs,test-fuzz-quick,$(FUZZ_PACKAGES)))
 #:   make test-fuzz-quick       parsers: kept seeds and 20,000 executions each
 test-fuzz-quick-built: $(addprefix $(O)/fuzz/,$(FUZZ_QUICK))

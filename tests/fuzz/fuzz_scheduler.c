@@ -4,7 +4,9 @@
  *
  * The input is a list of messages (one length byte pair, then that many bytes); each
  * goes to one of two connections.  One of them is a registered server, so that reports
- * and placements run too.  Whatever comes, the books must stay right.
+ * and placements run too.  Sessions have ids and lease keys that an input can name, so
+ * that renewals of many and closes run as well.  Whatever comes, the books must stay
+ * right.
  */
 #include "control.pb-c.h"
 #include "gp_err.h"
@@ -118,6 +120,20 @@ check_books(void)
         }
     if (core != want)
         __builtin_trap();
+    for (const struct sched_conn *conn = sched.conns; conn; conn = conn->next)
+        for (s = conn->held; s; s = s->held_next)
+            if (s->holder != conn || s->closing || *s->held_link != s)
+                __builtin_trap();
+}
+
+/* Lease keys of sixteen times "k". */
+static void
+tell_keys(void)
+{
+    struct sched_session *s = NULL;
+
+    while ((s = sched_sessions_next(&sched.sessions, s)))
+        memset(s->lease_key, 'k', sizeof(s->lease_key));
 }
 
 static void
@@ -138,6 +154,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     int fds[2];
 
+    sched.sessions.next_id = 1;
     fds[0] = join();
     register_server(sched.conns);
     fds[1] = join();
@@ -151,6 +168,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         sched_commit(&sched, NULL); /* as the loop does; the connection was held */
         data += 2 + len;
         size -= 2 + len;
+        tell_keys();
         check_books();
     }
     end_everything(fds);

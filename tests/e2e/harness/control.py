@@ -30,7 +30,7 @@ def message(body, content=b"", request=1):
 
 
 REGISTER, OPEN, RENEW, CLOSE, STATUS, DRAIN, WAIT_SERVERS = 2, 5, 6, 7, 8, 9, 10
-CORDON = 80
+CORDON, RENEW_MANY = 80, 90
 
 
 def fields(data):
@@ -55,6 +55,9 @@ def fields(data):
         elif tag & 7 == 1:
             found.append((tag >> 3, int.from_bytes(data[at:at + 8], "little")))
             at += 8
+        elif tag & 7 == 5:
+            found.append((tag >> 3, int.from_bytes(data[at:at + 4], "little")))
+            at += 4
         else:
             size = one()
             found.append((tag >> 3, data[at:at + size]))

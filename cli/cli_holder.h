@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One connection to a scheduler, and the sessions that it holds and renews.
+ *
+ * Sessions that are due about the same time are renewed by one request (CtlRenewMany),
+ * so that a host with a thousand sessions makes a few requests each half lease.  The
+ * connection is made again with growing pauses when it breaks, and goes to the
+ * scheduler that leads.  A scheduler that is older than such requests is asked for one
+ * session at a time.
+ *
+ * The holder's and the sessions' storage is their owners'; event loop thread only.  It
+ * knows no token: whoever has a session's lease key may hold it.
+ */
+#ifndef CLI_HOLDER_H
+#define CLI_HOLDER_H
+
+#include "control.pb-c.h"
+#include "ctl_addresses.h"
+#include "ctl_limits.h"
+#include "ctl_link.h"
+#include "gp_base.h"
+#include "gp_loop.h"
+#include "gp_msg.h"
+#include "gp_net.h"
+
+struct cli_holder;
+
+/* A session that is held.  What becomes of it is called back; a callback may remove
+ * this session, and no other. */
+struct cli_held {
+    uint64_t id;
+    uint8_t lease_key[CTL_LEASE_KEY_SIZE];
+    uint32_t tickets_unix; /* CtlGrant.tickets_unix of the last one handed on */
+    /* Renewed.  @one->grant: new tickets, or NULL. */
+    void (*on_renewed)(struct cli_held *held, const Gpupool__Ctl__CtlRenewedOne *one);
+    /* It is gone, for @words, and not held any more. */
+    void (*on_lost)(struct cli_held *held, const char *words);
+    void (*on_notice)(struct cli_held *held,
+                      const Gpupool__Ctl__CtlSessionNotice *notice);
+    /* The holder's: */
+    struct cli_holder *holder; /* NULL: not held */
+    uint64_t due_ns;
+    uint32_t lease_ms; /* 0: not renewed yet */
+    struct cli_held *next, **link;
+};
+
+struct cli_holder {
+    struct gp_loop *loop;
+    char list[GP_NET_NAME_MAX]; /* the pool's schedulers */
+    struct ctl_route route;     /* through them */
+    struct ctl_pins keys;       /* of the scheduler, proven by TLS or said over it */
+    struct gp_msg_conn conn;
+    bool connected;
+    bool single; /* the scheduler is older than batches */
+    struct gp_loop_timer timer;
+    unsigned attempts;
+    uint32_t next_id, request;             /* id of the renewal under way; 0: none */
+    struct cli_held *asked[CTL_RENEW_MAX]; /* in it; NULL: removed since */
+    size_t n_asked;
+    struct cli_held *sessions;
+    /* The scheduler did not answer, and is asked again; or NULL. */
+    void (*on_trouble)(struct cli_holder *holder);
+};
+
+/* To the schedulers of @list, of which the one at @address is known to lead. */
+void cli_holder_init(struct cli_holder *holder, struct gp_loop *loop, const char *list,
+                     const char *address, const struct ctl_pins *keys);
+/* Use the connection @link, which becomes the holder's. */
+int cli_holder_use(struct cli_holder *holder, struct ctl_link *link);
+/* End the connection; it is made again for the next renewal. */
+void cli_holder_hang_up(struct cli_holder *holder);
+/* Nothing is held any more; the connection ends. */
+void cli_holder_fini(struct cli_holder *holder);
+
+/* Hold a session, whose first renewal is due in @after_ns. */
+void cli_holder_add(struct cli_holder *holder, struct cli_held *held,
+                    uint64_t after_ns);
+void cli_holder_remove(struct cli_held *held); /* not held: a no-op */
+/* Renew it at once. */
+void cli_holder_hurry(struct cli_held *held);
+/* End it; @lost: unless another holder is there within the scheduler's grace time.  It
+ * is not held any more. */
+void cli_holder_close(struct cli_held *held, bool lost);
+
+/* A CtlClose as bytes for @held's session; returns their number. */
+#define CLI_CLOSE_MAX 64
+size_t cli_close_message(const struct cli_held *held, uint32_t id, bool lost,
+                         uint8_t bytes[CLI_CLOSE_MAX]);
+
+#endif
