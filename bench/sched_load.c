@@ -30,11 +30,10 @@
 #include "gp_net.h"
 #include "gp_str.h"
 #include "gp_time.h"
+#include "sched_commands.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -92,6 +91,7 @@ struct load {
     uint32_t *us; /* of each operation */
     size_t n_us, us_max;
     bool looking; /* only pages are measured */
+    int runner;   /* of commands */
     char next[CTL_LIST_NEXT_MAX];
 };
 
@@ -739,53 +739,6 @@ measure_busy(struct load *load, double seconds)
     print_times(load, "scheduler_page_busy");
 }
 
-/* One command of the `gpupool` beside the scheduler; what it prints is read by nobody.
- */
-static void
-run_command(const struct load *load, const char *what, const char *const *args)
-{
-    const char *slash = strrchr(load->program, '/'), *argv[8] = {"gpupool"};
-    uint64_t from = gp_now_ns();
-    posix_spawn_file_actions_t actions;
-    char program[PATH_MAX];
-    struct rusage usage;
-    int status;
-    pid_t pid;
-
-    for (unsigned i = 0; args[i]; i++)
-        argv[i + 1] = args[i];
-    snprintf(program, sizeof(program), "%.*sgpupool",
-             slash ? (int)(slash + 1 - load->program) : 0, load->program);
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-    if (posix_spawn(&pid, program, &actions, NULL, (char *const *)(uintptr_t)argv,
-                    environ) ||
-        wait4(pid, &status, 0, &usage) != pid || status)
-        fail("gpupool beside the scheduler cannot be run, or failed");
-    posix_spawn_file_actions_destroy(&actions);
-    printf("cli_%s_s %.3f\n", what, (double)(gp_now_ns() - from) / 1e9);
-    printf("cli_%s_mib %.1f\n", what, (double)usage.ru_maxrss / 1024);
-}
-
-static void
-measure_commands(const struct load *load)
-{
-    static const struct {
-        const char *what, *args[6];
-    } commands[] = {
-        {"sessions_500", {"sessions", "--limit", "500"}},
-        {"sessions_largest", {"sessions", "--sort=-memory", "--limit", "500"}},
-        {"status_json", {"status", "-o", "json"}},
-        {"explain", {"explain", "--core", "1", "--memory", "1MiB"}},
-        {"complete", {"complete", "sessions"}},
-    };
-
-    setenv("GPUPOOL_SCHEDULER", load->address, 1);
-    setenv("GPUPOOL_TLS", "off", 1);
-    for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
-        run_command(load, commands[i].what, commands[i].args);
-}
-
 static void
 hang_up(struct peer *peers, uint32_t n)
 {
@@ -866,6 +819,9 @@ main(int argc, char **argv)
     const char *tmp = getenv("TMPDIR");
 
     load.etcd = argc > 5 ? argv[5] : NULL;
+    load.runner = sched_commands_new(load.program);
+    if (load.runner < 0)
+        fail("no process for commands");
     raise_fd_limit(servers);
     signal(SIGPIPE, SIG_IGN);
     setvbuf(stdout, NULL, _IOLBF, 0);
@@ -887,7 +843,9 @@ main(int argc, char **argv)
     measure_fill(&load, sessions);
     measure_state(&load);
     measure_busy(&load, (double)seconds);
-    measure_commands(&load);
+    perform(&load, REPORT, load.n_servers, PATIENCE_NS, post_report, load.servers);
+    if (sched_commands_run(load.runner, load.address) < 0)
+        fail("gpupool beside the scheduler cannot be run, or failed");
     hang_up(load.clients, CLIENTS);
     hang_up(load.servers, load.n_servers);
     measure_restart(&load);

@@ -4,6 +4,7 @@
 #include "cli_ctl.h"
 #include "cli_list.h"
 #include "cli_options.h"
+#include "cli_output.h"
 #include "gp_err.h"
 #include "gp_str.h"
 #include "gp_time.h"
@@ -21,6 +22,7 @@ struct order {
     const char *target;
     char *token;
     bool undo, wait;
+    struct cli_output output;
     uint64_t wait_ms; /* 0: for as long as it takes */
 };
 
@@ -37,6 +39,7 @@ order_parse(struct order *order, const struct gp_option *own, size_t n_own, int 
             char **argv)
 {
     const struct gp_option_set_of sets[] = {{own, n_own, order},
+                                            cli_output_options(&order->output),
                                             cli_where_admin(&order->where)};
     const struct gp_options options = {.program = order->program,
                                        .arguments = order->argument,
@@ -87,6 +90,18 @@ order_send(const struct order *order, struct cli_ctl *ctl,
     return r < 0 ? cli_fail(cli_ctl_exit(r, *ret_reply), "%s: %s", order_name(order),
                             gp_err_msg(&err, r))
                  : CLI_OK;
+}
+
+/* What has become of what was named, for programs. */
+static int
+order_document(const struct order *order, const char *state, uint32_t sessions)
+{
+    json_t *root = json_pack("{s:s, s:s, s:I}", "name", order->target, "state", state,
+                             "sessions", (json_int_t)sessions);
+
+    return cli_output_print(&order->output, root) < 0
+               ? cli_fail(CLI_FAILED, "%s: out of memory", order_name(order))
+               : CLI_OK;
 }
 
 /* ------------------------------------------------------------------- drain -- */
@@ -227,15 +242,22 @@ drain_wait(const struct order *order, struct cli_ctl *ctl, struct gp_err *err)
                       order->target, rest.sessions, rest.names);
 }
 
-static void
+static int
 drain_print(const struct order *order, uint32_t left)
 {
+    if (order->output.form >= CLI_FORM_JSON)
+        return order_document(order,
+                              order->undo ? "alive"
+                              : left      ? "draining"
+                                          : "drained",
+                              left);
     if (order->undo || left)
         printf("server %s: %s, %u sessions there\n", order->target,
                order->undo ? "in use again" : "draining, no new sessions", left);
     else
         printf("server %s: drained, no sessions there and no new ones\n",
                order->target);
+    return CLI_OK;
 }
 
 static int
@@ -267,8 +289,7 @@ drain_send(const struct order *order)
                             "drain: %s", gp_err_msg(&err, r));
         left = 0;
     }
-    drain_print(order, left);
-    return CLI_OK;
+    return drain_print(order, left);
 }
 
 /* --wait without a time: no limit. */
@@ -340,6 +361,9 @@ cordon_card_send(const struct order *order, const char *server, const char *card
     if (reply->body_case != GPUPOOL__CTL__CTL_REPLY__BODY_DRAINED)
         return cli_fail(CLI_FAILED, "%s: the scheduler answered something else",
                         order_name(order));
+    if (order->output.form >= CLI_FORM_JSON)
+        return order_document(order, order->undo ? "alive" : "cordoned",
+                              reply->drained->sessions_left);
     printf("card %s of server %s: %s, %u sessions there\n", card, server,
            order->undo ? "in use again" : "cordoned, no new sessions",
            reply->drained->sessions_left);
@@ -415,6 +439,8 @@ close_send(const struct order *order)
     req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_CLOSE;
     req.close = &body;
     status = order_send(order, &ctl, &req, &reply);
+    if (!status && order->output.form >= CLI_FORM_JSON)
+        return order_document(order, "closed", 0);
     if (!status)
         printf("session %s closed\n", order->target);
     return status;

@@ -71,7 +71,7 @@ find_card(const Gpupool__Ctl__CtlListReply *page, const char *name, const uint8_
 static const struct kind KINDS_OF[] = {
     {"session", "sessions", LIST(SESSIONS), find_session},
     {"server", "servers", LIST(SERVERS), find_server},
-    {"card", "status", LIST(SERVERS), find_card},
+    {"card", "status", LIST(CARDS), find_card},
 };
 static const char *const KINDS[] = {"session", "server", "card", NULL};
 
@@ -81,18 +81,25 @@ find(const struct cli_query *q, const struct kind *kind, const char *name,
      json_t **ret_object, struct gp_err *err)
 {
     CLEANUP(cli_list_close) struct cli_list list = {.ctl.link.fd = -1};
-    struct cli_filters filters = {.with_sessions = kind->list == LIST(SERVERS)};
+    struct cli_filters filters = {.with_sessions = kind->list != LIST(SESSIONS)};
     const Gpupool__Ctl__CtlListReply *page;
     uint8_t uuid[TICKET_UUID_SIZE] = {0};
+    char card[TICKET_UUID_TEXT];
     json_t *object = NULL;
     int r = 0;
 
     if (kind->find == find_server)
         filters.server = name;
+    if (kind->find == find_session)
+        filters.session = name;
     if (kind->find == find_card)
         r = cli_card_find(name, q->where.scheduler, q->token, uuid, err);
     if (r < 0)
         return gp_err_wrap(err, r == -EINVAL || r == -ENOENT ? -ESRCH : r, "%s", name);
+    if (kind->find == find_card) {
+        ticket_uuid_format(uuid, card);
+        filters.card = card;
+    }
     r = cli_list_open(&list, q->where.scheduler, q->token, err);
     if (r < 0)
         return r;

@@ -3,6 +3,7 @@
 
 #include "cli.h"
 #include "cli_list.h"
+#include "cli_output.h"
 #include "cli_transport.h"
 #include "cli_want.h"
 #include "gp_err.h"
@@ -10,22 +11,33 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Whether there is room or not, in words for people; what failed is on stderr. */
 static int
-explain_answer(int r, const Gpupool__Ctl__CtlReply *reply, const struct gp_err *err)
+explain_answer(const struct cli_want *want, const struct cli_output *output, int r,
+               const Gpupool__Ctl__CtlReply *reply, const struct gp_err *err)
 {
+    bool text = output->form < CLI_FORM_JSON;
+    bool several = want->open.cards > 1 || want->open.core > 100;
+
     if (reply && reply->error) {
-        printf("refused: %s\n", reply->error->words);
-        cli_print_reasons(stdout, false, reply->error->reasons, reply->error->n_reasons,
-                          reply->error->reasons_left_off);
+        if (text) {
+            printf("refused: %s\n", reply->error->words);
+            cli_print_reasons(stdout, several && output->form != CLI_FORM_WIDE,
+                              reply->error->reasons, reply->error->n_reasons,
+                              reply->error->reasons_left_off);
+            cli_want_say_decimal(want, reply->error->words, stdout);
+        }
         return cli_ctl_exit(r, reply);
     }
     if (r < 0)
         return cli_fail(cli_ctl_exit(r, reply), "explain: %s", gp_err_msg(err, r));
     if (reply->body_case != GPUPOOL__CTL__CTL_REPLY__BODY_GRANT)
         return cli_fail(CLI_FAILED, "explain: the scheduler answered something else");
-    printf("%s\n", reply->grant->session);
-    cli_print_reasons(stdout, false, reply->grant->reasons, reply->grant->n_reasons,
-                      reply->grant->reasons_left_off);
+    if (text) {
+        printf("%s\n", reply->grant->session);
+        cli_print_reasons(stdout, false, reply->grant->reasons, reply->grant->n_reasons,
+                          reply->grant->reasons_left_off);
+    }
     return CLI_OK;
 }
 
@@ -35,9 +47,9 @@ explain_is_choice(const Gpupool__Ctl__CtlReason *reason)
     return strncmp(reason->words, "chosen", 6) == 0;
 }
 
-/* What programs would go over to @server. */
+/* What programs would go over to @server: printed, or added to @transports. */
 static void
-explain_transport(struct cli_list *list, const char *server)
+explain_transport(struct cli_list *list, const char *server, json_t *transports)
 {
     const struct cli_filters filters = {.server = server};
     const Gpupool__Ctl__CtlListReply *page;
@@ -46,16 +58,19 @@ explain_transport(struct cli_list *list, const char *server)
 
     cli_list_begin(list, GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_SERVERS, &filters);
     r = cli_list_next(list, &page, &err);
-    if (r > 0 && page->n_servers)
-        cli_transport_explain(page->servers[0]);
-    else
+    if (r <= 0 || !page->n_servers)
         cli_fail(0, "explain: how %s is reached is not known: %s", server,
                  r < 0 ? gp_err_msg(&err, r) : "it has left the pool");
+    else if (transports)
+        json_array_append_new(transports, cli_transport_json(page->servers[0]));
+    else
+        cli_transport_explain(page->servers[0]);
 }
 
 /* To each server of the placement, once. */
 static void
-explain_transports(struct cli_list *list, const Gpupool__Ctl__CtlGrant *grant)
+explain_transports(struct cli_list *list, const Gpupool__Ctl__CtlGrant *grant,
+                   json_t *transports)
 {
     for (size_t i = 0; i < grant->n_reasons; i++) {
         const char *server = grant->reasons[i]->server;
@@ -67,16 +82,41 @@ explain_transports(struct cli_list *list, const Gpupool__Ctl__CtlGrant *grant)
                           strcmp(grant->reasons[k]->server, server) == 0))
             k++;
         if (k == i)
-            explain_transport(list, server);
+            explain_transport(list, server, transports);
     }
 }
 
+/* The same answer for programs; @transports is taken. */
+static int
+explain_document(const struct cli_output *output, const Gpupool__Ctl__CtlReply *reply,
+                 json_t *transports)
+{
+    const Gpupool__Ctl__CtlError *error = reply->error;
+    const Gpupool__Ctl__CtlGrant *grant = error ? NULL : reply->grant;
+    Gpupool__Ctl__CtlReason **reasons = error ? error->reasons : grant->reasons;
+    size_t n = error ? error->n_reasons : grant->n_reasons;
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(
+            list, json_pack("{s:s, s:s, s:s}", "server", reasons[i]->server, "card",
+                            reasons[i]->card, "words", reasons[i]->words));
+    return cli_output_print(output,
+                            json_pack("{s:b, s:s, s:o, s:I, s:o}", "fits", (int)!error,
+                                      "words", error ? error->words : grant->session,
+                                      "cards", list, "cards_left_off",
+                                      (json_int_t)(error ? error->reasons_left_off
+                                                         : grant->reasons_left_off),
+                                      "transports", transports));
+}
+
 int
-cli_explain_want(struct cli_want *want)
+cli_explain_want(struct cli_want *want, const struct cli_output *output)
 {
     Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
     CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
     CLEANUP(cli_list_close) struct cli_list list = {.ctl.link.fd = -1};
+    json_t *transports = NULL;
     struct gp_err err = {0};
     int r = cli_list_open(&list, want->where.scheduler, want->token, &err);
 
@@ -86,9 +126,15 @@ cli_explain_want(struct cli_want *want)
     req.open = &want->open;
     if (!r)
         r = cli_ctl_call(&list.ctl, &req, CLI_DEADLINE_NS, &reply, &err);
-    r = explain_answer(r, reply, &err);
+    r = explain_answer(want, output, r, reply, &err);
+    if (output->form >= CLI_FORM_JSON)
+        transports = json_array();
     if (r == CLI_OK)
-        explain_transports(&list, reply->grant);
+        explain_transports(&list, reply->grant, transports);
+    if (transports && reply && (r == CLI_OK || reply->error) &&
+        explain_document(output, reply, TAKE_PTR(transports)) < 0)
+        r = cli_fail(CLI_FAILED, "explain: out of memory");
+    json_decref(transports);
     return r;
 }
 
@@ -96,14 +142,19 @@ int
 cli_explain(int argc, char **argv)
 {
     CLEANUP(cli_want_fini) struct cli_want want;
+    struct cli_output output = {.form = CLI_FORM_TEXT};
     const struct gp_option_set_of sets[] = {cli_want_options(&want),
+                                            cli_output_options(&output),
                                             cli_where_client(&want.where)};
     const struct gp_options options = {
         .program = "gpupool explain",
         .about = "Say where a session would be placed now, and why not elsewhere.  "
                  "Takes nothing.",
-        .after =
-            "Exit status: 0 it fits, 2 bad usage, 3 it does not, 4 no scheduler.\n",
+        .after = "In a refusal of several cards, those of a server of which the same "
+                 "is true are one line; "
+                 "--output\nwide, JSON and YAML have each.\nExit status: 0 it fits, 2 "
+                 "bad usage, 3 it does "
+                 "not, 4 no scheduler.\n",
         .env = CLI_WANT_ENV,
         .sets = sets,
         .n_sets = ARRAY_SIZE(sets),
@@ -118,5 +169,5 @@ cli_explain(int argc, char **argv)
     r = cli_want_finish(&want, &err);
     if (r < 0)
         return cli_fail(cli_want_exit(r), "explain: %s", gp_err_msg(&err, r));
-    return cli_explain_want(&want);
+    return cli_explain_want(&want, &output);
 }

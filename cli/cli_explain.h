@@ -6,9 +6,10 @@
 #ifndef CLI_EXPLAIN_H
 #define CLI_EXPLAIN_H
 
+struct cli_output;
 struct cli_want;
 
 /* Ask and print the answer; @want is finished.  Returns the exit status. */
-int cli_explain_want(struct cli_want *want);
+int cli_explain_want(struct cli_want *want, const struct cli_output *output);
 
 #endif

@@ -44,6 +44,7 @@ cli_list_begin(struct cli_list *list, Gpupool__Ctl__CtlListKind kind,
     list->want.owner = text(filters->owner);
     list->want.state = text(filters->state);
     list->want.card = text(filters->card);
+    list->want.session = text(filters->session);
     list->want.with_sessions = filters->with_sessions;
     list->next[0] = '\0';
     list->begun = false;

@@ -33,7 +33,7 @@ void cli_list_close(struct cli_list *list); /* zeroed: set ctl.link.fd to -1 */
 /* From now on pages of @kind with these filters; NULL: any.  After @limit rows (0: all)
  * no more pages come. */
 struct cli_filters {
-    const char *server, *owner, *state, *card;
+    const char *server, *owner, *state, *card, *session;
     const char *tenant; /* of the queue */
     bool with_sessions;
     uint32_t limit;

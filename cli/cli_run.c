@@ -7,12 +7,16 @@
 #include "cli_explain.h"
 #include "cli_jax.h"
 #include "cli_keeper.h"
+#include "cli_list.h"
+#include "cli_output.h"
 #include "cli_session.h"
+#include "cli_transport.h"
 #include "cli_wait.h"
 #include "gp_err.h"
 #include "gp_loop.h"
 #include "gp_private.h"
 #include "gp_str.h"
+#include "ticket.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -123,7 +127,7 @@ static const struct gp_option OPTIONS[] = {
      .offset = offsetof(struct cli_run_request, want.open.run_ms)},
     {.name = "verbose",
      .letter = 'v',
-     .help = "say which slice of which card it got",
+     .help = "say which slice of which card it got, and what the program goes over",
      .set = gp_option_yes,
      .offset = offsetof(struct cli_run_request, verbose)},
     {.name = "unbound-ticket",
@@ -173,13 +177,43 @@ cli_run_parse(struct cli_run_request *request, const char *program, const char *
 
 /* What the pool said, with the reasons per card. */
 static int
-refused(const Gpupool__Ctl__CtlReply *reply, const struct gp_err *err)
+refused(const struct cli_want *want, const Gpupool__Ctl__CtlReply *reply,
+        const struct gp_err *err)
 {
     cli_fail(0, "run: %s", err->msg);
     cli_print_reasons(stderr, true, reply->error->reasons, reply->error->n_reasons,
                       reply->error->reasons_left_off);
+    cli_want_say_decimal(want, reply->error->words, stderr);
     return reply->error->code == GPUPOOL__CTL__CTL_CODE__CTL_BAD_REQUEST ? CLI_USAGE
                                                                          : CLI_REFUSED;
+}
+
+/* What the program will go over to each of its servers, as far as can be told before.
+ */
+static void
+say_transports(const struct run *run)
+{
+    const struct cli_want *want = &run->request->want;
+    const struct cli_filters session = {.session = run->session.name};
+    CLEANUP(cli_list_close) struct cli_list list = {.ctl.link.fd = -1};
+    const Gpupool__Ctl__CtlListReply *page = NULL;
+    char servers[TICKET_SLICES_MAX][CTL_NAME_MAX], words[CLI_TRANSPORT_TEXT];
+    size_t n = 0;
+
+    if (cli_list_first(&list, want->where.scheduler, want->token,
+                       GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_SESSIONS, &session, &page,
+                       NULL) < 0 ||
+        page->n_sessions != 1)
+        return;
+    for (size_t i = 0; i < page->sessions[0]->n_slices && n < TICKET_SLICES_MAX; i++) {
+        const char *name = page->sessions[0]->slices[i]->server;
+
+        if (!n || strcmp(servers[n - 1], name) != 0) /* they come server by server */
+            n += gp_str_copy(servers[n], sizeof(servers[n]), name);
+    }
+    for (size_t i = 0; i < n; i++)
+        if (cli_transport_find(&list, servers[i], words) == 0)
+            cli_fail(0, "session %s: %s over %s", run->session.name, servers[i], words);
 }
 
 static int
@@ -200,13 +234,15 @@ open_session(struct run *run)
     if (r == -EINTR)
         return cli_fail(128 + wait.signo, "run: %s", err.msg);
     if (r < 0 && refusal)
-        return refused(refusal, &err);
+        return refused(&run->request->want, refusal, &err);
     if (r < 0)
-        return cli_fail(CLI_NO_POOL, "run: %s", gp_err_msg(&err, r));
+        return cli_fail(cli_ctl_exit(r, NULL), "run: %s", gp_err_msg(&err, r));
     if (run->request->verbose)
         cli_fail(0, "session %s%s%s: %s; lease %u ms, file %s", run->session.name,
                  *run->session.pool ? " of pool " : "", run->session.pool,
                  run->session.placed, run->session.lease_ms, run->session.file);
+    if (run->request->verbose && !*run->session.pool)
+        say_transports(run);
     if (run->request->began)
         run->request->began(run->request->began_arg, run->session.name);
     return CLI_OK;
@@ -314,12 +350,13 @@ cli_run_program(struct cli_run_request *request)
     struct run run = {
         .request = request, .session.ctl.link.fd = -1, .child.signals.fd = -1};
     struct gp_err err = {0};
+    static const struct cli_output text = {.form = CLI_FORM_TEXT};
     int r = cli_want_finish(&request->want, &err), status;
 
     if (r < 0)
         return cli_fail(cli_want_exit(r), "run: %s", gp_err_msg(&err, r));
     if (request->dry_run)
-        return cli_explain_want(&request->want);
+        return cli_explain_want(&request->want, &text);
     status = run_in_session(&run);
     gp_loop_free(run.loop);
     return status;

@@ -58,6 +58,16 @@ card_state(const Gpupool__Ctl__CtlServerStatus *server,
     return server_state(server);
 }
 
+/* Who made it says little where all cards are of one make. */
+static const char *
+short_name(const char *name)
+{
+    static const char MAKER[] = "NVIDIA ";
+    bool made = strncmp(name, MAKER, sizeof(MAKER) - 1) == 0;
+
+    return made ? name + sizeof(MAKER) - 1 : name;
+}
+
 static void
 add_card(struct cli_table *t, const Gpupool__Ctl__CtlServerStatus *server,
          const Gpupool__Ctl__CtlCardStatus *c)
@@ -67,7 +77,7 @@ add_card(struct cli_table *t, const Gpupool__Ctl__CtlServerStatus *server,
     cli_table_add(t, "%s", server->server);
     cli_table_add(t, "%u", c->card->index);
     add_uuid(t, &c->card->uuid, t->wide);
-    cli_table_add(t, "%s", c->card->name);
+    cli_table_add(t, "%s", t->wide ? c->card->name : short_name(c->card->name));
     cli_table_add(t, "%u of %u", c->slices, c->slices_max);
     cli_table_add(t, "%u %%", c->core_given);
     cli_table_add(t, "%s of %s", size_text(c->memory_given, given),
@@ -96,6 +106,10 @@ add_slice(struct cli_table *t, const Gpupool__Ctl__CtlSessionStatus *s, size_t k
     cli_table_add(t, "%s", s->session);
     cli_table_add(t, "%s", s->owner);
     cli_table_add(t, "%s", slice->server);
+    if (slice->card_number)
+        cli_table_add(t, "%u", slice->card_number - 1);
+    else
+        cli_table_add(t, "%s", "");
     add_uuid(t, &slice->card_uuid, t->wide);
     cli_table_add(t, "%u %%", slice->core);
     cli_table_add(t, "%s", size_text(slice->memory_bytes, limit));
@@ -236,12 +250,12 @@ static const char *const session_states[] = {"running", "idle", "closing",
 int
 cli_status(int argc, char **argv)
 {
-    static const char *const heads[] = {"SERVER", ">CARD", "UUID",    "NAME",
+    static const char *const heads[] = {"SERVER", ">CARD", "+UUID",   "NAME",
                                         "SLICES", ">CORE", ">MEMORY", ">USED",
                                         ">BUSY",  "STATE", "+DRIVER", "+ENDPOINT"};
     static const char *const slice_heads[] = {
-        "SESSION", "OWNER", "SERVER", "UUID",  ">CORE",   ">MEMORY",
-        ">USED",   "STATE", ">PROCS", "LINKS", "+POLICY", "PROGRAM"};
+        "SESSION", "OWNER", "SERVER",  ">CARD",  "+UUID",   ">CORE",  ">MEMORY",
+        ">USED",   "STATE", "+>PROCS", "+LINKS", "+POLICY", "PROGRAM"};
     static const struct cli_view slices = {.things = "sessions",
                                            .kind = KIND(SESSIONS),
                                            .heads = slice_heads,

@@ -18,8 +18,9 @@
 #include <unistd.h>
 
 struct choice {
-    char over[160]; /* "" when it cannot be had */
-    char why[400];  /* why not */
+    const char *name;
+    char over[CLI_TRANSPORT_TEXT]; /* "" when it cannot be had */
+    char why[400];                 /* why not */
 };
 
 static void
@@ -63,35 +64,80 @@ requested(const char *name)
            strcmp(request, name) == 0;
 }
 
+#define TRANSPORTS 3
+
+/* All of them, the fastest first; returns which is taken, or -1. */
+static int
+choose(const Gpupool__Ctl__CtlServerStatus *server, struct choice all[TRANSPORTS])
+{
+    static const char *const names[TRANSPORTS] = {"shm", "rdma", "tcp"};
+    int taken = -1;
+
+    memset(all, 0, TRANSPORTS * sizeof(*all));
+    choose_shm(server, &all[0]);
+    choose_rdma(server, &all[1]);
+    snprintf(all[2].over, sizeof(all[2].over), "TCP to %s", server->endpoint);
+    for (int i = 0; i < TRANSPORTS; i++) {
+        struct choice *c = &all[i];
+
+        c->name = names[i];
+        if (!requested(c->name))
+            snprintf(c->why, sizeof(c->why), "GPUPOOL_TRANSPORT=%s",
+                     getenv("GPUPOOL_TRANSPORT"));
+        else if (*c->over && taken >= 0)
+            snprintf(c->why, sizeof(c->why), "%s is faster", names[taken]);
+        else if (*c->over)
+            taken = i;
+    }
+    return taken;
+}
+
 void
 cli_transport_explain(const Gpupool__Ctl__CtlServerStatus *server)
 {
-    struct {
-        const char *name;
-        struct choice choice;
-    } all[] = {{"shm", {"", ""}}, {"rdma", {"", ""}}, {"tcp", {"", ""}}};
-    const char *taken = NULL;
+    struct choice all[TRANSPORTS];
+    int taken = choose(server, all);
 
-    choose_shm(server, &all[0].choice);
-    choose_rdma(server, &all[1].choice);
-    snprintf(all[2].choice.over, sizeof(all[2].choice.over), "TCP to %s",
-             server->endpoint);
     printf("  transport to %s:\n", server->server);
-    for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
-        const struct choice *c = &all[i].choice;
-
-        if (!requested(all[i].name))
-            printf("    not %s: GPUPOOL_TRANSPORT=%s\n", all[i].name,
-                   getenv("GPUPOOL_TRANSPORT"));
-        else if (!*c->over)
-            printf("    not %s: %s\n", all[i].name, c->why);
-        else if (taken)
-            printf("    not %s: %s is faster\n", all[i].name, taken);
+    for (int i = 0; i < TRANSPORTS; i++)
+        if (i == taken)
+            printf("    %s\n", all[i].over);
         else
-            printf("    %s\n", c->over);
-        if (requested(all[i].name) && *c->over && !taken)
-            taken = all[i].name;
-    }
-    if (!taken)
+            printf("    not %s: %s\n", all[i].name, all[i].why);
+    if (taken < 0)
         printf("    none: programs will find no GPU\n");
+}
+
+json_t *
+cli_transport_json(const Gpupool__Ctl__CtlServerStatus *server)
+{
+    struct choice all[TRANSPORTS];
+    int taken = choose(server, all);
+    json_t *others = json_object();
+
+    for (int i = 0; i < TRANSPORTS; i++)
+        if (i != taken)
+            json_object_set_new(others, all[i].name, json_string(all[i].why));
+    return json_pack("{s:s, s:s?, s:s?, s:o}", "server", server->server, "transport",
+                     taken < 0 ? NULL : all[taken].name, "over",
+                     taken < 0 ? NULL : all[taken].over, "not", others);
+}
+
+int
+cli_transport_find(struct cli_list *list, const char *name,
+                   char ret_words[CLI_TRANSPORT_TEXT])
+{
+    const struct cli_filters filters = {.server = name};
+    const Gpupool__Ctl__CtlListReply *page;
+    struct choice all[TRANSPORTS];
+    int taken;
+
+    cli_list_begin(list, GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_SERVERS, &filters);
+    if (cli_list_next(list, &page, NULL) <= 0 || page->n_servers != 1)
+        return -ESRCH;
+    taken = choose(page->servers[0], all);
+    if (taken < 0)
+        return -ESRCH;
+    gp_str_copy(ret_words, CLI_TRANSPORT_TEXT, all[taken].over);
+    return 0;
 }

@@ -7,9 +7,11 @@
 #include "ctl_limits.h"
 #include "gp_err.h"
 #include "gp_file.h"
+#include "gp_size.h"
 #include "gp_str.h"
 #include "ticket.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,6 +50,43 @@ set_policy(void *target, const struct gp_option *option, const char *value,
             "fixed-share (fs), burst-share (bs) or best-effort (be) is wanted");
     want->open.policy = (Gpupool__Ctl__CtlPolicy)policy;
     return 0;
+}
+
+/* "4GB" is 4 GiB here; on a card's data sheet it is 7 % less. */
+static int
+set_memory(void *target, const struct gp_option *option, const char *value,
+           struct gp_err *err)
+{
+    struct cli_want *want = target;
+    size_t len = strlen(value);
+    int r = gp_option_size(target, option, value, err);
+
+    want->decimal = !r && len > 2 && strchr("bB", value[len - 1]) &&
+                            strchr("kKmMgGtT", value[len - 2])
+                        ? value
+                        : NULL;
+    return r;
+}
+
+void
+cli_want_say_decimal(const struct cli_want *want, const char *words, FILE *f)
+{
+    static const char UNITS[] = "KMGT";
+    char read[GP_SIZE_TEXT];
+    double bytes;
+    char *end;
+
+    if (!want->decimal || !strstr(words, "memory"))
+        return;
+    bytes = strtod(want->decimal, &end);
+    for (const char *u = UNITS; *end; u++) {
+        bytes *= 1000;
+        if (!*u || *u == toupper((unsigned char)end[strspn(end, " ")]))
+            break;
+    }
+    fprintf(f, "  --memory %s was read as %s; with a decimal unit it is %.0fMiB\n",
+            want->decimal, gp_size_format(want->open.memory_bytes, read),
+            bytes / (1 << 20));
 }
 
 /* A whole uuid is taken as it is; else the pool is asked, once its address is known. */
@@ -148,7 +187,7 @@ static const char *const APART[] = {"card", "server", NULL};
 static const struct gp_option OPTIONS[] = {
     {FIELD("core", "N", gp_option_percent, open.core), .max = NUMBER_MAX,
      .help = "percent of a card, 1..100; or N*100 for N whole cards (100)"},
-    {FIELD("memory", "SIZE", gp_option_size, open.memory_bytes),
+    {FIELD("memory", "SIZE", set_memory, open.memory_bytes),
      .help = "of each card, like 512MiB or 4G; needed below 100 %"},
     {FIELD("cards", "N", gp_option_u32, open.cards), .max = NUMBER_MAX,
      .help = "so many slices on as many cards of one server (1)"},

@@ -20,7 +20,8 @@ struct cli_want {
     Gpupool__Ctl__CtlOpen open;
     struct cli_where where;
     char *token;
-    const char *card; /* as the user names it, or NULL */
+    const char *card;    /* as the user names it, or NULL */
+    const char *decimal; /* --memory in a unit that elsewhere is decimal, or NULL */
     uint8_t uuid[16], host_id[GP_HOST_ID_SIZE];
     char node[64]; /* as CTL_NAME_MAX */
     char *labels[CLI_WANT_LABELS_MAX];
@@ -36,6 +37,9 @@ struct gp_option_set_of cli_want_options(struct cli_want *want);
 /* After the last option: reads the token, and asks the pool which card is meant where
  * that is not said by its uuid. */
 int cli_want_finish(struct cli_want *want, struct gp_err *err);
+/* After a refusal for want of memory, as its @words say: the same number of bytes in
+ * decimal units would have been less. */
+void cli_want_say_decimal(const struct cli_want *want, const char *words, FILE *f);
 /* The exit status when that fails with @r. */
 int cli_want_exit(int r);
 

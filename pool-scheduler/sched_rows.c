@@ -132,6 +132,7 @@ sched_rows_slice(const struct sched_session *session, uint32_t i,
     msg->memory_bytes = slice->memory;
     msg->server = slice->card->server->name;
     msg->card_name = slice->card->facts.name;
+    msg->card_number = slice->card->facts.index + 1;
 }
 
 static void

@@ -2,6 +2,7 @@
 #include "sched_list.h"
 
 #include "gp_err.h"
+#include "gp_str.h"
 #include "gp_time.h"
 #include "sched_auth.h"
 #include "sched_commit.h"
@@ -180,6 +181,20 @@ sessions_of_owner(struct page *page, const struct sched_owner *owner)
     return 0;
 }
 
+/* "s7": the newest of that number. */
+static void
+pick_named_session(struct page *page)
+{
+    const char *name = page->want->session;
+    const struct sched_session *s = NULL;
+    uint64_t number;
+
+    if (*name == 's' && gp_str_u64(name + 1, 1, UINT32_MAX, &number) == 0)
+        s = sched_sessions_find_number(&page->sched->sessions, (uint32_t)number);
+    if (s)
+        pick_session(page, s);
+}
+
 static int
 pick_sessions(struct page *page)
 {
@@ -189,6 +204,10 @@ pick_sessions(struct page *page)
     const struct sched_server *server = NULL;
     struct gp_tree_node *node;
 
+    if (*want->session) {
+        pick_named_session(page);
+        return 0;
+    }
     if (*want->server) {
         server = sched_pool_server_find(page->sched->pool, want->server);
         if (server)

@@ -63,6 +63,54 @@ def test_bad_request_has_one_exit_status_for_run_and_explain(case):
                       f"gpupool {args[0]}")
 
 
+def test_wrong_token_has_one_exit_status_for_run_and_explain(case):
+    pool = case.pool(servers=1, cards=1)
+    wrong = case.folder / "wrong-token"
+    wrong.write_text("not-it\n", encoding="utf-8")
+    for args in (("explain",), ("run", "--", "true"), ("status",)):
+        command, *rest = args
+        done = pool.cli(command, "--token-file", wrong, *rest, status=3)
+        case.contains(done.err, "wrong client token", f"gpupool {command}")
+
+
+def test_refusals_of_several_cards_are_grouped_by_server(case):
+    pool = case.pool(servers=2, cards=2)
+    for words in (("--cards", "3", "--core", "50", "--memory", "64MiB"), ("--core", "1600"),
+                  ("--core", "300")):
+        said = (pool.cli("explain", *words, status=3).out, pool.cli("run", *words, "--", "true", status=3).err)
+        for text in said:
+            case.equal(len([line for line in text.splitlines() if ", 2 cards: would fit" in line]), 2,
+                       f"lines of servers for {words}:\n{text}")
+    each = pool.cli("explain", "--core", "300", "-o", "wide", status=3).out
+    case.equal(each.count(": would fit"), 4, f"lines of cards:\n{each}")
+
+
+def test_decimal_unit_is_said_where_it_decides(case):
+    pool = case.pool(servers=1, cards=1, options=("--memory", "1GiB"))
+    note = "--memory 1.05GB was read as 1.05 GiB; with a decimal unit it is 1001MiB"
+    want = ("--core", "10", "--memory", "1.05GB")
+    case.contains(pool.cli("explain", *want, status=3).out, note, "explain")
+    case.contains(pool.cli("run", *want, "--", "true", status=3).err, note, "run")
+    case.check("decimal" not in pool.cli("explain", "--core", "10", "--memory", "1.05GiB", status=3).out,
+               "a unit that is clear")
+    case.check("decimal" not in pool.cli("explain", "--core", "10", "--memory", "64MB").out, "it fits")
+
+
+def test_verbose_run_names_the_transport(case):
+    pool = case.pool(servers=1, cards=1)
+    said = pool.run("true", options=("--verbose",)).err
+    case.contains(said, ": local-1 over shared memory, by way of ", "by itself")
+    said = pool.run("true", options=("-v",), env={"GPUPOOL_TRANSPORT": "tcp"}).err
+    case.contains(said, ": local-1 over TCP to 127.0.0.1:", "GPUPOOL_TRANSPORT=tcp")
+
+
+def test_drain_of_an_unknown_server_names_those_there_are(case):
+    pool = case.pool(servers=2, cards=1)
+    for command in ("drain", "cordon"):
+        case.contains(pool.cli(command, "nosuch", status=3).err, "no server nosuch; there are local-", command)
+    case.equal(sorted(s["state"] for s in pool.status()["servers"]), ["alive"] * 2, "nothing drains")
+
+
 def test_percent_sign_and_fractions_of_a_second_are_taken(case):
     pool = case.pool(servers=1, cards=1)
     case.contains(pool.cli("explain", "--core", "30%", "--memory", "64MiB").out, "chosen",

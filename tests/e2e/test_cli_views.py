@@ -7,7 +7,7 @@ import pty
 import subprocess
 
 HEADS = {
-    "status": "SERVER CARD UUID NAME SLICES CORE MEMORY USED BUSY STATE",
+    "status": "SERVER CARD NAME SLICES CORE MEMORY USED BUSY STATE",
     "servers": "SERVER STATE ENDPOINT DRIVER CUDA CARDS SLICES PID SILENT VERSION",
     "sessions": "SESSION STATE OWNER POLICY SERVER SLICES CORE MEMORY USED PROCS LEASE PROGRAM",
 }
@@ -205,6 +205,36 @@ def on_a_terminal(pool, *args, **env):
     os.close(ours)
     pool.case.equal(process.wait(), 0, f"{args}")
     return said.decode()
+
+
+def test_status_fits_a_hundred_columns(case):
+    pool = case.pool(servers=1, cards=2, options=("--memory", "4GiB"))
+    session = pool.session(core=40, memory="1536MiB", options=("--owner", "alexandra@node-17"))
+    lines = pool.cli("status").out.splitlines()
+    case.check(max(len(line) for line in lines) <= 100, "\n".join(lines))
+    row = dict(zip(lines[-2].split(), lines[-1].split()))
+    case.equal((row["SERVER"], row["OWNER"]), ("local-1", "alexandra@node-17"), "the slice's row")
+    described = json.loads(pool.cli("describe", "card", f"{row['CARD']}@local-1", "-o", "json").out)
+    case.equal([part["session"] for part in described["parts"]], [session.field("session")],
+               "its card, by the number in the table")
+    wide = pool.cli("status", "-o", "wide").out
+    case.contains(wide, described["uuid"], "-o wide has whole uuids")
+
+
+def test_explain_and_drain_answer_programs_too(case):
+    pool = case.pool(servers=2, cards=1)
+    fits = json.loads(pool.cli("explain", "--core", "10", "--memory", "64MiB", "-o", "json").out)
+    chosen = [card["server"] for card in fits["cards"] if card["words"].startswith("chosen")]
+    case.equal((fits["fits"], len(fits["cards"]), [t["server"] for t in fits["transports"]],
+                fits["transports"][0]["transport"]), (True, 2, chosen, "shm"), "a request that fits")
+    case.contains(fits["transports"][0]["not"]["tcp"], "shm is faster", "why not TCP")
+    not_now = json.loads(pool.cli("explain", "--core", "300", "-o", "json", status=3).out)
+    case.equal((not_now["fits"], len(not_now["cards"])), (False, 2), "a request that does not")
+    case.contains(not_now["words"], "no server has 3 cards", "why not")
+    case.equal(json.loads(pool.cli("drain", "local-1", "-o", "json").out),
+               {"name": "local-1", "state": "drained", "sessions": 0}, "drain")
+    case.contains(pool.cli("drain", "--undo", "local-1", "-o", "yaml").out, "state: alive", "drain --undo")
+    case.contains(pool.cli("cordon", "local-1/0", "--json").out, '"cordoned"', "cordon")
 
 
 def test_get_shows_what_the_commands_show(case):

@@ -110,5 +110,5 @@ def test_status_shows_the_links_of_every_server(case):
     shell.ok("init")
     case.wait_for(lambda: [s["links"] for s in pool.status()["sessions"]]
                   == ["1 tcp; 1 tcp"], "one link at each server")
-    case.contains(pool.cli("status").out, "1 tcp; 1 tcp", "the picture shows them, too")
+    case.contains(pool.cli("status", "-o", "wide").out, "1 tcp; 1 tcp", "the picture shows them, too")
     case.equal(shell.close(), 0, "exit status")

@@ -212,6 +212,14 @@ filters_find_what_a_look_at_all_finds(void **state)
                                    sched_pool_server_find(sched->pool, "n3")) != NULL);
     }
     list = want(KIND(SESSIONS), 5);
+    list.session = (char *)"s17";
+    all_pages(sched, list, &seen);
+    assert_int_equal(seen.n_sessions, 1);
+    assert_int_equal(seen.sessions[17], 1);
+    list.session = (char *)"17";
+    all_pages(sched, list, &seen);
+    assert_int_equal(seen.n_sessions, 0);
+    list = want(KIND(SESSIONS), 5);
     list.server = (char *)"nosuch";
     all_pages(sched, list, &seen);
     assert_int_equal(seen.n_sessions, 0);
