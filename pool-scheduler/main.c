@@ -11,6 +11,7 @@
 #include "gp_log.h"
 #include "gp_option.h"
 #include "gp_private.h"
+#include "gp_str.h"
 #include "gp_time.h"
 #include "kube_config.h"
 #include "sched_account_keep.h"
@@ -224,6 +225,19 @@ stopped_while_away(void)
     return sigtimedwait(&signals, NULL, &pause) > 0;
 }
 
+/* Once for each cause, though it is tried twice a second. */
+static bool
+tries_again(const struct gp_err *err, int r)
+{
+    static char last[sizeof(err->msg)];
+    const char *words = gp_err_msg(err, r);
+
+    if (strcmp(last, words) != 0)
+        gp_log_warn("store", "%s; trying on", words);
+    gp_str_copy(last, sizeof(last), words);
+    return true;
+}
+
 /* A scheduler that starts while etcd elects its leader, or before it, need not fail:
  * with all hosts of a pool started at once, it often does. */
 #define ETCD_PATIENCE_NS (60 * GP_NS_PER_S)
@@ -234,8 +248,7 @@ waits_for_etcd(const struct sched_config *config, int r, uint64_t since_ns,
 {
     if (r != -EIO || !config->etcd.urls || gp_now_ns() - since_ns > ETCD_PATIENCE_NS)
         return false;
-    gp_log_warn("store", "%s; trying on", gp_err_msg(err, r));
-    return true;
+    return tries_again(err, r);
 }
 
 static int
@@ -253,7 +266,8 @@ serve(const struct sched_config *config, struct gp_err *err)
         sched_fini(&sched);
         again |= r == SCHED_START_AGAIN;
         /* A leader that was cut off cannot load the state before it is back. */
-        if (r < 0 && (again || waits_for_etcd(config, r, since, err)) &&
+        if (r < 0 &&
+            (again ? tries_again(err, r) : waits_for_etcd(config, r, since, err)) &&
             !stopped_while_away())
             r = SCHED_START_AGAIN;
     } while (r == SCHED_START_AGAIN);

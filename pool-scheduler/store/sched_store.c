@@ -6,6 +6,7 @@
 #include "sched_session.h"
 #include "store.h"
 #include "store_batch.h"
+#include "store_check.h"
 #include "store_records.h"
 #include "store_sqlite.h"
 #include "store_writer.h"
@@ -22,6 +23,7 @@ struct sched_store {
     uint64_t serial;             /* of @open, never 0 */
     uint64_t done;
     uint32_t epoch, last; /* of the number record */
+    bool unchecked; /* a record without a checksum was read: an earlier version's */
     uint64_t last_group;
     bool failed; /* the last transaction was not written */
     struct gp_err failure;
@@ -75,8 +77,12 @@ static int
 change(struct sched_store *store, const char *key, uint8_t *value, size_t size,
        struct gp_err *err)
 {
-    int r = store_batch_set(&store->open, key, value, size);
+    int r = value ? store_check_add(key, &value, &size) : 0;
 
+    if (r < 0)
+        free(value);
+    else
+        r = store_batch_set(&store->open, key, value, size);
     return r < 0 ? gp_err_set(err, r, "state: %s", strerror(-r)) : 0;
 }
 
@@ -111,7 +117,7 @@ put_number(struct sched_store *store, uint64_t id, struct gp_err *err)
 
     store->epoch = sched_id_epoch(id);
     store->last = sched_id_number(id);
-    r = store_number_pack(store->epoch, store->last, &value, &size);
+    r = store_number_pack(store->epoch, store->last, !store->unchecked, &value, &size);
     return r < 0 ? r : change(store, STORE_NUMBER, value, size, err);
 }
 
@@ -290,9 +296,13 @@ sched_store_load(struct sched_store *store, struct sched_pool *pool,
 
     world.following = shared;
     r = store->backend->ops->load(store->backend, store_record_take, &world, err);
-
+    if (!r && world.checked && *world.unchecked)
+        r = gp_err_set(err, -EBADMSG, "%.60s has no checksum", world.unchecked);
+    if (world.broken || r == -EBADMSG)
+        r = store->backend->ops->damaged(store->backend, err);
     store->epoch = world.epoch;
     store->last = world.last;
+    store->unchecked = *world.unchecked;
     return r;
 }
 
@@ -301,14 +311,19 @@ sched_store_follow(struct sched_store *store, struct sched_pool *pool,
                    struct sched_sessions *sessions, uint64_t now_ns, const char *key,
                    const uint8_t *value, size_t size, struct gp_err *err)
 {
-    struct store_world world = {pool,         sessions,    now_ns,
-                                store->epoch, store->last, true};
+    struct store_world world = {.pool = pool,
+                                .sessions = sessions,
+                                .now_ns = now_ns,
+                                .epoch = store->epoch,
+                                .last = store->last,
+                                .following = true};
     int r = 0;
 
     if (value)
         r = store_record_take(&world, key, value, size, err);
     else
         store_record_drop(&world, key);
+    store->unchecked |= *world.unchecked != 0;
     store->epoch = world.epoch;
     store->last = world.last;
     return r;

@@ -56,6 +56,9 @@ struct store_ops {
      * others were not. */
     int (*write)(struct store *store, const struct store_op *ops, size_t n,
                  size_t *ret_written, struct gp_err *err);
+    /* @err says what is wrong with a record: make it say where the state is and how to
+     * go on without that record, too.  -EBADMSG. */
+    int (*damaged)(const struct store *store, struct gp_err *err);
     void (*close)(struct store *store);
     /* Of a shared store; NULL for one that a single scheduler uses. */
     const struct store_shared_ops *shared;

@@ -613,6 +613,19 @@ etcd_resign(struct store *store)
     atomic_store(&e->term, 0);
 }
 
+static int
+etcd_damaged(const struct store *store, struct gp_err *err)
+{
+    struct gp_err why = err ? *err : (struct gp_err){0};
+
+    return gp_err_set(
+        err, -EBADMSG,
+        "etcd, records under %.100s: %.160s. It was left as it is: restore "
+        "a snapshot, or delete that key with etcdctl; what it was about is "
+        "lost then",
+        etcd_of(store)->config->prefix, gp_err_msg(&why, -EIO));
+}
+
 static void
 etcd_close(struct store *store)
 {
@@ -634,6 +647,7 @@ static const struct store_ops OPS = {
     .name = "etcd",
     .load = etcd_load,
     .write = etcd_write,
+    .damaged = etcd_damaged,
     .close = etcd_close,
     .shared = &SHARED,
 };

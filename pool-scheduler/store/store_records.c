@@ -6,6 +6,7 @@
 #include "sched_pool.h"
 #include "sched_session.h"
 #include "store.pb-c.h"
+#include "store_check.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -136,7 +137,8 @@ take_server(struct store_world *world, const char *name, const uint8_t *value,
     struct sched_server *server = sched_pool_server_find(world->pool, name);
     int r = 0;
 
-    if (!msg || !*name || strlen(name) >= CTL_NAME_MAX)
+    if (!msg || store_check_broken(&msg->base) || !*name ||
+        strlen(name) >= CTL_NAME_MAX)
         r = gp_err_set(err, -EBADMSG, "state: server %.64s cannot be read", name);
     if (!r && !server)
         r = sched_pool_server_add(world->pool, name, &server, err);
@@ -215,6 +217,9 @@ add_session(struct store_world *world, uint64_t id,
 
     if (msg->lease_key.len != CTL_LEASE_KEY_SIZE)
         return gp_err_set(err, -EBADMSG, "no lease key");
+    if (msg->policy >= TICKET_POLICIES || msg->spatial >= TICKET_SPATIALS ||
+        msg->core_limit > 100 || !msg->lease_ms || !msg->max_attachments)
+        return gp_err_set(err, -EBADMSG, "numbers that no session has");
     spec.lease_key = msg->lease_key.data;
     spec.owner = msg->owner;
     spec.program = msg->program;
@@ -250,7 +255,8 @@ take_session(struct store_world *world, const char *name, const uint8_t *value,
     if (sched_sessions_find(world->sessions, id))
         return 0; /* a session does not change */
     msg = gpupool__store__store_session__unpack(NULL, size, value);
-    r = msg ? add_session(world, id, msg, err)
+    r = msg && !store_check_broken(&msg->base)
+            ? add_session(world, id, msg, err)
             : gp_err_set(err, -EBADMSG, "not readable");
     gpupool__store__store_session__free_unpacked(msg, NULL);
     return r < 0 ? gp_err_wrap(err, r, "state: session s%" PRIu32, sched_id_number(id))
@@ -289,10 +295,16 @@ store_account_pack(const struct sched_account *row, uint8_t **ret, size_t *ret_s
 
 /* What was entered here and is not written yet is newer. */
 static int
-add_account(struct sched_accounts *set, const Gpupool__Store__StoreAccount *msg)
+add_account(struct sched_accounts *set, const char *name,
+            const Gpupool__Store__StoreAccount *msg)
 {
-    struct sched_account *row = sched_account_get(set, msg->day, msg->owner);
+    uint64_t own[2], at[2];
+    struct sched_account *row;
 
+    sched_account_key(msg->day, msg->owner, own);
+    if (!sched_account_parse_key(name, at) || at[0] != own[0] || at[1] != own[1])
+        return -EBADMSG;
+    row = sched_account_get(set, msg->day, msg->owner);
     if (!row)
         return -ENOMEM;
     if (row->dirty)
@@ -314,10 +326,12 @@ take_account(struct store_world *world, const char *name, const uint8_t *value,
 {
     Gpupool__Store__StoreAccount *msg =
         gpupool__store__store_account__unpack(NULL, size, value);
-    int r = msg && strlen(msg->owner) < CTL_OWNER_MAX ? 0 : -EBADMSG;
+    int r = msg && !store_check_broken(&msg->base) && strlen(msg->owner) < CTL_OWNER_MAX
+                ? 0
+                : -EBADMSG;
 
     if (!r)
-        r = add_account(&world->sessions->accounts, msg);
+        r = add_account(&world->sessions->accounts, name, msg);
     gpupool__store__store_account__free_unpacked(msg, NULL);
     return r < 0 ? gp_err_set(err, r, "state: the account %.60s cannot be read", name)
                  : 0;
@@ -326,12 +340,14 @@ take_account(struct store_world *world, const char *name, const uint8_t *value,
 /* ------------------------------------------------------------------ number -- */
 
 int
-store_number_pack(uint32_t epoch, uint32_t last, uint8_t **ret, size_t *ret_size)
+store_number_pack(uint32_t epoch, uint32_t last, bool checked, uint8_t **ret,
+                  size_t *ret_size)
 {
     Gpupool__Store__StoreNumber msg = GPUPOOL__STORE__STORE_NUMBER__INIT;
 
     msg.epoch = epoch;
     msg.last = last;
+    msg.checked = checked;
     return pack(&msg.base, ret, ret_size);
 }
 
@@ -342,19 +358,22 @@ take_number(struct store_world *world, const uint8_t *value, size_t size,
     Gpupool__Store__StoreNumber *msg =
         gpupool__store__store_number__unpack(NULL, size, value);
 
-    if (!msg)
-        return gp_err_set(err, -EBADMSG, "state: the last number cannot be read");
-    world->epoch = msg->epoch;
-    world->last = msg->last;
+    int r = msg && !store_check_broken(&msg->base) ? 0 : -EBADMSG;
+
+    if (!r) {
+        world->epoch = msg->epoch;
+        world->last = msg->last;
+        world->checked = msg->checked;
+    }
     gpupool__store__store_number__free_unpacked(msg, NULL);
-    return 0;
+    return r < 0 ? gp_err_set(err, r, "state: the last number cannot be read") : 0;
 }
 
 /* --------------------------------------------------------------------- all -- */
 
-int
-store_record_take(void *arg, const char *key, const uint8_t *value, size_t size,
-                  struct gp_err *err)
+static int
+take(struct store_world *arg, const char *key, const uint8_t *value, size_t size,
+     struct gp_err *err)
 {
     const size_t server = sizeof(STORE_SERVER) - 1, session = sizeof(STORE_SESSION) - 1;
     const size_t account = sizeof(STORE_ACCOUNT) - 1;
@@ -368,6 +387,35 @@ store_record_take(void *arg, const char *key, const uint8_t *value, size_t size,
     if (!strcmp(key, STORE_NUMBER))
         return take_number(arg, value, size, err);
     return 0;
+}
+
+static bool
+is_known(const char *key)
+{
+    return !strncmp(key, STORE_SERVER, sizeof(STORE_SERVER) - 1) ||
+           !strncmp(key, STORE_SESSION, sizeof(STORE_SESSION) - 1) ||
+           !strncmp(key, STORE_ACCOUNT, sizeof(STORE_ACCOUNT) - 1) ||
+           !strcmp(key, STORE_NUMBER);
+}
+
+int
+store_record_take(void *arg, const char *key, const uint8_t *value, size_t size,
+                  struct gp_err *err)
+{
+    struct store_world *world = arg;
+    int r;
+
+    if (!is_known(key))
+        return 0;
+    if (size > STORE_VALUE_MAX)
+        r = gp_err_set(err, -EBADMSG, "state: %.60s has %zu bytes", key, size);
+    else {
+        if (!store_check_take(key, value, &size) && !*world->unchecked)
+            gp_str_copy(world->unchecked, sizeof(world->unchecked), key);
+        r = take(world, key, value, size, err);
+    }
+    world->broken |= r < 0 && r != -ENOMEM;
+    return r;
 }
 
 void

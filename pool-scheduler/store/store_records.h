@@ -28,7 +28,8 @@ int store_session_pack(const struct sched_session *session, uint8_t **ret,
 void store_account_key(const struct sched_account *row, char key[STORE_KEY_MAX]);
 int store_account_pack(const struct sched_account *row, uint8_t **ret,
                        size_t *ret_size);
-int store_number_pack(uint32_t epoch, uint32_t last, uint8_t **ret, size_t *ret_size);
+int store_number_pack(uint32_t epoch, uint32_t last, bool checked, uint8_t **ret,
+                      size_t *ret_size);
 
 /* Where records go. */
 struct store_world {
@@ -37,6 +38,9 @@ struct store_world {
     uint64_t now_ns;
     uint32_t epoch, last; /* of the number record */
     bool following;       /* servers are connected to another scheduler */
+    bool checked;         /* by the number record, all records have checksums */
+    bool broken;          /* a record could not be taken */
+    char unchecked[STORE_KEY_MAX]; /* the first one without a checksum, or "" */
 };
 
 /* A record is there, new or changed; keys that the scheduler does not know are left

@@ -60,6 +60,14 @@ class Cluster:
                             for kv in json.load(reply).get("kvs", [])}
         return None
 
+    def put(self, key, value=None):
+        """Into etcd past the schedulers; no value: delete it."""
+        body = {"key": b64encode(f"/gpupool/{key}".encode()).decode()}
+        if value is not None:
+            body["value"] = b64encode(value).decode()
+        action = "deleterange" if value is None else "put"
+        urlopen(Request(f"{self.urls[0]}/v3/kv/{action}", json.dumps(body).encode()))
+
     def leader(self):
         """The index of the scheduler that leads, or None."""
         address = (self.records("leader") or {}).get("/gpupool/leader", b"").decode()
@@ -202,8 +210,7 @@ def test_migrate_moves_servers_and_key(case):
     cluster.schedulers[0].wait()
     case.wait_for(lambda: cluster.leader() is None, "nobody leads")
     for key in ("ticket-key", "fence", "number"):
-        body = {"key": b64encode(f"/gpupool/{key}".encode()).decode()}
-        urlopen(Request(f"{cluster.urls[0]}/v3/kv/deleterange", json.dumps(body).encode()))
+        cluster.put(key)
     (case.folder / "s0" / "ticket-key.pem").unlink()
     alone = cluster.start(0, more=("--placement", "spread"))
     cluster.server("left")
@@ -226,3 +233,36 @@ def test_migrate_moves_servers_and_key(case):
     result = case.run(["gpupool", "run", "--scheduler", cluster.all, "--core", "10",
                        "--memory", "64MiB", "--", "true"], status=None)
     case.check(result.status != 0, "a drained server was given a session")
+
+
+def test_record_that_no_scheduler_wrote_is_named_and_refused(case):
+    cluster = Cluster(case, schedulers=2)
+    case.wait_for(lambda: cluster.leader() is not None, "one of the schedulers leads")
+    leader = cluster.leader()
+    follower = 1 - leader
+    log = case.folder / f"s{follower}.log"
+    cluster.server()
+    case.wait_for(cluster.alive, "the server is registered")
+    case.wait_for(lambda: cluster.status(cluster.addresses[follower])["servers"],
+                  "the follower shows the server")
+    for key, words in (("session/0000000100000001", "session s1: not readable"),
+                       ("server/odd", "server odd cannot be read"),
+                       ("account/odd", "the account odd cannot be read"),
+                       ("session/odd", "odd is no session")):
+        cluster.put(key, b"\xff\xff no message \xff")
+        case.wait_for(lambda: f"records under /gpupool/: state: {words}" in log.read_text(),
+                      f"the follower names {key} and its place")
+        case.contains(log.read_text(), "etcdctl", "how to go on")
+        case.equal(cluster.schedulers[follower].poll(), None, "the follower waits")
+        case.equal(cluster.records(key)[f"/gpupool/{key}"], b"\xff\xff no message \xff",
+                   "it was left as it is")
+        cluster.put(key)
+        case.wait_for(lambda: (cluster.status(cluster.addresses[follower]) or {}).get("servers"),
+                      "the follower is there again when the record is gone")
+    # Half of a record that a scheduler wrote: its checksum is missing.
+    whole = cluster.records("server/node")["/gpupool/server/node"]
+    cluster.schedulers[follower].kill()
+    cluster.put("server/node", whole[:-5])
+    refused = cluster.start(follower)
+    case.equal(refused.wait(case.patience), 1, "a start with a record without checksum")
+    case.contains(log.read_text(), "server/node has no checksum", "why")

@@ -43,6 +43,11 @@ $(eval $(call fuzz_target,fuzz_ticket,$(CTL_FUZZ_SRCS),$(CTL_INCS),$(CTL_LDLIBS)
 $(eval $(call fuzz_target,fuzz_srv,$(COMMON_SRCS),common,))
 $(eval $(call fuzz_target,fuzz_scheduler,$(SCHED_CORE_SRCS) $(SCHED_SRCS) $(KUBE_SRCS) $(CTL_FUZZ_SRCS) $(TLS_SRCS) $(HTTP_SRCS),$(SCHED_INCS),$(SCHED_LDLIBS) -lssl -lcrypto))
 
+# The records of the scheduler's store.
+$(eval $(call fuzz_target,fuzz_store,$(SCHED_CORE_SRCS) pool-scheduler/sched_session.c pool-scheduler/account/sched_account.c \
+    $(addprefix pool-scheduler/store/,store_records.c store_check.c) \
+    $(O)/gen/store.pb-c.c $(CTL_FUZZ_SRCS),$(SCHED_INCS),$(CTL_LDLIBS)))
+
 # The server's attach port, the client's side of it and of the control plane, and the
 # server's configuration.
 $(eval $(call fuzz_target,fuzz_attach,$(addprefix server/supervisor/srv_,attach.c rates.c ending.c) \
@@ -108,7 +113,7 @@ test-fuzz-built: $(O)/fuzz/fuzz_worker
 	@echo "ok fuzz_worker"
 
 # The parsers that need no driver, from their kept seeds: seconds in all.
-FUZZ_QUICK := fuzz_attach fuzz_agent fuzz_client fuzz_conf fuzz_ticket fuzz_srv
+FUZZ_QUICK := fuzz_attach fuzz_agent fuzz_client fuzz_conf fuzz_ticket fuzz_srv fuzz_store
 $(eval $(call needs,test-fuzz-quick,$(FUZZ_PACKAGES)))
 #:   make test-fuzz-quick       parsers: kept seeds and 20,000 executions each
 test-fuzz-quick-built: $(addprefix $(O)/fuzz/,$(FUZZ_QUICK))

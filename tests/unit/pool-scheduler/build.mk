@@ -19,6 +19,8 @@ $(eval $(call unit_test,test_sched_renew,\
     $(SCHED_LDLIBS)))
 $(eval $(call unit_test,test_sched_store,tests/unit/pool-scheduler/test_sched_store.c,\
     $(UT_SCHED_INCS),,$(SCHED_LIBS),$(SCHED_LDLIBS)))
+$(eval $(call unit_test,test_sched_damage,tests/unit/pool-scheduler/test_sched_damage.c,\
+    $(UT_SCHED_INCS),,$(SCHED_LIBS),$(SCHED_LDLIBS)))
 $(eval $(call unit_test,test_sched_power,tests/unit/pool-scheduler/test_sched_power.c \
     tests/unit/pool-scheduler/ut_sched.c,$(UT_SCHED_INCS),,$(SCHED_LIBS),$(SCHED_LDLIBS)))
 $(eval $(call unit_test,test_sched_wait,tests/unit/pool-scheduler/test_sched_wait.c tests/unit/pool-scheduler/ut_sched.c,\

@@ -43,7 +43,8 @@ struct event {
     uint8_t *data;
 };
 
-#define FILES 2 /* the database and its write-ahead log */
+#define FILES 3 /* the database, its write-ahead log, the last transaction's number */
+static const char *const file_names[FILES] = {"state", "state-wal", "state-serial"};
 #define EVENTS_MAX 20000
 static struct event events[EVENTS_MAX];
 static unsigned n_events;
@@ -60,18 +61,19 @@ static struct event *
 record(int kind, int fd, off_t at)
 {
     char link[32], path[128] = "";
-    size_t len;
+    int file = 0;
 
     if (!recording || n_events == EVENTS_MAX)
         return NULL;
     snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
     if (fd >= 0 && readlink(link, path, sizeof(path) - 1) < 0)
         return NULL;
-    len = strlen(path);
-    if (fd >= 0 && !strstr(path, "/state"))
+    while (fd >= 0 && file < FILES &&
+           strcmp(strrchr(path, '/') + 1, file_names[file]) != 0)
+        file++;
+    if (file == FILES)
         return NULL;
-    events[n_events] = (struct event){
-        .kind = kind, .file = len > 4 && !strcmp(path + len - 4, "-wal"), .at = at};
+    events[n_events] = (struct event){.kind = kind, .file = file, .at = at};
     return &events[n_events++];
 }
 
@@ -186,13 +188,12 @@ image_make(struct image images[FILES], unsigned cut, int luck, unsigned *seed)
 static void
 image_save(const struct image images[FILES], const char *dir)
 {
-    static const char *const names[FILES] = {"state", "state-wal"};
     char path[300];
 
     for (int i = 0; i < FILES; i++) {
         FILE *f;
 
-        snprintf(path, sizeof(path), "%s/%s", dir, names[i]);
+        snprintf(path, sizeof(path), "%s/%s", dir, file_names[i]);
         unlink(path);
         if (!images[i].exists)
             continue;

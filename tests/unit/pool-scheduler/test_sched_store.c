@@ -114,6 +114,10 @@ teardown(void **state)
 {
     struct state *s = *state;
 
+    char serial[96];
+
+    snprintf(serial, sizeof(serial), "%s-serial", s->path);
+    unlink(serial);
     unlink(s->path);
     assert_int_equal(rmdir(s->dir), 0); /* the journal is gone as well */
     free(s);
@@ -266,7 +270,7 @@ state_that_cannot_be_taken_over_stays_as_it_was(void **state)
 
     /* Broken: it says version 1 and has no sessions to add a column to. */
     state_sql(s, "CREATE TABLE server (name TEXT); PRAGMA user_version = 1;");
-    assert_int_equal(sched_store_open(s->path, &s->store, &err), -EIO);
+    assert_int_equal(sched_store_open(s->path, &s->store, &err), -EBADMSG);
     assert_non_null(strstr(err.msg, "no such table: session"));
     assert_int_equal(state_version(s), 1);
 }
@@ -413,6 +417,13 @@ bounded_load(struct store *store, store_row row, void *arg, struct gp_err *err)
     return r;
 }
 
+static int
+bounded_damaged(const struct store *store, struct gp_err *err)
+{
+    (void)store;
+    return gp_err_wrap(err, -EBADMSG, "damaged");
+}
+
 static void
 bounded_close(struct store *store)
 {
@@ -423,6 +434,7 @@ static const struct store_ops BOUNDED = {
     .name = "bounded",
     .load = bounded_load,
     .write = bounded_write,
+    .damaged = bounded_damaged,
     .close = bounded_close,
 };
 
