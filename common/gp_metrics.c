@@ -28,10 +28,7 @@ on_request(void *arg, const struct gp_http_request *request,
         fputs("only GET is served here\n", answer->body);
     } else if (!strcmp(path, "/metrics") || !strcmp(path, "/metric")) {
         answer->type = "text/plain; version=0.0.4; charset=utf-8";
-        if (metrics->config.answer)
-            metrics->config.answer(metrics->config.arg, path, answer);
-        else
-            metrics->config.write(metrics->config.arg, answer->body);
+        metrics->config.answer(metrics->config.arg, path, answer);
     } else if (!strcmp(path, "/healthz")) {
         fputs("ok\n", answer->body);
     } else {

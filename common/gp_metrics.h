@@ -2,7 +2,7 @@
 /*
  * A daemon's numbers for Prometheus: the endpoint, and its text format.
  *
- * The endpoint serves GET /metrics (and /metric, which an earlier exporter had) and GET
+ * The endpoint serves GET /metrics (and /metric, for what grows with sessions) and GET
  * /healthz, which says "ok" as long as the loop turns; nothing can be changed there.
  * The text is made by the daemon when it is asked for, in its loop, so it reads its own
  * objects.  Owned by whoever started it; loop thread only.
@@ -23,11 +23,9 @@ struct gp_metrics_config {
     const char *listen; /* "host:port", or "host" unless @default_port is 0 */
     unsigned default_port;
     const char *area; /* the log's */
-    /* What this puts out is the answer ... */
-    void (*write)(const void *arg, FILE *out);
-    /* ... unless this is there: it writes the answer to @path, maybe in pieces. */
+    /* Writes the answer to @path, maybe in pieces. */
     void (*answer)(const void *arg, const char *path, struct gp_http_answer *answer);
-    const void *arg; /* of both */
+    const void *arg;
 };
 
 int gp_metrics_start(struct gp_loop *loop, const struct gp_metrics_config *config,

@@ -22,7 +22,7 @@
 struct gp_err;
 
 #define SRV_KEPT_MAGIC 0x67706b31u /* "gpk1" */
-#define SRV_KEPT_VERSION 3
+#define SRV_KEPT_VERSION 4
 
 enum srv_kept_kind {
     SRV_KEPT_SERVER = 1, /* struct srv_state */

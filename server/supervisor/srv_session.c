@@ -379,6 +379,20 @@ srv_session_start_expiry(struct srv *srv)
     gp_loop_timer_set(srv->loop, &srv->expiry, gp_now_ns() + EXPIRY_NS, on_expiry);
 }
 
+/* Counters of its cards do not fall because it ends. */
+static void
+keep_spent(const struct srv_session *s)
+{
+    for (uint32_t i = 0; s->ledger && i < s->claims.n_slices; i++) {
+        const struct srv_card *card =
+            srv_inventory_find(s->srv->inventory, s->claims.slices[i].card_uuid);
+
+        for (unsigned k = 0; card && k < WRK_SPENT_KINDS; k++)
+            s->srv->state->spent[card->at][k] +=
+                srv_session_spent(s, (enum wrk_spent)k, i);
+    }
+}
+
 void
 srv_session_free(struct srv_session *s)
 {
@@ -390,6 +404,7 @@ srv_session_free(struct srv_session *s)
     s->srv->n_sessions--;
     srv_export_free_all(s);
     if (!s->srv->leaving) {
+        keep_spent(s);
         srv_jail_leave(s->srv->jail, &s->cell);
         srv_keeper_drop(s->srv->keeper, SRV_KEEP_SESSION, s->claims.session_id, 0);
     }

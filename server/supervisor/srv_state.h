@@ -8,7 +8,9 @@
 #ifndef SRV_STATE_H
 #define SRV_STATE_H
 
+#include "srv_inventory.h"
 #include "srv_kept.h"
+#include "wrk_segment.h"
 
 #include <stdint.h>
 
@@ -27,6 +29,8 @@ struct srv_state {
     uint64_t instance; /* told to the scheduler, as long as workers go on */
     uint64_t next_key; /* of workers and images at the keeper */
     uint64_t attached_total;
+    /* What ended sessions spent, by the card's number at the arbiter. */
+    uint64_t spent[SRV_CARDS_MAX][WRK_SPENT_KINDS];
 };
 
 /* A new one, left with @keeper if there is one. */

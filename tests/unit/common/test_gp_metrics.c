@@ -3,6 +3,7 @@
 #include "ut.h"
 
 #include "gp_err.h"
+#include "gp_http.h"
 #include "gp_loop.h"
 #include "gp_metrics.h"
 #include "gp_net.h"
@@ -21,10 +22,12 @@ struct fixture {
 };
 
 static void
-write_one(const void *arg, FILE *out)
+answer_one(const void *arg, const char *path, struct gp_http_answer *answer)
 {
-    gp_metrics_head(out, "x_total", "counter", "What x is.");
-    fprintf(out, "x_total %d\n", *(const int *)arg);
+    gp_metrics_head(answer->body, "x_total", "counter", "What x is.");
+    fprintf(answer->body, "x_total %d\n", *(const int *)arg);
+    if (!strcmp(path, "/metric"))
+        fputs("y 1\n", answer->body);
 }
 
 static void
@@ -64,7 +67,7 @@ endpoint_answers_metrics_health_and_nothing_else(void **state)
         const char *request, *status, *words;
     } cases[] = {
         {"GET /metrics HTTP/1.0\r\n\r\n", "200 OK", "# HELP x_total What x is.\n"},
-        {"GET /metric HTTP/1.0\r\n\r\n", "200 OK", "\nx_total 7\n"},
+        {"GET /metric HTTP/1.0\r\n\r\n", "200 OK", "\nx_total 7\ny 1\n"},
         {"GET /metrics HTTP/1.0\r\n\r\n", "200 OK",
          "Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n"},
         {"GET /healthz HTTP/1.0\r\n\r\n", "200 OK", "\r\n\r\nok\n"},
@@ -80,11 +83,12 @@ endpoint_answers_metrics_health_and_nothing_else(void **state)
     assert_non_null(mkdtemp(folder));
     snprintf(address, sizeof(address), "unix:%s/metrics", folder);
     assert_int_equal(gp_loop_new(&f.loop, NULL), 0);
-    if (gp_metrics_start(
-            f.loop,
-            &(struct gp_metrics_config){
-                .listen = address, .area = "test", .write = write_one, .arg = &number},
-            &f.metrics, &err) < 0)
+    if (gp_metrics_start(f.loop,
+                         &(struct gp_metrics_config){.listen = address,
+                                                     .area = "test",
+                                                     .answer = answer_one,
+                                                     .arg = &number},
+                         &f.metrics, &err) < 0)
         fail_msg("%s", err.msg);
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
         ask(&f, address, cases[i].request);

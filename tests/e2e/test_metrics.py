@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the server tells Prometheus: series grow with cards, not with sessions, and its
+counters do not fall when a session ends."""
+
+import re
+
+from harness import Host
+
+SPENT = ("gpu_seconds_total", "launches_total", "moved_bytes_total")
+
+
+def series(text):
+    return sorted(line.rpartition(" ")[0] for line in text.splitlines()
+                  if not line.startswith("#"))
+
+
+def of_cards(host, name):
+    return sum(float(value) for value in re.findall(
+        rf"^gpupool_server_card_{name}{{card=\"[^\"]*\"}} (\S+)$", host.metrics(), re.M))
+
+
+def test_series_of_a_server_do_not_grow_with_its_sessions(case):
+    host = Host(case)
+    sessions = [host.pool.session(core=5, memory="64MiB")]
+    sessions[0].run(case.programs / "vecadd")
+    one, page = series(host.metrics()), series(host.metrics("/metric"))
+    case.check([name for name in one if "card=" in name], f"series of cards: {one}")
+    case.check(not [name for name in one if "session=" in name], f"series of sessions: {one}")
+    for _ in range(9):
+        sessions.append(host.pool.session(core=5, memory="64MiB"))
+        sessions[-1].run(case.programs / "vecadd")
+    case.equal(host.metric("sessions"), 10.0, "sessions of the server")
+    case.equal(series(host.metrics()), one, "series with ten sessions")
+    case.equal(of_cards(host, "sessions"), 10.0, "sessions of its card")
+    case.equal(of_cards(host, "memory_given_bytes"), 10 * 64 * 2**20, "what they may have")
+    # Each of them is on the page that nobody needs to scrape.
+    more = series(host.metrics("/metric"))
+    case.equal(len(more) - len(one), 10 * (len(page) - len(one)), "series of ten sessions")
+    case.equal(len({re.search('session="([^"]*)"', name)[1] for name in more
+                    if "session=" in name}), 10, "sessions of the page")
+
+
+def test_counters_of_a_card_outlive_its_sessions_and_the_server(case):
+    host = Host(case, "--state-dir", case.folder / "server-state", "--adopt-window", "60")
+    session = host.pool.session(core=50, memory="256MiB")
+    session.run(case.programs / "vecadd")
+    before = {name: of_cards(host, name) for name in SPENT}
+    for name, value in before.items():
+        case.check(value > 0, f"{name} of a card that was used: {value}")
+    session.close()
+    case.wait_for(lambda: host.metric("sessions") == 0, "the session is gone")
+    for name, value in before.items():
+        case.check(of_cards(host, name) >= value, f"{name} fell when the session ended")
+    # The next server takes over what the keeper holds, these sums too.
+    host.restart()
+    case.contains(host.pool.log(), "took over", "the log")
+    for name, value in before.items():
+        case.check(of_cards(host, name) >= value, f"{name} fell when the server began anew")
