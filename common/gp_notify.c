@@ -29,9 +29,8 @@ gp_notify(const char *text)
                       (const struct sockaddr *)&address, size);
 }
 
-/* Half of what is allowed; 0: the manager watches nobody, or another process. */
-static uint64_t
-period_ns(void)
+uint64_t
+gp_notify_period_ns(void)
 {
     const char *us = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
     uint64_t value;
@@ -53,7 +52,7 @@ gp_notify_alive(uint64_t now_ns)
     static uint64_t period = UINT64_MAX, next_ns;
 
     if (period == UINT64_MAX)
-        period = period_ns();
+        period = gp_notify_period_ns();
     if (!period || now_ns < next_ns)
         return;
     next_ns = now_ns + period;

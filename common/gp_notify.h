@@ -15,6 +15,10 @@
 /* "READY=1", "STOPPING=1", "STATUS=words", with newlines between several. */
 void gp_notify(const char *text);
 
+/* How often the manager has to hear of this process, halved for safety; 0: it does not
+ * watch it. */
+uint64_t gp_notify_period_ns(void);
+
 /* "WATCHDOG=1", when half of the time that the manager allows without one
  * ($WATCHDOG_USEC, for this process) is over; call it as often as you like. */
 void gp_notify_alive(uint64_t now_ns);

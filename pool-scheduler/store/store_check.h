@@ -3,10 +3,11 @@
  * A checksum at the end of each record: of its key and its bytes, so that neither can
  * change on a disk or in another program without being noticed.
  *
- * It has the form of a field that the messages of store.proto do not have (15, fixed32),
- * so schedulers of before it read such a record, and a record that they wrote is one
- * without a checksum.  No state, any thread.  It is no protection against whoever can
- * write to the store: that is the scheduler itself, as far as clients can tell.
+ * It has the form of a field that the messages of store.proto do not have (15,
+ * fixed32), so schedulers of before it read such a record, and a record that they wrote
+ * is one without a checksum.  No state, any thread.  It is no protection against
+ * whoever can write to the store: that is the scheduler itself, as far as clients can
+ * tell.
  */
 #ifndef STORE_CHECK_H
 #define STORE_CHECK_H

@@ -19,6 +19,7 @@
 #include "gp_log.h"
 #include "gp_metrics.h"
 #include "gp_net.h"
+#include "gp_notify.h"
 #include "gp_private.h"
 #include "gp_size.h"
 #include "gp_str.h"
@@ -120,6 +121,7 @@ stop(struct srv *srv)
     if (srv->stopping)
         return;
     srv->stopping = true;
+    gp_notify("STOPPING=1");
     gp_log_info("server", "stopping: %u workers to end", srv->n_workers);
     srv_attach_free_all(srv);
     srv_worker_end_all(srv, "the server is stopping");
@@ -162,6 +164,8 @@ leave(struct srv *srv, bool again)
     }
     gp_log_info("server", "%s; %u workers go on",
                 again ? "starting anew" : "ending for a successor", srv->n_workers);
+    /* A successor of the same process is ready when it says so. */
+    gp_notify(again ? "RELOADING=1" : "STOPPING=1");
     srv->leaving = true;
     srv->again = again;
     srv->leave_ns = gp_now_ns() + LEAVE_MS * GP_NS_PER_MS;
@@ -209,12 +213,15 @@ static void
 reload(struct srv *srv)
 {
     struct gp_err err = {0};
-    int r = gp_audit_reopen(&err);
+    int r;
 
+    gp_notify("STATUS=reading token and keys again");
+    r = gp_audit_reopen(&err);
     if (r == 0)
         r = srv_pin_load(srv, &err);
     if (r == 0)
         r = srv_register_reload(srv->reg, &err);
+    gp_notify("STATUS=");
     if (r < 0) {
         gp_log_error("server", "token and key stay as they were: %s",
                      gp_err_msg(&err, r));
@@ -374,7 +381,11 @@ open_doors(struct srv *srv, struct gp_err *err)
         r = srv_metrics_start(srv, err);
     if (r == 0)
         r = srv_register_start(srv, &srv->reg, err);
-    return r < 0 ? r : write_ready(srv, err);
+    if (r == 0)
+        r = write_ready(srv, err);
+    if (r == 0)
+        gp_notify("READY=1");
+    return r;
 }
 
 static void
@@ -538,6 +549,16 @@ find_cards(struct srv *srv, struct gp_err *err)
     return r;
 }
 
+static void
+on_alive(struct gp_loop_timer *timer)
+{
+    struct srv *srv = container_of(timer, struct srv, alive);
+    uint64_t now = gp_now_ns();
+
+    gp_notify_alive(now);
+    gp_loop_timer_set(srv->loop, timer, now + gp_notify_period_ns(), on_alive);
+}
+
 static int
 serve(struct srv *srv, struct gp_err *err)
 {
@@ -574,6 +595,8 @@ serve(struct srv *srv, struct gp_err *err)
     if (r < 0)
         return r;
     srv_session_start_expiry(srv);
+    if (gp_notify_period_ns())
+        gp_loop_timer_set(srv->loop, &srv->alive, gp_now_ns(), on_alive);
     return gp_loop_run(srv->loop);
 }
 
@@ -600,6 +623,7 @@ srv_fini(struct srv *srv)
 {
     srv->leaving |= srv->starting;
     gp_loop_timer_del(&srv->expiry);
+    gp_loop_timer_del(&srv->alive);
     gp_metrics_stop(srv->metrics);
     srv_register_free(srv->reg);
     srv_attach_free_all(srv);
