@@ -95,6 +95,13 @@ test-page-built: all test-programs
 	    --sanitizer '$(SAN)' --e2e --only 'page*'
 	@$(PYTHON) tests/run.py --build $(O) --sanitizer '$(SAN)' --e2e --only 'view*'
 
+# 96 MB for one program: not in `make test`, which skips that case then and says so.
+$(eval $(call needs,test-alerts,prometheus))
+#:   make test-alerts           the alert rules against Debian's promtool
+test-alerts-built: all test-programs
+	@command -v promtool >/dev/null || { echo 'error: no promtool in PATH' >&2; exit 1; }
+	@$(PYTHON) tests/run.py --build $(O) --sanitizer '$(SAN)' --e2e --only 'alerts*'
+
 # What tests/rdma/rdma-vm needs, with QEMU.
 RDMA_PACKAGES := qemu-system-x86 busybox-static kmod cpio xz-utils zstd iproute2 \
     ibverbs-providers util-linux

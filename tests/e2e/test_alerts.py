@@ -71,7 +71,7 @@ def test_alerts_and_dashboard_name_metrics_that_a_pool_has(case):
 
 
 def test_alerts_fire_when_they_should(case):
-    promtool = case.need_tool("promtool")
+    promtool = case.need_tool("promtool", "test-alerts")
     case.run([promtool, "check", "rules", str(ALERTS)])
     shutil.copy(ALERTS, case.folder / "alerts.yaml")
     shutil.copy(case.data / "alerts.test.yaml", case.folder / "test.yaml")

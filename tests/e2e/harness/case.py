@@ -82,10 +82,12 @@ class Case:
             self.skip(words)
         return Path(path)
 
-    def need_tool(self, name):
+    def need_tool(self, name, target=None):
+        """Skip without the tool; @target of the Makefile would install it."""
         found = shutil.which(name)
         if not found:
-            self.skip(f"{name} is not installed")
+            self.skip(f"{name} is not installed" +
+                      (f"; make {target} installs it" if target else ""))
         return found
 
     def interpreter(self):
