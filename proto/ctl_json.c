@@ -284,22 +284,29 @@ ctl_json_account(const Gpupool__Ctl__CtlAccount *a)
                      "launches", INT(a->launches), "moved_bytes", INT(a->moved_bytes));
 }
 
+/* What is not in the store: a scheduler that follows does not know it. */
+static json_t *
+of_leader(const Gpupool__Ctl__CtlPoolStatus *p, uint64_t value)
+{
+    return p->leads ? json_integer((json_int_t)value) : json_null();
+}
+
 json_t *
 ctl_json_pool(const Gpupool__Ctl__CtlPoolStatus *p)
 {
     return json_pack(
-        "{s:s, s:I, s:b, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, "
-        "s:{s:I, s:I, s:I}, s:{s:I, s:I, s:I}, s:{s:I, s:I, s:I}, "
+        "{s:s, s:I, s:b, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:o, "
+        "s:{s:I, s:I, s:I}, s:{s:I, s:I, s:o}, s:{s:I, s:I, s:o}, "
         "s:{s:I, s:I, s:I}}",
         "version", p->version, "up_ms", INT(p->up_ms), "leads", p->leads, "leader",
         p->leader, "placement", ctl_placement_name(p->placement), "key_id",
         p->scheduler_key_id, "heartbeat_ms", INT(p->heartbeat_ms), "lease_ms",
         INT(p->lease_ms), "cards", INT(p->cards), "sessions", INT(p->sessions),
-        "waiting", INT(p->waiting), "servers", "alive", INT(p->servers_alive), "dead",
-        INT(p->servers_dead), "draining", INT(p->servers_draining), "core",
+        "waiting", of_leader(p, p->waiting), "servers", "alive", INT(p->servers_alive),
+        "dead", INT(p->servers_dead), "draining", INT(p->servers_draining), "core",
         "total_percent", INT(p->core), "given_percent", INT(p->core_given),
-        "busy_percent", INT(p->busy), "memory", "total_bytes", INT(p->memory_bytes),
-        "given_bytes", INT(p->memory_given), "used_bytes", INT(p->memory_used),
-        "sessions_since_start", "opened", INT(p->opened), "refused", INT(p->refused),
-        "ended", INT(p->ended));
+        "busy_percent", of_leader(p, p->busy), "memory", "total_bytes",
+        INT(p->memory_bytes), "given_bytes", INT(p->memory_given), "used_bytes",
+        of_leader(p, p->memory_used), "sessions_since_start", "opened", INT(p->opened),
+        "refused", INT(p->refused), "ended", INT(p->ended));
 }

@@ -270,6 +270,16 @@ sched_replica_leads(const struct sched *sched)
     return sched->replica.leads && (!store || store->ops->shared->leads(store));
 }
 
+/* Lists of what is in the store.  Events, history and what other pools answered are in
+ * the memory of the scheduler that leads, as the queue is: here they would be empty. */
+static bool
+is_copied(Gpupool__Ctl__CtlListKind kind)
+{
+    return kind != GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_EVENTS &&
+           kind != GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_HISTORY &&
+           kind != GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_POOLS;
+}
+
 static bool
 only_reads(const Gpupool__Ctl__CtlRequest *req)
 {
@@ -277,8 +287,9 @@ only_reads(const Gpupool__Ctl__CtlRequest *req)
     case GPUPOOL__CTL__CTL_REQUEST__BODY_HELLO:
     case GPUPOOL__CTL__CTL_REQUEST__BODY_PROVE:
     case GPUPOOL__CTL__CTL_REQUEST__BODY_STATUS:
-    case GPUPOOL__CTL__CTL_REQUEST__BODY_LIST:
         return true;
+    case GPUPOOL__CTL__CTL_REQUEST__BODY_LIST:
+        return is_copied(req->list->kind);
     case GPUPOOL__CTL__CTL_REQUEST__BODY_OPEN:
         return req->open->explain;
     default:
@@ -287,19 +298,30 @@ only_reads(const Gpupool__Ctl__CtlRequest *req)
 }
 
 bool
-sched_replica_answers(struct sched_conn *conn, const Gpupool__Ctl__CtlRequest *req)
+sched_replica_knows(const struct sched *sched, const Gpupool__Ctl__CtlRequest *req,
+                    const char **ret_leader, struct gp_err *err)
 {
-    const struct sched *sched = conn->sched;
     /* An old leader whose time is over names nobody: it does not know the new one. */
-    const char *leader = sched->replica.leads ? "" : sched->replica.leader;
-    CLEANUP_FREE char *words = NULL;
-
+    *ret_leader = sched->replica.leads ? "" : sched->replica.leader;
     if (sched_replica_leads(sched) || only_reads(req))
         return true;
-    words = *leader
-                ? gp_str_printf("this scheduler does not lead, try %s", leader)
-                : strdup("this scheduler does not lead, and none does now: try again");
-    sched_conn_not_leader(conn, req->id, words ? words : "not the leader", leader);
+    if (**ret_leader)
+        gp_err_set(err, -EAGAIN, "this scheduler does not lead, try %s", *ret_leader);
+    else
+        gp_err_set(err, -EAGAIN,
+                   "this scheduler does not lead, and none does now: try again");
+    return false;
+}
+
+bool
+sched_replica_answers(struct sched_conn *conn, const Gpupool__Ctl__CtlRequest *req)
+{
+    struct gp_err err = {0};
+    const char *leader;
+
+    if (sched_replica_knows(conn->sched, req, &leader, &err))
+        return true;
+    sched_conn_not_leader(conn, req->id, err.msg, leader);
     return false;
 }
 

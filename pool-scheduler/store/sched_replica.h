@@ -36,6 +36,10 @@ int sched_replica_publish_key(const struct sched *sched, const struct ticket_key
                               const struct ticket_key *old, struct gp_err *err);
 
 bool sched_replica_leads(const struct sched *sched);
+/* Has this scheduler what @req asks for?  If not, @err says who has; *ret_leader is its
+ * address, or "" when nobody leads. */
+bool sched_replica_knows(const struct sched *sched, const Gpupool__Ctl__CtlRequest *req,
+                         const char **ret_leader, struct gp_err *err);
 /* Is @req answered here?  False: it has been refused, with the leader's address. */
 bool sched_replica_answers(struct sched_conn *conn,
                            const Gpupool__Ctl__CtlRequest *req);

@@ -11,6 +11,7 @@
 #include "gp_time.h"
 #include "sched_auth.h"
 #include "sched_list.h"
+#include "sched_replica.h"
 #include "sched_wait.h"
 #include "view_call.h"
 #include "view_files.h"
@@ -49,7 +50,7 @@ struct question {
     const char *token; /* shown; "": none */
     unsigned status;   /* 200, or why not, with words */
     uint32_t retry_ms; /* 429 */
-    char words[256];
+    char words[sizeof(((struct gp_err *)NULL)->msg)];
     uint8_t *packed; /* a CtlReply */
     size_t size;
 };
@@ -123,10 +124,15 @@ answer_question(void *arg)
     const struct sched *sched = q->view->sched;
     const Gpupool__Ctl__CtlRequest *req = &q->request->req;
     struct gp_err err = {0};
+    const char *leader;
     int r;
 
     if (!may_look(q))
         return;
+    if (!sched_replica_knows(sched, req, &leader, &err)) {
+        refuse(q, 503, err.msg);
+        return;
+    }
     if (req->body_case == GPUPOOL__CTL__CTL_REQUEST__BODY_QUEUE)
         r = sched_queue_list(sched, req->queue, pack, q);
     else

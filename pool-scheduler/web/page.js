@@ -66,7 +66,7 @@ function size(bytes) {
   return (bytes < 10 && at ? bytes.toFixed(1) : Math.round(bytes)) + " " + units[at];
 }
 
-const percent = (part, whole) => (whole ? Math.round((100 * part) / whole) + " %" : "0 %");
+const percent = (part, whole) => (part === null ? "?" : whole ? Math.round((100 * part) / whole) + " %" : "0 %");
 
 function duration(ms) {
   const s = Math.round(ms / 1000);
@@ -97,7 +97,7 @@ function drawNumbers(pool) {
       (pool.servers.draining ? ", " + pool.servers.draining + " draining" : "")),
     number(pool.cards, "cards"),
     number(pool.sessions, "sessions"),
-    number(pool.waiting, "waiting"),
+    number(pool.waiting === null ? "?" : pool.waiting, "waiting"),
     number(percent(pool.core.given_percent, pool.core.total_percent), "core given"),
     number(percent(pool.core.busy_percent, pool.core.total_percent), "core busy"),
     number(percent(pool.memory.given_bytes, pool.memory.total_bytes),
@@ -184,6 +184,13 @@ function drawReserved(reservations) {
       r.kept, r.owners, r.servers]));
 }
 
+/* Of a scheduler that follows: what only the memory of the one that leads has. */
+function drawElsewhere(pool, ...names) {
+  for (const name of names)
+    byId(name).replaceChildren(element("p", { class: "empty" },
+      "known to the scheduler that leads only" + (pool.leader ? ": " + pool.leader : "; none does now")));
+}
+
 function drawPools(list) {
   drawOptional("pools",
     ["pool", "state", ">asked", ">granted", ">refused", ">failed", ">last", "scheduler", "*words"],
@@ -252,20 +259,25 @@ function showMore(name, list) {
 
 /* False: another turn has begun meanwhile. */
 async function draw(turnsThen) {
-  const [pool, history, cards, queue, sessions, usage, events, pools] = await Promise.all([
-    read("status"), read("history", { span }),
+  const pool = await read("status");
+  const [cards, sessions, usage, history, queue, events, pools] = await Promise.all([
     readRows("cards", { slices: "true", ...filters.cards }, rows.cards),
-    read("queue", { limit: PAGE.queue }), readRows("sessions", filters.sessions, rows.sessions),
-    readRows("usage", {}, PAGE.usage), readRows("events", {}, rows.events), read("pools")]);
+    readRows("sessions", filters.sessions, rows.sessions), readRows("usage", {}, PAGE.usage),
+    ...(pool.leads ? [read("history", { span }), read("queue", { limit: PAGE.queue }),
+      readRows("events", {}, rows.events), read("pools")] : [null, null, { more: false }, null])]);
   if (turnsThen !== turns) return false;
   drawNumbers(pool);
-  drawHistory(withNow(history.items, pool));
   drawCards(cards);
-  drawQueue(queue);
   drawSessions(sessions);
   drawUsage(usage);
-  drawEvents(events);
-  drawPools(pools);
+  if (pool.leads) {
+    drawHistory(withNow(history.items, pool));
+    drawQueue(queue);
+    drawEvents(events);
+    drawPools(pools);
+  } else {
+    drawElsewhere(pool, "history", "queue", "events");
+  }
   for (const [name, list] of Object.entries({ cards, sessions, events })) showMore(name, list);
   byId("state").className = "";
   byId("state").textContent = "gpupool " + pool.version + ", up " + duration(pool.up_ms) +

@@ -3,11 +3,13 @@
 of a card is given twice and nobody's session is lost."""
 
 import json
+import os
 import signal
 import subprocess
 import time
 from base64 import b64decode, b64encode
 from contextlib import suppress
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 LEASE_S = 2
@@ -16,9 +18,12 @@ sleep 0.1; rmdir "$0/held"; echo "$GPUPOOL_TURN" >> "$0/turns" """
 
 
 class Cluster:
-    def __init__(self, case, schedulers=3):
+    def __init__(self, case, schedulers=3, lease_s=LEASE_S, http=False):
         case.need_tool("etcd")
         self.case = case
+        # None: the scheduler's own default.
+        self.options = ("--etcd-lease-s", str(lease_s)) if lease_s else ()
+        self.http = [case.free_port() for _ in range(schedulers)] if http else None
         ports = [(case.free_port(), case.free_port()) for _ in range(3)]
         self.urls = [f"http://127.0.0.1:{client}" for client, _ in ports]
         peers = ",".join(f"m{i}=http://127.0.0.1:{peer}" for i, (_, peer) in enumerate(ports))
@@ -35,7 +40,9 @@ class Cluster:
         self.schedulers = [self.start(i) for i in range(schedulers)]
 
     def start(self, i, more=()):
-        where = more or ("--etcd", ",".join(self.urls), "--etcd-lease-s", str(LEASE_S))
+        where = more or ("--etcd", ",".join(self.urls), *self.options)
+        if self.http:
+            where += ("--http", f"127.0.0.1:{self.http[i]}", "--http-public")
         return self.case.spawn(
             ["gpupool-scheduler", "--listen", self.addresses[i], "--state-dir",
              self.case.folder / f"s{i}", "--allow-anonymous", "client",
@@ -77,6 +84,15 @@ class Cluster:
         out = self.case.run(["gpupool", "status", "--json", "--scheduler",
                              address or self.all], status=None)
         return json.loads(out.out) if out.status == 0 else None
+
+    def page(self, i, path):
+        """The status and the JSON of a page of one of them."""
+        url = f"http://127.0.0.1:{self.http[i]}/api/v1/{path}"
+        try:
+            with urlopen(url, timeout=self.case.patience) as answer:
+                return answer.status, json.load(answer)
+        except HTTPError as error:
+            return error.code, json.load(error)
 
     def alive(self):
         status = self.status()
@@ -266,3 +282,74 @@ def test_record_that_no_scheduler_wrote_is_named_and_refused(case):
     refused = cluster.start(follower)
     case.equal(refused.wait(case.patience), 1, "a start with a record without checksum")
     case.contains(log.read_text(), "server/node has no checksum", "why")
+
+
+def test_every_read_at_a_follower_is_answered_or_names_the_leader(case):
+    cluster = Cluster(case, schedulers=2, http=True)
+    case.wait_for(lambda: cluster.leader() is not None, "one of the schedulers leads")
+    leader = cluster.leader()
+    follower = 1 - leader
+    address = cluster.addresses[follower]
+    cluster.server()
+    case.wait_for(cluster.alive, "the server is registered")
+    held = case.spawn(["gpupool", "run", "--scheduler", cluster.all, "--core", "80",
+                       "--memory", "64MiB", "--", "sh", "-c", "echo there; read line"])
+    held.stdout.readline()
+    case.spawn(["gpupool", "run", "--wait", "--scheduler", cluster.all, "--core", "70",
+                "--memory", "64MiB", "--", "true"])
+    case.wait_for(lambda: cluster.page(leader, "queue")[1]["waiting"] == 1, "one waits")
+    case.wait_for(lambda: cluster.page(follower, "status")[1]["sessions"] == 1,
+                  "the follower knows the session")
+
+    # What is in the store, from the copy.
+    for path in ("servers", "cards", "sessions", "usage", "account"):
+        status, page = cluster.page(follower, path)
+        case.equal(status, 200, f"{path} at the follower")
+        case.equal(len(page["items"]), len(cluster.page(leader, path)[1]["items"]),
+                   f"rows of {path} at the follower")
+    case.check(cluster.page(follower, "usage")[1]["items"], "tenants at the follower")
+    _, status = cluster.page(follower, "status")
+    case.equal((status["leads"], status["leader"]), (False, cluster.addresses[leader]),
+               "whose copy it is")
+    case.equal((status["waiting"], status["core"]["busy_percent"],
+                status["memory"]["used_bytes"]), (None, None, None), "what it cannot know")
+    case.equal(cluster.page(leader, "status")[1]["waiting"], 1, "what the leader knows")
+
+    # What only the leader has.
+    for path in ("queue", "events", "history", "pools"):
+        status, page = cluster.page(follower, path)
+        case.equal(status, 503, f"{path} at the follower")
+        case.contains(page["error"]["message"], cluster.addresses[leader], f"{path}: who has it")
+        case.equal(cluster.page(leader, path)[0], 200, f"{path} at the leader")
+    for command, words in (("queue", "70 %"), ("events", "lead"), ("sessions", "s1"),
+                           ("servers", "node"), ("usage", ""), ("pools", "")):
+        out = case.run(["gpupool", command, "--scheduler", address]).out
+        case.contains(out, words, f"gpupool {command} --scheduler FOLLOWER")
+    case.run(["gpupool", "explain", "--core", "10", "--memory", "64MiB", "--scheduler", address])
+
+
+def test_next_grant_comes_within_five_seconds_of_a_leaders_death(case):
+    """With the lease that a pool has unless it is told otherwise.  A machine that is busy
+    with other work has two more tries; an idle one has none."""
+    cluster = Cluster(case, lease_s=None)
+    case.wait_for(lambda: cluster.leader() is not None, "one of the schedulers leads")
+    cluster.server()
+    case.wait_for(cluster.alive, "the server is registered")
+    ask = ["gpupool", "run", "--scheduler", cluster.all, "--core", "10", "--memory", "64MiB",
+           "--", "true"]
+    case.run(ask)
+    times = []
+    for _ in range(3):
+        first = cluster.leader()
+        busy = os.getloadavg()[0] > os.cpu_count()
+        cluster.schedulers[first].kill()
+        begun = time.monotonic()
+        case.wait_for(lambda: case.run(ask, status=None).status == 0, "a grant after the death")
+        times.append(time.monotonic() - begun)
+        print(f"grant {times[-1]:.1f} s after the death of the leader, busy: {busy}")
+        if times[-1] < 5:
+            return
+        case.check(busy, f"the first grant took {times[-1]:.1f} s on an idle machine")
+        cluster.schedulers[first] = cluster.start(first)
+        case.wait_for(lambda: cluster.status(cluster.addresses[first]), "it follows")
+    case.fail(f"first grants took {times} s, busy or not")
