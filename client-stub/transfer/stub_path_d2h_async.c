@@ -7,6 +7,7 @@
 #include "stub_call.h"
 #include "stub_d2h_async.h"
 #include "stub_link.h"
+#include "stub_managed.h"
 #include "stub_path.h"
 #include "wire_api.h"
 
@@ -38,6 +39,8 @@ stub_path_d2h_async(struct stub_copy *copy)
 {
     CUresult r = CUDA_SUCCESS;
 
+    if (stub_managed_touches(copy->src, copy->n))
+        stub_managed_work(copy->stream_id);
     for (uint64_t at = 0; at < copy->n && r == CUDA_SUCCESS; at += WIRE_D2H_LARGE)
         r = d2h_async_part(copy, at, gp_min(copy->n - at, (uint64_t)WIRE_D2H_LARGE));
     return r;

@@ -576,6 +576,8 @@ class Model:
         # The others' calls must not be forbidden, nor their default streams meet the capture.
         if self.share and self.streams[stream].kind != 1:
             return
+        if self.hostile:  # waits in it are refused, and would leave work behind
+            self.all_idle()
         mode = self.r.choice([1, 2] if self.share else [0, 1, 2])
         if mode != RELAXED and self.hostile and self.begun:
             return  # which of several captures a forbidden call makes invalid is the driver's affair
