@@ -75,6 +75,9 @@ static struct {
 } managed = {.turn = {[0 ... STUB_LINKS_MAX - 1] = {.work = STREAM_NONE}}};
 
 static __thread bool managed_busy;
+/* The calling thread moves in a context that is not the program's choice: for a host
+ * function.  And: that context has been destroyed meanwhile. */
+static __thread bool managed_in_any, managed_lost;
 
 /* ---- where moves run -------------------------------------------------------- */
 
@@ -154,10 +157,14 @@ managed_stream(CUstream *ret)
 
 /* ---- moves, under the lock -------------------------------------------------- */
 
-/* The host or the card goes on with old bytes; the next wait returns the error. */
+/* The host or the card goes on with old bytes; the next wait returns the error.  But
+ * not where another context will do: nobody else may see that error either. */
 static void
 managed_failed(const char *what, CUresult r)
 {
+    managed_lost = managed_in_any && !atomic_load(&stub_tls.ctx->alive);
+    if (managed_lost)
+        return;
     gp_log_warn("stub", "shared memory could not be %s the server: error %d", what,
                 (int)r);
     if (managed.failed == CUDA_SUCCESS)
@@ -277,6 +284,18 @@ managed_up_pages(void)
     return r;
 }
 
+/* How many ranges are gone.  If one went while a move was made, that may have been why
+ * the move failed, and it is made again without the range. */
+static uint32_t
+managed_n_gone(void)
+{
+    uint32_t n = 0;
+
+    for (const struct managed_range *m = managed.ranges; m; m = m->next)
+        n += managed_is_gone(m);
+    return n;
+}
+
 static bool
 managed_is_memory(const struct managed_range *m)
 {
@@ -329,15 +348,17 @@ static void
 managed_send(bool all, bool fine)
 {
     const struct managed_range *first;
+    uint32_t gone;
     CUresult r;
 
     do {
         first = managed.ranges;
+        gone = managed_n_gone();
         r = managed_up_memory(all, fine);
         if (r == CUDA_SUCCESS)
             r = managed_up_pages();
         managed_take_wanted();
-    } while (r == CUDA_SUCCESS && managed.ranges != first);
+    } while (r == CUDA_SUCCESS ? managed.ranges != first : managed_n_gone() != gone);
     if (r != CUDA_SUCCESS)
         managed_failed("brought to", r);
 }
@@ -394,10 +415,15 @@ static void
 managed_receive(void)
 {
     bool some = false;
-    CUresult r = managed_pages_receive(managed.ranges, stub_link_here(), &some);
+    uint32_t gone;
+    CUresult r;
 
-    if (r == CUDA_SUCCESS)
-        r = managed_receive_memory();
+    do {
+        gone = managed_n_gone();
+        r = managed_pages_receive(managed.ranges, stub_link_here(), &some);
+        if (r == CUDA_SUCCESS)
+            r = managed_receive_memory();
+    } while (r != CUDA_SUCCESS && managed_n_gone() != gone);
     if (r != CUDA_SUCCESS)
         managed_failed("brought from", r);
 }
@@ -514,22 +540,6 @@ stub_managed_waited(uint64_t stream)
     return r;
 }
 
-/* Another thread has destroyed the context meanwhile in which moves were made that are
- * not its own: they are made again in another one. */
-static bool
-managed_lost_ctx(const struct stub_ctx *ctx)
-{
-    bool lost;
-
-    gp_lock_take(&managed.lock);
-    lost =
-        managed.failed == CUDA_ERROR_CONTEXT_IS_DESTROYED && !atomic_load(&ctx->alive);
-    if (lost)
-        managed.failed = CUDA_SUCCESS;
-    gp_lock_release(&managed.lock);
-    return lost;
-}
-
 static void
 managed_host_waited(void)
 {
@@ -541,11 +551,12 @@ managed_host_waited(void)
     managed_leave(pushed);
 }
 
-/* Calls @move in a living context of @link, if there is one. */
+/* Calls @move in a living context of @link, if there is one; in another one if a thread
+ * of the program has destroyed that meanwhile. */
 static void
 managed_in_some_ctx(struct stub_link *link, void (*move)(void))
 {
-    bool lost, alive;
+    bool alive;
 
     do {
         struct stub_ctx *ctx = stub_ctx_on(link->number, 0);
@@ -553,10 +564,12 @@ managed_in_some_ctx(struct stub_link *link, void (*move)(void))
         alive = atomic_load(&ctx->alive);
         if (stub_ctx_push(ctx) < 0)
             return;
+        managed_in_any = alive;
+        managed_lost = false;
         move();
-        lost = alive && managed_lost_ctx(ctx);
+        managed_in_any = false;
         stub_ctx_pop();
-    } while (lost);
+    } while (managed_lost);
 }
 
 /* A failure is returned by the next wait of the program. */
