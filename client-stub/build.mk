@@ -25,8 +25,8 @@ STUB_DEVICE := $(addprefix client-stub/device/stub_,ctx.c ctx_calls.c ctx_storag
     device.c primary.c sticky.c)
 STUB_STREAMS := $(addprefix client-stub/streams/stub_,capture.c elapsed.c event.c hostfn.c \
     ipc_event.c logs.c notice.c stream.c)
-STUB_MEMORY := $(addprefix client-stub/memory/stub_,alloc.c export.c host_memory.c managed.c \
-    managed_calls.c managed_live.c managed_mirror.c managed_pages.c managed_range.c managed_runs.c \
+STUB_MEMORY := $(addprefix client-stub/memory/stub_,alloc.c alloc_array.c export.c host_memory.c \
+    managed.c managed_calls.c managed_live.c managed_mirror.c managed_pages.c managed_range.c managed_runs.c \
     managed_told.c memory.c memory_end.c pinned.c pointer.c unified.c vmm.c written.c)
 STUB_MODULES := $(addprefix client-stub/modules/stub_,args.c func.c func_attrs.c image.c jit.c launch.c \
     launch_old.c linker.c module.c occupancy.c)

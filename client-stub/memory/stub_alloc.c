@@ -6,9 +6,8 @@
  * Allocation waits for the server, because the reply is the address; freeing does not
  * wait.
  */
-#include "stub_alloc.h"
-
 #include "stub_call.h"
+#include "stub_capture.h"
 #include "stub_ctx.h"
 #include "stub_managed.h"
 #include "stub_manual.h"
@@ -57,7 +56,9 @@ stub_impl_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
 
     if (!dptr || bytesize == 0)
         return stub_ctx_refuse();
-    r = stub_call_begin(&c, WIRE_CALL_cuMemAlloc_v2, sizeof(*req));
+    r = stub_capture_check();
+    if (likely(r == CUDA_SUCCESS))
+        r = stub_call_begin(&c, WIRE_CALL_cuMemAlloc_v2, sizeof(*req));
     if (r != CUDA_SUCCESS)
         return r;
     req = c.body;
@@ -84,7 +85,9 @@ stub_impl_cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBy
         return r;
     if (!dptr || !pPitch)
         return CUDA_ERROR_INVALID_VALUE;
-    r = stub_call_begin(&c, WIRE_CALL_cuMemAllocPitch_v2, sizeof(*req));
+    r = WidthInBytes && Height ? stub_capture_check() : CUDA_SUCCESS;
+    if (r == CUDA_SUCCESS)
+        r = stub_call_begin(&c, WIRE_CALL_cuMemAllocPitch_v2, sizeof(*req));
     if (r != CUDA_SUCCESS)
         return r;
     req = c.body;
@@ -168,7 +171,9 @@ stub_impl_cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int fla
     if (!dptr || bytesize == 0 ||
         (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
         return CUDA_ERROR_INVALID_VALUE;
-    r = alloc_managed(&addr, bytesize, flags);
+    r = stub_capture_check();
+    if (r == CUDA_SUCCESS)
+        r = alloc_managed(&addr, bytesize, flags);
     return r == CUDA_SUCCESS ? alloc_share(dptr, addr, bytesize, flags) : r;
 }
 
@@ -194,24 +199,8 @@ stub_impl_cuMemFree_v2(CUdeviceptr dptr)
     CUresult r = stub_enter();
 
     if (likely(r == CUDA_SUCCESS && dptr))
-        r = stub_alloc_check_capture();
+        r = stub_capture_check();
     return likely(r == CUDA_SUCCESS && dptr) ? alloc_free_known(dptr) : r;
-}
-
-/* Asked by an allocation, which the driver refuses under the same rule.  Where the
- * quota has no byte left, the driver is not reached, and the call is made. */
-GP_COLD CUresult
-stub_alloc_ask_capture(void)
-{
-    CUdeviceptr at = 0;
-    CUresult r;
-
-    if (!stub_capture_forbids())
-        return CUDA_SUCCESS;
-    r = stub_impl_cuMemAlloc_v2(&at, 1);
-    if (r == CUDA_SUCCESS)
-        return alloc_free_known(at);
-    return r == CUDA_ERROR_OUT_OF_MEMORY ? CUDA_SUCCESS : r;
 }
 
 /* ---- stream-ordered --------------------------------------------------------- */

@@ -16,8 +16,8 @@
 #include "stub_host_memory.h"
 
 #include "cuda_api.h"
-#include "stub_alloc.h"
 #include "stub_call.h"
+#include "stub_capture.h"
 #include "stub_ctx.h"
 #include "stub_hooks.h"
 #include "stub_link.h"
@@ -109,7 +109,7 @@ stub_impl_cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags)
         return r;
     if (!pp || bytesize == 0 || Flags & ~HOST_FLAGS || bytesize > SIZE_MAX / 2)
         return CUDA_ERROR_INVALID_VALUE;
-    r = stub_alloc_check_capture();
+    r = stub_capture_check();
     if (r != CUDA_SUCCESS)
         return r;
     m.mapped = GP_ALIGN_UP(bytesize, 4096);

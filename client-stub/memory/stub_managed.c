@@ -171,15 +171,6 @@ managed_failed(const char *what, CUresult r)
         managed.failed = r;
 }
 
-/* What another thread's context took with it when it ended is no failure. */
-static bool
-managed_is_gone(const struct managed_range *m)
-{
-    const struct stub_ctx *ctx = stub_ctx_get((CUcontext)(uintptr_t)m->ctx);
-
-    return !ctx || !atomic_load(&ctx->alive);
-}
-
 /* A copy of it at this server: true when there is one. */
 static bool
 managed_join(struct managed_range *m, CUstream stream)
@@ -279,27 +270,15 @@ managed_up_pages(void)
     CUresult r = CUDA_SUCCESS;
 
     for (struct managed_range *m = managed.ranges; m && r == CUDA_SUCCESS; m = m->next)
-        if (m->pages && !managed_is_gone(m) && managed_join_pages(m))
+        if (m->pages && !managed_range_is_gone(m) && managed_join_pages(m))
             r = managed_pages_send(m, stub_link_here());
     return r;
-}
-
-/* How many ranges are gone.  If one went while a move was made, that may have been why
- * the move failed, and it is made again without the range. */
-static uint32_t
-managed_n_gone(void)
-{
-    uint32_t n = 0;
-
-    for (const struct managed_range *m = managed.ranges; m; m = m->next)
-        n += managed_is_gone(m);
-    return n;
 }
 
 static bool
 managed_is_memory(const struct managed_range *m)
 {
-    return !m->pages && !managed_is_gone(m);
+    return !m->pages && !managed_range_is_gone(m);
 }
 
 static struct managed_up
@@ -353,12 +332,13 @@ managed_send(bool all, bool fine)
 
     do {
         first = managed.ranges;
-        gone = managed_n_gone();
+        gone = managed_range_count_gone(managed.ranges);
         r = managed_up_memory(all, fine);
         if (r == CUDA_SUCCESS)
             r = managed_up_pages();
         managed_take_wanted();
-    } while (r == CUDA_SUCCESS ? managed.ranges != first : managed_n_gone() != gone);
+    } while (r == CUDA_SUCCESS ? managed.ranges != first
+                               : managed_range_count_gone(managed.ranges) != gone);
     if (r != CUDA_SUCCESS)
         managed_failed("brought to", r);
 }
@@ -419,11 +399,11 @@ managed_receive(void)
     CUresult r;
 
     do {
-        gone = managed_n_gone();
+        gone = managed_range_count_gone(managed.ranges);
         r = managed_pages_receive(managed.ranges, stub_link_here(), &some);
         if (r == CUDA_SUCCESS)
             r = managed_receive_memory();
-    } while (r != CUDA_SUCCESS && managed_n_gone() != gone);
+    } while (r != CUDA_SUCCESS && managed_range_count_gone(managed.ranges) != gone);
     if (r != CUDA_SUCCESS)
         managed_failed("brought from", r);
 }

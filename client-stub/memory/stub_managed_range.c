@@ -4,6 +4,7 @@
 
 #include "cuda_api.h"
 #include "gp_base.h"
+#include "stub_ctx.h"
 #include "stub_managed_runs.h"
 #include "stub_manual.h"
 #include "stub_memory.h"
@@ -228,6 +229,24 @@ managed_range_free(struct managed_range *range)
     }
     free(range->name);
     free(range);
+}
+
+bool
+managed_range_is_gone(const struct managed_range *range)
+{
+    const struct stub_ctx *ctx = stub_ctx_get((CUcontext)(uintptr_t)range->ctx);
+
+    return !ctx || !atomic_load(&ctx->alive);
+}
+
+uint32_t
+managed_range_count_gone(const struct managed_range *list)
+{
+    uint32_t n = 0;
+
+    for (; list; list = list->next)
+        n += managed_range_is_gone(list);
+    return n;
 }
 
 CUresult

@@ -60,6 +60,13 @@ struct managed_range *managed_range_new_pages(uint64_t dev, uint8_t *host,
                                               uint64_t size);
 void managed_range_free(struct managed_range *range);
 
+/* The context that it belongs to has ended, by another thread; what that took with it
+ * is no failure. */
+bool managed_range_is_gone(const struct managed_range *range);
+/* How many of the list are.  If one went while a move was made, that may have been why
+ * the move failed, and it is made again without the range. */
+uint32_t managed_range_count_gone(const struct managed_range *list);
+
 /* A further copy, full of zeros at @dev of the current link's server; while changes are
  * sent. */
 CUresult managed_range_join(struct managed_range *range, uint64_t dev, CUstream stream);

@@ -142,27 +142,80 @@ capture_remove_of_no_stream(void)
 /* The rule of cuThreadExchangeStreamCaptureMode.  A relaxed thread may make all
  * calls, and a relaxed capture forbids none.  If the capture or the calling thread
  * is thread-local, only the thread that captures is restricted. */
+static bool
+capture_forbids(uint32_t i)
+{
+    CUstreamCaptureMode mine = (CUstreamCaptureMode)stub_tls.capture_mode;
+    CUstreamCaptureMode mode = capturing.list[i].mode;
+
+    if (mine == CU_STREAM_CAPTURE_MODE_RELAXED ||
+        mode == CU_STREAM_CAPTURE_MODE_RELAXED)
+        return false;
+    return capturing.list[i].thread == this_thread() ||
+           (mode == CU_STREAM_CAPTURE_MODE_GLOBAL &&
+            mine == CU_STREAM_CAPTURE_MODE_GLOBAL);
+}
+
+/* The newest capture that forbids this thread what is unsafe; its stream. */
+static bool
+capture_find_forbidding(uint64_t *ret_stream)
+{
+    uint32_t i;
+
+    gp_lock_take(&capturing.lock);
+    capture_remove_of_no_stream();
+    for (i = capturing.n; i > 0 && !capture_forbids(i - 1); i--)
+        ;
+    if (i)
+        *ret_stream = capturing.list[i - 1].stream;
+    gp_lock_release(&capturing.lock);
+    return i != 0;
+}
+
 bool
 stub_capture_forbids(void)
 {
-    CUstreamCaptureMode mine = (CUstreamCaptureMode)stub_tls.capture_mode;
-    bool forbids;
+    uint64_t stream;
 
-    if (mine == CU_STREAM_CAPTURE_MODE_RELAXED)
+    if (stub_tls.capture_mode == CU_STREAM_CAPTURE_MODE_RELAXED)
         return false;
-    gp_lock_take(&capturing.lock);
-    capture_remove_of_no_stream();
-    forbids = capturing.others != 0;
-    for (uint32_t i = 0; i < capturing.n && !forbids; i++) {
-        CUstreamCaptureMode mode = capturing.list[i].mode;
+    return capture_find_forbidding(&stream) ||
+           atomic_load(&stub_captures) > CAPTURES_MAX;
+}
 
-        if (mode != CU_STREAM_CAPTURE_MODE_RELAXED)
-            forbids = capturing.list[i].thread == this_thread() ||
-                      (mode == CU_STREAM_CAPTURE_MODE_GLOBAL &&
-                       mine == CU_STREAM_CAPTURE_MODE_GLOBAL);
-    }
-    gp_lock_release(&capturing.lock);
-    return forbids;
+static struct stub_link *
+capture_link(uint64_t stream)
+{
+    return stub_handle_ok(WIRE_KIND_STREAM, stream)
+               ? &stub_links[wire_handle_link(stream)]
+               : stub_link_here();
+}
+
+/* Waiting for a stream that is being captured is forbidden to everybody, and makes that
+ * capture invalid and no other one.  A driver that knows several captures, and takes
+ * all of them for captures of the worker's thread, could not choose. */
+CUresult
+stub_capture_refuse(void)
+{
+    struct wire_cuStreamSynchronize_req *req;
+    struct stub_call c;
+    uint64_t stream;
+    CUresult r = stub_ctx_enter();
+
+    if (r != CUDA_SUCCESS || !capture_find_forbidding(&stream))
+        return r;
+    r = stub_call_begin_on(&c, capture_link(stream), WIRE_CALL_cuStreamSynchronize,
+                           sizeof(*req));
+    if (r != CUDA_SUCCESS)
+        return r;
+    req = c.body;
+    req->hStream = stream;
+    r = stub_call_wait(&c);
+    stub_call_end(&c);
+    /* Another thread may have destroyed the stream meanwhile. */
+    return r == CUDA_ERROR_INVALID_HANDLE || r == CUDA_ERROR_CONTEXT_IS_DESTROYED
+               ? CUDA_SUCCESS
+               : r;
 }
 
 static uint16_t

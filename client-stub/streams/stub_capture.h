@@ -6,6 +6,8 @@
 #ifndef STUB_CAPTURE_H
 #define STUB_CAPTURE_H
 
+#include "cuda_abi.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,6 +15,9 @@
 struct stub_feature;
 
 extern _Atomic uint32_t stub_captures;
+
+/* The slow half of stub_capture_check(). */
+CUresult stub_capture_refuse(void);
 
 /* True while captures are active; takes no lock. */
 static inline bool
@@ -24,6 +29,16 @@ stub_capture_any(void)
 
 /* Whether CUDA forbids this thread now what is unsafe during a capture. */
 bool stub_capture_forbids(void);
+
+/* For calls that are unsafe during a capture, before they are sent:
+ * CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED if one forbids them to this thread, wherever it
+ * captures, and that capture is invalid then.  Takes no lock while nothing is captured.
+ */
+static inline CUresult
+stub_capture_check(void)
+{
+    return stub_capture_any() ? stub_capture_refuse() : CUDA_SUCCESS;
+}
 
 /* Marks frames WIRE_F_RELAXED when no capture keeps this thread from calls that are
  * unsafe during one. */

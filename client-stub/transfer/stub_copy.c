@@ -4,7 +4,6 @@
  * (stub_copy_facts.h) and runs the path that the table names (stub_path_table.h).
  */
 #include "cuda_api.h"
-#include "stub_alloc.h"
 #include "stub_call.h"
 #include "stub_capture.h"
 #include "stub_copy_facts.h"
@@ -119,7 +118,7 @@ stub_impl_cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
 
     if (copy_is_of_host(dstDevice, srcDevice, ByteCount))
         return stub_impl_cuMemcpy(dstDevice, srcDevice, ByteCount, false);
-    r = stub_alloc_check_capture();
+    r = stub_capture_check();
     if (r == CUDA_SUCCESS && copy_overruns(dstDevice, srcDevice, ByteCount))
         r = CUDA_ERROR_INVALID_VALUE;
     return r == CUDA_SUCCESS ? stub_gen_cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount)

@@ -4,7 +4,6 @@
  * run the path that the table names (stub_path_table.h).
  */
 #include "cuda_api.h"
-#include "stub_alloc.h"
 #include "stub_call.h"
 #include "stub_capture.h"
 #include "stub_copy_facts.h"
@@ -65,7 +64,7 @@ array_copy(struct stub_copy *copy, CUarray array)
     if (!stub_copy_host_side(copy))
         return CUDA_ERROR_INVALID_VALUE;
     if (copy->blocking) {
-        r = stub_alloc_check_capture();
+        r = stub_capture_check();
         if (r != CUDA_SUCCESS)
             return r;
     }

@@ -2,7 +2,6 @@
 /* Facts of linear copies; see stub_copy_facts.h. */
 #include "stub_copy_facts.h"
 
-#include "stub_alloc.h"
 #include "stub_capture.h"
 #include "stub_d2h_async.h"
 #include "stub_graph_hostmem.h"
@@ -138,7 +137,7 @@ stub_copy_find_facts(struct stub_copy *copy)
 
     copy->facts = copy->blocking ? STUB_COPY_BLOCKING : 0;
     if (stub_capture_any()) {
-        r = copy->blocking ? stub_alloc_ask_capture() : find_captured(copy);
+        r = copy->blocking ? stub_capture_refuse() : find_captured(copy);
         if (r != CUDA_SUCCESS || copy->facts & STUB_COPY_CAPTURED)
             return r;
     }

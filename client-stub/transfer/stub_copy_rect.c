@@ -7,7 +7,6 @@
  * never travel in a frame, and page-locked memory that the worker has mapped is not
  * used for them.
  */
-#include "stub_alloc.h"
 #include "stub_box.h"
 #include "stub_call.h"
 #include "stub_capture.h"
@@ -60,7 +59,7 @@ rect_may_be_unawaited(const struct stub_copy *copy)
 static CUresult
 rect_find_facts(struct stub_copy *copy)
 {
-    CUresult r = copy->blocking ? stub_alloc_check_capture() : CUDA_SUCCESS;
+    CUresult r = copy->blocking ? stub_capture_check() : CUDA_SUCCESS;
 
     if (r != CUDA_SUCCESS)
         return r;

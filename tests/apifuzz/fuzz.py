@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from as_c import as_c
-from generate import cards_of, program
+from generate import servers_of, program
 from sides import Sides
 
 # So many programs run, one behind the other in a process of each side, before answers are compared.
@@ -52,12 +52,12 @@ def fewer(items, still, end):
 class Batch:
     """Programs that run behind each other, and what they are called."""
 
-    def __init__(self, names, programs, cards):
-        self.names, self.programs, self.cards = names, programs, cards
+    def __init__(self, names, programs, servers):
+        self.names, self.programs, self.servers = names, programs, servers
 
     def behind(self, number, side):
         """The numbers of the programs up to that one which a process of the side has run."""
-        return [i for i in range(number + 1) if self.cards[i] >= side.cards]
+        return [i for i in range(number + 1) if self.servers[i] >= side.servers]
 
 
 class Fuzz:
@@ -171,7 +171,7 @@ class Fuzz:
 
     def run(self, batch):
         """Run it on all sides and look at what differs."""
-        plain, *others = self.sides.run_all(self.paths(batch.programs), batch.cards)
+        plain, *others = self.sides.run_all(self.paths(batch.programs), batch.servers)
         ends = sum(out.startswith((b"ended", b"HANGS")) for out in plain.values())
         if ends == len(plain):
             sys.exit(f"fuzz-api: no program runs on the driver: {self.sides.all[0].said()}")
@@ -201,7 +201,7 @@ class Fuzz:
                 break
             seeds = range(seed, seed + n)
             self.run(Batch([f"seed {i}" for i in seeds], [program(i, args.length) for i in seeds],
-                           [cards_of(i) for i in seeds]))
+                           [servers_of(i) for i in seeds]))
             seed += n
             if time.monotonic() - told >= 60:
                 told = time.monotonic()

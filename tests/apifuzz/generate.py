@@ -579,8 +579,6 @@ class Model:
         if self.hostile:  # waits in it are refused, and would leave work behind
             self.all_idle()
         mode = self.r.choice([1, 2] if self.share else [0, 1, 2])
-        if mode != RELAXED and self.hostile and self.begun:
-            return  # which of several captures a forbidden call makes invalid is the driver's affair
         self.line("cap", stream, mode)
         self.captured = (stream, set())
         if mode != RELAXED:
@@ -810,9 +808,14 @@ class Model:
 
 
 def cards_of(seed):
-    """How many cards the program of a seed uses. Captures that forbid calls are known to the server
-    that they are on: those programs use one."""
-    return 1 + seed // 4 % 2 if seed % 4 else 1
+    """How many cards the program of a seed uses."""
+    return 1 + seed // 4 % 2
+
+
+def servers_of(seed):
+    """How many servers they can be on. Programs that break captures put work with memory of any
+    card into a capture, and a graph is of one server."""
+    return cards_of(seed) if seed % 4 else 1
 
 
 def program(seed, calls=300):

@@ -89,10 +89,11 @@ class Process:
 
 
 class Side:
-    def __init__(self, name, front, env, build, folder, cards):
+    def __init__(self, name, front, env, build, folder, servers):
         self.name, self.front, self.env = name, front, {**os.environ, **env}
         self.replay = str(build / "tests/apifuzz/replay")
-        self.run_dir, self.cards = folder / "run", cards  # programs of that many cards at least
+        # It runs programs of that many servers at least.
+        self.run_dir, self.servers = folder / "run", servers
         self.err = open(folder / f"{name}.err", "ab+")
         self.process = None
         self.slow = 0  # programs that took longer than a minute and were right
@@ -176,10 +177,10 @@ class Sides:
         self.threads.shutdown()
         self.gpupool("down", "--force")
 
-    def run_all(self, paths, cards):
+    def run_all(self, paths, servers):
         """By side: {number of a program: what it printed}, in new processes."""
         def one(side):
             side.close()
-            mine = [i for i in range(len(paths)) if cards[i] >= side.cards]
+            mine = [i for i in range(len(paths)) if servers[i] >= side.servers]
             return dict(zip(mine, side.run_all([paths[i] for i in mine])))
         return list(self.threads.map(one, self.all))
