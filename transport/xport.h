@@ -125,7 +125,8 @@ void xport_push_bulk(struct xport_conn *conn, size_t n);
 
 /* Hand @fd (borrowed) to the peer, which takes it when a frame says that it has come;
  * in the order of handing over.  Only over shared memory, else -EOPNOTSUPP.  Taking
- * never waits: the descriptor, or -errno. */
+ * never waits: the descriptor, or -errno.  -EMFILE and -EPROTO: what came is lost, and
+ * the next one is the next.  Any other error ends the connection. */
 int xport_give_fd(struct xport_conn *conn, int fd);
 int xport_take_fd(struct xport_conn *conn);
 

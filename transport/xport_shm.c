@@ -429,6 +429,11 @@ shm_take_fd(struct xport_conn *conn)
 {
     int fd, r = recv_fds(conn->fd, &fd, 1, 0);
 
+    /* One that is still on its way would be taken for the next. */
+    if (r < 0 && r != -EMFILE && r != -EPROTO) {
+        xport_fail(conn, r);
+        shm_abort(conn);
+    }
     return r < 0 ? r : fd;
 }
 

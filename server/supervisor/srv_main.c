@@ -45,10 +45,12 @@
 #include "tls_handshake.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/pidfd.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -176,6 +178,20 @@ leave(struct srv *srv, bool again)
 
 /* ---- signals ---- */
 
+/* From the end of a dying process's connections to the end of itself. */
+#define KEEPER_END_MS 200
+
+/* A connection can end without its process, such as by a call that has failed: then
+ * what it keeps is for a successor. */
+static bool
+keeper_lives(const struct srv *srv)
+{
+    CLEANUP_FD int fd = pidfd_open(srv_keeper_pid(srv->keeper), 0);
+    struct pollfd ended = {.fd = fd, .events = POLLIN};
+
+    return fd >= 0 && poll(&ended, 1, KEEPER_END_MS) == 0;
+}
+
 static void
 on_ended(void *arg, uint64_t key, pid_t pid, int status)
 {
@@ -189,7 +205,11 @@ on_ended(void *arg, uint64_t key, pid_t pid, int status)
     }
     if (srv->stopping)
         return;
-    gp_log_error("server", "the keeper has died, and its workers with it");
+    srv->leaving = keeper_lives(srv);
+    gp_log_error("server", srv->leaving
+                               ? "the keeper has ended the connection: a successor will "
+                                 "find it and the workers"
+                               : "the keeper has died, and its workers with it");
     gp_loop_stop(srv->loop, -EPIPE);
 }
 

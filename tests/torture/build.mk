@@ -24,7 +24,7 @@ TORTURE ?= 60
 test-torture-built: all test-programs
 	@TORTURE='$(TORTURE)' $(PYTHON) tests/run.py --build $(O) --sanitizer '$(SAN)' --e2e \
 	    --only 'torture*'
-	@grep -h 'faults,' $(O)/test-logs/torture.*.log
+	@grep -hE '(faults|kills),' $(O)/test-logs/torture.*.log
 
 #:   make test-soak            SESSIONS=N sessions in a row (1000); a million is the aim
 $(eval $(call needs,test-soak))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * LD_PRELOAD=libtorture.so TORTURE_PAGE=FILE: the Nth call of a kind fails in processes
- * of one name.
+ * of one name, or kills its process.
  *
  * The page (torture.h) is mapped before main(), so a jailed worker needs no file for
  * it. Allocation goes on to glibc's own functions, because dlsym() itself allocates.
@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -69,6 +70,8 @@ fails(enum torture_kind kind, int error)
         number - page->at >= page->count)
         return false;
     __atomic_add_fetch(&page->failed, 1, __ATOMIC_RELAXED);
+    if (page->deadly)
+        kill(getpid(), SIGKILL);
     errno = error;
     return true;
 }

@@ -26,10 +26,12 @@ struct torture_page {
     uint32_t kind;                 /* enum torture_kind: whose calls may fail */
     uint32_t count;                /* how many in a row fail, from @at on */
     uint64_t at;                   /* the first one to fail; 0: none */
+    uint32_t deadly;               /* it does not fail: its process is killed there */
+    uint32_t pad;
     uint64_t calls[TORTURE_KINDS]; /* seen so far */
     uint64_t failed;
 };
 
-static_assert(sizeof(struct torture_page) == 88, "known to test_torture.py");
+static_assert(sizeof(struct torture_page) == 96, "known to test_torture.py");
 
 #endif
