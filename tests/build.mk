@@ -15,6 +15,7 @@ include tests/torture/build.mk
 include tests/packages/build.mk
 include tests/partitions/build.mk
 include proto/control.mk
+include tests/soak/build.mk
 
 $(eval $(call helper_program,tests/e2e/mkticket,tests/e2e/mkticket.c,$(CTL_INCS),,$(CTL_LIBS),$(CTL_LDLIBS)))
 TEST_PROGRAMS += $(O)/tests/e2e/mkticket

@@ -117,18 +117,18 @@ job_queue(struct wrk_waits *waits, struct wrk_job *job)
 
     job->relaxed = wrk_capture_allows(waits->w);
     pthread_mutex_lock(&waits->lock);
-    ok = waits->n_jobs < WRK_JOBS_MAX;
+    /* A thread that was woken for another job and has not reached it counts as idle; a
+     * job queued after that one would wait for its end. */
+    if (waits->n_queued >= waits->n_idle && waits->n_threads < WRK_WAITERS_MAX)
+        waiter_start(waits);
+    /* Without any thread the job stays its caller's, who frees it. */
+    ok = waits->n_jobs < WRK_JOBS_MAX && waits->n_threads > 0;
     if (ok) {
         job->next = NULL;
         *waits->last = job;
         waits->last = &job->next;
         waits->n_jobs++;
         waits->n_queued++;
-        /* A thread that was woken for another job and has not reached it counts as
-         * idle; a job queued after that one would wait for its end. */
-        if (waits->n_queued > waits->n_idle && waits->n_threads < WRK_WAITERS_MAX)
-            waiter_start(waits);
-        ok = waits->n_threads > 0;
         pthread_cond_signal(&waits->more);
     }
     pthread_mutex_unlock(&waits->lock);

@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sessions one after another, each with an attach, launches, copies and an end: server,
-keeper and scheduler need no more memory, descriptors or files after the last one than
-after the first ones.  SESSIONS=N: so many (`make test-soak`)."""
+"""Sessions one after another: server, keeper and scheduler need no more memory, descriptors
+or files for it.
+
+Most are played by tests/soak/sessions.c, which opens, attaches, calls, ends and closes by
+protocol in milliseconds; a few are programs with launches and copies.  SESSIONS=N: so many
+(`make test-soak`).
+"""
 
 import os
 import time
@@ -10,12 +14,19 @@ from harness import proc
 from harness.pool import SCHEDULER
 from test_adopt import Kept
 
-SESSIONS = int(os.environ.get("SESSIONS", "16"))
+SESSIONS = int(os.environ.get("SESSIONS", "240"))
+PROGRAMS = 8
 # Two at a time, so that they also end beside each other.
 LANES = 2
-# What an allocator may keep back, and a byte per session that nobody would notice.
-SLACK = 512 << 10
-PER_SESSION = 16
+# Looks at what the daemons use, after as many sessions each; the first half is warming up.
+POINTS = 12
+# What memory may grow by for each session, by the slope of a line through the second half:
+# a byte that nobody would notice, and pages that come and go.
+PER_SESSION = 4
+# The scheduler remembers the last events of the pool (sched_events.h), at least two of each
+# session: memory that is full before anything is measured.
+EVENTS = 2400
+NOISE = 96 << 10
 
 
 def files_below(*folders):
@@ -23,38 +34,47 @@ def files_below(*folders):
                   for name in names)
 
 
+def slope(points):
+    """Of the line that fits (x, y) best, by least squares."""
+    mean_x = sum(x for x, _ in points) / len(points)
+    mean_y = sum(y for _, y in points) / len(points)
+    return (sum((x - mean_x) * (y - mean_y) for x, y in points)
+            / sum((x - mean_x) ** 2 for x, _ in points))
+
+
 class Soak:
     def __init__(self, case):
         self.case = case
-        self.kept = Kept(case)
+        self.kept = Kept(case, "--rate-attaches", "1000000", "--rate-connections",
+                         "1000000")
         self.pool = self.kept.pool
+        self.pool.restart(self.pool.pid(SCHEDULER), "--rate-opens", "1000000",
+                          "--rate-requests", "1000000")
+        self.kept.alive()
         self.watched = {"scheduler": self.pool.pid(SCHEDULER), "server": self.kept.server,
                         "keeper": self.kept.keepers()[0]}
-        self.runs = []
+        with open(f"{case.folder}/gpupool/pool", encoding="utf-8") as pool:
+            address = next(line.split()[1] for line in pool if line.startswith("scheduler "))
+        self.lanes = [case.spawn([case.build / "tests" / "soak" / "sessions", address,
+                                  case.folder / "gpupool" / "pool.d" / "client-token"])
+                      for _ in range(LANES)]
         self.done = 0
 
-    def start(self):
-        transport = ("tcp", "shm")[self.done % 2]
-        self.runs.append(self.pool.spawn(self.case.programs / "vecadd", core=40, memory="64MiB",
-                                         env={"GPUPOOL_TRANSPORT": transport}))
+    def programs(self):
+        """The long way, over TCP and shared memory in turns."""
+        for number in range(PROGRAMS):
+            self.pool.run(self.case.programs / "vecadd", core=40, memory="64MiB",
+                          env={"GPUPOOL_TRANSPORT": ("tcp", "shm")[number % 2]})
 
-    def sessions(self, count):
-        """Run so many, to their ends."""
-        left = count
-        while left or self.runs:
-            while left and len(self.runs) < LANES:
-                self.start()
-                left -= 1
-            ended = [run for run in self.runs if run.poll() is not None]
-            for run in ended:
-                self.case.equal(run.returncode, 0, f"exit status of session {self.done}")
-                run.stdin.close()
-                run.stdout.close()
-                self.runs.remove(run)
-                self.case._processes.remove(run)
-                self.done += 1
-            if not ended:
-                time.sleep(0.005)
+    def sessions(self, count, how=""):
+        """So many by protocol, over all lanes."""
+        for lane in self.lanes:
+            lane.stdin.write(f"{how}{count // LANES}\n")
+        for lane in self.lanes:
+            self.case.equal(lane.stdout.readline(), f"done {count // LANES}\n",
+                            f"after {self.done} sessions: "
+                            f"{(self.case.folder / 'spawned.err').read_text()}")
+        self.done += count // LANES * LANES
 
     def used(self):
         """{what: (bytes, descriptors)}, once everything of all sessions is gone."""
@@ -74,21 +94,30 @@ class Soak:
 
 def test_sessions_in_a_row_leave_nothing(case):
     soak = Soak(case)
-    warm = max(LANES, SESSIONS // 4)
-    soak.sessions(warm)
-    before, files = soak.used(), files_below(case.folder / "gpupool", case.folder / "server-state")
-    began = time.monotonic()
-    soak.sessions(SESSIONS - warm)
+    soak.programs()
+    soak.sessions(EVENTS, "open ")
+    soak.done = 0
+    looks, began = [], time.monotonic()
+    for point in range(POINTS):
+        soak.sessions(SESSIONS // POINTS)
+        looks.append((soak.done, soak.used()))
+        if point == POINTS // 2:
+            files = files_below(case.folder / "gpupool", case.folder / "server-state")
     took = time.monotonic() - began
-    after, left = soak.used(), files_below(case.folder / "gpupool", case.folder / "server-state")
-    print(f"{soak.done} sessions, {(SESSIONS - warm) / took:.1f} a second", flush=True)
-    for name, (memory, descriptors) in after.items():
-        grown = memory - before[name][0]
-        print(f"{name}: {before[name][0] >> 10} KiB after {warm} sessions, {memory >> 10} KiB "
-              f"after {soak.done}; {before[name][1]} and {descriptors} descriptors", flush=True)
-        case.check(descriptors <= before[name][1], f"{name} has {descriptors} descriptors, "
-                   f"{before[name][1]} before: {soak.pool.files(soak.watched[name])}")
+    print(f"{soak.done} sessions, {soak.done / took:.1f} a second with the looks", flush=True)
+    looks = looks[POINTS // 2:]
+    span = looks[-1][0] - looks[0][0]
+    for name in soak.watched:
+        grown = slope([(done, used[name][0]) for done, used in looks])
+        first, last = looks[0][1][name], looks[-1][1][name]
+        print(f"{name}: {first[0] >> 10} KiB after {looks[0][0]} sessions, {last[0] >> 10} KiB "
+              f"after {looks[-1][0]}, {grown:.2f} bytes a session; {first[1]} and {last[1]} "
+              "descriptors", flush=True)
+        case.check(last[1] <= first[1], f"{name} has {last[1]} descriptors, {first[1]} before: "
+                   f"{soak.pool.files(soak.watched[name])}")
         if not case.sanitizer:  # which keeps freed memory
-            case.check(grown <= SLACK + PER_SESSION * SESSIONS,
-                       f"{name} has grown by {grown} bytes over {SESSIONS - warm} sessions")
-    case.equal(left, files, "files of pool and server")
+            case.check(grown <= PER_SESSION + NOISE / span,
+                       f"{name} grows by {grown:.1f} bytes for each of {span} sessions")
+    case.equal(files_below(case.folder / "gpupool", case.folder / "server-state"), files,
+               "files of pool and server")
+    soak.programs()

@@ -25,11 +25,3 @@ test-torture-built: all test-programs
 	@TORTURE='$(TORTURE)' $(PYTHON) tests/run.py --build $(O) --sanitizer '$(SAN)' --e2e \
 	    --only 'torture*'
 	@grep -hE '(faults|kills),' $(O)/test-logs/torture.*.log
-
-#:   make test-soak            SESSIONS=N sessions in a row (1000); a million is the aim
-$(eval $(call needs,test-soak))
-SESSIONS ?= 1000
-test-soak-built: all test-programs
-	@SESSIONS='$(SESSIONS)' $(PYTHON) tests/run.py --build $(O) --sanitizer '$(SAN)' --e2e \
-	    --slowness $$(( $(SESSIONS) / 1000 + 1 )) --only 'soak*'
-	@cat $(O)/test-logs/soak.*.log
