@@ -90,10 +90,10 @@ static const struct gp_option
 , UP("memory", memory, "SIZE", set_size, "memory of each software card (4GiB)"),
     .min = 1
 }
-, UP("memory-scaling", scaling, "X", gp_option_text,
+, UP("memory-scaling", scaling, "X[,X...]", gp_option_text,
      "part of each card's memory for sessions (1)")
 }
-, UP("driver", driver, "D", gp_option_text,
+, UP("driver", driver, "NAME|PATH", gp_option_text,
      "softgpu, null, cuda, or the path of a libcuda.so.1 (cuda where there is an "
      "NVIDIA driver and no option asks for software cards, else softgpu)")
 }
@@ -101,7 +101,7 @@ static const struct gp_option
      "address of the servers (127.0.0.1): one that other machines reach, or that of "
      "an RDMA port")
 }
-, UP("rdma", rdma, "A", gp_option_text,
+, UP("rdma", rdma, "auto|off|ADDRESS[,...]", gp_option_text,
      "RDMA ports that the servers offer: auto, off or addresses")
 }
 ,

@@ -240,6 +240,10 @@ take_builtin(struct line *line, const char *name, const char *eq, struct gp_err 
         printf("%s " GPUPOOL_VERSION "\n", line->options->program);
         return 1;
     }
+    if (strcmp(name, "mdoc") == 0) {
+        gp_options_man(line->options, stdout);
+        return 1;
+    }
     if (strcmp(name, "completion") == 0) {
         const char *shell = take_value(line, eq);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The options of a program, in one table: from it come parsing of the command line, of
- * the environment and of a configuration file, --help, and shell completion.
+ * the environment and of a configuration file, --help, manual pages, and shell
+ * completion.
  *
  * Tables are constant; the target that an option's value goes to is the caller's, and
  * so is the text that it may point to.  One thread, before the program's work begins.
@@ -108,6 +109,9 @@ typedef void gp_option_visit(const struct gp_options *options,
                              const struct gp_option *option, FILE *out);
 void gp_options_each(const struct gp_options *options, gp_option_visit *visit,
                      FILE *out);
+
+/* Items of a manual page, one for each option: `--mdoc`, which is in no help. */
+void gp_options_man(const struct gp_options *options, FILE *out);
 
 void gp_options_help(const struct gp_options *options, FILE *out);
 

@@ -79,6 +79,25 @@ def test_manual_pages_name_every_option_and_no_other(case):
         case.equal(sorted(options - every), [], f"options in {page} that no program has")
 
 
+def test_manual_pages_are_those_of_the_programs(case):
+    script = case.data.parents[1] / "docs" / "man" / "pages.py"
+    case.run([script, "--build", case.build, "--check"])
+    source = case.folder / "gpupool.1.in"
+    for text, words in (("@options gpupool top\n@nosuch\nIt does.\n@end\n", "no option --nosuch"),
+                        ("@options gpupool top\n@without state\n@end\n", "no option --state"),
+                        ("@options gpupool top\n", "no @end"), ("@count\n", "outside of a list")):
+        source.write_text(text, encoding="utf-8")
+        done = case.run([script, "--build", case.build, "--folder", case.folder], status=1)
+        case.contains(done.err, words, f"what is said of\n{text}")
+        case.check(not source.with_suffix("").exists(), "a page was written all the same")
+    source.write_text("x\n@options gpupool top, gpupool queue\n@count interval\nProse.\n@end\n",
+                      encoding="utf-8")
+    case.run([script, "--build", case.build, "--folder", case.folder])
+    page = source.with_suffix("").read_text(encoding="utf-8")
+    case.contains(page, "Fl n , Fl -count Ar n , Fl d , Fl -interval Ar s\nProse.\n", "a group")
+    case.contains(page, "Fl -tenant Ar name\nOnly this tenant's.\nOnly for\n.Cm queue .\n", "of one")
+
+
 def test_unknown_words_are_refused_with_a_hint(case):
     gpupool = case.build / "bin" / "gpupool"
     for args in (["stauts"], ["run", "--cores", 3, "--", "true"], ["up", "--servers", "x"], []):
@@ -245,7 +264,7 @@ def test_manual_pages_are_well_formed(case):
     mandoc = case.need_tool("mandoc")
     pages = sorted((case.data.parents[1] / "docs" / "man").glob("*.[1-8]"))
     case.check(pages, "there are no manual pages")
-    done = case.run([mandoc, "-T", "lint", "-W", "error", *pages], status=None)
+    done = case.run([mandoc, "-T", "lint", "-W", "warning", *pages], status=None)
     case.equal(done.status, 0, f"mandoc -T lint:\n{done}")
 
 

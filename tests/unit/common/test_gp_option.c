@@ -269,6 +269,45 @@ help_and_completions_name_every_option(void **state)
     assert_true(gp_options_complete(&options, "csh", stdout) < 0);
 }
 
+static void
+items_of_a_manual_page_are_mdoc(void **state)
+{
+    static const char *const off[] = {"off", NULL};
+    static const struct gp_option made[] = {
+        {.name = "to",
+         .value = "HOST:PORT",
+         .help = "where; see `ut run --to`.  Else C:\\"},
+        {.name = "env", .value = "NAME=VALUE", .help = "a pair"},
+        {.name = "over", .value = "auto|off|ADDRESS", .help = "way"},
+        {.name = "cache", .value = "SIZE", .words = off, .help = "'s size"},
+    };
+    const struct gp_option_set_of sets[] = {{OPTIONS, ARRAY_SIZE(OPTIONS), NULL},
+                                            {made, ARRAY_SIZE(made), NULL}};
+    const struct gp_options options = {
+        .program = "ut", .about = "Test.", .sets = sets, .n_sets = 2};
+    static const char *const items[] = {
+        ".It Fl n , Fl -name Ar name\nA name.\n",
+        ".It Fl l , Fl -loud\nSay more.\n",
+        ".It Fl -policy Cm binpack | spread\nWhere.\n",
+        ".It Fl -wait Ns Op = Ns Ar time\nWhether, and how long.\n",
+        ".It Fl -to Ar host:port\nWhere; see \\(lqut run \\-\\-to\\(rq.\nElse C:\\e.\n",
+        ".It Fl -env Ar name Ns Cm = Ns Ar value\n",
+        ".It Fl -over Cm auto | off | Ar address\n",
+        ".It Fl -cache Ar size | Cm off\n\\&'s size.\n",
+    };
+    char *text = NULL;
+    size_t len;
+    FILE *out = open_memstream(&text, &len);
+
+    (void)state;
+    gp_options_man(&options, out);
+    fclose(out);
+    for (size_t i = 0; i < ARRAY_SIZE(items); i++)
+        if (!strstr(text, items[i]))
+            fail_msg("%s is not in\n%s", items[i], text);
+    free(text);
+}
+
 int
 main(void)
 {
@@ -279,6 +318,7 @@ main(void)
         cmocka_unit_test(flags_decide_over_environment_and_that_over_the_file),
         cmocka_unit_test(options_of_the_program_after_it_stay_its_own),
         cmocka_unit_test(help_and_completions_name_every_option),
+        cmocka_unit_test(items_of_a_manual_page_are_mdoc),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
