@@ -6,6 +6,7 @@
 #include "stub_call.h"
 #include "stub_gen.h"
 #include "stub_graph.h"
+#include "stub_host_memory.h"
 #include "stub_hostfn.h"
 #include "stub_link.h"
 #include "stub_manual.h"
@@ -167,6 +168,7 @@ hostmem_end(void *user)
     struct hostmem *s = user;
 
     writer_leave(s);
+    atomic_fetch_sub(&stub_host_memory_in_graphs, 1);
     stub_hostfn_forget(s->token);
     free(s);
 }
@@ -235,6 +237,7 @@ hostmem_new(const CUDA_MEMCPY3D *copy, struct hostmem **ret, uint64_t *ret_end)
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     writer_enter(s);
+    atomic_fetch_add(&stub_host_memory_in_graphs, 1);
     *ret = s;
     return CUDA_SUCCESS;
 }

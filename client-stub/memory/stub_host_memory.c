@@ -142,14 +142,18 @@ stub_host_memory_end(const struct stub_memory *m)
         host_give_back(m);
 }
 
-/* Work that may still use the memory is waited for, as a driver does.  In a capture
- * that would be an error; there the worker waits. */
+_Atomic uint32_t stub_host_memory_in_graphs;
+
+/* Work that may still use the memory is waited for, as a driver does: that of cards,
+ * and copies of graphs, whose bytes this process sends when the graph gets there.  In
+ * a capture that would be an error; there the worker waits. */
 static void
 host_wait(const struct stub_memory *m)
 {
     bool captured;
 
-    if (m->reach == STUB_REACH_SHARED || m->reach == STUB_REACH_MOVED)
+    if (m->reach == STUB_REACH_SHARED || m->reach == STUB_REACH_MOVED ||
+        atomic_load(&stub_host_memory_in_graphs))
         stub_ctx_synchronize_uncaptured(&captured);
 }
 

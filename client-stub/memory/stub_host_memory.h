@@ -8,7 +8,12 @@
 #ifndef STUB_HOST_MEMORY_H
 #define STUB_HOST_MEMORY_H
 
+#include <stdint.h>
+
 struct stub_memory;
+
+/* Copies of graphs that read or write memory of this process, however they are made. */
+extern _Atomic uint32_t stub_host_memory_in_graphs;
 
 /* Ends the pinning of the transports, and gives memory of cuMemHostAlloc back.  What
  * the servers had of it is gone. */
