@@ -116,7 +116,7 @@ CUresult
 h_cuCtxCreate_v4(struct wrk *w, const struct wire_args_cuCtxCreate_v4 *a,
                  struct wrk_reply *rep)
 {
-    CUcontext ctx = NULL;
+    CUcontext ctx = NULL, pushed;
     CUresult r;
 
     (void)rep;
@@ -135,7 +135,10 @@ h_cuCtxCreate_v4(struct wrk *w, const struct wire_args_cuCtxCreate_v4 *a,
         return r;
     wrk_ctx_put(w, a->pctx_id, ctx, a->dev);
     /* cuCtxCreate made the context current on this thread and pushed it; but each frame
-     * names its own current context. */
+     * names its own current context.  Those below it must not come to light in a frame
+     * that has none: to set none takes one away. */
+    if (!w->priv->spatial)
+        WRK_CALL(w, cuCtxPopCurrent_v2, &pushed);
     return wrk_ctx_use(w, wire_handle_index(a->pctx_id));
 }
 
