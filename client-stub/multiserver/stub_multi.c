@@ -339,6 +339,31 @@ multi_peers_share(const struct stub_move *move)
     return stub_memory_is_everywhere(move->dst) || stub_memory_is_everywhere(move->src);
 }
 
+/* Both contexts are at one server, and the current one, behind whose work the copy
+ * comes and whose later work finds what it wrote, at another. */
+static bool
+multi_peers_elsewhere(CUresult *ret, const struct stub_move *move)
+{
+    struct stub_ctx *at = move->dst_ctx;
+
+    if (!at || !move->src_ctx || !stub_tls.ctx ||
+        multi_link(at) == multi_link(stub_tls.ctx))
+        return false;
+    *ret = multi_resolve(stub_tls.ctx);
+    if (*ret != CUDA_SUCCESS)
+        return true;
+    if (!stub_internal_ctx_push(at)) {
+        *ret = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+        return true;
+    }
+    *ret = cuMemcpyPeer(move->dst, stub_ctx_handle(at), move->src,
+                        stub_ctx_handle(move->src_ctx), move->width);
+    stub_internal_ctx_pop();
+    if (*ret == CUDA_SUCCESS)
+        *ret = multi_resolve_both(move);
+    return true;
+}
+
 bool
 stub_multi_cuMemcpyPeer(CUresult *ret, CUdeviceptr dstDevice, CUcontext dstContext,
                         CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount)
@@ -346,7 +371,7 @@ stub_multi_cuMemcpyPeer(CUresult *ret, CUdeviceptr dstDevice, CUcontext dstConte
     struct stub_move move;
 
     if (!multi_peers(&move, dstDevice, dstContext, srcDevice, srcContext, ByteCount))
-        return false;
+        return multi_peers_elsewhere(ret, &move);
     if (multi_peers_share(&move)) {
         *ret = multi_resolve_both(&move);
         if (*ret == CUDA_SUCCESS)
