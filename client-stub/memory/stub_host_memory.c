@@ -197,14 +197,15 @@ host_unmap(const struct stub_memory *m)
 }
 
 /* Sends from the memory are complete when the sending call returns; copies that are
- * still in flight to it are waited for. */
+ * still in flight to it are waited for.  NULL is freed as free(3) does it: the runtime
+ * passes on what cudaMallocHost() of no bytes gave. */
 CUresult
 stub_impl_cuMemFreeHost(void *p)
 {
     struct stub_memory m;
     CUresult r = host_enter();
 
-    if (r != CUDA_SUCCESS)
+    if (r != CUDA_SUCCESS || !p)
         return r;
     if (!stub_memory_remove((uintptr_t)p, STUB_MEMORY_HOST, &m))
         return CUDA_ERROR_INVALID_VALUE;
@@ -243,6 +244,8 @@ stub_impl_cuMemHostUnregister(void *p)
 
     if (r != CUDA_SUCCESS)
         return r;
+    if (!p)
+        return CUDA_ERROR_INVALID_VALUE;
     if (!stub_memory_remove((uintptr_t)p, STUB_MEMORY_REGISTERED, &m))
         return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
     stub_hooks_drain(p, m.range.size);

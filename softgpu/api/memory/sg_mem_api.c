@@ -165,7 +165,7 @@ enter_host(const void *p, enum sg_mem_kind kind, struct sg_alloc **ret_alloc)
     *ret_alloc = sg_mem_find((uintptr_t)p);
     if (!*ret_alloc || (*ret_alloc)->kind != kind ||
         (*ret_alloc)->base != (uint64_t)(uintptr_t)p)
-        return sg_leave(kind == SG_MEM_REGISTERED
+        return sg_leave(kind == SG_MEM_REGISTERED && p
                             ? CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED
                             : CUDA_ERROR_INVALID_VALUE);
     return CUDA_SUCCESS;
@@ -187,9 +187,16 @@ free_host(void *p, enum sg_mem_kind kind)
     return sg_leave(CUDA_SUCCESS);
 }
 
+/* NULL is freed as free(3) does it. */
 SG_CALL(cuMemFreeHost, void *p)
 {
-    return free_host(p, SG_MEM_HOST);
+    struct sg_ctx *ctx;
+    CUresult rc;
+
+    if (p)
+        return free_host(p, SG_MEM_HOST);
+    rc = sg_enter(&ctx);
+    return rc == CUDA_SUCCESS ? sg_leave(CUDA_SUCCESS) : rc;
 }
 
 SG_CALL(cuMemHostRegister_v2, void *p, size_t bytesize, unsigned int Flags)

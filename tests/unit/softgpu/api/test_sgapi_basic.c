@@ -386,7 +386,9 @@ host_memory_is_visible_only_when_registered(void **state)
     assert_int_equal(attr, CU_MEMORYTYPE_HOST);
     ok(cuMemFreeHost(pinned));
     fails(cuMemFreeHost(pinned), CUDA_ERROR_INVALID_VALUE);
+    ok(cuMemFreeHost(NULL)); /* as a card's driver has it */
 
+    fails(cuMemHostUnregister(NULL), CUDA_ERROR_INVALID_VALUE);
     fails(cuMemHostUnregister(&plain), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
     ok(cuPointerGetAttributes(2, attrs, data, (CUdeviceptr)(uintptr_t)&plain));
     assert_int_equal(attr, 0);
