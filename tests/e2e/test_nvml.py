@@ -46,3 +46,18 @@ def test_client_libraries_need_no_symbol_newer_than_glibc_2_28(case):
         newer = [m for m in re.findall(r"(\S+@GLIBC_2\.(?:\d+))\b", out)
                  if int(m.rsplit(".", 1)[1]) > 28]
         case.equal(newer, [], f"symbols of {name} newer than GLIBC_2.28")
+
+
+def test_what_monitors_ask_is_answered_or_not_supported(case):
+    program = pathlib.Path(__file__).with_name("nvml_monitors.py")
+    done = case.pool().run(*case.interpreter(), program, memory="64MiB")
+    answers = [line.split() for line in done.out.strip().split("\n")]
+    counts = {monitor: sum(line[0] == monitor for line in answers)
+              for monitor in ("nvtop", "DCGM", "Ray")}
+    case.equal(counts, {"nvtop": 38, "DCGM": 44, "Ray": 11}, "calls made")
+    wrong = [line for line in answers if line[2] not in ("0", "3")]
+    case.equal(wrong, [], "neither SUCCESS nor NOT_SUPPORTED")
+    told = {line[1] for line in answers if line[2] == "0"}
+    case.check({"nvmlDeviceGetName", "nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetUtilizationRates",
+                "nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetUUID"} <= told,
+               f"answered: {sorted(told)}")

@@ -91,6 +91,46 @@ def test_loops_end_after_their_count_and_monitors_have_their_headings(case):
     case.contains(smi(session, "topo", "-m").out, "GPU0", "topo")
 
 
+def test_loop_in_seconds_repeats_rows_and_queries(case):
+    session = begin(case, core=30, memory="256MiB")
+    done = smi(session, "--query-gpu=index,memory.total", "--format=csv,noheader", "-l", "1",
+               "-c", "2")
+    case.equal(done.out.split("\n")[:2], ["0, 256 MiB"] * 2, "two rounds")
+    case.check(done.seconds >= 1, f"both within {done.seconds:.1f} s")
+    done = smi(session, "--loop=1", "-c", "2", "--query-compute-apps=pid", "--format=csv")
+    case.equal(done.out.split(), ["pid"], "nobody uses it, in two rounds")
+
+
+def test_cards_are_chosen_by_number_uuid_and_bus_in_the_order_asked(case):
+    session = begin(case, core=30, memory="256MiB", options=["--cards", "2"])
+    fields = ["--query-gpu=index,uuid,pci.bus_id", "--format=csv,noheader"]
+    first, second = rows(smi(session, *fields).out)
+    case.equal([first[0], second[0]], ["0", "1"], "two cards")
+    for chosen, wanted in ((f"0,{second[1]}", ["0", "1"]), (second[1], ["1"]),
+                           (first[2], ["0"]), ("1", ["1"])):
+        seen = rows(smi(session, *fields, "-i", chosen).out)
+        case.equal([row[0] for row in seen], wanted, f"-i {chosen}")
+    missing = f"{second[1][:-4]}0000"
+    case.equal([row[0] for row in rows(smi(session, *fields, "-i", f"0,{missing}").out)], ["0"],
+               "those of a list that are there")
+    case.contains(smi(session, "-i", missing, status=6).err, "No devices", "none of it is there")
+
+
+def test_process_monitor_shows_who_holds_how_much(case):
+    session = begin(case, core=30, memory="256MiB")
+    idle = smi(session, "pmon", "-c", "1").out.strip().split("\n")
+    case.equal(idle[2].split(), ["0"] + ["-"] * 8, "nobody")
+    shell = session.cudash().begin()
+    shell.ok("alloc", 32 * MIB)
+    lines = smi(session, "pmon", "-c", "2").out.strip().split("\n")
+    case.equal([line.split()[:3] for line in lines[:2]],
+               [["#", "gpu", "pid"], ["#", "Idx", "#"]], "headings")
+    for line in lines[2:]:
+        case.equal(line.split(), ["0", str(shell.process.pid), "C", "32", "-", "-", "-", "-",
+                                  "cudash"], "the process")
+    case.equal(len(lines), 4, "two rounds below two headings")
+
+
 def test_wrong_questions_are_answered_in_words(case):
     session = begin(case, core=30, memory="256MiB")
     for args, status, words in (
