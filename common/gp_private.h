@@ -3,9 +3,9 @@
  * Memory of this process that nobody else gets: neither a core file, nor another
  * process of the same user.
  *
- * For processes that hold tokens, keys or secrets of sessions.  execve() undoes the half
- * that concerns other processes, so each program calls it in main().  Sanitizer builds
- * only go without core files: the leak checker has to trace its own process.
+ * For processes that hold tokens, keys or secrets of sessions.  execve() undoes the
+ * half that concerns other processes, so each program calls it in main().  Sanitizer
+ * builds only go without core files: the leak checker has to trace its own process.
  */
 #ifndef GP_PRIVATE_H
 #define GP_PRIVATE_H

@@ -206,10 +206,10 @@ on_ended(void *arg, uint64_t key, pid_t pid, int status)
     if (srv->stopping)
         return;
     srv->leaving = keeper_lives(srv);
-    gp_log_error("server", srv->leaving
-                               ? "the keeper has ended the connection: a successor will "
-                                 "find it and the workers"
-                               : "the keeper has died, and its workers with it");
+    gp_log_error("server",
+                 srv->leaving ? "the keeper has ended the connection: a successor will "
+                                "find it and the workers"
+                              : "the keeper has died, and its workers with it");
     gp_loop_stop(srv->loop, -EPIPE);
 }
 

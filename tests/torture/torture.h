@@ -22,11 +22,11 @@ enum torture_kind {
 
 /* The layout is that of STRUCT in tests/e2e/test_torture.py. */
 struct torture_page {
-    char program[32];              /* the name of the processes */
-    uint32_t kind;                 /* enum torture_kind: whose calls may fail */
-    uint32_t count;                /* how many in a row fail, from @at on */
-    uint64_t at;                   /* the first one to fail; 0: none */
-    uint32_t deadly;               /* it does not fail: its process is killed there */
+    char program[32]; /* the name of the processes */
+    uint32_t kind;    /* enum torture_kind: whose calls may fail */
+    uint32_t count;   /* how many in a row fail, from @at on */
+    uint64_t at;      /* the first one to fail; 0: none */
+    uint32_t deadly;  /* it does not fail: its process is killed there */
     uint32_t pad;
     uint64_t calls[TORTURE_KINDS]; /* seen so far */
     uint64_t failed;
