@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory that a session leaves holds nothing of it when another session gets it."""
 
+from harness.pool import SERVER
+
+MIB = 1 << 20
+
 
 def filled(case, pool, how):
     """A program of a session of its own whose pattern is in memory of every kind."""
@@ -49,3 +53,22 @@ def test_attacks_next_session_finds_no_byte_of_one_whose_worker_was_killed(case)
     program.stdin.close()
     program.wait(case.patience)
     finds_nothing(case, pool, "after its worker's death")
+
+
+def test_look_sees_what_a_card_that_clears_nothing_hands_on(case):
+    """The control of the tests above, whose cards are fresh memory of a process: with this
+    driver (tests/residuedrv) what one session has freed is what the next one finds."""
+    driver = case.build / "tests" / "softgpu-residue" / "libresiduedrv.so"
+    card = case.folder / "card"
+    card.write_bytes(bytes(4 * 24 * MIB))
+    card.chmod(0o666)
+    pool = case.pool(servers=1, cards=1, env={"RESIDUE_CARD": str(card)})
+    pool.restart(pool.pid(SERVER), "--driver", str(driver))
+    finds_nothing(case, pool, "on a card that nobody has used")
+    program = filled(case, pool, "free")
+    program.stdin.close()
+    case.equal(program.wait(case.patience), 0, "exit status")
+    done = pool.run(case.programs / "residue", "look", core=10, memory="192MiB")
+    case.equal(done.out, "".join(f"{kind}: {24 * MIB} bytes of {24 * MIB} are not zero\n"
+                                 for kind in ("linear", "pool", "mapped", "array"))
+               + "looked at 6 kinds\n", "what another session finds")

@@ -155,6 +155,15 @@ $(ATTACKDRV): tests/attackdrv/attackdrv.c $(O)/lib/libsoftgpu.so
 	    -L$(O)/lib -lsoftgpu -ldl -lpthread -Wl,-rpath,$(abspath $(O)/lib)
 TEST_PROGRAMS += $(ATTACKDRV)
 
+# A driver whose card clears nothing (tests/e2e/test_attacks_residue.py).
+RESIDUEDRV := $(O)/tests/softgpu-residue/libresiduedrv.so
+$(RESIDUEDRV): tests/residuedrv/residuedrv.c $(O)/lib/libsoftgpu.so | $(GEN_DEPS)
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(BASE_CFLAGS) -Itests/programs -Iproto -I$(O)/gen -shared -o $@ $< -Wl,--no-as-needed \
+	    -L$(O)/lib -l:libsoftgpu.so -ldl -Wl,-rpath,$(abspath $(O)/lib)
+TEST_PROGRAMS += $(RESIDUEDRV)
+
 # Threads, host functions and a fork against a whole pool (tests/e2e/test_stub_stress.py).
 $(eval $(call driver_program,tests/programs/stress,tests/programs/stress.c,,))
 $(eval $(call driver_program,tests/programs/residue,\
