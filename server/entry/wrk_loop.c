@@ -121,17 +121,20 @@ wrk_loop_run(struct wrk *w)
     for (;;) {
         const void *frame;
         uint32_t size;
+        bool goes_on;
         int r = next_frame(w, &frame, &size);
 
         if (unlikely(wrk_ctx_ends_pending()))
             wrk_ctx_ends_poll(w);
         if (r == -EAGAIN) {
             poll_pending(w);
-            continue;
-        }
-        if (r < 0)
+            goes_on = !w->priv->bad; /* a wait may have found no thread */
+        } else if (r < 0) {
             return loop_end(w, r);
-        if (!run_frame(w, frame, size)) {
+        } else {
+            goes_on = run_frame(w, frame, size);
+        }
+        if (!goes_on) {
             wrk_flush(w);
             return -EPROTO;
         }

@@ -152,6 +152,17 @@ def test_descriptor_that_a_worker_does_not_get_is_not_taken_for_the_next(case):
         torture.fault(receive, "receive", at, 1)
 
 
+def test_worker_that_gets_no_thread_for_a_wait_ends(case):
+    """The receive thread noticed that only with the next frame, which a client that waits for
+    its answer never sends.  Which waits need a thread depends on the moment."""
+    torture, system = Torture(case, WORKER), KINDS.index("system")
+    case.equal(torture.tour(), RIGHT, f"a run without faults: {torture.last}")
+    calls = torture.page.calls()[system]
+    for at in range(max(1, calls - 8), calls + 1):
+        torture.fault(system, "system", at, FOREVER)
+        torture.fault(system, "system", at, FOREVER)
+
+
 def test_server_bears_calls_that_fail(case):
     Torture(case, SERVER).sweep()
 
