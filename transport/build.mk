@@ -7,6 +7,6 @@ TRANSPORT_SRCS := transport/xport.c transport/xport_conn.c transport/xport_spin.
     transport/xport_rdma_io.c transport/xport_rdma_eager.c transport/xport_rdma_bulk.c transport/xport_rdma_mr.c
 
 TRANSPORT_SRCS += transport/xport_stripes.c transport/xport_wakefd.c transport/xport_journal.c transport/xport_resume.c \
-    transport/xport_resume_send.c transport/xport_resume_stripes.c transport/xport_acks.c
+    transport/xport_resume_send.c transport/xport_resume_rdma.c transport/xport_resume_stripes.c transport/xport_acks.c
 
 $(eval $(call static_lib,transport,$(TRANSPORT_SRCS),transport common))

@@ -172,7 +172,7 @@ xport_send_bulk_direct(struct xport_conn *conn, uint64_t addr, size_t len,
     if (!conn->ops->send_direct)
         return -EOPNOTSUPP;
     r = conn->ops->send_direct(conn, addr, len, ret_ticket);
-    return r < 0 ? xport_fail(conn, r) : 0;
+    return r < 0 && r != -EOPNOTSUPP ? xport_fail(conn, r) : r;
 }
 
 int

@@ -236,7 +236,9 @@ int xport_window_probe(struct xport_conn *conn, struct gp_err *err);
  * of it, then this may be asked again). */
 int xport_recv_bulk_direct(struct xport_conn *conn, uint64_t addr, size_t len,
                            size_t *ret_n);
-/* A payload straight from a window; xport_send_bulk_wait() as ever. */
+/* A payload straight from a window; xport_send_bulk_wait() as ever.  -EOPNOTSUPP: not
+ * over this link.  One that breaks gives back what the peer has not fetched of such
+ * payloads, which are the last ones that were sent then: xport_sent() is less again. */
 int xport_send_bulk_direct(struct xport_conn *conn, uint64_t addr, size_t len,
                            uint64_t *ret_ticket);
 

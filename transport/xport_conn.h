@@ -88,6 +88,10 @@ struct xport_ops {
                        uint64_t *ret_ticket);
     int (*recv_direct)(struct xport_conn *conn, uint64_t addr, size_t len,
                        size_t *ret_n);
+    /* The connection whose adapter reaches memory for this one; NULL: this one. */
+    struct xport_conn *(*below)(struct xport_conn *conn);
+    /* What the link in use is, where that changes; NULL: always @kind. */
+    enum xport_kind (*link_kind)(const struct xport_conn *conn);
     /* XPORT_LAST_FRAME has come: what the connection ends with; NULL: -EPROTO. */
     int (*ended)(struct xport_conn *conn);
     void (*realign)(struct xport_conn *conn); /* rx.pos to a multiple of 8 */
@@ -137,6 +141,14 @@ static inline bool
 xport_can(const struct xport_conn *conn, unsigned what)
 {
     return (conn->ops->can & what) == what;
+}
+
+/* What the connection goes over now, which may be another transport a moment later. Any
+ * thread. */
+static inline enum xport_kind
+xport_link_kind(const struct xport_conn *conn)
+{
+    return conn->ops->link_kind ? conn->ops->link_kind(conn) : conn->ops->kind;
 }
 
 /* --- frames to send --- */

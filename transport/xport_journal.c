@@ -167,7 +167,27 @@ void
 xport_journal_sent_lent(struct xport_journal *j, const void *bytes, size_t len)
 {
     if (len)
-        part_append(j, bytes, len, -1);
+        part_append(j, bytes, len, XPORT_JOURNAL_LENT);
+}
+
+void
+xport_journal_sent_card(struct xport_journal *j, uint64_t addr, size_t len)
+{
+    if (len)
+        part_append(j, (const uint8_t *)(uintptr_t)addr, len, XPORT_JOURNAL_CARD);
+}
+
+int64_t
+xport_journal_give_back(struct xport_journal *j)
+{
+    uint64_t end = j->end;
+
+    while (j->n && j->parts[j->first + j->n - 1].block == XPORT_JOURNAL_CARD)
+        j->end = j->parts[j->first + --j->n].at;
+    for (unsigned i = j->first; i < j->first + j->n; i++)
+        if (j->parts[i].block == XPORT_JOURNAL_CARD)
+            return -EPROTO;
+    return (int64_t)(end - j->end);
 }
 
 int
@@ -191,7 +211,7 @@ xport_journal_lent(const struct xport_journal *j, uint64_t until)
     uint64_t n = 0;
 
     for (unsigned i = j->first; i < j->first + j->n; i++)
-        if (j->parts[i].block < 0 && j->parts[i].at < until)
+        if (j->parts[i].block == XPORT_JOURNAL_LENT && j->parts[i].at < until)
             n += j->parts[i].len;
     return n;
 }
@@ -238,7 +258,7 @@ parts_keep(struct xport_journal *j, uint64_t until)
     memmove(j->parts, j->parts + j->first, j->n * sizeof(j->parts[0]));
     j->first = 0;
     for (unsigned i = 0; i < j->n && j->parts[i].at < until; i++) {
-        if (j->parts[i].block >= 0)
+        if (j->parts[i].block != XPORT_JOURNAL_LENT)
             continue;
         if (copies_room(j) == 0 && cursor_next(j, &j->copies, 0) < 0)
             return true;
@@ -307,7 +327,8 @@ xport_journal_at(const struct xport_journal *j, uint64_t at, const uint8_t **ret
     for (unsigned i = j->first; i < j->first + j->n; i++) {
         const struct xport_journal_part *part = &j->parts[i];
 
-        if (at < part->at || at - part->at >= part->len)
+        if (at < part->at || at - part->at >= part->len ||
+            part->block == XPORT_JOURNAL_CARD)
             continue;
         *ret = part->bytes + (at - part->at);
         return (int64_t)(part->len - (at - part->at));

@@ -43,8 +43,10 @@ struct xport_journal_part {
     uint64_t at;
     const uint8_t *bytes;
     size_t len;
-    int block; /* -1: lent */
+    int block; /* or XPORT_JOURNAL_LENT, XPORT_JOURNAL_CARD */
 };
+#define XPORT_JOURNAL_LENT (-1)
+#define XPORT_JOURNAL_CARD (-2)
 
 /* Blocks of one size. */
 struct xport_journal_blocks {
@@ -103,6 +105,13 @@ xport_journal_used(const struct xport_journal *j)
  * on; or those at @bytes, which are lent. */
 void xport_journal_sent(struct xport_journal *j, size_t len);
 void xport_journal_sent_lent(struct xport_journal *j, const void *bytes, size_t len);
+
+/* The same for bytes of a card at @addr, which cannot be read here. */
+void xport_journal_sent_card(struct xport_journal *j, uint64_t addr, size_t len);
+
+/* The journal ends before a card's bytes that are not acknowledged: how many those are.
+ * Nothing else may have been sent behind them: -EPROTO. */
+int64_t xport_journal_give_back(struct xport_journal *j);
 
 /* Is there a place for two more parts? */
 static inline bool

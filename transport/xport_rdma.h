@@ -94,11 +94,12 @@ static_assert(sizeof(struct rdma_offer) == 24, "wire layout");
 
 /* What the other side writes into our memory besides the ring. */
 struct rdma_credit {
-    uint64_t bytes;  /* of ours that it consumed, since the start */
-    uint64_t writes; /* likewise, receives that it posted again */
-    uint64_t done;   /* payloads of ours that it fetched */
-    uint64_t awake;  /* it looks for eager messages */
-    uint64_t pad[4];
+    uint64_t bytes;    /* of ours that it consumed, since the start */
+    uint64_t writes;   /* likewise, receives that it posted again */
+    uint64_t done;     /* payloads of ours that it fetched */
+    uint64_t awake;    /* it looks for eager messages */
+    uint64_t received; /* bytes of our stream, up to the first one that is missing */
+    uint64_t pad[3];
 };
 static_assert(sizeof(struct rdma_credit) == 64, "wire layout");
 
@@ -169,6 +170,7 @@ struct rdma_segment {
 struct rdma_lent {
     uint64_t number; /* of the offer */
     struct rdma_mr *mr;
+    uint64_t end; /* in the stream, where somebody counts that */
 };
 
 /* READs of one offer (or a part of one) that are under way. */
@@ -176,6 +178,8 @@ struct rdma_fetch {
     uint64_t last;      /* number of the last one, among all READs */
     struct rdma_mr *mr; /* the target, let go when done */
     bool whole;         /* the offer ends here, and the peer is notified */
+    void *buf;          /* where the bytes are wanted; NULL: in a window */
+    size_t len;
 };
 
 struct rdma_conn {
@@ -205,7 +209,9 @@ struct rdma_conn {
     struct ibv_sge ring_sge;
     struct rdma_lent lent[RDMA_OFFERS_MAX];
     unsigned lent_first, lent_count;
+    uint64_t lent_done; /* where the last offer ends that the peer has fetched */
     /* receiver */
+    uint64_t got; /* bytes of the stream, without those that are being fetched */
     uint64_t tail, received;
     uint64_t credited_bytes, credited_writes, served;
     unsigned unposted, unposted_first; /* receives taken and not posted again */
@@ -226,6 +232,7 @@ struct rdma_conn {
     uint8_t *bounce; /* RDMA_READ_CHUNK bytes, made when needed */
 
     pthread_mutex_t mr_lock;
+    bool mr_ended; /* nothing is registered any more */
     struct rdma_mr *mrs;
     unsigned n_pinned, n_cached;
     uint64_t cached_bytes, mr_clock;
@@ -249,6 +256,7 @@ int rdma_post(struct rdma_conn *rdma, struct ibv_send_wr *wr, bool signal);
  * the count of READs tells: on iWARP what was posted behind one may be done before. */
 int rdma_post_read(struct rdma_conn *rdma, struct ibv_send_wr *wr,
                    uint64_t *ret_number);
+uint64_t rdma_posted(struct rdma_conn *rdma);
 /* Take completions of sends; -EIO with the queue pair in error. */
 int rdma_reap_sends(struct rdma_conn *rdma);
 /* Take what arrived into segments; -EAGAIN: nothing; another error: nothing any more,
@@ -285,9 +293,8 @@ int rdma_echo(struct rdma_conn *rdma, enum rdma_echo what, size_t offset,
 
 /* --- xport_rdma_eager.c --- */
 
-/* Send @len bytes as an eager message, 8 bytes in front of and behind which are free to
- * use; -EAGAIN: not this time. */
-int rdma_eager_put(struct rdma_conn *rdma, uint8_t *data, size_t len);
+/* Send @len bytes as an eager message; -EAGAIN: not this time. */
+int rdma_eager_put(struct rdma_conn *rdma, const uint8_t *data, size_t len);
 /* Has something at the tail the looks of an eager message? */
 static inline bool
 rdma_eager_there(const struct rdma_conn *rdma)
@@ -311,6 +318,17 @@ int rdma_eager_asleep(struct rdma_conn *rdma);
 
 /* --- xport_rdma_io.c --- */
 
+/* Frames: what goes without waiting for the peer, or all of them. */
+int rdma_send_now(struct rdma_conn *rdma, const uint8_t *data, size_t len,
+                  size_t *ret_n);
+int rdma_send_data(struct rdma_conn *rdma, const uint8_t *data, size_t len);
+/* A payload: offered if that pays, else through the ring.  *ret_ticket 0: it left. */
+int rdma_send_payload(struct rdma_conn *rdma, const void *data, size_t len,
+                      uint64_t *ret_ticket);
+/* Bytes of frames, as a transport's fill receives them.  *ret_n counts also with an
+ * error. */
+int rdma_read(struct rdma_conn *rdma, void *buf, size_t len, size_t *ret_n,
+              uint64_t deadline_ns);
 /* Room for one piece at the head: at most @want, a quarter of the ring, and no wrap. */
 int rdma_ring_room(struct rdma_conn *rdma, size_t want, size_t *ret_room);
 int rdma_wait_counter_slow(struct rdma_conn *rdma, const uint64_t *word,
@@ -344,12 +362,18 @@ int rdma_offer_start(struct rdma_conn *rdma, const void *data, size_t len,
 int rdma_offer_window(struct rdma_conn *rdma, uint64_t addr, size_t len,
                       uint64_t *ret_ticket);
 int rdma_offer_wait(struct rdma_conn *rdma, uint64_t ticket);
+/* Where somebody counts the stream: the offer that was made last ends at @end; wait for
+ * those that end up to @until; how much the peer has, as far as is known. */
+void rdma_offer_ends_at(struct rdma_conn *rdma, uint64_t end);
+int rdma_offers_wait(struct rdma_conn *rdma, uint64_t until);
+uint64_t rdma_peer_has(struct rdma_conn *rdma);
+/* *ret_n bytes are here or asked for, also with an error. */
 int rdma_fetch_start(struct rdma_conn *rdma, void *buf, size_t len,
-                     uint64_t *ret_ticket);
+                     uint64_t *ret_ticket, size_t *ret_n);
 int rdma_fetch_wait(struct rdma_conn *rdma, uint64_t ticket);
 int rdma_recv_bulk(struct xport_conn *conn, void *buf, size_t len);
 /* Of an offer in front, up to @len bytes into the window at @addr; 0 bytes when what is
- * in front is no offer. */
+ * in front is no offer.  *ret_n bytes are there, also with an error. */
 int rdma_recv_direct(struct xport_conn *conn, uint64_t addr, size_t len, size_t *ret_n);
 /* Tell the peer of fetches that ended; 1: some did. */
 int rdma_fetch_complete(struct rdma_conn *rdma);
@@ -369,6 +393,11 @@ void rdma_mr_fini(struct rdma_conn *rdma);
 /* --- xport_rdma_conn.c --- */
 
 void rdma_conn_free(struct xport_conn *conn);
+/* Gives back all that an adapter knows of; the connection carries nothing any more, and
+ * memory that is held ready for it is so in vain.  Neither sends nor receives. */
+void rdma_conn_end(struct rdma_conn *rdma);
+/* Wait until what was sent has arrived, so long at most. */
+void rdma_conn_drain(struct rdma_conn *rdma, uint64_t limit_ns);
 /* Without queue pair; the id is the caller's to fill in. */
 int rdma_conn_new(const struct xport_verbs *v, uint32_t frame_max,
                   struct rdma_conn **ret, struct gp_err *err);

@@ -41,6 +41,7 @@ lent_complete(struct rdma_conn *rdma, uint64_t number)
 {
     while (rdma->lent_count && rdma->lent[rdma->lent_first].number <= number) {
         rdma_mr_put(rdma, rdma->lent[rdma->lent_first].mr);
+        rdma->lent_done = rdma->lent[rdma->lent_first].end;
         rdma->lent_first = (rdma->lent_first + 1) % RDMA_OFFERS_MAX;
         rdma->lent_count--;
     }
@@ -54,6 +55,39 @@ rdma_offer_wait(struct rdma_conn *rdma, uint64_t ticket)
     if (!r)
         lent_complete(rdma, ticket);
     return r;
+}
+
+uint64_t
+rdma_peer_has(struct rdma_conn *rdma)
+{
+    const struct rdma_credit *credit = &rdma->region->credit;
+
+    lent_complete(rdma, __atomic_load_n(&credit->done, __ATOMIC_ACQUIRE));
+    return gp_max(rdma->lent_done,
+                  __atomic_load_n(&credit->received, __ATOMIC_ACQUIRE));
+}
+
+void
+rdma_offer_ends_at(struct rdma_conn *rdma, uint64_t end)
+{
+    unsigned last = (rdma->lent_first + rdma->lent_count - 1) % RDMA_OFFERS_MAX;
+
+    rdma->lent[last].end = end;
+}
+
+int
+rdma_offers_wait(struct rdma_conn *rdma, uint64_t until)
+{
+    uint64_t ticket = 0;
+
+    for (unsigned i = 0; i < rdma->lent_count; i++) {
+        const struct rdma_lent *lent =
+            &rdma->lent[(rdma->lent_first + i) % RDMA_OFFERS_MAX];
+
+        if (lent->end <= until)
+            ticket = lent->number;
+    }
+    return ticket ? rdma_offer_wait(rdma, ticket) : 0;
 }
 
 /* Takes @m over. */
@@ -74,7 +108,7 @@ offer_lend(struct rdma_conn *rdma, struct rdma_mr *m, uint64_t addr, size_t len,
         return r;
     }
     at = (rdma->lent_first + rdma->lent_count++) % RDMA_OFFERS_MAX;
-    rdma->lent[at] = (struct rdma_lent){++rdma->offers, m};
+    rdma->lent[at] = (struct rdma_lent){.number = ++rdma->offers, .mr = m};
     rdma->stream.conn.stats.tx_bytes += len;
     *ret_ticket = rdma->offers;
     return 0;
@@ -117,6 +151,7 @@ rdma_fetch_complete(struct rdma_conn *rdma)
         struct rdma_fetch *f = &rdma->fetches[rdma->fetch_first];
 
         rdma_mr_put(rdma, f->mr);
+        rdma->got += f->len;
         rdma->region->out.done += f->whole;
         rdma->fetch_first = (rdma->fetch_first + 1) % RDMA_READS_MAX;
         rdma->fetch_count--;
@@ -167,10 +202,11 @@ offer_pass(struct rdma_conn *rdma)
     rdma_segment_done(rdma);
 }
 
-/* One READ of the offer in front into @buf, which @m covers. */
+/* One READ of the offer in front into @to, which @m covers; @buf is where the bytes are
+ * wanted. */
 static int
 fetch_chunk(struct rdma_conn *rdma, const struct rdma_offer *offer, struct rdma_mr *m,
-            void *buf, size_t len)
+            void *to, void *buf, size_t len)
 {
     struct rdma_fetch *f;
     uint64_t number = 0;
@@ -179,24 +215,27 @@ fetch_chunk(struct rdma_conn *rdma, const struct rdma_offer *offer, struct rdma_
     if (rdma->fetch_count == RDMA_READS_MAX)
         r = rdma_fetch_wait(rdma, rdma->fetched - RDMA_READS_MAX + 1);
     if (!r)
-        r = post_read(rdma, offer, rdma->offer_at, buf, len, m->mr->lkey, &number);
+        r = post_read(rdma, offer, rdma->offer_at, to, len, m->mr->lkey, &number);
     if (r < 0)
         return r;
     rdma_mr_ref(rdma, m);
     rdma->offer_at += len;
     f = &rdma->fetches[(rdma->fetch_first + rdma->fetch_count++) % RDMA_READS_MAX];
-    *f = (struct rdma_fetch){number, m, rdma->offer_at == offer->len};
+    *f = (struct rdma_fetch){number, m, rdma->offer_at == offer->len, buf, len};
     rdma->fetched++;
+    if (rdma->offer_at == offer->len)
+        offer_pass(rdma);
     return 0;
 }
 
-/* Into memory that cannot be registered, or is not worth it: by way of a buffer. */
+/* Into memory that cannot be registered, or is not worth it: by way of a buffer, and
+ * the bytes are there afterwards, unless that fails. */
 static int
 fetch_bounced(struct rdma_conn *rdma, const struct rdma_offer *offer, uint8_t *buf,
-              size_t len)
+              size_t len, size_t *ret_n)
 {
     struct rdma_mr *m;
-    int r = 0;
+    int r;
 
     if (!rdma->bounce) {
         rdma->bounce = aligned_alloc(4096, RDMA_READ_CHUNK);
@@ -207,29 +246,27 @@ fetch_bounced(struct rdma_conn *rdma, const struct rdma_offer *offer, uint8_t *b
     m = rdma_mr_get(rdma, rdma->bounce, RDMA_READ_CHUNK, false);
     if (!m)
         return -ENOMEM;
-    for (size_t done = 0; done < len && !r;) {
-        size_t n = gp_min(len - done, (size_t)RDMA_READ_CHUNK);
-
-        r = fetch_chunk(rdma, offer, m, rdma->bounce, n);
-        if (!r)
-            r = rdma_fetch_wait(rdma, rdma->fetched);
-        if (!r)
-            memcpy(buf + done, rdma->bounce, n);
-        done += n;
+    r = fetch_chunk(rdma, offer, m, rdma->bounce, buf, len);
+    if (r == 0) {
+        *ret_n = len;
+        r = rdma_fetch_wait(rdma, rdma->fetched);
+        if (!rdma->fetch_count) /* it was done, whatever failed after that */
+            memcpy(buf, rdma->bounce, len);
     }
     rdma_mr_put(rdma, m);
     return r;
 }
 
-/* As much of the offer in front as there is and fits.  *m: the registration of all of
- * @buf, looked for when it is NULL. */
+/* A chunk of the offer in front.  *m: the registration of all of @buf, looked for when
+ * it is NULL.  @wanted: @buf, or NULL if it is a window's.  *ret_n: how many bytes are
+ * asked for, also with an error. */
 static int
-fetch_front(struct rdma_conn *rdma, uint8_t *buf, size_t len, struct rdma_mr **m,
-            size_t *ret_n)
+fetch_front(struct rdma_conn *rdma, uint8_t *buf, void *wanted, size_t len,
+            struct rdma_mr **m, size_t *ret_n)
 {
-    size_t at = rdma->tail % RDMA_RING_SIZE;
+    size_t at = rdma->tail % RDMA_RING_SIZE, n;
     struct rdma_offer offer;
-    int r = 0;
+    int r;
 
     if (at > RDMA_RING_SIZE - sizeof(offer))
         return -EPROTO;
@@ -237,23 +274,34 @@ fetch_front(struct rdma_conn *rdma, uint8_t *buf, size_t len, struct rdma_mr **m
     memcpy(&offer, rdma->region->ring + at, sizeof(offer));
     if (offer.len <= rdma->offer_at)
         return -EPROTO;
-    *ret_n = gp_min(len, (size_t)(offer.len - rdma->offer_at));
+    n = gp_min(gp_min(len, (size_t)RDMA_READ_CHUNK),
+               (size_t)(offer.len - rdma->offer_at));
     if (!*m)
         *m = rdma_mr_get(rdma, buf, len, false);
     if (!*m)
-        r = fetch_bounced(rdma, &offer, buf, *ret_n);
-    for (size_t done = 0; *m && done < *ret_n && !r;) {
-        size_t n = gp_min(*ret_n - done, (size_t)RDMA_READ_CHUNK);
-
-        r = fetch_chunk(rdma, &offer, *m, buf + done, n);
-        done += n;
-    }
-    if (!r && rdma->offer_at == offer.len)
-        offer_pass(rdma);
+        return fetch_bounced(rdma, &offer, buf, n, ret_n);
+    r = fetch_chunk(rdma, &offer, *m, buf, wanted, n);
+    if (r == 0)
+        *ret_n = n;
     return r;
 }
 
-/* Bytes that are in the ring, or READs for an offer; sleeps until there is either. */
+/* Stream bytes, or what may be some. */
+static bool
+data_in_front(const struct rdma_conn *rdma)
+{
+    const struct rdma_segment *seg = &rdma->segments[rdma->seg_first];
+
+    if (rdma->spill_at != rdma->spill_end)
+        return true;
+    if (!rdma->seg_count)
+        return rdma->eager_max && rdma_eager_there(rdma);
+    return seg->start != rdma->tail || seg->kind != RDMA_OFFER;
+}
+
+/* Bytes that are in the ring, or a READ for an offer; sleeps until there is either.
+ * Bytes of the ring are taken when the READs before them are done, so that what is
+ * still under way is always the end of what was asked for. */
 static int
 fetch_some(struct rdma_conn *rdma, uint8_t *buf, size_t len, struct rdma_mr **m,
            size_t *ret_n)
@@ -266,13 +314,15 @@ fetch_some(struct rdma_conn *rdma, uint8_t *buf, size_t len, struct rdma_mr **m,
         xport_spin_begin(spin);
     for (;;) {
         r = rdma_reap_recvs(rdma);
+        if (rdma->fetch_count && data_in_front(rdma))
+            return rdma_fetch_wait(rdma, rdma->fetched);
         *ret_n = rdma_take_data(rdma, buf, len);
         if (*ret_n)
             return rdma->recv_error ? 0 : rdma_credit(rdma, false);
         if (rdma->recv_error || (r < 0 && r != -EAGAIN))
             return rdma->recv_error ? rdma->recv_error : r;
         if (rdma->seg_count)
-            return fetch_front(rdma, buf, len, m, ret_n);
+            return fetch_front(rdma, buf, buf, len, m, ret_n);
         r = rdma_fetch_complete(rdma);
         if (r < 0)
             return r;
@@ -285,21 +335,22 @@ fetch_some(struct rdma_conn *rdma, uint8_t *buf, size_t len, struct rdma_mr **m,
 }
 
 int
-rdma_fetch_start(struct rdma_conn *rdma, void *buf, size_t len, uint64_t *ret_ticket)
+rdma_fetch_start(struct rdma_conn *rdma, void *buf, size_t len, uint64_t *ret_ticket,
+                 size_t *ret_n)
 {
     struct rdma_mr *m = NULL;
     uint8_t *p = buf;
     int r = 0;
 
-    rdma->stream.conn.stats.rx_bytes += len;
-    while (len && !r) {
+    *ret_n = 0;
+    while (*ret_n < len && !r) {
         size_t n = 0;
 
-        r = fetch_some(rdma, p, len, &m, &n);
-        p += n;
-        len -= n;
+        r = fetch_some(rdma, p + *ret_n, len - *ret_n, &m, &n);
+        *ret_n += n;
     }
     rdma_mr_put(rdma, m);
+    rdma->stream.conn.stats.rx_bytes += *ret_n;
     *ret_ticket = rdma->fetched;
     return r;
 }
@@ -309,44 +360,64 @@ rdma_recv_bulk(struct xport_conn *conn, void *buf, size_t len)
 {
     struct rdma_conn *rdma = rdma_of(conn);
     uint64_t ticket;
-    int r = rdma_fetch_start(rdma, buf, len, &ticket);
+    size_t n;
+    int r = rdma_fetch_start(rdma, buf, len, &ticket, &n);
 
     return r < 0 ? r : rdma_fetch_wait(rdma, ticket);
 }
 
-/* Stream bytes, which are not for a window. */
-static bool
-eager_in_front(const struct rdma_conn *rdma)
+/* Waits until something is there; is it an offer? */
+static int
+offer_in_front(struct rdma_conn *rdma, bool *ret)
 {
-    if (rdma->seg_count)
-        return rdma->segments[rdma->seg_first].start != rdma->tail;
-    return rdma->eager_max && rdma_eager_there(rdma);
+    int r = rdma_fetch_wait(rdma, rdma->fetched);
+
+    while (!r && !rdma->seg_count && !data_in_front(rdma)) {
+        r = rdma_reap_recvs(rdma);
+        if (r == -EAGAIN)
+            r = rdma_sleep(rdma, GP_FOREVER);
+    }
+    *ret = !r && rdma->seg_count && !data_in_front(rdma);
+    return r;
+}
+
+/* To the end of the offer, or of @len. */
+static int
+fetch_window(struct rdma_conn *rdma, uint64_t addr, size_t len, struct rdma_mr *m)
+{
+    uint8_t *p = (uint8_t *)(uintptr_t)addr;
+    size_t done = 0, n;
+    int r = 0;
+
+    do {
+        n = 0;
+        r = fetch_front(rdma, p + done, NULL, len - done, &m, &n);
+        done += n;
+    } while (!r && done < len && rdma->offer_at);
+    return r < 0 ? r : rdma_fetch_wait(rdma, rdma->fetched);
 }
 
 int
 rdma_recv_direct(struct xport_conn *conn, uint64_t addr, size_t len, size_t *ret_n)
 {
     struct rdma_conn *rdma = rdma_of(conn);
+    uint64_t begun;
     struct rdma_mr *m;
-    int r = 0;
+    bool offered;
+    int r;
 
     *ret_n = 0;
-    if (xport_buffered(conn) || rdma->spill_at != rdma->spill_end)
+    if (xport_buffered(conn))
         return 0;
-    while (!r && !rdma->seg_count && !eager_in_front(rdma)) {
-        r = rdma_reap_recvs(rdma);
-        if (r == -EAGAIN)
-            r = rdma_sleep(rdma, GP_FOREVER);
-    }
-    if (r < 0 || !rdma->seg_count || eager_in_front(rdma) ||
-        rdma->segments[rdma->seg_first].kind != RDMA_OFFER)
+    r = offer_in_front(rdma, &offered);
+    if (!offered)
         return r;
     m = rdma_mr_window(rdma, addr, len);
     if (!m)
         return -ENOENT;
-    r = fetch_front(rdma, (uint8_t *)(uintptr_t)addr, len, &m, ret_n);
-    if (!r)
-        r = rdma_fetch_wait(rdma, rdma->fetched);
+    begun = rdma->got;
+    r = fetch_window(rdma, addr, len, m);
+    *ret_n = (size_t)(rdma->got - begun);
     conn->stats.rx_bytes += *ret_n;
     rdma_mr_put(rdma, m);
     return r;
@@ -361,5 +432,5 @@ rdma_bulk_fini(struct rdma_conn *rdma)
         rdma->fetch_first = (rdma->fetch_first + 1) % RDMA_READS_MAX;
         rdma->fetch_count--;
     }
-    free(rdma->bounce);
+    free(TAKE_PTR(rdma->bounce));
 }

@@ -18,10 +18,10 @@
 
 /* What was sent must have arrived before the queue pair goes: a READ behind it tells.
  * Gives up when the peer does not answer. */
-static void
-drain(struct rdma_conn *rdma)
+void
+rdma_conn_drain(struct rdma_conn *rdma, uint64_t limit_ns)
 {
-    uint64_t deadline = gp_now_ns() + DRAIN_NS, number;
+    uint64_t deadline = gp_now_ns() + limit_ns, number;
 
     if (rdma->stream.conn.error || rdma_echo(rdma, RDMA_ECHO_LIVENESS, 0, &number) < 0)
         return;
@@ -31,42 +31,57 @@ drain(struct rdma_conn *rdma)
         nanosleep(&(struct timespec){0, 10000}, NULL);
 }
 
-void
-rdma_conn_free(struct xport_conn *conn)
+static void
+queues_fini(struct rdma_conn *rdma)
 {
-    struct rdma_conn *rdma = rdma_of(conn);
     const struct xport_verbs *v = rdma->v;
 
-    if (conn->fd >= 0)
-        drain(rdma);
+    if (rdma->recv_cq) {
+        v->ack_cq_events(rdma->recv_cq, rdma->recv_events);
+        v->destroy_cq(TAKE_PTR(rdma->recv_cq));
+    }
+    if (rdma->send_cq) {
+        v->ack_cq_events(rdma->send_cq, rdma->send_events);
+        v->destroy_cq(TAKE_PTR(rdma->send_cq));
+    }
+    if (rdma->channel)
+        v->destroy_comp_channel(TAKE_PTR(rdma->channel));
+}
+
+void
+rdma_conn_end(struct rdma_conn *rdma)
+{
+    const struct xport_verbs *v = rdma->v;
+
     if (rdma->id && rdma->id->qp)
         v->disconnect(rdma->id);
     if (rdma->id && rdma->id->qp)
         v->destroy_qp(rdma->id); /* from here on nothing writes into anybody's memory */
     rdma_bulk_fini(rdma);
     rdma_mr_fini(rdma);
-    if (rdma->recv_cq) {
-        v->ack_cq_events(rdma->recv_cq, rdma->recv_events);
-        v->destroy_cq(rdma->recv_cq);
-    }
-    if (rdma->send_cq) {
-        v->ack_cq_events(rdma->send_cq, rdma->send_events);
-        v->destroy_cq(rdma->send_cq);
-    }
-    if (rdma->channel)
-        v->destroy_comp_channel(rdma->channel);
+    queues_fini(rdma);
     if (rdma->shared_mr)
-        v->dereg_mr(rdma->shared_mr);
+        v->dereg_mr(TAKE_PTR(rdma->shared_mr));
     if (rdma->local_mr)
-        v->dereg_mr(rdma->local_mr);
+        v->dereg_mr(TAKE_PTR(rdma->local_mr));
     if (rdma->pd)
-        v->dealloc_pd(rdma->pd);
+        v->dealloc_pd(TAKE_PTR(rdma->pd));
     if (rdma->id)
-        v->destroy_id(rdma->id);
+        v->destroy_id(TAKE_PTR(rdma->id));
     if (rdma->cm_channel)
-        v->destroy_event_channel(rdma->cm_channel);
+        v->destroy_event_channel(TAKE_PTR(rdma->cm_channel));
     if (rdma->region)
-        munmap(rdma->region, sizeof(*rdma->region));
+        munmap(TAKE_PTR(rdma->region), sizeof(*rdma->region));
+}
+
+void
+rdma_conn_free(struct xport_conn *conn)
+{
+    struct rdma_conn *rdma = rdma_of(conn);
+
+    if (conn->fd >= 0)
+        rdma_conn_drain(rdma, DRAIN_NS);
+    rdma_conn_end(rdma);
     if (conn->fd >= 0)
         close(conn->fd);
     pthread_mutex_destroy(&rdma->mr_lock);

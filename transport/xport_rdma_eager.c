@@ -37,10 +37,11 @@ mix(uint64_t sum, uint64_t word)
 /* --- writer --- */
 
 GP_HOT int
-rdma_eager_put(struct rdma_conn *rdma, uint8_t *data, size_t len)
+rdma_eager_put(struct rdma_conn *rdma, const uint8_t *data, size_t len)
 {
     const struct rdma_credit *credit = &rdma->region->credit;
     uint64_t at = GP_ALIGN_UP(rdma->head, 8), end = at + len + RDMA_EAGER_EXTRA;
+    uint64_t message[(RDMA_EAGER_MAX + RDMA_EAGER_EXTRA) / 8], *to = message;
     uint64_t head = RDMA_EAGER_HEAD(at, len), sum = mix(at, head), word;
     size_t place = at % RDMA_RING_SIZE;
     int r;
@@ -56,13 +57,14 @@ rdma_eager_put(struct rdma_conn *rdma, uint8_t *data, size_t len)
         __atomic_store_n(&rdma->region->sent, rdma->eager_end, __ATOMIC_RELEASE);
         return -EAGAIN;
     }
+    *to++ = head;
     for (size_t i = 0; i < len; i += sizeof(word)) {
         memcpy(&word, data + i, sizeof(word));
         sum = mix(sum, word);
+        *to++ = word;
     }
-    memcpy(data - sizeof(head), &head, sizeof(head));
-    memcpy(data + len, &sum, sizeof(sum));
-    r = rdma_write_plain(rdma, place, data - sizeof(head), len + RDMA_EAGER_EXTRA);
+    *to = sum;
+    r = rdma_write_plain(rdma, place, message, len + RDMA_EAGER_EXTRA);
     rdma->head = rdma->eager_end = end;
     rdma->stream.conn.stats.tx_bytes += len;
     return r;

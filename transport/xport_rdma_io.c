@@ -56,6 +56,8 @@ rdma_wait_counter_slow(struct rdma_conn *rdma, const uint64_t *word, uint64_t at
                                 (uint64_t)IDLE_SLEEP_MAX_NS);
         int r = now > look ? rdma_liveness(rdma) : rdma_reap_sends(rdma);
 
+        if (r == 0)
+            r = xport_error(&rdma->stream.conn);
         if (r < 0)
             return r;
         if (now > look)
@@ -92,8 +94,8 @@ rdma_ring_room(struct rdma_conn *rdma, size_t want, size_t *ret_room)
     return r;
 }
 
-static int
-write_data(struct rdma_conn *rdma, const uint8_t *data, size_t len)
+int
+rdma_send_data(struct rdma_conn *rdma, const uint8_t *data, size_t len)
 {
     while (len) {
         size_t n;
@@ -109,16 +111,16 @@ write_data(struct rdma_conn *rdma, const uint8_t *data, size_t len)
     return 0;
 }
 
-/* A payload: offered if that pays, else through the ring.  *ret_ticket 0: it left. */
-static int
-write_bulk(struct rdma_conn *rdma, const void *data, size_t len, uint64_t *ret_ticket)
+int
+rdma_send_payload(struct rdma_conn *rdma, const void *data, size_t len,
+                  uint64_t *ret_ticket)
 {
     int r = -EAGAIN;
 
     *ret_ticket = 0;
     if (len >= RDMA_OFFER_MIN)
         r = rdma_offer_start(rdma, data, len, ret_ticket);
-    return r == -EAGAIN ? write_data(rdma, data, len) : r;
+    return r == -EAGAIN ? rdma_send_data(rdma, data, len) : r;
 }
 
 /* What waits in the send buffer, and a payload behind it. */
@@ -130,8 +132,8 @@ write_all(struct rdma_conn *rdma, const void *bulk, size_t len, uint64_t *ret_ti
     int r;
 
     conn->tx.pos = conn->tx.base;
-    r = write_data(rdma, conn->tx.base, pending);
-    return r < 0 || !len ? r : write_bulk(rdma, bulk, len, ret_ticket);
+    r = rdma_send_data(rdma, conn->tx.base, pending);
+    return r < 0 || !len ? r : rdma_send_payload(rdma, bulk, len, ret_ticket);
 }
 
 static int
@@ -173,30 +175,37 @@ ring_room_now(const struct rdma_conn *rdma, size_t want)
 
 /* A place in the send queue may be waited for: the device empties that, whatever the
  * peer does. */
-GP_HOT static int
-rdma_flush_now(struct xport_conn *conn)
+GP_HOT int
+rdma_send_now(struct rdma_conn *rdma, const uint8_t *data, size_t len, size_t *ret_n)
 {
-    struct rdma_conn *rdma = rdma_of(conn);
-    size_t left = xport_pending(conn), n;
-    const uint8_t *from = conn->tx.base;
-    int r = rdma_eager_put(rdma, conn->tx.base, left);
+    int r = rdma_eager_put(rdma, data, len);
+    size_t n, done = 0;
 
     if (likely(r != -EAGAIN)) {
-        conn->tx.pos = conn->tx.base;
+        *ret_n = len;
         return r;
     }
     r = 0;
-    n = ring_room_now(rdma, left);
-    while (likely(left && n && !r)) {
-        r = rdma_write_ring(rdma, RDMA_DATA, from, n);
-        from += n;
-        left -= n;
-        n = left ? ring_room_now(rdma, left) : 0;
+    n = ring_room_now(rdma, len);
+    while (likely(n && !r)) {
+        r = rdma_write_ring(rdma, RDMA_DATA, data + done, n);
+        done += n;
+        n = done < len ? ring_room_now(rdma, len - done) : 0;
     }
-    if (unlikely(left))
-        memmove(conn->tx.base, from, left);
-    conn->tx.pos = conn->tx.base + left;
-    return likely(!left) || r < 0 ? r : -EAGAIN;
+    *ret_n = done;
+    return r;
+}
+
+GP_HOT static int
+rdma_flush_now(struct xport_conn *conn)
+{
+    size_t pending = xport_pending(conn), n;
+    int r = rdma_send_now(rdma_of(conn), conn->tx.base, pending, &n);
+
+    if (unlikely(n != pending))
+        memmove(conn->tx.base, conn->tx.base + n, pending - n);
+    conn->tx.pos = conn->tx.base + (pending - n);
+    return likely(n == pending) || r < 0 ? r : -EAGAIN;
 }
 
 static int
@@ -220,7 +229,9 @@ rdma_flush(struct xport_conn *conn, const void *bulk, size_t len)
 static int
 rdma_recv_start(struct xport_conn *conn, void *buf, size_t len, uint64_t *ret_ticket)
 {
-    return rdma_fetch_start(rdma_of(conn), buf, len, ret_ticket);
+    size_t n;
+
+    return rdma_fetch_start(rdma_of(conn), buf, len, ret_ticket, &n);
 }
 
 static int
@@ -310,6 +321,7 @@ rdma_take_data(struct rdma_conn *rdma, uint8_t *buf, size_t len)
         n = take_front(rdma, buf + total, len - total);
         total += n;
     } while (n && total < len);
+    rdma->got += total;
     return total;
 }
 
@@ -345,23 +357,29 @@ io_read(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n)
     return r < 0 ? r : -EAGAIN;
 }
 
+GP_HOT int
+rdma_read(struct rdma_conn *rdma, void *buf, size_t len, size_t *ret_n,
+          uint64_t deadline_ns)
+{
+    int r = io_read(&rdma->stream, buf, len, ret_n);
+
+    if (r == -EAGAIN)
+        r = xport_stream_read_later(&rdma->stream, buf, len, ret_n, deadline_ns);
+    if (unlikely(!r && !rdma->region->out.awake))
+        r = rdma_eager_awake(rdma);
+    return r;
+}
+
 GP_HOT static int
 rdma_fill(struct xport_conn *conn, uint64_t deadline_ns)
 {
-    struct xport_stream *stream = xport_stream_of(conn);
-    struct rdma_conn *rdma = rdma_of(conn);
     size_t n = 0;
     int r;
 
-    xport_stream_make_room(stream);
-    r = io_read(stream, conn->rx.end, XPORT_STREAM_READ, &n);
-    if (r == -EAGAIN)
-        r = xport_stream_read_later(stream, conn->rx.end, XPORT_STREAM_READ, &n,
-                                    deadline_ns);
+    xport_stream_make_room(xport_stream_of(conn));
+    r = rdma_read(rdma_of(conn), conn->rx.end, XPORT_STREAM_READ, &n, deadline_ns);
     conn->rx.end += n;
     conn->stats.rx_bytes += n;
-    if (unlikely(!r && !rdma->region->out.awake))
-        r = rdma_eager_awake(rdma);
     return r;
 }
 

@@ -261,41 +261,56 @@ rdma_mr_put(struct rdma_conn *rdma, struct rdma_mr *m)
 void
 rdma_mr_fini(struct rdma_conn *rdma)
 {
-    free_dead(rdma, TAKE_PTR(rdma->mrs));
+    struct rdma_mr *all;
+
+    pthread_mutex_lock(&rdma->mr_lock);
+    all = TAKE_PTR(rdma->mrs);
     rdma->n_pinned = rdma->n_cached = 0;
+    rdma->mr_ended = true;
+    pthread_mutex_unlock(&rdma->mr_lock);
+    free_dead(rdma, all);
 }
 
 /* --- what others hold ready ----------------------------------------------------------
  */
 
+/* Whose adapter reaches the memory of those who use @conn; NULL: none does. */
+static struct rdma_conn *
+adapter_of(struct xport_conn *conn)
+{
+    if (conn->ops->below)
+        conn = conn->ops->below(conn);
+    return conn->ops == &xport_rdma_ops ? rdma_of(conn) : NULL;
+}
+
+/* Under mr_lock. */
 static int
 table_add(struct rdma_conn *rdma, struct rdma_mr *m)
 {
-    int r = 0;
-
-    pthread_mutex_lock(&rdma->mr_lock);
-    if (rdma->n_pinned < RDMA_PINNED_MAX)
-        table_insert(rdma, m);
-    else
-        r = -ENOSPC;
-    pthread_mutex_unlock(&rdma->mr_lock);
-    return r;
+    if (rdma->n_pinned >= RDMA_PINNED_MAX)
+        return -ENOSPC;
+    table_insert(rdma, m);
+    return 0;
 }
 
 void
 xport_pin(struct xport_conn *conn, const void *addr, size_t len)
 {
-    if (conn->ops != &xport_rdma_ops)
-        return;
+    struct rdma_conn *rdma = adapter_of(conn);
+
     /* One for each direction: what the peer may read it must not be able to write. */
-    for (int source = 0; source < 2; source++) {
+    for (int source = 0; rdma && source < 2; source++) {
         struct rdma_mr *m = mr_new((uintptr_t)addr, len, RDMA_MR_PINNED, source);
 
-        if (m && table_add(rdma_of(conn), m) < 0)
+        pthread_mutex_lock(&rdma->mr_lock);
+        if (m && (rdma->mr_ended || table_add(rdma, m) < 0))
             free(m);
+        pthread_mutex_unlock(&rdma->mr_lock);
     }
 }
 
+/* What nobody uses goes under the lock: what it was registered with may end as soon as
+ * that is free. */
 static void
 table_remove(struct rdma_conn *rdma, uintptr_t addr, enum rdma_mr_kind kind)
 {
@@ -308,26 +323,27 @@ table_remove(struct rdma_conn *rdma, uintptr_t addr, enum rdma_mr_kind kind)
         else
             at = &(*at)->next;
     }
-    pthread_mutex_unlock(&rdma->mr_lock);
     free_dead(rdma, dead);
+    pthread_mutex_unlock(&rdma->mr_lock);
 }
 
 void
 xport_unpin(struct xport_conn *conn, const void *addr)
 {
-    if (conn->ops == &xport_rdma_ops)
-        table_remove(rdma_of(conn), (uintptr_t)addr, RDMA_MR_PINNED);
+    struct rdma_conn *rdma = adapter_of(conn);
+
+    if (rdma)
+        table_remove(rdma, (uintptr_t)addr, RDMA_MR_PINNED);
 }
 
-int
-xport_window_probe(struct xport_conn *conn, struct gp_err *err)
+/* Under mr_lock. */
+static int
+window_probe(struct rdma_conn *rdma, struct gp_err *err)
 {
-    struct rdma_conn *rdma;
     struct ibv_mr *mr;
 
-    if (conn->ops != &xport_rdma_ops)
-        return gp_err_set(err, -EOPNOTSUPP, "the connection is no RDMA");
-    rdma = rdma_of(conn);
+    if (rdma->mr_ended)
+        return gp_err_set(err, -EOPNOTSUPP, "the connection is no RDMA any more");
     if (!rdma->v->reg_dmabuf_mr)
         return gp_err_set(err, -EOPNOTSUPP, "libibverbs knows no dma-buf");
     /* A kernel that has the call refuses the descriptor -1 with EBADF. */
@@ -341,36 +357,65 @@ xport_window_probe(struct xport_conn *conn, struct gp_err *err)
 }
 
 int
+xport_window_probe(struct xport_conn *conn, struct gp_err *err)
+{
+    struct rdma_conn *rdma = adapter_of(conn);
+    int r;
+
+    if (!rdma)
+        return gp_err_set(err, -EOPNOTSUPP, "the connection is no RDMA");
+    pthread_mutex_lock(&rdma->mr_lock);
+    r = window_probe(rdma, err);
+    pthread_mutex_unlock(&rdma->mr_lock);
+    return r;
+}
+
+/* Under mr_lock. */
+static int
+window_add(struct rdma_conn *rdma, struct rdma_mr *m, int dmabuf_fd, struct gp_err *err)
+{
+    unsigned access = access_of(rdma, true) | access_of(rdma, false);
+    int r;
+
+    if (rdma->mr_ended)
+        return gp_err_set(err, -EOPNOTSUPP, "the connection is no RDMA any more");
+    m->mr = dmabuf_fd < 0 ? register_range(rdma, m->addr, m->len, access)
+            : rdma->v->reg_dmabuf_mr
+                ? rdma->v->reg_dmabuf_mr(rdma->pd, 0, m->len, m->addr, dmabuf_fd,
+                                         (int)access)
+                : NULL;
+    r = m->mr ? table_add(rdma, m) : -errno;
+    return r < 0 ? gp_err_set(err, r, "%s refuses a window of %zu bytes: %s",
+                              rdma->id->verbs->device->name, m->len, strerror(-r))
+                 : 0;
+}
+
+int
 xport_window_add(struct xport_conn *conn, uint64_t addr, size_t len, int dmabuf_fd,
                  struct gp_err *err)
 {
-    struct rdma_conn *rdma = rdma_of(conn);
-    unsigned access;
+    struct rdma_conn *rdma = adapter_of(conn);
     struct rdma_mr *m;
     int r;
 
-    if (conn->ops != &xport_rdma_ops)
+    if (!rdma)
         return gp_err_set(err, -EOPNOTSUPP, "the connection is no RDMA");
     m = mr_new(addr, len, RDMA_MR_WINDOW, true);
     if (!m)
         return gp_err_set(err, -ENOMEM, "out of memory");
-    access = access_of(rdma, true) | access_of(rdma, false);
-    m->mr = dmabuf_fd < 0 ? register_range(rdma, addr, len, access)
-            : rdma->v->reg_dmabuf_mr
-                ? rdma->v->reg_dmabuf_mr(rdma->pd, 0, len, addr, dmabuf_fd, (int)access)
-                : NULL;
-    r = m->mr ? table_add(rdma, m) : -errno;
-    if (r < 0) {
+    pthread_mutex_lock(&rdma->mr_lock);
+    r = window_add(rdma, m, dmabuf_fd, err);
+    if (r < 0)
         mr_free(rdma, m);
-        return gp_err_set(err, r, "%s refuses a window of %zu bytes: %s",
-                          rdma->id->verbs->device->name, len, strerror(-r));
-    }
-    return 0;
+    pthread_mutex_unlock(&rdma->mr_lock);
+    return r;
 }
 
 void
 xport_window_remove(struct xport_conn *conn, uint64_t addr)
 {
-    if (conn->ops == &xport_rdma_ops)
-        table_remove(rdma_of(conn), addr, RDMA_MR_WINDOW);
+    struct rdma_conn *rdma = adapter_of(conn);
+
+    if (rdma)
+        table_remove(rdma, addr, RDMA_MR_WINDOW);
 }

@@ -124,6 +124,17 @@ rdma_post_read(struct rdma_conn *rdma, struct ibv_send_wr *wr, uint64_t *ret_num
     return r;
 }
 
+uint64_t
+rdma_posted(struct rdma_conn *rdma)
+{
+    uint64_t n;
+
+    gp_lock_take(&rdma->send_lock);
+    n = rdma->posted;
+    gp_lock_release(&rdma->send_lock);
+    return n;
+}
+
 int
 rdma_post_recvs(struct rdma_conn *rdma, unsigned first, unsigned n)
 {
@@ -240,6 +251,7 @@ rdma_credit_write(struct rdma_conn *rdma)
     };
 
     out->bytes = rdma->credited_bytes = rdma->tail;
+    out->received = rdma->got;
     rdma->credited_writes = out->writes;
     rdma->served = out->done;
     return rdma_post(rdma, &wr, false);
@@ -286,7 +298,7 @@ rdma_write_ring(struct rdma_conn *rdma, enum rdma_kind kind, const void *data,
         r = note_ring(rdma, (uint64_t)len << 32 | note);
     rdma->head += len;
     rdma->writes++;
-    rdma->stream.conn.stats.tx_bytes += len;
+    rdma->stream.conn.stats.tx_bytes += kind == RDMA_DATA ? len : 0;
     return r;
 }
 

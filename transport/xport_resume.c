@@ -5,6 +5,7 @@
 #include "gp_net.h"
 #include "xport.h"
 #include "xport_resume_conn.h"
+#include "xport_resume_rdma.h"
 
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -24,6 +25,8 @@
 GP_COLD void
 xport_resume_ack(struct xport_resume_conn *rc)
 {
+    if (xport_resume_over_rdma(rc)) /* they come with the credits */
+        return;
     if (xport_acks_send(&rc->acks, rc->owner, &rc->stream.conn) < 0)
         shutdown(rc->stream.conn.fd, SHUT_RDWR);
 }
@@ -37,7 +40,8 @@ xport_resume_acks_here(struct xport_conn *conn)
 bool
 xport_resume_have_acks(struct xport_resume_conn *rc)
 {
-    return xport_acks_here(&rc->acks, rc->owner, &rc->stream.conn);
+    return !xport_resume_over_rdma(rc) &&
+           xport_acks_here(&rc->acks, rc->owner, &rc->stream.conn);
 }
 
 /* Under tx_lock: forget what replies have confirmed. */
@@ -60,6 +64,8 @@ xport_resume_acks_read(struct xport_resume_conn *rc)
     int r =
         xport_resume_have_acks(rc) ? xport_acks_read(&rc->acks, &value, &striped) : 0;
 
+    if (xport_resume_over_rdma(rc))
+        value = xport_resume_rdma_peer_has(rc);
     xport_resume_confirmed_take(rc);
     rc->looked_at = j->end;
     if (unlikely(striped) && (!s || xport_resume_stripes_acked(s, striped) < 0))
@@ -110,17 +116,33 @@ striped_waits(const struct xport_resume_conn *rc)
     return s && s->replay_at < s->replay_end;
 }
 
+/* The peer has what @link says, and no more: what cannot be sent again was not sent. */
+static int
+journal_install(struct xport_resume_conn *rc, const struct xport_resume_link *link)
+{
+    struct xport_journal *j = &rc->journal;
+    int64_t given_back;
+    int r;
+
+    if (link->peer.received < j->acked)
+        return -EPROTO; /* the peer is not the one that had this stream */
+    r = xport_journal_ack(j, link->peer.received, j->end + rc->writing);
+    if (r < 0)
+        return r;
+    given_back = xport_journal_give_back(j);
+    if (given_back > 0)
+        rc->stream.conn.stats.tx_bytes -= (uint64_t)given_back;
+    return given_back < 0 ? -EPROTO : 0;
+}
+
 /* Under both locks. */
 static int
 link_install(struct xport_resume_conn *rc, struct xport_resume_link *link)
 {
     struct xport_conn *conn = &rc->stream.conn;
     struct xport_journal *j = &rc->journal;
-    int r;
+    int r = journal_install(rc, link);
 
-    r = link->peer.received < j->acked
-            ? -EPROTO /* the peer is not the one that had this stream */
-            : xport_journal_ack(j, link->peer.received, j->end + rc->writing);
     if (r == 0)
         r = xport_resume_stripes_install(rc, link);
     if (r < 0) {
@@ -156,10 +178,14 @@ xport_resume_recover(struct xport_resume_conn *rc, uint32_t epoch)
     if (r == 0 && atomic_load(&rc->epoch) == epoch) {
         struct xport_resume_have have;
 
+        if (xport_resume_over_rdma(rc))
+            xport_resume_rdma_break(rc);
         shutdown(conn->fd, SHUT_RDWR);
         xport_resume_stripes_abort(rc);
         gp_lock_take(&rc->tx_lock);
         gp_lock_take(&rc->rx_lock);
+        if (xport_resume_over_rdma(rc))
+            xport_resume_rdma_end(rc);
         have.received = atomic_load(&rc->acks.received);
         xport_resume_stripes_have(rc, &have);
         r = rc->owner->reconnect(conn, &have, &link);
@@ -233,6 +259,8 @@ xport_resume_acks_wait(struct xport_resume_conn *rc, uint64_t deadline_ns)
 
     if (r < 0)
         return xport_resume_fatal(r) ? r : -ECONNRESET;
+    if (xport_resume_over_rdma(rc))
+        return xport_resume_rdma_acks_wait(rc, deadline_ns);
     for (;;) {
         bool here = xport_resume_have_acks(rc);
         struct pollfd fds[] = {{.fd = conn->fd, .events = POLLRDHUP},
@@ -363,8 +391,8 @@ resume_read_asleep(struct xport_stream *stream, void *buf, size_t len, size_t *r
                                                           : r;
 }
 
-static void
-resume_acknowledge(struct xport_conn *conn)
+void
+xport_resume_acknowledge(struct xport_conn *conn)
 {
     struct xport_resume_conn *rc = xport_resume_of(conn);
 
@@ -373,8 +401,8 @@ resume_acknowledge(struct xport_conn *conn)
 }
 
 /* The peer's last word.  Only the end that connects has one. */
-static int
-resume_ended(struct xport_conn *conn)
+int
+xport_resume_ended(struct xport_conn *conn)
 {
     return xport_resume_passive(xport_resume_of(conn)) ? -ECONNRESET : -EPROTO;
 }
@@ -411,24 +439,27 @@ ack_quiet(struct xport_resume_conn *rc)
 }
 
 /* The one that is connected to has a thread that always reads; it is only woken. */
-static int
-resume_look(struct xport_conn *conn, bool *ret_again)
+int
+xport_resume_look(struct xport_conn *conn, bool *ret_again)
 {
     struct xport_resume_conn *rc = xport_resume_of(conn);
     uint32_t epoch = atomic_load(&rc->epoch);
-    bool passive = xport_resume_passive(rc), broken;
+    bool passive = xport_resume_passive(rc), broken = false;
 
     if (atomic_load(&rc->replaying))
         replay_some(rc);
     *ret_again = atomic_load(&rc->replaying);
     if (!gp_lock_try(&rc->recover))
         return 0;
+    if (xport_resume_over_rdma(rc))
+        broken = xport_resume_rdma_look(rc, ret_again) < 0;
     gp_lock_release(&rc->recover);
     ack_quiet(rc);
     if (passive && rc->owner->knocks(conn))
         return xport_resume_recover(rc, epoch);
-    broken = xport_liveness_lost(&rc->live, conn->fd, ret_again) ||
-             xport_resume_stripes_lost(rc, ret_again);
+    if (!xport_resume_over_rdma(rc))
+        broken = xport_liveness_lost(&rc->live, conn->fd, ret_again) ||
+                 xport_resume_stripes_lost(rc, ret_again);
     if (passive && broken) {
         shutdown(conn->fd, SHUT_RDWR);
         xport_resume_stripes_abort(rc);
@@ -439,21 +470,24 @@ resume_look(struct xport_conn *conn, bool *ret_again)
     return xport_resume_recover(rc, epoch);
 }
 
-static void
-resume_abort(struct xport_conn *conn)
+void
+xport_resume_abort(struct xport_conn *conn)
 {
     struct xport_resume_conn *rc = xport_resume_of(conn);
 
+    if (rc->rdma)
+        xport_resume_rdma_break(rc);
     shutdown(conn->fd, SHUT_RDWR);
     if (xport_acks_fd(&rc->acks) >= 0)
         shutdown(xport_acks_fd(&rc->acks), SHUT_RDWR);
 }
 
-static void
-resume_free(struct xport_conn *conn)
+void
+xport_resume_free(struct xport_conn *conn)
 {
     struct xport_resume_conn *rc = xport_resume_of(conn);
 
+    xport_resume_rdma_free(rc);
     if (conn->fd >= 0)
         close(conn->fd);
     xport_acks_fini(&rc->acks);
@@ -475,18 +509,18 @@ static const struct xport_ops resume_ops = {
     .send_start = xport_resume_send_start,
     .send_wait = xport_resume_send_wait,
     .bulk_done = xport_resume_bulk_done,
-    .acknowledge = resume_acknowledge,
+    .acknowledge = xport_resume_acknowledge,
     .confirm = xport_resume_confirm,
     .stripes_hold = xport_resume_stripes_hold,
     .stripes_release = xport_resume_stripes_release,
     .stripes_send = xport_resume_stripes_send,
     .stripes_recv = xport_resume_stripes_recv,
     .stripes_link = xport_resume_stripes_link,
-    .ended = resume_ended,
+    .ended = xport_resume_ended,
     .realign = xport_stream_to_start,
-    .abort = resume_abort,
-    .look = resume_look,
-    .free = resume_free,
+    .abort = xport_resume_abort,
+    .look = xport_resume_look,
+    .free = xport_resume_free,
 };
 
 static const struct xport_stream_io resume_io = {
@@ -498,13 +532,14 @@ static const struct xport_stream_io resume_io = {
 bool
 xport_resumes(const struct xport_conn *conn)
 {
-    return conn->ops == &resume_ops;
+    return conn->ops == &resume_ops || conn->ops == &xport_resume_rdma_ops;
 }
 
-int
-xport_resume_new(int fd, int ack_fd, uint32_t frame_max,
-                 const struct xport_resume_owner *owner, struct xport_conn **ret,
-                 struct gp_err *err)
+/* Without a link. */
+static int
+resume_new(const struct xport_ops *ops, uint32_t frame_max,
+           const struct xport_resume_owner *owner, struct xport_resume_conn **ret,
+           struct gp_err *err)
 {
     struct xport_resume_conn *rc = xport_stream_alloc(sizeof(*rc));
     struct xport_conn *conn;
@@ -516,20 +551,54 @@ xport_resume_new(int fd, int ack_fd, uint32_t frame_max,
     rc->owner = owner;
     rc->ack_after = xport_resume_passive(rc) ? XPORT_ACK_CALLS : XPORT_ACK_REPLIES;
     rc->acks.fd = -1;
-    r = xport_stream_init(&rc->stream, &resume_ops, &resume_io, frame_max, err);
+    r = xport_stream_init(&rc->stream, ops, &resume_io, frame_max, err);
     if (r == 0)
         r = xport_journal_init(&rc->journal, XPORT_JOURNAL_BLOCK, frame_max);
     if (r < 0) {
-        resume_free(conn);
+        xport_resume_free(conn);
         return gp_err_set(err, r, "no memory for a journal");
     }
     conn->tx.base = conn->tx.pos = rc->journal.frames.room;
     conn->tx.end = xport_journal_room_end(&rc->journal);
-    xport_tcp_prepare(conn, fd);
+    *ret = rc;
+    return 0;
+}
+
+int
+xport_resume_new(int fd, int ack_fd, uint32_t frame_max,
+                 const struct xport_resume_owner *owner, struct xport_conn **ret,
+                 struct gp_err *err)
+{
+    struct xport_resume_conn *rc;
+    int r = resume_new(&resume_ops, frame_max, owner, &rc, err);
+
+    if (r < 0)
+        return r;
+    *ret = &rc->stream.conn;
+    xport_tcp_prepare(*ret, fd);
     rc->trip_ns = trip_of(fd);
     rc->acks.fd = ack_fd;
-    conn->fd = fd;
-    *ret = conn;
+    (*ret)->fd = fd;
+    return 0;
+}
+
+int
+xport_resume_new_rdma(struct xport_conn *rdma, const struct xport_resume_owner *owner,
+                      struct xport_conn **ret, struct gp_err *err)
+{
+    struct xport_resume_rdma *first = xport_resume_rdma_new(rdma);
+    struct xport_resume_conn *rc;
+    int r = first ? resume_new(&xport_resume_rdma_ops, rdma->frame_max, owner, &rc, err)
+                  : gp_err_set(err, -ENOMEM, "out of memory");
+
+    if (r < 0) {
+        free(first);
+        return r;
+    }
+    rc->rdma = first;
+    rc->trip_ns = GP_NS_PER_S; /* no acknowledgement is waited for */
+    *ret = &rc->stream.conn;
+    (*ret)->fd = rdma->fd;
     return 0;
 }
 
@@ -542,7 +611,9 @@ xport_resume_goodbye(struct xport_conn *conn)
 
     if (!xport_resumes(conn) || xport_error(conn) < 0 || !gp_lock_try(&rc->tx_lock))
         return;
-    if (!atomic_load(&rc->replaying))
+    if (xport_resume_over_rdma(rc))
+        xport_resume_rdma_goodbye(rc, iov, 2);
+    else if (!atomic_load(&rc->replaying))
         gp_wire_send(rc->stream.wire, conn->fd, iov, 2, MSG_DONTWAIT);
     gp_lock_release(&rc->tx_lock);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A TCP connection that outlives its sockets.
+ * A TCP connection that outlives its sockets, or one that begins over RDMA and goes on
+ * over TCP.
  *
  * Both ends count the bytes of the stream, and each keeps what the other has not
  * acknowledged (xport_journal.h).  When the link breaks, whichever thread notices first
@@ -20,7 +21,8 @@
  * ack_lock, which is for the socket of acknowledgements.
  *
  * Not here: how the ends find each other again and prove who they are (stub_resume.c,
- * wrk_resume.c), stripes (xport_resume_stripes.h), RDMA, shared memory.
+ * wrk_resume.c), stripes (xport_resume_stripes.h), what is different over RDMA
+ * (xport_resume_rdma.h), shared memory.
  */
 #ifndef XPORT_RESUME_H
 #define XPORT_RESUME_H
@@ -61,6 +63,12 @@ struct xport_resume_owner {
 int xport_resume_new(int fd, int ack_fd, uint32_t frame_max,
                      const struct xport_resume_owner *owner, struct xport_conn **ret,
                      struct gp_err *err);
+
+/* The same for the RDMA connection @rdma, over which nothing has gone yet; it is owned
+ * on success.  A link after the first one is TCP. */
+int xport_resume_new_rdma(struct xport_conn *rdma,
+                          const struct xport_resume_owner *owner,
+                          struct xport_conn **ret, struct gp_err *err);
 
 /* The process ends, and its peer need not wait for it: of the end that connects, who is
  * the sender.  Whatever else fails, the peer waits in vain for as long as it would. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The inside of a connection that outlives its sockets (xport_resume.h): what replaces
- * its link and reads (xport_resume.c), and what sends (xport_resume_send.c).  Private
- * to these two.
+ * its link and reads (xport_resume.c), what sends (xport_resume_send.c), and what a
+ * first link over RDMA does otherwise (xport_resume_rdma.c).  Private to these three.
  */
 #ifndef XPORT_RESUME_CONN_H
 #define XPORT_RESUME_CONN_H
@@ -32,10 +32,15 @@
  * due; what its sender has lent it copies up to here, without waiting.  Copying 128 KiB
  * takes as long as an acknowledgement and its way through both kernels. */
 #define XPORT_ACK_END (128u << 10)
+/* Over RDMA they come with the credits, and looking at them costs nothing. */
+#define XPORT_ACK_RDMA (64u << 10)
+
+struct xport_resume_rdma;
 
 struct xport_resume_conn {
     struct xport_stream stream;
     const struct xport_resume_owner *owner;
+    struct xport_resume_rdma *rdma; /* xport_resume_rdma.h; NULL: it began as TCP */
     struct xport_liveness live;
     struct xport_acks acks;
     struct gp_lock tx_lock, rx_lock; /* in a write; in a read */
@@ -75,18 +80,29 @@ xport_resume_passive(const struct xport_resume_conn *rc)
     return rc->owner->knocks != NULL;
 }
 
-/* The peer acknowledges after so many bytes of frames. */
-static inline uint64_t
-xport_resume_acks_every(const struct xport_resume_conn *rc)
-{
-    return xport_resume_passive(rc) ? XPORT_ACK_REPLIES : XPORT_ACK_CALLS;
-}
-
 /* Not what a new link mends. */
 static inline bool
 xport_resume_fatal(int r)
 {
     return r == -EPROTO || r == -ENOMEM || r == -EMSGSIZE;
+}
+
+/* Is the link RDMA?  Constant for who holds one of the locks. */
+bool xport_resume_rdma_is_on(const struct xport_resume_rdma *rdma);
+
+static inline bool
+xport_resume_over_rdma(const struct xport_resume_conn *rc)
+{
+    return unlikely(rc->rdma != NULL) && xport_resume_rdma_is_on(rc->rdma);
+}
+
+/* The peer acknowledges after so many bytes of frames. */
+static inline uint64_t
+xport_resume_acks_every(const struct xport_resume_conn *rc)
+{
+    if (xport_resume_over_rdma(rc))
+        return XPORT_ACK_RDMA;
+    return xport_resume_passive(rc) ? XPORT_ACK_REPLIES : XPORT_ACK_CALLS;
 }
 
 /* ---- links and acknowledgements (xport_resume.c) ----------------------------------
@@ -114,6 +130,14 @@ void xport_resume_ack(struct xport_resume_conn *rc);
 /* Send again what the peer did not get, under tx_lock.  With MSG_DONTWAIT as @flags
  * -EAGAIN: not all of it yet. */
 int xport_resume_replay(struct xport_resume_conn *rc, int flags);
+
+/* For struct xport_ops. */
+void xport_resume_acknowledge(struct xport_conn *conn);
+int xport_resume_ended(struct xport_conn *conn);
+int xport_resume_look(struct xport_conn *conn, bool *ret_again);
+void xport_resume_abort(struct xport_conn *conn);
+void xport_resume_free(struct xport_conn *conn);
+extern const struct xport_ops xport_resume_rdma_ops; /* xport_resume_rdma.c */
 
 /* ---- sending (xport_resume_send.c); see struct xport_ops --------------------------
  */

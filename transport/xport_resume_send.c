@@ -6,6 +6,7 @@
 #include "gp_time.h"
 #include "xport.h"
 #include "xport_block.h"
+#include "xport_resume_rdma.h"
 
 #include <string.h>
 #include <sys/socket.h>
@@ -81,7 +82,7 @@ xport_resume_leave(struct xport_resume_conn *rc)
  * recovery. */
 static int
 write_through(struct xport_resume_conn *rc, const struct iovec *iov, size_t n_iov,
-              size_t total)
+              size_t total, const void *bulk)
 {
     uint64_t start = rc->journal.end;
     uint32_t epoch = atomic_load_explicit(&rc->epoch, memory_order_relaxed);
@@ -97,7 +98,9 @@ write_through(struct xport_resume_conn *rc, const struct iovec *iov, size_t n_io
         memcpy(copy, iov, n_iov * sizeof(*iov));
         xport_iov_advance(&at, &n, there);
         rc->writing = total;
-        if (r == 0)
+        if (unlikely(xport_resume_over_rdma(rc)))
+            r = xport_resume_rdma_send(rc, at, n, bulk);
+        else if (r == 0)
             r = send_all(rc, at, n);
         if (likely(r == 0))
             rc->writing = 0;
@@ -171,7 +174,7 @@ send_locked(struct xport_resume_conn *rc, const void *bulk, size_t len)
     if (len > XPORT_ACK_END) /* acknowledgements will be waited for */
         xport_resume_have_acks(rc);
     if (likely(r == 0))
-        r = write_through(rc, iov, n, frames + len);
+        r = write_through(rc, iov, n, frames + len, bulk);
     if (likely(r == 0)) {
         xport_journal_sent(&rc->journal, frames);
         xport_journal_sent_lent(&rc->journal, bulk, len);
@@ -216,7 +219,9 @@ send_now(struct xport_resume_conn *rc)
         rc->writing = 0;
         return (ssize_t)gp_min(rc->peer_at - rc->journal.end, (uint64_t)iov.iov_len);
     }
-    if (likely(n == 0))
+    if (unlikely(xport_resume_over_rdma(rc)))
+        n = xport_resume_rdma_send_now(rc, &iov);
+    else if (likely(n == 0))
         n = gp_wire_send(rc->stream.wire, conn->fd, &iov, 1, MSG_DONTWAIT);
     rc->writing = iov.iov_len - (size_t)gp_max(n, (ssize_t)0);
     if (unlikely(n < 0 && n != -EAGAIN && !xport_resume_fatal((int)n)) &&
@@ -380,9 +385,10 @@ static int
 lent_return(struct xport_resume_conn *rc, uint64_t until)
 {
     uint64_t patience = 0;
-    int r = 0;
+    int r;
 
     gp_lock_take(&rc->tx_lock);
+    r = xport_resume_rdma_offers_wait(rc, until);
     if (xport_journal_lent(&rc->journal, until) <= COPY_SHORT)
         xport_journal_keep(&rc->journal, until);
     while (r == 0 && lent_any(rc, until)) {

@@ -9,8 +9,6 @@
 
 /* Coalescing limit: beyond this a write costs no less per byte (measured). */
 #define TX_BUFFER (64u << 10)
-/* In front of and behind what waits: a transport may put words of its own around it. */
-#define TX_MARGIN 64u
 
 int
 xport_stream_init(struct xport_stream *stream, const struct xport_ops *ops,
@@ -27,11 +25,11 @@ xport_stream_init(struct xport_stream *stream, const struct xport_ops *ops,
         return gp_err_set(err, -EINVAL, "frame limit %u out of range", frame_max);
     stream->tx_cap = gp_max(frame_max, TX_BUFFER);
     stream->rx_cap = frame_max + XPORT_STREAM_READ;
-    stream->tx_buf = aligned_alloc(64, GP_ALIGN_UP(stream->tx_cap, 64) + 2 * TX_MARGIN);
+    stream->tx_buf = aligned_alloc(64, GP_ALIGN_UP(stream->tx_cap, 64));
     stream->rx_buf = aligned_alloc(64, GP_ALIGN_UP(stream->rx_cap, 64));
     if (!stream->tx_buf || !stream->rx_buf)
         return gp_err_set(err, -ENOMEM, "out of memory");
-    conn->tx.base = conn->tx.pos = stream->tx_buf + TX_MARGIN;
+    conn->tx.base = conn->tx.pos = stream->tx_buf;
     conn->tx.end = conn->tx.base + stream->tx_cap;
     conn->rx.pos = conn->rx.end = stream->rx_buf;
     return 0;

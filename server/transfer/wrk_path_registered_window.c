@@ -99,7 +99,15 @@ wrk_path_registered_window_d2h_begin(struct wrk_d2h *d)
     return CUDA_SUCCESS;
 }
 
-/* The work before the copy is complete, so this needs no stream. */
+/* Bytes of the stream, and those that wait to be sent. */
+static uint64_t
+stream_at(const struct xport_conn *conn)
+{
+    return xport_sent(conn) + xport_pending(conn);
+}
+
+/* The work before the copy is complete, so this needs no stream.  A link that breaks
+ * gives back what the client has not fetched: the stream's length tells. */
 static void
 windows_d2h(struct wrk_d2h *d)
 {
@@ -111,6 +119,7 @@ windows_d2h(struct wrk_d2h *d)
         struct wrk_window *window;
         uint64_t ticket;
     } lent[WINDOWS_AHEAD] = {{0}};
+    uint64_t begun = stream_at(conn) - d->sent, sent = d->sent;
     unsigned n = 0;
     int r = 0;
 
@@ -124,11 +133,10 @@ windows_d2h(struct wrk_d2h *d)
         lent[at].window = window;
         lent[at].ticket = 0;
         wrk_copy_account(d->w, d->slice, len);
-        r = xport_send_bulk_direct(conn, d->copy->base + d->sent, len,
-                                   &lent[at].ticket);
-        d->sent += len;
-        len = wrk_window_take(ws, d->copy->base + d->sent,
-                              gp_min(d->copy->len - d->sent, (uint64_t)WINDOW_CHUNK),
+        r = xport_send_bulk_direct(conn, d->copy->base + sent, len, &lent[at].ticket);
+        sent += len;
+        len = wrk_window_take(ws, d->copy->base + sent,
+                              gp_min(d->copy->len - sent, (uint64_t)WINDOW_CHUNK),
                               &window);
     }
     if (len)
@@ -141,6 +149,7 @@ windows_d2h(struct wrk_d2h *d)
         xport_send_bulk_wait(conn, lent[at].ticket);
         wrk_window_put(ws, lent[at].window);
     }
+    d->sent = stream_at(conn) - begun;
     d->started = d->sent;
 }
 

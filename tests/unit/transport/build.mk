@@ -15,3 +15,5 @@ $(eval $(call unit_test,test_xport_resume,\
     tests/unit/transport/test_xport_resume.c,transport common tests/unit,,transport common,-ldl))
 $(eval $(call unit_test,test_xport_tcp,\
     tests/unit/transport/test_xport_tcp.c,transport common tests/unit,,transport common,-ldl))
+$(eval $(call unit_test,test_xport_resume_rdma,\
+    tests/unit/transport/test_xport_resume_rdma.c,transport common tests/unit,,transport common,-ldl))
