@@ -26,6 +26,26 @@ xport_ring_copy_out(const struct xport_ring *ring, size_t at, void *buf, size_t 
         memcpy((uint8_t *)buf + first, ring->bytes, len - first);
 }
 
+int64_t
+xport_ring_put_all(struct xport_ring *ring, const struct iovec *iov, size_t n_iov)
+{
+    int64_t used = xport_ring_used_by_producer(ring);
+    size_t room = XPORT_RING_SIZE - (size_t)used, done = 0;
+
+    if (unlikely(used < 0))
+        return -EPROTO;
+    for (size_t i = 0; i < n_iov && done < room; i++) {
+        size_t len = gp_min(iov[i].iov_len, room - done);
+
+        xport_ring_copy_in(ring, (ring->index + done) % XPORT_RING_SIZE,
+                           iov[i].iov_base, len);
+        done += len;
+    }
+    if (done)
+        xport_ring_push(ring, done);
+    return (int64_t)done;
+}
+
 int
 xport_ring_room(const struct xport_ring *ring, size_t ahead, size_t len, uint8_t **ret,
                 size_t *ret_n)

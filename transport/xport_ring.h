@@ -20,6 +20,7 @@
 #include <linux/futex.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <time.h>
 
 /* Small enough that a ring and what is copied to and from it stay in a core's L2, large
@@ -171,6 +172,11 @@ xport_ring_put(struct xport_ring *ring, const void *data, size_t len)
         xport_ring_push(ring, len);
     return (int64_t)len;
 }
+
+/* The same for several pieces, which are published together: the consumer is not woken
+ * for a frame whose payload is not there yet. */
+int64_t xport_ring_put_all(struct xport_ring *ring, const struct iovec *iov,
+                           size_t n_iov);
 
 /* Copy out what is there, at most @len bytes; how much.  -EPROTO. */
 static GP_INLINE int64_t

@@ -24,6 +24,10 @@
  * how late the death of a peer is noticed.  A timer for each sleep costs more than the
  * rest of it. */
 #define SHM_LIVENESS_NS (100 * GP_NS_PER_MS)
+/* What is taken out of the ring at a time in search of frames.  More would often be the
+ * beginning of a payload, which is then copied once more; a look at a ring costs
+ * little, so it need not find much. */
+#define SHM_READ (4u << 10)
 /* Who waits for room looks again after this time: see xport_ring_drop_of(). */
 #define SHM_ROOM_NS (10 * GP_NS_PER_MS)
 
@@ -84,9 +88,9 @@ room_wait(struct shm_conn *shm)
 }
 
 static int
-write_piece(struct shm_conn *shm, const void *data, size_t len, size_t *ret_n)
+write_pieces(struct shm_conn *shm, const struct iovec *iov, size_t n_iov, size_t *ret_n)
 {
-    int64_t n = xport_ring_put(&shm->tx, data, len);
+    int64_t n = xport_ring_put_all(&shm->tx, iov, n_iov);
 
     *ret_n = (size_t)gp_max(n, (int64_t)0);
     return n < 0 ? (int)n : n ? 0 : room_wait(shm);
@@ -102,7 +106,7 @@ shm_write(struct xport_stream *stream, struct iovec *iov, size_t n_iov)
         int r = __atomic_load_n(&conn->error, __ATOMIC_RELAXED);
 
         if (!r)
-            r = write_piece(shm_of(stream), iov->iov_base, iov->iov_len, &n);
+            r = write_pieces(shm_of(stream), iov, n_iov, &n);
         if (r < 0)
             return r;
         conn->stats.tx_writes++;
@@ -196,22 +200,37 @@ get_asleep(struct shm_conn *shm, void *buf, size_t len)
     return n;
 }
 
+/* A frame that has begun is taken as a whole. */
+static GP_INLINE size_t
+fill_size(const struct xport_conn *conn)
+{
+    size_t have = (size_t)(conn->rx.end - conn->rx.pos);
+    uint32_t size = 0;
+
+    if (unlikely(have >= sizeof(size)))
+        memcpy(&size, conn->rx.pos, sizeof(size));
+    if (likely(size < have + SHM_READ))
+        return SHM_READ;
+    return gp_min(size - have, (size_t)XPORT_STREAM_READ);
+}
+
 GP_HOT static int
 shm_fill(struct xport_conn *conn, uint64_t deadline_ns)
 {
     struct xport_stream *stream = xport_stream_of(conn);
     struct shm_conn *shm = shm_of(stream);
+    size_t size;
     int64_t n;
 
     xport_stream_make_room(stream);
-    n = xport_ring_get(&shm->rx, conn->rx.end, XPORT_STREAM_READ);
+    size = fill_size(conn);
+    n = xport_ring_get(&shm->rx, conn->rx.end, size);
     conn->stats.rx_reads++;
     if (n == 0 && deadline_ns == GP_FOREVER && xport_spin_skips(&stream->spin))
-        n = get_asleep(shm, conn->rx.end, XPORT_STREAM_READ);
+        n = get_asleep(shm, conn->rx.end, size);
     if (unlikely(n == 0)) {
         size_t got = 0;
-        int r = xport_stream_read_later(stream, conn->rx.end, XPORT_STREAM_READ, &got,
-                                        deadline_ns);
+        int r = xport_stream_read_later(stream, conn->rx.end, size, &got, deadline_ns);
 
         n = r < 0 ? r : (int64_t)got;
     }

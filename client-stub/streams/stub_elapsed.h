@@ -6,8 +6,8 @@
  * again, each time behind a wait.  So pairs that were asked for are remembered, and the
  * next wait that covers a pair goes out as gp_wait_elapsed, whose reply has the time as
  * well.  It is the program's answer only while both events are still those of the
- * records that were in front of the wait (stub_event.h has their positions), so an event
- * that was recorded again or destroyed is asked about anew.
+ * records that were in front of the wait (stub_event.h has their positions), so an
+ * event that was recorded again or destroyed is asked about anew.
  *
  * The pairs belong to the process's only link, under its send lock: nothing is
  * remembered in sessions of several servers.  Any thread.

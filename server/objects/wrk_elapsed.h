@@ -26,8 +26,8 @@ struct wrk_elapsed_ask {
 };
 
 struct wrk_elapsed {
-    struct wrk_elapsed *next; /* of those that have begun */
-    CUevent start, end;       /* NULL: nobody asked, or the events are unknown */
+    struct wrk_elapsed *next;  /* of those that have begun */
+    CUevent start, end;        /* NULL: nobody asked, or the events are unknown */
     bool start_gone, end_gone; /* to be destroyed when nobody reads it any more */
 };
 

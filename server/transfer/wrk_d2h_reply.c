@@ -70,22 +70,33 @@ event_wait(struct wrk *w, CUevent event)
     return r == CUDA_ERROR_NOT_READY ? WRK_CALL(w, cuEventSynchronize, event) : r;
 }
 
+struct down_header {
+    struct wire_rep rep;
+    uint64_t len;
+};
+static_assert(sizeof(struct down_header) == sizeof(struct wire_rep) + 8, "no padding");
+
+static struct down_header
+down_header(const struct wrk_d2h *d)
+{
+    return (struct down_header){.rep = {.size = sizeof(struct down_header),
+                                        .call = d->req->call,
+                                        .flags = WIRE_F_BULK,
+                                        .seq = d->req->seq,
+                                        .result = CUDA_SUCCESS},
+                                .len = d->copy->len};
+}
+
 static int
 down_send_header(struct wrk_d2h *d)
 {
     struct xport_conn *conn = d->w->priv->conn;
-    uint32_t total = (uint32_t)sizeof(struct wire_rep) + sizeof(uint64_t);
-    struct wire_rep *rep = xport_reserve(conn, total);
+    struct down_header *header = xport_reserve(conn, sizeof(*header));
 
-    if (!rep)
+    if (!header)
         return -ECONNRESET;
-    *rep = (struct wire_rep){.size = total,
-                             .call = d->req->call,
-                             .flags = WIRE_F_BULK,
-                             .seq = d->req->seq,
-                             .result = CUDA_SUCCESS};
-    memcpy(rep + 1, &d->copy->len, sizeof(uint64_t));
-    xport_commit(conn, total);
+    *header = down_header(d);
+    xport_commit(conn, sizeof(*header));
     xport_bulk_in_parts(conn, d->copy->len);
     return 0;
 }
@@ -133,11 +144,51 @@ down_path(struct wrk_d2h *d)
         facts |= WRK_FACT_RANGE | WRK_FACT_WINDOW;
     if (copy->grain <= 1)
         facts |= WRK_FACT_ANY_CUT;
-    if (copy->len > d->chunk && copy->len - d->chunk >= WRK_RING_MIN)
+    if (copy->len >= WRK_RING_DOWN_MIN)
         facts |= WRK_FACT_LONG;
     if (wrk_path_asks_ring(facts) && wrk_ring_ready(d->w))
         facts |= WRK_FACT_RING;
     return wrk_path_choose(facts);
+}
+
+static void
+down_slots(struct wrk_d2h *d)
+{
+    struct xport_conn *conn = d->w->priv->conn;
+    uint32_t chunk = atomic_load_explicit(&conn->piece, memory_order_relaxed);
+
+    d->chunk = chunk ? chunk : CHUNK_D2H;
+    d->n_slots = xport_can(conn, XPORT_CAN_LEND) && d->chunk <= WRK_COPY_ONE_PIECE
+                     ? WRK_STAGING_D2H_LENT
+                     : WRK_STAGING_D2H;
+    slots_take_back(d);
+}
+
+/* The rest of the payload.  Under the send lock. */
+static void
+down_send(struct wrk_d2h *d, const struct wrk_path *path)
+{
+    path->d2h_send(d);
+    wrk_path_registered_window_drop(d);
+    xport_flush(d->w->priv->conn);
+}
+
+/* With the header in one piece, where the path can: d->sent. */
+static CUresult
+down_whole(struct wrk_d2h *d, const struct wrk_path *path)
+{
+    struct down_header header = down_header(d);
+    struct wrk_priv *p = d->w->priv;
+    CUresult r;
+
+    d->chunk = gp_min(d->chunk, (uint64_t)WRK_RING_CHUNK);
+    gp_lock_take(&p->send_lock);
+    wrk_d2h_async_before_reply(d->w);
+    r = path->d2h_whole(d, &header, sizeof(header));
+    if (d->sent)
+        down_send(d, path);
+    gp_lock_release(&p->send_lock);
+    return r;
 }
 
 /* On success the reply has been sent, or the connection is dead. */
@@ -145,29 +196,27 @@ static CUresult
 down_run(struct wrk_d2h *d)
 {
     struct wrk_priv *p = d->w->priv;
-    uint32_t chunk = atomic_load_explicit(&p->conn->piece, memory_order_relaxed);
     const struct wrk_path *path;
-    CUresult r;
+    CUresult r = CUDA_SUCCESS;
 
-    d->chunk = chunk ? chunk : CHUNK_D2H;
-    d->n_slots = xport_can(p->conn, XPORT_CAN_LEND) && d->chunk <= WRK_COPY_ONE_PIECE
-                     ? WRK_STAGING_D2H_LENT
-                     : WRK_STAGING_D2H;
-    slots_take_back(d);
+    down_slots(d);
     path = down_path(d);
     wrk_path_log(path, d->copy->len);
-    r = path->d2h_begin(d);
-    if (r != CUDA_SUCCESS)
-        return r;
-    gp_lock_take(&p->send_lock);
-    wrk_d2h_async_before_reply(d->w);
-    if (down_send_header(d) == 0)
-        path->d2h_send(d);
-    wrk_path_registered_window_drop(d);
-    xport_flush(p->conn);
-    gp_lock_release(&p->send_lock);
-    wrk_wake(d->w);
-    return CUDA_SUCCESS;
+    if (path->d2h_whole)
+        r = down_whole(d, path);
+    if (r == CUDA_SUCCESS && !d->sent) {
+        r = path->d2h_begin(d);
+        if (r != CUDA_SUCCESS)
+            return r;
+        gp_lock_take(&p->send_lock);
+        wrk_d2h_async_before_reply(d->w);
+        if (down_send_header(d) == 0)
+            down_send(d, path);
+        gp_lock_release(&p->send_lock);
+    }
+    if (r == CUDA_SUCCESS)
+        wrk_wake(d->w);
+    return r;
 }
 
 /* The internal stream of a context; the lock is held, the context current. */

@@ -70,14 +70,25 @@ struct wrk_d2h {
     uint64_t window_len;
 };
 
+/* Where header and payload pass through memory that the peer sees: put both in their
+ * places, as many bytes as are in one piece, and publish them together.  Under the send
+ * lock.  An error is the call's result, and nothing was published; nor was with
+ * @d->sent 0, and then the functions below are called. */
+typedef CUresult wrk_path_d2h_whole(struct wrk_d2h *d, const void *header, size_t size);
 /* Before the reply's header is sent: an error can still be the call's result. */
 typedef CUresult wrk_path_d2h_begin(struct wrk_d2h *d);
 /* After the header, under the send lock: send the payload, or wrk_path_d2h_broken(). */
 typedef void wrk_path_d2h_send(struct wrk_d2h *d);
 
+wrk_path_d2h_whole wrk_path_ring_d2h_whole;
 wrk_path_d2h_begin wrk_path_staging_d2h_begin, wrk_path_registered_window_d2h_begin;
 wrk_path_d2h_send wrk_path_staging_d2h_send, wrk_path_ring_d2h_send,
     wrk_path_registered_window_d2h_send;
+
+/* The last bytes of a source whose first @begun are looked at anyway: an invalid
+ * address range is invalid at one of its ends, and now the error can still be the
+ * call's result. */
+CUresult wrk_path_d2h_probe(struct wrk_d2h *d, uint64_t begun);
 
 /* Whether a registered window covers the first bytes; if so it stays open for the path
  * or wrk_path_registered_window_drop(). */

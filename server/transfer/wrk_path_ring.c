@@ -10,9 +10,11 @@
 #include "xport.h"
 
 #include <errno.h>
+#include <string.h>
 
-/* A quarter of a ring: the client has the other half while two are the card's. */
-#define CHUNK (128u * 1024)
+/* So little room behind the header, up to where the ring ends or the client still
+ * reads, is not worth a copy of its own. */
+#define WHOLE_MIN (16u * 1024)
 /* How long to poll for a chunk before sleeping in the driver. */
 #define SPIN_NS 20000
 
@@ -85,7 +87,7 @@ ring_h2d(struct wrk_h2d *t)
     while ((at < copy->len && t->result == CUDA_SUCCESS) || f.n) {
         n = 0;
         if (f.n < 2 && at < copy->len && t->result == CUDA_SUCCESS) {
-            size_t len = (size_t)gp_min(copy->len - at, (uint64_t)CHUNK);
+            size_t len = (size_t)gp_min(copy->len - at, (uint64_t)WRK_RING_CHUNK);
 
             if (xport_peek_bulk(conn, f.bytes, len, &from, &n) < 0) {
                 t->result = CUDA_ERROR_UNKNOWN; /* the loop finds the link dead */
@@ -139,8 +141,9 @@ ring_d2h(struct wrk_d2h *d, CUresult *ret_result)
     while ((at < copy.len || f.n) && result == CUDA_SUCCESS && r == 0) {
         n = 0;
         if (f.n < 2 && at < copy.len)
-            r = xport_room_bulk(
-                conn, f.bytes, (size_t)gp_min(copy.len - at, (uint64_t)CHUNK), &to, &n);
+            r = xport_room_bulk(conn, f.bytes,
+                                (size_t)gp_min(copy.len - at, (uint64_t)WRK_RING_CHUNK),
+                                &to, &n);
         if (r == 0 && n) {
             wrk_copy_account(d->w, d->slice, n);
             result = copy.start(d->w, &copy, to, at, n);
@@ -159,15 +162,59 @@ ring_d2h(struct wrk_d2h *d, CUresult *ret_result)
     return r;
 }
 
-/* The first chunk is in its staging buffer: wrk_path_staging_d2h_begin(). */
+/* The first @n bytes to @to. */
+static CUresult
+whole_copy(struct wrk_d2h *d, void *to, size_t n)
+{
+    struct flight f = {.w = d->w};
+    struct wrk_copy copy = *d->copy;
+    CUresult r = wrk_path_d2h_probe(d, n);
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    copy.stream = d->stream;
+    wrk_copy_account(d->w, d->slice, n);
+    r = copy.start(d->w, &copy, to, 0, n);
+    if (r != CUDA_SUCCESS)
+        return r;
+    r = flight_add(&f, d->ctx_index, d->stream, n);
+    flight_end(&f, &r);
+    return r;
+}
+
+CUresult
+wrk_path_ring_d2h_whole(struct wrk_d2h *d, const void *header, size_t size)
+{
+    struct xport_conn *conn = d->w->priv->conn;
+    size_t want = size + (size_t)gp_min(d->copy->len, (uint64_t)WRK_RING_CHUNK);
+    size_t n = 0;
+    void *at;
+    CUresult r;
+
+    if (xport_room_bulk(conn, 0, want, &at, &n) < 0 ||
+        n < gp_min(want, size + WHOLE_MIN))
+        return CUDA_SUCCESS;
+    r = whole_copy(d, (uint8_t *)at + size, n - size);
+    if (r != CUDA_SUCCESS)
+        return r;
+    memcpy(at, header, size);
+    xport_push_bulk(conn, n);
+    d->sent = n - size;
+    return CUDA_SUCCESS;
+}
+
+/* If nothing was sent yet, the first chunk is in its staging buffer:
+ * wrk_path_staging_d2h_begin(). */
 void
 wrk_path_ring_d2h_send(struct wrk_d2h *d)
 {
     CUresult r = CUDA_SUCCESS;
 
-    if (xport_send_bulk(d->w->priv->conn, d->slots[0].mem, d->lens[0]) < 0)
-        return;
-    d->sent = d->lens[0];
+    if (!d->sent) {
+        if (xport_send_bulk(d->w->priv->conn, d->slots[0].mem, d->lens[0]) < 0)
+            return;
+        d->sent = d->lens[0];
+    }
     if (ring_d2h(d, &r) == 0 && r != CUDA_SUCCESS)
         wrk_path_d2h_broken(d, r);
 }

@@ -17,8 +17,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Below this the cost of the first chunk is most of the transfer. */
-#define WRK_RING_MIN (256u * 1024)
+/* Up, the receive thread waits for the GPU's copies out of the ring: for less, one more
+ * copy into a staging buffer is cheaper.  Down it waits for them in any case. */
+#define WRK_RING_UP_MIN (256u * 1024)
+#define WRK_RING_DOWN_MIN (16u * 1024)
+/* A quarter of a ring: the client has the other half while two are the card's. */
+#define WRK_RING_CHUNK (128u * 1024)
 
 struct wrk;
 struct wrk_ring;

@@ -159,21 +159,26 @@ down_wait(struct wrk_d2h *d)
                        : CUDA_SUCCESS;
 }
 
-/* Copy the first chunk, and the last bytes of a long source: an invalid address range
- * is invalid at one of its ends, and now the error can still be the call's result. */
+CUresult
+wrk_path_d2h_probe(struct wrk_d2h *d, uint64_t begun)
+{
+    struct wrk_staging *probe = &d->slots[d->n_slots - 1];
+    uint64_t tail = gp_max(d->copy->grain, UINT64_C(1));
+    CUresult r;
+
+    if (d->copy->len <= begun)
+        return CUDA_SUCCESS;
+    r = wrk_staging_ready(d->w, probe, wrk_staging_size(tail));
+    return r == CUDA_SUCCESS ? down_copy(d, probe, d->copy->len - tail, tail) : r;
+}
+
+/* Copy the first chunk. */
 CUresult
 wrk_path_staging_d2h_begin(struct wrk_d2h *d)
 {
     const struct wrk_copy *copy = d->copy;
-    struct wrk_staging *probe = &d->slots[d->n_slots - 1];
-    uint64_t tail = gp_max(copy->grain, UINT64_C(1));
-    CUresult r = CUDA_SUCCESS;
+    CUresult r = wrk_path_d2h_probe(d, d->chunk);
 
-    if (copy->len > d->chunk) {
-        r = wrk_staging_ready(d->w, probe, wrk_staging_size(tail));
-        if (r == CUDA_SUCCESS)
-            r = down_copy(d, probe, copy->len - tail, tail);
-    }
     if (r == CUDA_SUCCESS && copy->len)
         r = down_start(d);
     return r == CUDA_SUCCESS && copy->len ? down_wait(d) : r;

@@ -44,6 +44,7 @@ const struct wrk_path wrk_paths[] = {
     {.name = "ring",
      .needs = WRK_FACT_D2H | WRK_FACT_ANY_CUT | WRK_FACT_LONG | WRK_FACT_RING,
      .why = "the ring is mapped and the copy is long",
+     .d2h_whole = wrk_path_ring_d2h_whole,
      .d2h_begin = wrk_path_staging_d2h_begin,
      .d2h_send = wrk_path_ring_d2h_send},
     {.name = "staging",

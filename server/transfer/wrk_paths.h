@@ -25,7 +25,7 @@
 #define WRK_FACT_ANY_CUT 0x020u  /* chunks may end anywhere, not only between rows */
 #define WRK_FACT_BOTH_MAP 0x040u /* page-locked memory that client and worker map */
 /* The size. */
-#define WRK_FACT_LONG 0x080u /* what remains is at least WRK_RING_MIN */
+#define WRK_FACT_LONG 0x080u /* at least WRK_RING_UP_MIN, WRK_RING_DOWN_MIN */
 /* The stream. */
 #define WRK_FACT_IDLE 0x100u /* nothing that was called before can delay the copy */
 /* The connection. */
@@ -37,6 +37,7 @@ struct wrk_path {
     uint32_t needs;   /* WRK_FACT_*: all of them */
     const char *why;  /* for the log, after "because" */
     wrk_path_h2d *h2d;
+    wrk_path_d2h_whole *d2h_whole; /* or NULL */
     wrk_path_d2h_begin *d2h_begin;
     wrk_path_d2h_send *d2h_send;
 };

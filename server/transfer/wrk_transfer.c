@@ -24,7 +24,7 @@ h2d_facts(struct wrk *w, const struct wrk_copy *copy, const void *in_frame)
         facts |= WRK_FACT_RANGE;
     if (copy->grain <= 1)
         facts |= WRK_FACT_ANY_CUT;
-    if (copy->len >= WRK_RING_MIN)
+    if (copy->len >= WRK_RING_UP_MIN)
         facts |= WRK_FACT_LONG;
     if (wrk_path_asks_ring(facts) && wrk_ring_ready(w))
         facts |= WRK_FACT_RING;

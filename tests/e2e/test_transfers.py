@@ -29,6 +29,10 @@ def test_long_copies_over_shared_memory_use_the_ring(case):
     case.equal(taken(case, "shm", 4 * MIB), {("h2d", "ring"), ("d2h", "ring")}, "paths")
 
 
+def test_copies_down_over_shared_memory_use_the_ring_from_16_kib_on(case):
+    case.equal(taken(case, "shm", 64 << 10), {("h2d", "staging"), ("d2h", "ring")}, "paths")
+
+
 def test_long_copies_over_tcp_go_through_staging(case):
     case.equal(taken(case, "tcp", 4 * MIB), {("h2d", "staging"), ("d2h", "staging")}, "paths")
 

@@ -64,6 +64,23 @@ odd_places(CUdeviceptr device, unsigned char *from, unsigned char *to)
     }
 }
 
+/* Of many lengths behind each other, so that what carries them ends everywhere once;
+ * and what is refused in between leaves nothing behind. */
+static void
+many_lengths(CUdeviceptr device, unsigned char *from, unsigned char *to)
+{
+    for (size_t i = 0, n = 1; i < 400; i++, n = (n * 3 + 4099) % (300 * 1024) + 1) {
+        round_trip(device + i, from, to, n, "one of many lengths");
+        if (i % 20)
+            continue;
+        if (cuMemcpyDtoH(to, 64, n) == CUDA_SUCCESS ||
+            cuMemcpyDtoH(to, device + LARGE - n / 2 - 1, n + 1) == CUDA_SUCCESS) {
+            fprintf(stderr, "copies: from outside of all memory, or past its end\n");
+            exit(1);
+        }
+    }
+}
+
 static void
 memory_that_changes(CUdeviceptr device, unsigned char *to)
 {
@@ -142,6 +159,7 @@ main(void)
         round_trip(device, from, to, LARGE, "all of it");
         if (i == 0) {
             odd_places(device, from, to);
+            many_lengths(device, from, to);
             memory_that_changes(device, to);
             page_locked(device);
             streams(device, from, to);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The time between two events, asked for again and again behind waits, and what must not
- * be answered from an earlier one: events that were recorded again, destroyed, are not
- * done, have no time or were never recorded.
+ * The time between two events, asked for again and again behind waits, and what must
+ * not be answered from an earlier one: events that were recorded again, destroyed, are
+ * not done, have no time or were never recorded.
  *
  * The same program prints the same on a card of its own and over every transport.
  */
@@ -87,7 +87,8 @@ recorded_again(void)
 static int
 not_ready(void)
 {
-    atomic_bool open = false;
+    static atomic_bool open;
+    CUresult r;
     float ms;
 
     if (measure(200))
@@ -95,8 +96,9 @@ not_ready(void)
     TRY(cuEventSynchronize(end));
     TRY(cuLaunchHostFunc(stream, gate_wait, &open));
     TRY(cuEventRecord(end, stream));
-    CODE(cuEventElapsedTime(&ms, start, end), CUDA_ERROR_NOT_READY);
+    r = cuEventElapsedTime(&ms, start, end);
     atomic_store(&open, true);
+    CODE(r, CUDA_ERROR_NOT_READY);
     TRY(cuEventSynchronize(end));
     TRY(cuEventElapsedTime(&ms, start, end));
     CODE(cuEventElapsedTime(NULL, start, end), CUDA_ERROR_INVALID_VALUE);

@@ -7,6 +7,8 @@ $(eval $(call unit_test,test_xport_eager,\
     tests/unit/transport/test_xport_eager.c,transport common tests/unit,,transport common,))
 $(eval $(call unit_test,test_xport,\
     tests/unit/transport/test_xport.c,transport tls common tests/unit,,transport tls common,-lssl -lcrypto))
+$(eval $(call unit_test,test_xport_ring,\
+    tests/unit/transport/test_xport_ring.c,transport common tests/unit,,transport common,))
 $(eval $(call unit_test,test_xport_block,\
     tests/unit/transport/test_xport_block.c,transport common tests/unit,,transport common,-ldl))
 $(eval $(call unit_test,test_xport_journal,\
