@@ -77,20 +77,22 @@ until_limit_s(const struct sched_session *session)
                : (session->ends_ns - gp_min(session->ends_ns, now)) / GP_NS_PER_S;
 }
 
-bool
+enum sched_due
 sched_grant_due(const struct sched *sched, const struct sched_session *session,
                 uint32_t tickets_unix)
 {
-    uint64_t now = gp_wall_ns() / GP_NS_PER_S;
+    uint64_t now = gp_wall_ns() / GP_NS_PER_S, lease = lease_s(session);
+    uint64_t end = tickets_unix + life_s(session, session->bound);
 
-    if (now < tickets_unix || /* the clock was set */
-        now + lease_s(session) > tickets_unix + life_s(session, session->bound) ||
+    if (now < tickets_unix || now + lease / 2 > end) /* or the clock was set */
+        return SCHED_OVERDUE;
+    if (now + lease > end ||
         (now >= sched->signs_since_unix && tickets_unix <= sched->signs_since_unix))
-        return true;
+        return SCHED_DUE;
     for (uint32_t i = 0; i < session->n_parts; i++)
         if (tickets_unix <= session->parts[i].server->registered_unix)
-            return true;
-    return false;
+            return SCHED_DUE;
+    return SCHED_NOT_DUE;
 }
 
 /* A key that is new is told to the servers before it signs. */

@@ -30,11 +30,18 @@ struct sched_grant *sched_grant_new(const struct sched *sched, uint32_t request,
 void sched_grant_free(struct sched_grant *grant);                 /* NULL is a no-op */
 struct sched_draft *sched_grant_draft(struct sched_grant *grant); /* NULL: NULL */
 
-/* Must the holder of @session, whose newest tickets were made at @tickets_unix, have
- * new ones?  They end before the lease that begins now, the key is another, or a server
- * of it has registered since, perhaps with another address. */
-bool sched_grant_due(const struct sched *sched, const struct sched_session *session,
-                     uint32_t tickets_unix);
+/* Whether the holder of @session, whose newest tickets were made at @tickets_unix,
+ * needs new ones. */
+enum sched_due {
+    SCHED_NOT_DUE,
+    /* They end before the lease that begins now, the key is another, or a server has
+     * registered since, perhaps with another address: now, or with the next renewal. */
+    SCHED_DUE,
+    SCHED_OVERDUE, /* they end before the next renewals */
+};
+enum sched_due sched_grant_due(const struct sched *sched,
+                               const struct sched_session *session,
+                               uint32_t tickets_unix);
 
 /* Sign the tickets; @msg points to *ret_lists and to @grant.  As sched_draft.pack(). */
 int sched_grant_message(const struct sched_grant *grant, Gpupool__Ctl__CtlGrant *msg,

@@ -92,7 +92,6 @@ renew(struct sched_conn *conn, struct sched_session *session, bool hold)
                         gp_now_ns() + session->lease_ms * GP_NS_PER_MS);
     if (hold)
         sched_conn_hold(conn, session);
-    gp_log_debug("session", "%s: renewed for %u ms", session->name, session->lease_ms);
 }
 
 void
@@ -105,10 +104,21 @@ sched_handle_renew(struct sched_conn *conn, uint32_t id,
     if (!session)
         return;
     renew(conn, session, msg->hold);
+    gp_log_debug("session", "%s: renewed for %u ms", session->name, session->lease_ms);
     sched_reply_grant(conn, id, session);
 }
 
 /* ----------------------------------------------------------------- many of them -- */
+
+static bool
+wants_tickets(const struct sched *sched, const struct sched_session *session,
+              uint32_t tickets_unix)
+{
+    enum sched_due due = sched_grant_due(sched, session, tickets_unix);
+
+    return due == SCHED_OVERDUE ||
+           (due == SCHED_DUE && sched->batch_tickets < SCHED_BATCH_TICKETS_MAX);
+}
 
 /* One of a batch.  -ENOMEM: its tickets would be lost. */
 static int
@@ -128,7 +138,7 @@ renew_one(struct sched_conn *conn, const Gpupool__Ctl__CtlRenewMany *msg,
         return 0;
     }
     renew(conn, session, msg->hold);
-    if (!msg->no_tickets && sched_grant_due(conn->sched, session, one->tickets_unix)) {
+    if (!msg->no_tickets && wants_tickets(conn->sched, session, one->tickets_unix)) {
         grant = grant_of(conn->sched, 0, session);
         if (!grant)
             return -ENOMEM;
@@ -178,6 +188,8 @@ sched_handle_renew_many(struct sched_conn *conn, uint32_t id,
         sched_conn_draft(conn, id, NULL);
         return;
     }
+    gp_log_debug("session", "%s: renewed %zu of %zu sessions", conn->peer,
+                 sched_renewed_count(renewed), msg->n_sessions);
     if (!conn->known) /* not one of them was right */
         conn->refusals++;
     reply_renewed(conn, id, TAKE_PTR(renewed));

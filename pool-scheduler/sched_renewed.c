@@ -24,9 +24,10 @@ struct one {
 
 struct sched_renewed {
     struct sched_draft draft;
+    size_t *waiting; /* the scheduler's count of tickets; its own thread's */
     uint32_t request;
     uint8_t keys[2][TICKET_PUB_SIZE]; /* the scheduler's that are good */
-    size_t n_keys, n, n_grants;
+    size_t n_keys, n, n_renewed, n_grants;
     struct one list[];
 };
 
@@ -47,7 +48,7 @@ add_key(struct sched_renewed *renewed, const struct ticket_key *key)
 }
 
 struct sched_renewed *
-sched_renewed_new(const struct sched *sched, uint32_t request, size_t n)
+sched_renewed_new(struct sched *sched, uint32_t request, size_t n)
 {
     struct sched_renewed *renewed =
         calloc(1, sizeof(*renewed) + n * sizeof(renewed->list[0]));
@@ -57,6 +58,7 @@ sched_renewed_new(const struct sched *sched, uint32_t request, size_t n)
     renewed->draft = (struct sched_draft){
         .name = "a batch", .pack = renewed_pack, .free = renewed_free};
     renewed->request = request;
+    renewed->waiting = &sched->batch_tickets;
     add_key(renewed, sched->key);
     add_key(renewed, sched->old_key);
     return renewed;
@@ -65,7 +67,10 @@ sched_renewed_new(const struct sched *sched, uint32_t request, size_t n)
 void
 sched_renewed_free(struct sched_renewed *renewed)
 {
-    for (size_t i = 0; renewed && i < renewed->n; i++)
+    if (!renewed)
+        return;
+    *renewed->waiting -= renewed->n_grants;
+    for (size_t i = 0; i < renewed->n; i++)
         sched_grant_free(renewed->list[i].grant);
     free(renewed);
 }
@@ -76,7 +81,9 @@ sched_renewed_add(struct sched_renewed *renewed, uint64_t id, uint32_t lease_ms,
 {
     renewed->list[renewed->n++] =
         (struct one){.id = id, .lease_ms = lease_ms, .grant = grant};
+    renewed->n_renewed++;
     renewed->n_grants += grant != NULL;
+    *renewed->waiting += grant != NULL;
 }
 
 void
@@ -87,6 +94,12 @@ sched_renewed_refuse(struct sched_renewed *renewed, uint64_t id,
 
     *one = (struct one){.id = id, .code = code};
     gp_str_copy(one->words, sizeof(one->words), words);
+}
+
+size_t
+sched_renewed_count(const struct sched_renewed *renewed)
+{
+    return renewed->n_renewed;
 }
 
 bool

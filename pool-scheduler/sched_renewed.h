@@ -22,7 +22,7 @@ struct sched_renewed;
 
 /* The answer to @request about @n sessions, none of them filled in.  NULL: out of
  * memory. */
-struct sched_renewed *sched_renewed_new(const struct sched *sched, uint32_t request,
+struct sched_renewed *sched_renewed_new(struct sched *sched, uint32_t request,
                                         size_t n);
 void sched_renewed_free(struct sched_renewed *renewed); /* NULL is a no-op */
 DEFINE_CLEANUP(struct sched_renewed, sched_renewed_free)
@@ -35,6 +35,8 @@ void sched_renewed_add(struct sched_renewed *renewed, uint64_t id, uint32_t leas
 void sched_renewed_refuse(struct sched_renewed *renewed, uint64_t id,
                           Gpupool__Ctl__CtlCode code, const char *words);
 
+/* How many are renewed. */
+size_t sched_renewed_count(const struct sched_renewed *renewed);
 /* Are there tickets to sign? */
 bool sched_renewed_signs(const struct sched_renewed *renewed);
 struct sched_draft *sched_renewed_draft(struct sched_renewed *renewed);

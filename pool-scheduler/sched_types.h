@@ -63,6 +63,10 @@ enum sched_role {
 /* Connections that have said nothing yet: they may send a registration, which is large,
  * so few are kept; when one more comes, the oldest goes. */
 #define SCHED_UNPROVEN_MAX 512
+/* While so many tickets of batches wait for a signature, at 4 KiB each, sessions whose
+ * tickets are good for another while get theirs with the next renewal: after a restart
+ * all sessions of a large pool are due at once. */
+#define SCHED_BATCH_TICKETS_MAX 16384
 
 struct sched_config {
     const char *listen;
@@ -144,6 +148,7 @@ struct sched {
     struct ticket_key *key, *old_key; /* that of before a change, still good, or NULL */
     uint64_t sign_old_ns;             /* until then tickets are signed with that one */
     uint64_t signs_since_unix;        /* the key does since then, or this process */
+    size_t batch_tickets;             /* that wait for a signature; sched_renewed.c's */
     enum tls_policy tls_policy;
     struct tls_context *tls; /* of @key; NULL: off */
     struct gp_metrics *metrics;

@@ -366,20 +366,80 @@ ctrl_pool_explain(struct ctrl_pool *pool, const struct kube_ask *ask,
     return 0;
 }
 
-int
-ctrl_pool_renew(struct ctrl_pool *pool, uint64_t id, const uint8_t key[16],
-                struct gp_err *err)
+static int
+renew_one(struct ctrl_pool *pool, struct ctrl_renewal *one, struct gp_err *err)
 {
     Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
     Gpupool__Ctl__CtlRenew renew = GPUPOOL__CTL__CTL_RENEW__INIT;
     CLEANUP(ctl_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
 
-    renew.session_id = id;
-    renew.lease_key.data = (uint8_t *)key;
-    renew.lease_key.len = 16;
+    renew.session_id = one->id;
+    renew.lease_key.data = (uint8_t *)(uintptr_t)one->key;
+    renew.lease_key.len = CTL_LEASE_KEY_SIZE;
     req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_RENEW;
     req.renew = &renew;
-    return ask_pool(pool, &req, GPUPOOL__CTL__CTL_REPLY__BODY_GRANT, &reply, err);
+    one->r = ask_pool(pool, &req, GPUPOOL__CTL__CTL_REPLY__BODY_GRANT, &reply, err);
+    pool->single =
+        one->r || !reply->grant->tickets_unix; /* it may be a newer one now */
+    return one->r == -ENOENT ? 0 : one->r;
+}
+
+static int
+renewal_result(const Gpupool__Ctl__CtlRenewedOne *one)
+{
+    if (one->lease_ms)
+        return 0;
+    return one->error && one->error->code == GPUPOOL__CTL__CTL_CODE__CTL_NOT_FOUND
+               ? -ENOENT
+               : -EACCES;
+}
+
+/* Pods fetch their tickets themselves. */
+static int
+renew_many(struct ctrl_pool *pool, struct ctrl_renewal *list, size_t n,
+           struct gp_err *err)
+{
+    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
+    Gpupool__Ctl__CtlRenewMany many = GPUPOOL__CTL__CTL_RENEW_MANY__INIT;
+    Gpupool__Ctl__CtlRenewOne ones[CTL_RENEW_MAX], *msgs[CTL_RENEW_MAX];
+    CLEANUP(ctl_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
+    int r;
+
+    for (size_t i = 0; i < n; i++) {
+        gpupool__ctl__ctl_renew_one__init(&ones[i]);
+        ones[i].session_id = list[i].id;
+        ones[i].lease_key.data = (uint8_t *)(uintptr_t)list[i].key;
+        ones[i].lease_key.len = CTL_LEASE_KEY_SIZE;
+        msgs[i] = &ones[i];
+    }
+    many.sessions = msgs;
+    many.n_sessions = n;
+    many.no_tickets = true;
+    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_RENEW_MANY;
+    req.renew_many = &many;
+    r = ask_pool(pool, &req, GPUPOOL__CTL__CTL_REPLY__BODY_RENEWED, &reply, err);
+    if (r < 0)
+        return r;
+    if (reply->renewed->n_sessions != n)
+        return gp_err_set(err, -EPROTO, "the scheduler's answer is incomplete");
+    for (size_t i = 0; i < n; i++)
+        list[i].r = renewal_result(reply->renewed->sessions[i]);
+    return 0;
+}
+
+int
+ctrl_pool_renew(struct ctrl_pool *pool, struct ctrl_renewal *list, size_t n,
+                struct gp_err *err)
+{
+    int r = pool->single ? -EINVAL : renew_many(pool, list, n, err);
+
+    if (r != -EINVAL)
+        return r;
+    pool->single = true; /* it took the request for none, and the connection is gone */
+    r = 0;
+    for (size_t i = 0; !r && i < n; i++)
+        r = renew_one(pool, &list[i], err);
+    return r;
 }
 
 int

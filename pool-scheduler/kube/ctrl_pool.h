@@ -39,6 +39,7 @@ struct ctrl_pool {
     uint32_t lease_ms;
     uint32_t patience_ms; /* for an answer; 0: the usual three seconds */
     struct ctl_link link;
+    bool single; /* the scheduler knows no renewals of many */
     uint32_t next_id;
     uint64_t requests;
 
@@ -69,8 +70,15 @@ int ctrl_pool_open(struct ctrl_pool *pool, const char *name, const char *program
 int ctrl_pool_explain(struct ctrl_pool *pool, const struct kube_ask *ask,
                       const struct kube_class *class, char ret_server[64],
                       bool *ret_by_node, struct gp_err *err);
-/* -ENOENT: it has ended. */
-int ctrl_pool_renew(struct ctrl_pool *pool, uint64_t id, const uint8_t key[16],
+/* A session to renew. */
+struct ctrl_renewal {
+    uint64_t id;
+    const uint8_t *key; /* 16 bytes */
+    int r;              /* 0: it was renewed; -ENOENT: it has ended */
+};
+/* Renew @n of them, CTL_RENEW_MAX at most, by one request, or, with a scheduler that is
+ * older than that, by one for each.  -errno: none was. */
+int ctrl_pool_renew(struct ctrl_pool *pool, struct ctrl_renewal *list, size_t n,
                     struct gp_err *err);
 /* Ended, or on its way out; -EHOSTUNREACH: no scheduler. */
 int ctrl_pool_close(struct ctrl_pool *pool, uint64_t id, struct gp_err *err);

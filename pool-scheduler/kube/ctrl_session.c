@@ -6,6 +6,7 @@
  * comes back when it is asked for again.
  */
 #include "ctl_call.h"
+#include "ctl_limits.h"
 #include "ctrl.h"
 #include "gp_err.h"
 #include "gp_log.h"
@@ -127,19 +128,14 @@ ctrl_session_end(struct ctrl *ctrl, const char *name, struct gp_err *err)
     return 0;
 }
 
+/* What became of its renewal. */
 static void
-renew(struct ctrl *ctrl, const char *name, struct ctrl_session *session)
+renewed(struct ctrl *ctrl, const char *name, struct ctrl_session *session, int r)
 {
-    struct gp_err err = {0};
-    int r = session->whole ? ctrl_pool_renew(&ctrl->pool, session->grant.id,
-                                             session->grant.key, &err)
-                           : 0;
-
     if (r == -ENOENT) {
         gp_log_warn("session", "%s: its session %s has ended", name,
                     session->grant.session);
         session->whole = false;
-        ctrl_queue_name(ctrl, "g:", name);
     }
     /* A session whose key is not known is asked for again, which renews it. */
     if (!session->whole)
@@ -148,6 +144,66 @@ renew(struct ctrl *ctrl, const char *name, struct ctrl_session *session)
         gp_now_ns() + (r < 0 || !session->whole
                            ? 5 * GP_NS_PER_S
                            : session->grant.lease_ms * GP_NS_PER_MS / 2);
+}
+
+/* Sessions that one request renews. */
+struct batch {
+    size_t n;
+    const char *names[CTL_RENEW_MAX];
+    struct ctrl_session *sessions[CTL_RENEW_MAX];
+    struct ctrl_renewal list[CTL_RENEW_MAX];
+};
+
+static void
+batch_send(struct ctrl *ctrl, struct batch *batch)
+{
+    struct gp_err err = {0};
+    int r = batch->n ? ctrl_pool_renew(&ctrl->pool, batch->list, batch->n, &err) : 0;
+
+    for (size_t i = 0; i < batch->n; i++)
+        renewed(ctrl, batch->names[i], batch->sessions[i],
+                r < 0 ? r : batch->list[i].r);
+    batch->n = 0;
+}
+
+static void
+batch_add(struct ctrl *ctrl, struct batch *batch, const char *name,
+          struct ctrl_session *session)
+{
+    if (!session->whole) {
+        renewed(ctrl, name, session, 0);
+        return;
+    }
+    batch->names[batch->n] = name;
+    batch->sessions[batch->n] = session;
+    batch->list[batch->n++] =
+        (struct ctrl_renewal){.id = session->grant.id, .key = session->grant.key};
+    if (batch->n == CTL_RENEW_MAX)
+        batch_send(ctrl, batch);
+}
+
+/* Whether one is due; those that soon will be are then renewed with it. */
+static bool
+any_due(const struct ctrl *ctrl, uint64_t now)
+{
+    const char *name;
+    json_t *address;
+
+    json_object_foreach(ctrl->sessions, name, address)
+    {
+        const struct ctrl_session *session =
+            (void *)(intptr_t)json_integer_value(address);
+
+        if (session->renew_ns <= now)
+            return true;
+    }
+    return false;
+}
+
+static uint64_t
+early_ns(const struct ctrl_session *session)
+{
+    return session->whole ? session->grant.lease_ms * GP_NS_PER_MS / 8 : 0;
 }
 
 /* A session that no object stands for: its claim was deleted while nobody looked. */
@@ -172,7 +228,8 @@ void
 ctrl_session_tick(struct ctrl *ctrl)
 {
     uint64_t now = gp_now_ns();
-    bool orphans = now > ctrl->orphans_ns;
+    bool orphans = now > ctrl->orphans_ns, due = any_due(ctrl, now);
+    struct batch batch = {.n = 0};
     const char *name;
     json_t *address;
     void *next;
@@ -184,9 +241,10 @@ ctrl_session_tick(struct ctrl *ctrl)
         struct ctrl_session *session = (void *)(intptr_t)json_integer_value(address);
         CLEANUP_FREE char *copy = NULL;
 
-        if (session->renew_ns <= now)
-            renew(ctrl, name, session);
+        if (due && session->renew_ns <= now + early_ns(session))
+            batch_add(ctrl, &batch, name, session);
         else if (orphans && (copy = strdup(name)))
             end_orphan(ctrl, copy);
     }
+    batch_send(ctrl, &batch);
 }

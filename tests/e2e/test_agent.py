@@ -312,7 +312,7 @@ def test_agent_gives_nobody_a_session_without_its_lease_key(case):
     for content in (number(1, session) + text(2, wrong), b""):
         with Link(case, path) as link:
             try:
-                case.fail(f"an answer to a close of a stranger: {link.ask(CLOSE, content)}")
+                case.fail(f"an answer to a close that is not its own: {link.ask(CLOSE, content)}")
             except ConnectionError:
                 pass
     for rubbish in (b"\xff" * 64, b"\0\0\0\0", b"\x04\0\0\0abcd"):

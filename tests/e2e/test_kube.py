@@ -7,6 +7,7 @@ import base64
 import http.client
 import json
 import os
+import re
 import select
 import signal
 import socket
@@ -59,7 +60,8 @@ class World:
             self.case.build / "bin/gpupool-scheduler", "--listen", address, "--state-dir",
             self.case.folder / state, "--ready-file", ready, "--admin-token-file", self.token,
             "--client-token-file", self.token, "--server-token-file", self.token,
-            "--kube", "--kube-server", self.api.url, *self.options])
+            "--kube", "--kube-server", self.api.url, *self.options],
+            env={"GPUPOOL_LOG": "session:debug,*:info"})
 
     def add_server(self, name):
         return self.case.spawn([
@@ -211,6 +213,27 @@ def test_a_kill_after_any_write_leaks_nothing_and_binds_nothing_twice(case):
         world.controller.wait(20)
         killed = [kill_after(case, world, number) for number in range(1, 10)]
         case.check(sum(killed) >= 6, f"it was killed after these writes: {killed}")
+    in_world(case, body)
+
+
+def test_all_claims_are_renewed_by_one_request(case):
+    """Their leases are half over at about the same time; one log line of the scheduler for each
+    session shows that it was renewed, and how many requests came."""
+
+    def body(world):
+        world.start("--session-lease-s", "10")
+        world.await_cards()
+        for number in range(6):
+            world.api.put("elasticgpuclaims", claim(f"many-{number}", core=10, memory="64Mi"))
+        for number in range(6):
+            world.await_phase(f"many-{number}", "Bound")
+        log = case.folder / "spawned.err"
+
+        def batches():
+            return re.findall(r"renewed (\d+) of (\d+) sessions", log.read_text())
+        case.wait_for(lambda: ("6", "6") in batches(), lambda: f"six in one request: {batches()}")
+        case.equal(world.given(), 60, "percent of cards that are given")
+        case.check("renewed for" not in log.read_text(), "a renewal of one session")
     in_world(case, body)
 
 
