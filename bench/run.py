@@ -57,6 +57,8 @@ AIMS.update({
     "session_op_deciding_us": ("of each, the deciding thread's processor time, us", 50, True),
     "session_op_cpu_us": ("the scheduler's processor time for each, us", None, True),
     "session_bytes": ("memory of a session that is held", 1024, True),
+    "renewals_cores": ("500,000 sessions of 1,000 hosts renewed, each 15 s, processors", 0.5, True),
+    "renewals_deciding_cores": ("of these, the thread that decides", 0.2, True),
     "scheduler_storm_first_s": ("5,000 servers register at once, s", None, True),
     "scheduler_heartbeats_cores": ("heartbeats of 10,000 servers, processors", 0.2, True),
     "scheduler_page_p99_us": ("500 of 500,000 sessions listed, us", 50e3, True),

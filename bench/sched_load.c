@@ -13,6 +13,9 @@
  *   clients open, renew and close sessions for SECONDS (5); an operation's processor
  *   time by threads: those that decide, sign and write, and these players' own
  *   SESSIONS (500,000) are opened and held: memory of each
+ *   1,000 hosts hold all of them, each over one connection, and renew them as agents do
+ *   (cli/cli_holder.h), a sixth of them with new tickets: processor time, as a part of
+ *   what passes until they are due again
  *   pages, a scrape and a heartbeat of all servers with that state; pages while the
  *   other clients open, renew and close
  *   the command line beside SCHEDULER shows that state: time and memory of its process
@@ -30,7 +33,9 @@
 #include "gp_net.h"
 #include "gp_str.h"
 #include "gp_time.h"
+#include "sched_ask.h"
 #include "sched_commands.h"
+#include "sched_cost.h"
 
 #include <dirent.h>
 #include <inttypes.h>
@@ -44,6 +49,11 @@
 
 #define CARDS 8
 #define CLIENTS 256
+#define AGENTS 1000
+/* A renewal is due each half lease of thirty seconds, and brings tickets to one session
+ * in six: those that are bound to their client live for four leases. */
+#define RENEWAL_S 15
+#define TICKETS_EACH 6
 #define TIB (UINT64_C(1) << 40)
 #define MIB (UINT64_C(1) << 20)
 /* A scheduler that says nothing for so long is broken. */
@@ -63,6 +73,12 @@ enum task {
     CYCLE,    /* clients: open, renew, close, and again */
     FILL,     /* clients: open */
     LOOK,     /* the first client: pages of sessions */
+    RENEW,    /* agents: all of their sessions once */
+};
+
+struct kept {
+    uint64_t id;
+    uint8_t key[CTL_LEASE_KEY_SIZE];
 };
 
 struct load;
@@ -76,6 +92,7 @@ struct peer {
     uint64_t sent_ns, session;
     uint8_t key[CTL_LEASE_KEY_SIZE];
     bool renewed;
+    uint64_t at, end; /* of an agent: kept sessions that are yet to be renewed */
 };
 
 struct load {
@@ -85,7 +102,9 @@ struct load {
     char dir[64], ready[96], address[GP_NET_NAME_MAX], metrics[64];
     pid_t scheduler;
     enum task task;
-    struct peer *servers, *clients;
+    struct peer *servers, *clients, *agents;
+    struct kept *kept; /* sessions of FILL */
+    uint64_t n_kept, kept_max, renewed, with_tickets;
     uint32_t n_servers, due; /* answers until the task is done */
     uint64_t wanted, opens, ops, refused;
     uint32_t *us; /* of each operation */
@@ -108,85 +127,15 @@ fail(const char *words)
 
 /* ------------------------------------------------------------ the scheduler -- */
 
-/* Of a process or a thread; @ret_name (16 bytes) may be NULL. */
-static double
-cpu_of(const char *path, char *ret_name)
-{
-    unsigned long user, system;
-    char *text, *at;
-    size_t len;
-
-    if (gp_file_read(path, 4096, &text, &len, NULL) < 0)
-        fail("the scheduler is gone");
-    at = strrchr(text, ')');
-    if (!at || sscanf(at + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
-                      &user, &system) != 2)
-        fail("/proc/PID/stat cannot be read");
-    *at = '\0';
-    if (ret_name)
-        gp_str_copy(ret_name, 16, strchr(text, '(') + 1);
-    free(text);
-    return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
-}
-
 /* Processor time of all its threads. */
 static double
 cpu_seconds(const struct load *load)
 {
-    char path[64];
+    double seconds = sched_cost_seconds(load->scheduler);
 
-    snprintf(path, sizeof(path), "/proc/%d/stat", load->scheduler);
-    return cpu_of(path, NULL);
-}
-
-/* The same by what the threads are for. */
-struct parts {
-    double deciding, signing, writing;
-};
-
-static struct parts
-cpu_parts(const struct load *load)
-{
-    struct parts parts = {0};
-    char path[320], name[16];
-    struct dirent *entry;
-    DIR *dir;
-
-    snprintf(path, sizeof(path), "/proc/%d/task", load->scheduler);
-    dir = opendir(path);
-    while (dir && (entry = readdir(dir))) {
-        double seconds;
-
-        if (entry->d_name[0] == '.')
-            continue;
-        snprintf(path, sizeof(path), "/proc/%d/task/%s/stat", load->scheduler,
-                 entry->d_name);
-        seconds = cpu_of(path, name);
-        if (!strcmp(name, "signer"))
-            parts.signing += seconds;
-        else if (!strcmp(name, "store-writer"))
-            parts.writing += seconds;
-        else
-            parts.deciding += seconds;
-    }
-    if (dir)
-        closedir(dir);
-    return parts;
-}
-
-static double
-resident_bytes(const struct load *load)
-{
-    unsigned long pages;
-    char path[64], *text;
-    size_t len;
-
-    snprintf(path, sizeof(path), "/proc/%d/statm", load->scheduler);
-    if (gp_file_read(path, 4096, &text, &len, NULL) < 0 ||
-        sscanf(text, "%*u %lu", &pages) != 1)
-        fail("/proc/PID/statm cannot be read");
-    free(text);
-    return (double)pages * (double)sysconf(_SC_PAGESIZE);
+    if (seconds < 0)
+        fail("the scheduler is gone");
+    return seconds;
 }
 
 static void
@@ -208,36 +157,6 @@ await_ready(struct load *load)
     free(text);
 }
 
-/* One that shares its state leads only when it has found out that nobody else does. */
-static bool
-leads(const struct load *load)
-{
-    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
-    Gpupool__Ctl__CtlRenew body = GPUPOOL__CTL__CTL_RENEW__INIT;
-    CLEANUP_FD int fd = -1;
-    CLEANUP_FREE void *data = NULL;
-    uint64_t end = gp_now_ns() + PATIENCE_NS;
-    Gpupool__Ctl__CtlReply *reply;
-    uint8_t bytes[64];
-    size_t len;
-    bool yes;
-
-    body.session_id = 1; /* there is none */
-    req.id = 1;
-    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_RENEW;
-    req.renew = &body;
-    if (gp_net_connect(load->address, 0, end, true, &fd, NULL) < 0 ||
-        gp_msg_send(fd, bytes, gpupool__ctl__ctl_request__pack(&req, bytes), end,
-                    NULL) < 0 ||
-        gp_msg_recv(fd, CTL_REPLY_MAX, end, &data, &len, NULL) < 0)
-        fail("the scheduler does not answer");
-    reply = gpupool__ctl__ctl_reply__unpack(NULL, len, data);
-    yes = reply && reply->error &&
-          reply->error->code != GPUPOOL__CTL__CTL_CODE__CTL_NOT_LEADER;
-    gpupool__ctl__ctl_reply__free_unpacked(reply, NULL);
-    return yes;
-}
-
 static void
 start_scheduler(struct load *load)
 {
@@ -255,6 +174,7 @@ start_scheduler(struct load *load)
                           "86400000",    "--heartbeat-ms",
                           "60000",       load->etcd ? "--etcd" : NULL,
                           load->etcd,    NULL};
+    int r;
 
     setenv("GPUPOOL_LOG", "*:error", 1);
     unlink(load->ready);
@@ -263,8 +183,10 @@ start_scheduler(struct load *load)
         fail("the scheduler cannot be started");
     to_kill = load->scheduler;
     await_ready(load);
-    while (!leads(load))
+    while ((r = sched_ask_leads(load->address, PATIENCE_NS)) == 0)
         usleep(10000);
+    if (r < 0)
+        fail("the scheduler does not answer");
 }
 
 static void
@@ -279,7 +201,7 @@ end_scheduler(struct load *load)
 static void
 post(struct peer *peer, Gpupool__Ctl__CtlRequest *req)
 {
-    uint8_t bytes[8192];
+    uint8_t bytes[CTL_CLIENT_REQUEST_MAX];
     size_t size;
 
     req->id = ++peer->next_id;
@@ -393,6 +315,31 @@ post_close(struct peer *peer)
     post(peer, &req);
 }
 
+/* The next of its sessions, as many as one request may name. */
+static void
+post_renewals(struct peer *peer)
+{
+    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
+    Gpupool__Ctl__CtlRenewMany body = GPUPOOL__CTL__CTL_RENEW_MANY__INIT;
+    static Gpupool__Ctl__CtlRenewOne ones[CTL_RENEW_MAX], *list[CTL_RENEW_MAX];
+
+    for (; body.n_sessions < CTL_RENEW_MAX && peer->at < peer->end; body.n_sessions++) {
+        struct kept *kept = &peer->load->kept[peer->at++];
+        Gpupool__Ctl__CtlRenewOne *one = &ones[body.n_sessions];
+
+        gpupool__ctl__ctl_renew_one__init(one);
+        one->session_id = kept->id;
+        one->lease_key = (ProtobufCBinaryData){sizeof(kept->key), kept->key};
+        list[body.n_sessions] = one;
+    }
+    body.sessions = list;
+    body.hold = true;
+    body.no_tickets = peer->index % TICKETS_EACH;
+    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_RENEW_MANY;
+    req.renew_many = &body;
+    post(peer, &req);
+}
+
 static void
 post_list(struct peer *peer)
 {
@@ -443,7 +390,16 @@ measured(struct peer *peer)
 static void
 on_grant(struct peer *peer, const Gpupool__Ctl__CtlGrant *grant)
 {
-    if (peer->load->task == FILL) {
+    struct load *load = peer->load;
+
+    if (load->task == FILL) {
+        if (load->n_kept < load->kept_max &&
+            grant->lease_key.len == CTL_LEASE_KEY_SIZE) {
+            struct kept *kept = &load->kept[load->n_kept++];
+
+            kept->id = grant->session_id;
+            memcpy(kept->key, grant->lease_key.data, sizeof(kept->key));
+        }
         next_open(peer);
         return;
     }
@@ -458,6 +414,21 @@ on_grant(struct peer *peer, const Gpupool__Ctl__CtlGrant *grant)
 }
 
 static void
+on_renewed(struct peer *peer, const Gpupool__Ctl__CtlRenewed *answer)
+{
+    struct load *load = peer->load;
+
+    for (size_t i = 0; i < answer->n_sessions; i++) {
+        load->renewed += answer->sessions[i]->lease_ms != 0;
+        load->with_tickets += answer->sessions[i]->grant != NULL;
+    }
+    if (peer->at < peer->end)
+        post_renewals(peer);
+    else
+        task_step_done(load);
+}
+
+static void
 on_client(struct peer *peer, const Gpupool__Ctl__CtlReply *reply)
 {
     struct load *load = peer->load;
@@ -467,7 +438,9 @@ on_client(struct peer *peer, const Gpupool__Ctl__CtlReply *reply)
         if (!load->refused++)
             fprintf(stderr, "sched_load: refused: %s\n", reply->error->words);
         task_step_done(load);
-    } else if (reply->body_case == GPUPOOL__CTL__CTL_REPLY__BODY_GRANT)
+    } else if (reply->body_case == GPUPOOL__CTL__CTL_REPLY__BODY_RENEWED)
+        on_renewed(peer, reply->renewed);
+    else if (reply->body_case == GPUPOOL__CTL__CTL_REPLY__BODY_GRANT)
         on_grant(peer, reply->grant);
     else if (reply->body_case == GPUPOOL__CTL__CTL_REPLY__BODY_LIST) {
         gp_str_copy(load->next, sizeof(load->next), reply->list->next);
@@ -535,6 +508,13 @@ dial(struct load *load, struct peer *peer, bool server, uint32_t index)
         gp_msg_conn_init(&peer->msg, load->loop, fd, CTL_REPLY_MAX, CTL_REPLY_MAX,
                          on_msg, on_close) < 0)
         fail(err.msg);
+}
+
+static void
+dial_clients(struct load *load)
+{
+    for (uint32_t i = 0; i < CLIENTS; i++)
+        dial(load, &load->clients[i], false, i);
 }
 
 static void
@@ -629,40 +609,29 @@ measure_storm(struct load *load)
     printf("scheduler_heartbeats_cores %.3f\n", cost.cpu / HEARTBEAT_S);
 }
 
-/* Processor time of the players. */
-static double
-own_seconds(void)
-{
-    struct rusage usage;
-
-    getrusage(RUSAGE_SELF, &usage);
-    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
-}
-
 static void
 measure_cycle(struct load *load, double seconds)
 {
-    struct parts from = cpu_parts(load), to;
-    double own = own_seconds();
+    struct sched_cost_parts from = sched_cost_parts(load->scheduler), to;
+    double own = sched_cost_own_seconds();
     struct cost cost = perform(load, CYCLE, CLIENTS, (uint64_t)(seconds * 1e9),
                                first_open, load->clients);
     double us = 1e6 / (double)load->ops;
 
-    to = cpu_parts(load);
+    to = sched_cost_parts(load->scheduler);
     printf("session_ops_per_s %.0f\n", (double)load->ops / cost.wall);
     printf("session_op_cpu_us %.1f\n", us * cost.cpu);
     printf("session_op_deciding_us %.1f\n", us * (to.deciding - from.deciding));
     printf("session_op_signing_us %.1f\n", us * (to.signing - from.signing));
     printf("session_op_writing_us %.1f\n", us * (to.writing - from.writing));
-    printf("session_op_players_us %.1f\n", us * (own_seconds() - own));
+    printf("session_op_players_us %.1f\n", us * (sched_cost_own_seconds() - own));
     print_times(load, "session_op");
 }
 
 static void
 measure_fill(struct load *load, uint64_t sessions)
 {
-    double before = resident_bytes(load), opened = 0;
+    double before = sched_cost_bytes(load->scheduler), opened = 0;
     struct cost cost = {0};
 
     while (opened < (double)sessions && !load->refused) {
@@ -679,26 +648,66 @@ measure_fill(struct load *load, uint64_t sessions)
     printf("sessions_held %.0f\n", opened - (double)load->refused);
     printf("session_opens_per_s %.0f\n", opened / cost.wall);
     printf("session_open_cpu_us %.1f\n", 1e6 * cost.cpu / opened);
-    printf("session_bytes %.0f\n", (resident_bytes(load) - before) / opened);
+    printf("session_bytes %.0f\n",
+           (sched_cost_bytes(load->scheduler) - before) / opened);
+}
+
+/* From its first session on. */
+static void
+renew_all(struct peer *agent)
+{
+    uint64_t n = agent->load->n_kept;
+
+    agent->at = n * agent->index / AGENTS;
+    agent->end = n * (agent->index + 1) / AGENTS;
+    post_renewals(agent);
+}
+
+static void
+dial_and_renew(struct peer *agent)
+{
+    struct load *load = agent->load;
+
+    dial(load, agent, false, agent->index);
+    renew_all(agent); /* in time: strangers are not kept */
+}
+
+/* The first time, the sessions move to the agents' connections. */
+static void
+measure_agents(struct load *load)
+{
+    double before = sched_cost_bytes(load->scheduler);
+    struct sched_cost_parts from, to;
+    struct cost cost;
+
+    for (uint32_t i = 0; i < AGENTS; i++)
+        load->agents[i] = (struct peer){.load = load, .index = i};
+    perform(load, RENEW, AGENTS, PATIENCE_NS, dial_and_renew, load->agents);
+    printf("agent_bytes %.0f\n", (sched_cost_bytes(load->scheduler) - before) / AGENTS);
+    load->renewed = load->with_tickets = 0;
+    from = sched_cost_parts(load->scheduler);
+    cost = perform(load, RENEW, AGENTS, PATIENCE_NS, renew_all, load->agents);
+    to = sched_cost_parts(load->scheduler);
+    printf("agents_renewed %" PRIu64 "\n", load->renewed);
+    printf("agents_with_tickets %" PRIu64 "\n", load->with_tickets);
+    printf("renewals_cores %.3f\n", cost.cpu / RENEWAL_S);
+    printf("renewals_deciding_cores %.3f\n", (to.deciding - from.deciding) / RENEWAL_S);
+    printf("renewals_signing_cores %.3f\n", (to.signing - from.signing) / RENEWAL_S);
+    printf("renewal_cpu_us %.2f\n", 1e6 * cost.cpu / (double)load->renewed);
+    print_times(load, "renewal_batch");
+    if (load->renewed != load->n_kept)
+        fail("not all sessions were renewed");
 }
 
 /* All of /metrics. */
 static void
 scrape(struct load *load)
 {
-    static const char request[] = "GET /metrics HTTP/1.0\r\n\r\n";
     uint64_t from = gp_now_ns();
-    static char buf[1 << 20];
-    size_t size = 0;
-    ssize_t n;
-    int fd;
+    int64_t size = sched_ask_metrics(load->metrics, PATIENCE_NS);
 
-    if (gp_net_connect(load->metrics, 0, from + PATIENCE_NS, true, &fd, NULL) < 0 ||
-        gp_file_write_all(fd, request, sizeof(request) - 1) < 0)
+    if (size < 0)
         fail("/metrics does not answer");
-    while ((n = read(fd, buf, sizeof(buf))) > 0)
-        size += (size_t)n;
-    close(fd);
     printf("scheduler_scrape_s %.2f\n", (double)(gp_now_ns() - from) / 1e9);
     printf("scheduler_scrape_mib %.1f\n", (double)size / MIB);
 }
@@ -773,19 +782,6 @@ remove_dir(const char *path)
     rmdir(path);
 }
 
-static uint32_t
-a_port(void)
-{
-    int fd;
-    uint32_t port;
-
-    if (gp_net_listen("127.0.0.1:0", 0, 1, &fd, NULL) < 0)
-        fail("no port");
-    port = gp_net_port(fd);
-    close(fd);
-    return port;
-}
-
 static uint64_t
 number(int argc, char **argv, int at, uint64_t least, uint64_t most, uint64_t dflt)
 {
@@ -805,7 +801,7 @@ raise_fd_limit(uint64_t n)
         limit.rlim_cur = limit.rlim_max;
         setrlimit(RLIMIT_NOFILE, &limit);
     }
-    if (limit.rlim_cur < n + CLIENTS + 64)
+    if (limit.rlim_cur < n + CLIENTS + AGENTS + 64)
         fail("the limit of open files is too low for so many servers");
 }
 
@@ -829,24 +825,30 @@ main(int argc, char **argv)
     load.n_servers = (uint32_t)(servers - servers % 2);
     load.servers = calloc(load.n_servers, sizeof(load.servers[0]));
     load.clients = calloc(CLIENTS, sizeof(load.clients[0]));
+    load.agents = calloc(AGENTS, sizeof(load.agents[0]));
+    load.kept_max = sessions;
+    load.kept = calloc(sessions, sizeof(load.kept[0]));
     load.us = calloc(load.us_max, sizeof(load.us[0]));
-    if (!load.servers || !load.clients || !load.us || !mkdtemp(load.dir) ||
-        gp_loop_new(&load.loop, NULL) < 0)
+    if (!load.servers || !load.clients || !load.agents || !load.kept || !load.us ||
+        !mkdtemp(load.dir) || gp_loop_new(&load.loop, NULL) < 0)
         fail("out of memory, or no folder for the state");
     snprintf(load.ready, sizeof(load.ready), "%s/ready", load.dir);
-    snprintf(load.metrics, sizeof(load.metrics), "127.0.0.1:%u", a_port());
+    snprintf(load.metrics, sizeof(load.metrics), "127.0.0.1:%u", sched_ask_free_port());
     start_scheduler(&load);
     measure_storm(&load);
-    for (uint32_t i = 0; i < CLIENTS; i++)
-        dial(&load, &load.clients[i], false, i);
+    dial_clients(&load);
     measure_cycle(&load, (double)seconds);
     measure_fill(&load, sessions);
+    hang_up(load.clients, CLIENTS); /* who is idle for a minute is sent away */
+    measure_agents(&load);
+    dial_clients(&load);
     measure_state(&load);
     measure_busy(&load, (double)seconds);
     perform(&load, REPORT, load.n_servers, PATIENCE_NS, post_report, load.servers);
     if (sched_commands_run(load.runner, load.address) < 0)
         fail("gpupool beside the scheduler cannot be run, or failed");
     hang_up(load.clients, CLIENTS);
+    hang_up(load.agents, AGENTS);
     hang_up(load.servers, load.n_servers);
     measure_restart(&load);
     end_scheduler(&load);
