@@ -6,7 +6,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -19,13 +21,23 @@ struct log_rule {
     enum gp_log_level level;
 };
 
-static struct {
-    char who[32];
-    int fd;
+/* What is logged.  A changed one is another object: threads may log meanwhile, so those
+ * before are kept. */
+struct log_filter {
+    struct log_filter *before;
     enum gp_log_level dflt;
     enum gp_log_level max; /* the most talkative level any rule asks for */
     unsigned n_rules;
     struct log_rule rules[LOG_RULES_MAX];
+};
+
+static struct log_filter first_filter;
+static struct log_filter *_Atomic log_filter = &first_filter;
+
+static struct {
+    char who[32];
+    int fd;
+    enum gp_log_level dflt; /* where no filter says more */
 } log_state = {.fd = STDERR_FILENO};
 
 static const char *const level_names[] = {"none", "error", "warn", "info", "debug"};
@@ -39,10 +51,9 @@ level_parse(const char *s, size_t len)
     return -1;
 }
 
-/* One "area:level" or bare "level"; what does not parse is ignored, since a log filter
- * must never stop a program. */
-static void
-rule_parse(const char *s, size_t len)
+/* One "area:level" or bare "level"; false: it is neither. */
+static bool
+rule_parse(struct log_filter *filter, const char *s, size_t len)
 {
     const char *colon = memchr(s, ':', len);
     size_t area_len = colon ? (size_t)(colon - s) : 0;
@@ -51,37 +62,71 @@ rule_parse(const char *s, size_t len)
     struct log_rule *rule;
 
     if (level < 0)
-        return;
+        return false;
     if (!colon || (area_len == 1 && *s == '*')) {
-        log_state.dflt = (enum gp_log_level)level;
-        return;
+        filter->dflt = (enum gp_log_level)level;
+        return true;
     }
-    rule = &log_state.rules[log_state.n_rules];
-    if (log_state.n_rules == LOG_RULES_MAX || area_len >= sizeof(rule->area))
-        return;
+    if (filter->n_rules == LOG_RULES_MAX || area_len >= sizeof(rule->area))
+        return false;
+    rule = &filter->rules[filter->n_rules++];
     memcpy(rule->area, s, area_len);
     rule->area[area_len] = 0;
     rule->level = (enum gp_log_level)level;
-    log_state.n_rules++;
+    return true;
 }
 
-void
-gp_log_init(const char *who, enum gp_log_level dflt)
+/* Whether all of @spec was understood; what was not is left out. */
+static bool
+filter_parse(struct log_filter *filter, const char *spec)
 {
-    const char *spec = getenv("GPUPOOL_LOG"), *path = getenv("GPUPOOL_LOG_FILE");
+    bool all = true;
 
-    gp_log_set_who(who);
-    log_state.dflt = dflt;
-    log_state.n_rules = 0;
+    filter->dflt = log_state.dflt;
+    filter->n_rules = 0;
     while (spec && *spec) {
         size_t len = strcspn(spec, ",");
 
-        rule_parse(spec, len);
+        all &= rule_parse(filter, spec, len);
         spec += len + (spec[len] == ',');
     }
-    log_state.max = log_state.dflt;
-    for (unsigned i = 0; i < log_state.n_rules; i++)
-        log_state.max = gp_max(log_state.max, log_state.rules[i].level);
+    filter->max = filter->dflt;
+    for (unsigned i = 0; i < filter->n_rules; i++)
+        filter->max = gp_max(filter->max, filter->rules[i].level);
+    return all;
+}
+
+bool
+gp_log_filter_ok(const char *spec)
+{
+    struct log_filter filter = {0};
+
+    return filter_parse(&filter, spec);
+}
+
+void
+gp_log_set_filter(const char *spec)
+{
+    struct log_filter *filter = calloc(1, sizeof(*filter));
+
+    if (!filter)
+        return;
+    filter->before = atomic_load_explicit(&log_filter, memory_order_relaxed);
+    filter_parse(filter, spec ? spec : getenv("GPUPOOL_LOG"));
+    atomic_store_explicit(&log_filter, filter, memory_order_release);
+}
+
+/* What does not parse in the environment is ignored, since a log filter must never stop
+ * a program. */
+void
+gp_log_init(const char *who, enum gp_log_level dflt)
+{
+    const char *path = getenv("GPUPOOL_LOG_FILE");
+
+    gp_log_set_who(who);
+    log_state.dflt = dflt;
+    filter_parse(&first_filter, getenv("GPUPOOL_LOG"));
+    atomic_store_explicit(&log_filter, &first_filter, memory_order_release);
     if (path && *path) {
         int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 
@@ -102,12 +147,15 @@ gp_log_set_who(const char *who)
 bool
 gp_log_on(const char *area, enum gp_log_level level)
 {
-    if (likely(level > log_state.max))
+    const struct log_filter *filter =
+        atomic_load_explicit(&log_filter, memory_order_acquire);
+
+    if (likely(level > filter->max))
         return false;
-    for (unsigned i = 0; i < log_state.n_rules; i++)
-        if (!strcmp(log_state.rules[i].area, area))
-            return level <= log_state.rules[i].level;
-    return level <= log_state.dflt;
+    for (unsigned i = 0; i < filter->n_rules; i++)
+        if (!strcmp(filter->rules[i].area, area))
+            return level <= filter->rules[i].level;
+    return level <= filter->dflt;
 }
 
 void

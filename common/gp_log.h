@@ -27,6 +27,12 @@ enum gp_log_level {
  * concurrent logging: call it first, or again in a fresh child. */
 void gp_log_init(const char *who, enum gp_log_level dflt);
 
+/* Another filter, in the form of GPUPOOL_LOG; NULL: the environment's.  Other threads
+ * may log meanwhile. */
+void gp_log_set_filter(const char *spec);
+/* Whether @spec is understood. */
+bool gp_log_filter_ok(const char *spec);
+
 /* Change what goes in front of each line. */
 void gp_log_set_who(const char *who);
 

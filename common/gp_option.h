@@ -38,10 +38,11 @@ struct gp_option {
     const char *help;  /* a sentence or two; lines are broken by --help */
     gp_option_set *set;
     size_t offset;            /* of the field in the target */
-    size_t size;              /* of a text that is copied */
+    size_t size;              /* of a text that is copied, or of the field */
     uint64_t min, max;        /* of a number */
     const char *const *words; /* those that are taken, NULL at the end */
     const char *env;          /* variable; NULL: as the program's prefix says */
+    bool live;                /* SIGHUP takes another value, without a restart */
     const char *complete;     /* what shells offer as its value: GP_COMPLETE_...; NULL:
                                * its words, and files where the value is called FILE */
 };
@@ -100,9 +101,16 @@ int gp_options_parse(const struct gp_options *options, int argc, char **argv,
  * variable. */
 int gp_options_environment(const struct gp_options *options, struct gp_err *err);
 
-/* Apply the lines `option = value` of a file once more, for instance after SIGHUP. */
+/* Apply the lines `option = value` of a file. */
 int gp_options_file(const struct gp_options *options, const char *path,
                     struct gp_err *err);
+
+/* Whether @option has the same value in targets @a and @b.  One with a setter of its
+ * own is compared as @size bytes, or, where that is 0, not at all: then it is the same.
+ */
+bool gp_option_same(const struct gp_option *option, const void *a, const void *b);
+/* Copy its value; a text is not copied, but what points to it. */
+void gp_option_take(const struct gp_option *option, void *to, const void *from);
 
 /* Call @visit for each option of all tables, and for those that every program has. */
 typedef void gp_option_visit(const struct gp_options *options,

@@ -126,6 +126,8 @@ put_item(const struct gp_options *options, const struct gp_option *o, FILE *out)
         put_value(o, out);
     fputc('\n', out);
     put_sentences(o->help, out);
+    if (o->live)
+        fputs("Read again on\n.Dv SIGHUP .\n", out);
 }
 
 void

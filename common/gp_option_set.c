@@ -198,3 +198,39 @@ gp_option_time(void *target, const struct gp_option *o, const char *value,
     }
     return gp_err_set(err, -EINVAL, "a time like 30s, 10m or 2h is wanted");
 }
+
+/* Of the field; 0: a setter of its own knows. */
+static size_t
+field_size(const struct gp_option *option)
+{
+    if (option->set == gp_option_text || option->set == gp_option_word)
+        return sizeof(const char *);
+    if (option->set == gp_option_u32 || option->set == gp_option_percent ||
+        option->set == gp_option_choice)
+        return sizeof(uint32_t);
+    if (option->set == gp_option_u64 || option->set == gp_option_size ||
+        option->set == gp_option_time)
+        return sizeof(uint64_t);
+    return option->set == gp_option_yes ? sizeof(bool) : option->size;
+}
+
+bool
+gp_option_same(const struct gp_option *option, const void *a, const void *b)
+{
+    const char *x = (const char *)a + option->offset;
+    const char *y = (const char *)b + option->offset;
+    const char *text[2];
+
+    if (option->set != gp_option_text && option->set != gp_option_word)
+        return memcmp(x, y, field_size(option)) == 0;
+    memcpy(&text[0], x, sizeof(text[0]));
+    memcpy(&text[1], y, sizeof(text[1]));
+    return text[0] == text[1] || (text[0] && text[1] && strcmp(text[0], text[1]) == 0);
+}
+
+void
+gp_option_take(const struct gp_option *option, void *to, const void *from)
+{
+    memcpy((char *)to + option->offset, (const char *)from + option->offset,
+           field_size(option));
+}

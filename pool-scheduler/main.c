@@ -65,6 +65,18 @@ static const char *const TLS_WORDS[] = {"require", "prefer", "off", NULL};
         .name = flag, .value = text, .help = words_, .set = gp_option_text,            \
         .offset = offsetof(struct options, field)                                      \
     }
+/* What SIGHUP takes without a restart. */
+#define LIVE_TEXT(flag, text, field_, words_)                                          \
+    {                                                                                  \
+        .name = flag, .value = text, .help = words_, .set = gp_option_text,            \
+        .offset = offsetof(struct options, field_), .live = true                       \
+    }
+#define LIVE(flag, field, least, most, words_)                                         \
+    {                                                                                  \
+        .name = flag, .value = "N", .help = words_, .set = gp_option_u32,              \
+        .offset = offsetof(struct options, field), .min = least, .max = most,          \
+        .live = true                                                                   \
+    }
 #define NUMBER(flag, field, least, most, words_)                                       \
     {                                                                                  \
         .name = flag, .value = "N", .help = words_, .set = gp_option_u32,              \
@@ -89,51 +101,64 @@ static const struct gp_option OPTIONS[] = {
     TEXT("local", "unix:PATH", config.local,
          "socket for local orders (STATE_DIR/scheduler.sock): this process's user and "
          "root need no token there"),
-    TEXT("server-token-file", "FILE", config.token_files[SCHED_ROLE_SERVER],
-         "secret that servers must know"),
-    TEXT("server-tokens-file", "FILE", config.server_tokens_file,
-         "lines NAME:TOKEN: secrets of single servers, each for its own name only; "
-         "beside or instead of the shared one"),
-    TEXT("client-token-file", "FILE", config.token_files[SCHED_ROLE_CLIENT],
-         "secret that clients must know"),
-    TEXT("admin-token-file", "FILE", config.token_files[SCHED_ROLE_ADMIN],
-         "secret for drain and for closing sessions of others"),
-    TEXT("users-file", "FILE", config.users_file,
-         "lines NAME:RIGHT,...:TOKEN: users with tokens of their own; rights are open, "
-         "read, end and drain"),
-    CHOICE("allow-anonymous", "server|client|admin", config.anonymous, set_anonymous,
-           ROLES, 0,
-           "no secret for this role: everybody who can connect may; without it and "
-           "without a token file, the role is for the local socket only; may be given "
-           "several times"),
-    CHOICE("placement", "binpack|spread|fgd", config.placement, gp_option_choice,
-           PLACEMENTS, SCHED_BINPACK,
-           "binpack (default), spread or fgd: by fragmentation"),
-    TEXT("rules", "FILE", config.rules,
-         "tenants, quotas, priority classes, labels of servers; read again on SIGHUP "
-         "(gpupool-scheduler(8) has its form)"),
-    NUMBER("heartbeat-ms", config.heartbeat_ms, 10, 60000,
-           "how often servers report (2000); dead after 3 missed"),
-    NUMBER("lease-ms", config.lease_ms, LEASE_MIN_MS, LEASE_MAX_MS,
-           "lease of a session when the client names none (30000)"),
-    NUMBER("hold-grace-ms", config.hold_grace_ms, 0, LEASE_MAX_MS,
-           "left to a session whose `gpupool run` was lost (6000)"),
-    NUMBER("forget-hours", forget_hours, 1, 24 * 3660,
-           "a server that is away for so long is forgotten (168)"),
-    NUMBER("owner-sessions", config.owner_sessions, 1, 1000000,
-           "most sessions of one owner (256)"),
-    NUMBER("max-attachments", config.max_attachments, 1, 65536,
-           "most processes of one session (64)"),
-    NUMBER("account-days", config.account_days, 1, 3660,
-           "days for which it is kept who used how much (92)"),
-    NUMBER("account-write-ms", config.account_write_ms, 1000, 3600000,
-           "how long that may wait to be written (60000)"),
-    NUMBER("rate-requests", config.rate_requests, 0, RATE_MAX,
-           "requests a second of one address; 0: any number (500)"),
-    NUMBER("rate-opens", config.rate_opens, 0, RATE_MAX,
-           "sessions a second that one address asks for (50)"),
-    NUMBER("rate-denials", config.rate_denials, 0, RATE_MAX,
-           "wrong secrets a second of one address (20)"),
+    LIVE_TEXT("server-token-file", "FILE", config.token_files[SCHED_ROLE_SERVER],
+              "secret that servers must know"),
+    LIVE_TEXT(
+        "server-tokens-file", "FILE", config.server_tokens_file,
+        "lines NAME:TOKEN: secrets of single servers, each for its own name only; "
+        "beside or instead of the shared one"),
+    LIVE_TEXT("client-token-file", "FILE", config.token_files[SCHED_ROLE_CLIENT],
+              "secret that clients must know"),
+    LIVE_TEXT("admin-token-file", "FILE", config.token_files[SCHED_ROLE_ADMIN],
+              "secret for drain and for closing sessions of others"),
+    LIVE_TEXT(
+        "users-file", "FILE", config.users_file,
+        "lines NAME:RIGHT,...:TOKEN: users with tokens of their own; rights are open, "
+        "read, end and drain"),
+    {.name = "allow-anonymous",
+     .value = "server|client|admin",
+     .help =
+         "no secret for this role: everybody who can connect may; without it and "
+         "without a token file, the role is for the local socket only; may be given "
+         "several times",
+     .set = set_anonymous,
+     .words = ROLES,
+     .offset = offsetof(struct options, config.anonymous),
+     .size = sizeof((struct sched_config){0}.anonymous)},
+    {.name = "placement",
+     .value = "binpack|spread|fgd",
+     .help = "binpack (default), spread or fgd: by fragmentation",
+     .set = gp_option_choice,
+     .words = PLACEMENTS,
+     .min = SCHED_BINPACK,
+     .offset = offsetof(struct options, config.placement),
+     .live = true},
+    LIVE_TEXT(
+        "rules", "FILE", config.rules,
+        "tenants, quotas, priority classes, labels of servers (gpupool-scheduler(8) "
+        "has its form)"),
+    LIVE("heartbeat-ms", config.heartbeat_ms, 10, 60000,
+         "how often servers report (2000); dead after 3 missed"),
+    LIVE("lease-ms", config.lease_ms, LEASE_MIN_MS, LEASE_MAX_MS,
+         "lease of a session when the client names none (30000)"),
+    LIVE("hold-grace-ms", config.hold_grace_ms, 0, LEASE_MAX_MS,
+         "left to a session whose `gpupool run` was lost (6000)"),
+    LIVE("forget-hours", forget_hours, 1, 24 * 3660,
+         "a server that is away for so long is forgotten (168)"),
+    LIVE("owner-sessions", config.owner_sessions, 1, 1000000,
+         "most sessions of one owner (256)"),
+    LIVE("max-attachments", config.max_attachments, 1, 65536,
+         "most processes of one session (64)"),
+    LIVE("account-days", config.account_days, 1, 3660,
+         "days for which it is kept who used how much (92)"),
+    LIVE("account-write-ms", config.account_write_ms, 1000, 3600000,
+         "how long that may wait to be written (60000)"),
+    LIVE("rate-requests", config.rate_requests, 0, RATE_MAX,
+         "requests a second of one address; 0: any number (500)"),
+    LIVE("rate-opens", config.rate_opens, 0, RATE_MAX,
+         "sessions a second that one address asks for (50)"),
+    LIVE("rate-denials", config.rate_denials, 0, RATE_MAX,
+         "wrong secrets a second of one address (20)"),
     TEXT("metrics-listen", "HOST:PORT", config.metrics_listen,
          "Prometheus metrics on http://HOST:PORT/metrics"),
     TEXT("http", "HOST:PORT", config.http,
@@ -146,6 +171,8 @@ static const struct gp_option OPTIONS[] = {
      .help = "the page and the API need no token: everybody who can connect may look",
      .set = gp_option_yes,
      .offset = offsetof(struct options, config.http_public)},
+    LIVE_TEXT("log", "AREA:LEVEL,...", config.log,
+              "what is logged; decides over GPUPOOL_LOG, whose form it has"),
     TEXT("audit-log", "FILE", audit_log,
          "one JSON line for each grant, end, denial and order"),
     TEXT("ready-file", "FILE", config.ready_file,
@@ -164,14 +191,57 @@ static const struct gp_option OPTIONS[] = {
          "that pods' tokens are made for (egpu)"),
 };
 
-/* 0: go on; 1: help or version was shown. */
-static int
-parse_options(struct options *o, int argc, char **argv, struct gp_err *err)
+static const struct options DEFAULTS = {
+    .forget_hours = 7 * 24,
+    .config =
+        {
+            .listen = "127.0.0.1:7480",
+            .state_dir = "/var/lib/gpupool",
+            .heartbeat_ms = 2000,
+            .lease_ms = 30000,
+            .lease_min_ms = LEASE_MIN_MS,
+            .lease_max_ms = LEASE_MAX_MS,
+            .hold_grace_ms = 6000,
+            .placement = SCHED_BINPACK,
+            .owner_sessions = 256,
+            .max_attachments = 64,
+            .account_days = SCHED_ACCOUNT_DAYS,
+            .account_write_ms = SCHED_ACCOUNT_WRITE_MS,
+            .rate_requests = SCHED_RATE_REQUESTS,
+            .rate_opens = SCHED_RATE_OPENS,
+            .rate_denials = SCHED_RATE_DENIALS,
+            .kube_audience = "egpu",
+            .etcd = {.prefix = "/gpupool/", .lease_s = 3},
+        },
+};
+
+#define SETS 3
+
+static void
+sets_of(struct options *o, struct gp_option_set_of ret[SETS])
+{
+    ret[0] = (struct gp_option_set_of){OPTIONS, ARRAY_SIZE(OPTIONS), o};
+    ret[1] = etcd_config_options(&o->config.etcd);
+    ret[2] = kube_config_options(o->config.kube);
+}
+
+/* What follows from options. */
+static void
+derive(struct options *o)
 {
     struct sched_config *c = &o->config;
-    const struct gp_option_set_of sets[] = {{OPTIONS, ARRAY_SIZE(OPTIONS), o},
-                                            etcd_config_options(&c->etcd),
-                                            kube_config_options(c->kube)};
+
+    c->dead_after_ms = 3 * c->heartbeat_ms;
+    c->forget_ms = (uint64_t)o->forget_hours * 3600 * 1000;
+    if (!c->etcd.advertise)
+        c->etcd.advertise = c->listen;
+}
+
+/* 0: go on; 1: help or version was shown. */
+static int
+read_options(struct options *o, int argc, char **argv, struct gp_err *err)
+{
+    struct gp_option_set_of sets[SETS];
     const struct gp_options options = {
         .program = "gpupool-scheduler",
         .about =
@@ -182,23 +252,91 @@ parse_options(struct options *o, int argc, char **argv, struct gp_err *err)
             "GPUPOOL_LOG=area:level,... sets the log level (areas: sched server "
             "session "
             "conn\n"
-            "metrics; levels: error warn info debug).  See gpupool-scheduler(8).\n",
+            "metrics; levels: error warn info debug).  SIGHUP reads the options again; "
+            "see\ngpupool-scheduler(8).\n",
         .env = "GPUPOOL_SCHEDULER_",
         .config = true,
         .sets = sets,
-        .n_sets = ARRAY_SIZE(sets),
+        .n_sets = SETS,
     };
-    int first, r = gp_options_parse(&options, argc, argv, &first, err);
+    int first, r;
+
+    sets_of(o, sets);
+    r = gp_options_parse(&options, argc, argv, &first, err);
+    if (!r && o->config.log && !gp_log_filter_ok(o->config.log))
+        r = gp_err_set(err, -EINVAL,
+                       "--log %s: AREA:LEVEL,... is wanted, with the levels none, "
+                       "error, warn, info and debug",
+                       o->config.log);
+    if (!r)
+        derive(o);
+    return r;
+}
+
+static int
+parse_options(struct options *o, int argc, char **argv, struct gp_err *err)
+{
+    int r = read_options(o, argc, argv, err);
 
     if (r)
         return r;
-    c->dead_after_ms = 3 * c->heartbeat_ms;
-    c->forget_ms = (uint64_t)o->forget_hours * 3600 * 1000;
-    if (!c->etcd.advertise)
-        c->etcd.advertise = c->listen;
+    if (o->config.log)
+        gp_log_set_filter(o->config.log);
     r = o->audit_log ? gp_audit_open(o->audit_log, err) : 0;
-    return !r && c->kube_pods ? kube_config_finish(c->kube, err) : r;
+    return !r && o->config.kube_pods ? kube_config_finish(o->config.kube, err) : r;
 }
+
+/* ------------------------------------------------------------------ reload -- */
+
+/* What the process was started with. */
+static struct {
+    int argc;
+    char **argv;
+    struct options options;
+} started;
+
+static void
+name_option(char *text, size_t size, const char *name)
+{
+    size_t at = strlen(text);
+
+    snprintf(text + at, size - at, "%s--%s", at ? ", " : "", name);
+}
+
+static int
+reread(const struct sched_config *now, struct sched_reread *ret, struct gp_err *err)
+{
+    struct kube_config kube = {0};
+    struct options old = started.options, new = DEFAULTS;
+    struct gp_option_set_of was[SETS], is[SETS];
+    int r;
+
+    old.config = *now;
+    old.forget_hours = (uint32_t)(now->forget_ms / 3600 / 1000);
+    new.config.kube = &kube;
+    r = read_options(&new, started.argc, started.argv, err);
+    sets_of(&old, was);
+    sets_of(&new, is);
+    ret->changed[0] = ret->fixed[0] = 0;
+    for (unsigned s = 0; !r && s < SETS; s++)
+        for (size_t i = 0; i < is[s].n; i++) {
+            const struct gp_option *o = &is[s].options[i];
+            bool live = o->live;
+
+            if (gp_option_same(o, was[s].target, is[s].target))
+                continue;
+            if (live)
+                gp_option_take(o, was[s].target, is[s].target);
+            name_option(live ? ret->changed : ret->fixed,
+                        live ? sizeof(ret->changed) : sizeof(ret->fixed), o->name);
+        }
+    derive(&old);
+    ret->config = old.config;
+    kube_config_fini(&kube);
+    return r > 0 ? gp_err_set(err, -EINVAL, "help is no option of a daemon") : r;
+}
+
+/* ------------------------------------------------------------------- serve -- */
 
 /* One descriptor per server and per client. */
 static void
@@ -252,7 +390,7 @@ waits_for_etcd(const struct sched_config *config, int r, uint64_t since_ns,
 }
 
 static int
-serve(const struct sched_config *config, struct gp_err *err)
+serve(struct sched_config *config, struct gp_err *err)
 {
     struct sched sched;
     uint64_t since = gp_now_ns();
@@ -263,6 +401,7 @@ serve(const struct sched_config *config, struct gp_err *err)
         r = sched_init(&sched, config, err);
         if (!r)
             r = sched_run(&sched);
+        *config = sched.config; /* as it was changed meanwhile */
         sched_fini(&sched);
         again |= r == SCHED_START_AGAIN;
         /* A leader that was cut off cannot load the state before it is back. */
@@ -278,28 +417,7 @@ int
 main(int argc, char **argv)
 {
     struct kube_config kube = {0};
-    struct options options = {.forget_hours = 7 * 24,
-                              .config = {
-                                  .listen = "127.0.0.1:7480",
-                                  .state_dir = "/var/lib/gpupool",
-                                  .heartbeat_ms = 2000,
-                                  .lease_ms = 30000,
-                                  .lease_min_ms = LEASE_MIN_MS,
-                                  .lease_max_ms = LEASE_MAX_MS,
-                                  .hold_grace_ms = 6000,
-                                  .placement = SCHED_BINPACK,
-                                  .owner_sessions = 256,
-                                  .max_attachments = 64,
-                                  .account_days = SCHED_ACCOUNT_DAYS,
-                                  .account_write_ms = SCHED_ACCOUNT_WRITE_MS,
-                                  .rate_requests = SCHED_RATE_REQUESTS,
-                                  .rate_opens = SCHED_RATE_OPENS,
-                                  .rate_denials = SCHED_RATE_DENIALS,
-                                  .kube = &kube,
-                                  .kube_audience = "egpu",
-                                  .etcd = {.prefix = "/gpupool/", .lease_s = 3},
-                              }};
-    struct sched_config *config = &options.config;
+    struct options options = DEFAULTS;
     struct gp_err err = {0};
     int r;
 
@@ -308,10 +426,15 @@ main(int argc, char **argv)
     if (argc > 1 && !strcmp(argv[1], "migrate"))
         return sched_migrate(argc - 1, argv + 1);
     gp_log_init("scheduler", GP_LOG_INFO);
+    options.config.kube = &kube;
+    options.config.reread = reread;
     r = parse_options(&options, argc, argv, &err);
     if (!r) {
+        started.argc = argc;
+        started.argv = argv;
+        started.options = options;
         raise_fd_limit();
-        r = serve(config, &err);
+        r = serve(&options.config, &err);
     }
     if (r < 0)
         fprintf(stderr, "gpupool-scheduler: %s\n", gp_err_msg(&err, r));

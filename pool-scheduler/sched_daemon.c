@@ -38,6 +38,8 @@
 
 /* Leases and heartbeats are seconds; a quarter of one is exact enough. */
 #define TICK_NS (250 * GP_NS_PER_MS)
+/* Three times the longest --heartbeat-ms: what a server may say of itself. */
+#define SILENCE_MAX_MS 180000
 
 /* -------------------------------------------------------------------- time -- */
 
@@ -67,13 +69,21 @@ expire_leases(struct sched *sched, uint64_t now)
     }
 }
 
+/* One that has not heard of a shorter heartbeat, or does not know that it can change,
+ * is given the time of its own. */
+static uint64_t
+silence_ns(const struct sched *sched, const struct sched_server *server)
+{
+    uint64_t ms = gp_min((uint64_t)3 * server->beat_ms, (uint64_t)SILENCE_MAX_MS);
+
+    return gp_max(ms, (uint64_t)sched->config.dead_after_ms) * GP_NS_PER_MS;
+}
+
 static void
 expire_servers(struct sched *sched, uint64_t now)
 {
-    uint64_t limit = sched->config.dead_after_ms * GP_NS_PER_MS;
-
     for (struct sched_server *s = sched->pool->servers; s; s = s->next) {
-        if (!s->conn || now - s->seen_ns <= limit)
+        if (!s->conn || now - s->seen_ns <= silence_ns(sched, s))
             continue;
         gp_log_warn("server", "%s: silent for %" PRIu64 " ms", s->name,
                     (now - s->seen_ns) / GP_NS_PER_MS);
@@ -165,11 +175,12 @@ on_signal(struct gp_loop *loop, int signo, void *arg)
     int r;
 
     if (signo == SIGHUP) {
-        gp_notify("STATUS=reading the rules again");
+        gp_notify("STATUS=reading options and rules again");
         r = sched_reload(arg, &err);
         gp_notify("STATUS=");
         if (r < 0)
-            gp_log_error("sched", "rules, tokens and key stay as they were: %s",
+            gp_log_error("sched",
+                         "options, rules, tokens and key stay as they were: %s",
                          gp_err_msg(&err, r));
         else
             gp_log_info("sched", "rules, tokens and key were read again");
@@ -303,7 +314,7 @@ sched_init(struct sched *sched, const struct sched_config *config, struct gp_err
     if (!sched->pool || !sched->history)
         return -ENOMEM;
     sched_sessions_init(&sched->sessions, sched->pool);
-    r = sched_rates_init(sched);
+    r = sched_rates_init(&sched->rates, &sched->config);
     if (!r)
         r = sched_tokens_load(config, &sched->tokens, err);
     if (!r)
@@ -395,7 +406,7 @@ sched_fini(struct sched *sched)
     ticket_key_free(sched->key);
     ticket_key_free(sched->old_key);
     sched_pool_free(sched->pool);
-    sched_rates_fini(sched);
+    sched_rates_fini(&sched->rates);
     sched_events_fini(&sched->events);
     free(sched->history);
 }

@@ -173,6 +173,8 @@ sched_handle_report(struct sched_conn *conn, uint32_t id,
         return;
     }
     server->seen_ns = gp_now_ns();
+    if (msg->heartbeat_ms)
+        server->beat_ms = msg->heartbeat_ms;
     take_card_values(conn->sched, server, msg->cards, msg->n_cards);
     take_sessions(conn->sched, server, msg->sessions, msg->n_sessions, &unwanted);
     if (server->drain_self != !!msg->draining) {
@@ -184,6 +186,7 @@ sched_handle_report(struct sched_conn *conn, uint32_t id,
     reported.drain = server->drain_asked;
     reported.scheduler_keys = keys.list;
     reported.n_scheduler_keys = keys.n;
+    reported.heartbeat_ms = conn->sched->config.heartbeat_ms;
     reply.id = id;
     reply.body_case = GPUPOOL__CTL__CTL_REPLY__BODY_REPORTED;
     reply.reported = &reported;
@@ -204,6 +207,7 @@ sched_handle_tell_keys(struct sched *sched)
         reported.drain = s->drain_asked;
         reported.scheduler_keys = keys.list;
         reported.n_scheduler_keys = keys.n;
+        reported.heartbeat_ms = sched->config.heartbeat_ms;
         reply.body_case = GPUPOOL__CTL__CTL_REPLY__BODY_REPORTED;
         reply.reported = &reported;
         sched_conn_reply(s->conn, &reply);
@@ -399,7 +403,7 @@ reply_registered(struct sched_conn *conn, uint32_t id, struct unwanted *unwanted
     body.scheduler_key.data = (uint8_t *)ticket_key_pub(conn->key);
     body.scheduler_key.len = TICKET_PUB_SIZE;
     body.scheduler_key_id = (char *)ticket_key_id(conn->key);
-    body.heartbeat_ms = sched->config.heartbeat_ms;
+    body.heartbeat_ms = conn->server->beat_ms = sched->config.heartbeat_ms;
     body.dead_after_ms = sched->config.dead_after_ms;
     body.close_sessions = unwanted->ids;
     body.n_close_sessions = unwanted->n;

@@ -158,6 +158,7 @@ struct sched_server {
 
     uint64_t registered_unix; /* the last time, here; 0: not yet */
     uint64_t seen_ns;         /* last sign of life */
+    uint32_t beat_ms;         /* how often it reports, as far as it has said */
     struct sched_conn *conn;  /* NULL: not connected; sched_conn.c's */
 
     struct sched_card *cards[CTL_SERVER_CARDS_MAX];

@@ -12,10 +12,8 @@
 #include <string.h>
 
 int
-sched_rates_init(struct sched *sched)
+sched_rates_init(struct sched_rates *rates, const struct sched_config *config)
 {
-    const struct sched_config *config = &sched->config;
-    struct sched_rates *rates = &sched->rates;
     int r = gp_rate_init(&rates->requests, config->rate_requests);
 
     if (!r)
@@ -28,12 +26,12 @@ sched_rates_init(struct sched *sched)
 }
 
 void
-sched_rates_fini(struct sched *sched)
+sched_rates_fini(struct sched_rates *rates)
 {
-    gp_rate_fini(&sched->rates.requests);
-    gp_rate_fini(&sched->rates.opens);
-    gp_rate_fini(&sched->rates.owners);
-    gp_rate_fini(&sched->rates.denials);
+    gp_rate_fini(&rates->requests);
+    gp_rate_fini(&rates->opens);
+    gp_rate_fini(&rates->owners);
+    gp_rate_fini(&rates->denials);
 }
 
 static bool

@@ -24,8 +24,8 @@
  * writes another's name cannot use up what the other may do. */
 #define SCHED_RATE_OWNER_HOSTS 4
 
-int sched_rates_init(struct sched *sched);
-void sched_rates_fini(struct sched *sched);
+int sched_rates_init(struct sched_rates *rates, const struct sched_config *config);
+void sched_rates_fini(struct sched_rates *rates);
 
 /* A request of @len bytes has come.  False: it has been refused, unread. */
 bool sched_rates_request(struct sched_conn *conn, const void *data, size_t len);

@@ -11,6 +11,7 @@
 #include "sched_fed.h"
 #include "sched_handle.h"
 #include "sched_peer.h"
+#include "sched_rates.h"
 #include "sched_replica.h"
 #include "sched_rules.h"
 #include "sched_serve.h"
@@ -141,6 +142,8 @@ move_connections(struct sched *sched)
 
 /* What was read, until all of it is. */
 struct change {
+    struct sched_reread options;
+    struct sched_rates rates;
     struct sched_rules *rules;
     struct sched_fed *fed;
     struct sched_tokens *tokens;
@@ -151,6 +154,7 @@ struct change {
 static void
 change_fini(struct change *c)
 {
+    sched_rates_fini(&c->rates);
     sched_rules_free(c->rules);
     sched_fed_free(c->fed);
     sched_tokens_free(c->tokens);
@@ -207,27 +211,72 @@ read_key(const struct sched *sched, struct change *c, struct gp_err *err)
     return r;
 }
 
+/* ----------------------------------------------------------------- options -- */
+
+static int
+read_options(const struct sched *sched, struct change *c, struct gp_err *err)
+{
+    int r;
+
+    c->options.config = sched->config;
+    r = sched->config.reread ? sched->config.reread(&sched->config, &c->options, err)
+                             : 0;
+    return r < 0 ? r : sched_rates_init(&c->rates, &c->options.config);
+}
+
+static bool
+same_rates(const struct sched_config *a, const struct sched_config *b)
+{
+    return a->rate_requests == b->rate_requests && a->rate_opens == b->rate_opens &&
+           a->rate_denials == b->rate_denials;
+}
+
+/* Servers hear of another heartbeat when they are told the keys. */
+static void
+change_options(struct sched *sched, struct change *c)
+{
+    const struct sched_config *config = &c->options.config;
+
+    if (*c->options.changed)
+        gp_log_info("sched", "changed: %s", c->options.changed);
+    if (*c->options.fixed)
+        gp_log_warn("sched", "changed, but needs a restart: %s", c->options.fixed);
+    if (!same_rates(&sched->config, config)) {
+        sched_rates_fini(&sched->rates);
+        sched->rates = c->rates;
+        c->rates = (struct sched_rates){0};
+    }
+    if (sched->config.log != config->log)
+        gp_log_set_filter(config->log);
+    sched->config = *config;
+}
+
 int
 sched_reload(struct sched *sched, struct gp_err *err)
 {
     CLEANUP(change_fini) struct change c = {0};
-    int r = sched_rules_load(sched->config.rules, &c.rules, err);
+    int r = read_options(sched, &c, err);
 
+    if (!r)
+        r = sched_rules_load(c.options.config.rules, &c.rules, err);
     if (!r)
         r = sched_fed_new(sched->loop, c.rules, sched->fed, &c.fed, err);
     if (!r)
-        r = sched_tokens_load(&sched->config, &c.tokens, err);
+        r = sched_tokens_load(&c.options.config, &c.tokens, err);
     if (!r)
         r = gp_audit_reopen(err);
     if (!r)
         r = read_key(sched, &c, err);
     if (r < 0)
         return r;
+    change_options(sched, &c);
     change_rules(sched, TAKE_PTR(c.rules));
     sched_fed_free(sched->fed);
     sched->fed = TAKE_PTR(c.fed);
     if (c.key)
         change_key(sched, &c);
+    else
+        sched_handle_tell_keys(sched);
     change_tokens(sched, TAKE_PTR(c.tokens));
     gp_audit("reload", NULL);
     return 0;

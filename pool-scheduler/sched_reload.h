@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading again, without a restart, what an administrator changes (SIGHUP): rules,
- * tokens, the ticket key, the audit log.
+ * Reading again, without a restart, what an administrator changes (SIGHUP): options,
+ * rules, tokens, the ticket key, the audit log.
  *
  * All of it or nothing.  Sessions go on.  The key file may hold a second key, that of
  * before: it stays good until it is taken out of the file.  The first one is shown in

@@ -68,6 +68,8 @@ enum sched_role {
  * all sessions of a large pool are due at once. */
 #define SCHED_BATCH_TICKETS_MAX 16384
 
+struct sched_reread;
+
 struct sched_config {
     const char *listen;
     const char *state_dir;
@@ -78,6 +80,7 @@ struct sched_config {
     bool http_public;                 /* they need no token, by choice */
     const char *ready_file;           /* NULL: none */
     const char *rules;                /* file; NULL: none, see sched_rules.h */
+    const char *log;                  /* gp_log_set_filter() */
     const char *tls;                  /* "require", "prefer", "off"; NULL: prefer */
     const char *local;                /* "unix:/path"; NULL: STATE_DIR/scheduler.sock */
     /* Files of tokens, each NULL for none: sched_tokens.h. */
@@ -98,6 +101,17 @@ struct sched_config {
     struct kube_config *kube;  /* the API server that knows the tokens */
     const char *kube_audience; /* that tokens must be made for */
     struct etcd_config etcd;   /* urls NULL: the embedded store */
+    /* Reads command line, environment and file once more, after SIGHUP: *ret->config is
+     * @now with what may change without a restart.  NULL: nothing does. */
+    int (*reread)(const struct sched_config *now, struct sched_reread *ret,
+                  struct gp_err *err);
+};
+
+struct sched_reread {
+    struct sched_config config;
+    /* Options, as "--lease-ms, --placement": those that have changed, and those that
+     * would have to be changed by a restart. */
+    char changed[320], fixed[320];
 };
 
 struct sched_counters {

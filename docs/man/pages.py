@@ -34,6 +34,9 @@ EVERYWHERE = {"help", "version"}
 ITEM_RE = re.compile(r"^\.It .*?Fl -([a-z][a-z0-9-]*)")
 
 
+LIVE = ".Dv SIGHUP ."
+
+
 class Wrong(Exception):
     pass
 
@@ -89,6 +92,11 @@ class List:
         else:
             raise Wrong(f"{self.place}: prose before the first @NAME")
 
+    def live(self, name):
+        """What --mdoc says of an option that a running program reads again."""
+        words = self.options[name][1]
+        return words[-2:] if words[-1:] == [LIVE] else []
+
     def whose(self, name):
         """Which of several commands have it, when not all do."""
         if len(self.of[name]) == len(self.commands):
@@ -104,7 +112,7 @@ class List:
             if name != min(names, key=list(self.options).index):
                 continue
             out.append(".It " + " , ".join(self.options[n][0] for n in names))
-            out += said.get(names[0], words)
+            out += said[names[0]] + self.live(names[0]) if names[0] in said else words
             out += self.whose(names[0])
         return out + [".El"]
 

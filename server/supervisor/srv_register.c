@@ -39,6 +39,7 @@
 /* A burst of attaching processes becomes one report. */
 #define CHANGED_MS 10
 #define HEARTBEAT_MS 2000 /* until the scheduler sets another */
+#define HEARTBEAT_MIN_MS 10u
 #define ID_REGISTER 1
 
 enum reg_state {
@@ -351,6 +352,7 @@ send_report(struct srv_register *reg)
     body.sessions = rep.session_ptrs;
     body.n_sessions = rep.n_sessions;
     body.draining = reg->srv->stopping;
+    body.heartbeat_ms = reg->heartbeat_ms;
     reg->next_id = reg->next_id == UINT32_MAX ? ID_REGISTER + 1 : reg->next_id + 1;
     req.id = reg->next_id;
     req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_REPORT;
@@ -421,6 +423,18 @@ on_beat(struct gp_loop_timer *timer)
                       gp_now_ns() + reg->heartbeat_ms * GP_NS_PER_MS, on_beat);
 }
 
+/* From now on; it may be told at any time. */
+static void
+set_heartbeat(struct srv_register *reg, uint32_t ms)
+{
+    ms = gp_max(ms, HEARTBEAT_MIN_MS);
+    if (ms == reg->heartbeat_ms)
+        return;
+    gp_log_info("server", "reports every %u ms, as the scheduler asks", ms);
+    reg->heartbeat_ms = ms;
+    gp_loop_timer_set(reg->srv->loop, &reg->beat, gp_now_ns(), on_beat);
+}
+
 static void
 close_sessions(struct srv_register *reg, const uint64_t *ids, size_t n)
 {
@@ -461,7 +475,7 @@ on_registered(struct srv_register *reg, const Gpupool__Ctl__CtlRegistered *body)
     reg->retry_ms = RETRY_FIRST_MS;
     reg->last_words[0] = 0;
     if (body->heartbeat_ms)
-        reg->heartbeat_ms = gp_max(body->heartbeat_ms, 10u);
+        reg->heartbeat_ms = gp_max(body->heartbeat_ms, HEARTBEAT_MIN_MS);
     gp_audit("register", "scheduler", reg->srv->conf.scheduler, "server",
              reg->srv->conf.name, NULL);
     gp_log_info("server", "registered with scheduler %s as %s",
@@ -568,6 +582,8 @@ on_reply(struct srv_register *reg, const Gpupool__Ctl__CtlReply *reply)
         break;
     case GPUPOOL__CTL__CTL_REPLY__BODY_REPORTED:
         follow_keys(reg, reply->reported);
+        if (reply->reported->heartbeat_ms && reg->state == REG_UP)
+            set_heartbeat(reg, reply->reported->heartbeat_ms);
         set_draining(reg->srv, reply->reported->drain);
         close_sessions(reg, reply->reported->close_sessions,
                        reply->reported->n_close_sessions);

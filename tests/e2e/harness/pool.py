@@ -106,13 +106,16 @@ class Pool:
         except PermissionError:
             return self.case.environment(self.env)
 
-    def starter(self, pid, *more):
+    def starter(self, pid, *more, without=()):
         """A function that starts the command line of @pid, which may be gone by then, with
-        @more, and returns the process.
+        @more and @without some options, and returns the process.
 
         It listens where it listened before, as a service with a fixed port does.
         """
         args = [*self._with_fixed_port(proc.command_line(pid)), *map(str, more)]
+        for option in without:
+            at = args.index(option)
+            del args[at:at + 2]
         env = self.environment(pid)
         ready = self._ready_file(args)
 
@@ -126,9 +129,10 @@ class Pool:
             return process
         return start
 
-    def restart(self, pid, *more):
-        """Kill -9 and start the same command line again, with @more; the new process id."""
-        args, start = proc.command_line(pid), self.starter(pid, *more)
+    def restart(self, pid, *more, without=()):
+        """Kill -9 and start the same command line again, with @more and @without some
+        options; the new process id."""
+        args, start = proc.command_line(pid), self.starter(pid, *more, without=without)
         ready = self._ready_file(args)
         self.kill(pid)
         process = start()

@@ -270,6 +270,37 @@ help_and_completions_name_every_option(void **state)
 }
 
 static void
+values_are_compared_and_taken_by_their_kind(void **state)
+{
+    char name[] = "x"; /* another place, the same text */
+    struct target a = {.name = "x", .number = 1, .memory = 2, .ms = 3, .policy = "p"};
+    struct target b = a;
+
+    (void)state;
+    b.name = name;
+    memcpy(b.copy, "other", 6);
+    for (size_t i = 0; i < ARRAY_SIZE(OPTIONS); i++)
+        assert_int_equal(gp_option_same(&OPTIONS[i], &a, &b),
+                         strcmp(OPTIONS[i].name, "copy") != 0);
+    b = (struct target){.name = NULL,
+                        .number = 2,
+                        .core = 1,
+                        .memory = UINT64_C(2) << 32,
+                        .loud = true,
+                        .policy = "q",
+                        .choice = 1,
+                        .ms = 4,
+                        .wait = ""};
+    memcpy(b.copy, "other", 6);
+    for (size_t i = 0; i < ARRAY_SIZE(OPTIONS); i++) {
+        assert_false(gp_option_same(&OPTIONS[i], &a, &b));
+        gp_option_take(&OPTIONS[i], &a, &b);
+        assert_true(gp_option_same(&OPTIONS[i], &a, &b));
+    }
+    assert_memory_equal(a.copy, b.copy, sizeof(a.copy));
+}
+
+static void
 items_of_a_manual_page_are_mdoc(void **state)
 {
     static const char *const off[] = {"off", NULL};
@@ -318,6 +349,7 @@ main(void)
         cmocka_unit_test(flags_decide_over_environment_and_that_over_the_file),
         cmocka_unit_test(options_of_the_program_after_it_stay_its_own),
         cmocka_unit_test(help_and_completions_name_every_option),
+        cmocka_unit_test(values_are_compared_and_taken_by_their_kind),
         cmocka_unit_test(items_of_a_manual_page_are_mdoc),
     };
 

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SIGHUP reads the options again: what can change does, the log names what cannot."""
+
+import os
+import signal
+
+
+class Scheduler:
+    """That of a pool, with a file of options."""
+
+    def __init__(self, case, *more, **options):
+        self.case, self.pool = case, case.pool(servers=1, cards=1)
+        self.file = case.folder / "scheduler.conf"
+        self.write(**options)
+        self.pid = self.pool.restart(self.pool.pid("gpupool-scheduler"), "--config", self.file, *more,
+                                     without=("--placement", "--lease-ms", "--heartbeat-ms"))
+        self.reloads = 0
+        case.wait_for(lambda: self.server()["state"] == "alive", "the server is back")
+
+    def write(self, **options):
+        lines = [f"{name.replace('_', '-')} = {value}\n" for name, value in options.items()]
+        self.file.write_text("# options\n" + "".join(lines), encoding="utf-8")
+
+    def server(self):
+        return self.pool.status()["servers"][0]
+
+    def log(self):
+        return self.pool.log()
+
+    def reload(self, words="rules, tokens and key were read again", **options):
+        """With other options, until the log says @words once more."""
+        before = self.log().count(words)
+        self.write(**options)
+        os.kill(self.pid, signal.SIGHUP)
+        self.case.wait_for(lambda: self.log().count(words) > before, words)
+
+    def values(self, *names):
+        status = self.pool.status()
+        return tuple(status[name] for name in names)
+
+
+def test_options_change_without_a_restart(case):
+    scheduler = Scheduler(case, lease_ms=40000)
+    names = ("lease_ms", "heartbeat_ms", "placement")
+    case.equal(scheduler.values(*names), (40000, 2000, "binpack"), "at first")
+    session = scheduler.pool.session(core=10, memory="64MiB")
+    scheduler.reload(lease_ms=50000, heartbeat_ms=100, placement="spread", owner_sessions=1)
+    case.equal(scheduler.values(*names), (50000, 100, "spread"), "after SIGHUP")
+    case.contains(scheduler.log(), "changed: --placement, --heartbeat-ms, --lease-ms, --owner-sessions",
+                  "what the scheduler says")
+    case.wait_for(lambda: "reports every 100 ms, as the scheduler asks" in scheduler.log(),
+                  "the server reports more often")
+    refused = scheduler.pool.run("true", core=10, memory="64MiB", status=3).err
+    case.contains(refused, "1 sessions", "the cap of an owner")
+    case.check(scheduler.pool.sessions(), "the session goes on")
+    scheduler.reload()
+    case.equal(scheduler.values(*names), (30000, 2000, "binpack"), "what the file no longer says")
+    case.equal(scheduler.server()["state"], "alive", "the server")
+    session.close()
+
+
+def test_log_level_changes_without_a_restart(case):
+    scheduler = Scheduler(case)
+    scheduler.pool.cli("drain", "local-1")
+    scheduler.pool.cli("drain", "--undo", "local-1")
+    lines = scheduler.log().count("in use again")
+    case.check(lines, "it logs at info")
+    scheduler.reload("changed: --log", log="server:error")
+    scheduler.pool.cli("drain", "--undo", "local-1")
+    case.equal(scheduler.log().count("in use again"), lines, "lines of the area that is silent")
+    scheduler.reload("changed: --log", log="server:info")
+    scheduler.pool.cli("drain", "--undo", "local-1")
+    case.equal(scheduler.log().count("in use again"), lines + 1, "lines at info again")
+
+
+def test_what_needs_a_restart_is_named_each_time(case):
+    scheduler = Scheduler(case, "--lease-ms", "60000", lease_ms=40000)
+    case.equal(scheduler.values("lease_ms"), (60000,), "a flag decides over the file")
+    words = "changed, but needs a restart: --tls, --metrics-listen"
+    for lease in (41000, 42000):
+        scheduler.reload(words, tls="require", metrics_listen="127.0.0.1:0", lease_ms=lease)
+    case.equal(scheduler.values("lease_ms"), (60000,), "a flag still does")
+    case.check("changed: " not in scheduler.log(), "nothing else has changed")
+
+
+def test_file_with_a_fault_changes_nothing(case):
+    scheduler = Scheduler(case, lease_ms=40000)
+    for options, words in (({"placement": "spread", "lease_ms": 1}, f"{scheduler.file}:3: "),
+                           ({"placement": "spread", "leese_ms": 1}, "leese-ms"),
+                           ({"placement": "spread", "log": "sched:loud"}, "--log sched:loud: "),
+                           ({"placement": "spread", "rules": "/nosuch"}, "/nosuch")):
+        scheduler.reload(words, **options)
+        case.contains(scheduler.log(), "options, rules, tokens and key stay as they were", "the log")
+        case.equal(scheduler.values("lease_ms", "placement"), (40000, "binpack"), f"after {options}")
