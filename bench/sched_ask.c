@@ -4,7 +4,6 @@
 #include "control.pb-c.h"
 #include "ctl_limits.h"
 #include "gp_base.h"
-#include "gp_file.h"
 #include "gp_msg.h"
 #include "gp_net.h"
 #include "gp_time.h"
@@ -38,23 +37,6 @@ sched_ask_leads(const char *address, uint64_t patience_ns)
           reply->error->code != GPUPOOL__CTL__CTL_CODE__CTL_NOT_LEADER;
     gpupool__ctl__ctl_reply__free_unpacked(reply, NULL);
     return yes;
-}
-
-int64_t
-sched_ask_metrics(const char *address, uint64_t patience_ns)
-{
-    static const char request[] = "GET /metrics HTTP/1.0\r\n\r\n";
-    CLEANUP_FD int fd = -1;
-    static char buf[1 << 20];
-    int64_t size = 0;
-    ssize_t n;
-
-    if (gp_net_connect(address, 0, gp_now_ns() + patience_ns, true, &fd, NULL) < 0 ||
-        gp_file_write_all(fd, request, sizeof(request) - 1) < 0)
-        return -EPIPE;
-    while ((n = read(fd, buf, sizeof(buf))) > 0)
-        size += n;
-    return size;
 }
 
 uint32_t

@@ -12,9 +12,6 @@
  * when it has found out that nobody else does.  -EPIPE: it does not answer. */
 int sched_ask_leads(const char *address, uint64_t patience_ns);
 
-/* Read all of /metrics at @address: how many bytes it is.  -EPIPE. */
-int64_t sched_ask_metrics(const char *address, uint64_t patience_ns);
-
 /* A port of this host for one that is to be started; 0: none. */
 uint32_t sched_ask_free_port(void);
 

@@ -17,7 +17,8 @@
  *   (cli/cli_holder.h), a sixth of them with new tickets: processor time, as a part of
  *   what passes until they are due again
  *   pages, a scrape and a heartbeat of all servers with that state; pages while the
- *   other clients open, renew and close
+ *   other clients open, renew and close, alone and beside a reader of /metrics or of
+ *   the web page's JSON: their times, and how long such a reader holds others up
  *   the command line beside SCHEDULER shows that state: time and memory of its process
  *   the scheduler is ended and started with that state
  *
@@ -33,6 +34,7 @@
 #include "gp_net.h"
 #include "gp_str.h"
 #include "gp_time.h"
+#include "http_reader.h"
 #include "sched_ask.h"
 #include "sched_commands.h"
 #include "sched_cost.h"
@@ -99,7 +101,7 @@ struct load {
     struct gp_loop *loop;
     struct gp_loop_timer timer;
     const char *program, *etcd;
-    char dir[64], ready[96], address[GP_NET_NAME_MAX], metrics[64];
+    char dir[64], ready[96], address[GP_NET_NAME_MAX], metrics[64], http[64];
     pid_t scheduler;
     enum task task;
     struct peer *servers, *clients, *agents;
@@ -160,20 +162,37 @@ await_ready(struct load *load)
 static void
 start_scheduler(struct load *load)
 {
-    const char *argv[] = {load->program, "--state-dir",
-                          load->dir,     "--listen",
-                          "127.0.0.1:0", "--ready-file",
-                          load->ready,   "--metrics-listen",
-                          load->metrics, "--tls",
-                          "off",         "--allow-anonymous",
-                          "client",      "--allow-anonymous",
-                          "server",      "--owner-sessions",
-                          "1000000",     "--rate-requests",
-                          "0",           "--rate-opens",
-                          "0",           "--lease-ms",
-                          "86400000",    "--heartbeat-ms",
-                          "60000",       load->etcd ? "--etcd" : NULL,
-                          load->etcd,    NULL};
+    const char *argv[] = {load->program,
+                          "--state-dir",
+                          load->dir,
+                          "--listen",
+                          "127.0.0.1:0",
+                          "--ready-file",
+                          load->ready,
+                          "--metrics-listen",
+                          load->metrics,
+                          "--tls",
+                          "off",
+                          "--allow-anonymous",
+                          "client",
+                          "--allow-anonymous",
+                          "server",
+                          "--owner-sessions",
+                          "1000000",
+                          "--rate-requests",
+                          "0",
+                          "--rate-opens",
+                          "0",
+                          "--lease-ms",
+                          "86400000",
+                          "--heartbeat-ms",
+                          "60000",
+                          "--http",
+                          load->http,
+                          "--http-public",
+                          load->etcd ? "--etcd" : NULL,
+                          load->etcd,
+                          NULL};
     int r;
 
     setenv("GPUPOOL_LOG", "*:error", 1);
@@ -571,13 +590,20 @@ by_value(const void *a, const void *b)
 }
 
 static void
+print_sorted(uint32_t *us, size_t n, const char *what)
+{
+    if (!n)
+        return;
+    qsort(us, n, sizeof(us[0]), by_value);
+    printf("%s_p50_us %u\n", what, us[n / 2]);
+    printf("%s_p99_us %u\n", what, us[n * 99 / 100]);
+    printf("%s_max_us %u\n", what, us[n - 1]);
+}
+
+static void
 print_times(struct load *load, const char *what)
 {
-    if (!load->n_us)
-        return;
-    qsort(load->us, load->n_us, sizeof(load->us[0]), by_value);
-    printf("%s_p50_us %u\n", what, load->us[load->n_us / 2]);
-    printf("%s_p99_us %u\n", what, load->us[load->n_us * 99 / 100]);
+    print_sorted(load->us, load->n_us, what);
 }
 
 static void
@@ -703,12 +729,14 @@ measure_agents(struct load *load)
 static void
 scrape(struct load *load)
 {
+    double cpu = cpu_seconds(load);
     uint64_t from = gp_now_ns();
-    int64_t size = sched_ask_metrics(load->metrics, PATIENCE_NS);
+    size_t size = http_reader_get(load->metrics, "/metrics");
 
-    if (size < 0)
+    if (!size)
         fail("/metrics does not answer");
     printf("scheduler_scrape_s %.2f\n", (double)(gp_now_ns() - from) / 1e9);
+    printf("scheduler_scrape_cpu_s %.2f\n", cpu_seconds(load) - cpu);
     printf("scheduler_scrape_mib %.1f\n", (double)size / MIB);
 }
 
@@ -739,13 +767,40 @@ begin_busy(struct peer *peer)
 
 /* What a page costs whoever waits for it while the pool is in full use. */
 static void
-measure_busy(struct load *load, double seconds)
+look_busy(struct load *load, double seconds, const char *what)
 {
     load->next[0] = '\0';
     load->looking = true;
     perform(load, CYCLE, CLIENTS, (uint64_t)(seconds * 1e9), begin_busy, load->clients);
     load->looking = load->clients[0].looks = false;
-    print_times(load, "scheduler_page_busy");
+    print_times(load, what);
+}
+
+/* The same beside somebody who reads @path; what that reader waits, too. */
+static void
+look_beside(struct load *load, double seconds, const char *address, const char *path,
+            const char *what)
+{
+    static struct http_reader reader;
+    char name[64];
+
+    if (http_reader_start(&reader, address, path) < 0)
+        fail("no thread");
+    snprintf(name, sizeof(name), "scheduler_page_beside_%s", what);
+    look_busy(load, seconds, name);
+    http_reader_stop(&reader);
+    if (!reader.n)
+        fail("a page is not answered over HTTP");
+    snprintf(name, sizeof(name), "scheduler_%s_busy", what);
+    print_sorted(reader.us, reader.n, name);
+}
+
+static void
+measure_busy(struct load *load, double seconds)
+{
+    look_busy(load, seconds, "scheduler_page_busy");
+    look_beside(load, seconds, load->metrics, "/metrics", "scrape");
+    look_beside(load, seconds, load->http, "/api/v1/sessions?limit=500", "json");
 }
 
 static void
@@ -834,6 +889,7 @@ main(int argc, char **argv)
         fail("out of memory, or no folder for the state");
     snprintf(load.ready, sizeof(load.ready), "%s/ready", load.dir);
     snprintf(load.metrics, sizeof(load.metrics), "127.0.0.1:%u", sched_ask_free_port());
+    snprintf(load.http, sizeof(load.http), "127.0.0.1:%u", sched_ask_free_port());
     start_scheduler(&load);
     measure_storm(&load);
     dial_clients(&load);

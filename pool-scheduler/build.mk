@@ -66,4 +66,4 @@ $(eval $(call helper_program,bench/scheduler,bench/scheduler.c,$(SCHED_INCS),,sc
 # A week of a cluster by policy: `$(O)/bench/week`, ONLY=week.
 $(eval $(call helper_program,bench/week,bench/week.c,$(SCHED_INCS),,schedcore $(CTL_LIBS),$(CTL_LDLIBS) -lm))
 # The whole daemon, with its peers played: the same.
-$(eval $(call helper_program,bench/sched_load,bench/sched_load.c bench/sched_commands.c bench/sched_cost.c bench/sched_ask.c,bench $(CTL_INCS),,$(CTL_LIBS),$(CTL_LDLIBS)))
+$(eval $(call helper_program,bench/sched_load,bench/sched_load.c bench/sched_commands.c bench/sched_cost.c bench/sched_ask.c bench/http_reader.c,bench $(CTL_INCS),,$(CTL_LIBS),$(CTL_LDLIBS)))

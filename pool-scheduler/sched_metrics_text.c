@@ -266,16 +266,49 @@ static const struct card_metric card_metrics[] = {
     {"gpupool_card_slices", "Slices that sessions hold.", card_slices},
 };
 
+/* As snprintf() writes them, but a tenth of its time: a pool of 80,000 cards has half a
+ * million of these lines. */
+static char *
+put_text(char *at, const char *text)
+{
+    size_t len = strlen(text);
+
+    memcpy(at, text, len);
+    return at + len;
+}
+
+static char *
+put_number(char *at, uint64_t value)
+{
+    char digits[20];
+    unsigned n = 0;
+
+    do
+        digits[n++] = (char)('0' + value % 10);
+    while (value /= 10);
+    while (n)
+        *at++ = digits[--n];
+    return at;
+}
+
+/* A line of a card: the metric's name, a server's, a card's and three numbers. */
+#define CARD_LINE_MAX (64 + CTL_NAME_MAX + TICKET_UUID_TEXT + 64)
+
 /* Names were checked at registration: no quotes, no backslashes. */
 static void
 put_server_cards(FILE *f, const struct card_metric *m, const struct sched_server *s)
 {
     for (unsigned i = 0; i < s->n_cards; i++) {
-        char uuid[TICKET_UUID_TEXT];
+        char line[CARD_LINE_MAX], uuid[TICKET_UUID_TEXT], *at = line;
 
         ticket_uuid_format(s->cards[i]->facts.uuid, uuid);
-        fprintf(f, "%s{server=\"%s\",card=\"%u\",uuid=\"%s\"} %" PRIu64 "\n", m->name,
-                s->name, s->cards[i]->facts.index, uuid, m->value(s->cards[i]));
+        at = put_text(put_text(at, m->name), "{server=\"");
+        at = put_text(put_text(at, s->name), "\",card=\"");
+        at = put_text(put_number(at, s->cards[i]->facts.index), "\",uuid=\"");
+        at = put_text(put_text(at, uuid), "\"} ");
+        at = put_number(at, m->value(s->cards[i]));
+        *at++ = '\n';
+        fwrite(line, 1, (size_t)(at - line), f);
     }
 }
 
@@ -478,22 +511,37 @@ struct place {
     const struct sched *sched;
     size_t metric;
     uint64_t serial;
+    /* That server, unless one has been removed meanwhile. */
+    const struct sched_server *server;
+    uint64_t removed;
 };
+
+static const struct sched_server *
+place_server(const struct place *place)
+{
+    const struct sched_server *s = place->sched->pool->servers;
+
+    if (place->serial && place->removed == place->sched->pool->servers_removed)
+        return place->server;
+    while (s && s->serial < place->serial)
+        s = s->next;
+    return s;
+}
 
 /* One piece of a metric of all cards; the serial is 0 behind the last server. */
 static void
 put_card_piece(FILE *f, struct place *place, const struct card_metric *m)
 {
-    const struct sched_server *s = place->sched->pool->servers;
+    const struct sched_server *s = place_server(place);
     unsigned n = 0;
 
     if (!place->serial)
         gp_metrics_head(f, m->name, "gauge", m->help);
-    while (s && s->serial < place->serial)
-        s = s->next;
     for (; s && n < PIECE_SERVERS; s = s->next, n++)
         put_server_cards(f, m, s);
     place->serial = s ? s->serial : 0;
+    place->server = s;
+    place->removed = place->sched->pool->servers_removed;
 }
 
 static bool

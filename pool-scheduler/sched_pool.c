@@ -215,6 +215,7 @@ sched_pool_server_remove(struct sched_pool *pool, struct sched_server *server)
         card_free(server->cards[i]);
     }
     pool->n_cards -= server->n_cards;
+    pool->servers_removed++;
     pool->n_servers--;
     gp_tree_remove(&pool->by_name, &server->by_name);
     free(server);

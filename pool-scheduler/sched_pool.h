@@ -205,6 +205,7 @@ struct sched_pool {
     struct sched_server *servers; /* in order of first registration */
     struct sched_server **servers_tail;
     unsigned n_servers, n_cards;
+    uint64_t servers_removed; /* so far: is a pointer to one still good? */
     uint32_t next_serial;
     uint64_t core, memory; /* of all cards that are known */
     struct sched_pool_sums sums;

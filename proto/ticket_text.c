@@ -64,11 +64,17 @@ ticket_spatial_parse(const char *name, enum ticket_spatial *ret_spatial)
 void
 ticket_uuid_format(const uint8_t uuid[TICKET_UUID_SIZE], char text[TICKET_UUID_TEXT])
 {
-    char hex[2 * TICKET_UUID_SIZE + 1];
+    static const uint8_t groups[] = {4, 2, 2, 2, 6}; /* bytes; a dash before each */
+    char *at = text;
 
-    gp_str_hex(hex, uuid, TICKET_UUID_SIZE);
-    snprintf(text, TICKET_UUID_TEXT, "GPU-%.8s-%.4s-%.4s-%.4s-%.12s", hex, hex + 8,
-             hex + 12, hex + 16, hex + 20);
+    memcpy(at, "GPU", 3);
+    at += 3;
+    for (size_t i = 0; i < ARRAY_SIZE(groups); i++) {
+        *at++ = '-';
+        gp_str_hex(at, uuid, groups[i]);
+        at += 2 * groups[i];
+        uuid += groups[i];
+    }
 }
 
 static int
