@@ -28,6 +28,8 @@ $(eval $(call unit_test,test_sched_wait,tests/unit/pool-scheduler/test_sched_wai
 $(foreach test,test_sched_gang test_sched_gang_order,\
     $(eval $(call unit_test,$(test),tests/unit/pool-scheduler/$(test).c \
     $(addprefix tests/unit/pool-scheduler/,ut_gang.c ut_sched.c),$(UT_SCHED_INCS),,$(SCHED_LIBS),$(SCHED_LDLIBS))))
+$(eval $(call unit_test,test_sched_repeat,tests/unit/pool-scheduler/test_sched_repeat.c tests/unit/pool-scheduler/ut_sched.c,\
+    $(UT_SCHED_INCS),,$(SCHED_LIBS),$(SCHED_LDLIBS)))
 $(eval $(call unit_test,test_sched_reserve,tests/unit/pool-scheduler/test_sched_reserve.c tests/unit/pool-scheduler/ut_sched.c,\
     $(UT_SCHED_INCS),,$(SCHED_LIBS),$(SCHED_LDLIBS)))
 $(eval $(call unit_test,test_sched_list,tests/unit/pool-scheduler/test_sched_list.c,\
