@@ -80,11 +80,13 @@ hint_stream_link(CUstream stream)
 }
 
 /* The content is copied to the device that wants it; a device without room for it
- * goes without. */
+ * goes without, and so does one whose server has no context yet to copy in. */
 static void
 hint_bring(uint32_t link)
 {
-    if (stub_ctx_push(stub_ctx_on(link, 0)) < 0)
+    struct stub_ctx *ctx = stub_ctx_on(link, 0);
+
+    if (!atomic_load(&ctx->alive) || stub_ctx_push(ctx) < 0)
         return;
     stub_managed_carry();
     stub_ctx_pop();

@@ -13,6 +13,8 @@ threads, leaves its own.
 
 import random
 
+from generate_more import More
+
 SIZES = [4, 64, 256, 1000, 4096, 16388, 65536, 70000, 262144, 1 << 20]
 STREAMS, EVENTS, DEVS, HOSTS, ARRAYS, GRAPHS, NODES = 10, 8, 14, 9, 6, 7, 12
 CONTEXTS, PRIMARY = 4, 8  # numbers of those that are created, and of the first card's primary one
@@ -40,7 +42,9 @@ def written(stream):
     return max(stream, -1)
 
 
-class Model:
+class Model(More):
+    DEVS, SIZES, thing = DEVS, SIZES, Thing
+
     def __init__(self, seed, calls, cards):
         self.r = random.Random(seed)
         self.lines = []
@@ -54,6 +58,8 @@ class Model:
         self.arrays, self.execs = {}, {}
         self.graphs = {}    # uses: a set of memory and logs; None: must not be launched
         self.nodes = {}     # number -> graph
+        self.kernel_nodes = set()  # numbers
+        self.pools = {}     # number -> card
         self.tails = {}     # graph -> its last node
         self.last = {}      # memory or log -> stream whose work uses it
         self.captured = None  # (stream, uses)
@@ -380,6 +386,12 @@ class Model:
         if number is None or self.captured:
             return
         kind, stream = self.devs[number].kind, self.pick(self.streams)
+        if kind == "vm":
+            self.order(IDLE, ("d", number))
+            self.line("vmd", number)
+            del self.devs[number]
+            self.forget(("d", number))
+            return
         if kind == "daa" and stream is not None and self.r.random() < 0.7:
             self.order(stream, ("d", number))
             self.line("dfa", number, stream)
@@ -617,8 +629,14 @@ class Model:
         if self.tails[number] >= 0 and not self.mine(self.tails[number]):
             return
         uses, dev = self.graphs[number].uses, self.pick(self.devs)
-        log = ("l", GRAPH_LOGS + number)
-        if self.r.random() < 0.6 or dev is None:
+        log, what = ("l", GRAPH_LOGS + number), self.r.random()
+        self.kernel_nodes.discard(node)
+        if what < 0.4 and dev is not None:
+            more = self.node(node, number, dev)
+            if not more and more is not None:
+                return
+            self.graphs[number].uses = None if uses is None or more is None else uses | more
+        elif what < 0.7 or dev is None:
             self.line("ghost", node, number, self.tails[number], log[1], self.r.randrange(1000))
             if uses is not None:
                 uses.add(log)
@@ -681,7 +699,9 @@ class Model:
         if node is None or self.nodes[node].kind is None or not self.mine(self.nodes[node].kind):
             return
         log = ("l", GRAPH_LOGS + self.nodes[node].kind)
-        if self.r.random() < 0.5:
+        if node in self.kernel_nodes and self.r.random() < 0.8:
+            self.change_kernel(node, exec_)
+        elif self.r.random() < 0.5:
             self.line("nset", node, log[1], self.r.randrange(1000))
         elif exec_ is not None:
             self.line("xset", exec_, node, log[1], self.r.randrange(1000))
@@ -767,9 +787,11 @@ class Model:
              ("new_dev", 5), ("end_dev", 3), ("new_host", 4), ("end_host", 2), ("touch_host", 4),
              ("rect", 5), ("ask", 6), ("sync", 5), ("new_stream", 2), ("end_stream", 1),
              ("capture", 4), ("build", 5), ("graph", 14), ("wrong", 2), ("other_thread", 3),
-             ("array", 3), ("contexts", 6), ("peer", 4), ("section", 1)]
+             ("array", 3), ("contexts", 6), ("peer", 4), ("section", 1), ("mapped", 2), ("pool", 3),
+             ("hint", 2), ("host_managed", 2), ("host_step", 4), ("box", 4)]
     # What keeps a capture whole.
-    QUIET = {"copy", "on_card", "function", "build", "graph", "capture", "rect"}
+    QUIET = {"copy", "on_card", "function", "build", "graph", "capture", "rect",
+             "host_step", "box"}
     NAMES, WEIGHTS = [name for name, _ in STEPS], [weight for _, weight in STEPS]
 
     def step(self):

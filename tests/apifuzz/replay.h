@@ -33,7 +33,7 @@ struct replay_op {
 
 /* Each ended by a NULL. */
 extern const struct replay_op replay_context_ops[], replay_stream_ops[],
-    replay_memory_ops[], replay_graph_ops[];
+    replay_memory_ops[], replay_graph_ops[], replay_mapped_ops[];
 
 #define OP(name) static int op_##name(const num *a)
 #define NAMED(name)                                                                    \
@@ -64,6 +64,14 @@ struct replay_host {
     bool locked; /* by cuMemHostAlloc; else memory of the program */
 };
 
+/* Device memory that is mapped by hand; it belongs to no context. */
+struct replay_vm {
+    CUdeviceptr at;
+    size_t size;
+    CUmemGenericAllocationHandle handle;
+    bool mapped;
+};
+
 /* What the functions of one log were given, in the order in which they ran. */
 struct replay_log {
     _Atomic uint32_t n;
@@ -79,6 +87,8 @@ struct replay {
     CUstream streams[REPLAY_SLOTS];
     CUevent events[REPLAY_SLOTS];
     struct replay_dev devs[REPLAY_SLOTS];
+    struct replay_vm vms[REPLAY_SLOTS]; /* by number of the memory */
+    CUmemoryPool pools[REPLAY_SLOTS];
     struct replay_host hosts[REPLAY_SLOTS];
     CUarray arrays[REPLAY_SLOTS];
     CUgraph graphs[REPLAY_SLOTS];
@@ -99,6 +109,8 @@ extern struct replay rp;
 extern _Thread_local char replay_out[256];
 void replay_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* The driver's number of a card. */
+CUdevice replay_card(num number);
 /* The number of the calling thread's current context, or NO_OBJECT. */
 int replay_ctx(void);
 /* The object of that number belongs to the current context. */
@@ -124,5 +136,6 @@ void *replay_argument(num log, num value);
 void replay_leave_contexts(void);
 void replay_reset(void);
 void replay_give_back(void); /* memory of the program */
+void replay_drop_mapped(void);
 
 #endif

@@ -120,9 +120,9 @@ forget(num ctx)
 
 /* ---- the calls ---- */
 
-/* The driver's number of a card: REPLAY_CARDS="0,2" calls its cards 0 and 2 so. */
-static CUdevice
-card(num number)
+/* REPLAY_CARDS="0,2" calls the driver's cards 0 and 2 so. */
+CUdevice
+replay_card(num number)
 {
     const char *list = getenv("REPLAY_CARDS");
 
@@ -136,7 +136,7 @@ card(num number)
 /* NUMBER FLAGS CARD */
 OP(ctx)
 {
-    return (int)cuCtxCreate_v2(&rp.ctxs[a[0]], (unsigned)a[1], card(a[2]));
+    return (int)cuCtxCreate_v2(&rp.ctxs[a[0]], (unsigned)a[1], replay_card(a[2]));
 }
 
 OP(ctxd)
@@ -187,7 +187,7 @@ OP(cask)
     r = cuCtxGetFlags(&flags);
     replay_say(" %d %u", (int)r, r == CUDA_SUCCESS ? flags : 0);
     r = cuCtxGetDevice(&dev);
-    replay_say(" %d ctx %d", r == CUDA_SUCCESS && dev == card(1), replay_ctx());
+    replay_say(" %d ctx %d", r == CUDA_SUCCESS && dev == replay_card(1), replay_ctx());
     return (int)r;
 }
 
@@ -200,7 +200,7 @@ OP(csync)
 /* NUMBER CARD: the card's primary context gets the number. */
 OP(pret)
 {
-    CUresult r = cuDevicePrimaryCtxRetain(&rp.ctxs[a[0]], card(a[1]));
+    CUresult r = cuDevicePrimaryCtxRetain(&rp.ctxs[a[0]], replay_card(a[1]));
 
     if (r == CUDA_SUCCESS)
         rp.retained[a[1]]++;
@@ -213,7 +213,7 @@ say_state(num which)
     unsigned flags = 0;
     int active = 0;
 
-    cuDevicePrimaryCtxGetState(card(which), &flags, &active);
+    cuDevicePrimaryCtxGetState(replay_card(which), &flags, &active);
     replay_say(" %u %d", flags, active);
 }
 
@@ -223,7 +223,7 @@ OP(prel)
 
     if (!rp.ctxs[a[0]] || !rp.retained[a[1]])
         return NO_OBJECT;
-    r = cuDevicePrimaryCtxRelease_v2(card(a[1]));
+    r = cuDevicePrimaryCtxRelease_v2(replay_card(a[1]));
     if (r == CUDA_SUCCESS && --rp.retained[a[1]] == 0) {
         rp.ctxs[a[0]] = NULL;
         forget(a[0]);
@@ -239,7 +239,7 @@ OP(prst)
 
     if (!rp.ctxs[a[0]] || !rp.retained[a[1]])
         return NO_OBJECT;
-    r = cuDevicePrimaryCtxReset_v2(card(a[1]));
+    r = cuDevicePrimaryCtxReset_v2(replay_card(a[1]));
     if (r == CUDA_SUCCESS)
         forget(a[0]);
     say_state(a[1]);
@@ -303,7 +303,7 @@ fetch_errors(void)
     cuuint64_t used;
 
     for (int i = 0; i < 2; i++)
-        cuDeviceGetGraphMemAttribute(card(i), CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT,
+        cuDeviceGetGraphMemAttribute(replay_card(i), CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT,
                                      &used);
 }
 
@@ -335,12 +335,13 @@ replay_reset(void)
     if (any)
         cuCtxPushCurrent_v2(any);
     drop_hosts();
+    replay_drop_mapped();
     replay_leave_contexts();
     for (int i = 0; i < REPLAY_SLOTS; i++) {
         if (rp.ctxs[i])
             cuCtxDestroy_v2(rp.ctxs[i]); /* a primary context refuses it */
         for (; rp.retained[i]; rp.retained[i]--)
-            cuDevicePrimaryCtxRelease_v2(card(i));
+            cuDevicePrimaryCtxRelease_v2(replay_card(i));
     }
     replay_leave_contexts();
     fetch_errors();

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Steps of programs (generate.py): mapped memory, pools, hints, managed memory that the host touches,
+kernels on host memory, boxes, and nodes that are added to graphs by hand."""
+
+IDLE = None
+POOLS, MAPPED = 3, 4
+ADVICE = [1, 2, 3, 4, 5, 6]
+
+
+class More:
+    """What Model has besides; it keeps the objects."""
+
+    def card(self):
+        return self.ctxs[self.ctx]
+
+    def filled(self, number, size, kind, stream):
+        """Memory is as the driver leaves it, which is anything."""
+        self.line("set8", number, 0, size, self.r.randrange(256), max(stream, -1))
+        self.last[("d", number)] = stream
+        self.devs[number] = self.thing(self.ctx, size, kind)
+
+    def mapped(self):
+        number = self.free_slot(self.devs, self.DEVS)
+        if self.captured or number is None or \
+                sum(dev.kind == "vm" for dev in self.devs.values()) >= MAPPED:
+            return
+        size = self.r.choice(self.SIZES)
+        self.line("vm", number, size, self.card())
+        self.filled(number, size, "vm", -1 - self.ctx)
+
+    def pool(self):
+        if self.captured or self.share:
+            return
+        free = self.one([i for i in range(POOLS) if i not in self.pools])
+        mine = self.one([i for i, card in self.pools.items() if card == self.card()])
+        what = self.r.random()
+        if free is not None and (mine is None or what < 0.2):
+            self.line("pl", free, self.card())
+            self.pools[free] = self.card()
+        elif mine is not None and what < 0.3:
+            self.line("pld", mine)  # what is allocated from it stays
+            del self.pools[mine]
+        elif mine is not None and what < 0.4:
+            self.line("pltrim", mine, self.r.choice([0, 1 << 20]))
+        elif mine is not None:
+            number, stream = self.free_slot(self.devs, self.DEVS), self.stream()
+            if number is None or stream is None:
+                return
+            size = self.r.choice(self.SIZES)
+            self.line("pla", number, size, mine, stream)
+            self.filled(number, size, "daa", stream)
+
+    def managed(self):
+        return self.one([n for n, dev in self.devs.items()
+                         if dev.kind == "dm" and dev.ctx == self.ctx and self.mine(n)])
+
+    def hint(self):
+        number, stream = self.managed(), self.stream()
+        if number is None or stream is None or self.captured:
+            return
+        off, n = self.sub(self.devs[number].size)
+        where = self.r.choice([-1, *range(self.cards)])
+        if self.r.random() < 0.5:
+            self.line("adv", number, off, n, self.r.choice(ADVICE), where)
+        else:
+            self.order(stream, ("d", number))
+            self.line("pre", number, off, n, where, stream)
+
+    def host_managed(self):
+        """The host may touch managed memory while no card works."""
+        number = self.managed()
+        if number is None or self.captured or self.share or self.begun:
+            return
+        self.all_idle()
+        self.line("mhash", number)
+        if self.r.random() < 0.7:
+            self.line("mfill", number, self.r.randrange(1000))
+
+    def host_step(self):
+        stream = self.stream()
+        host = self.one([n for n, host in self.hosts.items() if self.mine(n) and
+                         host.kind in ("ha", "hr") and host.ctx == self.ctx])
+        if host is None or stream is None:
+            return
+        self.order(stream, ("h", host))
+        self.line("hstep", host, min(self.hosts[host].size // 4, 1000), self.r.randrange(1000),
+                  stream)
+
+    def box(self):
+        dev, host, stream = self.pick(self.devs), self.pick(self.hosts, None), \
+            self.stream_or_none(0.6)
+        if None in (dev, host, stream):
+            return
+        width, height, depth = self.r.choice([1, 7, 64, 100]), self.r.choice([1, 3, 10]), \
+            self.r.choice([1, 2, 4])
+        if width * height * depth > self.hosts[host].size or \
+                (width + 1) * (height + 1) * depth > self.devs[dev].size:
+            return
+        up = self.r.randrange(2)
+        self.order_copy(stream, dev, host, not up)
+        self.line("box", dev, host, width, height, depth, up, max(stream, -1))
+
+    # -- nodes ---------------------------------------------------------------------------
+
+    def node(self, node, number, dev):
+        """Adds one of those that are more than a function or a fill: what it uses."""
+        after, what = self.tails[number], self.r.random()
+        host = self.pick(self.hosts, None)
+        child = self.one([g for g, graph in self.graphs.items() if g != number and
+                          self.mine(g) and graph.ctx == self.ctx])
+        if what < 0.4:
+            self.line("gkern", node, number, after, dev, min(self.devs[dev].size // 4, 1000),
+                      self.r.randrange(1000))
+            self.kernel_nodes.add(node)
+            return {("d", dev)}
+        if what < 0.8 and host is not None:
+            n = min(self.devs[dev].size, self.hosts[host].size)
+            self.line("gcopy", node, number, after, dev, host, self.r.randrange(1, n + 1),
+                      self.r.randrange(2), self.ctx)
+            return {("d", dev), ("h", host)}
+        if child is not None:
+            self.line("gchild", node, number, after, child)
+            return self.graphs[child].uses
+        return set()
+
+    def change_kernel(self, node, exec_):
+        dev = self.pick(self.devs)
+        if dev is None:
+            return
+        graph = self.graphs[self.nodes[node].kind]
+        to = self.r.choice([-1, exec_]) if exec_ is not None else -1
+        self.line("nkern", to, node, dev, min(self.devs[dev].size // 4, 500),
+                  self.r.randrange(1000))
+        uses = graph.uses if to < 0 else self.execs[to].uses
+        if uses is not None:
+            uses.add(("d", dev))

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory that is mapped by hand, pools of the program's own, hints about managed
+ * memory, and what the host and kernels do with each other's memory. */
+#include "replay.h"
+
+#include <string.h>
+
+/* ---- mapped ---- */
+
+static CUmemLocation
+place(num number)
+{
+    return (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE,
+                           .id = replay_card(number)};
+}
+
+static void
+vm_drop(struct replay_vm *vm)
+{
+    if (vm->mapped)
+        cuMemUnmap(vm->at, vm->size);
+    if (vm->handle)
+        cuMemRelease(vm->handle);
+    if (vm->at)
+        cuMemAddressFree(vm->at, vm->size);
+    *vm = (struct replay_vm){0};
+}
+
+static CUresult
+vm_make(struct replay_vm *vm, num bytes, num number)
+{
+    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                .location = place(number)};
+    CUmemAccessDesc access = {.location = prop.location,
+                              .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    size_t grain = 0;
+    CUresult r =
+        cuMemGetAllocationGranularity(&grain, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+
+    if (r != CUDA_SUCCESS || !grain)
+        return r;
+    vm->size = ((size_t)bytes + grain - 1) / grain * grain;
+    r = cuMemAddressReserve(&vm->at, vm->size, 0, 0, 0);
+    if (r == CUDA_SUCCESS)
+        r = cuMemCreate(&vm->handle, vm->size, &prop, 0);
+    if (r == CUDA_SUCCESS)
+        r = cuMemMap(vm->at, vm->size, 0, vm->handle, 0);
+    vm->mapped = r == CUDA_SUCCESS;
+    return r == CUDA_SUCCESS ? cuMemSetAccess(vm->at, vm->size, &access, 1) : r;
+}
+
+/* DEVICE SIZE CARD */
+OP(vm)
+{
+    struct replay_vm *vm = &rp.vms[a[0]];
+    CUresult r;
+
+    vm_drop(vm);
+    r = vm_make(vm, a[1], a[2]);
+    if (r != CUDA_SUCCESS)
+        vm_drop(vm);
+    rp.devs[a[0]] = (struct replay_dev){vm->at, (size_t)a[1]};
+    replay_own(REPLAY_DEV, a[0]);
+    return (int)r;
+}
+
+OP(vmd)
+{
+    struct replay_vm *vm = &rp.vms[a[0]];
+    CUresult r;
+
+    if (!vm->at || rp.devs[a[0]].at != vm->at)
+        return NO_OBJECT;
+    rp.devs[a[0]].at = 0;
+    r = cuMemUnmap(vm->at, vm->size);
+    vm->mapped = r != CUDA_SUCCESS;
+    replay_say(" %d", (int)r);
+    r = cuMemRelease(vm->handle);
+    vm->handle = 0;
+    replay_say(" %d", (int)r);
+    r = cuMemAddressFree(vm->at, vm->size);
+    *vm = (struct replay_vm){0};
+    return (int)r;
+}
+
+void
+replay_drop_mapped(void)
+{
+    for (int i = 0; i < REPLAY_SLOTS; i++) {
+        vm_drop(&rp.vms[i]);
+        if (rp.pools[i])
+            cuMemPoolDestroy(rp.pools[i]);
+        rp.pools[i] = NULL;
+    }
+}
+
+/* ---- pools ---- */
+
+/* POOL CARD */
+OP(pl)
+{
+    CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                            .location = place(a[1])};
+
+    return (int)cuMemPoolCreate(&rp.pools[a[0]], &props);
+}
+
+OP(pld)
+{
+    CUmemoryPool pool = rp.pools[a[0]];
+
+    rp.pools[a[0]] = NULL;
+    return pool ? (int)cuMemPoolDestroy(pool) : NO_OBJECT;
+}
+
+/* DEVICE SIZE POOL STREAM */
+OP(pla)
+{
+    CUdeviceptr at = 0;
+    CUresult r;
+
+    if (!rp.pools[a[2]] || !replay_stream_is(a[3]))
+        return NO_OBJECT;
+    r = cuMemAllocFromPoolAsync(&at, (size_t)a[1], rp.pools[a[2]], replay_stream(a[3]));
+    rp.devs[a[0]] = (struct replay_dev){r == CUDA_SUCCESS ? at : 0, (size_t)a[1]};
+    replay_own(REPLAY_DEV, a[0]);
+    return (int)r;
+}
+
+/* POOL BYTES */
+OP(pltrim)
+{
+    return rp.pools[a[0]] ? (int)cuMemPoolTrimTo(rp.pools[a[0]], (size_t)a[1])
+                          : NO_OBJECT;
+}
+
+/* ---- managed memory ---- */
+
+static CUdevice
+card_or_host(num number)
+{
+    return number < 0 ? CU_DEVICE_CPU : replay_card(number);
+}
+
+/* DEVICE OFFSET N ADVICE CARD */
+OP(adv)
+{
+    CUdeviceptr at = rp.devs[a[0]].at + (CUdeviceptr)a[1];
+
+    return rp.devs[a[0]].at ? (int)cuMemAdvise(at, (size_t)a[2], (CUmem_advise)a[3],
+                                               card_or_host(a[4]))
+                            : NO_OBJECT;
+}
+
+/* DEVICE OFFSET N CARD STREAM */
+OP(pre)
+{
+    CUdeviceptr at = rp.devs[a[0]].at + (CUdeviceptr)a[1];
+
+    return rp.devs[a[0]].at && replay_stream_is(a[4])
+               ? (int)cuMemPrefetchAsync(at, (size_t)a[2], card_or_host(a[3]),
+                                         replay_stream(a[4]))
+               : NO_OBJECT;
+}
+
+/* DEVICE VALUE: the host writes it. */
+OP(mfill)
+{
+    uint8_t *at = (uint8_t *)(uintptr_t)rp.devs[a[0]].at;
+
+    if (!at)
+        return NO_OBJECT;
+    for (size_t i = 0; i < rp.devs[a[0]].size; i++)
+        at[i] = (uint8_t)((uint64_t)a[1] * 13 + i * 11 + (i >> 9));
+    return 0;
+}
+
+OP(mhash)
+{
+    const uint8_t *at = (const uint8_t *)(uintptr_t)rp.devs[a[0]].at;
+
+    if (!at)
+        return NO_OBJECT;
+    replay_say(" %08x", replay_hash(at, rp.devs[a[0]].size));
+    return 0;
+}
+
+/* ---- kernels on host memory, copies of boxes ---- */
+
+/* HOST N K STREAM */
+OP(hstep)
+{
+    CUfunction f = replay_kernel(false);
+    unsigned n = (unsigned)a[1], k = (unsigned)a[2];
+    CUdeviceptr at = 0;
+    void *args[] = {&at, &n, &k};
+    CUresult r;
+
+    if (!rp.hosts[a[0]].at || !f || !replay_stream_is(a[3]) ||
+        (size_t)n * 4 > rp.hosts[a[0]].size)
+        return NO_OBJECT;
+    r = cuMemHostGetDevicePointer_v2(&at, rp.hosts[a[0]].at, 0);
+    return r == CUDA_SUCCESS ? (int)cuLaunchKernel(f, (n + 63) / 64, 1, 1, 64, 1, 1, 0,
+                                                   replay_stream(a[3]), args, NULL)
+                             : (int)r;
+}
+
+/* DEVICE HOST WIDTH HEIGHT DEPTH UP STREAM: packed in the host's memory, a byte between
+ * rows and a row between layers on the device */
+OP(box)
+{
+    CUDA_MEMCPY3D p = {
+        .WidthInBytes = (size_t)a[2], .Height = (size_t)a[3], .Depth = (size_t)a[4]};
+    size_t pitch = p.WidthInBytes + 1, height = p.Height + 1;
+
+    if (!rp.devs[a[0]].at || !replay_host_has(a[1], 0, a[2] * a[3] * a[4]) ||
+        pitch * height * p.Depth > rp.devs[a[0]].size || !replay_stream_is(a[6]))
+        return NO_OBJECT;
+    p.srcMemoryType = a[5] ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+    p.dstMemoryType = a[5] ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+    p.srcHost = p.dstHost = rp.hosts[a[1]].at;
+    p.srcDevice = p.dstDevice = rp.devs[a[0]].at;
+    p.srcPitch = a[5] ? p.WidthInBytes : pitch;
+    p.dstPitch = a[5] ? pitch : p.WidthInBytes;
+    p.srcHeight = a[5] ? p.Height : height;
+    p.dstHeight = a[5] ? height : p.Height;
+    return (int)(a[6] < 0 ? cuMemcpy3D_v2(&p)
+                          : cuMemcpy3DAsync_v2(&p, replay_stream(a[6])));
+}
+
+/* ---- nodes of graphs ---- */
+
+static bool
+node_place(num graph, num after)
+{
+    return rp.graphs[graph] && (after < 0 || rp.nodes[after]);
+}
+
+struct step_args {
+    CUdeviceptr at;
+    unsigned n, k;
+    void *list[3];
+};
+
+static bool
+step_params(CUDA_KERNEL_NODE_PARAMS *p, struct step_args *args, num dev, num n, num k)
+{
+    *args =
+        (struct step_args){.at = rp.devs[dev].at, .n = (unsigned)n, .k = (unsigned)k};
+    args->list[0] = &args->at;
+    args->list[1] = &args->n;
+    args->list[2] = &args->k;
+    *p = (CUDA_KERNEL_NODE_PARAMS){.func = replay_kernel(false),
+                                   .gridDimX = (args->n + 63) / 64,
+                                   .gridDimY = 1,
+                                   .gridDimZ = 1,
+                                   .blockDimX = 64,
+                                   .blockDimY = 1,
+                                   .blockDimZ = 1,
+                                   .kernelParams = args->list};
+    return args->at && p->func && (size_t)n * 4 <= rp.devs[dev].size;
+}
+
+/* NODE GRAPH AFTER DEVICE N K */
+OP(gkern)
+{
+    CUDA_KERNEL_NODE_PARAMS p;
+    struct step_args args;
+
+    if (!node_place(a[1], a[2]) || !step_params(&p, &args, a[3], a[4], a[5]))
+        return NO_OBJECT;
+    replay_own(REPLAY_NODE, a[0]);
+    return (int)cuGraphAddKernelNode_v2(&rp.nodes[a[0]], rp.graphs[a[1]],
+                                        a[2] < 0 ? NULL : &rp.nodes[a[2]], a[2] >= 0,
+                                        &p);
+}
+
+/* EXEC (-1: the node itself) NODE DEVICE N K */
+OP(nkern)
+{
+    CUDA_KERNEL_NODE_PARAMS p;
+    struct step_args args;
+
+    if ((a[0] >= 0 && !rp.execs[a[0]]) || !rp.nodes[a[1]] ||
+        !step_params(&p, &args, a[2], a[3], a[4]))
+        return NO_OBJECT;
+    return (int)(a[0] < 0 ? cuGraphKernelNodeSetParams_v2(rp.nodes[a[1]], &p)
+                          : cuGraphExecKernelNodeSetParams_v2(rp.execs[a[0]],
+                                                              rp.nodes[a[1]], &p));
+}
+
+/* NODE GRAPH AFTER DEVICE HOST N UP CONTEXT */
+OP(gcopy)
+{
+    CUDA_MEMCPY3D p = {.WidthInBytes = (size_t)a[5], .Height = 1, .Depth = 1};
+
+    if (!node_place(a[1], a[2]) || !rp.devs[a[3]].at || !rp.ctxs[a[7]] ||
+        !replay_host_has(a[4], 0, a[5]) || (size_t)a[5] > rp.devs[a[3]].size)
+        return NO_OBJECT;
+    p.srcMemoryType = a[6] ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+    p.dstMemoryType = a[6] ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+    p.srcHost = p.dstHost = rp.hosts[a[4]].at;
+    p.srcDevice = p.dstDevice = rp.devs[a[3]].at;
+    replay_own(REPLAY_NODE, a[0]);
+    return (int)cuGraphAddMemcpyNode(&rp.nodes[a[0]], rp.graphs[a[1]],
+                                     a[2] < 0 ? NULL : &rp.nodes[a[2]], a[2] >= 0, &p,
+                                     rp.ctxs[a[7]]);
+}
+
+/* NODE GRAPH AFTER CHILD */
+OP(gchild)
+{
+    if (!node_place(a[1], a[2]) || !rp.graphs[a[3]] || a[1] == a[3])
+        return NO_OBJECT;
+    replay_own(REPLAY_NODE, a[0]);
+    return (int)cuGraphAddChildGraphNode(&rp.nodes[a[0]], rp.graphs[a[1]],
+                                         a[2] < 0 ? NULL : &rp.nodes[a[2]], a[2] >= 0,
+                                         rp.graphs[a[3]]);
+}
+
+const struct replay_op replay_mapped_ops[] = {
+    NAMED(vm),     NAMED(vmd),   NAMED(pl),    NAMED(pld),   NAMED(pla),
+    NAMED(pltrim), NAMED(adv),   NAMED(pre),   NAMED(mfill), NAMED(mhash),
+    NAMED(hstep),  NAMED(box),   NAMED(gkern), NAMED(nkern), NAMED(gcopy),
+    NAMED(gchild), {NULL, NULL},
+};
