@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program of replay_main.c as C that says what is called; threads are comments."""
+"""A program of the fuzzer as C that compiles and does the same: with replay_*.c, which has the calls.
+
+    gcc -I tests/apifuzz -I proto -I common -I build/gen PROGRAM.c \\
+        $(ls tests/apifuzz/replay_*.c | grep -v main) -pthread -lcuda
+"""
+
+import sys
 
 CALLS = {
     "ctx": "cuCtxCreate_v2(&ctx[{0}], {1}, {2})", "ctxd": "cuCtxDestroy_v2(ctx[{0}])",
@@ -38,6 +44,11 @@ CALLS = {
     "inst": "cuGraphInstantiateWithFlags(&exec[{0}], graph[{1}], 0)",
     "upd": "cuGraphExecUpdate_v2(exec[{0}], graph[{1}], &info)",
     "gl": "cuGraphLaunch(exec[{0}], stream[{1}])", "xd": "cuGraphExecDestroy(exec[{0}])",
+    "pl": "cuMemPoolCreate(&pool[{0}], card {1})", "pld": "cuMemPoolDestroy(pool[{0}])",
+    "pla": "cuMemAllocFromPoolAsync(&dev[{0}], {1}, pool[{2}], stream[{3}])",
+    "pltrim": "cuMemPoolTrimTo(pool[{0}], {1})", "vm": "cuMemMap(dev[{0}], {1}) on card {2}",
+    "vmd": "cuMemUnmap(dev[{0}])", "adv": "cuMemAdvise(dev[{0}] + {1}, {2}, {3}, card {4})",
+    "pre": "cuMemPrefetchAsync(dev[{0}] + {1}, {2}, card {3}, stream[{4}])",
 }
 
 # The form without a stream, by the number that is the stream.
@@ -46,39 +57,23 @@ SYNC = {"set8": (4, "cuMemsetD8_v2"), "set32": (4, "cuMemsetD32_v2"), "h2d": (5,
 
 
 def call(name, numbers):
+    """What the driver is asked; nothing for lines that are more than one call."""
     text = CALLS.get(name)
-    if name in ("fork", "join"):
-        return "/* threads at the same time, up to join */" if name == "fork" else "/* join */"
     if not text:
-        return f"/* {name} {' '.join(numbers)}: see op_{name}() in replay_*.c */"
+        return ""
     at, short = SYNC.get(name, (0, ""))
     text = text.format(*numbers, *["0"] * 8)
     if short and numbers[at] == "-1":
         text = short + text[text.index("("):text.rindex(", stream[")] + ")"
-    return f"TRY({text});".replace("stream[-1]", "NULL").replace("ctx[-1]", "NULL")
+    return " /* " + text.replace("stream[-1]", "NULL").replace("ctx[-1]", "NULL") + " */"
 
 
 def as_c(lines):
-    body, thread = [], "0"
-    for line in lines:
-        on, name, *numbers = line.split()
-        if on != thread:
-            body.append(f"/* thread {on} */")
-            thread = on
-        if name == "hm":
-            body.append(f"host[{numbers[0]}] = calloc(1, host_size[{numbers[0]}] = {numbers[1]});")
-        else:
-            body.append(call(name, numbers))
-    return "\n".join(["#include <cuda.h>", "#include <stdio.h>", "#include <stdlib.h>", "",
-                      "#define TRY(call) printf(\"%d %s\\n\", (int)(call), #call)", "",
-                      "static CUcontext ctx[32];", "static CUstream stream[32];",
-                      "static CUevent event[32];", "static CUdeviceptr dev[32], base;",
-                      "static char *host[32];", "static size_t host_size[32], size;",
-                      "static CUgraph graph[32];", "static CUgraphExec exec[32];",
-                      "static CUgraphNode node[32];", "static unsigned flags;",
-                      "static CUstreamCaptureStatus status;",
-                      "static CUgraphExecUpdateResultInfo info;", "",
-                      "static void say(void *p) { printf(\"%ld\\n\", (long)p); }",
-                      "static void say_too(CUstream s, CUresult r, void *p) { say(p); }", "",
-                      "int main(void)", "{", "    cuInit(0);", *(f"    {b}" for b in body),
-                      "    return 0;", "}"])
+    body = [f'    "{line}\\n"{call(line.split()[1], line.split()[2:])}' for line in lines]
+    return "\n".join(['#include "replay.h"', "", "/* THREAD NAME NUMBER..., see replay_program.c */",
+                      "static const char program[] =", *body, "    ;", "",
+                      "int", "main(void)", "{", "    return replay_text(program);", "}"])
+
+
+if __name__ == "__main__":
+    print(as_c([line.strip() for line in sys.stdin if line.strip() and line[0] != "#"]))

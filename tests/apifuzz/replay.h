@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 typedef long long num;
 
@@ -130,6 +131,14 @@ uint32_t replay_hash(const uint8_t *p, size_t n);
  */
 void replay_function(void *arg);
 void *replay_argument(num log, num value);
+
+/* cuInit, and the threads: once in a process.  0, or the CUresult, which is printed. */
+int replay_start(void);
+/* Whether every line was a call.  @at_once: each prints before the next is made. */
+bool replay_program(FILE *program, bool at_once);
+bool replay_serve(void);
+/* All of it for one program; what main() returns (as_c.py). */
+int replay_text(const char *text);
 
 /* Between two programs.  The calling thread has no context left; then, by one thread,
  * nothing of the program is left. */

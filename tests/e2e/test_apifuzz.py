@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random programs give the same on a software card and on a slice of one (docs/fuzzing.md)."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -13,3 +14,26 @@ def test_programs_answer_as_on_the_driver_itself(case):
                      "--program", *sorted((FOLDER / "programs").iterdir())],
                     env={"TMPDIR": str(case.folder)})
     case.contains(done.out, "differences at none", "the last line")
+
+
+def test_programs_printed_as_c_compile_and_run(case):
+    """What the fuzzer prints of a difference."""
+    root = FOLDER.parents[1]
+    compiler = [*os.environ.get("CC", "gcc").split(), "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Werror",
+                *(f"-I{folder}" for folder in (FOLDER, root / "proto", root / "common",
+                                               case.build / "gen"))]
+    sources = []
+    for program in sorted((FOLDER / "programs").iterdir()):
+        with program.open() as lines:
+            text = case.run([sys.executable, "-B", FOLDER / "as_c.py"], stdin=lines).out
+        sources.append(case.folder / f"{program.name}.c")
+        sources[-1].write_text(text)
+    case.run([*compiler, "-fsyntax-only", *sources])
+    replay = [path for path in FOLDER.glob("replay_*.c") if path.name != "replay_main.c"]
+    case.run([*compiler, "-o", case.folder / "program", sources[0], *replay, "-pthread",
+              f"-L{case.build / 'lib'}", "-l:libcuda.so.1"])
+    local = case.folder / "local"
+    local.mkdir()
+    (local / "libcuda.so.1").symlink_to(case.build / "lib" / "libsoftgpu.so")
+    done = case.run([case.folder / "program"], env={"LD_LIBRARY_PATH": str(local)})
+    case.equal(done.out.splitlines()[0], "ctx 0", "what the first call answers")
