@@ -124,7 +124,7 @@ class Bench:
         self.env = {key: value for key, value in os.environ.items()
                     if not key.startswith("GPUPOOL_")}
         self.env["XDG_RUNTIME_DIR"] = str(self.folder)
-        self.driver = args.driver  # of the shares
+        self.driver = args.driver  # of the shares and of attaching
         self.had = {}  # card time of sessions that ended, ns
         self.samples = {}  # of each key: for each round the values, or the one value
         self.around = []  # in front of every command
@@ -261,15 +261,30 @@ class Bench:
         self.up()
         return found
 
+    def folder_of_driver(self):
+        """Where a program finds the driver of the shares as libcuda.so.1."""
+        if self.driver == "softgpu":
+            return self.build / "lib" / "softgpu"
+        folder = self.folder / "driver"
+        folder.mkdir(exist_ok=True)
+        (folder / "libcuda.so.1").unlink(missing_ok=True)
+        (folder / "libcuda.so.1").symlink_to(Path(self.driver).resolve())
+        return folder
+
     def attach(self):
         """Fresh processes, remote and on the driver itself; the difference.
 
-        With software cards: the null driver is no library that a program can load.
+        With software cards or the driver that is named: the null driver is no library
+        that a program can load.
         """
         remote, local = [], []
-        driver = self.build / "lib" / "softgpu"
+        why = no_cards(self.driver)
+        if why:
+            progress(f"attach: not run on {self.driver}, {why}")
+            return {}
+        driver = self.folder_of_driver()
         self.down()
-        self.up("softgpu")
+        self.up(self.driver)
         fast = self.build / "bench" / "fast"
         for number in range(self.args.rounds * 2):
             progress(f"attach: {number + 1} of {self.args.rounds * 2}")
@@ -607,7 +622,7 @@ def main():
     parser.add_argument("--calls", type=int, default=3000000)
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--driver", default="softgpu", metavar="PATH",
-                        help="driver that the shares are measured on, such as the "
+                        help="driver that shares and attaching are measured on, such as the "
                         "libcuda.so.1 of a real card (default: softgpu)")
     parser.add_argument("--case", default="",
                         help="of the shares: those whose names begin so")

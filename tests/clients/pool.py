@@ -16,6 +16,8 @@ from pathlib import Path
 # session that nobody could renew in that time is not one whose owner is gone.
 PATIENT = ["--lease-ms", "600000", "--heartbeat-ms", "60000"]
 
+END_S = 20  # for a program to end once it is asked to
+
 
 class Tally:
     def __init__(self):
@@ -93,6 +95,18 @@ class Pool:
         return lines, status
 
 
+def end_group(child):
+    """End @child and all that it started, first so that a session is given back: where
+    nobody gives it back, it holds its card for as long as its lease.  What it said."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        os.killpg(child.pid, number)
+        try:
+            return child.communicate(timeout=END_S)[0]
+        except subprocess.TimeoutExpired:
+            continue
+    return child.communicate()[0]
+
+
 def run_bounded(command, env, log, limit_s):
     """Run @command to its end or for @limit_s; its lines, its exit status.
 
@@ -105,8 +119,6 @@ def run_bounded(command, env, log, limit_s):
         try:
             out, _ = child.communicate(timeout=limit_s)
         except subprocess.TimeoutExpired:
-            os.killpg(child.pid, signal.SIGKILL)
-            out, _ = child.communicate()
-            out += f"\nended after {limit_s} s\n"
+            out = end_group(child) + f"\nended after {limit_s} s\n"
         errors.write("\n--- its output\n" + out)
     return out.split("\n"), child.returncode

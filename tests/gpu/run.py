@@ -7,21 +7,23 @@ server that holds the same driver.  Every result and every error must be the sam
 The programs are ours (tests/programs, compared by what they print) and PyTorch, NCCL,
 cuBLAS and cuDNN (the files beside this one, compared by observation; observe.py).
 
-Needs an NVIDIA driver and a card; a Python with PyTorch ($GPUPOOL_GPU_PYTHON, else this
-one) for the larger half, which is skipped by name without it.  Prints one line PASS,
-FAIL or SKIP for each comparison, then `N passed, N failed, N skipped`, and writes
+Needs an NVIDIA driver and a card; the larger half needs PyTorch, which is installed once
+from the list of wheels beside this file (environment.py).  Prints one line PASS, FAIL or
+SKIP for each comparison, then `N passed, N failed, N skipped`, and writes
 docs/results/gpu.md (--results).  Without a card it says so and writes nothing.
---driver softgpu compares on a software card instead, to try the script itself.
+
+To try the script itself: --driver softgpu compares our programs on a software card;
+--driver null runs every part on a slice of the null driver, where nothing is computed,
+and judges only that each comes to its end and reaches all that it planned.
 """
 
 import argparse
-import ctypes
 import fnmatch
+import json
 import os
 import platform
 import subprocess
 import sys
-import tempfile
 import time
 from datetime import date
 from pathlib import Path
@@ -30,58 +32,24 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(HERE.parent / "clients"))
 
+from driver import find_driver  # noqa: E402
+from environment import REQUIREMENTS, python_with_torch  # noqa: E402
 from pool import Pool, Tally, run_bounded  # noqa: E402
 
 LIMIT_S = 600
-REAL_SLICE, SOFT_SLICE = 8 << 30, 1 << 30  # bytes of memory
-DRIVER_PLACES = ("/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib/aarch64-linux-gnu",
-                 "/usr/local/nvidia/lib64", "/usr/lib/wsl/lib")
 OURS = ("vecadd", "matmul", "reduce", "histogram", "mandelbrot", "pipeline", "features",
         "managed")
 # The same kernels as runtime-API programs, where an nvcc has built them.
 KINDS = ("", "-static", "-shared")
 OTHERS = ("threads", "graphs", "landing")
 THEIRS = ("torch_tensors", "torch_training", "torch_errors", "ranks_nccl", "libraries")
-
-
-class Driver:
-    """The driver under comparison: a libcuda.so.1, and the folder it is found in."""
-
-    def __init__(self, path):
-        self.path = path
-        self.real = path.name != "libsoftgpu.so"
-        self.slice = REAL_SLICE if self.real else SOFT_SLICE
-        self.environment = {}
-        if path.name != "libcuda.so.1":
-            self.folder = tempfile.TemporaryDirectory(prefix="gpupool-driver.")
-            (Path(self.folder.name) / "libcuda.so.1").symlink_to(path)
-            self.environment = {"LD_LIBRARY_PATH": self.folder.name}
-
-    def cards(self):
-        """How many cards it shows, and its version; (0, words) when it shows none."""
-        try:
-            library = ctypes.CDLL(str(self.path))
-        except OSError as error:
-            return 0, str(error)
-        status = library.cuInit(0)
-        count, number = ctypes.c_int(), ctypes.c_int()
-        library.cuDriverGetVersion(ctypes.byref(number))
-        if status != 0 or library.cuDeviceGetCount(ctypes.byref(count)) != 0:
-            return 0, f"cuInit of {self.path} says {status}"
-        return count.value, f"{number.value // 1000}.{number.value % 1000 // 10}"
-
-
-def find_driver(words, build):
-    """The driver named by the user, or the one of this machine; None without one."""
-    if words == "softgpu":
-        return Driver(build / "lib" / "libsoftgpu.so")
-    if words:
-        return Driver(Path(words).resolve())
-    for place in DRIVER_PLACES:
-        path = Path(place) / "libcuda.so.1"
-        if path.exists():
-            return Driver(path)
-    return None
+# What the null driver cannot do for a program.
+NO_MANAGED = "uses managed variables of its image, which the null driver does not have"
+NOT_REHEARSED = {"landing": "waits for what a kernel writes",
+                 "managed-static": NO_MANAGED, "managed-shared": NO_MANAGED}
+# Parts of the benchmark that take a driver, and what of them is enough for a rehearsal.
+MEASURED = {"attach": ["--rounds", "1"], "shares": ["--case", "30_60_burst"]}
+LIMIT_MEASURE_S = 3600
 
 
 class Report:
@@ -91,6 +59,7 @@ class Report:
         self.tally = Tally()
         self.rows = []
         self.versions = []
+        self.figures = {}
 
     def line(self, outcome, name, words="", ratio=None):
         self.tally.line(outcome, name, words)
@@ -101,34 +70,58 @@ class Comparison:
     def __init__(self, build, driver, python, cards, report):
         self.build = build
         self.driver = driver
-        self.python = python
+        self.python, self.why_no_python = python
         self.cards = cards
         self.report = report
         self.logs = build / "gpu-logs"
         self.logs.mkdir(parents=True, exist_ok=True)
 
-    def both(self, name, command, pool):
-        """Run @command here and there: (lines, status, seconds) of each."""
-        results = []
-        for where in ("local", "remote"):
-            log = self.logs / f"{name}.{where}.log"
-            begin = time.monotonic()
-            if where == "local":
-                env = {**pool.env, **self.driver.environment, "PYTHONDONTWRITEBYTECODE": "1"}
-                lines, status = run_bounded(command, env, log, LIMIT_S)
-            else:
-                lines, status = pool.run(command, {"PYTHONDONTWRITEBYTECODE": "1"}, log,
-                                         core=100 * self.cards, memory=self.driver.slice,
-                                         limit_s=LIMIT_S)
-            results.append((lines, status, time.monotonic() - begin))
-        return results
+    def here(self, name, command, pool):
+        """On the driver itself: lines, status, seconds."""
+        begin = time.monotonic()
+        env = {**pool.env, **self.driver.environment, "PYTHONDONTWRITEBYTECODE": "1"}
+        lines, status = run_bounded(command, env, self.logs / f"{name}.local.log", LIMIT_S)
+        return lines, status, time.monotonic() - begin
+
+    def there(self, name, command, pool):
+        """On a slice."""
+        begin = time.monotonic()
+        lines, status = pool.run(command, {"PYTHONDONTWRITEBYTECODE": "1"},
+                                 self.logs / f"{name}.remote.log", core=100 * self.cards,
+                                 memory=self.driver.slice, limit_s=LIMIT_S)
+        return lines, status, time.monotonic() - begin
+
+    def rehearse_program(self, name, path, pool):
+        """It finds its results wrong and says so; more is not asked."""
+        if name in NOT_REHEARSED:
+            return self.report.line("SKIP", name, NOT_REHEARSED[name])
+        lines, status, _ = self.there(name, [path], pool)
+        if status in (0, 1) and any(line.strip() for line in lines):
+            return self.report.line("PASS", name, "came to its end")
+        return self.report.line("FAIL", name, f"exit status {status}, see "
+                                f"{self.logs / name}.remote.log")
+
+    def rehearse_observations(self, name, command, pool):
+        lines, status, _ = self.there(name, command, pool)
+        there = understood(lines)
+        self.report.versions.append(f"{name}: {there['version']}")
+        if not there["plan"]:
+            return self.report.line("FAIL", name, f"did not start, exit status {status}, see "
+                                    f"{self.logs / name}.remote.log")
+        for part in there["plan"]:
+            word, words = there["seen"].get(part, ("bad", f"not reached, exit status {status}"))
+            self.report.line({"saw": "PASS", "skip": "SKIP"}.get(word, "FAIL"),
+                             f"{name}.{part}", "" if word == "saw" else words)
+        return None
 
     def program(self, name, pool):
         """One of ours: what it prints and its exit status are the result."""
         path = self.build / "tests" / "programs" / name
         if not path.exists():
             return self.report.line("SKIP", name, "is not built on this machine")
-        local, remote = self.both(name, [path], pool)
+        if not self.driver.alone:
+            return self.rehearse_program(name, path, pool)
+        local, remote = self.here(name, [path], pool), self.there(name, [path], pool)
         if local[1] != 0:
             return self.report.line("SKIP", name, "fails on the driver itself, see "
                                     f"{self.logs / name}.local.log")
@@ -141,7 +134,10 @@ class Comparison:
 
     def observations(self, name, pool):
         """One of theirs: each observation is a result."""
-        local, remote = self.both(name, [self.python, HERE / f"{name}.py"], pool)
+        command = [self.python or sys.executable, HERE / f"{name}.py"]
+        if not self.driver.alone:
+            return self.rehearse_observations(name, command, pool)
+        local, remote = self.here(name, command, pool), self.there(name, command, pool)
         here, there = understood(local[0]), understood(remote[0])
         self.report.versions.append(f"{name}: {here['version']}")
         if not here["plan"]:
@@ -183,12 +179,6 @@ def compared(here, there):
     return "PASS", ""
 
 
-def has_torch(python):
-    done = subprocess.run([python, "-c", "import torch"], stdout=subprocess.DEVNULL,
-                          stderr=subprocess.DEVNULL)
-    return done.returncode == 0
-
-
 def card_names():
     try:
         done = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version,memory.total",
@@ -217,60 +207,86 @@ def write_results(path, report, version):
              "|---|---|---|---|"]
     lines += [f"| {name} | {outcome} | {ratio} | {words.replace('|', '/')} |"
               for name, outcome, ratio, words in report.rows]
+    if report.figures:
+        lines += ["", "`make bench` on this driver (bench/README.md has their meaning):", "",
+                  "| figure | value |", "|---|---|",
+                  *(f"| {name} | {value:g} |" for name, value in sorted(report.figures.items()))]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def measure_shares(build, driver, report):
-    """bench/shares.py on this driver: how well parts of a real card hold."""
-    done = subprocess.run([sys.executable, "-B", ROOT / "bench" / "run.py", "--build", build,
-                           "--only", "shares", "--driver", driver.path], text=True,
-                          stdout=subprocess.PIPE)
-    print(done.stdout, flush=True)
-    if done.returncode != 0:
-        return report.line("FAIL", "shares", f"the measurement ended with {done.returncode}")
-    return report.line("PASS", "shares", "figures are in bench.json of the build folder")
+def measure(build, driver, report):
+    """The parts of the benchmark that take a driver; on a rehearsal on a software card,
+    because the null driver keeps no time and is no library."""
+    for part, little in MEASURED.items():
+        words = ["--driver", driver.path] if driver.real else little
+        command = [sys.executable, "-B", ROOT / "bench" / "run.py", "--build", build,
+                   "--only", part, *words]
+        print(f"bench {part}:", *words, flush=True)
+        done = subprocess.run([str(word) for word in command], text=True, timeout=LIMIT_MEASURE_S,
+                              stdout=subprocess.PIPE)
+        print(done.stdout, flush=True)
+        if done.returncode not in (0, 2) or not driver.real and "written:" not in done.stdout:
+            report.line("FAIL", f"bench.{part}", f"ended with {done.returncode}")
+            continue
+        report.line("PASS", f"bench.{part}",
+                    "an aim is missed" if done.returncode == 2 else "")
+        report.figures.update(json.loads((build / "bench.json").read_text("utf-8")))
 
 
 def compare_all(comparison, pattern, pool):
     for name in (*OTHERS, *(name + kind for kind in KINDS for name in OURS)):
         if fnmatch.fnmatch(name, pattern):
             comparison.program(name, pool)
-    wanted = [name for name in THEIRS if fnmatch.fnmatch(name, pattern)]
-    for name in wanted:
-        if not comparison.driver.real:
+    for name in (name for name in THEIRS if fnmatch.fnmatch(name, pattern)):
+        if not comparison.driver.machine_code:
             comparison.report.line("SKIP", name, "its kernels are machine code for real cards")
-        elif name != "libraries" and not has_torch(comparison.python):
-            comparison.report.line("SKIP", name, f"{comparison.python} has no PyTorch")
+        elif name != "libraries" and not comparison.python:
+            comparison.report.line("SKIP", name, comparison.why_no_python)
         else:
             comparison.observations(name, pool)
+
+
+def needs_torch(driver, pattern):
+    return driver.machine_code and any(fnmatch.fnmatch(name, pattern) for name in THEIRS
+                                       if name != "libraries")
+
+
+def compare_and_measure(args, build, driver, cards):
+    """All that was asked for; the report."""
+    report = Report()
+    pattern = args.only if "*" in args.only else f"*{args.only}*"
+    python, why = (python_with_torch(build, args.wheels, args.requirements)
+                   if needs_torch(driver, pattern) else (None, "not looked for"))
+    comparison = Comparison(build, driver, (python, why), cards, report)
+    with Pool(build, driver.name, {}, cards=cards) as pool:
+        compare_all(comparison, pattern, pool)
+    if driver.machine_code and not args.only:
+        measure(build, driver, report)
+    return report
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--build", type=Path, required=True)
     parser.add_argument("--driver", default=os.environ.get("GPUPOOL_GPU_DRIVER", ""),
-                        help="a libcuda.so.1, or softgpu (this machine's driver)")
+                        help="a libcuda.so.1, softgpu or null (this machine's driver)")
     parser.add_argument("--only", default="", help="programs whose name matches")
+    parser.add_argument("--wheels", default="", metavar="FOLDER",
+                        help="install PyTorch out of this folder, without a network")
+    parser.add_argument("--requirements", type=Path, default=REQUIREMENTS, metavar="FILE",
+                        help="the wheels of PyTorch (those listed beside this script)")
     parser.add_argument("--results", type=Path, default=ROOT / "docs" / "results" / "gpu.md")
     args = parser.parse_args()
 
     build = args.build.resolve()
-    python = os.environ.get("GPUPOOL_GPU_PYTHON", sys.executable)
     driver = find_driver(args.driver, build)
     cards, words = driver.cards() if driver else (0, "this machine has no libcuda.so.1")
     if cards == 0:
         print(f"SKIP test-gpu: {words}; it was not run\n"
-              "SKIP shares: not run on a real driver\n0 passed, 0 failed, 2 skipped")
+              "SKIP bench: not run on a real driver\n0 passed, 0 failed, 2 skipped")
         return 0
-    report = Report()
-    comparison = Comparison(build, driver, python, cards, report)
-    pattern = args.only if "*" in args.only else f"*{args.only}*"
-    with Pool(build, str(driver.path) if driver.real else "softgpu",
-              {}, cards=cards) as pool:
-        compare_all(comparison, pattern, pool)
-    if driver.real and not args.only:
-        measure_shares(build, driver, report)
+    report = compare_and_measure(args, build, driver, cards)
     if driver.real:
         write_results(args.results, report, words)
         print(f"written: {args.results}")
