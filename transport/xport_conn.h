@@ -129,6 +129,7 @@ struct xport_conn {
     uint32_t frame_max;
     _Atomic uint32_t piece; /* how much of a payload best comes at a time; 0: any */
     int fd;                 /* the socket behind it; its end is the peer's end */
+    atomic_bool near;       /* TCP, and the peer less than a millisecond away */
     struct xport_blocks *blocks; /* how payloads travel; NULL: as they are */
     /* The next cache line: the receiver's. */
     struct {

@@ -5,7 +5,7 @@
  *
  * The send buffer is filled by the application threads and leaves in one write; a
  * payload rides in the same gathered write.  The receive buffer takes what is there, at
- * most 64 KiB a time: little enough that a payload mostly goes straight to its place.
+ * most 68 KiB a time: little enough that a payload mostly goes straight to its place.
  * What comes from shared memory is copied before it is looked at, so a peer that
  * scribbles over it later changes nothing.
  */
@@ -103,10 +103,12 @@ xport_stream_gone(struct xport_stream *stream, size_t n)
 /* What was received and not yet consumed moves to the buffer's start. */
 void xport_stream_to_start(struct xport_conn *conn);
 
-/* For a transport's own fill: room for XPORT_STREAM_READ bytes at rx.end, and the wait
+/* The largest frame that is sent with others, and these, in one read.
+ *
+ * For a transport's own fill: room for XPORT_STREAM_READ bytes at rx.end, and the wait
  * after a first look that found nothing.  Empty is the chance to go back to the start,
  * where the cache is warm. */
-#define XPORT_STREAM_READ (64u << 10)
+#define XPORT_STREAM_READ (68u << 10)
 static GP_INLINE void
 xport_stream_make_room(struct xport_stream *stream)
 {

@@ -22,8 +22,13 @@
 #define LOCAL_PIECE_MIN (128 * 1024)
 #define LOCAL_PIECE_MAX (512 * 1024)
 
-/* A round trip below which a link is not paced. */
+/* A round trip below which a link is not paced, and small uploads are part of frames.
+ */
 #define NEAR_US 1000
+
+/* tcpi_min_rtt of linux/tcp.h, Linux 4.6; the C library's header does not have it.  The
+ * smallest one says how long the line is; the mean says how busy both hosts are. */
+#define TCP_INFO_MIN_RTT 148u
 
 struct tcp_conn {
     struct xport_stream stream;
@@ -171,11 +176,11 @@ stay_local(struct xport_conn *conn, int fd)
 static bool
 is_near(int fd)
 {
-    struct tcp_info info = {0};
+    uint32_t info[TCP_INFO_MIN_RTT / sizeof(uint32_t) + 1];
     socklen_t len = sizeof(info);
 
-    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 &&
-           len > offsetof(struct tcp_info, tcpi_rtt) && info.tcpi_rtt < NEAR_US;
+    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, info, &len) == 0 &&
+           len == sizeof(info) && info[TCP_INFO_MIN_RTT / sizeof(uint32_t)] < NEAR_US;
 }
 
 void
@@ -197,6 +202,7 @@ xport_tcp_prepare(struct xport_conn *conn, int fd)
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
     xport_liveness_start(fd);
     xport_tcp_unpace(fd);
+    atomic_store_explicit(&conn->near, is_near(fd), memory_order_relaxed);
     if (gp_net_same_host(fd))
         stay_local(conn, fd);
 }

@@ -318,7 +318,7 @@ GP_HOT CUresult
 stub_call_post(struct stub_call *c)
 {
     struct stub_link *link = c->link;
-    uint32_t attention = stub_link_attention(link), queued;
+    uint32_t attention = stub_link_attention(link), queued, counted;
     CUresult r;
 
     if (unlikely(attention & STUB_ATTEND_CONTENT)) {
@@ -332,10 +332,10 @@ stub_call_post(struct stub_call *c)
     if (unlikely(c->overflow))
         return call_post_overflow(c);
     xport_commit(link->conn, c->frame_size);
-    if (unlikely(queued + c->frame_size >= STUB_SEND_HIGH ||
-                 attention & STUB_ATTEND_FLUSH))
+    counted = gp_min(c->frame_size, STUB_SEND_COUNTED);
+    if (unlikely(queued + counted >= STUB_SEND_HIGH || attention & STUB_ATTEND_FLUSH))
         return call_send_apart(link, NULL, 0);
-    atomic_store_explicit(&link->queued, queued + c->frame_size, memory_order_relaxed);
+    atomic_store_explicit(&link->queued, queued + counted, memory_order_relaxed);
     gp_lock_release(&link->send);
     if (unlikely(queued == 0))
         stub_flush_arm(link);

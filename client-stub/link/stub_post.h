@@ -26,6 +26,10 @@
  * program goes on filling. */
 #define STUB_SEND_HIGH (32u * 1024u)
 
+/* What a frame counts for that: a larger one waits for those behind it as well, because
+ * what follows a copy is mostly a launch and a wait. */
+#define STUB_SEND_COUNTED (STUB_SEND_HIGH / 2)
+
 /* The body of a frame of @size bytes in all, at the next place in the queue.  The
  * attention word (stub_link.h) tells whether a hook has to run; it may change until the
  * lock is held, under which the state of the send buffer is known as well.  NULL:

@@ -10,6 +10,7 @@
 #include "stub_managed.h"
 #include "stub_memory.h"
 #include "stub_path.h"
+#include "stub_post.h"
 #include "stub_stream.h"
 
 /* What CUDA allows to be in flight when a blocking copy from pageable memory returns.
@@ -130,6 +131,18 @@ may_be_unawaited(const struct stub_copy *copy)
                                    copy->n);
 }
 
+/* Not if much is queued: frames and the overflow buffer have room for one such copy. */
+static bool
+is_small_nearby(uint64_t n)
+{
+    const struct stub_link *link = stub_link_here();
+
+    return n <= STUB_COPY_INLINE_NEAR && link->conn &&
+           atomic_load_explicit(&link->conn->near, memory_order_relaxed) &&
+           atomic_load_explicit(&link->queued, memory_order_relaxed) <=
+               STUB_SEND_HIGH / 4;
+}
+
 GP_HOT CUresult
 stub_copy_find_facts(struct stub_copy *copy)
 {
@@ -149,7 +162,9 @@ stub_copy_find_facts(struct stub_copy *copy)
     if (stub_pinned_any() || stub_managed_is_on())
         copy->facts |= find_host_side(copy);
     if (copy->direction == STUB_H2D)
-        copy->facts |= copy->n <= STUB_COPY_INLINE ? STUB_COPY_SMALL : 0;
+        copy->facts |= copy->n <= STUB_COPY_INLINE || is_small_nearby(copy->n)
+                           ? STUB_COPY_SMALL
+                           : 0;
     else if (!(copy->facts &
                (STUB_COPY_BLOCKING | STUB_COPY_SAME_ADDRESS | STUB_COPY_ALIAS)))
         copy->facts |= may_be_unawaited(copy) ? STUB_COPY_UNAWAITED : 0;

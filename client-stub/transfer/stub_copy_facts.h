@@ -14,8 +14,12 @@
 
 struct stub_copy;
 
-/* Bytes that are cheaper to copy into the frame than to send behind it. */
+/* Bytes that are cheaper to copy into the frame than to send behind it.  Over TCP to a
+ * peer nearby the payload is a write and a wake-up of its own, which cost more than a
+ * copy of 64 KiB; a longer line has better uses for its bytes (compression, stripes).
+ */
 #define STUB_COPY_INLINE (16u * 1024u)
+#define STUB_COPY_INLINE_NEAR (64u * 1024u)
 
 /* Fills in @copy->facts and what goes with them.  Facts that no row of the table can
  * need any more are left out, because some cost a search.  An error: the server could

@@ -6,9 +6,11 @@
 #include "ut_stub.h"
 
 #include "stub_copy_facts.h"
+#include "stub_link.h"
 #include "stub_memory.h"
 #include "stub_path.h"
 #include "stub_path_table.h"
+#include "stub_post.h"
 
 #include <stdio.h>
 
@@ -159,7 +161,7 @@ refused_path_is_followed_by_one_that_sends(void **state)
 #define DEVICE UINT64_C(0x7e0000000000)
 #define DEVICE_SIZE (UINT64_C(1) << 20)
 
-static uint8_t pageable[32 * 1024];
+static uint8_t pageable[128 * 1024];
 
 static void
 attach_with_device_memory(void)
@@ -196,6 +198,30 @@ pageable_memory_goes_inline_up_to_the_limit_and_as_payload_above(void **state)
                         "payload");
     assert_string_equal(path_of(STUB_D2H, true, DEVICE, 4), "payload");
     assert_string_equal(path_of(STUB_D2H, false, DEVICE, 4), "payload");
+}
+
+/* Unless there is no room for it beside what is queued. */
+static void
+pageable_memory_goes_inline_up_to_another_limit_to_a_peer_nearby(void **state)
+{
+    struct xport_conn conn = {.near = true};
+    struct stub_link *link = &stub_links[0];
+
+    attach_with_device_memory();
+    link->conn = &conn;
+    assert_string_equal(path_of(STUB_H2D, true, DEVICE, STUB_COPY_INLINE_NEAR),
+                        "inline");
+    assert_string_equal(path_of(STUB_H2D, true, DEVICE, STUB_COPY_INLINE_NEAR + 1),
+                        "payload");
+    atomic_store(&link->queued, STUB_SEND_HIGH / 4 + 8);
+    assert_string_equal(path_of(STUB_H2D, true, DEVICE, STUB_COPY_INLINE_NEAR),
+                        "payload");
+    assert_string_equal(path_of(STUB_H2D, true, DEVICE, STUB_COPY_INLINE), "inline");
+    atomic_store(&link->queued, 0);
+    conn.near = false;
+    assert_string_equal(path_of(STUB_H2D, true, DEVICE, STUB_COPY_INLINE + 1),
+                        "payload");
+    link->conn = NULL;
 }
 
 /* The driver judges it, so the caller waits; that needs the fact. */
@@ -246,6 +272,8 @@ main(void)
         cmocka_unit_test(refused_path_is_followed_by_one_that_sends),
         cmocka_unit_test(
             pageable_memory_goes_inline_up_to_the_limit_and_as_payload_above),
+        cmocka_unit_test(
+            pageable_memory_goes_inline_up_to_another_limit_to_a_peer_nearby),
         cmocka_unit_test(copy_past_the_end_of_its_allocation_is_not_known),
         cmocka_unit_test(page_locked_memory_as_device_address_is_copied_on_the_host),
     };

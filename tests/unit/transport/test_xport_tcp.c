@@ -12,33 +12,69 @@
 
 #define FRAME_MAX 4096u
 
-/* What the socket of a new connection uses whose system would use @wanted. */
+/* Both ends of a TCP connection over loopback. */
 static void
-congestion_control_of(const char *wanted, char ret[16])
+loopback(int fd[2])
 {
     struct sockaddr_in addr = {.sin_family = AF_INET,
                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), peer;
-    socklen_t size = sizeof(addr), len = 15;
-    struct xport_conn *conn = NULL;
+    socklen_t size = sizeof(addr);
 
-    memset(ret, 0, 16);
+    fd[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(bind(listener, (struct sockaddr *)&addr, size), 0);
     assert_int_equal(listen(listener, 1), 0);
     assert_int_equal(getsockname(listener, (struct sockaddr *)&addr, &size), 0);
-    assert_int_equal(connect(fd, (struct sockaddr *)&addr, size), 0);
-    peer = accept(listener, NULL, NULL);
+    assert_int_equal(connect(fd[0], (struct sockaddr *)&addr, size), 0);
+    fd[1] = accept(listener, NULL, NULL);
     close(listener);
-    if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, wanted,
+}
+
+/* What the socket of a new connection uses whose system would use @wanted. */
+static void
+congestion_control_of(const char *wanted, char ret[16])
+{
+    struct xport_conn *conn = NULL;
+    socklen_t len = 15;
+    int fd[2];
+
+    memset(ret, 0, 16);
+    loopback(fd);
+    if (setsockopt(fd[0], IPPROTO_TCP, TCP_CONGESTION, wanted,
                    (socklen_t)strlen(wanted)) == 0) {
-        assert_int_equal(xport_tcp_new(fd, FRAME_MAX, &conn, NULL), 0);
-        assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, ret, &len), 0);
+        assert_int_equal(xport_tcp_new(fd[0], FRAME_MAX, &conn, NULL), 0);
+        assert_int_equal(getsockopt(fd[0], IPPROTO_TCP, TCP_CONGESTION, ret, &len), 0);
         xport_free(conn);
     } else {
-        close(fd);
+        close(fd[0]);
     }
-    close(peer);
+    close(fd[1]);
+}
+
+static bool
+is_near(int fd)
+{
+    struct xport_conn *conn;
+    bool near;
+
+    assert_int_equal(xport_tcp_new(fd, FRAME_MAX, &conn, NULL), 0);
+    near = conn->near;
+    xport_free(conn);
+    return near;
+}
+
+/* Which small copies ride in frames: a Unix socket has no round trip to go by. */
+static void
+short_line_is_known_as_one(void **state)
+{
+    int fd[2];
+
+    loopback(fd);
+    assert_true(is_near(fd[0]));
+    assert_true(is_near(fd[1]));
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
+    assert_false(is_near(fd[0]));
+    close(fd[1]);
 }
 
 static void
@@ -61,6 +97,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(link_within_reach_is_not_paced),
+        cmocka_unit_test(short_line_is_known_as_one),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
