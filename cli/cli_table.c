@@ -137,10 +137,17 @@ cli_table_sort(struct cli_table *table, unsigned column, bool descending)
 }
 
 size_t
-cli_table_cut(struct cli_table *table, size_t rows)
+cli_table_rows(const struct cli_table *table)
 {
     size_t first = table->headed ? 0 : table->columns;
-    size_t all = table->n > first ? (table->n - first) / table->columns : 0;
+
+    return table->n > first ? (table->n - first) / table->columns : 0;
+}
+
+size_t
+cli_table_cut(struct cli_table *table, size_t rows)
+{
+    size_t first = table->headed ? 0 : table->columns, all = cli_table_rows(table);
 
     if (all <= rows)
         return 0;

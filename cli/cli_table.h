@@ -40,6 +40,7 @@ int cli_table_column(const char *const *heads, unsigned columns, const char *nam
  * where the column aligns right, and other texts with the numbers in them ("s9" before
  * "s10").  What is equal there goes by the first column. */
 void cli_table_sort(struct cli_table *table, unsigned column, bool descending);
+size_t cli_table_rows(const struct cli_table *table);
 /* Drop the rows behind the first @rows; returns how many those were. */
 size_t cli_table_cut(struct cli_table *table, size_t rows);
 int cli_table_print(struct cli_table *table, FILE *f); /* -ENOMEM */

@@ -14,6 +14,9 @@
 
 #define KIND(name) GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_##name
 #define INTERVAL_MS 2000
+/* Beyond a limit, until they are sorted and what is behind it is dropped: so the first
+ * rows of a large pool do not take the memory of all. */
+#define ROWS_UNSORTED 5000
 
 /* The word after "gpupool ". */
 static const char *
@@ -67,17 +70,21 @@ print_left_off(const struct cli_view *view, const struct cli_view_query *q,
         printf("and %" PRIu64 " more %s\n", left_off, view->things);
 }
 
+/* Put the rows in the order of @column; returns how many fall behind the limit. */
+static size_t
+sort_rows(struct cli_table *t, int column, const struct cli_view_query *q)
+{
+    cli_table_sort(t, (unsigned)column, *q->sort == '-');
+    return q->filters.limit ? cli_table_cut(t, q->filters.limit) : 0;
+}
+
 int
 cli_view_table_end(struct cli_table *t, const struct cli_view *view,
                    const struct cli_view_query *q, uint64_t left_off)
 {
     int column = sort_column(view, q->sort), r;
-    size_t cut = 0;
+    size_t cut = column < 0 ? 0 : sort_rows(t, column, q);
 
-    if (column >= 0) {
-        cli_table_sort(t, (unsigned)column, *q->sort == '-');
-        cut = q->filters.limit ? cli_table_cut(t, q->filters.limit) : 0;
-    }
     r = cli_table_flush(t, stdout);
     print_left_off(view, q,
                    left_off == CLI_LEFT_OFF_UNKNOWN ? left_off : left_off + cut);
@@ -99,8 +106,9 @@ print_table(struct cli_list *list, const struct cli_view *view,
     CLEANUP(cli_table_fini) struct cli_table t;
     const Gpupool__Ctl__CtlListReply *page;
     struct cli_filters filters = q->filters;
-    bool sorted = sort_column(view, q->sort) >= 0, any = false, begun = after;
-    int r;
+    int column = sort_column(view, q->sort), r;
+    bool sorted = column >= 0, any = false, begun = after;
+    uint64_t cut = 0, left_off;
 
     if (sorted)
         filters.limit = 0; /* the first rows are known when all are there */
@@ -118,11 +126,16 @@ print_table(struct cli_list *list, const struct cli_view *view,
         view->rows(&t, page);
         if (!sorted)
             r = cli_table_flush(&t, stdout);
+        else if (q->filters.limit &&
+                 cli_table_rows(&t) > q->filters.limit + (size_t)ROWS_UNSORTED)
+            cut += sort_rows(&t, column, q);
         if (r < 0)
             return r;
     }
+    left_off = cli_list_left_off(list);
     if (r >= 0 && any)
-        r = cli_view_table_end(&t, view, q, cli_list_left_off(list));
+        r = cli_view_table_end(
+            &t, view, q, left_off == CLI_LEFT_OFF_UNKNOWN ? left_off : left_off + cut);
     if (r >= 0 && !any && !after && !t.headless)
         printf("%s\n", q->filters.server || q->filters.owner || q->filters.state
                            ? view->none_such

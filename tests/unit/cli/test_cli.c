@@ -294,6 +294,40 @@ table_columns_are_as_wide_as_their_widest_cell(void **state)
     cli_table_fini(&table);
 }
 
+/* The first rows of many, without having all of them at a time. */
+static void
+table_sorted_in_parts_begins_as_when_sorted_whole(void **state)
+{
+    static const char *const heads[] = {"NAME", ">SIZE"};
+    struct cli_table whole, parts;
+    size_t cut = 0;
+
+    (void)state;
+    cli_table_init(&whole, heads, 2);
+    cli_table_init(&parts, heads, 2);
+    for (unsigned i = 0; i < 1000; i++) {
+        cli_table_add(&whole, "s%u", i);
+        cli_table_add(&whole, "%u MiB", i * 7919 % 100);
+        cli_table_add(&parts, "s%u", i);
+        cli_table_add(&parts, "%u MiB", i * 7919 % 100);
+        if (cli_table_rows(&parts) == 30) {
+            cli_table_sort(&parts, 1, true);
+            cut += cli_table_cut(&parts, 20);
+        }
+    }
+    cli_table_sort(&whole, 1, true);
+    cli_table_sort(&parts, 1, true);
+    cut += cli_table_cut(&parts, 20);
+    assert_int_equal(cli_table_cut(&whole, 20), 980);
+    assert_int_equal(cut, 980);
+    assert_int_equal(cli_table_cut(&whole, 20), 0);
+    assert_int_equal(whole.n, parts.n);
+    for (size_t i = 0; i < whole.n; i++)
+        assert_string_equal(whole.cells[i], parts.cells[i]);
+    cli_table_fini(&whole);
+    cli_table_fini(&parts);
+}
+
 #define PROMISE(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
 static void
@@ -379,6 +413,7 @@ main(void)
         PROMISE(session_file_is_private_and_in_the_documented_form),
         PROMISE(session_files_of_the_dead_are_removed_those_of_the_living_kept),
         PROMISE(table_columns_are_as_wide_as_their_widest_cell),
+        PROMISE(table_sorted_in_parts_begins_as_when_sorted_whole),
         PROMISE(yaml_has_quotes_where_text_could_be_something_else),
         PROMISE(yaml_nests_by_indentation),
         PROMISE(people_read_units_and_no_control_characters),
