@@ -58,14 +58,27 @@ stub_path_device_copy(struct stub_copy *copy)
     return copy_by_device(copy, copy->dst);
 }
 
+/* The program may write to the source again when the call has returned, and so may work
+ * of other streams; copies on the device alone are not waited for. */
+static CUresult
+alias_blocking(const struct stub_copy *copy)
+{
+    CUresult r = copy->per_thread
+                     ? cuMemcpyDtoD_v2_ptds(copy->dst, copy->alias, copy->n)
+                     : cuMemcpyDtoD_v2(copy->dst, copy->alias, copy->n);
+
+    return r == CUDA_SUCCESS
+               ? stub_impl_cuStreamSynchronize(copy->stream, copy->per_thread)
+               : r;
+}
+
 CUresult
 stub_path_device_alias(struct stub_copy *copy)
 {
     if (copy->direction == STUB_D2H)
         return copy_by_device(copy, copy->alias);
     if (copy->blocking)
-        return copy->per_thread ? cuMemcpyDtoD_v2_ptds(copy->dst, copy->alias, copy->n)
-                                : cuMemcpyDtoD_v2(copy->dst, copy->alias, copy->n);
+        return alias_blocking(copy);
     return copy->per_thread
                ? cuMemcpyDtoDAsync_v2_ptsz(copy->dst, copy->alias, copy->n,
                                            copy->stream)

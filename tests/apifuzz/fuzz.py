@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`make fuzz-api`: random programs on a software card, and on slices of one over each transport.
 
-Each program (generate.py, replay_main.c) runs on the software card in its own process and through the
+Each program (generate.py, replay_program.c) runs on the software card in its own process and through the
 client library (sides.py); every result, every byte and the order of callbacks must be the same. A
 program that differs, ends otherwise or hangs is shrunk to few lines and printed, also as C.
 """

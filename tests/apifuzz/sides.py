@@ -34,6 +34,11 @@ def stop(child, patience):
     return child.wait()
 
 
+def lost(out):
+    """Whether calls answer CUDA_ERROR_DEVICE_UNAVAILABLE in the end: so would all further ones."""
+    return b" 46" in out[:-len(b"end\n")].rpartition(b"\nlog ")[0][-400:]
+
+
 class Process:
     """`replay` on one side, with --serve or one program."""
 
@@ -72,7 +77,9 @@ class Process:
         except BrokenPipeError:
             return f"ended with status {self.child.wait()}\n".encode(), False
         out, words = self.read(lambda out: out.endswith(b"\nend\n"))
-        return (words.encode() + b"\n", False) if words else (out[:-len(b"end\n")], True)
+        if words:
+            return words.encode() + b"\n", False
+        return out[:-len(b"end\n")], not lost(out)
 
     def all(self):
         """What it printed until its end, and how that came."""
