@@ -16,6 +16,15 @@
 
 #define PIECE_MAX 32768u
 
+/* The driver has a copy of @inner, or refused it. */
+static void
+inner_end(struct wrk *w, CUgraph inner, uint64_t token, CUresult r)
+{
+    if (r != CUDA_SUCCESS)
+        wrk_graph_hostmem_refused(token);
+    WRK_CALL(w, cuGraphDestroy, inner);
+}
+
 CUresult
 h_gp_stage_node(struct wrk *w, const struct wire_args_gp_stage_node *a,
                 struct wrk_reply *rep)
@@ -30,7 +39,7 @@ h_gp_stage_node(struct wrk *w, const struct wire_args_gp_stage_node *a,
         return r;
     r = WRK_CALL(w, cuGraphAddChildGraphNode, &node, a->hGraph, a->dependencies,
                  a->numDependencies, inner);
-    WRK_CALL(w, cuGraphDestroy, inner);
+    inner_end(w, inner, a->token, r);
     if (r == CUDA_SUCCESS)
         wrk_handle_put(w, WIRE_KIND_GRAPHNODE, a->phGraphNode_id, node);
     return r;
@@ -61,10 +70,10 @@ h_gp_stage_capture(struct wrk *w, const struct wire_args_gp_stage_capture *a,
     if (r != CUDA_SUCCESS)
         return r;
     r = WRK_CALL(w, cuGraphAddChildGraphNode, &node, graph, deps, n, inner);
-    WRK_CALL(w, cuGraphDestroy, inner);
     if (r == CUDA_SUCCESS)
         r = WRK_CALL(w, cuStreamUpdateCaptureDependencies, a->hStream, &node, 1,
                      CU_STREAM_SET_CAPTURE_DEPENDENCIES);
+    inner_end(w, inner, a->token, r);
     return r;
 }
 
@@ -87,7 +96,7 @@ h_gp_stage_set(struct wrk *w, const struct wire_args_gp_stage_set *a,
     if (r != CUDA_SUCCESS)
         return r;
     r = WRK_CALL(w, cuGraphExecChildGraphNodeSetParams, a->hGraphExec, a->hNode, inner);
-    WRK_CALL(w, cuGraphDestroy, inner);
+    inner_end(w, inner, a->token, r);
     return r;
 }
 

@@ -103,7 +103,24 @@ stage_gone(void *arg)
 
     stage_remove(s);
     stage_free(s); /* before the message to the client: wire_format.h */
-    wrk_hostfn_run(gone);
+    if (gone)
+        wrk_hostfn_run(gone);
+}
+
+void
+wrk_graph_hostmem_refused(uint64_t token)
+{
+    struct wrk_hostfn *gone = NULL;
+    struct stage *s;
+
+    pthread_mutex_lock(&lock);
+    for (s = stages; s && s->token != token; s = s->next)
+        ;
+    if (s)
+        gone = TAKE_PTR(s->gone);
+    pthread_mutex_unlock(&lock);
+    if (gone)
+        wrk_hostfn_drop(gone);
 }
 
 static void

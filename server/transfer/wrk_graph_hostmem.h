@@ -29,6 +29,9 @@ struct wrk;
 CUresult wrk_graph_hostmem_graph(struct wrk *w, const CUDA_MEMCPY3D *copy,
                                  CUcontext ctx, uint64_t token, uint64_t end,
                                  CUgraph *ret_graph);
+/* Before that is destroyed: the driver refused a node of it.  The client forgets the
+ * copy by the call's result, and is sent no message about its end. */
+void wrk_graph_hostmem_refused(uint64_t token);
 /* Gives @node, one that stands for a copy, another copy of the same direction. */
 CUresult wrk_graph_hostmem_replace(struct wrk *w, CUgraphNode node,
                                    const CUDA_MEMCPY3D *copy, uint64_t token,
