@@ -112,9 +112,10 @@ OP(upd)
     if (!rp.execs[a[0]] || !rp.graphs[a[1]])
         return NO_OBJECT;
     r = cuGraphExecUpdate_v2(rp.execs[a[0]], rp.graphs[a[1]], &info);
-    /* Of several nodes that differ, which one is named first is not defined, nor what a
-     * copy of host memory is made of. */
-    if (info.result == CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED)
+    /* Of several differences, which one is named first is not defined, nor what a copy
+     * of host memory is made of. */
+    if (info.result == CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED ||
+        info.result == CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED)
         info.result = CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED;
     replay_say(" %d", (int)info.result);
     return (int)r;
