@@ -6,9 +6,9 @@ import importlib.metadata
 
 import numpy as np
 from cuda.bindings import driver as cu
-from cuda.bindings import nvrtc
 
 from client import check, main
+from nvrtc_ptx import done, ptx_of
 
 SOURCE = r"""
 extern "C" __global__ void saxpy(float a, const float *x, float *y, int n)
@@ -42,25 +42,11 @@ extern "C" __global__ void count(int by)
 THREADS = 128
 
 
-def done(answer):
-    """The results behind the error code, which must be success."""
-    code, *results = answer
-    if int(code) != 0:
-        raise RuntimeError(f"{code!r}")
-    return results[0] if len(results) == 1 else results
-
-
-def ptx_of(source, *options):
-    major = done(cu.cuDeviceGetAttribute(
-        cu.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device))
-    minor = done(cu.cuDeviceGetAttribute(
-        cu.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device))
-    program = done(nvrtc.nvrtcCreateProgram(source.encode(), b"source.cu", 0, [], []))
-    options = [f"--gpu-architecture=compute_{major}{minor}".encode(), *options]
-    done(nvrtc.nvrtcCompileProgram(program, len(options), options))
-    text = b" " * done(nvrtc.nvrtcGetPTXSize(program))
-    done(nvrtc.nvrtcGetPTX(program, text))
-    return text
+def ptx_of_ours(source, *options):
+    capability = [done(cu.cuDeviceGetAttribute(attribute, device)) for attribute in (
+        cu.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+        cu.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)]
+    return ptx_of(source, *capability, *options)
 
 
 def launch(function, items, values, types, stream=0, shared=0):
@@ -162,8 +148,8 @@ def graph_repeats_captured_work():
 @check
 def linker_joins_two_images():
     twice = 'extern "C" __device__ int twice(int x)'
-    half = ptx_of(twice + " { return 2 * x; }", b"--relocatable-device-code=true")
-    whole = ptx_of(twice + '; extern "C" __global__ void use(int *x) { *x = twice(*x); }',
+    half = ptx_of_ours(twice + " { return 2 * x; }", b"--relocatable-device-code=true")
+    whole = ptx_of_ours(twice + '; extern "C" __global__ void use(int *x) { *x = twice(*x); }',
                    b"--relocatable-device-code=true")
     state = done(cu.cuLinkCreate(0, [], []))
     kind = cu.CUjitInputType.CU_JIT_INPUT_PTX
@@ -209,5 +195,5 @@ done(cu.cuInit(0))
 device = done(cu.cuDeviceGet(0))
 context = done(cu.cuDevicePrimaryCtxRetain(device))
 done(cu.cuCtxSetCurrent(context))
-module = done(cu.cuModuleLoadData(ptx_of(SOURCE)))
+module = done(cu.cuModuleLoadData(ptx_of_ours(SOURCE)))
 main("cuda-bindings " + importlib.metadata.version("cuda-bindings"))

@@ -2,8 +2,8 @@
 """OpenMM: forces of a small box on the card, and steps.
 
 The Reference platform is OpenMM's plain C++; each force on the card is compared with it.
-Fourier transforms of PME are done on the processor: on the card they would be cuFFT, whose
-kernels are not run on software cards.  OpenMM's installation test needs them there.
+Fourier transforms of PME are done on the processor here, and on the card by OpenMM's
+installation test (installation_openmm.py).
 """
 
 import numpy as np

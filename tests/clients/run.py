@@ -17,6 +17,7 @@ BUILD/clients-logs/NAME.log.
 import argparse
 import fnmatch
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -34,8 +35,8 @@ class Client:
     @env: {libraries} in a value is the folder of the packages' shared libraries.
 
     @card: the environment of `gpupool up`: which card is simulated.
-    @packages: the name of a list in requirements/, the program's own by default;
-    empty: the system's Python and the toolkit.
+    @packages: the names of lists in requirements/, installed one after the other, the
+    program's own by default; empty: the system's Python and the toolkit.
 
     @servers: of the pool, with a card each; the session has all of them.
 
@@ -44,7 +45,13 @@ class Client:
 
     @memory: of its slice, in bytes; @limit_s: seconds that it may take.
 
-    @module: run by a Python that has it, $GPUPOOL_GPU_PYTHON.
+    @module: run by a Python that has it: $GPUPOOL_GPU_PYTHON, or one that other clients
+    or `make test-gpu` have made.
+
+    @tool: a program of the system that it is about.
+
+    @settings: files in the home directory of whoever installs the packages, which are
+    built here: {name: text}.
 
     @device_file: run it where /dev has a driver's file (device_file.sh; root).
 
@@ -56,13 +63,13 @@ class Client:
 
     def __init__(self, name, program, env=None, driver="softgpu", card=None, packages=None,
                  module="", servers=1, apart="", memory=MEMORY, limit_s=300, refused=None,
-                 large="", device_file=False):
+                 large="", device_file=False, tool="", settings=None):
         self.name = name
         self.program = HERE / f"{program}.py"
         self.env = env or {}
         self.driver = driver
         self.card = card or {}
-        self.packages = program if packages is None else packages
+        self.packages = (program if packages is None else packages).split()
         self.module = module
         self.servers = servers
         self.apart = apart
@@ -71,9 +78,11 @@ class Client:
         self.refused = refused or {}
         self.large = large
         self.device_file = device_file
+        self.tool = tool
+        self.settings = settings or {}
 
     def requirements(self):
-        return HERE / "requirements" / f"{self.packages}.txt" if self.packages else None
+        return [HERE / "requirements" / f"{name}.txt" for name in self.packages]
 
 
 # They look for NVRTC, or for all of the toolkit, as shared libraries of the system.
@@ -84,6 +93,7 @@ NO_TUNING = {"XLA_FLAGS": "--xla_gpu_autotune_level=0", "TF_CUDNN_USE_AUTOTUNE":
 CLIENTS = [
     Client("pynvml", "management"),
     Client("pynvml-servers", "management_servers", packages="management", servers=2),
+    Client("gputil-ray", "management_consumers", apart="-ray"),
     Client("cuda-bindings", "bindings"),
     Client("numba-cuda", "jit_numba"),
     Client("cupy", "arrays_cupy", {**CUPY_PTX, "CUPY_ACCELERATORS": ""}),
@@ -95,7 +105,18 @@ CLIENTS = [
     Client("blender", "render_blender", card={"SOFTGPU_CC": "9.0", "SOFTGPU_MEMORY": "4GiB"},
            memory=3 << 30, apart="-blender", limit_s=1500),
     Client("openmm", "forces_openmm", apart="-openmm", limit_s=900),
+    Client("openmm-installation", "installation_openmm", packages="forces_openmm",
+           apart="-openmm", memory=2 << 30, card={"SOFTGPU_MEMORY": "4GiB"}, limit_s=900),
     Client("taichi", "kernels_taichi", apart="-taichi"),
+    Client("taichi-examples", "examples_taichi", packages="kernels_taichi", apart="-taichi",
+           limit_s=3600),
+    Client("hashcat", "cracks_hashcat", tool="hashcat", limit_s=1800),
+    Client("warp", "own_tests_warp", apart="-warp", card={"SOFTGPU_MEMORY": "4GiB"},
+           memory=2 << 30, limit_s=7200,
+           large="130 MB, and its tests are compiled for half an hour"),
+    # Only its source is on PyPI.
+    Client("pycuda", "driver_pycuda", packages="headers_pycuda driver_pycuda",
+           apart="-pycuda", settings={".aksetup-defaults.py": "CUDA_ENABLE_CURAND = False\n"}),
     Client("toolkit", "toolkit_null", driver="null", packages=""),
     # A driver that does not tell the parameters of kernels, as the runtime knows them.
     Client("toolkit-12", "toolkit_null", {**NVRTC_WHEEL, "TOOLKIT": "12"}, driver="null",
@@ -111,6 +132,8 @@ CLIENTS = [
     Client("pytorch-libraries", "../gpu/libraries", driver="null", packages="",
            module="torch"),
     Client("pytorch-nccl", "../gpu/ranks_nccl", driver="null", packages="", module="torch"),
+    Client("pytorch-collect-env", "collect_env_torch", driver="null", packages="",
+           module="torch"),
     Client("triton", "kernels_triton", driver="null", apart="-torch", large="5 GB",
            limit_s=900),
     Client("jax", "networks_jax", NO_TUNING, driver="null", apart="-jax", large="4 GB",
@@ -129,12 +152,22 @@ class Environment:
         folder = os.environ.get("GPUPOOL_CLIENTS_VENV") or build / "clients-venv"
         self.folder = Path(f"{folder}{apart}")
         self.python = self.folder / "bin" / "python"
+        self.build = build
 
     def libraries(self):
         folders = self.folder.glob("lib/python*/site-packages/nvidia/*/lib")
         return ":".join(str(folder) for folder in folders)
 
-    def lacks(self, requirements, large=""):
+    def _settings(self, settings):
+        """What a package that is compiled here finds: the toolkit's headers in other
+        packages, our driver library to link with, and its @settings."""
+        for name, text in settings.items():
+            (self.folder / name).write_text(text)
+        headers = self.folder.glob("lib/python*/site-packages/nvidia/*/include")
+        return {**os.environ, "HOME": str(self.folder), "LIBRARY_PATH": str(self.build / "lib"),
+                "CPATH": ":".join(str(folder) for folder in headers)}
+
+    def lacks(self, requirements, large="", settings=None):
         """Install the packages; words when that cannot be done, or, if they are @large,
         is not wanted."""
         stamp = self.folder / f"{requirements.stem}.installed"
@@ -148,15 +181,16 @@ class Environment:
             if done.returncode != 0:
                 return f"no virtual environment ({last_line(done.stdout)})"
         done = _quiet([self.python, "-m", "pip", "install", "--quiet", "--retries", "1",
-                       "--disable-pip-version-check", "-r", requirements])
+                       "--disable-pip-version-check", "-r", requirements],
+                      self._settings(settings) if settings else None)
         if done.returncode != 0:
             return f"packages cannot be installed ({last_line(done.stdout)})"
         stamp.write_text(wanted)
         return None
 
 
-def _quiet(command):
-    return subprocess.run([str(word) for word in command], text=True, errors="replace",
+def _quiet(command, env=None):
+    return subprocess.run([str(word) for word in command], text=True, errors="replace", env=env,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
@@ -196,25 +230,33 @@ def judge_calls(tally, client, failed_calls, log):
                f"not {', '.join(refused)}, see {log}" if refused else "")
 
 
-def python_with(module):
-    """A Python that has @module, or None."""
-    python = os.environ.get("GPUPOOL_GPU_PYTHON", sys.executable)
-    return python if _quiet([python, "-c", f"import {module}"]).returncode == 0 else None
+def python_with(module, build):
+    """A Python that has @module, or None: the one that the user names, or one that was made
+    for other clients or for `make test-gpu`."""
+    named = os.environ.get("GPUPOOL_GPU_PYTHON")
+    for python in [named] if named else [Environment(build, f"-{module}").python,
+                                         build / "gpu-venv" / "bin" / "python", sys.executable]:
+        if shutil.which(python) and _quiet([python, "-c", f"import {module}"]).returncode == 0:
+            return python
+    return None
 
 
 def run_client(build, environment, client, tally, asked_for, cut_ms):
     python = Path(sys.executable)
     if client.module:
-        python = python_with(client.module)
+        python = python_with(client.module, build)
         if not python:
             return tally.line("SKIP", client.name,
-                              f"no Python with {client.module} (GPUPOOL_GPU_PYTHON)")
-    elif client.requirements():
-        lacking = environment.lacks(client.requirements(),
-                                    "" if asked_for else client.large)
+                              f"no Python with {client.module} (GPUPOOL_GPU_PYTHON; or name "
+                              "triton, ONLY=, and its packages bring one)")
+    for requirements in client.requirements():
+        lacking = environment.lacks(requirements, "" if asked_for else client.large,
+                                    client.settings)
         if lacking:
             return tally.line("SKIP", client.name, lacking)
         python = environment.python
+    if client.tool and not shutil.which(client.tool):
+        return tally.line("SKIP", client.name, f"{client.tool} is not installed")
     if client.device_file and os.geteuid() != 0:
         return tally.line("SKIP", client.name, "needs root, for a file in /dev")
     log = build / "clients-logs" / f"{client.name}.log"
