@@ -409,13 +409,28 @@ call_not_sent(struct stub_call *c, CUresult r)
     return r;
 }
 
+/* What has to be done before the frame is sent. */
+static GP_COLD CUresult
+call_attend(struct stub_call *c, uint32_t attention, const struct iovec *chunks,
+            size_t n)
+{
+    if (attention & STUB_ATTEND_WATCH) {
+        stub_link_attend(c->link, STUB_ATTEND_WATCH, false);
+        stub_flush_wake(c->link);
+    }
+    if (!(attention & STUB_ATTEND_CONTENT))
+        return CUDA_SUCCESS;
+    return n ? call_check_chunks(c, chunks, n) : call_check_content(c);
+}
+
 static GP_INLINE CUresult
 call_send_and_wait(struct stub_call *c, const struct iovec *chunks, size_t n)
 {
+    uint32_t attention = stub_link_attention(c->link);
     CUresult r = CUDA_SUCCESS;
 
-    if (unlikely(stub_link_attention(c->link) & STUB_ATTEND_CONTENT))
-        r = n ? call_check_chunks(c, chunks, n) : call_check_content(c);
+    if (unlikely(attention & (STUB_ATTEND_CONTENT | STUB_ATTEND_WATCH)))
+        r = call_attend(c, attention, chunks, n);
     if (r == CUDA_SUCCESS && unlikely(c->overflow))
         r = call_come_back(c);
     if (unlikely(r != CUDA_SUCCESS)) {

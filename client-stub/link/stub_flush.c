@@ -31,9 +31,6 @@
 #define FLUSH_HELD_MAX_NS (10 * (long)GP_NS_PER_MS)
 #define FLUSH_IDLE_TICKS 25 /* checks without any frame before it sleeps */
 #define FLUSH_CHECK_MS 1000 /* between checks of unacknowledged bytes */
-/* The same while none were: a call that is made meanwhile does not wake the flusher,
- * which would cost it more than all the rest of it. */
-#define FLUSH_QUIET_MS 2000
 #define FLUSH_LOOK_NS (100 * GP_NS_PER_MS) /* how late a dead worker is noticed */
 
 struct flush_state {
@@ -99,6 +96,26 @@ sleep_wait(struct stub_link *link, int ms)
     return true;
 }
 
+/* How long to sleep now.  A call that is sent by the thread that waits for it does not
+ * wake the flusher, so nobody would look after its link: before a sleep without a limit
+ * the attention bit is set, by which such a call knows that it has to, and one more
+ * look shows calls that had not seen the bit. */
+static int
+flush_patience(struct stub_link *link, uint32_t *seq, unsigned *quiet)
+{
+    uint32_t now = atomic_load_explicit(&link->seq, memory_order_relaxed);
+    bool again = xport_look(link->conn);
+
+    if (link->conn->ops->kind != XPORT_KIND_TCP)
+        return again ? FLUSH_CHECK_MS : -1;
+    if (again || now != *seq)
+        *quiet = 0;
+    *seq = now;
+    if (*quiet == 1)
+        stub_link_attend(link, STUB_ATTEND_WATCH, true);
+    return (*quiet)++ < 2 ? FLUSH_CHECK_MS : -1;
+}
+
 /* Sleep until a frame enters the empty buffer.  While sent bytes are unacknowledged,
  * the peer's liveness is checked, for threads that wait for a reply.
  *
@@ -108,11 +125,14 @@ sleep_wait(struct stub_link *link, int ms)
 static void
 flush_sleep(struct stub_link *link)
 {
+    uint32_t seq = atomic_load_explicit(&link->seq, memory_order_relaxed);
+    unsigned quiet = 0;
+
     atomic_store_explicit(&link->flush_asleep, 1, memory_order_seq_cst);
     if (flush_read_state(link).queued == 0)
-        while (
-            !sleep_wait(link, xport_look(link->conn) ? FLUSH_CHECK_MS : FLUSH_QUIET_MS))
+        while (!sleep_wait(link, flush_patience(link, &seq, &quiet)))
             ;
+    stub_link_attend(link, STUB_ATTEND_WATCH, false);
     atomic_store_explicit(&link->flush_asleep, 0, memory_order_relaxed);
     xport_look(link->conn);
     if (xport_resumes(link->conn)) /* then this has made it whole, or will */

@@ -53,6 +53,7 @@ enum stub_attend {
     STUB_ATTEND_CONTENT = 8,   /* needs, provide */
     STUB_ATTEND_REPLY = 16,    /* wants_reply; set for this link alone */
     STUB_ATTEND_FLUSH = 32,    /* every frame leaves at once */
+    STUB_ATTEND_WATCH = 64,    /* the flusher sleeps without a limit (stub_flush.c) */
 };
 
 /* Frames that other threads post while one of them sends: stub_send_overflow.h.
