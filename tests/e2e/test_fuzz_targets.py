@@ -9,9 +9,11 @@ ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("common", "proto", "transport", "client-stub", "server", "pool-scheduler", "cli",
          "softgpu", "drivers")
 
-# What a source does that takes bytes of another process apart.
+# What a source does that takes bytes of another process, or of a file, apart.
 PARSES = re.compile(r"__unpack\(|\bgp_fatbin_next\(const|\bgp_image_measure\(const|"
-                    r"\bxport_ring_read|\bticket_verify\(const|\bZSTD_decompress")
+                    r"\bxport_ring_read|\bticket_verify\(const|\bZSTD_decompress|"
+                    r"\bjson_load(s|b|f|_file|_callback)\(|\bsqlite3_column_(blob|text)\(|"
+                    r"\brecvmsg\(|\bgetline\(|\bfgets\(|\bsrv_kept_map\(")
 
 
 def listed():

@@ -8,25 +8,41 @@ FUZZ_SECONDS ?= 20
 FUZZ_COVERAGE ?=
 FUZZ_CFLAGS := -std=gnu11 -O1 -g -D_GNU_SOURCE -fsanitize=fuzzer-no-link,address \
     -fno-omit-frame-pointer -w -DGPUPOOL_VERSION='"fuzz"' $(FUZZ_COVERAGE)
+FUZZ_OBJECTS :=
 FUZZ_UB := -fsanitize=undefined -fno-sanitize-recover=undefined
 
 # fuzz_target NAME,SRCS,INCS,LDLIBS: everything is compiled anew, instrumented
 define fuzz_target
-$(foreach src,tests/fuzz/$(1).c $(2),$(eval $(call fuzz_object,$(1),$(src),$(3))))
-$(O)/fuzz/$(1): $(patsubst %.c,$(O)/fuzz/obj/$(1)/%.o,tests/fuzz/$(1).c $(2))
+$(foreach src,tests/fuzz/$(1).c $(2),$(call fuzz_object,$(1),$(src),$(3)))
+$(O)/fuzz/$(1): $(foreach src,tests/fuzz/$(1).c $(2),$(call fuzz_path,$(1),$(src)))
 	$$(call say,FUZZLD,$$@)
 	$$(Q)$$(FUZZ_CC) -fsanitize=fuzzer,address,undefined $$(FUZZ_COVERAGE) -o $$@ $$^ $(4)
 FUZZ_TARGETS += $(1)
 endef
 
-# The interpreter's loops take minutes with checks of every shift and index.
-define fuzz_object
-$(O)/fuzz/obj/$(1)/$(2:.c=.o): $(2) | $$(GEN_DEPS)
+# What many targets have in common is compiled once, with the headers of its own layer.
+FUZZ_SHARED := common transport tls proto softgpu/ptx
+FUZZ_INCS_common := common
+FUZZ_INCS_transport := transport common
+FUZZ_INCS_tls := tls common
+FUZZ_INCS_proto := common proto tls $(O)/gen
+FUZZ_INCS_softgpu/ptx := common softgpu/ptx
+fuzz_layer = $(filter $(FUZZ_SHARED),$(patsubst %/,%,$(dir $(1))))
+fuzz_path = $(O)/fuzz/obj/$(if $(call fuzz_layer,$(2)),shared,$(1))/$(2:.c=.o)
+fuzz_object = $(if $(filter $(call fuzz_path,$(1),$(2)),$(FUZZ_OBJECTS)),,$(eval \
+    $(call fuzz_rule,$(call fuzz_path,$(1),$(2)),$(2),$(if $(call fuzz_layer,$(2)),\
+        $(FUZZ_INCS_$(call fuzz_layer,$(2))),$(3)))))
+
+# fuzz_rule OBJECT,SRC,INCS.  The loops of the interpreter and of the hash take minutes
+# with checks of every shift and index.
+define fuzz_rule
+FUZZ_OBJECTS += $(1)
+$(1): $(2) | $$(GEN_DEPS)
 	$$(call say,FUZZCC,$$@)
 	$$(Q)mkdir -p $$(@D)
-	$$(Q)$$(FUZZ_CC) $$(FUZZ_CFLAGS) $(if $(findstring interp,$(2)),,$(FUZZ_UB)) \
+	$$(Q)$$(FUZZ_CC) $$(FUZZ_CFLAGS) $(if $(findstring interp,$(2))$(findstring blake3,$(2)),,$(FUZZ_UB)) \
 	    $(addprefix -I,$(3)) -MMD -MP -c -o $$@ $$<
--include $(O)/fuzz/obj/$(1)/$(2:.c=.d)
+-include $(1:.o=.d)
 endef
 
 FUZZ_PTX_SRCS := $(PTX_SRCS) $(COMMON_SRCS) $(FATBIN_SRCS)
@@ -95,6 +111,20 @@ $(eval $(call fuzz_target,fuzz_worker,tests/fuzz/guard.c \
 # Payloads in blocks.
 $(eval $(call fuzz_target,fuzz_block,$(TRANSPORT_SRCS) $(COMMON_SRCS),transport common,-ldl -lpthread))
 
+# Links that break, records of TLS, rings that the other process writes to.
+$(eval $(call fuzz_target,fuzz_resume,$(TRANSPORT_SRCS) $(COMMON_SRCS),transport common,-ldl -lpthread))
+$(eval $(call fuzz_target,fuzz_record,tls/tls_record.c tls/tls_crypto.c $(COMMON_SRCS),tls common,-lcrypto))
+$(eval $(call fuzz_target,fuzz_ring,transport/xport_ring.c transport/xport_wakefd.c $(COMMON_SRCS),transport common,-lpthread))
+
+# Memory of a supervisor of before, the operator's files, and what the scheduler reads of
+# browsers and of etcd.
+$(eval $(call fuzz_target,fuzz_kept,$(ARBITER_SRCS) server/supervisor/srv_state.c server/supervisor/srv_keeper.c \
+    server/supervisor/srv_keep_msg.c $(CTL_FUZZ_SRCS),$(SERVER_INCS),$(CTL_LDLIBS) -lpthread))
+$(eval $(call fuzz_target,fuzz_files,pool-scheduler/sched_tokens.c $(CTL_FUZZ_SRCS),$(SCHED_INCS),$(CTL_LDLIBS)))
+$(eval $(call fuzz_target,fuzz_view,pool-scheduler/view/view_request.c $(CTL_FUZZ_SRCS),$(SCHED_INCS),$(CTL_LDLIBS)))
+$(eval $(call fuzz_target,fuzz_etcd,$(addprefix pool-scheduler/store/,etcd_http.c store_events.c store_batch.c) \
+    $(CTL_FUZZ_SRCS),$(SCHED_INCS),$(CTL_LDLIBS) -lcurl -lpthread))
+
 # Every word of the language, for the mutations.
 $(O)/fuzz/ptx.dict: softgpu/ptx/ptx_words.h
 	$(Q)mkdir -p $(@D)
@@ -112,42 +142,38 @@ test-fuzz-built: $(O)/fuzz/fuzz_worker
 	    { tail -60 $(O)/fuzz/fuzz_worker.log; exit 1; }
 	@echo "ok fuzz_worker"
 
-# The parsers that need no driver, from their kept seeds: seconds in all.
-FUZZ_QUICK := fuzz_attach fuzz_agent fuzz_client fuzz_conf fuzz_ticket fuzz_srv fuzz_store
+# Every other target, from its kept seeds: 20,000 executions or FUZZ_QUICK_SECONDS.
+FUZZ_QUICK = $(filter-out fuzz_worker,$(FUZZ_TARGETS))
+FUZZ_QUICK_SECONDS ?= 5
 $(eval $(call needs,test-fuzz-quick,$(FUZZ_PACKAGES)))
-#:   make test-fuzz-quick       parsers: kept seeds and 20,000 executions each
+#:   make test-fuzz-quick       every other target: kept seeds and up to 20,000 executions
 test-fuzz-quick-built: $(addprefix $(O)/fuzz/,$(FUZZ_QUICK))
 	@for t in $(FUZZ_QUICK); do \
 	    mkdir -p $(O)/fuzz/corpus-quick-$$t; own=tests/fuzz/seeds-$$t; [ -d $$own ] || own=; \
-	    $(O)/fuzz/$$t -runs=20000 -seed=1 -timeout=10 -rss_limit_mb=2048 -max_len=8192 -verbosity=0 \
+	    case $$t in fuzz_ptx|fuzz_image|fuzz_layout|fuzz_exec) own="$$own tests/fuzz/seeds";; esac; \
+	    $(O)/fuzz/$$t -runs=20000 -max_total_time=$(FUZZ_QUICK_SECONDS) -seed=1 -timeout=60 -rss_limit_mb=2048 \
+	        -max_len=8192 -verbosity=0 \
 	        -artifact_prefix=$(O)/fuzz/ $(O)/fuzz/corpus-quick-$$t $$own >$(O)/fuzz/$$t.log 2>&1 || \
 	        { tail -60 $(O)/fuzz/$$t.log; exit 1; }; echo "ok $$t"; \
 	done
 
 # Compiled before the tests begin, so that no compiler takes a test's processor.
 .PHONY: fuzz-programs-of-test
-fuzz-programs-of-test: $(addprefix $(O)/fuzz/,fuzz_worker $(FUZZ_QUICK))
+fuzz-programs-of-test: $(addprefix $(O)/fuzz/,$(FUZZ_TARGETS))
 
-# Lines and branches that the corpora reach, those of earlier `make fuzz` included.
+# Lines and branches that the corpora reach, those of earlier `make fuzz` included, of the
+# sources that targets.txt names for the target; tests/fuzz/floors.txt says the least.
 FUZZ_COV_O := $(O)/fuzz-coverage
 FUZZ_LLVM ?= $(if $(shell command -v llvm-cov-14 2>/dev/null),-14)
+FUZZ_COV_TARGETS := $(if $(ONLY),$(filter $(subst *,%,$(ONLY)),$(FUZZ_TARGETS)),$(FUZZ_TARGETS))
 $(eval $(call needs,fuzz-coverage,$(FUZZ_PACKAGES)))
-#:   make fuzz-coverage         what each fuzz target's corpus covers
+#:   make fuzz-coverage         what each fuzz target's corpus covers (ONLY=NAME); fails below
+#:                              tests/fuzz/floors.txt
 fuzz-coverage-built: $(O)/lib/libnulldrv.so
-	@for t in $(FUZZ_TARGETS); do \
-	    $(MAKE) --no-print-directory O=$(FUZZ_COV_O) \
-	        FUZZ_COVERAGE='-fprofile-instr-generate -fcoverage-mapping' $(FUZZ_COV_O)/fuzz/$$t >/dev/null || exit 1; \
-	    dirs=; for d in $(O)/fuzz/corpus-$$t $(O)/fuzz/corpus-quick-$$t tests/fuzz/seeds-$$t tests/fuzz/seeds; do \
-	        [ ! -d $$d ] || dirs="$$dirs $$d"; done; \
-	    [ $$t != fuzz_worker ] || dirs="$$dirs tests/fuzz/seeds-worker"; \
-	    ASAN_OPTIONS=detect_leaks=0 LLVM_PROFILE_FILE=$(FUZZ_COV_O)/$$t.raw \
-	        $(FUZZ_COV_O)/fuzz/$$t -runs=0 -detect_leaks=0 -verbosity=0 $$dirs >/dev/null 2>&1 || exit 1; \
-	    llvm-profdata$(FUZZ_LLVM) merge -o $(FUZZ_COV_O)/$$t.prof $(FUZZ_COV_O)/$$t.raw || exit 1; \
-	    llvm-cov$(FUZZ_LLVM) report -instr-profile=$(FUZZ_COV_O)/$$t.prof $(FUZZ_COV_O)/fuzz/$$t \
-	        >$(FUZZ_COV_O)/$$t.txt || exit 1; \
-	    awk -v t=$$t '$$1 == "TOTAL" {print t ": lines " $$10 ", functions " $$7 ", branches " $$13}' \
-	        $(FUZZ_COV_O)/$$t.txt; \
-	done
+	@$(MAKE) --no-print-directory O=$(FUZZ_COV_O) ONLY= \
+	    FUZZ_COVERAGE='-fprofile-instr-generate -fcoverage-mapping' \
+	    $(FUZZ_COV_TARGETS:%=$(FUZZ_COV_O)/fuzz/%) >/dev/null
+	@tests/fuzz/coverage.sh $(FUZZ_COV_O) $(O)/fuzz '$(FUZZ_LLVM)' $(FUZZ_COV_TARGETS)
 
 # Each corpus, with what adds no coverage left out.
 $(eval $(call needs,fuzz-minimise,$(FUZZ_PACKAGES)))
