@@ -60,6 +60,7 @@ attach_send_request(struct gp_wire *wire, int fd, const struct stub_server *serv
     req.bound = at->secret != NULL;
     req.resume_s = at->resume_s;
     req.resume_stripes = true;
+    req.resume_rdma = true;
     req.transports = transports;
     req.n_transports = !extra ? 1 : strcmp(extra, "shm") == 0 ? 3 : 2;
     len = gpupool__attach_request__get_packed_size(&req);
@@ -274,6 +275,25 @@ attach_ports(const Gpupool__AttachRdma *rdma,
     return n;
 }
 
+/* The link over RDMA may be replaced when both ends want that.  @rdma is gone after an
+ * error, without its socket. */
+static int
+attach_resumable(const Gpupool__AttachReply *reply, const struct stub_attach *at,
+                 struct xport_conn *rdma, struct xport_conn **ret, struct gp_err *err)
+{
+    int r = 0;
+
+    *ret = rdma;
+    if (reply->resume_rdma)
+        r = stub_resume_open_rdma(at->address, &at->tls, at->proven ? at->key : NULL,
+                                  reply, rdma, ret, err);
+    if (r < 0) {
+        rdma->fd = -1;
+        xport_free(rdma);
+    }
+    return r;
+}
+
 /* Connect to one of the worker's RDMA ports; the words of @err say why not. */
 static int
 attach_rdma(const Gpupool__AttachTransport *offer, const struct stub_attach *at, int fd,
@@ -337,14 +357,14 @@ attach_rdma_or_tcp(const Gpupool__AttachReply *reply,
         return r;
     r = attach_rdma(offer, at, fd, until, ret, &why);
     if (r >= 0)
-        return r;
+        return attach_resumable(reply, at, *ret, ret, err);
     if (preference == PREFER_RDMA)
         return gp_err_set(err, r, "%s", gp_err_msg(&why, r));
     gp_log_info("stub", "no RDMA: %s", gp_err_msg(&why, r));
     r = attach_send_choice(*wire, fd, "tcp", gp_err_msg(&why, r), deadline, err);
     if (r >= 0)
         r = attach_tcp(reply, at, fd, wire, ret, err);
-    if (r >= 0 && reply->resume_s)
+    if (r >= 0 && reply->resume_s && !reply->resume_rdma)
         stub_resume_tell(*ret);
     return r;
 }

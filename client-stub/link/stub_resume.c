@@ -46,6 +46,7 @@ struct resume {
     struct stub_secure tls;
     uint8_t key[ATTACH_KEY_SIZE];
     uint32_t seconds;
+    atomic_bool rdma;              /* the link in use is */
     struct gp_lock lock;           /* of what follows */
     uint32_t link;                 /* the number of the last one that was asked for */
     uint32_t up;                   /* of the last one that the server agreed to */
@@ -376,6 +377,11 @@ resume_reconnect(struct xport_conn *conn, const struct xport_resume_have *have,
 static void
 resume_replaced(struct xport_conn *conn)
 {
+    struct resume *re = resume_find(conn);
+
+    if (atomic_exchange(&re->rdma, false))
+        gp_log_info("stub", "the link to %s was RDMA; going on over TCP%s", re->address,
+                    re->tls.on ? " with TLS" : "");
     for (uint32_t i = 0; i < stub_links_n; i++) {
         if (stub_links[i].conn == conn)
             stub_hooks_replaced(&stub_links[i]);
@@ -403,33 +409,76 @@ resume_key(const uint8_t *key, const Gpupool__AttachReply *reply, struct resume 
     return 0;
 }
 
+static void
+resume_free(struct resume *re)
+{
+    if (!re)
+        return;
+    explicit_bzero(re->key, sizeof(re->key));
+    free(re->address);
+    free(re);
+}
+DEFINE_CLEANUP(struct resume, resume_free)
+
+static int
+resume_new(const char *address, const struct stub_secure *tls, const uint8_t *key,
+           const Gpupool__AttachReply *reply, struct resume **ret, struct gp_err *err)
+{
+    CLEANUP(resume_freep) struct resume *re = calloc(1, sizeof(*re));
+    int r;
+
+    if (re)
+        re->address = strdup(address);
+    if (!re || !re->address)
+        return gp_err_set(err, -ENOMEM, "out of memory");
+    re->seconds = reply->resume_s;
+    re->tls = *tls;
+    re->acks.ack_fd = -1;
+    r = resume_key(key, reply, re, err);
+    if (r >= 0)
+        *ret = TAKE_PTR(re);
+    return r;
+}
+
+/* It has its connection. */
+static struct xport_conn *
+resume_publish(struct resume *re)
+{
+    re->next = atomic_load(&resumes);
+    while (!atomic_compare_exchange_weak(&resumes, &re->next, re))
+        ;
+    return re->conn;
+}
+
 int
 stub_resume_open(const char *address, const struct stub_secure *tls, const uint8_t *key,
                  const Gpupool__AttachReply *reply, int fd, struct xport_conn **ret,
                  struct gp_err *err)
 {
-    struct resume *re = calloc(1, sizeof(*re));
-    int r = -ENOMEM;
+    CLEANUP(resume_freep) struct resume *re = NULL;
+    int r = resume_new(address, tls, key, reply, &re, err);
 
-    if (re)
-        re->address = strdup(address);
-    if (re && re->address) {
-        re->seconds = reply->resume_s;
-        re->tls = *tls;
-        re->acks.ack_fd = -1;
-        r = resume_key(key, reply, re, err);
-    }
     if (r >= 0)
         r = xport_resume_new(fd, -1, WIRE_FRAME_MAX, &owner, &re->conn, err);
-    if (r < 0) {
-        if (re)
-            free(re->address);
-        free(re);
+    if (r >= 0)
+        *ret = resume_publish(TAKE_PTR(re));
+    return r;
+}
+
+int
+stub_resume_open_rdma(const char *address, const struct stub_secure *tls,
+                      const uint8_t *key, const Gpupool__AttachReply *reply,
+                      struct xport_conn *rdma, struct xport_conn **ret,
+                      struct gp_err *err)
+{
+    CLEANUP(resume_freep) struct resume *re = NULL;
+    int r = resume_new(address, tls, key, reply, &re, err);
+
+    if (r >= 0)
+        r = xport_resume_new_rdma(rdma, &owner, &re->conn, err);
+    if (r < 0)
         return r;
-    }
-    re->next = atomic_load(&resumes);
-    while (!atomic_compare_exchange_weak(&resumes, &re->next, re))
-        ;
-    *ret = re->conn;
+    atomic_store(&re->rdma, true);
+    *ret = resume_publish(TAKE_PTR(re));
     return 0;
 }

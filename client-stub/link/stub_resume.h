@@ -32,8 +32,14 @@ int stub_resume_open(const char *address, const struct stub_secure *tls,
                      const uint8_t *key, const struct Gpupool__AttachReply *reply,
                      int fd, struct xport_conn **ret, struct gp_err *err);
 
-/* RDMA was offered and is not used: the server must know, because only a TCP connection
- * is replaced. */
+/* The same for the RDMA connection @rdma, which goes on over TCP then; it is owned on
+ * success. */
+int stub_resume_open_rdma(const char *address, const struct stub_secure *tls,
+                          const uint8_t *key, const struct Gpupool__AttachReply *reply,
+                          struct xport_conn *rdma, struct xport_conn **ret,
+                          struct gp_err *err);
+
+/* RDMA was offered and is not used: a server that replaces only TCP must know. */
 void stub_resume_tell(struct xport_conn *conn);
 
 /* The process ends: the log (level info) says how often the link was replaced and how

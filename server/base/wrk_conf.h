@@ -90,9 +90,10 @@ struct wrk_conf {
     uint32_t proven; /* 1: the client makes its cookies itself (attach_proof.h) */
     uint8_t rdma_cookie[WIRE_RDMA_COOKIE]; /* then */
     uint32_t link_timeout_s;               /* xport_set_link_timeout() */
-    uint32_t resume_s; /* how long to keep a broken TCP link's state; 0: not at all */
+    uint32_t resume_s; /* how long to keep a broken link's state; 0: not at all */
     uint8_t resume_key[ATTACH_KEY_SIZE]; /* what the client needs, if not proven */
     uint32_t resume_stripes;             /* 1: the client can have stripes then */
+    uint32_t resume_rdma;    /* 1: and it replaces a link over RDMA as well */
     uint32_t own_user;       /* 1: no other session's workers are this user */
     uint32_t soft;           /* 1: the driver is a software card's */
     uint32_t sandbox_log;    /* 1: log system calls instead of denying them */

@@ -50,6 +50,7 @@
 #include "wrk_supervisor_channel.h"
 #include "wrk_tls.h"
 #include "wrk_transfer.h"
+#include "wrk_transport.h"
 #include "wrk_wait.h"
 #include "wrk_watch.h"
 #include "wrk_window.h"
@@ -236,21 +237,6 @@ reader_without_rseq(void)
 #endif
 }
 
-/* For `gpupool status`. */
-static void
-note_transport(struct wrk *w)
-{
-    static const enum wrk_transport transports[] = {
-        [XPORT_KIND_TCP] = WRK_TRANSPORT_TCP,
-        [XPORT_KIND_SHM] = WRK_TRANSPORT_SHM,
-        [XPORT_KIND_RDMA] = WRK_TRANSPORT_RDMA,
-    };
-    struct wrk_usage *usage = w->priv->usage;
-
-    atomic_store(&usage->gdr_mode, WRK_GDR_NONE);
-    atomic_store(&usage->transport, transports[w->priv->conn->ops->kind]);
-}
-
 static void
 tell_started(const struct wrk_conf *conf)
 {
@@ -287,7 +273,8 @@ serve(struct wrk *w, struct wrk_link *link, struct gp_err *err)
     tell_started(&p->conf);
     if (r < 0)
         return r;
-    note_transport(w);
+    atomic_store(&p->usage->gdr_mode, WRK_GDR_NONE);
+    wrk_transport_note(w, p->conn);
     wrk_windows_new(w, p->conf.gpudirect, &p->windows);
     if (p->conn->blocks)
         xport_blocks_count(p->conn, &p->usage->spent[WRK_SPENT_PACKED][0],

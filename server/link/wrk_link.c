@@ -173,7 +173,9 @@ open_rdma(struct wrk_link *link, struct wrk *w, int fd, struct xport_conn **ret,
         r = xport_rdma_accept(link->listener, fd, link->cookie, WIRE_FRAME_MAX,
                               gp_now_ns() + RDMA_NS, ret, &why);
         if (r == 0)
-            return 0;
+            return w->priv->conf.resume_s && w->priv->conf.resume_rdma
+                       ? wrk_resume_open_rdma(w, *ret, ret, err)
+                       : 0;
         r = recv_choice(link, fd, &rdma, words, err);
         gp_log_info("worker", "no RDMA: %s; the client says: %s", why.msg, words);
     }

@@ -15,6 +15,7 @@
 #include "wrk_request.h"
 #include "wrk_state.h"
 #include "wrk_tls.h"
+#include "wrk_transport.h"
 #include "xport.h"
 #include "xport_resume.h"
 
@@ -42,7 +43,8 @@ static struct {
     struct gp_lock lock;
     struct wrk *worker;
     atomic_bool ending;
-    uint32_t number; /* of the link in use */
+    atomic_bool rdma; /* the link in use is */
+    uint32_t number;  /* of the link in use */
     struct arrived acks, link;
 } links = {.acks.fd = -1, .link.fd = -1};
 
@@ -183,10 +185,20 @@ reconnect(struct xport_conn *conn, const struct xport_resume_have *have,
     }
 }
 
+/* The first link may have been RDMA. */
+static void
+replaced(struct xport_conn *conn)
+{
+    if (atomic_exchange(&links.rdma, false))
+        gp_log_info("worker", "the link over RDMA broke; going on over TCP");
+    wrk_transport_note(links.worker, conn);
+}
+
 static const struct xport_resume_owner owner = {
     .reconnect = reconnect,
     .ack_link = take_acks,
     .knocks = knocks,
+    .replaced = replaced,
 };
 
 int
@@ -194,6 +206,20 @@ wrk_resume_open(struct wrk *w, int fd, struct xport_conn **ret, struct gp_err *e
 {
     links.worker = w;
     return xport_resume_new(fd, -1, WIRE_FRAME_MAX, &owner, ret, err);
+}
+
+int
+wrk_resume_open_rdma(struct wrk *w, struct xport_conn *rdma, struct xport_conn **ret,
+                     struct gp_err *err)
+{
+    int r;
+
+    links.worker = w;
+    atomic_store(&links.rdma, true);
+    r = xport_resume_new_rdma(rdma, &owner, ret, err);
+    if (r < 0)
+        xport_free(rdma);
+    return r;
 }
 
 void

@@ -202,6 +202,7 @@ attach_client(const struct srv_attach *a, char program[64], char hostname[64])
                                        .payloads = req->payloads,
                                        .resume_s = a->local ? 0 : req->resume_s,
                                        .resume_stripes = req->resume_stripes,
+                                       .resume_rdma = req->resume_rdma,
                                        .program = program,
                                        .hostname = hostname};
 

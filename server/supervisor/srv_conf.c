@@ -153,8 +153,9 @@ static const struct gp_option options[] = {
            "connection is broken (default 15, at least 3)"),
     {.name = "resume",
      .value = "N",
-     .help = "seconds for which the worker of a client whose TCP connection broke "
-             "waits for another one (default 60, 0: not at all)",
+     .help =
+         "seconds for which the worker of a client whose connection over TCP or RDMA "
+         "broke waits for another one (default 60, 0: not at all)",
      .set = gp_option_u32,
      .offset = offsetof(struct srv_conf, resume_s),
      .max = XPORT_RESUME_MAX_S},

@@ -27,7 +27,7 @@ struct srv_resume {
     uint8_t key[ATTACH_KEY_SIZE];
     uint32_t seconds;
     int channel;    /* our end of WRK_FD_LINK */
-    bool usable;    /* the connection is TCP, not RDMA */
+    bool usable;    /* the connection is not RDMA for good */
     bool secure;    /* it is TLS */
     uint32_t link;  /* the number of the one that is in use */
     bool acks_seen; /* its connection for acknowledgements has come */
@@ -59,7 +59,7 @@ resume_keep(const struct srv_worker *w)
 }
 
 int
-srv_resume_new(struct srv_worker *w, const uint8_t *key, bool rdma, bool secure,
+srv_resume_new(struct srv_worker *w, const uint8_t *key, bool final_rdma, bool secure,
                uint32_t seconds, int *ret_fd, struct gp_err *err)
 {
     struct srv_resume *resume = calloc(1, sizeof(*resume));
@@ -73,7 +73,7 @@ srv_resume_new(struct srv_worker *w, const uint8_t *key, bool rdma, bool secure,
     }
     *resume = (struct srv_resume){.seconds = seconds,
                                   .channel = pair[0],
-                                  .usable = seconds && !rdma,
+                                  .usable = seconds && !final_rdma,
                                   .secure = secure,
                                   .worker = w};
     w->resume = resume;
@@ -227,7 +227,7 @@ token_is(const struct srv_resume *resume, const Gpupool__AttachRequest *req)
 }
 
 /* Is it a link that was never there, or what the link in use lacks?  Nobody makes a
- * connection for acknowledgements of RDMA. */
+ * connection for acknowledgements of RDMA, so one that comes shows that it is TCP. */
 static bool
 number_is_good(const struct srv_resume *resume, const Gpupool__AttachRequest *req)
 {

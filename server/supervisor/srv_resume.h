@@ -39,10 +39,10 @@ struct tls_keys;
 void srv_resume_watch(struct srv_worker *w, uint32_t pid, int fd);
 
 /* For a new worker: its end of the channel for links in *ret_fd.  @key: of the
- * attachment; NULL: one is drawn.  @rdma: the connection may turn out to be that, which
- * does not come back.  @secure: it is TLS. */
-int srv_resume_new(struct srv_worker *w, const uint8_t *key, bool rdma, bool secure,
-                   uint32_t seconds, int *ret_fd, struct gp_err *err);
+ * attachment; NULL: one is drawn.  @final_rdma: the connection may turn out to be RDMA
+ * of a client that does not come back from that.  @secure: it is TLS. */
+int srv_resume_new(struct srv_worker *w, const uint8_t *key, bool final_rdma,
+                   bool secure, uint32_t seconds, int *ret_fd, struct gp_err *err);
 /* For a worker that is adopted: as its kept memory says, with our end of that channel.
  */
 int srv_resume_adopt(struct srv_worker *w, int channel);

@@ -217,6 +217,7 @@ conf_file(const struct srv_worker *w, const struct srv_worker_client *client,
         .payloads = client->payloads,
         .resume_s = resume_seconds(w, client),
         .resume_stripes = client->resume_stripes,
+        .resume_rdma = client->resume_rdma,
         .images = w->srv->image_bytes != 0,
         .tls = *client->tls,
     };
@@ -341,7 +342,7 @@ worker_spawn(struct srv_worker *w, const struct srv_worker_client *client, int f
     int r = worker_keep(w, client, &kept_fd, err);
 
     if (r == 0)
-        r = srv_resume_new(w, client->key, client->rdma,
+        r = srv_resume_new(w, client->key, client->rdma && !client->resume_rdma,
                            client->tls->suite != TLS_SUITE_NONE,
                            resume_seconds(w, client), &link, err);
     if (r == 0)

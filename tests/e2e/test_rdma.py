@@ -7,6 +7,11 @@ import pathlib
 import shutil
 import signal
 
+from harness import proc
+
+MIB = 1 << 20
+LAUNCHES = 20000  # ten times what a ring holds
+
 
 def need_port(case):
     if os.environ.get("E2E_TRANSPORT") != "rdma":
@@ -180,11 +185,20 @@ def mend(case, routes):
     case.run(["rdma", "link", "add", "rxe1", "type", "rxe", "netdev", "rdma1"])
 
 
-def test_cut_link_is_noticed_in_seconds(case):
-    pool = rdma_pool(case)
+def need_wire(case):
+    need_port(case)
     if os.environ.get("RDMA_VM_NET") != "pair":
         case.skip("the guest's RDMA port is a dummy interface, which cannot be cut (-n pair)")
-    routes = case.run(["ip", "-4", "route", "show", "table", "all", "dev", "rdma1"]).out
+
+
+def wire_routes(case):
+    return case.run(["ip", "-4", "route", "show", "table", "all", "dev", "rdma1"]).out
+
+
+def test_cut_link_is_noticed_in_seconds(case):
+    need_wire(case)
+    pool = rdma_pool(case, env={"GPUPOOL_RESUME": "0"})
+    routes = wire_routes(case)
     shell = pool.session().cudash().begin()
     shell.ok("alloc", 1 << 20)
     try:
@@ -199,3 +213,96 @@ def test_cut_link_is_noticed_in_seconds(case):
         shell.close()  # it holds the adapters open
         mend(case, [r for r in routes.splitlines() if not r.startswith("local")])
     rdma_pool(case).run(case.programs / "vecadd")
+
+
+class Wire:
+    """A pool whose RDMA port is at the other end of a wire and whose control connections
+    take another way, and a cudash that uses it."""
+
+    def __init__(self, case, **session):
+        need_wire(case)
+        self.case = case
+        self.pool = rdma_pool(case, options=["--listen", "127.0.0.1"])
+        self.session = self.pool.session(**session)
+        self.routes = wire_routes(case)
+        self.process = None
+
+    def cudash(self):
+        shell = self.session.cudash(env={"GPUPOOL_LOG": "stub:info"})
+        self.process = shell.process
+        return shell.begin()
+
+    def attached(self):
+        self.case.wait_for(lambda: any("rdma" in words for words in links(self.pool)),
+                           "status does not show RDMA")
+
+    def cut_when_busy(self):
+        worker, = self.pool.workers()
+        busy = proc.cpu_ticks(worker)
+        self.case.wait_for(lambda: proc.cpu_ticks(worker) > busy + 20, "work is under way")
+        self.case.run(["ip", "link", "set", "rdma1", "down"])
+
+    def went_on(self, words):
+        """What the client says, and what status shows."""
+        self.case.contains(words, "over rdma", "how it began")
+        self.case.contains(words, "was RDMA; going on over TCP", "how it went on")
+
+    def mend(self):
+        if self.process:
+            self.process.kill()  # it may hold the adapters open
+            self.process.wait()
+        self.pool.stop()
+        mend(self.case, [r for r in self.routes.splitlines() if not r.startswith("local")])
+
+
+def test_launches_go_on_over_tcp_and_are_carried_out_once(case):
+    wire = Wire(case, core=100)
+    try:
+        shell = wire.cudash()
+        shell.ok("load", case.build / "tests" / "ptx" / "spin.ptx")
+        word = shell.ok("alloc", MIB)
+        shell.ok("store", word, 4, 0)
+        wire.attached()
+        shell.send("flood", word, LAUNCHES)
+        wire.cut_when_busy()
+        case.equal(shell.answer(("flood",), patience=6 * case.patience), [0, LAUNCHES],
+                   "launches")
+        case.equal(shell("sync", patience=6 * case.patience), [0], "the wait for them")
+        case.equal(shell.ok("peek", word, 4), LAUNCHES, "executed")
+        case.wait_for(lambda: any("tcp" in words for words in links(wire.pool)),
+                      "status does not show TCP")
+        case.equal(shell.close(), 0, "exit status of cudash")
+        case.wait_for(lambda: not wire.pool.workers(), "the worker outlives its client")
+        wire.went_on((case.folder / "spawned.err").read_text(errors="replace"))
+    finally:
+        wire.mend()
+
+
+def test_copies_go_on_over_tcp(case):
+    wire = Wire(case)
+    try:
+        shell = wire.cudash()
+        memory = shell.ok("alloc", 16 * MIB)
+        shell.send("copies", memory, 16 * MIB, 60)
+        wire.cut_when_busy()
+        case.equal(shell.answer(("copies",), patience=6 * case.patience), [0, 60], "copies")
+        case.equal(shell.ok("copy", memory, 16 * MIB), "same", "a copy afterwards")
+        case.equal(shell.close(), 0, "exit status of cudash")
+        wire.went_on((case.folder / "spawned.err").read_text(errors="replace"))
+    finally:
+        wire.mend()
+
+
+def test_program_that_tries_the_order_of_things_goes_on_over_tcp(case):
+    """It compares what it has copied, up, down and between, in several streams."""
+    wire = Wire(case, core=100, memory="1GiB")
+    try:
+        program = wire.process = case.spawn(
+            [case.programs / "stress"],
+            env={**wire.session.env, "GPUPOOL_LOG": "stub:info"})
+        wire.attached()
+        wire.cut_when_busy()
+        case.equal(program.wait(6 * case.patience), 0, "exit status of the program")
+        wire.went_on((case.folder / "spawned.err").read_text(errors="replace"))
+    finally:
+        wire.mend()

@@ -183,7 +183,7 @@ test_attachment_of_tls_does_not_go_on_in_clear_text(void **state)
 }
 
 static void
-test_rdma_is_not_replaced(void **state)
+test_rdma_of_a_client_that_stays_away_is_not_replaced(void **state)
 {
     (void)state;
     start(&clear, true);
@@ -211,7 +211,7 @@ main(void)
         cmocka_unit_test(test_acknowledgements_belong_to_the_link_in_use),
         cmocka_unit_test(test_token_of_one_kind_is_none_of_the_other),
         cmocka_unit_test(test_attachment_of_tls_does_not_go_on_in_clear_text),
-        cmocka_unit_test(test_rdma_is_not_replaced),
+        cmocka_unit_test(test_rdma_of_a_client_that_stays_away_is_not_replaced),
         cmocka_unit_test(test_ending_attachment_is_not_replaced),
     };
 

@@ -211,6 +211,33 @@ test_what_was_never_sent_cannot_be_acknowledged(void **state)
     xport_journal_fini(&journal);
 }
 
+/* It is neither copied nor sent again: the journal ends in front of it, if it ends with
+ * it. */
+static void
+test_memory_of_a_card_is_given_back(void **state)
+{
+    const uint8_t *bytes;
+
+    (void)state;
+    assert_int_equal(xport_journal_init(&journal, BLOCK, LARGE), 0);
+    assert_true(send_frame(64));
+    xport_journal_sent_card(&journal, 0x1000, 100);
+    xport_journal_sent_card(&journal, 0x2000, 50);
+    assert_int_equal(xport_journal_lent(&journal, UINT64_MAX), 0);
+    xport_journal_keep(&journal, UINT64_MAX);
+    assert_int_equal(xport_journal_at(&journal, 64, &bytes), -ERANGE);
+    assert_int_equal(xport_journal_ack(&journal, 90, journal.end), 0);
+    assert_int_equal(xport_journal_give_back(&journal), 124);
+    assert_int_equal(journal.end, 90);
+    assert_int_equal(xport_journal_give_back(&journal), 0);
+    xport_journal_sent_card(&journal, 0x3000, 8);
+    assert_true(send_frame(64));
+    assert_int_equal(xport_journal_give_back(&journal), -EPROTO);
+    assert_int_equal(xport_journal_ack(&journal, 98, journal.end), 0);
+    assert_int_equal(xport_journal_give_back(&journal), 0);
+    xport_journal_fini(&journal);
+}
+
 int
 main(void)
 {
@@ -221,6 +248,7 @@ main(void)
         cmocka_unit_test(test_payload_behind_many_short_ones_needs_no_acknowledgement),
         cmocka_unit_test(test_acknowledged_block_is_used_from_its_start),
         cmocka_unit_test(test_long_frames_have_blocks_of_their_own),
+        cmocka_unit_test(test_memory_of_a_card_is_given_back),
         cmocka_unit_test(test_what_was_never_sent_cannot_be_acknowledged),
     };
     uint32_t state = 7;
