@@ -17,7 +17,7 @@ include proto/control.mk
 #   export_tables  cuGetProcAddress, cuGetExportTable, the validity check
 #   entry          cuInit, the list of features, loading and ending of the library
 STUB_BASE := $(addprefix client-stub/base/stub_,error.c intern.c pod.c range.c result.c \
-    thread.c)
+    thread.c accepted.c)
 STUB_LINK_LAYER := $(addprefix client-stub/link/stub_,attach.c call.c ending.c flush.c \
     fork.c handle.c hooks.c link.c open.c replica.c report.c resume.c secure.c \
     send_overflow.c session.c stripes.c trace.c unsolicited.c wait.c)
@@ -30,7 +30,7 @@ STUB_MEMORY := $(addprefix client-stub/memory/stub_,alloc.c alloc_array.c export
     managed_told.c memory.c memory_end.c pinned.c pointer.c unified.c vmm.c written.c)
 STUB_MODULES := $(addprefix client-stub/modules/stub_,args.c func.c func_attrs.c image.c jit.c launch.c \
     launch_old.c linker.c module.c occupancy.c)
-STUB_GRAPHS := $(addprefix client-stub/graphs/stub_,graph.c graph_dot.c graph_hostmem.c \
+STUB_GRAPHS := $(addprefix client-stub/graphs/stub_,graph.c graph_accepted.c graph_dot.c graph_hostmem.c \
     graph_kernel.c graph_node.c graph_params.c)
 STUB_TRANSFER := $(addprefix client-stub/transfer/stub_,box.c copy.c copy_array.c \
     copy_facts.c copy_rect.c d2h_async.c fill.c path_capture_node.c path_d2h_async.c \

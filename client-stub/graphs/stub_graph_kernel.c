@@ -2,10 +2,12 @@
 /*
  * Kernel nodes of graphs: parameters are packed as for a launch.
  */
+#include "stub_accepted.h"
 #include "stub_args.h"
 #include "stub_call.h"
 #include "stub_func.h"
 #include "stub_graph.h"
+#include "stub_graph_accepted.h"
 #include "stub_manual.h"
 #include "stub_replica.h"
 #include "wire_api.h"
@@ -111,6 +113,7 @@ stub_impl_cuGraphKernelNodeSetParams_v2(CUgraphNode hNode,
         stub_args_put(&args, room.params);
     r = stub_call_wait(&c);
     stub_call_end(&c);
+    stub_accepted_forget();
     return r;
 }
 
@@ -121,13 +124,17 @@ stub_impl_cuGraphExecKernelNodeSetParams_v2(CUgraphExec hGraphExec, CUgraphNode 
     struct wire_cuGraphExecKernelNodeSetParams_v2_req head = {
         .hGraphExec = (uintptr_t)hGraphExec, .hNode = (uintptr_t)hNode};
     struct wire_cuGraphExecKernelNodeSetParams_v2_req_room room;
+    struct stub_graph_accepted accepted;
     struct stub_args args;
     struct stub_call c;
+    bool known;
     CUresult r = node_open(nodeParams, &args, head.nodeParams);
 
     if (r != CUDA_SUCCESS)
         return r;
     head.params_len = args.len;
+    stub_graph_accepted_init(&accepted, hGraphExec, hNode, head.nodeParams);
+    known = stub_graph_accepted_known(&accepted);
     r = stub_call_begin(&c, WIRE_CALL_cuGraphExecKernelNodeSetParams_v2,
                         wire_cuGraphExecKernelNodeSetParams_v2_req_size(&head));
     if (r != CUDA_SUCCESS)
@@ -136,8 +143,12 @@ stub_impl_cuGraphExecKernelNodeSetParams_v2(CUgraphExec hGraphExec, CUgraphNode 
     wire_cuGraphExecKernelNodeSetParams_v2_req_place(&room, c.body);
     if (room.params)
         stub_args_put(&args, room.params);
+    if (known)
+        return stub_call_post(&c);
     r = stub_call_wait(&c);
     stub_call_end(&c);
+    if (r == CUDA_SUCCESS)
+        stub_graph_accepted_note(&accepted);
     return r;
 }
 

@@ -4,6 +4,7 @@
  * structure is sent with ids in place of handles; what it points to follows in the
  * frame, by the node's kind.  The worker ignores fields that the kind does not have.
  */
+#include "stub_accepted.h"
 #include "stub_args.h"
 #include "stub_call.h"
 #include "stub_event.h"
@@ -298,6 +299,7 @@ stub_impl_cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams)
         any_fill(&any, room.params, room.tail);
         r = stub_call_wait(&c);
         stub_call_end(&c);
+        stub_accepted_forget();
     }
     if (r != CUDA_SUCCESS)
         any_forget(&any);
@@ -338,6 +340,7 @@ stub_impl_cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
         any_fill(&any, room.params, room.tail);
         r = stub_call_wait(&c);
         stub_call_end(&c);
+        stub_accepted_forget();
     }
     if (r != CUDA_SUCCESS)
         any_forget(&any);

@@ -8,6 +8,7 @@
  * for as ever.
  */
 #include "cuda_api.h"
+#include "stub_accepted.h"
 #include "stub_call.h"
 #include "stub_ctx.h"
 #include "stub_device.h"
@@ -65,6 +66,7 @@ set_of(CUfunction f, CUresult result)
     if (stub_func_get(f, &func) == CUDA_SUCCESS)
         atomic_store_explicit(&func->set, true, memory_order_relaxed);
     stub_occupancy_forget();
+    stub_accepted_forget();
     return result;
 }
 
@@ -73,6 +75,7 @@ set_of_kernel(CUresult result)
 {
     atomic_fetch_add_explicit(&kernel_settings, 1, memory_order_relaxed);
     stub_occupancy_forget();
+    stub_accepted_forget();
     return result;
 }
 

@@ -3,6 +3,7 @@
 #include "stub_event.h"
 
 #include "cuda_api.h"
+#include "stub_accepted.h"
 #include "stub_call.h"
 #include "stub_capture.h"
 #include "stub_ctx.h"
@@ -291,8 +292,12 @@ CUresult
 stub_impl_cuGraphKernelNodeSetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr,
                                         const CUkernelNodeAttrValue *value)
 {
+    CUresult r;
+
     stub_event_in_graphs();
-    return stub_gen_cuGraphKernelNodeSetAttribute(hNode, attr, value);
+    r = stub_gen_cuGraphKernelNodeSetAttribute(hNode, attr, value);
+    stub_accepted_forget();
+    return r;
 }
 
 CUresult

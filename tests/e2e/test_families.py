@@ -117,6 +117,22 @@ def test_time_between_events_comes_with_the_wait_before(case):
                    f"over {transport}: {trips}, at most 25 trips")
 
 
+def test_nodes_of_an_instance_that_change_again_and_again(case):
+    same_remotely_and_locally(case, "updates")
+
+
+def test_changes_of_an_instance_cost_a_trip_once(case):
+    pool = case.pool()
+    for transport in ("shm", "tcp"):
+        done = pool.cli("doctor", "--json", "--trips", "--", case.programs / "updates",
+                        env={"GPUPOOL_TRANSPORT": transport}, status=None)
+        trips = {t["call"]: t for t in json.loads(done.out)["trips"]}[
+            "cuGraphExecKernelNodeSetParams_v2"]
+        # The first of each node, what is refused, and what follows a change of the kernel.
+        case.check(trips["trips"] <= 15 < trips["calls"] // 3,
+                   f"over {transport}: {trips}, at most 15 trips")
+
+
 def test_nodes_of_graphs_asked_and_changed(case):
     same_remotely_and_locally(case, "nodes")
 
