@@ -25,21 +25,32 @@ static CUgraph graph;
 static CUgraphExec exec;
 static CUgraphNode nodes[2];
 
+/* A node that writes @value into cell @n; valid until the next one is described. */
+static CUDA_KERNEL_NODE_PARAMS
+node_of(unsigned n, uint32_t value, unsigned threads, unsigned shared)
+{
+    static CUdeviceptr cell;
+    static uint32_t written;
+    static void *args[] = {&cell, &written};
+
+    cell = cells + 4 * n;
+    written = value;
+    return (CUDA_KERNEL_NODE_PARAMS){.func = put,
+                                     .gridDimX = 1,
+                                     .gridDimY = 1,
+                                     .gridDimZ = 1,
+                                     .blockDimX = threads,
+                                     .blockDimY = 1,
+                                     .blockDimZ = 1,
+                                     .sharedMemBytes = shared,
+                                     .kernelParams = args};
+}
+
 /* What the call with these values and this many threads returns. */
 static CUresult
 set(unsigned n, uint32_t value, unsigned threads, unsigned shared)
 {
-    CUdeviceptr cell = cells + 4 * n;
-    void *args[] = {&cell, &value};
-    CUDA_KERNEL_NODE_PARAMS params = {.func = put,
-                                      .gridDimX = 1,
-                                      .gridDimY = 1,
-                                      .gridDimZ = 1,
-                                      .blockDimX = threads,
-                                      .blockDimY = 1,
-                                      .blockDimZ = 1,
-                                      .sharedMemBytes = shared,
-                                      .kernelParams = args};
+    CUDA_KERNEL_NODE_PARAMS params = node_of(n, value, threads, shared);
 
     return cuGraphExecKernelNodeSetParams_v2(exec, nodes[n], &params);
 }
@@ -60,16 +71,7 @@ launched(uint32_t first, uint32_t second)
 static int
 add(unsigned n, uint32_t value)
 {
-    CUdeviceptr cell = cells + 4 * n;
-    void *args[] = {&cell, &value};
-    CUDA_KERNEL_NODE_PARAMS params = {.func = put,
-                                      .gridDimX = 1,
-                                      .gridDimY = 1,
-                                      .gridDimZ = 1,
-                                      .blockDimX = 1,
-                                      .blockDimY = 1,
-                                      .blockDimZ = 1,
-                                      .kernelParams = args};
+    CUDA_KERNEL_NODE_PARAMS params = node_of(n, value, 1, 0);
 
     TRY(cuGraphAddKernelNode_v2(&nodes[n], graph, NULL, 0, &params));
     return 0;
