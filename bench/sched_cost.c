@@ -7,6 +7,7 @@
 
 #include <dirent.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
@@ -92,4 +93,23 @@ sched_cost_own_seconds(void)
     getrusage(RUSAGE_SELF, &usage);
     return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
            (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+}
+
+static int
+by_value(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+void
+sched_cost_print_us(uint32_t *us, size_t n, const char *what)
+{
+    if (!n)
+        return;
+    qsort(us, n, sizeof(us[0]), by_value);
+    printf("%s_p50_us %u\n", what, us[n / 2]);
+    printf("%s_p99_us %u\n", what, us[n * 99 / 100]);
+    printf("%s_max_us %u\n", what, us[n - 1]);
 }

@@ -8,6 +8,7 @@
 #ifndef SCHED_COST_H
 #define SCHED_COST_H
 
+#include <stdint.h>
 #include <sys/types.h>
 
 /* Processor time of all threads of a process. */
@@ -22,5 +23,8 @@ struct sched_cost_parts sched_cost_parts(pid_t pid);
 double sched_cost_bytes(pid_t pid); /* resident */
 
 double sched_cost_own_seconds(void); /* of this process */
+
+/* WHAT_p50_us, WHAT_p99_us and WHAT_max_us of @n times, which are sorted for that. */
+void sched_cost_print_us(uint32_t *us, size_t n, const char *what);
 
 #endif

@@ -581,29 +581,10 @@ first_open(struct peer *peer)
     post_open(peer);
 }
 
-static int
-by_value(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-    return (x > y) - (x < y);
-}
-
-static void
-print_sorted(uint32_t *us, size_t n, const char *what)
-{
-    if (!n)
-        return;
-    qsort(us, n, sizeof(us[0]), by_value);
-    printf("%s_p50_us %u\n", what, us[n / 2]);
-    printf("%s_p99_us %u\n", what, us[n * 99 / 100]);
-    printf("%s_max_us %u\n", what, us[n - 1]);
-}
-
 static void
 print_times(struct load *load, const char *what)
 {
-    print_sorted(load->us, load->n_us, what);
+    sched_cost_print_us(load->us, load->n_us, what);
 }
 
 static void
@@ -792,7 +773,7 @@ look_beside(struct load *load, double seconds, const char *address, const char *
     if (!reader.n)
         fail("a page is not answered over HTTP");
     snprintf(name, sizeof(name), "scheduler_%s_busy", what);
-    print_sorted(reader.us, reader.n, name);
+    sched_cost_print_us(reader.us, reader.n, name);
 }
 
 static void
