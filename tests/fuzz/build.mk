@@ -144,7 +144,7 @@ test-fuzz-built: $(O)/fuzz/fuzz_worker
 
 # Every other target, from its kept seeds: 20,000 executions or FUZZ_QUICK_SECONDS.
 FUZZ_QUICK = $(filter-out fuzz_worker,$(FUZZ_TARGETS))
-FUZZ_QUICK_SECONDS ?= 5
+FUZZ_QUICK_SECONDS ?= 2
 $(eval $(call needs,test-fuzz-quick,$(FUZZ_PACKAGES)))
 #:   make test-fuzz-quick       every other target: kept seeds and up to 20,000 executions
 test-fuzz-quick-built: $(addprefix $(O)/fuzz/,$(FUZZ_QUICK))
