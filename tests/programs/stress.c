@@ -6,6 +6,8 @@
  * few megabytes, by every kind of copy, and compares what comes back; host functions
  * are counted.  Then a child of fork() must be told that it has no driver, and the
  * parent must still have one.
+ *
+ *     stress [ROUNDS]
  */
 #include "util.h"
 
@@ -17,12 +19,12 @@
 #include <unistd.h>
 
 #define THREADS 4u
-#define ROUNDS 120u
+#define ROUNDS 120u /* unless told otherwise; a multiple of 3 */
 #define LARGEST ((size_t)3 << 20)
 #define SMALLEST_OF_ALL 40000u
 
 static CUcontext context;
-static unsigned host_calls;
+static unsigned host_calls, rounds = ROUNDS;
 
 struct thread {
     unsigned number;
@@ -79,7 +81,7 @@ thread_main(void *argument)
     CU(cuCtxSetCurrent(context));
     CU(cuStreamCreate(&stream, CU_STREAM_DEFAULT));
     CU(cuMemAlloc_v2(&device, LARGEST));
-    for (unsigned round = 0; round < ROUNDS; round++) {
+    for (unsigned round = 0; round < rounds; round++) {
         size_t most = round % 10 ? SMALLEST_OF_ALL : LARGEST;
         size_t size = 1 + util_random(&random) % most;
 
@@ -125,12 +127,14 @@ fork_and_ask(void)
 }
 
 int
-main(void)
+main(int argc, char **argv)
 {
     static struct thread threads[THREADS];
     size_t wrong = 0;
     CUdeviceptr device;
 
+    if (argc > 1)
+        rounds = (unsigned)strtoul(argv[1], NULL, 10) / 3 * 3;
     CU(cuInit(0));
     CU(cuDevicePrimaryCtxRetain(&context, 0));
     CU(cuCtxSetCurrent(context));
@@ -144,10 +148,10 @@ main(void)
         wrong += threads[i].wrong;
     }
     CU(cuCtxSynchronize());
-    wrong += host_calls != THREADS * (ROUNDS / 3);
+    wrong += host_calls != THREADS * (rounds / 3);
     wrong += fork_and_ask();
     CU(cuMemAlloc_v2(&device, 16));
     CU(cuMemFree_v2(device));
     return util_report("stress", wrong, "%u threads, %u rounds, %u host functions",
-                       THREADS, ROUNDS, host_calls);
+                       THREADS, rounds, host_calls);
 }
