@@ -96,6 +96,16 @@ stub_resume_open(const char *address, const struct stub_secure *tls, const uint8
     return gp_err_set(err, -ENOSYS, "not here");
 }
 
+int
+stub_resume_open_rdma(const char *address, const struct stub_secure *tls,
+                      const uint8_t *key, const Gpupool__AttachReply *reply,
+                      struct xport_conn *rdma, struct xport_conn **ret,
+                      struct gp_err *err)
+{
+    (void)address, (void)tls, (void)key, (void)reply, (void)rdma, (void)ret;
+    return gp_err_set(err, -ENOSYS, "not here");
+}
+
 void
 stub_resume_tell(struct xport_conn *conn)
 {
