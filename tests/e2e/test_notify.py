@@ -82,7 +82,7 @@ def server(case, *more):
 
 def test_scheduler_tells_the_service_manager_how_it_is(case):
     life_of_a_daemon(case, case.build / "bin" / "gpupool-scheduler", "--state-dir",
-                     case.folder / "state", reads="the rules")
+                     case.folder / "state", reads="options and rules")
 
 
 def test_server_tells_the_service_manager_how_it_is(case):

@@ -52,8 +52,10 @@ def test_attaches_over_rdma_and_says_so(case):
 
 
 def test_server_without_a_port_says_why_it_stays_with_tcp(case):
+    """Only the program asks for RDMA: for a session that does, no server would be found."""
     pool = rdma_pool(case, options=["--rdma", "127.0.0.1"])
-    result = pool.run(case.programs / "vecadd", status=None)
+    result = pool.run("env", "GPUPOOL_TRANSPORT=rdma", case.programs / "vecadd", status=None,
+                      env={"GPUPOOL_TRANSPORT": "auto"})
     case.contains(result.err, "does not offer RDMA", "what went wrong")
     case.contains(result.err, "no RDMA port has the address 127.0.0.1", "the reason")
 
@@ -153,9 +155,11 @@ def test_explain_says_what_would_be_taken_and_why_not_the_others(case):
     case.contains(words, "not rdma: shm is faster", "the other")
     pool.stop()
     pool = rdma_pool(case, options=["--rdma", "off"])
-    words = pool.cli("explain").out
+    refused = pool.cli("explain", status=3)
+    case.contains(refused.out + refused.err, "the programs go over RDMA, and the server offers "
+                  "no port", "the reason of the refusal")
+    words = pool.cli("explain", env={"GPUPOOL_TRANSPORT": "auto"}).out
     case.contains(words, "not rdma: the server offers no RDMA port", "the reason")
-    case.contains(words, "none: programs will find no GPU", "the end of it")
 
 
 def test_killed_worker_ends_its_client_at_once(case):
