@@ -364,6 +364,40 @@ multi_peers_elsewhere(CUresult *ret, const struct stub_move *move)
     return true;
 }
 
+/* All contexts are at one server, whose copy would come behind all of their work and in
+ * front of all that follows.  A job between servers that has not ended has a stream
+ * there wait for its semaphore, and releases it by work of the same context, which the
+ * copy would hold back: they would wait for each other.  So the host waits, and the
+ * copy goes in a stream of ours. */
+static bool
+multi_peers_beside_relays(CUresult *ret, const struct stub_move *move)
+{
+    CUstream stream;
+
+    if (!move->dst_ctx || !move->src_ctx || !stub_tls.ctx || !stub_relays_any())
+        return false;
+    *ret = multi_resolve(stub_tls.ctx);
+    if (*ret == CUDA_SUCCESS)
+        *ret = multi_resolve_both(move);
+    if (*ret != CUDA_SUCCESS)
+        return true;
+    if (!stub_internal_ctx_push(move->dst_ctx)) {
+        *ret = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+        return true;
+    }
+    stream = stub_internal_stream();
+    *ret = !stream
+               ? CUDA_ERROR_OUT_OF_MEMORY
+               : cuMemcpyPeerAsync(move->dst, stub_ctx_handle(move->dst_ctx), move->src,
+                                   stub_ctx_handle(move->src_ctx), move->width, stream);
+    if (*ret == CUDA_SUCCESS)
+        *ret = cuStreamSynchronize(stream);
+    if (stream)
+        stub_internal_stream_put(stream);
+    stub_internal_ctx_pop();
+    return true;
+}
+
 bool
 stub_multi_cuMemcpyPeer(CUresult *ret, CUdeviceptr dstDevice, CUcontext dstContext,
                         CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount)
@@ -371,7 +405,8 @@ stub_multi_cuMemcpyPeer(CUresult *ret, CUdeviceptr dstDevice, CUcontext dstConte
     struct stub_move move;
 
     if (!multi_peers(&move, dstDevice, dstContext, srcDevice, srcContext, ByteCount))
-        return multi_peers_elsewhere(ret, &move);
+        return multi_peers_elsewhere(ret, &move) ||
+               multi_peers_beside_relays(ret, &move);
     if (multi_peers_share(&move)) {
         *ret = multi_resolve_both(&move);
         if (*ret == CUDA_SUCCESS)
