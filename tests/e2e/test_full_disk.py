@@ -132,8 +132,9 @@ def test_run_that_cannot_write_its_session_file_says_so_and_leaves_nothing(case)
                   "only the session of before is left")
     # Its file cannot be renewed, but what runs goes on.
     renewed(case, pool, name)
-    case.contains((case.folder / "spawned.err").read_text(), "No space left on device",
-                  "what gpupool run says of the renewal")
+    case.wait_for(lambda: "No space left on device" in
+                  (case.folder / "spawned.err").read_text(),
+                  "gpupool run says that the renewal cannot be written")
     disk.make_room()
     renewed(case, pool, name)
     session.run(case.programs / "vecadd")

@@ -71,6 +71,13 @@ class Kills:
                 os.unlink(self.kept.ready)
             self.kept.start()
 
+    def stands(self):
+        """Do both daemons run?  One that has counted the call it is killed at may die only
+        after it was found alive."""
+        self.mend()
+        asked = self.pool.cli("status", "--json", status=None)
+        return asked.status == 0 and self.pool._is_alive(self.kept.server)
+
     # -------------------------------------------------------------- sweeps --
 
     def sweep(self, act, settled, deadly=1):
@@ -110,8 +117,9 @@ class Kills:
     def settled(self, words):
         """Nothing of the program is left, and daemons that live hold what they held."""
         case, pool = self.case, self.pool
-        self.mend()
-        self.kept.alive()
+        starts = self.kept.starts
+        case.wait_for(self.stands, f"{words}: the scheduler knows the server")
+        case.check(self.kept.starts - starts <= 1, f"{words}: the server dies again and again")
         case.wait_for(lambda: not pool.pids("tour"), f"{words}: a program is left")
         case.wait_for(lambda: not pool.workers(), f"{words}: a worker is left")
         case.wait_for(lambda: not pool.status()["servers"][0]["cards"][0]["fault"],
