@@ -11,7 +11,7 @@
 
 /* Tell the server.  False: it is not connected, and cleans up when it is back. */
 static bool
-notify_server(const struct sched_part *part, const char *words)
+notify_server(struct sched_part *part, const char *words)
 {
     Gpupool__Ctl__CtlReply notice = GPUPOOL__CTL__CTL_REPLY__INIT;
     Gpupool__Ctl__CtlCloseSession close = GPUPOOL__CTL__CTL_CLOSE_SESSION__INIT;
@@ -23,6 +23,7 @@ notify_server(const struct sched_part *part, const char *words)
     close.words = (char *)words;
     notice.body_case = GPUPOOL__CTL__CTL_REPLY__BODY_CLOSE_SESSION;
     notice.close_session = &close;
+    part->close_number = ++server->closes;
     sched_conn_reply(server->conn, &notice);
     return true;
 }

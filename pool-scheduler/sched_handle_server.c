@@ -107,10 +107,12 @@ take_session_use(struct sched_part *part, const Gpupool__Ctl__CtlSessionUse *use
         take_slice_use(part, use->slices[i]);
 }
 
-/* Sessions of @server that this report did not name have no workers there. */
+/* Sessions of @server that this report did not name have no workers there.  Only those
+ * are gone whose end the server knew when it made the report, which is after @closes
+ * notices: a program may have attached to another one since. */
 static void
 sweep_unreported(struct sched *sched, const struct sched_server *server,
-                 uint64_t serial)
+                 uint64_t serial, uint32_t closes)
 {
     struct sched_part *part, *next;
 
@@ -120,14 +122,14 @@ sweep_unreported(struct sched *sched, const struct sched_server *server,
         if (part->report_serial == serial)
             continue;
         sched_session_unused(part);
-        if (part->session->closing)
+        if (part->session->closing && (int32_t)(closes - part->close_number) >= 0)
             sched_session_gone(sched, part);
     }
 }
 
 static void
 take_sessions(struct sched *sched, struct sched_server *server,
-              Gpupool__Ctl__CtlSessionUse *const *uses, size_t n,
+              Gpupool__Ctl__CtlSessionUse *const *uses, size_t n, uint32_t closes,
               struct unwanted *unwanted)
 {
     uint64_t serial = sched->next_report++;
@@ -150,11 +152,21 @@ take_sessions(struct sched *sched, struct sched_server *server,
         if (!part || s->closing)
             unwanted->ids[unwanted->n++] = uses[i]->session_id;
     }
-    sweep_unreported(sched, server, serial);
+    sweep_unreported(sched, server, serial, closes);
     if (unknown != server->unclean) {
         server->unclean = unknown;
         sched_pool_server_update(sched->pool, server);
     }
+}
+
+/* How many notices of closed sessions @server had followed.  One that does not say it
+ * is believed to have followed all. */
+static uint32_t
+closes_followed(const struct sched_server *server, const Gpupool__Ctl__CtlReport *msg)
+{
+    if (!msg->closes_followed)
+        return server->closes;
+    return (uint32_t)(msg->closes_followed - 1);
 }
 
 void
@@ -176,7 +188,8 @@ sched_handle_report(struct sched_conn *conn, uint32_t id,
     if (msg->heartbeat_ms)
         server->beat_ms = msg->heartbeat_ms;
     take_card_values(conn->sched, server, msg->cards, msg->n_cards);
-    take_sessions(conn->sched, server, msg->sessions, msg->n_sessions, &unwanted);
+    take_sessions(conn->sched, server, msg->sessions, msg->n_sessions,
+                  closes_followed(server, msg), &unwanted);
     if (server->drain_self != !!msg->draining) {
         server->drain_self = msg->draining;
         sched_pool_server_update(conn->sched->pool, server);
@@ -442,6 +455,8 @@ do_register(struct sched_conn *conn, const Gpupool__Ctl__CtlRegister *msg,
         return r;
     if (!conn->server)
         sched->n_clients--; /* it was counted as one until now */
+    if (server->conn != conn)
+        server->closes = 0;
     conn->server = server;
     server->conn = conn;
     server->alive = true;
@@ -450,7 +465,8 @@ do_register(struct sched_conn *conn, const Gpupool__Ctl__CtlRegister *msg,
     r = sched_store_put_server(sched->store, server, err);
     if (r < 0)
         return r;
-    take_sessions(sched, server, msg->sessions, msg->n_sessions, unwanted);
+    take_sessions(sched, server, msg->sessions, msg->n_sessions, server->closes,
+                  unwanted);
     sched_pool_server_update(sched->pool, server);
     return 0;
 }

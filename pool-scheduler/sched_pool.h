@@ -154,6 +154,7 @@ struct sched_server {
     bool alive;
     bool drain_asked; /* the administrator's, kept over restarts */
     bool drain_self;  /* the server is shutting down */
+    uint32_t closes;  /* notices of closed sessions on this connection; wraps */
     bool unclean; /* runs sessions that the scheduler ended: wait until they are gone */
 
     uint64_t registered_unix; /* the last time, here; 0: not yet */

@@ -55,6 +55,7 @@ struct sched_part {
     uint32_t attachments;
     char *links; /* what they go over, in words; NULL: they go over nothing */
     uint64_t report_serial; /* of the report that named it last */
+    uint32_t close_number;  /* of the notice that closes it, see sched_server.closes */
     bool gone;              /* closing, and the server has no workers of it */
     struct gp_tree_node by_server;
 };

@@ -74,6 +74,7 @@ struct srv_register {
     struct gp_loop_timer beat;
     uint32_t retry_ms;
     uint32_t heartbeat_ms;
+    uint32_t closes; /* CtlCloseSession followed on this connection; wraps */
     uint32_t next_id;
     char token[CTL_TOKEN_MAX];
     bool clear_token; /* by choice, for a scheduler of before the proofs */
@@ -353,6 +354,7 @@ send_report(struct srv_register *reg)
     body.n_sessions = rep.n_sessions;
     body.draining = reg->srv->stopping;
     body.heartbeat_ms = reg->heartbeat_ms;
+    body.closes_followed = UINT64_C(1) + reg->closes;
     reg->next_id = reg->next_id == UINT32_MAX ? ID_REGISTER + 1 : reg->next_id + 1;
     req.id = reg->next_id;
     req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_REPORT;
@@ -592,6 +594,7 @@ on_reply(struct srv_register *reg, const Gpupool__Ctl__CtlReply *reply)
         close = reply->close_session;
         srv_worker_close_session(reg->srv, close->session_id,
                                  close->words ? close->words : "");
+        reg->closes++;
         srv_register_changed(reg);
         break;
     default:
@@ -671,6 +674,7 @@ on_connected(struct gp_loop_fd *src, uint32_t revents)
             reg->conn.wire = TAKE_PTR(c->link.wire);
             c->link.fd = -1;
             reg->conn_live = true;
+            reg->closes = 0;
             reg->state = REG_GREETING;
             r = reg->token[0] && !reg->clear_token ? send_hello(reg)
                                                    : send_register(reg);

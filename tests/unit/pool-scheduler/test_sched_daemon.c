@@ -163,6 +163,39 @@ closed_session_keeps_its_place_until_the_server_is_done(void **state)
     close(other);
 }
 
+/* A report that was under way when the session was closed says nothing of a program
+ * that attaches meanwhile. */
+static void
+report_from_before_the_close_does_not_end_a_session(void **state)
+{
+    struct world *w = *state;
+    int server = ut_sched_join(w, "node-a", 1), client = ut_sched_dial(w),
+        other = ut_sched_dial(w);
+    reply_t *grant = ut_sched_granted(client, ut_sched_preference(100, 0)), *reply;
+    uint64_t id = grant->grant->session_id;
+    Gpupool__Ctl__CtlOpen open = ut_sched_preference(10, GIB);
+
+    ut_sched_post_close(client, grant->grant);
+    ut_sched_await_notice(server, id);
+    ut_sched_drop(ut_sched_report_after(server, 0, 1));
+    ut_sched_refused(ut_sched_open(other, &open), GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT,
+                     "core");
+    ut_sched_drop(ut_sched_report_after(server, id, 1)); /* one has attached */
+    ut_sched_drop(ut_sched_report_after(server, id, 2)); /* and is ended */
+    ut_sched_refused(ut_sched_open(other, &open), GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT,
+                     "core");
+    ut_sched_drop(ut_sched_report_after(server, 0, 2));
+    reply = ut_sched_hear(client);
+    assert_non_null(reply);
+    assert_int_equal(reply->body_case, GPUPOOL__CTL__CTL_REPLY__BODY_CLOSED);
+    ut_sched_drop(reply);
+    ut_sched_drop(ut_sched_granted(other, open));
+    ut_sched_drop(grant);
+    close(server);
+    close(client);
+    close(other);
+}
+
 /* Two cards, one on each of two servers. */
 static Gpupool__Ctl__CtlOpen
 preference_that_spans(void)
@@ -504,6 +537,7 @@ main(void)
         PROMISE(killed_scheduler_comes_back_with_its_sessions),
         PROMISE(unknown_running_session_is_ended_before_its_card_is_given),
         PROMISE(closed_session_keeps_its_place_until_the_server_is_done),
+        PROMISE(report_from_before_the_close_does_not_end_a_session),
         PROMISE(session_on_two_servers_has_a_ticket_for_each),
         PROMISE(session_on_two_servers_is_gone_when_both_have_ended_it),
         PROMISE(dead_server_does_not_hold_up_the_end_of_a_session),

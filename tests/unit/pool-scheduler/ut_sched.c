@@ -227,9 +227,14 @@ ut_sched_join(const struct world *w, const char *name, unsigned cards)
     return fd;
 }
 
-/* A heartbeat that names @running, if not 0. */
 reply_t *
 ut_sched_report(int fd, uint64_t running)
+{
+    return ut_sched_report_after(fd, running, 0);
+}
+
+reply_t *
+ut_sched_report_after(int fd, uint64_t running, uint64_t closes_followed)
 {
     Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
     Gpupool__Ctl__CtlReport body = GPUPOOL__CTL__CTL_REPORT__INIT;
@@ -239,6 +244,7 @@ ut_sched_report(int fd, uint64_t running)
     use.attachments = 3;
     body.sessions = &uses;
     body.n_sessions = running != 0;
+    body.closes_followed = closes_followed;
     req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_REPORT;
     req.report = &body;
     return ut_sched_ask(fd, &req);

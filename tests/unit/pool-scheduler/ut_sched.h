@@ -50,6 +50,8 @@ reply_t *ut_sched_enlist(int fd, const struct play *play);
 int ut_sched_join(const struct world *w, const char *name, unsigned cards);
 /* A heartbeat that names @running, if not 0. */
 reply_t *ut_sched_report(int fd, uint64_t running);
+/* The same, of a server that says how many closes it has followed (and one). */
+reply_t *ut_sched_report_after(int fd, uint64_t running, uint64_t closes_followed);
 Gpupool__Ctl__CtlOpen ut_sched_preference(uint32_t core, uint64_t memory);
 reply_t *ut_sched_open(int fd, Gpupool__Ctl__CtlOpen *open);
 reply_t *ut_sched_ask_preference(int fd, uint32_t core);
