@@ -28,6 +28,7 @@ HERE = Path(__file__).resolve().parent
 CHILD = HERE / "e2e" / "harness" / "child.py"
 UNIT_LIMIT = 300  # only what hangs takes that long: machines differ
 E2E_LIMIT = 480  # the RDMA guest shares two cores with everything else
+SHOWN = 14  # lines of a failure; the rest is in its log
 # cmocka writes "ok 1 - name", "not ok 2 - name" and "not ok 3 # SKIP name".
 TAP_LINE = re.compile(r"^(not ok|ok) \d+ (# SKIP|-) ?(.*)$")
 
@@ -113,14 +114,11 @@ class Runner:
             sys.executable, str(CHILD), str(path), function, "--build", str(self.build),
             "--sanitizer", self.sanitizer, "--slowness", str(self.slowness)], E2E_LIMIT)
         outcome = Outcome(name)
-        reason = ""
-        for line in log.read_text(errors="replace").splitlines():
-            if line.startswith("reason:"):
-                reason = line.removeprefix("reason:").strip()
+        reason = ("\n" + log.read_text(errors="replace")).rpartition("\nreason:")[2].strip()
         if status == 0:
             outcome.passed = 1
         elif status == 77:
-            outcome.skipped.append((name, reason))
+            outcome.skipped.append((name, reason.partition("\n")[0]))
         elif status is None:
             outcome.failed.append((f"no end within {E2E_LIMIT * self.slowness:.0f} s", log))
         else:
@@ -165,13 +163,22 @@ def collect(args):
     return jobs
 
 
+def in_short(words, indent=6):
+    """The first line, which says what was promised, and the last ones, which show what was
+    there instead."""
+    lines = words.splitlines()
+    if len(lines) > SHOWN:
+        lines = [lines[0], "...", *lines[2 - SHOWN:]]
+    return ("\n" + " " * indent).join(lines)
+
+
 def show(number, total, outcome):
     word = "FAIL" if outcome.failed else "skip" if not outcome.passed else "ok  "
     count = f", {outcome.passed} cases" if outcome.passed > 1 else ""
     print(f"[{number:3}/{total}] {word} {outcome.name} ({outcome.seconds:.1f} s{count})",
           flush=True)
     for words, log in outcome.failed:
-        print(f"      {words}\n      log: {log}", flush=True)
+        print(f"      {in_short(words)}\n      log: {log}", flush=True)
 
 
 def main():
@@ -217,7 +224,7 @@ def main():
         cases = f" ({count} cases)" if count > 1 else ""
         print(f"skipped {name}{cases}: {words}")
     for name, words in failed:
-        print(f"FAILED  {name}: {words}")
+        print(f"FAILED  {name}: {in_short(words, 8)}")
     print(f"{passed} passed, {len(failed)} failed, {len(skipped)} skipped")
     return 1 if failed or not passed else 0
 

@@ -2,8 +2,8 @@
 """Run one test function in this process: child.py FILE FUNCTION OPTIONS...
 
 Started by tests/run.py in its own session.  The exit status is the result: 0
-passed, 1 failed, 77 skipped; the last line of stdout that starts with `reason:`
-says why.
+passed, 1 failed, 77 skipped; what follows the last line of stdout that starts
+with `reason:`, itself included, says why.
 """
 
 import argparse
@@ -58,7 +58,7 @@ def main():
     if status == 1:
         show_logs(case)
     shutil.rmtree(folder, ignore_errors=True)
-    print("reason:", reason.split("\n")[0], flush=True)
+    print("reason:", reason, flush=True)
     return status
 
 
