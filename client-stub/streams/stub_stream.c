@@ -156,6 +156,16 @@ ctx_wait(struct stub_call *c)
     return r == CUDA_SUCCESS ? (CUresult)c->result : r;
 }
 
+/* The same for a wait for the context, in programs that know no stream but the default
+ * one. */
+static bool
+ctx_is_idle(void)
+{
+    return stub_stream_is_idle(0) && !stub_handle_any(WIRE_KIND_STREAM) &&
+           stub_links_n == 1 && !stub_capture_any() &&
+           !(stub_link_attention(stub_link_here()) & STUB_ATTEND_NOT_READY);
+}
+
 CUresult
 stub_impl_cuCtxSynchronize(void)
 {
@@ -163,6 +173,10 @@ stub_impl_cuCtxSynchronize(void)
     struct stub_call c;
     CUresult r;
 
+    if (ctx_is_idle())
+        return stub_link_attention(stub_link_here()) & STUB_ATTEND_CALL
+                   ? stub_hooks_after_wait(WIRE_CALL_cuCtxSynchronize, CUDA_SUCCESS)
+                   : CUDA_SUCCESS;
     if (unlikely(stub_elapsed_wait(&wait))) {
         if (wait.result == CUDA_SUCCESS)
             stub_event_waited(STUB_EVENT_ALL_STREAMS, wait.position);

@@ -117,6 +117,21 @@ def test_time_between_events_comes_with_the_wait_before(case):
                    f"over {transport}: {trips}, at most 25 trips")
 
 
+def test_waits_for_the_context_behind_copies_and_behind_work(case):
+    same_remotely_and_locally(case, "waited")
+
+
+def test_wait_for_the_context_behind_a_copy_that_waited_costs_no_trip(case):
+    pool = case.pool()
+    for transport in ("shm", "tcp"):
+        done = pool.cli("doctor", "--json", "--trips", "--", case.programs / "waited",
+                        env={"GPUPOOL_TRANSPORT": transport}, status=None)
+        trips = {t["call"]: t for t in json.loads(done.out)["trips"]}["cuCtxSynchronize"]
+        # Over TCP a copy up need not wait, and the wait behind it has to.
+        case.check(trips["trips"] <= (30 if transport == "shm" else 70) < trips["calls"],
+                   f"over {transport}: {trips}")
+
+
 def test_nodes_of_an_instance_that_change_again_and_again(case):
     same_remotely_and_locally(case, "updates")
 
