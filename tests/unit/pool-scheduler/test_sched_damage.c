@@ -220,13 +220,14 @@ static int
 setup(void **state)
 {
     struct disk *d = calloc(1, sizeof(*d));
+    char dir[] = "/tmp/ut-damage-XXXXXX";
     struct gp_err err = {0};
 
     d->seed = 18;
-    snprintf(d->dir, sizeof(d->dir), "/tmp/ut-damage-XXXXXX");
-    assert_non_null(mkdtemp(d->dir));
+    assert_non_null(mkdtemp(dir));
+    memcpy(d->dir, dir, sizeof(dir));
     for (int i = 0; i < FILES; i++)
-        snprintf(d->path[i], sizeof(d->path[i]), "%s/%s", d->dir, NAMES[i]);
+        snprintf(d->path[i], sizeof(d->path[i]), "%s/%s", dir, NAMES[i]);
     if (disk_open(d, &err) < 0)
         fail_msg("%s", err.msg);
     live(d);
