@@ -2,10 +2,15 @@
 # The executor of the software GPU.
 UT_SGX_INCS := $(SGEXEC_ALL_INCS) tests/unit
 $(foreach t,test_sg_sched test_sg_access test_sg_warp test_sg_matrix test_sg_isa \
-    test_sg_tex test_sg_wide test_sg_litmus test_sg_model test_sg_cluster test_sg_ir \
+    test_sg_tex test_sg_wide test_sg_cluster \
     test_sg_wgmma test_sg_sparse test_sg_tensor test_sg_surf test_sg_patterns \
     test_sg_check test_sg_explore,\
     $(eval $(call unit_test,$(t),tests/unit/softgpu/exec/$(t).c tests/unit/softgpu/exec/ut_sgx.c,$(UT_SGX_INCS),,\
+        sgexec ptx common,-lm)))
+
+# The same, and once more on every other build of the executor (ut_builds.h).
+$(foreach t,test_sg_litmus test_sg_model test_sg_ir,\
+    $(eval $(call unit_test,$(t),$(addprefix tests/unit/softgpu/exec/,$(t).c ut_sgx.c ut_builds.c),$(UT_SGX_INCS),,\
         sgexec ptx common,-lm)))
 
 # Measured errors and exhaustive halves: prints the table of docs/softgpu.md.
@@ -20,7 +25,8 @@ numerics: $(O)/tests/unit/test_sg_numerics
 UT_GOLDEN_INCS := $(SGEXEC_ALL_INCS) tests/unit tests/unit/softgpu/ptx
 $(foreach t,test_sg_golden_int test_sg_golden_float test_sg_golden_cvt \
     test_sg_golden_half test_sg_golden_narrow test_sg_golden_video test_sg_golden_mixed,\
-    $(eval $(call unit_test,$(t),tests/unit/softgpu/exec/$(t).c tests/unit/softgpu/exec/ut_golden.c tests/unit/softgpu/exec/sg_ref.c,\
+    $(eval $(call unit_test,$(t),tests/unit/softgpu/exec/$(t).c tests/unit/softgpu/exec/ut_golden.c tests/unit/softgpu/exec/ut_builds.c \
+        tests/unit/softgpu/exec/sg_ref.c,\
         $(UT_GOLDEN_INCS),-Wno-missing-field-initializers,sgexec ptx common,-lzstd -llz4 -lm)))
 
 # The C library's mathematics, through linking and execution.
@@ -35,5 +41,6 @@ $(eval $(call unit_test,test_sg_random,tests/unit/softgpu/exec/test_sg_random.c,
 $(eval $(call unit_test,test_sg_jit,tests/unit/softgpu/exec/test_sg_jit.c tests/unit/softgpu/exec/ut_sgx.c,\
     $(RK_INCS) $(UT_SGX_INCS),,kernelfuzz sgexec ptx common,-lm))
 ifneq ($(wildcard $(SGJIT_SRCS)),)
-$(O)/tests/unit/test_sg_jit $(O)/tests/unit/test_sg_golden_int $(O)/tests/unit/test_sg_golden_float: | $(SGJIT_LIB)
+$(addprefix $(O)/tests/unit/,test_sg_jit test_sg_golden_int test_sg_golden_float test_sg_litmus \
+    test_sg_model): | $(SGJIT_LIB)
 endif

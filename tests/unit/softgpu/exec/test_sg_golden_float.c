@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* f32 and f64 instructions in every rounding mode, against integer arithmetic. */
 #include "sg_ref.h"
+#include "ut_builds.h"
 #include "ut_golden.h"
 
 #include <math.h>
@@ -587,8 +588,8 @@ main(void)
         cmocka_unit_test(comparisons_know_unordered),
         cmocka_unit_test(selections_and_tests),
         cmocka_unit_test(approximations_stay_within_their_bounds),
-        cmocka_unit_test(golden_lower_levels_agree),
-        cmocka_unit_test(golden_machine_code_agrees),
+        cmocka_unit_test(ut_builds_lower_agree),
+        cmocka_unit_test(ut_builds_machine_code_agrees),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

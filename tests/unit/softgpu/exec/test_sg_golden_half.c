@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* f16, bf16 and their pairs, against integer arithmetic. */
 #include "sg_ref.h"
+#include "ut_builds.h"
 #include "ut_golden.h"
 
 #include <stdio.h>
@@ -206,7 +207,7 @@ main(void)
         cmocka_unit_test(f16_arithmetic_rounds_once),
         cmocka_unit_test(bf16_arithmetic_rounds_once),
         cmocka_unit_test(minimum_and_maximum_of_halves),
-        cmocka_unit_test(golden_lower_levels_agree),
+        cmocka_unit_test(ut_builds_lower_agree),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,7 @@
  * cvt to and from floats of 8, 6 and 4 bits.  The reference lists every code's value
  * and picks the nearest; of two equally near ones the even code.
  */
+#include "ut_builds.h"
 #include "ut_golden.h"
 
 #include <math.h>
@@ -370,7 +371,7 @@ main(void)
         cmocka_unit_test(narrow_floats_widen_to_bfloats),
         cmocka_unit_test(scales_are_powers_of_two),
         cmocka_unit_test(satfinite_gives_the_largest_value),
-        cmocka_unit_test(golden_lower_levels_agree),
+        cmocka_unit_test(ut_builds_lower_agree),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Video instructions, and moves of vector registers, against plain C. */
+#include "ut_builds.h"
 #include "ut_golden.h"
 
 #include <string.h>
@@ -298,7 +299,7 @@ main(void)
         cmocka_unit_test(scalar_video_instructions),
         cmocka_unit_test(lanes_of_a_word),
         cmocka_unit_test(vector_registers_move_as_their_components),
-        cmocka_unit_test(golden_lower_levels_agree),
+        cmocka_unit_test(ut_builds_lower_agree),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
  * in the next launch too, addresses of a form reach what they should and fault where
  * they must, and the verifier refuses what no pass may leave behind.
  */
+#include "ut_builds.h"
 #include "ut_sgx.h"
 
 #include "gp_err.h"
@@ -16,8 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define HEAD                                                                           \
     UT_SGX_HEAD                                                                        \
@@ -295,28 +294,6 @@ sums_from_shared_memory_are_exact(void **state)
     ut_sgx_close(&u);
 }
 
-/* The whole program again on the other builds of the interpreter. */
-static void
-lower_levels_agree(void **state)
-{
-    static const char *const levels[] = {"v2", "v3"};
-
-    (void)state;
-#ifndef __x86_64__
-    skip(); /* there is one build */
-#endif
-    for (size_t i = 0; i < ARRAY_SIZE(levels) && !getenv("SOFTGPU_ISA"); i++) {
-        int status;
-        pid_t pid = fork();
-        if (pid == 0) {
-            setenv("SOFTGPU_ISA", levels[i], 1);
-            ut_exec_self(NULL, NULL);
-        }
-        assert_int_equal(waitpid(pid, &status, 0), pid);
-        assert_int_equal(status, 0);
-    }
-}
-
 /* ---- the verifier and the printer ---- */
 
 static struct sg_ir
@@ -420,7 +397,7 @@ main(void)
         cmocka_unit_test(the_verifier_refuses_what_no_pass_may_leave),
         cmocka_unit_test(ir_prints_with_its_constants),
         cmocka_unit_test(sums_from_shared_memory_are_exact),
-        cmocka_unit_test(lower_levels_agree),
+        cmocka_unit_test(ut_builds_lower_agree),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Litmus tests of single accesses: two blocks on two threads of the host, one of which
- * keeps storing a vector of equal elements while the other loads it and counts how
- * often they differ.  And what needs it: a scan that publishes { status, value } at
- * once.
+ * Litmus tests of single accesses: blocks on one, two and four threads of the host, one
+ * of which keeps storing a vector of equal elements while the others load it and count
+ * how often they differ.  And what needs it: a scan that publishes { status, value } at
+ * once.  All of it on every build of the executor.
  */
+#include "ut_builds.h"
 #include "ut_sgx.h"
 
 #include "ut.h"
@@ -12,7 +13,19 @@
 #include <stdio.h>
 #include <string.h>
 
+/* So many loads, and more until CHANGES of them have seen another value than the load
+ * before: threads that did not run at once have shown nothing. */
 #define READS 20000
+#define CHANGES 3000
+#define MOST 60000
+
+/* Where the threads of a test are. */
+enum place {
+    TWO,    /* blocks, on threads of their own */
+    MANY,   /* one that writes, three that read */
+    TURNS,  /* blocks that take turns on one thread */
+    SHARED, /* warps of a block */
+};
 
 struct form {
     const char *words; /* between ld or st and the count */
@@ -74,8 +87,32 @@ register_type(const struct form *f)
                                : "b16";
 }
 
+static const char *
+compared_type(const struct form *f)
+{
+    return f->size < 4         ? "u16"
+           : f->type[0] == 'f' ? f->type
+           : f->size == 8      ? "u64"
+                               : "u32";
+}
+
+/* The reader goes on, or reports and stops the writer. */
+#define UNTIL_ENOUGH                                                                   \
+    "add.u32 %r3, %r3, 1; setp.lt.u32 %p2, %r3, " TEXT(                                \
+        READS) "; @%p2 bra READ;\n"                                                    \
+               "setp.lt.u32 %p2, %r8, " TEXT(                                          \
+                   CHANGES) ";\n"                                                      \
+                            "setp.lt.and.u32 %p2, %r3, " TEXT(                         \
+                                MOST) ", %p2; @%p2 bra READ;\n"                        \
+                                      "mul.lo.u64 %rd5, %rd5, 4; add.u64 %rd4, %rd4, " \
+                                      "%rd5;\n"                                        \
+                                      "red.add.u32 [%rd4], %r4; mov.u32 %r7, 1; "      \
+                                      "st.volatile.u32 [%rd3], %r7; ret;\n}\n"
+#define TEXT(number) TEXT_OF(number)
+#define TEXT_OF(number) #number
+
 /* Parameters: the vectors, their distance, a word to stop the writer, the count of
- * differences by lane.  Block 0 of two, or warp 0, writes. */
+ * differences by lane.  Block 0, or warp 0, writes. */
 static void
 litmus_text(char *text, size_t size, const struct form *f, const char *data,
             const char *who)
@@ -86,12 +123,14 @@ litmus_text(char *text, size_t size, const struct form *f, const char *data,
         ".version 8.8\n.target sm_100\n.address_size 64\n"
         ".visible .entry k(.param .u64 a, .param .u64 d, .param .u64 s, .param .u64 "
         "o)\n{\n"
-        ".reg .pred %%p<4>; .reg .b32 %%r<16>; .reg .b64 %%rd<16>; .reg .%s %%e<8>;\n"
+        ".reg .pred %%p<4>; .reg .b32 %%r<16>; .reg .b64 %%rd<16>; .reg .%s %%e<8>, "
+        "%%was;\n"
         ".shared .align 32 .b8 sh[1024];\n"
         "ld.param.u64 %%rd1, [a]; ld.param.u64 %%rd2, [d]; ld.param.u64 %%rd3, [s];\n"
         "ld.param.u64 %%rd4, [o]; %s\n"
         "mov.u32 %%r2, %%laneid; cvt.u64.u32 %%rd5, %%r2; mov.u32 %%r3, 0;\n"
-        "mad.lo.u64 %%rd6, %%rd5, %%rd2, %%rd1; mov.u32 %%r4, 0;\n"
+        "mad.lo.u64 %%rd6, %%rd5, %%rd2, %%rd1; mov.u32 %%r4, 0; "
+        "mov.u32 %%r8, 0;\n"
         "mov.u32 %%r1, %s; setp.ne.u32 %%p1, %%r1, 0; @%%p1 bra READ;\n"
         "WRITE: add.u32 %%r3, %%r3, 1; and.b32 %%r5, %%r3, 127;\n"
         "cvt.rn.f64.u32 %%rd9, %%r5; cvt.u64.u32 %%rd10, %%r5;\n",
@@ -115,32 +154,46 @@ litmus_text(char *text, size_t size, const struct form *f, const char *data,
     snprintf(text + n, size - (size_t)n, "ld%s.v%u.%s ", f->words, f->n, f->type);
     add_list(text, size, f);
     add(text, size, ", [%%rd6];", f, "\n", 0);
+    n = (int)strlen(text);
+    snprintf(text + n, size - (size_t)n,
+             "setp.ne.%s %%p3, %%e0, %%was; @%%p3 add.u32 %%r8, %%r8, 1;\n"
+             "mov.%s %%was, %%e0;\n",
+             compared_type(f), register_type(f));
     for (unsigned k = 0; k < f->n; k++) {
         char cmp[96];
         if (k % per == 0)
             continue;
         snprintf(cmp, sizeof(cmp), "setp.ne.%s %%%%p3, %%%%e%u, %%%%e%%u;",
-                 f->size < 4         ? "u16"
-                 : f->type[0] == 'f' ? f->type
-                 : f->size == 8      ? "u64"
-                                     : "u32",
-                 k / per * per);
+                 compared_type(f), k / per * per);
         add(text, size, cmp, f, " @%p3 add.u32 %r4, %r4, 1;\n", k);
     }
     n = (int)strlen(text);
-    snprintf(text + n, size - (size_t)n,
-             "add.u32 %%r3, %%r3, 1; setp.lt.u32 %%p2, %%r3, %u; @%%p2 bra READ;\n"
-             "mul.lo.u64 %%rd5, %%rd5, 4; add.u64 %%rd4, %%rd4, %%rd5;\n"
-             "st.u32 [%%rd4], %%r4; mov.u32 %%r7, 1; st.volatile.u32 [%%rd3], %%r7; "
-             "ret;\n}\n",
-             READS);
+    snprintf(text + n, size - (size_t)n, "%s", UNTIL_ENOUGH);
+}
+
+static enum sg_cta_state
+run(struct ut_sgx *u, enum place place, unsigned lanes)
+{
+    switch (place) {
+    case SHARED:
+        ut_sgx_shape(u, 1, 64);
+        return ut_sgx_run(u);
+    case TURNS:
+        ut_sgx_shape(u, 2, lanes);
+        return ut_sgx_run_resident(u, 3);
+    case MANY:
+        ut_sgx_shape(u, 4, lanes);
+        return ut_sgx_run_threads(u, 4);
+    default:
+        ut_sgx_shape(u, 2, lanes);
+        return ut_sgx_run_threads(u, 2);
+    }
 }
 
 /* How many loads of @lanes saw a part of a store. */
 static unsigned
-torn(const char *text, unsigned distance, unsigned lanes, bool in_shared)
+torn(const char *text, unsigned distance, unsigned lanes, enum place place)
 {
-    enum sg_cta_state st;
     struct ut_sgx u;
     unsigned sum = 0;
     uint32_t *out;
@@ -151,17 +204,30 @@ torn(const char *text, unsigned distance, unsigned lanes, bool in_shared)
     ut_sgx_param(&u, 1, distance);
     ut_sgx_param(&u, 2, (uintptr_t)ut_sgx_buf(&u, 4));
     ut_sgx_param(&u, 3, (uintptr_t)out);
-    if (in_shared)
-        ut_sgx_shape(&u, 1, 64);
-    else
-        ut_sgx_shape(&u, 2, lanes);
-    st = in_shared ? ut_sgx_run(&u) : ut_sgx_run_threads(&u, 2);
-    assert_int_equal(st, SG_CTA_DONE);
+    assert_int_equal(run(&u, place, lanes), SG_CTA_DONE);
+    if (ut_builds_short())
+        assert_true(ut_builds_is_compiled(u.launch.kernel));
     for (unsigned i = 0; i < 32; i++)
         sum += out[i];
     ut_sgx_close(&u);
     return sum;
 }
+
+/* The shapes that a warp's addresses have, and where its threads are. */
+static const struct {
+    bool apart;    /* 32 bytes from lane to lane; else the vector's size */
+    bool together; /* all lanes at one address */
+    unsigned lanes;
+    enum place place;
+} cases[] = {
+    {.lanes = 32},
+    {.apart = true, .lanes = 32},
+    {.together = true, .lanes = 32},
+    {.lanes = 31}, /* lane by lane */
+    {.together = true, .lanes = 1},
+    {.lanes = 32, .place = MANY},
+    {.lanes = 32, .place = TURNS},
+};
 
 static void
 aligned_vectors_in_global_memory_are_never_torn(void **state)
@@ -171,19 +237,19 @@ aligned_vectors_in_global_memory_are_never_torn(void **state)
     (void)state;
     for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
         const struct form *f = &forms[i];
-        unsigned bytes = f->n * f->size, n[5];
         char text[4096];
         litmus_text(text, sizeof(text), f, "", "%ctaid.x");
-        n[0] = torn(text, bytes, 32, false); /* side by side */
-        n[1] = torn(text, 32, 32, false);
-        n[2] = torn(text, 0, 32, false);     /* all lanes at one address */
-        n[3] = torn(text, bytes, 31, false); /* and lane by lane */
-        n[4] = torn(text, 0, 1, false);
-        for (int k = 0; k < 5; k++) {
-            if (n[k])
-                print_message("ld%s.v%u.%s, case %d: %u elements torn in %u loads\n",
-                              f->words, f->n, f->type, k, n[k], READS * 32);
-            wrong += n[k];
+        for (size_t k = 0; k < ARRAY_SIZE(cases); k++) {
+            unsigned n, step = cases[k].together ? 0
+                               : cases[k].apart  ? 32
+                                                 : f->n * f->size;
+            if (ut_builds_short() && k != i % ARRAY_SIZE(cases))
+                continue;
+            n = torn(text, step, cases[k].lanes, cases[k].place);
+            if (n)
+                print_message("ld%s.v%u.%s, case %zu: %u elements torn\n", f->words,
+                              f->n, f->type, k, n);
+            wrong += n;
         }
     }
     assert_int_equal(wrong, 0);
@@ -209,38 +275,56 @@ aligned_vectors_in_shared_memory_are_never_torn(void **state)
                         ? "mov.u64 %rd1, sh;"
                         : "mov.u64 %rd1, sh; cvta.shared.u64 %rd1, %rd1;",
                     "%warpid");
-        assert_int_equal(torn(text, f.n * f.size, 32, true), 0);
-        assert_int_equal(torn(text, 0, 32, true), 0);
+        assert_int_equal(torn(text, f.n * f.size, 32, SHARED), 0);
+        if (!ut_builds_short())
+            assert_int_equal(torn(text, 0, 32, SHARED), 0);
     }
 }
 
-/* A pair of 64-bit halves in a 128-bit register. */
+/* Two equal halves of @half bits in one register of @whole. */
+#define HALVES(whole, half, words)                                                     \
+    ".version 8.8\n.target sm_100\n.address_size 64\n"                                 \
+    ".visible .entry k(.param .u64 a, .param .u64 d, .param .u64 s, .param .u64 o)\n"  \
+    "{ .reg .pred %p<4>; .reg .b32 %r<9>; .reg .b64 %rd<16>; .reg .b" whole " %q;\n"   \
+    "  .reg .b" half " %h<4>;\n"                                                       \
+    "ld.param.u64 %rd1, [a]; ld.param.u64 %rd2, [d]; ld.param.u64 %rd3, [s];\n"        \
+    "ld.param.u64 %rd4, [o]; mov.u32 %r2, %laneid; cvt.u64.u32 %rd5, %r2;\n"           \
+    "mad.lo.u64 %rd6, %rd5, %rd2, %rd1; mov.u32 %r3, 0; mov.u32 %r4, 0;\n"             \
+    "mov.u" half " %h0, 0; mov.u32 %r8, 0;\n"                                          \
+    "mov.u32 %r1, %ctaid.x; setp.ne.u32 %p1, %r1, 0; @%p1 bra READ;\n"                 \
+    "WRITE: add.u" half " %h0, %h0, 1; mov.b" whole " %q, {%h0, %h0};\n"               \
+    "st" words ".b" whole " [%rd6], %q; ld.volatile.u32 %r6, [%rd3];\n"                \
+    "setp.eq.u32 %p2, %r6, 0; @%p2 bra WRITE; ret;\n"                                  \
+    "READ: ld" words ".b" whole " %q, [%rd6]; mov.b" whole " {%h1, %h2}, %q;\n"        \
+    "setp.ne.u" half " %p3, %h1, %h2; @%p3 add.u32 %r4, %r4, 1;\n"                     \
+    "setp.ne.u" half " %p3, %h1, %h3; @%p3 add.u32 %r8, %r8, 1; mov.b" half            \
+    " %h3, %h1;\n" UNTIL_ENOUGH
+
+static void
+halves(const char *text, unsigned bytes)
+{
+    for (enum place place = TWO; place <= TURNS; place++)
+        assert_int_equal(torn(text, bytes, 32, place), 0);
+    assert_int_equal(torn(text, 32, 32, TWO), 0);
+    assert_int_equal(torn(text, 0, 32, TWO), 0);
+    assert_int_equal(torn(text, bytes, 7, TWO), 0);
+}
+
 static void
 loads_and_stores_of_128_bits_are_never_torn(void **state)
 {
-    static const char text[] =
-        ".version 8.8\n.target sm_100\n.address_size 64\n"
-        ".visible .entry k(.param .u64 a, .param .u64 d, .param .u64 s, .param .u64 "
-        "o)\n{\n"
-        ".reg .pred %p<4>; .reg .b32 %r<8>; .reg .b64 %rd<16>; .reg .b128 %q;\n"
-        "ld.param.u64 %rd1, [a]; ld.param.u64 %rd2, [d]; ld.param.u64 %rd3, [s];\n"
-        "ld.param.u64 %rd4, [o]; mov.u32 %r2, %laneid; cvt.u64.u32 %rd5, %r2;\n"
-        "mad.lo.u64 %rd6, %rd5, %rd2, %rd1; mov.u32 %r3, 0; mov.u32 %r4, 0;\n"
-        "mov.u64 %rd7, 0;\n"
-        "mov.u32 %r1, %ctaid.x; setp.ne.u32 %p1, %r1, 0; @%p1 bra READ;\n"
-        "WRITE: add.u64 %rd7, %rd7, 1; mov.b128 %q, {%rd7, %rd7};\n"
-        "st.relaxed.gpu.global.b128 [%rd6], %q; ld.volatile.u32 %r6, [%rd3];\n"
-        "setp.eq.u32 %p2, %r6, 0; @%p2 bra WRITE; ret;\n"
-        "READ: ld.relaxed.gpu.global.b128 %q, [%rd6]; mov.b128 {%rd8, %rd9}, %q;\n"
-        "setp.ne.u64 %p3, %rd8, %rd9; @%p3 add.u32 %r4, %r4, 1;\n"
-        "add.u32 %r3, %r3, 1; setp.lt.u32 %p2, %r3, 20000; @%p2 bra READ;\n"
-        "mul.lo.u64 %rd5, %rd5, 4; add.u64 %rd4, %rd4, %rd5;\n"
-        "st.u32 [%rd4], %r4; mov.u32 %r7, 1; st.volatile.u32 [%rd3], %r7; ret;\n}\n";
-
     (void)state;
-    assert_int_equal(torn(text, 16, 32, false), 0);
-    assert_int_equal(torn(text, 0, 32, false), 0);
-    assert_int_equal(torn(text, 16, 7, false), 0);
+    halves(HALVES("128", "64", ".relaxed.gpu.global"), 16);
+}
+
+static void
+scalars_are_never_torn(void **state)
+{
+    (void)state;
+    halves(HALVES("64", "32", ".global"), 8);
+    halves(HALVES("64", "32", ".relaxed.gpu"), 8);
+    halves(HALVES("32", "16", ".global"), 4);
+    halves(HALVES("32", "16", ".volatile.global"), 4);
 }
 
 /* ---- decoupled look-back with { status, value } in one access: 1 = this block's sum,
@@ -248,7 +332,7 @@ loads_and_stores_of_128_bits_are_never_torn(void **state)
  */
 
 #define BLOCKS 1500
-#define ROUNDS 12
+#define ROUNDS 4
 
 #define SCAN(type, reg, one)                                                           \
     ".version 7.0\n.target sm_70\n.address_size 64\n"                                  \
@@ -271,7 +355,7 @@ loads_and_stores_of_128_bits_are_never_torn(void **state)
     "ret;\n}\n"
 
 static void
-scan(const char *text, unsigned bytes)
+scan(const char *text, unsigned bytes, unsigned threads)
 {
     unsigned wrong = 0;
 
@@ -283,7 +367,7 @@ scan(const char *text, unsigned bytes)
         out = ut_sgx_buf(&u, BLOCKS * 8);
         ut_sgx_param(&u, 1, (uintptr_t)out);
         ut_sgx_shape(&u, BLOCKS, 1);
-        assert_int_equal(ut_sgx_run_threads(&u, 2), SG_CTA_DONE);
+        assert_int_equal(ut_sgx_run_threads(&u, threads), SG_CTA_DONE);
         for (uint64_t i = 0; i < BLOCKS; i++)
             wrong += out[i] != (i + 1) * (i + 2) / 2;
         ut_sgx_close(&u);
@@ -295,8 +379,10 @@ static void
 scans_publish_status_and_value_at_once(void **state)
 {
     (void)state;
-    scan(SCAN("u32", "b32", "8"), 8);
-    scan(SCAN("u64", "b64", "16"), 16);
+    for (unsigned threads = 1; threads <= 4; threads *= 2) {
+        scan(SCAN("u32", "b32", "8"), 8, threads);
+        scan(SCAN("u64", "b64", "16"), 16, threads);
+    }
 }
 
 int
@@ -306,7 +392,10 @@ main(void)
         cmocka_unit_test(aligned_vectors_in_global_memory_are_never_torn),
         cmocka_unit_test(aligned_vectors_in_shared_memory_are_never_torn),
         cmocka_unit_test(loads_and_stores_of_128_bits_are_never_torn),
+        cmocka_unit_test(scalars_are_never_torn),
         cmocka_unit_test(scans_publish_status_and_value_at_once),
+        cmocka_unit_test(ut_builds_lower_agree),
+        cmocka_unit_test(ut_builds_machine_code_agrees),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

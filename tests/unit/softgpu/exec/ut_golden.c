@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ut_golden.h"
 
-#include "ut_jit.h"
-
 #include "gp_err.h"
 #include "ptx_ast.h"
 #include "sg_exec.h"
@@ -364,60 +362,4 @@ golden_run(const struct golden *list, size_t n)
     if (bad)
         print_error("%zu of %zu instructions differ\n", bad, n);
     assert_int_equal(bad, 0);
-}
-
-/* ---- the other builds of the executor ---- */
-
-/* This program once more, silent, at @level (run it so by hand to see more); its exit
- * status. */
-static int
-run_self_at(const char *level)
-{
-    pid_t pid = fork();
-    int status = -1;
-
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        int null = open("/dev/null", O_WRONLY);
-
-        dup2(null, 1);
-        dup2(null, 2);
-        if (strcmp(level, "jit") == 0)
-            setenv("SOFTGPU_JIT", "wait", 1);
-        else
-            setenv("SOFTGPU_ISA", level, 1);
-        setenv("GOLDEN_LEVEL", level, 1); /* it must not do the same again */
-        ut_exec_self(NULL, NULL);
-    }
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-void
-golden_lower_levels_agree(void **state)
-{
-    static const char *const levels[] = {"v2", "v3"};
-
-#ifndef __x86_64__
-    skip(); /* there is one build */
-#endif
-    if (getenv("GOLDEN_LEVEL"))
-        return;
-    for (size_t i = 0; i < ARRAY_SIZE(levels); i++) {
-        int status = run_self_at(levels[i]);
-
-        if (status)
-            print_error("on x86-64-%s: exit status %d\n", levels[i], status);
-        assert_int_equal(status, 0);
-    }
-}
-
-void
-golden_machine_code_agrees(void **state)
-{
-    if (getenv("GOLDEN_LEVEL"))
-        return;
-    if (!ut_jit_found())
-        skip();
-    assert_int_equal(run_self_at("jit"), 0);
 }

@@ -44,12 +44,6 @@ struct golden {
 /* Run all, print each that differs (with inputs), fail if any did. */
 void golden_run(const struct golden *list, size_t n);
 
-/* The last test of each program: the whole program again on every lower level of
- * the instruction set (SOFTGPU_ISA), which must agree with the same references. */
-void golden_lower_levels_agree(void **state);
-/* And with kernels compiled to machine code (SOFTGPU_JIT), if the plug-in is built. */
-void golden_machine_code_agrees(void **state);
-
 #define GOLDEN_RUN(list) golden_run(list, sizeof(list) / sizeof((list)[0]))
 
 #endif
