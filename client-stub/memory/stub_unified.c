@@ -20,10 +20,12 @@
 #define PAGE UINT64_C(4096)
 
 /* The range is where no loader, allocator or sanitizer puts anything in a 48-bit
- * address space, and far from where drivers put their own memory.  Which of the
- * places it is, is random, so that two programs' ranges are hardly ever the same. */
-#define CANDIDATES_FROM (UINT64_C(0x20) << 40)
-#define CANDIDATES 512u
+ * address space, far from where drivers put their own memory, and behind the addresses
+ * of the software card, which reserves some of them only when they are asked for
+ * (sg_dev.c).  Which of the places it is, is random, so that two programs' ranges are
+ * hardly ever the same. */
+#define CANDIDATES_FROM (UINT64_C(0x34) << 40)
+#define CANDIDATES 448u
 #define TRIES 8u
 
 static struct {
@@ -71,52 +73,96 @@ candidate(uint32_t try)
 #endif
 }
 
+/* With @size 0: the server is to give the range back. */
 static bool
-window_offer(struct stub_link *link, uint64_t base)
+window_ask(struct stub_link *link, uint64_t base, uint64_t size)
 {
     struct wire_gp_window_rep_view rep = {0};
     struct stub_call c;
-    bool taken;
+    bool done;
 
     if (!stub_link_can(link, "unified") ||
         stub_call_begin_on(&c, link, WIRE_CALL_gp_window,
                            sizeof(struct wire_gp_window_req)) != CUDA_SUCCESS)
         return false;
     *(struct wire_gp_window_req *)c.body =
-        (struct wire_gp_window_req){.base = base, .size = STUB_UNIFIED_SIZE};
-    taken = stub_call_wait(&c) == CUDA_SUCCESS &&
-            wire_gp_window_rep_open(&rep, c.reply, c.reply_size, 0) && rep.f->taken;
+        (struct wire_gp_window_req){.base = base, .size = size};
+    done = stub_call_wait(&c) == CUDA_SUCCESS &&
+           wire_gp_window_rep_open(&rep, c.reply, c.reply_size, 0) && rep.f->taken;
     stub_call_end(&c);
-    return taken;
+    return done;
 }
 
-/* What the first server takes the others are asked for. */
+/* True if some server has the range now.  *ret_all: all of them that can. */
+static bool
+window_offer(uint64_t base, bool *ret_all)
+{
+    bool some = false;
+
+    *ret_all = true;
+    for (uint32_t i = 0; i < stub_links_n; i++) {
+        if (!unified.at[i])
+            unified.at[i] = window_ask(&stub_links[i], base, STUB_UNIFIED_SIZE);
+        some = some || unified.at[i];
+        if (!unified.at[i] && stub_link_can(&stub_links[i], "unified"))
+            *ret_all = false;
+    }
+    return some;
+}
+
+/* False: a server of an earlier version keeps what it has taken. */
+static bool
+window_withdraw(uint64_t base)
+{
+    bool all = true;
+
+    for (uint32_t i = 0; i < stub_links_n; i++) {
+        if (unified.at[i])
+            unified.at[i] = !window_ask(&stub_links[i], base, 0);
+        all = all && !unified.at[i];
+    }
+    return all;
+}
+
+/* A range that one server refuses may be where that server's cards have memory, whose
+ * addresses the program then could not tell from those of the range.  So another one is
+ * offered to all, and only the last one is used by those alone that take it. */
+static uint64_t
+window_try(uint32_t try)
+{
+    uint64_t base = candidate(try);
+    bool some, all;
+
+    if (!base)
+        return 0;
+    some = window_offer(base, &all);
+    if (some && !all && try + 1 < TRIES) {
+        some = !window_withdraw(base);
+        if (some)
+            window_offer(base, &all);
+    }
+    if (some)
+        return base;
+    munmap((void *)(uintptr_t)base, STUB_UNIFIED_SIZE);
+    return 0;
+}
+
 static uint64_t
 window_agree(void)
 {
     uint64_t base = 0;
-    uint32_t link = 0;
+    uint32_t able = 0;
 
-    while (link < stub_links_n && !stub_link_can(&stub_links[link], "unified"))
-        link++;
-    for (uint32_t try = 0; link < stub_links_n && try < TRIES && !base; try++) {
-        base = candidate(try);
-        if (base && !window_offer(&stub_links[link], base)) {
-            munmap((void *)(uintptr_t)base, STUB_UNIFIED_SIZE);
-            base = 0;
-        }
-    }
-    if (!base)
-        return 0;
-    unified.at[link] = true;
-    while (++link < stub_links_n) {
-        unified.at[link] = window_offer(&stub_links[link], base);
-        if (!unified.at[link])
+    for (uint32_t i = 0; i < stub_links_n; i++)
+        able += stub_link_can(&stub_links[i], "unified");
+    for (uint32_t try = 0; able && try < TRIES && !base; try++)
+        base = window_try(try);
+    for (uint32_t i = 0; base && i < stub_links_n; i++)
+        if (!unified.at[i])
             gp_log_warn("stub",
                         "server %u does not have the addresses of page-locked memory: "
                         "its cards cannot reach it",
-                        link);
-    }
+                        i);
     return base;
 }
 

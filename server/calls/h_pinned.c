@@ -33,7 +33,10 @@ h_gp_window(struct wrk *w, const struct wire_args_gp_window *a, struct wrk_reply
 {
     struct wire_gp_window_rep *body = rep->body;
     struct gp_err err = {0};
-    int r = wrk_unified_reserve(a->base, a->size, &err);
+    /* Another server of the session may refuse what this one has taken: without a size
+     * it is given back. */
+    int r = a->size ? wrk_unified_reserve(a->base, a->size, &err)
+                    : wrk_unified_give_back(a->base, &err);
 
     (void)w;
     if (r < 0)

@@ -47,6 +47,24 @@ wrk_unified_reserve(uint64_t base, uint64_t size, struct gp_err *err)
     return 0;
 }
 
+int
+wrk_unified_give_back(uint64_t base, struct gp_err *err)
+{
+    int r = 0;
+
+    pthread_mutex_lock(&lock);
+    if (!window || window != base)
+        r = gp_err_set(err, -ENOENT, "%" PRIx64 " is not reserved", base);
+    else if (places)
+        r = gp_err_set(err, -EBUSY, "%" PRIx64 " has memory in it", base);
+    else if (munmap((void *)(uintptr_t)window, window_size) < 0)
+        r = gp_err_set(err, -errno, "%" PRIx64 ": %s", base, strerror(errno));
+    else
+        window = window_size = 0;
+    pthread_mutex_unlock(&lock);
+    return r;
+}
+
 static bool
 is_free(uint64_t addr, uint64_t size)
 {

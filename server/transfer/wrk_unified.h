@@ -22,6 +22,10 @@ struct gp_err;
 /* Reserve [base, base + size), once in a process.  -EEXIST: something is there. */
 int wrk_unified_reserve(uint64_t base, uint64_t size, struct gp_err *err);
 
+/* Give the range that begins at @base back, so that another one can be reserved.
+ * -ENOENT: it is not reserved.  -EBUSY: something is mapped in it. */
+int wrk_unified_give_back(uint64_t base, struct gp_err *err);
+
 /* Map @fd, or with -1 pages full of zeros, at [addr, addr + size) inside the range,
  * where nothing is mapped; whole pages. */
 int wrk_unified_map(uint64_t addr, uint64_t size, int fd, struct gp_err *err);

@@ -372,6 +372,11 @@ addresses_are_taken_only_in_the_range_and_once(void **state)
     assert_true(wrk_unified_reserve(4096, WRK_UNIFIED_SIZE_MAX + 4096, &err) < 0);
     window = window_new(16 * SIZE);
     end = window + 16 * SIZE;
+    assert_int_equal(wrk_unified_give_back(window, &err), -ENOENT);
+    assert_int_equal(wrk_unified_reserve(window, 16 * SIZE, &err), 0);
+    assert_int_equal(wrk_unified_give_back(window + SIZE, &err), -ENOENT);
+    assert_int_equal(wrk_unified_give_back(window, &err), 0);
+    assert_false(add_at(0, window, SIZE)); /* as before */
     assert_int_equal(wrk_unified_reserve(window, 16 * SIZE, &err), 0);
     assert_true(wrk_unified_reserve(window_new(SIZE), SIZE, &err) < 0); /* once */
     assert_false(add_at(0, (uintptr_t)ours & ~UINT64_C(4095), 4096));
@@ -382,6 +387,7 @@ addresses_are_taken_only_in_the_range_and_once(void **state)
     assert_false(add_at(0, window + 1, 4096));
     assert_false(add_at(0, window, 4095));
     assert_true(add_at(0, window + SIZE, SIZE));
+    assert_int_equal(wrk_unified_give_back(window, &err), -EBUSY);
     assert_false(add_at(1, window + SIZE, SIZE));
     assert_false(add_at(1, window, SIZE + 4096));
     assert_false(add_at(1, window + 2 * SIZE - 4096, SIZE));
