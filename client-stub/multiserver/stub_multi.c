@@ -78,6 +78,18 @@ multi_not_captured(CUstream stream, bool per_thread)
     return r;
 }
 
+bool
+stub_multi_wait_elsewhere(CUresult *ret, int link, CUstream stream, bool per_thread)
+{
+    if (link < 0 || (uint32_t)link == multi_stream_link(stream))
+        return false;
+    *ret = multi_not_captured(stream, per_thread);
+    if (*ret == CUDA_SUCCESS)
+        *ret =
+            per_thread ? cuStreamSynchronize_ptsz(stream) : cuStreamSynchronize(stream);
+    return true;
+}
+
 static void
 multi_route_stream(struct stub_link_switch *link_switch, CUstream stream)
 {
@@ -181,12 +193,8 @@ multi_on_host(CUresult *ret, const struct stub_move *move, CUstream stream,
 {
     struct stub_ctx *at = move->dst_ctx ? move->dst_ctx : move->src_ctx;
 
-    if (!at || multi_link(at) == multi_stream_link(stream))
+    if (!at || !stub_multi_wait_elsewhere(ret, (int)multi_link(at), stream, per_thread))
         return false;
-    *ret = multi_not_captured(stream, per_thread);
-    if (*ret == CUDA_SUCCESS)
-        *ret =
-            per_thread ? cuStreamSynchronize_ptsz(stream) : cuStreamSynchronize(stream);
     if (*ret == CUDA_SUCCESS && move->named)
         *ret = cuMemcpyPeer(move->dst, stub_ctx_handle(move->dst_ctx), move->src,
                             stub_ctx_handle(move->src_ctx), move->width);
@@ -256,13 +264,8 @@ multi_host(CUresult *ret, CUdeviceptr device, CUstream stream, bool per_thread)
 {
     const struct stub_ctx *owner = stub_multi_owner(device);
 
-    if (!owner || multi_link(owner) == multi_stream_link(stream))
-        return false;
-    *ret = multi_not_captured(stream, per_thread);
-    if (*ret == CUDA_SUCCESS)
-        *ret =
-            per_thread ? cuStreamSynchronize_ptsz(stream) : cuStreamSynchronize(stream);
-    return true;
+    return owner &&
+           stub_multi_wait_elsewhere(ret, (int)multi_link(owner), stream, per_thread);
 }
 
 bool
@@ -339,29 +342,39 @@ multi_peers_share(const struct stub_move *move)
     return stub_memory_is_everywhere(move->dst) || stub_memory_is_everywhere(move->src);
 }
 
+bool
+stub_multi_peers_apart(const struct stub_peer_copy *copy)
+{
+    return copy->dst_ctx && copy->src_ctx &&
+           multi_link(copy->dst_ctx) != multi_link(copy->src_ctx);
+}
+
+CUresult
+stub_multi_peers_wait(const struct stub_peer_copy *copy)
+{
+    CUresult r = stub_tls.ctx ? multi_resolve(stub_tls.ctx) : CUDA_SUCCESS;
+
+    if (r == CUDA_SUCCESS)
+        r = multi_resolve(copy->src_ctx);
+    return r == CUDA_SUCCESS ? multi_resolve(copy->dst_ctx) : r;
+}
+
 /* Both contexts are at one server, and the current one, behind whose work the copy
  * comes and whose later work finds what it wrote, at another. */
-static bool
-multi_peers_elsewhere(CUresult *ret, const struct stub_move *move)
+static CUresult
+multi_peers_elsewhere(const struct stub_peer_copy *copy)
 {
-    struct stub_ctx *at = move->dst_ctx;
+    CUresult r = multi_resolve(stub_tls.ctx);
 
-    if (!at || !move->src_ctx || !stub_tls.ctx ||
-        multi_link(at) == multi_link(stub_tls.ctx))
-        return false;
-    *ret = multi_resolve(stub_tls.ctx);
-    if (*ret != CUDA_SUCCESS)
-        return true;
-    if (!stub_internal_ctx_push(at)) {
-        *ret = CUDA_ERROR_CONTEXT_IS_DESTROYED;
-        return true;
-    }
-    *ret = cuMemcpyPeer(move->dst, stub_ctx_handle(at), move->src,
-                        stub_ctx_handle(move->src_ctx), move->width);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!stub_internal_ctx_push(copy->dst_ctx))
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    r = copy->now(copy->what);
     stub_internal_ctx_pop();
-    if (*ret == CUDA_SUCCESS)
-        *ret = multi_resolve_both(move);
-    return true;
+    if (r == CUDA_SUCCESS)
+        r = multi_resolve(copy->src_ctx);
+    return r == CUDA_SUCCESS ? multi_resolve(copy->dst_ctx) : r;
 }
 
 /* All contexts are at one server, whose copy would come behind all of their work and in
@@ -369,33 +382,56 @@ multi_peers_elsewhere(CUresult *ret, const struct stub_move *move)
  * there wait for its semaphore, and releases it by work of the same context, which the
  * copy would hold back: they would wait for each other.  So the host waits, and the
  * copy goes in a stream of ours. */
-static bool
-multi_peers_beside_relays(CUresult *ret, const struct stub_move *move)
+static CUresult
+multi_peers_beside_relays(const struct stub_peer_copy *copy)
 {
+    CUresult r = stub_multi_peers_wait(copy);
     CUstream stream;
 
-    if (!move->dst_ctx || !move->src_ctx || !stub_tls.ctx || !stub_relays_any())
-        return false;
-    *ret = multi_resolve(stub_tls.ctx);
-    if (*ret == CUDA_SUCCESS)
-        *ret = multi_resolve_both(move);
-    if (*ret != CUDA_SUCCESS)
-        return true;
-    if (!stub_internal_ctx_push(move->dst_ctx)) {
-        *ret = CUDA_ERROR_CONTEXT_IS_DESTROYED;
-        return true;
-    }
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!stub_internal_ctx_push(copy->dst_ctx))
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     stream = stub_internal_stream();
-    *ret = !stream
-               ? CUDA_ERROR_OUT_OF_MEMORY
-               : cuMemcpyPeerAsync(move->dst, stub_ctx_handle(move->dst_ctx), move->src,
-                                   stub_ctx_handle(move->src_ctx), move->width, stream);
-    if (*ret == CUDA_SUCCESS)
-        *ret = cuStreamSynchronize(stream);
+    r = stream ? copy->in_stream(copy->what, stream) : CUDA_ERROR_OUT_OF_MEMORY;
+    if (r == CUDA_SUCCESS)
+        r = cuStreamSynchronize(stream);
     if (stream)
         stub_internal_stream_put(stream);
     stub_internal_ctx_pop();
+    return r;
+}
+
+bool
+stub_multi_peers_here(CUresult *ret, const struct stub_peer_copy *copy)
+{
+    if (!copy->dst_ctx || !copy->src_ctx || !stub_tls.ctx)
+        return false;
+    if (multi_link(copy->dst_ctx) != multi_link(stub_tls.ctx))
+        *ret = multi_peers_elsewhere(copy);
+    else if (stub_relays_any())
+        *ret = multi_peers_beside_relays(copy);
+    else
+        return false;
     return true;
+}
+
+static CUresult
+peer_now(const void *what)
+{
+    const struct stub_move *move = what;
+
+    return cuMemcpyPeer(move->dst, stub_ctx_handle(move->dst_ctx), move->src,
+                        stub_ctx_handle(move->src_ctx), move->width);
+}
+
+static CUresult
+peer_in_stream(const void *what, CUstream stream)
+{
+    const struct stub_move *move = what;
+
+    return cuMemcpyPeerAsync(move->dst, stub_ctx_handle(move->dst_ctx), move->src,
+                             stub_ctx_handle(move->src_ctx), move->width, stream);
 }
 
 bool
@@ -405,8 +441,13 @@ stub_multi_cuMemcpyPeer(CUresult *ret, CUdeviceptr dstDevice, CUcontext dstConte
     struct stub_move move;
 
     if (!multi_peers(&move, dstDevice, dstContext, srcDevice, srcContext, ByteCount))
-        return multi_peers_elsewhere(ret, &move) ||
-               multi_peers_beside_relays(ret, &move);
+        return stub_multi_peers_here(ret, &(struct stub_peer_copy){
+                                              .dst_ctx = move.dst_ctx,
+                                              .src_ctx = move.src_ctx,
+                                              .what = &move,
+                                              .now = peer_now,
+                                              .in_stream = peer_in_stream,
+                                          });
     if (multi_peers_share(&move)) {
         *ret = multi_resolve_both(&move);
         if (*ret == CUDA_SUCCESS)

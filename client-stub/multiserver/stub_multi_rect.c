@@ -101,6 +101,22 @@ rect_between(const struct multi_box *dst, const struct multi_box *src,
                : CUDA_ERROR_INVALID_VALUE;
 }
 
+/* The stream of the copy is another server's, and its work is done. */
+static CUresult
+rect_in_default_stream(const struct stub_route *route, const void *copy,
+                       CUresult (*body)(const void *, CUstream, bool))
+{
+    struct stub_link_switch link_switch;
+    CUresult r;
+
+    stub_link_switch_begin(&link_switch, route);
+    r = body(copy, CU_STREAM_LEGACY, false);
+    if (r == CUDA_SUCCESS)
+        r = cuStreamSynchronize(CU_STREAM_LEGACY);
+    stub_link_switch_end(&link_switch);
+    return r;
+}
+
 /* @wide is @copy as a box.  @async: in the order of @stream. */
 static bool
 rect_multi(CUresult *ret, uint16_t number, const CUDA_MEMCPY3D *wide, const void *copy,
@@ -118,6 +134,11 @@ rect_multi(CUresult *ret, uint16_t number, const CUDA_MEMCPY3D *wide, const void
         if (*ret == CUDA_SUCCESS)
             *ret = async ? stub_multi_copy_async(&move, stream, per_thread)
                          : stub_multi_copy_now(&move);
+        return true;
+    }
+    if (async && stub_multi_wait_elsewhere(ret, route.link, stream, per_thread)) {
+        if (*ret == CUDA_SUCCESS)
+            *ret = rect_in_default_stream(&route, copy, body);
         return true;
     }
     stub_link_switch_begin(&link_switch, &route);
@@ -220,19 +241,14 @@ stub_multi_cuMemcpy3DAsync_v2(CUresult *ret, const CUDA_MEMCPY3D *pCopy,
                          hStream, per_thread);
 }
 
+/* ---- between named contexts -------------------------------------------------------
+ */
+
 static CUresult
 body_3d_peer(const void *copy, CUstream stream, bool per_thread)
 {
     (void)stream;
     return stub_impl_cuMemcpy3DPeer(copy, per_thread);
-}
-
-bool
-stub_multi_cuMemcpy3DPeer(CUresult *ret, const CUDA_MEMCPY3D_PEER *pCopy,
-                          bool per_thread)
-{
-    return rect_cross_3d(ret, WIRE_CALL_cuMemcpy3DPeer, (const CUDA_MEMCPY3D *)pCopy,
-                         body_3d_peer, false, NULL, per_thread);
 }
 
 static CUresult
@@ -241,10 +257,97 @@ body_3d_peer_async(const void *copy, CUstream stream, bool per_thread)
     return stub_impl_cuMemcpy3DPeerAsync(copy, stream, per_thread);
 }
 
+static CUresult
+box_now(const void *what)
+{
+    return cuMemcpy3DPeer(what);
+}
+
+static CUresult
+box_in_stream(const void *what, CUstream stream)
+{
+    return cuMemcpy3DPeerAsync(what, stream);
+}
+
+static struct stub_peer_copy
+box_peers(const CUDA_MEMCPY3D_PEER *c)
+{
+    return (struct stub_peer_copy){.dst_ctx = stub_ctx_get(c->dstContext),
+                                   .src_ctx = stub_ctx_get(c->srcContext),
+                                   .what = c,
+                                   .now = box_now,
+                                   .in_stream = box_in_stream};
+}
+
+/* Of the memory of two servers: where the bytes are decides, not the contexts. */
+static bool
+box_is_cross(const CUDA_MEMCPY3D_PEER *c)
+{
+    struct multi_box dst = box_dst((const CUDA_MEMCPY3D *)c),
+                     src = box_src((const CUDA_MEMCPY3D *)c);
+    int to = box_link(&dst), from = box_link(&src);
+
+    return to >= 0 && from >= 0 && to != from;
+}
+
+/* The contexts are of two servers, and one side is memory that every server has. */
+static CUDA_MEMCPY3D
+box_without_contexts(const CUDA_MEMCPY3D_PEER *c)
+{
+    CUDA_MEMCPY3D plain = *(const CUDA_MEMCPY3D *)c;
+
+    plain.reserved0 = plain.reserved1 = NULL;
+    return plain;
+}
+
+static CUresult
+box_shared(const struct stub_peer_copy *peers, const CUDA_MEMCPY3D_PEER *c)
+{
+    const CUDA_MEMCPY3D plain = box_without_contexts(c);
+    CUresult r = stub_multi_peers_wait(peers);
+
+    if (r == CUDA_SUCCESS)
+        r = cuMemcpy3D_v2(&plain);
+    return r == CUDA_SUCCESS ? stub_multi_peers_wait(peers) : r;
+}
+
+bool
+stub_multi_cuMemcpy3DPeer(CUresult *ret, const CUDA_MEMCPY3D_PEER *pCopy,
+                          bool per_thread)
+{
+    struct stub_peer_copy peers;
+
+    if (!pCopy)
+        return false;
+    peers = box_peers(pCopy);
+    if (!box_is_cross(pCopy)) {
+        if (stub_multi_peers_apart(&peers)) {
+            *ret = box_shared(&peers, pCopy);
+            return true;
+        }
+        if (stub_multi_peers_here(ret, &peers))
+            return true;
+    }
+    return rect_cross_3d(ret, WIRE_CALL_cuMemcpy3DPeer, (const CUDA_MEMCPY3D *)pCopy,
+                         body_3d_peer, false, NULL, per_thread);
+}
+
 bool
 stub_multi_cuMemcpy3DPeerAsync(CUresult *ret, const CUDA_MEMCPY3D_PEER *pCopy,
                                CUstream hStream, bool per_thread)
 {
+    struct stub_peer_copy peers;
+    CUDA_MEMCPY3D plain;
+
+    if (!pCopy)
+        return false;
+    peers = box_peers(pCopy);
+    if (!box_is_cross(pCopy) && stub_multi_peers_apart(&peers)) {
+        plain = box_without_contexts(pCopy);
+        *ret = per_thread ? cuMemcpy3DAsync_v2_ptsz(&plain, hStream)
+                          : cuMemcpy3DAsync_v2(&plain, hStream);
+        return true;
+    }
     return rect_cross_3d(ret, WIRE_CALL_cuMemcpy3DPeerAsync,
                          (const CUDA_MEMCPY3D *)pCopy, body_3d_peer_async, true,
                          hStream, per_thread);

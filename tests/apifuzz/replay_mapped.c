@@ -228,6 +228,31 @@ OP(box)
                           : cuMemcpy3DAsync_v2(&p, replay_stream(a[6])));
 }
 
+/* TO FROM WIDTH HEIGHT DEPTH STREAM: between contexts; packed in the memory it comes
+ * from, a byte between rows and a row between layers where it goes */
+OP(pbox)
+{
+    CUDA_MEMCPY3D_PEER p = {
+        .WidthInBytes = (size_t)a[2], .Height = (size_t)a[3], .Depth = (size_t)a[4]};
+    size_t pitch = p.WidthInBytes + 1, height = p.Height + 1;
+
+    if (!rp.devs[a[0]].at || !rp.devs[a[1]].at || !replay_stream_is(a[5]) ||
+        pitch * height * p.Depth > rp.devs[a[0]].size ||
+        p.WidthInBytes * p.Height * p.Depth > rp.devs[a[1]].size)
+        return NO_OBJECT;
+    p.srcMemoryType = p.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+    p.srcDevice = rp.devs[a[1]].at;
+    p.dstDevice = rp.devs[a[0]].at;
+    p.srcContext = rp.ctxs[rp.owner[REPLAY_DEV][a[1]]];
+    p.dstContext = rp.ctxs[rp.owner[REPLAY_DEV][a[0]]];
+    p.srcPitch = p.WidthInBytes;
+    p.dstPitch = pitch;
+    p.srcHeight = p.Height;
+    p.dstHeight = height;
+    return (int)(a[5] < 0 ? cuMemcpy3DPeer(&p)
+                          : cuMemcpy3DPeerAsync(&p, replay_stream(a[5])));
+}
+
 /* ---- nodes of graphs ---- */
 
 static bool
@@ -319,8 +344,8 @@ OP(gchild)
 }
 
 const struct replay_op replay_mapped_ops[] = {
-    NAMED(vm),     NAMED(vmd),   NAMED(pl),    NAMED(pld),   NAMED(pla),
-    NAMED(pltrim), NAMED(adv),   NAMED(pre),   NAMED(mfill), NAMED(mhash),
-    NAMED(hstep),  NAMED(box),   NAMED(gkern), NAMED(nkern), NAMED(gcopy),
-    NAMED(gchild), {NULL, NULL},
+    NAMED(vm),     NAMED(vmd),  NAMED(pl),    NAMED(pld),   NAMED(pla),
+    NAMED(pltrim), NAMED(adv),  NAMED(pre),   NAMED(mfill), NAMED(mhash),
+    NAMED(hstep),  NAMED(box),  NAMED(gkern), NAMED(nkern), NAMED(gcopy),
+    NAMED(gchild), NAMED(pbox), {NULL, NULL},
 };
