@@ -12,6 +12,7 @@
 struct end_job {
     struct wrk_job job;
     struct wrk_ctx_end end;
+    CUcontext ctx;
     CUresult result;
     atomic_bool done; /* the waiter thread's last word about it */
     struct end_job *next;
@@ -24,6 +25,7 @@ end_job_run(struct wrk *w, struct wrk_job *job)
 {
     struct end_job *e = container_of(job, struct end_job, job);
 
+    e->end.await_queued(e->ctx);
     e->result = e->end.destroy(w, &e->end);
     atomic_store_explicit(&e->done, true, memory_order_release);
 }
@@ -44,13 +46,15 @@ wrk_ctx_end(struct wrk *w, struct wrk_reply *rep, const struct wrk_ctx_end *end)
     struct end_job *e;
 
     if (wrk_ctx_use(w, wire_handle_index(end->id)) != CUDA_SUCCESS ||
-        wrk_wait_idle(w, NULL) != CUDA_ERROR_NOT_READY)
+        (!end->has_queued(wrk_ctx_current(w)) &&
+         wrk_wait_idle(w, NULL) != CUDA_ERROR_NOT_READY))
         return end_now(w, end);
     e = calloc(1, sizeof(*e));
     if (!e)
         return CUDA_ERROR_OUT_OF_MEMORY;
     e->job.run = end_job_run;
     e->end = *end;
+    e->ctx = wrk_ctx_current(w);
     wrk_ctx_use(w, 0); /* current nowhere, on the waiter thread neither */
     if (!wrk_wait_job(w, rep, &e->job)) {
         free(e);

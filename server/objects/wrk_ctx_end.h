@@ -22,6 +22,10 @@ struct wrk_ctx_end {
     CUresult (*destroy)(struct wrk *w, const struct wrk_ctx_end *end); /* any thread */
     void (*gone)(struct wrk *w,
                  const struct wrk_ctx_end *end); /* the reader, after it */
+    /* Has the context calls that the client made before, and a waiter thread has still
+     * to make?  And until it has none. */
+    bool (*has_queued)(CUcontext ctx); /* the reader */
+    void (*await_queued)(CUcontext ctx);
     uint64_t id;
     CUcontext ctx;
     CUdevice dev;

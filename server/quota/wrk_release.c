@@ -92,6 +92,26 @@ queue_of(CUcontext ctx)
     return at;
 }
 
+bool
+wrk_release_has_queued(CUcontext ctx)
+{
+    bool some;
+
+    pthread_mutex_lock(&lock);
+    some = *queue_of(ctx) != NULL;
+    pthread_mutex_unlock(&lock);
+    return some;
+}
+
+void
+wrk_release_await_queued(CUcontext ctx)
+{
+    pthread_mutex_lock(&lock);
+    while (*queue_of(ctx))
+        pthread_cond_wait(&done, &lock);
+    pthread_mutex_unlock(&lock);
+}
+
 /* The next one; without one the queue is gone. */
 static struct wrk_job *
 queue_take(struct queue *queue)
@@ -106,6 +126,7 @@ queue_take(struct queue *queue)
             queue->last = &queue->first;
     } else {
         *queue_of(queue->serve.ctx) = queue->next;
+        pthread_cond_broadcast(&done);
     }
     pthread_mutex_unlock(&lock);
     return job;

@@ -53,6 +53,11 @@ void wrk_release_done(struct wrk *w, struct wrk_release *rel);
 CUresult wrk_release(struct wrk *w, struct wrk_reply *rep,
                      const struct wrk_release_what *what);
 
+/* Does a release wait in the queue of @ctx, or is one being done?  And until the queue
+ * is empty; for a job that was queued behind it. */
+bool wrk_release_has_queued(CUcontext ctx);
+void wrk_release_await_queued(CUcontext ctx);
+
 /* The number of the newest release that waits; 0: none does. */
 uint64_t wrk_release_newest(void);
 

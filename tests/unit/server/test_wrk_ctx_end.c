@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The end of a context and the releases in it that the client made before: what waits
+ * for what.  The driver and the rest of the worker are here.
+ */
+#include "ut.h"
+
+#include "wrk.h"
+#include "wrk_capture.h"
+#include "wrk_ctx.h"
+#include "wrk_ctx_end.h"
+#include "wrk_quota.h"
+#include "wrk_release.h"
+#include "wrk_reply.h"
+#include "wrk_wait.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define CONTEXT ((CUcontext)(uintptr_t)0x1000)
+
+static struct wrk_priv priv;
+static struct wrk worker = {.priv = &priv, .ctx_index = 1};
+static struct wire_req request;
+static bool busy; /* the context has work */
+
+static struct wrk_job *jobs[2]; /* that a waiter thread is to run */
+static unsigned n_jobs;
+static atomic_bool freed, destroyed, freed_first;
+
+/* ---- the worker around it ---------------------------------------------------------
+ */
+
+CUresult
+wrk_ctx_use(struct wrk *w, uint32_t index)
+{
+    w->ctx_index = index;
+    return CUDA_SUCCESS;
+}
+
+CUcontext
+wrk_ctx_current(struct wrk *w)
+{
+    return w->ctx_index ? CONTEXT : NULL;
+}
+
+CUresult
+wrk_wait_idle(struct wrk *w, CUstream stream)
+{
+    return busy ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+}
+
+bool
+wrk_wait_background(struct wrk *w, struct wrk_job *job)
+{
+    jobs[n_jobs++] = job;
+    return true;
+}
+
+bool
+wrk_wait_job(struct wrk *w, struct wrk_reply *rep, struct wrk_job *job)
+{
+    rep->taken = true;
+    return wrk_wait_background(w, job);
+}
+
+unsigned
+wrk_ctx_epoch(void)
+{
+    return 0;
+}
+
+unsigned
+wrk_ctx_count(void)
+{
+    return 1;
+}
+
+bool
+wrk_capture_allows(const struct wrk *w)
+{
+    return false;
+}
+
+void
+wrk_ctx_enter(struct wrk *w, CUcontext ctx)
+{
+}
+
+void
+wrk_capture_relax_thread(struct wrk *w, bool relaxed)
+{
+}
+
+void
+wrk_quota_share(struct wrk_quota *quota)
+{
+}
+
+void
+wrk_quota_unshare(struct wrk_quota *quota)
+{
+}
+
+bool
+wrk_quota_drop(struct wrk_quota *quota, uint64_t key)
+{
+    return true;
+}
+
+bool
+wrk_frame_bad(struct wrk *w, const struct wire_req *req, const char *why)
+{
+    fail_msg("%s", why);
+    return false;
+}
+
+void
+wrk_reply_whole(struct wrk *w, const struct wire_req *req, CUresult result,
+                const void *body, uint32_t size)
+{
+    assert_int_equal(result, CUDA_SUCCESS);
+}
+
+void
+wrk_defer(struct wrk *w, const struct wire_req *req, CUresult result)
+{
+    fail_msg("a release failed with %d", (int)result);
+}
+
+/* ---- the driver -------------------------------------------------------------------
+ */
+
+static CUresult
+driver_free(struct wrk *w, uint64_t obj, uint64_t size)
+{
+    atomic_store(&freed, true);
+    return CUDA_SUCCESS;
+}
+
+static CUresult
+driver_destroy(struct wrk *w, const struct wrk_ctx_end *end)
+{
+    atomic_store(&freed_first, atomic_load(&freed));
+    atomic_store(&destroyed, true);
+    return CUDA_SUCCESS;
+}
+
+static void
+context_gone(struct wrk *w, const struct wrk_ctx_end *end)
+{
+}
+
+/* ---- tests ------------------------------------------------------------------------
+ */
+
+static void *
+run_job(void *arg)
+{
+    struct wrk_job *job = arg;
+
+    job->run(&worker, job);
+    return NULL;
+}
+
+static void
+end_context(struct wrk_reply *rep)
+{
+    const struct wrk_ctx_end end = {.destroy = driver_destroy,
+                                    .gone = context_gone,
+                                    .has_queued = wrk_release_has_queued,
+                                    .await_queued = wrk_release_await_queued,
+                                    .id = wire_handle_make(WIRE_KIND_CTX, 0, 1),
+                                    .ctx = CONTEXT};
+
+    assert_int_equal(wrk_ctx_end(&worker, rep, &end), CUDA_SUCCESS);
+}
+
+static void
+context_ends_behind_the_releases_that_are_queued_in_it(void **state)
+{
+    struct wrk_reply rep = {.req = &request};
+    pthread_t ends;
+
+    busy = true;
+    assert_int_equal(
+        wrk_release(&worker, &rep, &(struct wrk_release_what){.fn = driver_free}),
+        CUDA_SUCCESS);
+    assert_int_equal(n_jobs, 1);
+    busy = false; /* all that is left to do there is the release */
+    end_context(&rep);
+    assert_false(atomic_load(&destroyed));
+    assert_int_equal(n_jobs, 2);
+    assert_int_equal(pthread_create(&ends, NULL, run_job, jobs[1]), 0);
+    run_job(jobs[0]);
+    pthread_join(ends, NULL);
+    assert_true(atomic_load(&destroyed));
+    assert_true(atomic_load(&freed_first));
+    wrk_ctx_ends_poll(&worker);
+    assert_false(wrk_ctx_ends_pending());
+}
+
+static void
+context_with_nothing_to_do_ends_at_once(void **state)
+{
+    struct wrk_reply rep = {.req = &request};
+
+    worker.ctx_index = 1;
+    atomic_store(&destroyed, false);
+    end_context(&rep);
+    assert_true(atomic_load(&destroyed));
+    assert_false(wrk_ctx_ends_pending());
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(context_ends_behind_the_releases_that_are_queued_in_it),
+        cmocka_unit_test(context_with_nothing_to_do_ends_at_once),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
