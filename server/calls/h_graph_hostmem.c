@@ -9,6 +9,7 @@
 #include "wrk.h"
 #include "wrk_args.h"
 #include "wrk_box.h"
+#include "wrk_ctx.h"
 #include "wrk_graph_hostmem.h"
 #include "wrk_struct.h"
 
@@ -45,15 +46,17 @@ h_gp_stage_node(struct wrk *w, const struct wire_args_gp_stage_node *a,
     return r;
 }
 
-/* The node goes behind what the stream has captured, and becomes its last. */
+/* The node goes behind what the stream has captured, and becomes its last.  As with a
+ * node that the driver captures, its context is the stream's, whichever is current. */
 CUresult
 h_gp_stage_capture(struct wrk *w, const struct wire_args_gp_stage_capture *a,
                    struct wrk_reply *rep)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    const struct wrk_handle_slot *ctx =
+        wrk_handles_at(&w->handles, WIRE_KIND_CTX, wrk_ctx_of_stream(w, a->hStream));
     const CUgraphNode *deps = NULL;
     CUgraph graph = NULL, inner;
-    CUcontext ctx = NULL;
     CUgraphNode node = NULL;
     size_t n = 0;
     CUresult r = WRK_CALL(w, cuStreamGetCaptureInfo_v2, a->hStream, &status, NULL,
@@ -64,9 +67,9 @@ h_gp_stage_capture(struct wrk *w, const struct wire_args_gp_stage_capture *a,
         return r;
     if (status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-    r = WRK_CALL(w, cuCtxGetCurrent, &ctx);
-    if (r == CUDA_SUCCESS)
-        r = wrk_graph_hostmem_graph(w, a->copyParams, ctx, a->token, a->end, &inner);
+    if (!ctx)
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    r = wrk_graph_hostmem_graph(w, a->copyParams, ctx->obj, a->token, a->end, &inner);
     if (r != CUDA_SUCCESS)
         return r;
     r = WRK_CALL(w, cuGraphAddChildGraphNode, &node, graph, deps, n, inner);
