@@ -311,10 +311,16 @@ free_later(struct wrk *w, struct wrk_reply *rep, CUdeviceptr ptr,
 static bool
 free_waits_elsewhere(struct wrk *w, CUdeviceptr ptr, const struct wrk_quota_held *held)
 {
+    CUcontext owner = NULL;
     CUmemoryPool pool = NULL;
     unsigned managed = 0;
 
     if (held->ctx != w->ctx_index)
+        return true;
+    /* Memory of a pool that is destroyed names no pool any more, and has no context. */
+    if (WRK_CALL(w, cuPointerGetAttribute, &owner, CU_POINTER_ATTRIBUTE_CONTEXT, ptr) !=
+            CUDA_SUCCESS ||
+        !owner)
         return true;
     return (WRK_CALL(w, cuPointerGetAttribute, &managed,
                      CU_POINTER_ATTRIBUTE_IS_MANAGED, ptr) == CUDA_SUCCESS &&
