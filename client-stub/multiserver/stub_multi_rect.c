@@ -348,6 +348,15 @@ stub_multi_cuMemcpy3DPeerAsync(CUresult *ret, const CUDA_MEMCPY3D_PEER *pCopy,
                           : cuMemcpy3DAsync_v2(&plain, hStream);
         return true;
     }
+    if (peers.dst_ctx && peers.src_ctx && !box_is_cross(pCopy) &&
+        stub_multi_wait_elsewhere(ret, (int)wire_handle_link(peers.dst_ctx->handle),
+                                  hStream, per_thread)) {
+        if (*ret == CUDA_SUCCESS)
+            *ret = cuMemcpy3DPeer(pCopy);
+        if (*ret == CUDA_SUCCESS)
+            *ret = stub_multi_peers_wait(&peers);
+        return true;
+    }
     return rect_cross_3d(ret, WIRE_CALL_cuMemcpy3DPeerAsync,
                          (const CUDA_MEMCPY3D *)pCopy, body_3d_peer_async, true,
                          hStream, per_thread);
