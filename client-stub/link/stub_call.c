@@ -76,8 +76,10 @@ call_room(struct stub_call *c, uint32_t size)
  * because the padding between its fields would hold parts of older frames otherwise,
  * which can look like an address together with the field beside it. */
 static GP_COLD uint16_t
-call_attended(struct wire_req *req, uint32_t attention)
+call_attended(struct stub_link *link, struct wire_req *req, uint32_t attention)
 {
+    if (attention & STUB_ATTEND_CALL)
+        stub_hooks_placed(link, req->seq);
     if (attention & STUB_ATTEND_CONTENT)
         memset(req + 1, 0, req->size - sizeof(*req));
     return attention & STUB_ATTEND_FLAGS ? stub_hooks_frame_flags() : 0;
@@ -102,11 +104,12 @@ call_claim(struct stub_call *c, uint16_t call, uint32_t body_size)
     attention = stub_link_attention(link);
     req->size = size;
     req->call = call;
-    req->flags = likely(!(attention & (STUB_ATTEND_FLAGS | STUB_ATTEND_CONTENT)))
-                     ? 0
-                     : call_attended(req, attention);
     req->seq = atomic_load_explicit(&link->seq, memory_order_relaxed) + 1;
     atomic_store_explicit(&link->seq, req->seq, memory_order_relaxed);
+    req->flags = likely(!(attention &
+                          (STUB_ATTEND_FLAGS | STUB_ATTEND_CONTENT | STUB_ATTEND_CALL)))
+                     ? 0
+                     : call_attended(link, req, attention);
     req->ctx = stub_tls.ctx_index;
     c->body = req + 1;
     c->frame_size = size;

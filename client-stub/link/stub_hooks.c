@@ -46,6 +46,14 @@ stub_hooks_hostfn_end(struct stub_link *link)
             (*at)->hostfn_end(link);
 }
 
+void
+stub_hooks_placed(struct stub_link *link, uint32_t seq)
+{
+    for (const struct stub_feature *const *at = stub_features; *at; at++)
+        if ((*at)->placed)
+            (*at)->placed(link, seq);
+}
+
 uint16_t
 stub_hooks_frame_flags(void)
 {

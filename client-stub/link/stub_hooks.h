@@ -47,6 +47,9 @@ struct stub_feature {
      * the second always follows the first. */
     void (*hostfn_begin)(struct stub_link *link);
     void (*hostfn_end)(struct stub_link *link);
+    /* STUB_ATTEND_CALL.  A frame of this thread has its place in the order of @link's
+     * frames: it is the @seq-th.  Under send. */
+    void (*placed)(struct stub_link *link, uint32_t seq);
     /* STUB_ATTEND_FLAGS. Flags of a frame that this thread sends.  Under send. */
     uint16_t (*frame_flags)(void);
     /* STUB_ATTEND_CONTENT. True if these bytes name something that the server must
@@ -84,6 +87,7 @@ CUresult stub_hooks_after_wait(uint16_t call, CUresult result);
 CUresult stub_hooks_stream_waited(uint64_t stream);
 void stub_hooks_hostfn_begin(struct stub_link *link);
 void stub_hooks_hostfn_end(struct stub_link *link);
+void stub_hooks_placed(struct stub_link *link, uint32_t seq);
 uint16_t stub_hooks_frame_flags(void);
 bool stub_hooks_needs(const void *bytes, size_t n);
 void stub_hooks_provide(void);

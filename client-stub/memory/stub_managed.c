@@ -35,6 +35,7 @@
 #include "stub_managed_range.h"
 #include "stub_managed_runs.h"
 #include "stub_managed_told.h"
+#include "stub_managed_turn.h"
 #include "stub_manual.h"
 #include "stub_memory.h"
 #include "stub_pinned.h"
@@ -45,21 +46,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STREAM_NONE (UINT64_MAX - 2)
-
 struct managed_stream {
     struct managed_stream *next;
     uint64_t ctx_unique;
     CUstream stream;
-};
-
-/* What the cards of one server have been doing. */
-struct managed_turn {
-    /* The one stream that has unfinished work, SOME, or STREAM_NONE. Copies read it
-     * without the lock; the program itself orders them against other threads. */
-    _Atomic uint64_t work;
-    uint32_t work_ctx; /* index of its context, 0 = of several */
-    bool changed;      /* the host may have changed something since it last got all */
 };
 
 GP_HOT_DATA _Atomic bool stub_managed_on;
@@ -72,7 +62,7 @@ static struct {
     struct managed_turn turn[STUB_LINKS_MAX];
     _Atomic bool eager; /* some range, or all */
     _Atomic bool attached;
-} managed = {.turn = {[0 ... STUB_LINKS_MAX - 1] = {.work = STREAM_NONE}}};
+} managed = {.turn = {[0 ... STUB_LINKS_MAX - 1] = {.work = MANAGED_TURN_IDLE}}};
 
 static __thread bool managed_busy;
 /* The calling thread moves in a context that is not the program's choice: for a host
@@ -285,7 +275,7 @@ static struct managed_up
 managed_up_begin(bool fine)
 {
     return (struct managed_up){.fine = fine,
-                               .quiet = !fine && managed_turn()->work == STREAM_NONE,
+                               .quiet = !fine && managed_turn_is_idle(managed_turn()),
                                .runs = managed_runs_usable()};
 }
 
@@ -421,17 +411,16 @@ stub_managed_work(uint64_t stream)
     if (t->changed || managed.eager)
         managed_send(t->changed, false);
     t->changed = false;
-    if (t->work == STREAM_NONE) {
-        t->work = stream;
-        t->work_ctx = stub_tls.ctx_index;
-        if (managed.eager)
-            managed_live_wake();
-    } else if (t->work != stream || t->work_ctx != stub_tls.ctx_index) {
-        t->work = STUB_MANAGED_SOME;
-        if (t->work_ctx != stub_tls.ctx_index)
-            t->work_ctx = 0;
-    }
+    if (managed_turn_work(t, stream, stub_tls.ctx_index) && managed.eager)
+        managed_live_wake();
     managed_leave(pushed);
+}
+
+void
+stub_managed_placed(struct stub_link *link, uint32_t seq)
+{
+    if (!managed_busy)
+        managed_turn_placed(&managed.turn[link->number], link, seq, stub_tls.ctx_index);
 }
 
 void
@@ -449,7 +438,7 @@ stub_managed_carry(void)
 static CUresult
 managed_prefetch(struct managed_range *m, uint64_t from, uint64_t end)
 {
-    struct managed_up up = managed_up_begin(managed_turn()->work != STREAM_NONE);
+    struct managed_up up = managed_up_begin(!managed_turn_is_idle(managed_turn()));
     CUresult r = managed_stream(&up.stream);
 
     if (r != CUDA_SUCCESS)
@@ -494,14 +483,12 @@ static void
 managed_waited(uint64_t stream)
 {
     struct managed_turn *t = managed_turn();
+    bool idle = managed_turn_is_idle(t);
 
-    if (t->work != STREAM_NONE) {
+    if (!idle)
         managed_receive();
-        if (managed.failed == CUDA_SUCCESS && t->work_ctx == stub_tls.ctx_index &&
-            (stream == STUB_MANAGED_ALL ||
-             (stream == t->work && stream != STUB_MANAGED_SOME)))
-            t->work = STREAM_NONE;
-    }
+    managed_turn_waited(t, stream, stub_tls.ctx_index,
+                        !idle && managed.failed == CUDA_SUCCESS);
     managed_host_turn();
 }
 
@@ -568,7 +555,7 @@ stub_managed_host_end(struct stub_link *link)
 bool
 stub_managed_has_work(void)
 {
-    return !managed_busy && managed_turn()->work != STREAM_NONE;
+    return !managed_busy && !managed_turn_is_idle(managed_turn());
 }
 
 void
@@ -608,7 +595,7 @@ managed_refresh(bool *ret_some)
     for (uint32_t i = 0; i < stub_links_n; i++) {
         struct stub_link *link = &stub_links[i];
 
-        if (managed.turn[i].work == STREAM_NONE || !stub_link_ready(link))
+        if (managed_turn_is_idle(&managed.turn[i]) || !stub_link_ready(link))
             continue;
         pending = true;
         for (struct managed_range *m = managed.ranges; m; m = m->next)

@@ -13,6 +13,7 @@
 #define STUB_MANAGED_H
 
 #include "cuda_abi.h"
+#include "stub_managed_turn.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -24,10 +25,6 @@ struct stub_link;
 
 /* There was a range at some time. */
 extern _Atomic bool stub_managed_on;
-
-/* The object of a wait, besides a stream's id. */
-#define STUB_MANAGED_ALL UINT64_MAX        /* the whole context */
-#define STUB_MANAGED_SOME (UINT64_MAX - 1) /* who knows */
 
 /*
  * [dev, dev + size) on the current link's server is the range at @host here; @host 0:
@@ -73,6 +70,9 @@ CUresult stub_alloc_mapped(CUdeviceptr *dptr, void *host, uint64_t size);
 /* Device work goes into @stream (STUB_MANAGED_SOME: into several) next.  Here and
  * below: of the current link. */
 void stub_managed_work(uint64_t stream);
+
+/* A frame of this thread is the @seq-th of @link.  Under the lock of the send queue. */
+void stub_managed_placed(struct stub_link *link, uint32_t seq);
 
 /* Send the host's changes while devices may be at work: for work that waits for it,
  * and for calls that will only name such memory. */

@@ -122,6 +122,7 @@ const struct stub_feature stub_managed_feature = {
     .before_call = managed_before,
     .after_wait = managed_after,
     .ctx_end = stub_managed_ctx_end,
+    .placed = stub_managed_placed,
     .stream_waited = stub_managed_waited,
     .hostfn_begin = stub_managed_host_begin,
     .hostfn_end = stub_managed_host_end,
