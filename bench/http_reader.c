@@ -16,8 +16,9 @@ size_t
 http_reader_get(const char *address, const char *path)
 {
     static _Thread_local char buf[1 << 20];
-    CLEANUP_FREE char *request =
-        gp_str_printf("GET %s HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n", path);
+    CLEANUP_FREE char *request = gp_str_printf("GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+                                               "Connection: close\r\n\r\n",
+                                               path);
     CLEANUP_FD int fd = -1;
     size_t size = 0;
     bool ok = false;
@@ -35,6 +36,20 @@ http_reader_get(const char *address, const char *path)
     return ok ? size : 0;
 }
 
+size_t
+http_reader_time(const char *address, const char *path, uint32_t *us, size_t n)
+{
+    size_t size = 1;
+
+    for (size_t i = 0; i < n && size; i++) {
+        uint64_t from = gp_now_ns();
+
+        size = http_reader_get(address, path);
+        us[i] = (uint32_t)((gp_now_ns() - from) / 1000);
+    }
+    return size;
+}
+
 static void *
 run(void *arg)
 {
@@ -47,16 +62,19 @@ run(void *arg)
         if (!r->bytes)
             return NULL;
         r->us[r->n++] = (uint32_t)((gp_now_ns() - from) / 1000);
+        usleep(r->pause_us);
     }
     return NULL;
 }
 
 int
-http_reader_start(struct http_reader *reader, const char *address, const char *path)
+http_reader_start(struct http_reader *reader, const char *address, const char *path,
+                  uint32_t pause_us)
 {
     memset(reader, 0, sizeof(*reader));
     reader->address = address;
     reader->path = path;
+    reader->pause_us = pause_us;
     return -pthread_create(&reader->thread, NULL, run, reader);
 }
 

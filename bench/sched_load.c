@@ -17,8 +17,8 @@
  *   (cli/cli_holder.h), a sixth of them with new tickets: processor time, as a part of
  *   what passes until they are due again
  *   pages, a scrape and a heartbeat of all servers with that state; pages while the
- *   other clients open, renew and close, alone and beside a reader of /metrics or of
- *   the web page's JSON: their times, and how long such a reader holds others up
+ *   other clients open, renew and close, alone and beside a reader of /metrics, of
+ *   /metrics/cards or of the web page's JSON: their times, and that reader's
  *   the command line beside SCHEDULER shows that state: time and memory of its process
  *   the scheduler is ended and started with that state
  *
@@ -52,6 +52,9 @@
 #define CARDS 8
 #define CLIENTS 256
 #define AGENTS 1000
+/* Of each page of metrics, in a row; and the pause behind each while others work. */
+#define SCRAPES 9
+#define SCRAPE_US 100000
 /* A renewal is due each half lease of thirty seconds, and brings tickets to one session
  * in six: those that are bound to their client live for four leases. */
 #define RENEWAL_S 15
@@ -706,19 +709,19 @@ measure_agents(struct load *load)
         fail("not all sessions were renewed");
 }
 
-/* All of /metrics. */
+/* All of the page of metrics at @path, some times. */
 static void
-scrape(struct load *load)
+scrape(struct load *load, const char *path, const char *what)
 {
     double cpu = cpu_seconds(load);
-    uint64_t from = gp_now_ns();
-    size_t size = http_reader_get(load->metrics, "/metrics");
+    uint32_t us[SCRAPES];
+    size_t size = http_reader_time(load->metrics, path, us, SCRAPES);
 
     if (!size)
-        fail("/metrics does not answer");
-    printf("scheduler_scrape_s %.2f\n", (double)(gp_now_ns() - from) / 1e9);
-    printf("scheduler_scrape_cpu_s %.2f\n", cpu_seconds(load) - cpu);
-    printf("scheduler_scrape_mib %.1f\n", (double)size / MIB);
+        fail("a page of metrics is not answered");
+    sched_cost_print_us(us, SCRAPES, what);
+    printf("%s_cpu_ms %.2f\n", what, 1e3 * (cpu_seconds(load) - cpu) / SCRAPES);
+    printf("%s_mib %.1f\n", what, (double)size / MIB);
 }
 
 static void
@@ -730,7 +733,8 @@ measure_state(struct load *load)
     load->next[0] = '\0';
     perform(load, LOOK, 1, PATIENCE_NS, post_list, load->clients);
     print_times(load, "scheduler_page");
-    scrape(load);
+    scrape(load, "/metrics", "scheduler_scrape");
+    scrape(load, "/metrics/cards", "scheduler_cards");
     cost =
         perform(load, REPORT, load->n_servers, PATIENCE_NS, post_report, load->servers);
     printf("scheduler_heartbeats_full_cores %.3f\n", cost.cpu / HEARTBEAT_S);
@@ -757,15 +761,16 @@ look_busy(struct load *load, double seconds, const char *what)
     print_times(load, what);
 }
 
-/* The same beside somebody who reads @path; what that reader waits, too. */
+/* The same beside somebody who reads @path, with a pause behind each answer; what that
+ * reader waits, too. */
 static void
 look_beside(struct load *load, double seconds, const char *address, const char *path,
-            const char *what)
+            uint32_t pause_us, const char *what)
 {
     static struct http_reader reader;
     char name[64];
 
-    if (http_reader_start(&reader, address, path) < 0)
+    if (http_reader_start(&reader, address, path, pause_us) < 0)
         fail("no thread");
     snprintf(name, sizeof(name), "scheduler_page_beside_%s", what);
     look_busy(load, seconds, name);
@@ -780,8 +785,9 @@ static void
 measure_busy(struct load *load, double seconds)
 {
     look_busy(load, seconds, "scheduler_page_busy");
-    look_beside(load, seconds, load->metrics, "/metrics", "scrape");
-    look_beside(load, seconds, load->http, "/api/v1/sessions?limit=500", "json");
+    look_beside(load, seconds, load->metrics, "/metrics", SCRAPE_US, "scrape");
+    look_beside(load, seconds, load->metrics, "/metrics/cards", SCRAPE_US, "cards");
+    look_beside(load, seconds, load->http, "/api/v1/sessions?limit=500", 0, "json");
 }
 
 static void

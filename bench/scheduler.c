@@ -116,7 +116,7 @@ make(struct bench *b, unsigned cards)
         if (make_server(b, i) < 0)
             return -1;
     b->tenants.total =
-        (struct sched_amount){.core = b->pool->core, .memory = b->pool->memory};
+        (struct sched_amount){.core = b->pool->core, .memory = b->pool->sums.memory};
     sched_queue_init(&b->queue, b->pool, &b->tenants);
     b->queue.place = place;
     b->queue.arg = b;
@@ -125,8 +125,8 @@ make(struct bench *b, unsigned cards)
         b->tenant[i] = sched_tenant_ref(&b->tenants, name);
         if (!b->tenant[i])
             return -1;
-        b->tenant[i]->limit = (struct sched_amount){.core = b->pool->core / 300,
-                                                    .memory = b->pool->memory / 300};
+        b->tenant[i]->limit = (struct sched_amount){
+            .core = b->pool->core / 300, .memory = b->pool->sums.memory / 300};
     }
     for (unsigned i = 0; i < 8; i++)
         snprintf(b->where[i].labels, SCHED_LABELS_MAX, "rack=r%u", i);

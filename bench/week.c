@@ -585,8 +585,8 @@ play(enum policy policy, double scale, double load, uint64_t first_seed)
     seed = first_seed;
     sim->n_tasks = make_tasks(&sim->tasks, sim->pool->n_cards, load);
     sim->heap = calloc(sim->n_tasks + 1, sizeof(*sim->heap));
-    sim->tenants.total =
-        (struct sched_amount){.core = sim->pool->core, .memory = sim->pool->memory};
+    sim->tenants.total = (struct sched_amount){.core = sim->pool->core,
+                                               .memory = sim->pool->sums.memory};
     sim->tenant = sched_tenant_ref(&sim->tenants, "all");
     if (!sim->n_tasks || !sim->heap || !sim->tenant)
         return -1;

@@ -20,6 +20,10 @@
 /* What the library asks for of a body that is made piece by piece. */
 #define BLOCK ((size_t)64 * 1024)
 
+/* So long a turn of the loop may be spent here while there is more to do, as with large
+ * answers; then whoever else waits for the loop is served. */
+#define TURN_NS (2 * GP_NS_PER_MS)
+
 /* From here on the oldest connection ends for each that comes.  The other half is for
  * connections that are ended and not yet forgotten by the library. */
 #define OPEN_MAX (GP_HTTP_CONNECTIONS_MAX / 2)
@@ -112,11 +116,11 @@ gp_http_query(const struct gp_http_request *request,
                               &query);
 }
 
-/* A body that is made piece by piece. */
+/* A body that is made piece by piece, in memory that is used again for each. */
 struct pieces {
     struct gp_http_answer answer;
     char *text;
-    size_t size, at;
+    size_t size, at, max;
     bool last;
 };
 
@@ -131,25 +135,39 @@ pieces_free(void *arg)
     free(pieces);
 }
 
+/* As of write(); 0: no memory. */
+static ssize_t
+append(void *arg, const char *bytes, size_t n)
+{
+    struct pieces *pieces = arg;
+
+    if (n > pieces->max - pieces->size) {
+        size_t max = gp_max(2 * pieces->max, pieces->size + n);
+        char *text = realloc(pieces->text, max);
+
+        if (!text)
+            return 0;
+        pieces->text = text;
+        pieces->max = max;
+    }
+    memcpy(pieces->text + pieces->size, bytes, n);
+    pieces->size += n;
+    return (ssize_t)n;
+}
+
 /* False: there is no more, or no memory. */
 static bool
 next_piece(struct pieces *pieces)
 {
-    free(pieces->text);
-    pieces->text = NULL;
     pieces->at = pieces->size = 0;
     while (!pieces->size && !pieces->last) {
-        FILE *f = open_memstream(&pieces->text, &pieces->size);
+        FILE *f = fopencookie(pieces, "w", (cookie_io_functions_t){.write = append});
 
         if (!f)
             return false;
         pieces->last = !pieces->answer.next(pieces->answer.state, f);
         if (fclose(f))
             return false;
-        if (!pieces->size) {
-            free(pieces->text);
-            pieces->text = NULL;
-        }
     }
     return pieces->size;
 }
@@ -170,6 +188,19 @@ read_piece(void *arg, uint64_t pos, char *buf, size_t max)
     return (ssize_t)n;
 }
 
+/* Of a body whose length is known, the first is sent along with the second. */
+static struct MHD_Response *
+in_two_parts(struct pieces *pieces)
+{
+    const struct MHD_IoVec parts[] = {
+        {pieces->text, pieces->size},
+        {pieces->answer.tail, pieces->answer.tail_size},
+    };
+
+    return MHD_create_response_from_iovec(parts, ARRAY_SIZE(parts), pieces_free,
+                                          pieces);
+}
+
 /* The handler has written the first piece, @text, which is taken. */
 static struct MHD_Response *
 piecewise(const struct gp_http_answer *answer, char *text, size_t size)
@@ -183,9 +214,12 @@ piecewise(const struct gp_http_answer *answer, char *text, size_t size)
         free(text);
         return NULL;
     }
-    *pieces = (struct pieces){.answer = *answer, .text = text, .size = size};
-    response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, read_piece,
-                                                 pieces, pieces_free);
+    *pieces =
+        (struct pieces){.answer = *answer, .text = text, .size = size, .max = size};
+    response = answer->next
+                   ? MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK,
+                                                       read_piece, pieces, pieces_free)
+                   : in_two_parts(pieces);
     if (!response)
         pieces_free(pieces);
     return response;
@@ -194,13 +228,13 @@ piecewise(const struct gp_http_answer *answer, char *text, size_t size)
 static struct MHD_Response *
 make_response(const struct gp_http_answer *answer, char *text, size_t size)
 {
+    bool several = answer->next || answer->tail;
     struct MHD_Response *response =
-        answer->next
-            ? piecewise(answer, text, size)
-            : MHD_create_response_from_buffer(size, text, MHD_RESPMEM_MUST_FREE);
+        several ? piecewise(answer, text, size)
+                : MHD_create_response_from_buffer(size, text, MHD_RESPMEM_MUST_FREE);
 
     if (!response) {
-        if (!answer->next)
+        if (!several)
             free(text);
         return NULL;
     }
@@ -224,7 +258,7 @@ make_answer(struct gp_http *http, const struct gp_http_request *request,
     http->handler(http->arg, request, answer);
     if (!fclose(answer->body))
         return 0;
-    if (answer->next && answer->done)
+    if (answer->done)
         answer->done(answer->state);
     free(*text);
     return -ENOMEM;
@@ -280,13 +314,21 @@ on_request(void *arg, struct MHD_Connection *connection, const char *path,
 
 static void on_timer(struct gp_loop_timer *timer);
 
+/* Each run brings a connection one step further: it reads the request, makes the
+ * answer, or sends a block.  One step in each turn of a busy loop would make a page
+ * wait as long for its first byte as for a hundred others' requests. */
 static void
 drive(struct gp_http *http)
 {
-    MHD_UNSIGNED_LONG_LONG ms;
+    uint64_t end = gp_now_ns() + TURN_NS;
+    MHD_UNSIGNED_LONG_LONG ms = 0;
+    bool due;
 
-    MHD_run(http->daemon);
-    if (MHD_get_timeout(http->daemon, &ms) == MHD_YES)
+    do {
+        MHD_run(http->daemon);
+        due = MHD_get_timeout(http->daemon, &ms) == MHD_YES;
+    } while (due && !ms && gp_now_ns() < end);
+    if (due)
         gp_loop_timer_set(http->loop, &http->timer, gp_now_ns() + ms * GP_NS_PER_MS,
                           on_timer);
     else

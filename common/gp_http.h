@@ -55,8 +55,12 @@ struct gp_http_answer {
     FILE *body;              /* is written to; closed by gp_http */
     /* What is too large for one turn of the loop: called for the next piece of the body
      * when the one before has gone out, until it returns false.  @state is its own;
-     * @done is called for it at the end. */
+     * @done is called for it at the end, if there is @next or @tail. */
     bool (*next)(void *state, FILE *body);
+    /* Or, without @next, what follows @body as it is and is not copied: it must stay
+     * until @done. */
+    const void *tail;
+    size_t tail_size;
     void (*done)(void *state);
     void *state;
 };

@@ -16,24 +16,36 @@ struct gp_metrics {
     struct gp_metrics_config config;
 };
 
+/* Is @path a page of numbers here? */
+static bool
+has_page(const struct gp_metrics *metrics, const char *path)
+{
+    const char *more = metrics->config.more;
+
+    return !strcmp(path, "/metrics") || !strcmp(path, "/metric") ||
+           (more && !strcmp(path, more));
+}
+
 static void
 on_request(void *arg, const struct gp_http_request *request,
            struct gp_http_answer *answer)
 {
     const struct gp_metrics *metrics = arg;
     const char *method = request->method, *path = request->path;
+    const char *more = metrics->config.more;
 
     if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0) {
         answer->status = 405;
         fputs("only GET is served here\n", answer->body);
-    } else if (!strcmp(path, "/metrics") || !strcmp(path, "/metric")) {
+    } else if (has_page(metrics, path)) {
         answer->type = "text/plain; version=0.0.4; charset=utf-8";
-        metrics->config.answer(metrics->config.arg, path, answer);
+        metrics->config.answer(metrics->config.arg, request, answer);
     } else if (!strcmp(path, "/healthz")) {
         fputs("ok\n", answer->body);
     } else {
         answer->status = 404;
-        fputs("there are /metrics and /healthz here\n", answer->body);
+        fprintf(answer->body, "there are /metrics%s%s and /healthz here\n",
+                more ? ", " : "", more ? more : "");
     }
 }
 

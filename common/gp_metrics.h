@@ -2,8 +2,9 @@
 /*
  * A daemon's numbers for Prometheus: the endpoint, and its text format.
  *
- * The endpoint serves GET /metrics (and /metric, for what grows with sessions) and GET
- * /healthz, which says "ok" as long as the loop turns; nothing can be changed there.
+ * The endpoint serves GET /metrics (and /metric, for what grows with sessions, and a
+ * page that the daemon names) and GET /healthz, which says "ok" as long as the loop
+ * turns; nothing can be changed there.
  * The text is made by the daemon when it is asked for, in its loop, so it reads its own
  * objects.  Owned by whoever started it; loop thread only.
  */
@@ -16,6 +17,7 @@
 
 struct gp_err;
 struct gp_http_answer;
+struct gp_http_request;
 struct gp_loop;
 struct gp_metrics;
 
@@ -23,9 +25,11 @@ struct gp_metrics_config {
     const char *listen; /* "host:port", or "host" unless @default_port is 0 */
     unsigned default_port;
     const char *area; /* the log's */
-    /* Writes the answer to @path, maybe in pieces. */
-    void (*answer)(const void *arg, const char *path, struct gp_http_answer *answer);
-    const void *arg;
+    const char *more; /* path of one more page; NULL: none */
+    /* Writes the answer to the path of @request, maybe in pieces. */
+    void (*answer)(void *arg, const struct gp_http_request *request,
+                   struct gp_http_answer *answer);
+    void *arg;
 };
 
 int gp_metrics_start(struct gp_loop *loop, const struct gp_metrics_config *config,

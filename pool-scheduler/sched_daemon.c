@@ -16,6 +16,7 @@
 #include "sched_fed.h"
 #include "sched_handle.h"
 #include "sched_history.h"
+#include "sched_metrics_cards.h"
 #include "sched_metrics_text.h"
 #include "sched_rates.h"
 #include "sched_reload.h"
@@ -349,6 +350,7 @@ sched_init(struct sched *sched, const struct sched_config *config, struct gp_err
             sched->loop,
             &(struct gp_metrics_config){.listen = config->metrics_listen,
                                         .area = "metrics",
+                                        .more = SCHED_METRICS_CARDS_PATH,
                                         .answer = sched_metrics_answer,
                                         .arg = sched},
             &sched->metrics, err);
@@ -386,6 +388,7 @@ sched_fini(struct sched *sched)
     sched_fed_cancel(sched->fed);
     sched_fed_free(sched->fed);
     gp_metrics_stop(sched->metrics);
+    sched_metrics_page_free(sched->metrics_page);
     view_stop(sched->view);
     tls_context_free(sched->tls);
     gp_listener_fini(&sched->listener);

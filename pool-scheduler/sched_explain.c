@@ -359,11 +359,11 @@ add_withheld(const struct sched_pool *pool, char *words, size_t size)
 {
     size_t at = strlen(words);
 
-    if (pool->n_faulty)
+    if (pool->sums.n_faulty)
         at += (size_t)snprintf(words + at, size - at, "; %u are out of use",
-                               pool->n_faulty);
-    if (pool->n_cordoned && at < size)
-        snprintf(words + at, size - at, "; %u are cordoned", pool->n_cordoned);
+                               pool->sums.n_faulty);
+    if (pool->sums.n_cordoned && at < size)
+        snprintf(words + at, size - at, "; %u are cordoned", pool->sums.n_cordoned);
 }
 
 void

@@ -7,9 +7,12 @@
 #include "sched_ending.h"
 #include "sched_fed.h"
 #include "sched_fed_link.h"
+#include "sched_metrics_cards.h"
 #include "sched_reserve.h"
 #include "sched_wait.h"
 
+#include <assert.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -26,20 +29,20 @@ static void
 put_totals(FILE *f, const struct sched *sched)
 {
     const struct sched_counters *c = &sched->counters;
+    unsigned alive = sched_servers_alive(sched);
 
     put_one(f, "gpupool_sessions", "gauge", "Sessions that hold slices.",
             sched->sessions.by_id.count);
     gp_metrics_head(f, "gpupool_servers", "gauge", "Servers that report, or do not.");
     fprintf(f,
             "gpupool_servers{state=\"alive\"} %u\ngpupool_servers{state=\"dead\"} %u\n",
-            sched_servers_alive(sched),
-            sched->pool->n_servers - sched_servers_alive(sched));
+            alive, sched->pool->n_servers - alive);
     put_one(f, "gpupool_cards_out_of_use", "gauge",
             "Cards that are not given because something is wrong with them.",
-            sched->pool->n_faulty);
+            sched->pool->sums.n_faulty);
     put_one(f, "gpupool_cards_cordoned", "gauge",
             "Cards that an administrator keeps from new sessions.",
-            sched->pool->n_cordoned);
+            sched->pool->sums.n_cordoned);
     put_one(f, "gpupool_clients", "gauge", "Connections that are no server's.",
             sched->n_clients);
     put_one(f, "gpupool_sessions_opened_total", "counter", "Sessions granted.",
@@ -115,201 +118,89 @@ put_pools(FILE *f, const struct sched_fed *fed)
 /* ---------------------------------------------------------------- tenants -- */
 
 /* A number of a tenant; all of them can be summed up over tenants. */
-struct tenant_metric {
+static const struct tenant_metric {
     const char *name, *type, *help;
-    double (*value)(const struct sched_tenant *tenant);
+    bool of_ns; /* shown in seconds */
+} tenant_metrics[] = {
+    {"gpupool_tenant_sessions", "gauge", "Sessions of the tenant.", false},
+    {"gpupool_tenant_core_given_percent", "gauge", "Core that it holds, of one card.",
+     false},
+    {"gpupool_tenant_memory_given_bytes", "gauge", "Memory that it holds.", false},
+    {"gpupool_tenant_memory_used_bytes", "gauge", "Memory that it uses.", false},
+    {"gpupool_tenant_gpu_seconds_total", "counter",
+     "Time of cards that it was charged.", true},
+    {"gpupool_tenant_wait_seconds_total", "counter",
+     "Time that its ready work was held back to keep shares.", true},
+    {"gpupool_tenant_launches_total", "counter", "Kernels and graphs.", false},
+    {"gpupool_tenant_moved_bytes_total", "counter", "Copied to and from cards.", false},
 };
 
-static double
-tenant_sessions(const struct sched_tenant *tenant)
-{
-    return (double)tenant->sessions;
-}
+/* A line of each metric: what they say of one tenant, or of those that are not shown
+ * apart. */
+struct tenant_row {
+    const char *name;
+    uint64_t values[ARRAY_SIZE(tenant_metrics)];
+};
 
-static double
-tenant_core(const struct sched_tenant *tenant)
+static void
+tenant_add(struct tenant_row *row, const struct sched_tenant *tenant)
 {
-    return (double)tenant->used.core;
-}
+    const uint64_t values[] = {
+        tenant->sessions,       tenant->used.core,         tenant->used.memory,
+        tenant->used_bytes,     tenant->spent.gpu_ns,      tenant->spent.wait_ns,
+        tenant->spent.launches, tenant->spent.moved_bytes,
+    };
 
-static double
-tenant_memory(const struct sched_tenant *tenant)
-{
-    return (double)tenant->used.memory;
-}
-
-static double
-tenant_used(const struct sched_tenant *tenant)
-{
-    return (double)tenant->used_bytes;
-}
-
-static double
-tenant_gpu(const struct sched_tenant *tenant)
-{
-    return (double)tenant->spent.gpu_ns / 1e9;
-}
-
-static double
-tenant_wait(const struct sched_tenant *tenant)
-{
-    return (double)tenant->spent.wait_ns / 1e9;
-}
-
-static double
-tenant_launches(const struct sched_tenant *tenant)
-{
-    return (double)tenant->spent.launches;
-}
-
-static double
-tenant_moved(const struct sched_tenant *tenant)
-{
-    return (double)tenant->spent.moved_bytes;
+    static_assert(ARRAY_SIZE(values) == ARRAY_SIZE(tenant_metrics), "one for each");
+    for (size_t i = 0; i < ARRAY_SIZE(values); i++)
+        row->values[i] += values[i];
 }
 
 static void
-put_tenant_line(FILE *f, const char *metric, const char *tenant, double value)
+put_tenant_metric(FILE *f, const struct tenant_row *rows, size_t n, size_t metric)
 {
-    fprintf(f, "%s{", metric);
-    gp_metrics_label(f, "tenant", tenant);
-    fprintf(f, "} %.15g\n", value);
-}
-
-static void
-put_tenant_metric(FILE *f, const struct sched_tenants *set,
-                  const struct tenant_metric *m)
-{
-    double others = 0;
+    const struct tenant_metric *m = &tenant_metrics[metric];
 
     gp_metrics_head(f, m->name, m->type, m->help);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t value = rows[i].values[metric];
+
+        fprintf(f, "%s{", m->name);
+        gp_metrics_label(f, "tenant", rows[i].name);
+        if (m->of_ns)
+            fprintf(f, "} %.15g\n", (double)value / 1e9);
+        else
+            fprintf(f, "} %" PRIu64 "\n", value);
+    }
+}
+
+/* Tenants are looked at once, not for each metric: there may be far more than are
+ * shown. */
+static int
+put_tenants(FILE *f, const struct sched_tenants *set)
+{
+    bool others = set->by_name.count > set->n_apart;
+    CLEANUP_FREE struct tenant_row *rows = calloc(set->n_apart + 1u, sizeof(*rows));
+    struct tenant_row *rest;
+    size_t n = 0;
+
+    if (!rows)
+        return -ENOMEM;
+    rest = &rows[set->n_apart];
+    rest->name = "(others)";
     for (struct gp_tree_node *node = gp_tree_first(&set->by_name); node;
          node = gp_tree_next(&set->by_name, node)) {
         const struct sched_tenant *tenant =
             container_of(node, struct sched_tenant, by_name);
+        struct tenant_row *row = tenant->apart ? &rows[n++] : rest;
 
         if (tenant->apart)
-            put_tenant_line(f, m->name, tenant->name, m->value(tenant));
-        else
-            others += m->value(tenant);
+            row->name = tenant->name;
+        tenant_add(row, tenant);
     }
-    if (set->by_name.count > set->n_apart)
-        put_tenant_line(f, m->name, "(others)", others);
-}
-
-static const struct tenant_metric tenant_metrics[] = {
-    {"gpupool_tenant_sessions", "gauge", "Sessions of the tenant.", tenant_sessions},
-    {"gpupool_tenant_core_given_percent", "gauge", "Core that it holds, of one card.",
-     tenant_core},
-    {"gpupool_tenant_memory_given_bytes", "gauge", "Memory that it holds.",
-     tenant_memory},
-    {"gpupool_tenant_memory_used_bytes", "gauge", "Memory that it uses.", tenant_used},
-    {"gpupool_tenant_gpu_seconds_total", "counter",
-     "Time of cards that it was charged.", tenant_gpu},
-    {"gpupool_tenant_wait_seconds_total", "counter",
-     "Time that its ready work was held back to keep shares.", tenant_wait},
-    {"gpupool_tenant_launches_total", "counter", "Kernels and graphs.",
-     tenant_launches},
-    {"gpupool_tenant_moved_bytes_total", "counter", "Copied to and from cards.",
-     tenant_moved},
-};
-
-/* ------------------------------------------------------------------- cards -- */
-
-struct card_metric {
-    const char *name, *help;
-    uint64_t (*value)(const struct sched_card *card);
-};
-
-static uint64_t
-card_memory(const struct sched_card *card)
-{
-    return card->facts.memory;
-}
-
-static uint64_t
-card_memory_given(const struct sched_card *card)
-{
-    return card->memory_given;
-}
-
-static uint64_t
-card_memory_used(const struct sched_card *card)
-{
-    return card->used_bytes;
-}
-
-static uint64_t
-card_core_given(const struct sched_card *card)
-{
-    return card->core_given;
-}
-
-static uint64_t
-card_busy(const struct sched_card *card)
-{
-    return card->busy_percent;
-}
-
-static uint64_t
-card_slices(const struct sched_card *card)
-{
-    return card->slices;
-}
-
-static const struct card_metric card_metrics[] = {
-    {"gpupool_card_memory_bytes", "What sessions may have together.", card_memory},
-    {"gpupool_card_memory_given_bytes", "What sessions hold.", card_memory_given},
-    {"gpupool_card_memory_used_bytes", "What is in use.", card_memory_used},
-    {"gpupool_card_core_given_percent", "What sessions hold.", card_core_given},
-    {"gpupool_card_busy_percent", "How busy its server says it is.", card_busy},
-    {"gpupool_card_slices", "Slices that sessions hold.", card_slices},
-};
-
-/* As snprintf() writes them, but a tenth of its time: a pool of 80,000 cards has half a
- * million of these lines. */
-static char *
-put_text(char *at, const char *text)
-{
-    size_t len = strlen(text);
-
-    memcpy(at, text, len);
-    return at + len;
-}
-
-static char *
-put_number(char *at, uint64_t value)
-{
-    char digits[20];
-    unsigned n = 0;
-
-    do
-        digits[n++] = (char)('0' + value % 10);
-    while (value /= 10);
-    while (n)
-        *at++ = digits[--n];
-    return at;
-}
-
-/* A line of a card: the metric's name, a server's, a card's and three numbers. */
-#define CARD_LINE_MAX (64 + CTL_NAME_MAX + TICKET_UUID_TEXT + 64)
-
-/* Names were checked at registration: no quotes, no backslashes. */
-static void
-put_server_cards(FILE *f, const struct card_metric *m, const struct sched_server *s)
-{
-    for (unsigned i = 0; i < s->n_cards; i++) {
-        char line[CARD_LINE_MAX], uuid[TICKET_UUID_TEXT], *at = line;
-
-        ticket_uuid_format(s->cards[i]->facts.uuid, uuid);
-        at = put_text(put_text(at, m->name), "{server=\"");
-        at = put_text(put_text(at, s->name), "\",card=\"");
-        at = put_text(put_number(at, s->cards[i]->facts.index), "\",uuid=\"");
-        at = put_text(put_text(at, uuid), "\"} ");
-        at = put_number(at, m->value(s->cards[i]));
-        *at++ = '\n';
-        fwrite(line, 1, (size_t)(at - line), f);
-    }
+    for (size_t m = 0; m < ARRAY_SIZE(tenant_metrics); m++)
+        put_tenant_metric(f, rows, n + others, m);
+    return 0;
 }
 
 /* ------------------------------------------------------------ per session -- */
@@ -503,61 +394,11 @@ slice_cards(const struct sched_slice *slice)
 
 /* ------------------------------------------------------------------ pieces -- */
 
-/* Servers whose cards are one piece: some hundred KiB. */
-#define PIECE_SERVERS 128
-
-/* Where an answer goes on: a metric, and of the cards', a server. */
+/* Where /metric goes on. */
 struct place {
     const struct sched *sched;
-    size_t metric;
-    uint64_t serial;
-    /* That server, unless one has been removed meanwhile. */
-    const struct sched_server *server;
-    uint64_t removed;
+    unsigned part;
 };
-
-static const struct sched_server *
-place_server(const struct place *place)
-{
-    const struct sched_server *s = place->sched->pool->servers;
-
-    if (place->serial && place->removed == place->sched->pool->servers_removed)
-        return place->server;
-    while (s && s->serial < place->serial)
-        s = s->next;
-    return s;
-}
-
-/* One piece of a metric of all cards; the serial is 0 behind the last server. */
-static void
-put_card_piece(FILE *f, struct place *place, const struct card_metric *m)
-{
-    const struct sched_server *s = place_server(place);
-    unsigned n = 0;
-
-    if (!place->serial)
-        gp_metrics_head(f, m->name, "gauge", m->help);
-    for (; s && n < PIECE_SERVERS; s = s->next, n++)
-        put_server_cards(f, m, s);
-    place->serial = s ? s->serial : 0;
-    place->server = s;
-    place->removed = place->sched->pool->servers_removed;
-}
-
-static bool
-next_metrics(void *state, FILE *f)
-{
-    struct place *place = state;
-
-    if (place->metric < ARRAY_SIZE(card_metrics)) {
-        put_card_piece(f, place, &card_metrics[place->metric]);
-        place->metric += !place->serial;
-        return true;
-    }
-    put_tenant_metric(f, &place->sched->sessions.tenants,
-                      &tenant_metrics[place->metric - ARRAY_SIZE(card_metrics)]);
-    return ++place->metric < ARRAY_SIZE(card_metrics) + ARRAY_SIZE(tenant_metrics);
-}
 
 static bool
 next_sessions(void *state, FILE *f)
@@ -565,7 +406,7 @@ next_sessions(void *state, FILE *f)
     struct place *place = state;
     const struct sched *sched = place->sched;
 
-    switch (place->metric++) {
+    switch (place->part++) {
     case 0:
         put_sessions(f, sched);
         return true;
@@ -587,10 +428,9 @@ next_sessions(void *state, FILE *f)
     }
 }
 
-void
-sched_metrics_answer(const void *arg, const char *path, struct gp_http_answer *answer)
+static void
+answer_sessions(const struct sched *sched, struct gp_http_answer *answer)
 {
-    const struct sched *sched = arg;
     struct place *place = calloc(1, sizeof(*place));
 
     if (!place) {
@@ -598,11 +438,28 @@ sched_metrics_answer(const void *arg, const char *path, struct gp_http_answer *a
         return;
     }
     place->sched = sched;
+    answer->state = place;
+    answer->done = free;
+    answer->next = next_sessions;
+}
+
+void
+sched_metrics_answer(void *arg, const struct gp_http_request *request,
+                     struct gp_http_answer *answer)
+{
+    struct sched *sched = arg;
+
+    if (!strcmp(request->path, SCHED_METRICS_CARDS_PATH)) {
+        sched_metrics_cards_answer(sched->pool, request, answer);
+        return;
+    }
     put_totals(answer->body, sched);
     put_queue(answer->body, sched);
     put_rates(answer->body, &sched->rates);
     put_pools(answer->body, sched->fed);
-    answer->state = place;
-    answer->done = free;
-    answer->next = !strcmp(path, "/metric") ? next_sessions : next_metrics;
+    if (!strcmp(request->path, "/metric"))
+        answer_sessions(sched, answer);
+    else if (put_tenants(answer->body, &sched->sessions.tenants) < 0 ||
+             sched_metrics_put_servers(&sched->metrics_page, sched->pool, answer) < 0)
+        answer->status = 503; /* out of memory: a part would look like all of it */
 }

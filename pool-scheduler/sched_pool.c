@@ -68,6 +68,55 @@ sched_pool_free(struct sched_pool *pool)
     free(pool);
 }
 
+/* ------------------------------------------------------------------- sums -- */
+
+/* Every sum is kept twice, over the pool and over the card's server.  All are modulo
+ * 2^64: a negative number is added as such. */
+static void
+sums_given(struct sched_pool *pool, const struct sched_card *card, uint64_t core,
+           uint64_t memory, uint64_t slices)
+{
+    struct sched_sums *both[] = {&pool->sums, &card->server->sums};
+
+    for (unsigned i = 0; i < ARRAY_SIZE(both); i++) {
+        both[i]->core_given += core;
+        both[i]->memory_given += memory;
+        both[i]->slices += slices;
+    }
+}
+
+static void
+sums_memory(struct sched_pool *pool, const struct sched_card *card, uint64_t memory)
+{
+    pool->sums.memory += memory;
+    card->server->sums.memory += memory;
+}
+
+static void
+sums_faulty(struct sched_pool *pool, const struct sched_card *card, uint32_t n)
+{
+    pool->sums.n_faulty += n;
+    card->server->sums.n_faulty += n;
+}
+
+static void
+sums_cordoned(struct sched_pool *pool, const struct sched_card *card, uint32_t n)
+{
+    pool->sums.n_cordoned += n;
+    card->server->sums.n_cordoned += n;
+}
+
+/* @card, which holds nothing, is about to be forgotten. */
+static void
+sums_forget(struct sched_pool *pool, struct sched_card *card)
+{
+    sched_pool_used(pool, card, 0, 0);
+    pool->core -= 100;
+    sums_memory(pool, card, -card->facts.memory);
+    sums_faulty(pool, card, card->fault ? UINT32_MAX : 0);
+    sums_cordoned(pool, card, card->cordoned ? UINT32_MAX : 0);
+}
+
 /* ------------------------------------------------------------------ freed -- */
 
 static void
@@ -207,11 +256,7 @@ sched_pool_server_remove(struct sched_pool *pool, struct sched_server *server)
     for (unsigned i = 0; i < server->n_cards; i++) {
         gp_tree_remove(&pool->by_uuid, &server->cards[i]->by_uuid);
         freed_drop(pool, server->cards[i]);
-        sched_pool_used(pool, server->cards[i], 0, 0);
-        pool->core -= 100;
-        pool->memory -= server->cards[i]->facts.memory;
-        pool->n_faulty -= !!server->cards[i]->fault;
-        pool->n_cordoned -= server->cards[i]->cordoned;
+        sums_forget(pool, server->cards[i]);
         card_free(server->cards[i]);
     }
     pool->n_cards -= server->n_cards;
@@ -259,11 +304,7 @@ card_forget_one(struct sched_pool *pool, struct sched_server *server)
                 (server->n_cards - i - 1) * sizeof(server->cards[0]));
         server->n_cards--;
         pool->n_cards--;
-        sched_pool_used(pool, card, 0, 0);
-        pool->core -= 100;
-        pool->memory -= card->facts.memory;
-        pool->n_faulty -= !!card->fault;
-        pool->n_cordoned -= card->cordoned;
+        sums_forget(pool, card);
         card_free(card);
         return;
     }
@@ -293,7 +334,7 @@ card_add(struct sched_pool *pool, struct sched_server *server,
     server->cards[server->n_cards++] = card;
     pool->n_cards++;
     pool->core += 100;
-    pool->memory += facts->memory;
+    sums_memory(pool, card, facts->memory);
     *ret_card = card;
     return 0;
 }
@@ -354,7 +395,7 @@ sched_pool_card_put(struct sched_pool *pool, struct sched_server *server,
             "hold on it",
             facts->index, server->name);
     sched_index_drop(pool, card); /* its key is about to change */
-    pool->memory += facts->memory - card->facts.memory;
+    sums_memory(pool, card, facts->memory - card->facts.memory);
     card->facts = *facts;
     pool->most_tflops = gp_max(pool->most_tflops, facts->tflops);
     r = sched_index_island(pool, card, facts->island);
@@ -397,9 +438,7 @@ sched_pool_take(struct sched_pool *pool, struct sched_card *card, uint32_t core,
     card->memory_given += memory;
     card->in_space = in_space;
     card->slices++;
-    pool->sums.core_given += core;
-    pool->sums.memory_given += memory;
-    pool->sums.slices++;
+    sums_given(pool, card, core, memory, 1);
     sched_index_changed(pool, card);
     return 0;
 }
@@ -413,9 +452,7 @@ sched_pool_untake(struct sched_pool *pool, struct sched_card *card, uint32_t cor
     card->core_given -= core;
     card->memory_given -= memory;
     card->slices--;
-    pool->sums.core_given -= core;
-    pool->sums.memory_given -= memory;
-    pool->sums.slices--;
+    sums_given(pool, card, -(uint64_t)core, -memory, UINT64_MAX);
     card->in_space &= card->slices != 0;
     sched_index_changed(pool, card);
 }
@@ -432,8 +469,12 @@ void
 sched_pool_used(struct sched_pool *pool, struct sched_card *card, uint64_t used_bytes,
                 uint32_t busy_percent)
 {
-    pool->sums.memory_used += used_bytes - card->used_bytes;
-    pool->sums.busy += (uint64_t)busy_percent - card->busy_percent;
+    struct sched_sums *both[] = {&pool->sums, &card->server->sums};
+
+    for (unsigned i = 0; i < ARRAY_SIZE(both); i++) {
+        both[i]->memory_used += used_bytes - card->used_bytes;
+        both[i]->busy += (uint64_t)busy_percent - card->busy_percent;
+    }
     card->used_bytes = used_bytes;
     card->busy_percent = busy_percent;
 }
@@ -459,7 +500,7 @@ sched_pool_set_fault(struct sched_pool *pool, struct sched_card *card,
         return 0;
     if (*words && !(copy = strdup(words)))
         return -ENOMEM;
-    pool->n_faulty += !!copy - !!card->fault;
+    sums_faulty(pool, card, (uint32_t) !!copy - (uint32_t) !!card->fault);
     free(card->fault);
     card->fault = copy;
     sched_pool_server_update(pool, card->server);
@@ -472,6 +513,6 @@ sched_pool_set_cordoned(struct sched_pool *pool, struct sched_card *card, bool c
     if (card->cordoned == cordoned)
         return;
     card->cordoned = cordoned;
-    pool->n_cordoned += cordoned ? 1u : UINT32_MAX;
+    sums_cordoned(pool, card, cordoned ? 1 : UINT32_MAX);
     sched_pool_server_update(pool, card->server);
 }

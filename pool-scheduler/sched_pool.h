@@ -43,10 +43,11 @@ struct sched_server;
 /* As registered. */
 struct sched_card_facts {
     uint8_t uuid[TICKET_UUID_SIZE];
-    char name[CTL_NAME_MAX];
     uint64_t memory;
+    uint32_t index;
+    uint32_t sms, cc_major, cc_minor;
     uint64_t reserved; /* kept back by the server, for people */
-    uint32_t sms, cc_major, cc_minor, index;
+    char name[CTL_NAME_MAX];
     uint32_t tflops; /* as the rules rate its model; 0: unknown */
     /* Which of the server's islands it is in: cards that reach each other over NVLink
      * or a switch of their own.  0: none. */
@@ -106,22 +107,22 @@ struct sched_fabric {
     struct sched_fabric *next;
 };
 
+/* What is counted comes first, with the beginning of the facts: whoever looks at all
+ * cards waits for this cache line of each, and for no other. */
 struct sched_card {
+    uint64_t memory_given;       /* what sessions hold, with */
+    uint32_t core_given, slices; /* ... these */
+    uint64_t used_bytes;         /* as last reported */
+    uint32_t busy_percent;
+    bool in_space; /* sessions have parts of the card, not turns on all of it */
+    bool present;  /* in the server's last registration */
+    bool cordoned; /* the administrator's, kept over restarts */
     struct sched_card_facts facts;
     struct sched_server *server;
     struct sched_group *group;
     struct sched_island *island; /* NULL: none */
     uint32_t serial;             /* unique in the pool */
-    bool present;                /* in the server's last registration */
-    bool cordoned;               /* the administrator's, kept over restarts */
     char *fault; /* what is wrong with it, as its server says; NULL: nothing */
-
-    uint32_t core_given, slices; /* what sessions hold */
-    bool in_space;               /* in parts of the card, not in turns on all of it */
-    uint64_t memory_given;
-
-    uint64_t used_bytes; /* as last reported */
-    uint32_t busy_percent;
 
     const void *hold; /* what room is kept for: for nothing else; NULL: for nothing */
     const char *hold_words; /* what that is, of who keeps it; NULL: somebody waits */
@@ -134,6 +135,14 @@ struct sched_card {
      * are alike, only the first is in the trees. */
     unsigned bucket;
     bool in_tree;
+};
+
+/* Over the cards of the pool or of one server, so that nobody has to look at each. */
+struct sched_sums {
+    uint64_t memory; /* of all cards that are known */
+    uint64_t core_given, memory_given, slices;
+    uint64_t memory_used, busy;    /* as last reported; percent of cards */
+    uint32_t n_faulty, n_cordoned; /* cards with something wrong; cordoned */
 };
 
 struct sched_server {
@@ -164,6 +173,7 @@ struct sched_server {
 
     struct sched_card *cards[CTL_SERVER_CARDS_MAX];
     unsigned n_cards;
+    struct sched_sums sums;
     uint32_t free_core; /* sum over cards that may be given */
     uint32_t serial;
     struct sched_unit unit;
@@ -192,12 +202,6 @@ struct sched_group {
  * refused at registration. */
 #define SCHED_GROUPS_MAX 1024
 
-/* Over all cards, so that nobody has to look at each. */
-struct sched_pool_sums {
-    uint64_t core_given, memory_given, slices;
-    uint64_t memory_used, busy; /* as last reported; percent of cards */
-};
-
 struct sched_pool {
     struct sched_group **groups;
     unsigned n_groups;
@@ -208,8 +212,8 @@ struct sched_pool {
     unsigned n_servers, n_cards;
     uint64_t servers_removed; /* so far: is a pointer to one still good? */
     uint32_t next_serial;
-    uint64_t core, memory; /* of all cards that are known */
-    struct sched_pool_sums sums;
+    uint64_t core; /* of all cards that are known */
+    struct sched_sums sums;
     uint32_t most_tflops; /* of any card that ever was there */
     /* Cards that may have more to give than before; sched_pool_freed() takes them. */
     struct sched_card *freed, *freed_last;
@@ -221,8 +225,6 @@ struct sched_pool {
     struct sched_fabric *fabrics;
     unsigned n_fabrics, n_islands;
     struct sched_mix mix; /* what is asked for; the caller notes it */
-    unsigned n_faulty;    /* cards with something wrong */
-    unsigned n_cordoned;
 };
 /* 27 KiB each; servers of further fabrics are in none. */
 #define SCHED_FABRICS_MAX 4096

@@ -35,6 +35,7 @@ struct sched_fed_ask;
 struct sched_history;
 struct sched_kube;
 struct gp_metrics;
+struct sched_metrics_page;
 struct sched_pod;
 struct sched_rules;
 struct sched_signer;
@@ -166,7 +167,8 @@ struct sched {
     enum tls_policy tls_policy;
     struct tls_context *tls; /* of @key; NULL: off */
     struct gp_metrics *metrics;
-    struct view *view; /* NULL: no page and no API; view.h */
+    struct sched_metrics_page *metrics_page; /* sched_metrics_cards.h */
+    struct view *view;                       /* NULL: no page and no API; view.h */
     struct sched_events events;
     struct sched_history *history;
     struct sched_kube *kube; /* NULL: pods are not served; sched_pod.c's */

@@ -211,7 +211,7 @@ renew_total(struct sched *sched)
     struct sched_waiter *w;
 
     now.core = sched->pool->core;
-    now.memory = sched->pool->memory;
+    now.memory = sched->pool->sums.memory;
     if (now.core == total->core && now.memory == total->memory)
         return;
     *total = now;

@@ -618,7 +618,7 @@ list_pool(struct page *page)
     msg->core = pool->core;
     msg->core_given = pool->sums.core_given;
     msg->busy = pool->sums.busy;
-    msg->memory_bytes = pool->memory;
+    msg->memory_bytes = pool->sums.memory;
     msg->memory_given = pool->sums.memory_given;
     msg->memory_used = pool->sums.memory_used;
     msg->opened = sched->counters.opened;

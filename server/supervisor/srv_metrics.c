@@ -324,12 +324,12 @@ put_server(FILE *out, const struct srv *srv)
 
 /* As at the scheduler: what grows with the sessions is on a page of its own. */
 static void
-answer(const void *arg, const char *path, struct gp_http_answer *reply)
+answer(void *arg, const struct gp_http_request *request, struct gp_http_answer *reply)
 {
     const struct srv *srv = arg;
 
     put_server(reply->body, srv);
-    if (!strcmp(path, "/metric"))
+    if (!strcmp(request->path, "/metric"))
         put_sessions(reply->body, srv);
 }
 

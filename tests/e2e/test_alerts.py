@@ -14,8 +14,8 @@ ALERTS = DEPLOY / "prometheus" / "alerts.yaml"
 DASHBOARD = DEPLOY / "grafana" / "gpupool.json"
 
 
-def scrape(case, port):
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics",
+def scrape(case, port, page="metrics"):
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/{page}",
                                 timeout=case.patience) as answer:
         return answer.read().decode()
 
@@ -55,12 +55,12 @@ def test_alerts_and_dashboard_name_metrics_that_a_pool_has(case):
         port = case.free_port()
         pool.restart(pool.pid(program), "--metrics-listen", f"127.0.0.1:{port}")
         case.wait_for(lambda: len(pool.status()["servers"]) == 1, "the server is there")
-        case.wait_for(lambda port=port: "gpupool_card_slices" in scrape(case, port)
+        case.wait_for(lambda port=port: "gpupool_server_slices" in scrape(case, port)
                       or "gpupool_server_registered 1" in scrape(case, port), "its metrics")
         text += scrape(case, port)
         scheduler_port = scheduler_port or port
     session = pool.session(core=30, memory="64MiB")  # a tenant, for the tenants' metrics
-    text += scrape(case, scheduler_port)
+    text += scrape(case, scheduler_port) + scrape(case, scheduler_port, "metrics/cards")
     session.close()
     there = set(re.findall(r"^(gpupool_\w+)", text, re.M))
     rules = "".join(re.findall(r"(?m)^ +expr: (.*)$", ALERTS.read_text("utf-8")))

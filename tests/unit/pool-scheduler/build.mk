@@ -32,6 +32,8 @@ $(eval $(call unit_test,test_sched_repeat,tests/unit/pool-scheduler/test_sched_r
     $(UT_SCHED_INCS),,$(SCHED_LIBS),$(SCHED_LDLIBS)))
 $(eval $(call unit_test,test_sched_reserve,tests/unit/pool-scheduler/test_sched_reserve.c tests/unit/pool-scheduler/ut_sched.c,\
     $(UT_SCHED_INCS),,$(SCHED_LIBS),$(SCHED_LDLIBS)))
+$(eval $(call unit_test,test_sched_metrics,tests/unit/pool-scheduler/test_sched_metrics.c,\
+    $(UT_SCHED_INCS),,$(SCHED_LIBS),$(SCHED_LDLIBS)))
 $(eval $(call unit_test,test_sched_list,tests/unit/pool-scheduler/test_sched_list.c,\
     $(UT_SCHED_INCS),,$(SCHED_LIBS),$(SCHED_LDLIBS)))
 $(eval $(call unit_test,test_sched_queue,tests/unit/pool-scheduler/test_sched_queue.c,\

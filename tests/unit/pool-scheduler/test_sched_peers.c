@@ -327,7 +327,7 @@ static void
 metrics_show_cards_and_sessions(void **state)
 {
     struct world *w = *state;
-    char address[32], text[16384];
+    char address[32], text[16384], one[16384];
     Gpupool__Ctl__CtlOpen open;
     reply_t *grant;
     int server, client;
@@ -348,13 +348,27 @@ metrics_show_cards_and_sessions(void **state)
     assert_non_null(strstr(text, "\ngpupool_sessions 1\n"));
     assert_non_null(strstr(text, "\ngpupool_queue_waiting 0\n"));
     assert_non_null(strstr(text, "\ngpupool_servers{state=\"alive\"} 1\n"));
-    assert_non_null(strstr(text, "gpupool_card_core_given_percent{server=\"node-a\","
-                                 "card=\"0\",uuid=\"GPU-6e6e6e6e-"));
-    assert_non_null(strstr(text, "\"} 30\n"));
+    assert_non_null(strstr(text, "\ngpupool_server_cards{server=\"node-a\"} 1\n"));
+    assert_non_null(
+        strstr(text, "\ngpupool_server_core_given_percent{server=\"node-a\"} 30\n"));
+    assert_non_null(strstr(text, "\ngpupool_server_memory_given_bytes{server="
+                                 "\"node-a\"} 1073741824\n"));
+    assert_non_null(strstr(text, "\ngpupool_server_slices{server=\"node-a\"} 1\n"));
+    assert_null(strstr(text, "card=\"0\"")); /* nor with cards */
     assert_non_null(
         strstr(text, "\ngpupool_tenant_core_given_percent{tenant=\"ada@host\"} 30\n"));
     assert_non_null(strstr(text, "\ngpupool_tenant_sessions{tenant=\"ada@host\"} 1\n"));
     assert_null(strstr(text, "session=\"s1\"")); /* series never grow with sessions */
+    http_get(address, "/metrics/cards", text, sizeof(text));
+    assert_non_null(strstr(text, "gpupool_card_core_given_percent{server=\"node-a\","
+                                 "card=\"0\",uuid=\"GPU-6e6e6e6e-"));
+    assert_non_null(strstr(text, "\"} 30\n"));
+    assert_null(strstr(text, "gpupool_server"));
+    http_get(address, "/metrics/cards?server=node-a", one, sizeof(one));
+    assert_string_equal(strstr(one, "\r\n\r\n"), strstr(text, "\r\n\r\n"));
+    http_get(address, "/metrics/cards?server=nosuch", text, sizeof(text));
+    assert_non_null(strstr(text, "404 "));
+    assert_non_null(strstr(text, "there is no server of that name"));
     http_get(address, "/metric", text, sizeof(text));
     assert_non_null(strstr(text, "\ngpupool_session_attachments{session=\"s1\","
                                  "owner=\"ada@host\"} 3\n"));

@@ -105,7 +105,7 @@ begin(struct sim *s, uint64_t seed, unsigned servers)
     s->rules.n_tenants = TENANTS;
     s->tenants.rules = &s->rules;
     s->tenants.total =
-        (struct sched_amount){.core = s->pool->core, .memory = s->pool->memory};
+        (struct sched_amount){.core = s->pool->core, .memory = s->pool->sums.memory};
     sched_queue_init(&s->queue, s->pool, &s->tenants);
     s->queue.place = place;
     s->queue.arg = s;
@@ -519,7 +519,7 @@ shares_follow_weights_within_one_request(void **state)
     for (unsigned i = 0; i < 5; i++)
         add_server(&s, i, 4);
     s.tenants.total =
-        (struct sched_amount){.core = s.pool->core, .memory = s.pool->memory};
+        (struct sched_amount){.core = s.pool->core, .memory = s.pool->sums.memory};
     for (unsigned i = 0; i < 2; i++)
         tenants[i] = sched_tenant_ref(&s.tenants, owners[i]);
     for (struct sched_server *v = s.pool->servers; v; v = v->next) {

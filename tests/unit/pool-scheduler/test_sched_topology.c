@@ -231,7 +231,7 @@ faulty_cards_are_not_given_and_come_back(void **state)
     struct sched_card *held = a->cards[0];
 
     assert_int_equal(sched_pool_set_fault(pool, a->cards[0], "ECC error"), 0);
-    assert_int_equal(pool->n_faulty, 1);
+    assert_int_equal(pool->sums.n_faulty, 1);
     assert_int_equal(sched_place(pool, &two, &d), -ENOSPC);
     sched_place_explain(pool, &two, NULL, &reasons);
     assert_string_equal(reasons.list[0].words, "out of use: ECC error");
@@ -248,7 +248,7 @@ faulty_cards_are_not_given_and_come_back(void **state)
     assert_ptr_equal(sched_pool_freed(pool), a->cards[0]); /* who waits is served */
     place(pool, &one, &d);
     assert_ptr_equal(d.slices[0].card, a->cards[0]);
-    assert_int_equal(pool->n_faulty, 0);
+    assert_int_equal(pool->sums.n_faulty, 0);
 }
 
 static void
