@@ -22,7 +22,7 @@ $(eval $(call helper_program,bench/delay_proxy,bench/delay_proxy.c bench/bench.c
 $(eval $(call helper_program,bench/payload,bench/payload.c bench/bench.c,\
     bench tests/programs proto $(O)/gen transport common,,transport common))
 
-BENCH_PROGRAMS := $(addprefix $(O)/bench/,fast real clients sessions raw_search step transfer image attach resume raw_tls delay_proxy payload place scheduler week sched_load shares softgpu-kernels) \
+BENCH_PROGRAMS := $(addprefix $(O)/bench/,fast real clients sessions raw_search step transfer image attach resume raw_tls delay_proxy payload place scheduler week sched_load etcd_wire shares softgpu-kernels) \
     $(O)/tests/programs/cudash $(O)/tests/k8s/podprobe
 
 # The part over RDMA runs in a guest, beside the measure of its adapter.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An etcd of three members on this host, for what keeps its state there."""
+"""An etcd of members on this host, for what keeps its state there."""
 
 import json
 import shutil
@@ -33,13 +33,20 @@ def answers(url):
 
 @contextmanager
 def members():
-    """The URLs of all members, with commas between; None where there is no etcd."""
+    """The URLs of three members, with commas between; None where there is no etcd."""
+    with cluster(MEMBERS) as (urls, _):
+        yield ",".join(urls) or None
+
+
+@contextmanager
+def cluster(n):
+    """The URLs and process ids of N members; none where there is no etcd."""
     if not shutil.which("etcd"):
-        yield None
+        yield [], []
         return
-    ports = free_ports(2 * MEMBERS)
-    clients = [f"http://127.0.0.1:{port}" for port in ports[:MEMBERS]]
-    peers = [f"http://127.0.0.1:{port}" for port in ports[MEMBERS:]]
+    ports = free_ports(2 * n)
+    clients = [f"http://127.0.0.1:{port}" for port in ports[:n]]
+    peers = [f"http://127.0.0.1:{port}" for port in ports[n:]]
     cluster = ",".join(f"m{i}={url}" for i, url in enumerate(peers))
     with tempfile.TemporaryDirectory(prefix="gpupool-etcd-") as folder:
         running = [subprocess.Popen(
@@ -47,14 +54,14 @@ def members():
              "error", "--listen-client-urls", clients[i], "--advertise-client-urls",
              clients[i], "--listen-peer-urls", peers[i], "--initial-advertise-peer-urls",
              peers[i], "--initial-cluster", cluster],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for i in range(MEMBERS)]
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for i in range(n)]
         try:
             end = time.monotonic() + PATIENCE_S
             while not all(map(answers, clients)):
                 if time.monotonic() > end:
                     raise RuntimeError("etcd does not answer")
                 time.sleep(0.1)
-            yield ",".join(clients)
+            yield clients, [process.pid for process in running]
         finally:
             for process in running:
                 process.kill()

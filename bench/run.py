@@ -417,6 +417,20 @@ class Bench:
                 found["session_etcd_op_cpu_us"] = shared["session_op_cpu_us"]
         return found
 
+    def etcd(self):
+        """The store's transactions over etcd's two wires; of one member and of three."""
+        found = {}
+        for count in (1, etcd.MEMBERS):
+            with etcd.cluster(count) as (urls, pids):
+                if not urls:
+                    progress("etcd: not run, it is not installed")
+                    return {}
+                progress(f"etcd: {count} member(s), JSON and gRPC in turns")
+                found |= parse(self.call(self.build / "bench" / "etcd_wire", urls[0],
+                                         ",".join(map(str, pids)), self.args.rounds, core=-1))
+        print_wires(found)
+        return found
+
     def k8s(self):
         """Pods and claims on a real cluster."""
         return k8s.measure(self.build, progress)
@@ -532,6 +546,21 @@ def print_table(values, samples):
     return missed
 
 
+def print_wires(values):
+    """Of each kind of transaction what it takes as JSON and over gRPC."""
+    print(f"\n{'etcd: JSON / gRPC':36} {'median us':>17} {'a second':>17} {'client us':>17} "
+          f"{'members us':>17}")
+    for key in values:
+        if "_json_" not in key or not key.endswith("_p50_us"):
+            continue
+        cells = []
+        for figure in ("p50_us", "per_s", "client_us", "members_us"):
+            name = key.removesuffix("p50_us") + figure
+            cells.append(f"{values[name]:.0f} / {values[name.replace('_json_', '_grpc_')]:.0f}")
+        print(f"{key.removesuffix('_p50_us').replace('_json', ''):36} "
+              + " ".join(f"{cell:>17}" for cell in cells))
+
+
 def print_sides(values):
     """Of each row beside the raw transport what a call takes on both sides."""
     print(f"\n{'us: ours / raw':36} {'median':>19} {'99 %':>19} {'processor time':>19}")
@@ -615,7 +644,7 @@ def main():
     parser.add_argument("--build", default="build")
     parser.add_argument("--only", default="", help="fast (with rate, split, attach, step, journal, "
                         "resume), one of those, real, clients, veth, links, tls, place, shares, "
-                        "adopt, sessions, kernels, k8s, or a row's name or its beginning")
+                        "adopt, sessions, kernels, etcd, k8s, or a row's name or its beginning")
     parser.add_argument("--rounds", type=int, help="processes that a figure is taken in "
                         "(default: 5 beside the raw transport, else 3)")
     parser.add_argument("--links", default="tcp,veth,shm", type=lambda text: text.split(","),
@@ -646,7 +675,7 @@ def main():
                  "journal": bench.journal, "resume": bench.resume,
                  "split": bench.split, "links": bench.links, "tls": bench.tls, "place": bench.place,
                  "scheduler": bench.scheduler, "rdma": bench.rdma,
-                 "kernels": bench.kernels, "k8s": bench.k8s,
+                 "kernels": bench.kernels, "etcd": bench.etcd, "k8s": bench.k8s,
                  "shares": bench.shares, "adopt": bench.adopt, "sessions": bench.sessions}
         if args.only == "veth":
             args.links = ["veth"]

@@ -65,5 +65,14 @@ $(eval $(call helper_program,bench/place,bench/place.c,$(SCHED_INCS),,schedcore 
 $(eval $(call helper_program,bench/scheduler,bench/scheduler.c,$(SCHED_INCS),,schedcore $(CTL_LIBS),$(CTL_LDLIBS)))
 # A week of a cluster by policy: `$(O)/bench/week`, ONLY=week.
 $(eval $(call helper_program,bench/week,bench/week.c,$(SCHED_INCS),,schedcore $(CTL_LIBS),$(CTL_LDLIBS) -lm))
+# Its transactions in etcd, as JSON and over gRPC: `$(O)/bench/etcd_wire`, ONLY=etcd.
+GEN_DEPS += $(O)/gen/etcd_rpc.pb-c.h
+$(O)/gen/etcd_rpc.pb-c.h: bench/etcd_rpc.proto
+	$(call say,PROTOC,$@)
+	$(Q)mkdir -p $(O)/gen && rm -f $(O)/gen/etcd_rpc.pb-c.[ch]
+	$(Q)protoc-c --proto_path=$(<D) --c_out=$(O)/gen etcd_rpc.proto
+$(O)/gen/etcd_rpc.pb-c.c: $(O)/gen/etcd_rpc.pb-c.h ;
+$(eval $(call helper_program,bench/etcd_wire,bench/etcd_wire.c bench/etcd_grpc.c bench/sched_cost.c $(O)/gen/etcd_rpc.pb-c.c,\
+    bench $(SCHED_INCS),,$(SCHED_LIBS),$(SCHED_LDLIBS) -lnghttp2))
 # The whole daemon, with its peers played: the same.
 $(eval $(call helper_program,bench/sched_load,bench/sched_load.c bench/sched_commands.c bench/sched_cost.c bench/sched_ask.c bench/http_reader.c,bench $(CTL_INCS),,$(CTL_LIBS),$(CTL_LDLIBS)))
