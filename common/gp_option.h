@@ -112,6 +112,16 @@ bool gp_option_same(const struct gp_option *option, const void *a, const void *b
 /* Copy its value; a text is not copied, but what points to it. */
 void gp_option_take(const struct gp_option *option, void *to, const void *from);
 
+/* What has changed since a program read its options: those that it takes over, and
+ * those that need a restart, as "--lease-ms, --placement". */
+struct gp_option_changes {
+    char live[320], fixed[320];
+};
+/* Take the live options that differ in @is, @n tables, over to the same in @was. */
+void gp_option_take_live(const struct gp_option_set_of *was,
+                         const struct gp_option_set_of *is, size_t n,
+                         struct gp_option_changes *ret);
+
 /* Call @visit for each option of all tables, and for those that every program has. */
 typedef void gp_option_visit(const struct gp_options *options,
                              const struct gp_option *option, FILE *out);

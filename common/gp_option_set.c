@@ -234,3 +234,29 @@ gp_option_take(const struct gp_option *option, void *to, const void *from)
     memcpy((char *)to + option->offset, (const char *)from + option->offset,
            field_size(option));
 }
+
+static void
+add_name(char *text, size_t size, const char *name)
+{
+    size_t at = strlen(text);
+
+    snprintf(text + at, size - at, "%s--%s", at ? ", " : "", name);
+}
+
+void
+gp_option_take_live(const struct gp_option_set_of *was,
+                    const struct gp_option_set_of *is, size_t n,
+                    struct gp_option_changes *ret)
+{
+    *ret = (struct gp_option_changes){0};
+    for (size_t s = 0; s < n; s++)
+        for (size_t i = 0; i < is[s].n; i++) {
+            const struct gp_option *o = &is[s].options[i];
+
+            if (gp_option_same(o, was[s].target, is[s].target))
+                continue;
+            if (o->live)
+                gp_option_take(o, was[s].target, is[s].target);
+            add_name(o->live ? ret->live : ret->fixed, sizeof(ret->live), o->name);
+        }
+}

@@ -295,14 +295,6 @@ static struct {
     struct options options;
 } started;
 
-static void
-name_option(char *text, size_t size, const char *name)
-{
-    size_t at = strlen(text);
-
-    snprintf(text + at, size - at, "%s--%s", at ? ", " : "", name);
-}
-
 static int
 reread(const struct sched_config *now, struct sched_reread *ret, struct gp_err *err)
 {
@@ -317,19 +309,8 @@ reread(const struct sched_config *now, struct sched_reread *ret, struct gp_err *
     r = read_options(&new, started.argc, started.argv, err);
     sets_of(&old, was);
     sets_of(&new, is);
-    ret->changed[0] = ret->fixed[0] = 0;
-    for (unsigned s = 0; !r && s < SETS; s++)
-        for (size_t i = 0; i < is[s].n; i++) {
-            const struct gp_option *o = &is[s].options[i];
-            bool live = o->live;
-
-            if (gp_option_same(o, was[s].target, is[s].target))
-                continue;
-            if (live)
-                gp_option_take(o, was[s].target, is[s].target);
-            name_option(live ? ret->changed : ret->fixed,
-                        live ? sizeof(ret->changed) : sizeof(ret->fixed), o->name);
-        }
+    if (!r)
+        gp_option_take_live(was, is, SETS, &ret->changes);
     derive(&old);
     ret->config = old.config;
     kube_config_fini(&kube);

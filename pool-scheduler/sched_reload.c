@@ -237,10 +237,11 @@ change_options(struct sched *sched, struct change *c)
 {
     const struct sched_config *config = &c->options.config;
 
-    if (*c->options.changed)
-        gp_log_info("sched", "changed: %s", c->options.changed);
-    if (*c->options.fixed)
-        gp_log_warn("sched", "changed, but needs a restart: %s", c->options.fixed);
+    if (*c->options.changes.live)
+        gp_log_info("sched", "changed: %s", c->options.changes.live);
+    if (*c->options.changes.fixed)
+        gp_log_warn("sched", "changed, but needs a restart: %s",
+                    c->options.changes.fixed);
     if (!same_rates(&sched->config, config)) {
         sched_rates_fini(&sched->rates);
         sched->rates = c->rates;

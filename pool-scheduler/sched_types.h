@@ -17,6 +17,7 @@
 #include "gp_log.h"
 #include "gp_loop.h"
 #include "gp_msg.h"
+#include "gp_option.h"
 #include "gp_rate.h"
 #include "sched_events.h"
 #include "sched_pool.h"
@@ -110,9 +111,7 @@ struct sched_config {
 
 struct sched_reread {
     struct sched_config config;
-    /* Options, as "--lease-ms, --placement": those that have changed, and those that
-     * would have to be changed by a restart. */
-    char changed[320], fixed[320];
+    struct gp_option_changes changes;
 };
 
 struct sched_counters {

@@ -60,6 +60,8 @@ struct tls_context;
 
 struct srv {
     struct srv_conf conf;
+    int argc; /* what it was read from */
+    char **argv;
     struct gp_loop *loop;
     struct gp_listener listener;
     struct gp_listener local_listener; /* the Unix socket */

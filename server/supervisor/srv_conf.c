@@ -23,10 +23,23 @@
         .name = flag, .value = "N", .help = words_, .set = gp_option_u32,              \
         .offset = offsetof(struct srv_conf, field), .min = 1, .max = limit             \
     }
-#define SWITCH(flag, field, words_)                                                    \
+/* What SIGHUP takes without a restart. */
+#define LIVE_TEXT(flag, field, text, words_)                                           \
+    {                                                                                  \
+        .name = flag, .value = text, .help = words_, .set = gp_option_copy,            \
+        .offset = offsetof(struct srv_conf, field),                                    \
+        .size = sizeof(((struct srv_conf *)0)->field), .live = true                    \
+    }
+#define LIVE(flag, field, least, limit, words_)                                        \
+    {                                                                                  \
+        .name = flag, .value = "N", .help = words_, .set = gp_option_u32,              \
+        .offset = offsetof(struct srv_conf, field), .min = least, .max = limit,        \
+        .live = true                                                                   \
+    }
+#define LIVE_SWITCH(flag, field, words_)                                               \
     {                                                                                  \
         .name = flag, .help = words_, .set = gp_option_yes,                            \
-        .offset = offsetof(struct srv_conf, field)                                     \
+        .offset = offsetof(struct srv_conf, field), .live = true                       \
     }
 /* A text that is one of these; NULL: one that passes its own check. */
 #define CHECKED(flag, field, text, check, list, words_)                                \
@@ -84,10 +97,10 @@ static const struct gp_option options[] = {
          "softgpu, null, cuda, or a driver library (default softgpu)"),
     TEXT("name", name, "NAME", "this server's name in the pool (default: host name)"),
     TEXT("scheduler", scheduler, "HOST:PORT", "register with this gpupool-scheduler"),
-    TEXT("token-file", token_file, "FILE", "secret that the scheduler asks for"),
-    TEXT("scheduler-key", key_file, "FILE",
-         "public keys of the scheduler, a line each (default: that of the first "
-         "registration)"),
+    LIVE_TEXT("token-file", token_file, "FILE", "secret that the scheduler asks for"),
+    LIVE_TEXT("scheduler-key", key_file, "FILE",
+              "public keys of the scheduler, a line each (default: that of the first "
+              "registration)"),
     TEXT("state-dir", state_dir, "DIR",
          "keep the scheduler's key and this server's own here; without it a restart "
          "takes any key, and clients must get the new one"),
@@ -136,29 +149,25 @@ static const struct gp_option options[] = {
     CHECKED(
         "image-cache", image_cache, "SIZE", set_size, OFF_WORDS,
         "memory for code images that clients need not send again (default 1GiB; off)"),
-    SWITCH("allow-unbound-tickets", allow_unbound,
-           "take tickets that anybody can use who has read them, as clients of before "
-           "bound tickets have, and log each"),
-    NUMBER("max-attachments", max_attachments, 65536,
-           "client processes at a time (default 1024)"),
-    NUMBER("rate-connections", rate_connections, 1000000,
-           "connections a second of one address (default 500)"),
-    NUMBER("rate-attaches", rate_attaches, 1000000,
-           "client processes a second of one address (default 100)"),
-    NUMBER("rate-refusals", rate_refusals, 1000000,
-           "wrong tickets and proofs a second of one address (default 20)"),
-    NUMBER("max-sessions", max_sessions, 65536, "sessions at a time (default 1024)"),
-    NUMBER("link-timeout", link_timeout_s, XPORT_LINK_TIMEOUT_MAX_S,
-           "seconds without an acknowledgement after which a client's TCP "
-           "connection is broken (default 15, at least 3)"),
-    {.name = "resume",
-     .value = "N",
-     .help =
+    LIVE_SWITCH(
+        "allow-unbound-tickets", allow_unbound,
+        "take tickets that anybody can use who has read them, as clients of before "
+        "bound tickets have, and log each"),
+    LIVE("max-attachments", max_attachments, 1, 65536,
+         "client processes at a time (default 1024)"),
+    LIVE("rate-connections", rate_connections, 1, 1000000,
+         "connections a second of one address (default 500)"),
+    LIVE("rate-attaches", rate_attaches, 1, 1000000,
+         "client processes a second of one address (default 100)"),
+    LIVE("rate-refusals", rate_refusals, 1, 1000000,
+         "wrong tickets and proofs a second of one address (default 20)"),
+    LIVE("max-sessions", max_sessions, 1, 65536, "sessions at a time (default 1024)"),
+    LIVE("link-timeout", link_timeout_s, 1, XPORT_LINK_TIMEOUT_MAX_S,
+         "seconds without an acknowledgement after which a client's TCP "
+         "connection is broken (default 15, at least 3)"),
+    LIVE("resume", resume_s, 0, XPORT_RESUME_MAX_S,
          "seconds for which the worker of a client whose connection over TCP or RDMA "
-         "broke waits for another one (default 60, 0: not at all)",
-     .set = gp_option_u32,
-     .offset = offsetof(struct srv_conf, resume_s),
-     .max = XPORT_RESUME_MAX_S},
+         "broke waits for another one (default 60, 0: not at all)"),
     {.name = "adopt-window",
      .value = "N",
      .help = "seconds for which workers outlive the server and wait for another one "
@@ -166,20 +175,14 @@ static const struct gp_option options[] = {
      .set = gp_option_u32,
      .offset = offsetof(struct srv_conf, adopt_window_s),
      .max = 86400},
-    {.name = "check-seconds",
-     .value = "N",
-     .help =
+    LIVE("check-seconds", check_seconds, 1, 86400,
          "between checks of a card that does not work, until it works again (default "
-         "30)",
-     .set = gp_option_u32,
-     .offset = offsetof(struct srv_conf, check_seconds),
-     .min = 1,
-     .max = 86400},
-    NUMBER("work-limit", work_limit_s, 1000000,
-           "seconds after which work that does not end, while another session waits "
-           "for the card, is ended (default 60)"),
-    NUMBER("work-limit-offline", work_limit_offline_s, 1000000,
-           "the same for offline sessions (default 10)"),
+         "30)"),
+    LIVE("work-limit", work_limit_s, 1, 1000000,
+         "seconds after which work that does not end, while another session waits "
+         "for the card, is ended (default 60)"),
+    LIVE("work-limit-offline", work_limit_offline_s, 1, 1000000,
+         "the same for offline sessions (default 10)"),
 };
 
 /* A flag's other name, and the second address beside the one on the network. */
@@ -263,7 +266,8 @@ srv_conf_parse(struct srv_conf *conf, int argc, char **argv, struct gp_err *err)
             "process per client process; SIGTERM ends all of them and the server.\n"
             "With --state-dir, SIGUSR2 ends the server alone, for another one that "
             "takes\n"
-            "the workers over, and SIGUSR1 has it start its program anew.",
+            "the workers over, and SIGUSR1 has it start its program anew.  SIGHUP "
+            "reads\nthe options again.",
         .after = "GPUPOOL_LOG=area:level,... and GPUPOOL_LOG_FILE=/path say what is "
                  "logged.\n",
         .env = "GPUPOOL_SERVER_",
@@ -302,4 +306,20 @@ srv_conf_parse(struct srv_conf *conf, int argc, char **argv, struct gp_err *err)
         return r;
     r = worker_check(conf, err);
     return r < 0 ? r : scaling_check(conf, err);
+}
+
+int
+srv_conf_reread(struct srv_conf *conf, int argc, char **argv,
+                struct gp_option_changes *ret, struct gp_err *err)
+{
+    struct srv_conf now;
+    const struct gp_option_set_of was = {options, ARRAY_SIZE(options), conf};
+    const struct gp_option_set_of is = {options, ARRAY_SIZE(options), &now};
+    int r = srv_conf_parse(&now, argc, argv, err);
+
+    if (r > 0)
+        return gp_err_set(err, -EINVAL, "help is no option of a daemon");
+    if (r == 0)
+        gp_option_take_live(&was, &is, 1, ret);
+    return r;
 }

@@ -3,7 +3,8 @@
  * What gpupool-server was told to do: flags, environment, or a file of
  * `flag = value` lines (gp_option.h).
  *
- * Filled once by main before the loop starts; read only afterwards.
+ * Filled by main before the loop starts; after SIGHUP, in the loop, the options that
+ * may change meanwhile are.  Read only for everybody else.
  */
 #ifndef SRV_CONF_H
 #define SRV_CONF_H
@@ -15,6 +16,7 @@
 #include <stdint.h>
 
 struct gp_err;
+struct gp_option_changes;
 
 #define SRV_DEFAULT_PORT 7481
 
@@ -71,6 +73,11 @@ struct srv_conf {
 /* Read the command line.  0: go on.  1: --help or --version was answered.
  * -EINVAL with words otherwise. */
 int srv_conf_parse(struct srv_conf *conf, int argc, char **argv, struct gp_err *err);
+
+/* Read command line, environment and file once more: options that need no restart are
+ * taken over to @conf, which stays as it is on failure. */
+int srv_conf_reread(struct srv_conf *conf, int argc, char **argv,
+                    struct gp_option_changes *ret, struct gp_err *err);
 
 /* How much of the @memory of card @index sessions may have: the part that
  * --memory-scaling says, the last number of its list standing for all further cards. */

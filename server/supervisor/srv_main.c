@@ -37,6 +37,7 @@
 #include "srv_metrics.h"
 #include "srv_pin.h"
 #include "srv_register.h"
+#include "srv_reload.h"
 #include "srv_session.h"
 #include "srv_state.h"
 #include "srv_watch.h"
@@ -228,29 +229,6 @@ reap(struct srv *srv)
     srv_stopped(srv);
 }
 
-/* SIGHUP: what an administrator changes in files.  Sessions go on. */
-static void
-reload(struct srv *srv)
-{
-    struct gp_err err = {0};
-    int r;
-
-    gp_notify("STATUS=reading token and keys again");
-    r = gp_audit_reopen(&err);
-    if (r == 0)
-        r = srv_pin_load(srv, &err);
-    if (r == 0)
-        r = srv_register_reload(srv->reg, &err);
-    gp_notify("STATUS=");
-    if (r < 0) {
-        gp_log_error("server", "token and key stay as they were: %s",
-                     gp_err_msg(&err, r));
-        return;
-    }
-    gp_audit("reload", NULL);
-    gp_log_info("server", "token and key were read again");
-}
-
 static void
 on_signal(struct gp_loop *loop, int signo, void *arg)
 {
@@ -258,7 +236,7 @@ on_signal(struct gp_loop *loop, int signo, void *arg)
     if (signo == SIGCHLD)
         reap(arg);
     else if (signo == SIGHUP)
-        reload(arg);
+        srv_reload(arg);
     else if (signo == SIGUSR1 || signo == SIGUSR2)
         leave(arg, signo == SIGUSR1);
     else
@@ -701,6 +679,8 @@ main(int argc, char **argv)
         return srv_keeper_main();
     program[gp_max(len, (ssize_t)0)] = 0; /* before an upgrade puts another there */
     signal(SIGPIPE, SIG_IGN);
+    srv.argc = argc;
+    srv.argv = argv;
     r = srv_conf_parse(&srv.conf, argc, argv, &err);
     if (r > 0)
         return 0;

@@ -86,7 +86,7 @@ def test_scheduler_tells_the_service_manager_how_it_is(case):
 
 
 def test_server_tells_the_service_manager_how_it_is(case):
-    life_of_a_daemon(case, *server(case), reads="token and keys")
+    life_of_a_daemon(case, *server(case), reads="options, token and keys")
 
 
 def test_server_that_takes_over_tells_it_too(case):

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SIGHUP reads the options again: what can change does, the log names what cannot."""
+"""SIGHUP reads the options again, of the scheduler and of the server: what can change does,
+the log names what cannot."""
 
 import os
 import signal
+import urllib.request
 
 
 class Scheduler:
@@ -92,3 +94,66 @@ def test_file_with_a_fault_changes_nothing(case):
         scheduler.reload(words, **options)
         case.contains(scheduler.log(), "options, rules, tokens and key stay as they were", "the log")
         case.equal(scheduler.values("lease_ms", "placement"), (40000, "binpack"), f"after {options}")
+
+
+class Server:
+    """That of a pool, with a file of options."""
+
+    def __init__(self, case, *more, **options):
+        self.case, self.pool = case, case.pool(servers=1, cards=1)
+        self.file = case.folder / "server.conf"
+        self.write(**options)
+        self.pid = self.pool.restart(self.pool.pid("gpupool-server"), "--config", self.file, *more,
+                                     without=("--scheduler-key",))
+
+    write, log, reload_until = Scheduler.write, Scheduler.log, Scheduler.reload
+
+    def reload(self, words="options, token and key were read again", **options):
+        self.reload_until(words, **options)
+
+    def metrics(self, port):
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics",
+                                    timeout=self.case.patience) as answer:
+            return answer.read().decode()
+
+
+def test_server_takes_options_without_a_restart(case):
+    server = Server(case, max_attachments=1)
+    session = server.pool.session(core=10, memory="64MiB")
+    first = session.cudash()
+    first.begin()
+    vecadd = case.programs / "vecadd"
+    refused = session.run(vecadd, status=None)
+    case.check(refused.status != 0, "a second client process where one may attach")
+    server.reload(max_attachments=2, rate_refusals=7, check_seconds=5)
+    case.contains(server.log(), "changed: --max-attachments, --rate-refusals, --check-seconds",
+                  "what the server says")
+    first.ok("sync")  # it goes on
+    session.run(vecadd)
+    server.reload()  # what the file no longer says
+    session.run(vecadd)
+    first.close()
+    session.close()
+
+
+def test_server_names_what_needs_a_restart_each_time(case):
+    port = case.free_port()
+    server = Server(case, "--metrics-listen", f"127.0.0.1:{port}", "--max-sessions", "9",
+                    max_sessions=5)
+    words = "changed, but needs a restart: --worker-memory, --image-cache"
+    for limit in (6, 7):
+        server.reload(words, worker_memory="1GiB", image_cache="off", max_sessions=limit)
+    case.check("changed: " not in server.log(), "a flag decides over the file")
+    case.contains(server.metrics(port), "gpupool_server_registered 1", "the server goes on")
+
+
+def test_server_with_a_faulty_file_stays_as_it_is(case):
+    server = Server(case, max_attachments=40)
+    for options, words in (({"max_attachments": 41, "max_sessions": 0}, f"{server.file}:3: "),
+                           ({"max_attachments": 42, "max_sesions": 1}, "max-sesions"),
+                           ({"max_attachments": 43, "scheduler_key": "/nosuch"}, "/nosuch")):
+        server.reload(words, **options)
+        case.contains(server.log(), "options, token and key stay as they were", "the log")
+    server.reload(max_attachments=40)
+    case.check("changed: " not in server.log(), "the options are those of before")
+    server.reload("changed: --max-attachments", max_attachments=44)

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading again, without a restart, what an administrator changes (SIGHUP): options,
+ * the token, the scheduler's keys, the audit log.
+ *
+ * Sessions go on; limits of a client process hold for those that attach from then on.
+ * What needs a restart is named in the log.  A file with a fault leaves the options as
+ * they were.  Event loop thread only.
+ */
+#ifndef SRV_RELOAD_H
+#define SRV_RELOAD_H
+
+struct srv;
+
+void srv_reload(struct srv *srv);
+
+#endif
