@@ -126,8 +126,9 @@ connect_to(struct sched_fed_link *l, uint64_t deadline_ns, struct gp_err *err)
         return r;
     if (!publish_fd(l, l->link.fd))
         return gp_err_set(err, -ECANCELED, "this scheduler ends");
-    return ctl_prove(call, &c, GPUPOOL__CTL__CTL_ROLE__CTL_ROLE_CLIENT, l->config.token,
-                     address, ctl_link_key(&l->link), err);
+    r = ctl_prove(call, &c, GPUPOOL__CTL__CTL_ROLE__CTL_ROLE_CLIENT, l->config.token,
+                  address, ctl_link_key(&l->link), err);
+    return r == -EREMOTE ? -EACCES : r; /* -EREMOTE is an answer to a job */
 }
 
 /* To the one that was asked last, or to the next that answers. */

@@ -208,6 +208,23 @@ def test_pool_without_the_right_to_forward_gets_nothing(case):
     first.close()
 
 
+def test_pool_that_refuses_the_token_is_one_that_does_not_answer(case):
+    pools = Pools(case)
+    other = case.folder / "other-token"
+    other.write_text("no token that the pool east has ever seen")
+    other.chmod(0o600)
+    rules = pools.rules.read_text()
+    pools.rules.write_text("\n".join(f"token-file = {other}" if line.startswith("token-file")
+                                     else line for line in rules.splitlines()) + "\n")
+    reread(case, pools.scheduler, pools.west.log("scheduler"), "were read again")
+    first = pools.hold()
+    done = pools.cli("run", "--core", 100, "--", "true", status=3)
+    case.contains(done.err, "pool east: wrong client token", "why the other pool was no help")
+    case.equal(pools.scheduler.poll(), None, "the scheduler's exit status")
+    case.equal(pools.others()[0]["answers"], False, "whether it answers")
+    first.close()
+
+
 def test_pool_that_is_away_costs_little_and_is_named(case):
     pools = Pools(case)
     first = pools.hold()
