@@ -281,7 +281,10 @@ follow_leader(struct cli_ctl *ctl, const Gpupool__Ctl__CtlReply *reply,
         return gp_err_set(err, -EPROTO, "the leader's address is too long");
     }
     r = connect_any(ctl, err);
-    return r < 0 || !ctl->token ? r : cli_ctl_prove(ctl, ctl->role, ctl->token, err);
+    if (!r && ctl->token)
+        r = cli_ctl_prove(ctl, ctl->role, ctl->token, err);
+    return r == -EREMOTE ? -EACCES
+                         : r; /* the token is refused: no answer to a request */
 }
 
 static bool
