@@ -36,6 +36,9 @@
 #define RETRY_FIRST_MS 100
 #define RETRY_MAX_MS 2000
 #define RETRY_SEVERAL_MS 400
+/* One of several schedulers that has answered nothing for so long, or for three
+ * heartbeats, may hang while another leads: its kernel keeps the connection open. */
+#define UNANSWERED_MS 6000u
 /* A burst of attaching processes becomes one report. */
 #define CHANGED_MS 10
 #define HEARTBEAT_MS 2000 /* until the scheduler sets another */
@@ -72,6 +75,7 @@ struct srv_register {
     bool conn_live;
     struct gp_loop_timer retry;
     struct gp_loop_timer beat;
+    struct gp_loop_timer unanswered; /* while a request waits for an answer */
     uint32_t retry_ms;
     uint32_t heartbeat_ms;
     uint32_t closes; /* CtlCloseSession followed on this connection; wraps */
@@ -218,6 +222,18 @@ report_init(struct report *rep, const struct srv *srv)
     return 0;
 }
 
+static void on_unanswered(struct gp_loop_timer *timer);
+
+static void
+expect_answer(struct srv_register *reg)
+{
+    uint64_t ms = gp_max(3 * reg->heartbeat_ms, UNANSWERED_MS);
+
+    if (!reg->unanswered.loop && ctl_addresses_count(reg->srv->conf.scheduler) > 1)
+        gp_loop_timer_set(reg->srv->loop, &reg->unanswered,
+                          gp_now_ns() + ms * GP_NS_PER_MS, on_unanswered);
+}
+
 static int
 send_request(struct srv_register *reg, Gpupool__Ctl__CtlRequest *req)
 {
@@ -230,6 +246,7 @@ send_request(struct srv_register *reg, Gpupool__Ctl__CtlRequest *req)
     if (!buf)
         return -ENOMEM;
     gpupool__ctl__ctl_request__pack(req, buf);
+    expect_answer(reg);
     return gp_msg_conn_send(&reg->conn, buf, size);
 }
 
@@ -393,6 +410,7 @@ link_down(struct srv_register *reg, const char *words)
     reg->leader[0] = 0;
     reg->at++;
     gp_loop_timer_del(&reg->beat);
+    gp_loop_timer_del(&reg->unanswered);
     if (reg->conn_live)
         gp_msg_conn_fini(&reg->conn);
     reg->conn_live = false;
@@ -400,6 +418,13 @@ link_down(struct srv_register *reg, const char *words)
     gp_loop_timer_set(reg->srv->loop, &reg->retry,
                       gp_now_ns() + reg->retry_ms * GP_NS_PER_MS, on_retry);
     retry_later(reg);
+}
+
+static void
+on_unanswered(struct gp_loop_timer *timer)
+{
+    link_down(container_of(timer, struct srv_register, unanswered),
+              "does not answer its reports");
 }
 
 static void
@@ -538,6 +563,7 @@ follow_leader(struct srv_register *reg, const char *leader)
 {
     gp_log_info("server", "scheduler %s leads", leader);
     gp_loop_timer_del(&reg->beat);
+    gp_loop_timer_del(&reg->unanswered);
     gp_msg_conn_fini(&reg->conn);
     reg->conn_live = false;
     reg->state = REG_IDLE;
@@ -608,6 +634,7 @@ on_msg(struct gp_msg_conn *conn, const void *data, size_t len)
     struct srv_register *reg = container_of(conn, struct srv_register, conn);
     Gpupool__Ctl__CtlReply *reply = gpupool__ctl__ctl_reply__unpack(NULL, len, data);
 
+    gp_loop_timer_del(&reg->unanswered);
     if (!reply) {
         link_down(reg, "sent what is not a reply");
         return;
@@ -830,6 +857,7 @@ srv_register_free(struct srv_register *reg)
         return;
     gp_loop_timer_del(&reg->retry);
     gp_loop_timer_del(&reg->beat);
+    gp_loop_timer_del(&reg->unanswered);
     if (reg->conn_live)
         gp_msg_conn_fini(&reg->conn);
     if (reg->connector) {
