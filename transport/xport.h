@@ -202,6 +202,11 @@ int xport_rdma_connect(int ctl_fd, struct xport_rdma_port *ports, size_t n,
                        uint64_t deadline_ns, struct xport_conn **ret,
                        struct gp_err *err);
 
+/* Does one of the server's @ports answer?  Nothing need listen there; @ports are put in
+ * the order in which they are tried. */
+int xport_rdma_probe(struct xport_rdma_port *ports, size_t n, uint64_t deadline_ns,
+                     struct gp_err *err);
+
 /* Payloads will come from or go to this range, and its owner calls xport_unpin() before
  * it goes away: RDMA may keep it registered.  Nothing for other transports.  Any
  * thread. */

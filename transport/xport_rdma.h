@@ -232,7 +232,7 @@ struct rdma_conn {
     uint8_t *bounce; /* RDMA_READ_CHUNK bytes, made when needed */
 
     pthread_mutex_t mr_lock;
-    bool mr_ended; /* nothing is registered any more */
+    bool mr_ended; /* nothing is registered */
     struct rdma_mr *mrs;
     unsigned n_pinned, n_cached;
     uint64_t cached_bytes, mr_clock;
@@ -367,9 +367,10 @@ int rdma_offer_wait(struct rdma_conn *rdma, uint64_t ticket);
 void rdma_offer_ends_at(struct rdma_conn *rdma, uint64_t end);
 int rdma_offers_wait(struct rdma_conn *rdma, uint64_t until);
 uint64_t rdma_peer_has(struct rdma_conn *rdma);
-/* *ret_n bytes are here or asked for, also with an error. */
+/* *ret_n bytes are here or asked for, also with an error.  -ETIMEDOUT: fewer than @len,
+ * and nothing more has come. */
 int rdma_fetch_start(struct rdma_conn *rdma, void *buf, size_t len,
-                     uint64_t *ret_ticket, size_t *ret_n);
+                     uint64_t deadline_ns, uint64_t *ret_ticket, size_t *ret_n);
 int rdma_fetch_wait(struct rdma_conn *rdma, uint64_t ticket);
 int rdma_recv_bulk(struct xport_conn *conn, void *buf, size_t len);
 /* Of an offer in front, up to @len bytes into the window at @addr; 0 bytes when what is
@@ -388,19 +389,34 @@ struct rdma_mr *rdma_mr_get(struct rdma_conn *rdma, const void *addr, size_t len
 struct rdma_mr *rdma_mr_window(struct rdma_conn *rdma, uint64_t addr, size_t len);
 void rdma_mr_ref(struct rdma_conn *rdma, struct rdma_mr *m);
 void rdma_mr_put(struct rdma_conn *rdma, struct rdma_mr *m);
+/* Nothing is registered any more; what is pinned may be registered again. */
+void rdma_mr_end(struct rdma_conn *rdma);
 void rdma_mr_fini(struct rdma_conn *rdma);
 
 /* --- xport_rdma_conn.c --- */
 
 void rdma_conn_free(struct xport_conn *conn);
-/* Gives back all that an adapter knows of; the connection carries nothing any more, and
- * memory that is held ready for it is so in vain.  Neither sends nor receives. */
+/* Gives back all that an adapter knows of; the connection carries nothing any more.
+ * Neither sends nor receives. */
 void rdma_conn_end(struct rdma_conn *rdma);
+/* A connection that has ended is as new, and knows what is pinned. */
+int rdma_conn_renew(struct rdma_conn *rdma, struct gp_err *err);
 /* Wait until what was sent has arrived, so long at most. */
 void rdma_conn_drain(struct rdma_conn *rdma, uint64_t limit_ns);
 /* Without queue pair; the id is the caller's to fill in. */
 int rdma_conn_new(const struct xport_verbs *v, uint32_t frame_max,
                   struct rdma_conn **ret, struct gp_err *err);
 int rdma_conn_resources(struct rdma_conn *rdma, struct gp_err *err);
+
+/* --- xport_rdma_cm.c --- */
+
+/* As xport_rdma_connect() and xport_rdma_accept(), with a connection that has ended
+ * instead of a new one, which has ended again after an error. */
+int rdma_connect_again(struct rdma_conn *again, int ctl_fd,
+                       struct xport_rdma_port *ports, size_t n, const uint8_t *cookie,
+                       uint64_t deadline_ns, struct gp_err *err);
+int rdma_accept_again(struct rdma_conn *again, struct xport_rdma_listener *l,
+                      int ctl_fd, const uint8_t *cookie, uint64_t deadline_ns,
+                      struct gp_err *err);
 
 #endif

@@ -303,8 +303,8 @@ data_in_front(const struct rdma_conn *rdma)
  * Bytes of the ring are taken when the READs before them are done, so that what is
  * still under way is always the end of what was asked for. */
 static int
-fetch_some(struct rdma_conn *rdma, uint8_t *buf, size_t len, struct rdma_mr **m,
-           size_t *ret_n)
+fetch_some(struct rdma_conn *rdma, uint8_t *buf, size_t len, uint64_t deadline_ns,
+           struct rdma_mr **m, size_t *ret_n)
 {
     struct xport_spin *spin = &rdma->stream.spin;
     bool spins = !xport_spin_skips(spin);
@@ -328,15 +328,15 @@ fetch_some(struct rdma_conn *rdma, uint8_t *buf, size_t len, struct rdma_mr **m,
             return r;
         spins = spins && xport_spin_again(spin);
         if (!spins && r == 0)
-            r = rdma_sleep(rdma, GP_FOREVER);
+            r = rdma_sleep(rdma, deadline_ns);
         if (r < 0)
             return r;
     }
 }
 
 int
-rdma_fetch_start(struct rdma_conn *rdma, void *buf, size_t len, uint64_t *ret_ticket,
-                 size_t *ret_n)
+rdma_fetch_start(struct rdma_conn *rdma, void *buf, size_t len, uint64_t deadline_ns,
+                 uint64_t *ret_ticket, size_t *ret_n)
 {
     struct rdma_mr *m = NULL;
     uint8_t *p = buf;
@@ -346,7 +346,7 @@ rdma_fetch_start(struct rdma_conn *rdma, void *buf, size_t len, uint64_t *ret_ti
     while (*ret_n < len && !r) {
         size_t n = 0;
 
-        r = fetch_some(rdma, p + *ret_n, len - *ret_n, &m, &n);
+        r = fetch_some(rdma, p + *ret_n, len - *ret_n, deadline_ns, &m, &n);
         *ret_n += n;
     }
     rdma_mr_put(rdma, m);
@@ -361,7 +361,7 @@ rdma_recv_bulk(struct xport_conn *conn, void *buf, size_t len)
     struct rdma_conn *rdma = rdma_of(conn);
     uint64_t ticket;
     size_t n;
-    int r = rdma_fetch_start(rdma, buf, len, &ticket, &n);
+    int r = rdma_fetch_start(rdma, buf, len, GP_FOREVER, &ticket, &n);
 
     return r < 0 ? r : rdma_fetch_wait(rdma, ticket);
 }
@@ -432,5 +432,7 @@ rdma_bulk_fini(struct rdma_conn *rdma)
         rdma->fetch_first = (rdma->fetch_first + 1) % RDMA_READS_MAX;
         rdma->fetch_count--;
     }
+    if (rdma->bounce)
+        xport_unpin(&rdma->stream.conn, rdma->bounce);
     free(TAKE_PTR(rdma->bounce));
 }

@@ -22,6 +22,8 @@
 #define RESOLVE_TRIES 5
 /* How long a port of the server may take when there are others to try. */
 #define PORT_NS (1500 * GP_NS_PER_MS)
+/* Of a connection over which no frame goes. */
+#define PROBE_FRAME_MAX 4096u
 /* 4.096 us * 2^17 = 0.5 s until a packet is sent again, six times: a way that is closed
  * is noticed in seconds.  (Seven, the most, is for ever with Soft-RoCE.) */
 #define ACK_TIMEOUT 17
@@ -127,16 +129,35 @@ hurry(const struct xport_verbs *v, struct rdma_cm_id *id)
  * the peer's host is gone, which an idle queue pair does not. */
 #define CTL_TIMEOUT_S 5
 
+/* A new connection, or @again, which has ended. */
+static int
+conn_begin(const struct xport_verbs *v, struct rdma_conn *again, uint32_t frame_max,
+           struct rdma_conn **ret, struct gp_err *err)
+{
+    if (!again)
+        return rdma_conn_new(v, frame_max, ret, err);
+    *ret = again;
+    return rdma_conn_renew(again, err);
+}
+
+static void
+conn_undo(struct rdma_conn *rdma, const struct rdma_conn *again)
+{
+    if (again)
+        rdma_conn_end(rdma);
+    else
+        rdma_conn_free(&rdma->stream.conn);
+}
+
 /* The control socket becomes the connection's: its end is the peer's end. */
 static void
-adopt(struct rdma_conn *rdma, int ctl_fd, struct xport_conn **ret)
+adopt(struct rdma_conn *rdma, int ctl_fd)
 {
     xport_keepalive(ctl_fd, CTL_TIMEOUT_S);
     fcntl(ctl_fd, F_SETFL, fcntl(ctl_fd, F_GETFL) | O_NONBLOCK);
     fcntl(rdma->cm_channel->fd, F_SETFL,
           fcntl(rdma->cm_channel->fd, F_GETFL) | O_NONBLOCK);
     rdma->stream.conn.fd = ctl_fd;
-    *ret = &rdma->stream.conn;
 }
 
 static int
@@ -207,21 +228,53 @@ client_connect(struct rdma_conn *rdma, const uint8_t *cookie, uint64_t deadline_
     return r;
 }
 
+/* Is there anybody?  Nothing listens at the port any more, or it is not for us; to be
+ * told so is an answer. */
 static int
-connect_once(const struct xport_verbs *v, struct sockaddr *dst, const uint8_t *cookie,
-             uint32_t frame_max, uint64_t deadline_ns, struct rdma_conn **ret,
-             struct gp_err *err)
+client_probe(struct rdma_conn *rdma, uint64_t deadline_ns, struct gp_err *err)
+{
+    struct rdma_conn_param param = {.retry_count = ACK_RETRIES};
+    struct rdma_cm_event *event;
+    enum rdma_cm_event_type got;
+    int r = rdma_conn_resources(rdma, err);
+
+    if (r < 0)
+        return r;
+    if (rdma->v->connect(rdma->id, &param))
+        return gp_err_set(err, -errno, "rdma_connect: %s", strerror(errno));
+    r = next_event(rdma->v, rdma->cm_channel, -1, deadline_ns, &event);
+    if (r < 0)
+        return gp_err_set(err, r, "no answer: %s", strerror(-r));
+    got = event->event;
+    rdma->v->ack_cm_event(event);
+    return got == RDMA_CM_EVENT_REJECTED || got == RDMA_CM_EVENT_ESTABLISHED
+               ? 0
+               : gp_err_set(err, -EHOSTUNREACH, "%s", rdma->v->event_str(got));
+}
+
+/* What is wanted of a port of the server, and what with. */
+struct client {
+    const struct xport_verbs *v;
+    struct rdma_conn *again; /* to be used instead of a new one; or NULL */
+    uint32_t frame_max;
+    const uint8_t *cookie; /* NULL: only to know whether the port can be reached */
+};
+
+static int
+connect_once(const struct client *c, struct sockaddr *dst, uint64_t deadline_ns,
+             struct rdma_conn **ret, struct gp_err *err)
 {
     struct rdma_conn *rdma;
-    int r = rdma_conn_new(v, frame_max, &rdma, err);
+    int r = conn_begin(c->v, c->again, c->frame_max, &rdma, err);
 
     if (r < 0)
         return r;
     r = client_route(rdma, dst, deadline_ns, err);
     if (!r)
-        r = client_connect(rdma, cookie, deadline_ns, err);
-    if (r < 0)
-        rdma_conn_free(&rdma->stream.conn);
+        r = c->cookie ? client_connect(rdma, c->cookie, deadline_ns, err)
+                      : client_probe(rdma, deadline_ns, err);
+    if (r < 0 || !c->cookie)
+        conn_undo(rdma, c->again);
     else
         *ret = rdma;
     return r;
@@ -229,9 +282,8 @@ connect_once(const struct xport_verbs *v, struct sockaddr *dst, const uint8_t *c
 
 /* The port number of this end is chosen like a listener's: see listen_at(). */
 static int
-connect_port(const struct xport_verbs *v, const struct xport_rdma_port *port,
-             const uint8_t *cookie, uint32_t frame_max, uint64_t deadline_ns,
-             struct rdma_conn **ret, struct gp_err *err)
+connect_port(const struct client *c, const struct xport_rdma_port *port,
+             uint64_t deadline_ns, struct rdma_conn **ret, struct gp_err *err)
 {
     struct addrinfo *list = NULL;
     int r = resolve(port->host, port->port, &list, err);
@@ -240,9 +292,30 @@ connect_port(const struct xport_verbs *v, const struct xport_rdma_port *port,
         return r;
     r = -EADDRINUSE;
     for (int i = 0; i < PORT_TRIES && r == -EADDRINUSE; i++)
-        r = connect_once(v, list->ai_addr, cookie, frame_max, deadline_ns, ret, err);
+        r = connect_once(c, list->ai_addr, deadline_ns, ret, err);
     freeaddrinfo(list);
     return r < 0 ? gp_err_wrap(err, r, "rdma to %s", port->host) : 0;
+}
+
+/* The first of the ports that answers. */
+static int
+connect_any(struct client *c, struct xport_rdma_port *ports, size_t n,
+            uint64_t deadline_ns, struct rdma_conn **ret, struct gp_err *err)
+{
+    struct xport_rdma_port own[XPORT_RDMA_PORTS_MAX];
+    int r = -EHOSTUNREACH;
+
+    c->v = xport_verbs_get(err);
+    if (!c->v)
+        return -EOPNOTSUPP;
+    gp_err_set(err, r, "the server names no RDMA port");
+    xport_rdma_rank(ports, n, own, xport_rdma_ports(own, NULL));
+    for (size_t i = 0; i < n && r < 0 && gp_now_ns() < deadline_ns; i++)
+        r = connect_port(c, &ports[i],
+                         i + 1 == n ? deadline_ns
+                                    : gp_min(deadline_ns, gp_now_ns() + PORT_NS),
+                         ret, err);
+    return r;
 }
 
 int
@@ -250,23 +323,39 @@ xport_rdma_connect(int ctl_fd, struct xport_rdma_port *ports, size_t n,
                    const uint8_t cookie[XPORT_RDMA_COOKIE], uint32_t frame_max,
                    uint64_t deadline_ns, struct xport_conn **ret, struct gp_err *err)
 {
-    const struct xport_verbs *v = xport_verbs_get(err);
-    struct xport_rdma_port own[XPORT_RDMA_PORTS_MAX];
-    struct rdma_conn *rdma = NULL;
-    int r = -EHOSTUNREACH;
+    struct client c = {.frame_max = frame_max, .cookie = cookie};
+    struct rdma_conn *rdma;
+    int r = connect_any(&c, ports, n, deadline_ns, &rdma, err);
 
-    if (!v)
-        return -EOPNOTSUPP;
-    gp_err_set(err, r, "the server names no RDMA port");
-    xport_rdma_rank(ports, n, own, xport_rdma_ports(own, NULL));
-    for (size_t i = 0; i < n && !rdma && gp_now_ns() < deadline_ns; i++)
-        r = connect_port(v, &ports[i], cookie, frame_max,
-                         i + 1 == n ? deadline_ns
-                                    : gp_min(deadline_ns, gp_now_ns() + PORT_NS),
-                         &rdma, err);
-    if (rdma)
-        adopt(rdma, ctl_fd, ret);
+    if (r < 0)
+        return r;
+    adopt(rdma, ctl_fd);
+    *ret = &rdma->stream.conn;
+    return 0;
+}
+
+int
+rdma_connect_again(struct rdma_conn *again, int ctl_fd, struct xport_rdma_port *ports,
+                   size_t n, const uint8_t *cookie, uint64_t deadline_ns,
+                   struct gp_err *err)
+{
+    struct client c = {.again = again, .cookie = cookie};
+    struct rdma_conn *rdma;
+    int r = connect_any(&c, ports, n, deadline_ns, &rdma, err);
+
+    if (r == 0)
+        adopt(again, ctl_fd);
     return r;
+}
+
+int
+xport_rdma_probe(struct xport_rdma_port *ports, size_t n, uint64_t deadline_ns,
+                 struct gp_err *err)
+{
+    struct client c = {.frame_max = PROBE_FRAME_MAX};
+    struct rdma_conn *none;
+
+    return connect_any(&c, ports, n, deadline_ns, &none, err);
 }
 
 /* --- the worker's side --- */
@@ -425,15 +514,15 @@ await_request(struct xport_rdma_listener *l, int ctl_fd, const uint8_t *cookie,
     }
 }
 
-int
-xport_rdma_accept(struct xport_rdma_listener *l, int ctl_fd,
-                  const uint8_t cookie[XPORT_RDMA_COOKIE], uint32_t frame_max,
-                  uint64_t deadline_ns, struct xport_conn **ret, struct gp_err *err)
+static int
+accept_one(struct xport_rdma_listener *l, struct rdma_conn *again, int ctl_fd,
+           const uint8_t *cookie, uint32_t frame_max, uint64_t deadline_ns,
+           struct rdma_conn **ret, struct gp_err *err)
 {
     struct rdma_conn *rdma;
     int r;
 
-    r = rdma_conn_new(l->v, frame_max, &rdma, err);
+    r = conn_begin(l->v, again, frame_max, &rdma, err);
     if (r < 0)
         return r;
     r = await_request(l, ctl_fd, cookie, deadline_ns, &rdma->id, &rdma->peer, err);
@@ -447,9 +536,32 @@ xport_rdma_accept(struct xport_rdma_listener *l, int ctl_fd,
         rdma->id = NULL;
     }
     if (r < 0) {
-        rdma_conn_free(&rdma->stream.conn);
+        conn_undo(rdma, again);
         return gp_err_wrap(err, r, "rdma");
     }
-    adopt(rdma, ctl_fd, ret);
+    adopt(rdma, ctl_fd);
+    *ret = rdma;
     return 0;
+}
+
+int
+xport_rdma_accept(struct xport_rdma_listener *l, int ctl_fd,
+                  const uint8_t cookie[XPORT_RDMA_COOKIE], uint32_t frame_max,
+                  uint64_t deadline_ns, struct xport_conn **ret, struct gp_err *err)
+{
+    struct rdma_conn *rdma;
+    int r = accept_one(l, NULL, ctl_fd, cookie, frame_max, deadline_ns, &rdma, err);
+
+    if (r == 0)
+        *ret = &rdma->stream.conn;
+    return r;
+}
+
+int
+rdma_accept_again(struct rdma_conn *again, struct xport_rdma_listener *l, int ctl_fd,
+                  const uint8_t *cookie, uint64_t deadline_ns, struct gp_err *err)
+{
+    struct rdma_conn *rdma;
+
+    return accept_one(l, again, ctl_fd, cookie, 0, deadline_ns, &rdma, err);
 }

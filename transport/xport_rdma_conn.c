@@ -58,7 +58,7 @@ rdma_conn_end(struct rdma_conn *rdma)
     if (rdma->id && rdma->id->qp)
         v->destroy_qp(rdma->id); /* from here on nothing writes into anybody's memory */
     rdma_bulk_fini(rdma);
-    rdma_mr_fini(rdma);
+    rdma_mr_end(rdma);
     queues_fini(rdma);
     if (rdma->shared_mr)
         v->dereg_mr(TAKE_PTR(rdma->shared_mr));
@@ -82,6 +82,7 @@ rdma_conn_free(struct xport_conn *conn)
     if (conn->fd >= 0)
         rdma_conn_drain(rdma, DRAIN_NS);
     rdma_conn_end(rdma);
+    rdma_mr_fini(rdma);
     if (conn->fd >= 0)
         close(conn->fd);
     pthread_mutex_destroy(&rdma->mr_lock);
@@ -89,12 +90,33 @@ rdma_conn_free(struct xport_conn *conn)
     free(rdma);
 }
 
+static int
+region_new(struct rdma_conn *rdma, struct gp_err *err)
+{
+    void *p = mmap(NULL, sizeof(*rdma->region), PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+
+    rdma->region = p == MAP_FAILED ? NULL : p;
+    return rdma->region ? 0 : gp_err_set(err, -ENOMEM, "out of memory");
+}
+
+int
+rdma_conn_renew(struct rdma_conn *rdma, struct gp_err *err)
+{
+    const size_t from = offsetof(struct rdma_conn, peer);
+    uint64_t fetched = rdma->fetched; /* tickets of before stay good */
+
+    __atomic_store_n(&rdma->stream.conn.error, 0, __ATOMIC_RELAXED);
+    memset((char *)rdma + from, 0, offsetof(struct rdma_conn, mr_lock) - from);
+    rdma->fetched = fetched;
+    return region_new(rdma, err);
+}
+
 int
 rdma_conn_new(const struct xport_verbs *v, uint32_t frame_max, struct rdma_conn **ret,
               struct gp_err *err)
 {
     struct rdma_conn *rdma = xport_stream_alloc(sizeof(*rdma));
-    void *p;
     int r;
 
     if (!rdma)
@@ -106,11 +128,8 @@ rdma_conn_new(const struct xport_verbs *v, uint32_t frame_max, struct rdma_conn 
     rdma->stream.spin.spin_ns = RDMA_SPIN_NS;
     rdma->stream.spin.gap_ns = RDMA_SPIN_GAP_NS;
     rdma->stream.spin.skip_max = RDMA_SPIN_SKIP_MAX;
-    p = mmap(NULL, sizeof(*rdma->region), PROT_READ | PROT_WRITE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-    rdma->region = p == MAP_FAILED ? NULL : p;
-    if (!r && !rdma->region)
-        r = gp_err_set(err, -ENOMEM, "out of memory");
+    if (!r)
+        r = region_new(rdma, err);
     if (r < 0) {
         rdma_conn_free(&rdma->stream.conn);
         return r;
@@ -186,6 +205,9 @@ rdma_conn_resources(struct rdma_conn *rdma, struct gp_err *err)
             rdma->eager_max =
                 gp_min(rdma->inline_max - RDMA_EAGER_EXTRA, RDMA_EAGER_MAX);
         rdma->noted = true;
+        pthread_mutex_lock(&rdma->mr_lock);
+        rdma->mr_ended = false;
+        pthread_mutex_unlock(&rdma->mr_lock);
     }
     if (r < 0)
         return gp_err_set(err, r, "queue pair on %s: %s (locked memory limit?)",

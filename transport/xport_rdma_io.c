@@ -231,7 +231,7 @@ rdma_recv_start(struct xport_conn *conn, void *buf, size_t len, uint64_t *ret_ti
 {
     size_t n;
 
-    return rdma_fetch_start(rdma_of(conn), buf, len, ret_ticket, &n);
+    return rdma_fetch_start(rdma_of(conn), buf, len, GP_FOREVER, ret_ticket, &n);
 }
 
 static int

@@ -3,7 +3,9 @@
  * Which memory is registered.
  *
  * Pinned memory (xport_pin(): the worker's slots, an application's page-locked memory)
- * is registered when it is first used and until its owner takes it back.  Memory of a
+ * is registered when it is first used and until its owner takes it back; a link that
+ * replaces another one over RDMA registers it again, for which it stays in the table.
+ * Memory of a
  * card (xport_window_add()) at once.  Any other memory is registered for a transfer; it
  * stays registered only while the kernel tells us of its end (xport_guard.h).
  *
@@ -258,6 +260,30 @@ rdma_mr_put(struct rdma_conn *rdma, struct rdma_mr *m)
         mr_free(rdma, m);
 }
 
+/* Nobody uses any of them.  Deregistered under the lock: who takes memory back must not
+ * find that an adapter still knows it. */
+void
+rdma_mr_end(struct rdma_conn *rdma)
+{
+    struct rdma_mr **at = &rdma->mrs, *dead = NULL;
+
+    pthread_mutex_lock(&rdma->mr_lock);
+    while (*at) {
+        struct rdma_mr *m = *at;
+
+        if (m->kind != RDMA_MR_PINNED) {
+            table_drop(rdma, at, &dead);
+            continue;
+        }
+        if (m->mr)
+            rdma->v->dereg_mr(TAKE_PTR(m->mr));
+        at = &m->next;
+    }
+    rdma->mr_ended = true;
+    free_dead(rdma, dead);
+    pthread_mutex_unlock(&rdma->mr_lock);
+}
+
 void
 rdma_mr_fini(struct rdma_conn *rdma)
 {
@@ -266,7 +292,6 @@ rdma_mr_fini(struct rdma_conn *rdma)
     pthread_mutex_lock(&rdma->mr_lock);
     all = TAKE_PTR(rdma->mrs);
     rdma->n_pinned = rdma->n_cached = 0;
-    rdma->mr_ended = true;
     pthread_mutex_unlock(&rdma->mr_lock);
     free_dead(rdma, all);
 }
@@ -303,7 +328,7 @@ xport_pin(struct xport_conn *conn, const void *addr, size_t len)
         struct rdma_mr *m = mr_new((uintptr_t)addr, len, RDMA_MR_PINNED, source);
 
         pthread_mutex_lock(&rdma->mr_lock);
-        if (m && (rdma->mr_ended || table_add(rdma, m) < 0))
+        if (m && table_add(rdma, m) < 0)
             free(m);
         pthread_mutex_unlock(&rdma->mr_lock);
     }

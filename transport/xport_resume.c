@@ -8,12 +8,14 @@
 #include "xport_resume_rdma.h"
 
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <time.h>
 
 /* How often to ask for the socket for acknowledgements, where nothing can be sent
  * before one has come. */
@@ -98,8 +100,10 @@ fd_replace(int fd, int at)
 }
 
 static void
-link_drop(struct xport_resume_link *link)
+link_drop(struct xport_resume_conn *rc, struct xport_resume_link *link)
 {
+    if (link->rdma)
+        xport_resume_rdma_drop(rc);
     close(link->fd);
     if (link->ack_fd >= 0)
         close(link->ack_fd);
@@ -146,19 +150,22 @@ link_install(struct xport_resume_conn *rc, struct xport_resume_link *link)
     if (r == 0)
         r = xport_resume_stripes_install(rc, link);
     if (r < 0) {
-        link_drop(link);
+        link_drop(rc, link);
         return r;
     }
     gp_wire_free(rc->stream.wire);
     rc->stream.wire = link->wire;
     r = fd_replace(link->fd, conn->fd);
     r = xport_acks_install(&rc->acks, link) < 0 ? -EBADF : r;
-    xport_tcp_prepare(conn, conn->fd);
+    if (link->rdma)
+        xport_resume_rdma_begin(rc);
+    else
+        xport_tcp_prepare(conn, conn->fd);
     rc->left = false;
     rc->peer_at = link->peer.received;
     rc->replay_at = gp_min(link->peer.received, j->end);
     atomic_store(&rc->replaying, rc->replay_at < j->end || striped_waits(rc));
-    rc->trip_ns = trip_of(conn->fd);
+    rc->trip_ns = link->rdma ? XPORT_TRIP_RDMA_NS : trip_of(conn->fd);
     rc->cuts++;
     atomic_store(&rc->number, link->number);
     atomic_fetch_add(&rc->epoch, 1);
@@ -220,7 +227,9 @@ replay_stream(struct xport_resume_conn *rc, const struct xport_journal *j, uint6
 
         if (len <= 0)
             return -EPROTO;
-        n = gp_wire_send(rc->stream.wire, conn->fd, &iov, 1, flags);
+        n = unlikely(xport_resume_over_rdma(rc))
+                ? xport_resume_rdma_replay(rc, &iov, flags)
+                : gp_wire_send(rc->stream.wire, conn->fd, &iov, 1, flags);
         if (n == -EAGAIN && flags)
             return -EAGAIN;
         if (n == -EAGAIN && xport_liveness_lost(&rc->live, conn->fd, NULL))
@@ -285,10 +294,8 @@ xport_resume_acks_wait(struct xport_resume_conn *rc, uint64_t deadline_ns)
     }
 }
 
-/* By those who read: nobody may be sending.  What fails here fails for the next who
- * sends or reads. */
-static void
-replay_some(struct xport_resume_conn *rc)
+void
+xport_resume_replay_some(struct xport_resume_conn *rc)
 {
     if (!gp_lock_try(&rc->tx_lock))
         return;
@@ -312,6 +319,7 @@ got(struct xport_resume_conn *rc, size_t n, size_t wanted)
         xport_resume_ack(rc);
 }
 
+/* -ESTALE: the link is RDMA by now. */
 GP_HOT static int
 read_with(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n, int flags)
 {
@@ -323,6 +331,10 @@ read_with(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n, int
     int r;
 
     gp_lock_take(&rc->rx_lock);
+    if (unlikely(xport_resume_over_rdma(rc))) {
+        gp_lock_release(&rc->rx_lock);
+        return -ESTALE;
+    }
     epoch = atomic_load_explicit(&rc->epoch, memory_order_relaxed);
     if (unlikely(atomic_load(&rc->replaying)))
         flags = MSG_DONTWAIT;
@@ -364,13 +376,14 @@ resume_wait(struct xport_stream *stream, uint64_t deadline_ns)
 
     gp_lock_take(&rc->rx_lock);
     again = atomic_load(&rc->replaying);
-    r = gp_wire_pending(stream->wire)
-            ? 0
+    r = gp_wire_pending(stream->wire) ? 0
+        : xport_resume_over_rdma(rc)
+            ? -ESTALE
             : gp_net_wait(stream->conn.fd, again ? POLLIN | POLLOUT : POLLIN,
                           deadline_ns);
     gp_lock_release(&rc->rx_lock);
     if (again)
-        replay_some(rc);
+        xport_resume_replay_some(rc);
     return r < 0 && xport_error(&stream->conn) < 0 ? xport_error(&stream->conn) : r;
 }
 
@@ -447,7 +460,7 @@ xport_resume_look(struct xport_conn *conn, bool *ret_again)
     bool passive = xport_resume_passive(rc), broken = false;
 
     if (atomic_load(&rc->replaying))
-        replay_some(rc);
+        xport_resume_replay_some(rc);
     *ret_again = atomic_load(&rc->replaying);
     if (!gp_lock_try(&rc->recover))
         return 0;
@@ -596,10 +609,41 @@ xport_resume_new_rdma(struct xport_conn *rdma, const struct xport_resume_owner *
         return r;
     }
     rc->rdma = first;
-    rc->trip_ns = GP_NS_PER_S; /* no acknowledgement is waited for */
+    rc->trip_ns = XPORT_TRIP_RDMA_NS;
     *ret = &rc->stream.conn;
     (*ret)->fd = rdma->fd;
     return 0;
+}
+
+/* Under tx_lock: nothing is on its way, as far as this end can see. */
+static bool
+is_quiet(const struct xport_resume_conn *rc)
+{
+    int fd = rc->stream.conn.fd, unsent = 0, unread = 0;
+
+    return !atomic_load(&rc->replaying) && ioctl(fd, SIOCOUTQ, &unsent) == 0 &&
+           ioctl(fd, FIONREAD, &unread) == 0 && !unsent && !unread;
+}
+
+int
+xport_resume_move(struct xport_conn *conn, uint64_t patience_ns)
+{
+    struct xport_resume_conn *rc = xport_resume_of(conn);
+    uint32_t epoch = atomic_load(&rc->epoch);
+    uint64_t deadline = gp_now_ns() + patience_ns;
+    bool quiet = xport_resume_over_rdma(rc);
+
+    if (quiet)
+        return 0;
+    while (!quiet && gp_now_ns() < deadline && atomic_load(&rc->epoch) == epoch) {
+        if (gp_lock_try(&rc->tx_lock)) {
+            quiet = is_quiet(rc);
+            gp_lock_release(&rc->tx_lock);
+        }
+        if (!quiet)
+            nanosleep(&(struct timespec){.tv_nsec = GP_NS_PER_MS}, NULL);
+    }
+    return xport_resume_recover(rc, epoch);
 }
 
 void

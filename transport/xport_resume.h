@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A TCP connection that outlives its sockets, or one that begins over RDMA and goes on
- * over TCP.
+ * over TCP and RDMA as either can be had.
  *
  * Both ends count the bytes of the stream, and each keeps what the other has not
  * acknowledged (xport_journal.h).  When the link breaks, whichever thread notices first
@@ -27,6 +27,7 @@
 #ifndef XPORT_RESUME_H
 #define XPORT_RESUME_H
 
+#include "xport.h"
 #include "xport_conn.h"
 
 /* What one end tells the other when a link is replaced, in bytes: of the stream and, of
@@ -37,6 +38,7 @@ struct xport_resume_have {
 
 struct xport_resume_link {
     uint32_t number;                 /* both ends know it by that; 0 was the first */
+    bool rdma;                       /* fd is its control connection; see below */
     int fd, ack_fd;                  /* ack_fd -1: it comes later */
     struct gp_wire *wire, *ack_wire; /* NULL: none */
     struct xport_resume_have peer;
@@ -65,10 +67,27 @@ int xport_resume_new(int fd, int ack_fd, uint32_t frame_max,
                      struct gp_err *err);
 
 /* The same for the RDMA connection @rdma, over which nothing has gone yet; it is owned
- * on success.  A link after the first one is TCP. */
+ * on success. */
 int xport_resume_new_rdma(struct xport_conn *rdma,
                           const struct xport_resume_owner *owner,
                           struct xport_conn **ret, struct gp_err *err);
+
+/* By reconnect(), of a connection that began over RDMA: as xport_rdma_connect() and
+ * xport_rdma_accept(), for a link that is RDMA again.  @ctl_fd stays the caller's.
+ * After an error the link can be TCP. */
+int xport_resume_rdma_connect(struct xport_conn *conn, int ctl_fd,
+                              struct xport_rdma_port *ports, size_t n,
+                              const uint8_t cookie[XPORT_RDMA_COOKIE],
+                              uint64_t deadline_ns, struct gp_err *err);
+int xport_resume_rdma_accept(struct xport_conn *conn,
+                             struct xport_rdma_listener *listener, int ctl_fd,
+                             const uint8_t cookie[XPORT_RDMA_COOKIE],
+                             uint64_t deadline_ns, struct gp_err *err);
+
+/* Replace a link over TCP that is whole, by the end that connects: reconnect() is asked
+ * for another one, at a moment when nothing is under way, or within @patience_ns at any
+ * moment.  0: also when somebody else has replaced it. */
+int xport_resume_move(struct xport_conn *conn, uint64_t patience_ns);
 
 /* The process ends, and its peer need not wait for it: of the end that connects, who is
  * the sender.  Whatever else fails, the peer waits in vain for as long as it would. */

@@ -34,6 +34,8 @@
 #define XPORT_ACK_END (128u << 10)
 /* Over RDMA they come with the credits, and looking at them costs nothing. */
 #define XPORT_ACK_RDMA (64u << 10)
+/* Of a link over RDMA: no acknowledgement is waited for. */
+#define XPORT_TRIP_RDMA_NS GP_NS_PER_S
 
 struct xport_resume_rdma;
 
@@ -130,6 +132,9 @@ void xport_resume_ack(struct xport_resume_conn *rc);
 /* Send again what the peer did not get, under tx_lock.  With MSG_DONTWAIT as @flags
  * -EAGAIN: not all of it yet. */
 int xport_resume_replay(struct xport_resume_conn *rc, int flags);
+/* As much of that as goes without waiting, by those who read: nobody may be sending.
+ * What fails here fails for the next who sends or reads. */
+void xport_resume_replay_some(struct xport_resume_conn *rc);
 
 /* For struct xport_ops. */
 void xport_resume_acknowledge(struct xport_conn *conn);

@@ -6,12 +6,16 @@
 #include "xport.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <time.h>
 
 /* Between two looks at what the peer has, which comes by RDMA WRITE and wakes nobody.
  */
 #define ACKS_SLEEP_NS 20000
+/* For how long a reader waits between two attempts to send again what waits for that.
+ */
+#define REPLAY_NS GP_NS_PER_MS
 /* How long the last words may take. */
 #define GOODBYE_NS GP_NS_PER_S
 
@@ -53,25 +57,37 @@ send_frames(struct rdma_conn *rdma, const uint8_t *data, size_t len)
 
 int
 xport_resume_rdma_send(struct xport_resume_conn *rc, const struct iovec *iov,
-                       size_t n_iov, const void *bulk)
+                       size_t n_iov, uint64_t at, const void *bulk)
 {
     struct rdma_conn *rdma = rdma_in(rc);
-    uint64_t end = rc->journal.end, ticket;
+    uint64_t ticket;
     int r = 0;
 
     for (size_t i = 0; i < n_iov && r == 0; i++) {
         const void *data = iov[i].iov_base;
 
-        end += iov[i].iov_len;
+        at += iov[i].iov_len;
         if (data != bulk) {
             r = send_frames(rdma, data, iov[i].iov_len);
             continue;
         }
         r = rdma_send_payload(rdma, data, iov[i].iov_len, &ticket);
         if (r == 0 && ticket)
-            rdma_offer_ends_at(rdma, end);
+            rdma_offer_ends_at(rdma, at);
     }
     return r;
+}
+
+ssize_t
+xport_resume_rdma_replay(struct xport_resume_conn *rc, const struct iovec *iov,
+                         int flags)
+{
+    int r;
+
+    if (flags & MSG_DONTWAIT)
+        return xport_resume_rdma_send_now(rc, iov);
+    r = send_frames(rdma_in(rc), iov->iov_base, iov->iov_len);
+    return r < 0 ? r : (ssize_t)iov->iov_len;
 }
 
 ssize_t
@@ -144,6 +160,17 @@ direct_usable(const struct xport_resume_conn *rc)
     return xport_resume_over_rdma(rc) && !rc->left;
 }
 
+/* Under tx_lock, so it stays until its owner takes it back: it was opened for another
+ * link otherwise. */
+static bool
+window_is_there(const struct xport_resume_conn *rc, uint64_t addr, size_t len)
+{
+    struct rdma_mr *m = rdma_mr_window(rdma_in(rc), addr, len);
+
+    rdma_mr_put(rdma_in(rc), m);
+    return m != NULL;
+}
+
 static int
 send_direct_locked(struct xport_resume_conn *rc, uint64_t addr, size_t len)
 {
@@ -151,7 +178,7 @@ send_direct_locked(struct xport_resume_conn *rc, uint64_t addr, size_t len)
     uint64_t offer;
     int r = xport_resume_send_locked(rc, NULL, 0);
 
-    if (r < 0 || !direct_usable(rc))
+    if (r < 0 || !direct_usable(rc) || !window_is_there(rc, addr, len))
         return r < 0 ? r : -EOPNOTSUPP;
     if (xport_journal_full(j)) {
         r = xport_resume_acks_read(rc);
@@ -164,7 +191,7 @@ send_direct_locked(struct xport_resume_conn *rc, uint64_t addr, size_t len)
     r = rdma_offer_window(rdma_in(rc), addr, len, &offer);
     if (r == 0)
         rdma_offer_ends_at(rdma_in(rc), j->end);
-    if (r == 0 || r == -ENOENT || xport_resume_fatal(r))
+    if (r == 0 || xport_resume_fatal(r))
         return r;
     r = xport_resume_recover_locked(rc);
     return r < 0 ? r : -EOPNOTSUPP;
@@ -189,35 +216,49 @@ send_direct(struct xport_conn *conn, uint64_t addr, size_t len, uint64_t *ret_ti
 /* ---- receiving --------------------------------------------------------------------
  */
 
-/* What was being fetched when the link broke comes first over the next one. */
+static int recv_bulk(struct xport_conn *conn, void *buf, size_t len);
+
+/* What was being fetched when the link broke comes first over the next one, over which
+ * some of it may be under way when that one breaks. */
 static int
 pending_fill(struct xport_resume_conn *rc)
 {
     struct xport_resume_rdma *first = rc->rdma;
+    struct xport_resume_rdma_pending pending[RDMA_READS_MAX];
     struct xport_conn *conn = &rc->stream.conn;
+    unsigned n = first->n_pending;
     int r = 0;
 
-    for (unsigned i = 0; i < first->n_pending && r == 0; i++) {
-        const struct xport_resume_rdma_pending *p = &first->pending[i];
-
-        conn->stats.rx_bytes -= p->len; /* counted when it was asked for */
-        r = xport_stream_recv_bulk(conn, p->buf, p->len);
-    }
+    memcpy(pending, first->pending, n * sizeof(*pending));
     first->n_pending = 0;
+    for (unsigned i = 0; i < n && r == 0; i++) {
+        conn->stats.rx_bytes -= pending[i].len; /* counted when it was asked for */
+        r = recv_bulk(conn, pending[i].buf, pending[i].len);
+    }
     return r;
 }
 
-/* The lock is taken while the link is RDMA; else what it left behind is there. */
+/* The lock is taken while the link is RDMA; what another one left behind is there. */
 static int
 rdma_begin(struct xport_resume_conn *rc, bool *ret_on, uint32_t *ret_epoch)
 {
-    gp_lock_take(&rc->rx_lock);
-    *ret_epoch = atomic_load(&rc->epoch);
-    *ret_on = xport_resume_over_rdma(rc);
-    if (likely(*ret_on))
-        return 0;
-    gp_lock_release(&rc->rx_lock);
-    return rc->rdma->n_pending ? pending_fill(rc) : 0;
+    int r = 0;
+
+    for (;;) {
+        gp_lock_take(&rc->rx_lock);
+        *ret_epoch = atomic_load(&rc->epoch);
+        *ret_on = xport_resume_over_rdma(rc);
+        if (likely(*ret_on && !rc->rdma->n_pending))
+            return 0;
+        gp_lock_release(&rc->rx_lock);
+        if (!rc->rdma->n_pending)
+            return 0;
+        r = pending_fill(rc);
+        if (r < 0) {
+            *ret_on = false;
+            return r;
+        }
+    }
 }
 
 /* @r is what came of it.  0: go on, perhaps over another link. */
@@ -226,73 +267,100 @@ rdma_finish(struct xport_resume_conn *rc, uint32_t epoch, int r)
 {
     atomic_store_explicit(&rc->acks.received, rdma_in(rc)->got, memory_order_relaxed);
     gp_lock_release(&rc->rx_lock);
-    if (likely(r >= 0 || r == -EAGAIN) || xport_resume_fatal(r) || r == -ENOENT)
+    if (likely(r >= 0 || r == -EAGAIN || r == -ETIMEDOUT) || xport_resume_fatal(r))
         return r;
     return xport_resume_recover(rc, epoch);
+}
+
+/* Until when to wait for what the peer sends.  While bytes wait to be sent again, the
+ * reader sends them: nobody else may. */
+static uint64_t
+patience_of(struct xport_resume_conn *rc, uint64_t deadline_ns)
+{
+    if (likely(!atomic_load(&rc->replaying)))
+        return deadline_ns;
+    xport_resume_replay_some(rc);
+    return gp_min(deadline_ns, gp_now_ns() + REPLAY_NS);
+}
+
+/* Over TCP; the link may be RDMA by now. */
+static int
+fill_stream(struct xport_conn *conn, uint64_t deadline_ns)
+{
+    int r = xport_stream_fill(conn, deadline_ns);
+
+    return r == -ESTALE ? 0 : r;
 }
 
 static int
 fill(struct xport_conn *conn, uint64_t deadline_ns)
 {
     struct xport_resume_conn *rc = xport_resume_of(conn);
+    uint64_t until;
     uint32_t epoch;
     size_t n = 0;
     bool on;
     int r;
 
     if (!xport_resume_over_rdma(rc) && !rc->rdma->n_pending)
-        return xport_stream_fill(conn, deadline_ns);
+        return fill_stream(conn, deadline_ns);
+    until = patience_of(rc, deadline_ns);
     r = rdma_begin(rc, &on, &epoch);
     if (!on)
-        return r < 0 ? r : xport_stream_fill(conn, deadline_ns);
+        return r < 0 ? r : fill_stream(conn, deadline_ns);
     xport_stream_make_room(&rc->stream);
-    r = rdma_read(rdma_in(rc), conn->rx.end, XPORT_STREAM_READ, &n, deadline_ns);
+    r = rdma_read(rdma_in(rc), conn->rx.end, XPORT_STREAM_READ, &n, until);
     conn->rx.end += n;
     conn->stats.rx_bytes += n;
     conn->stats.rx_reads++;
-    return rdma_finish(rc, epoch, r);
+    r = rdma_finish(rc, epoch, r);
+    return unlikely(until != deadline_ns && (r == -ETIMEDOUT || r == -EAGAIN)) ? 0 : r;
 }
 
 static int
 recv_start(struct xport_conn *conn, void *buf, size_t len, uint64_t *ret_ticket)
 {
     struct xport_resume_conn *rc = xport_resume_of(conn);
-    uint32_t epoch;
-    size_t n;
-    bool on;
-    int r = rdma_begin(rc, &on, &epoch);
+    uint8_t *p = buf;
 
     *ret_ticket = 0;
-    if (on) {
-        r = rdma_fetch_start(rdma_in(rc), buf, len, ret_ticket, &n);
-        buf = (uint8_t *)buf + n;
+    while (len) {
+        uint64_t until = patience_of(rc, GP_FOREVER);
+        uint32_t epoch;
+        size_t n = 0;
+        bool on;
+        int r = rdma_begin(rc, &on, &epoch);
+
+        if (on) {
+            r = rdma_fetch_start(rdma_in(rc), p, len, until, ret_ticket, &n);
+            r = rdma_finish(rc, epoch, r);
+        } else if (r == 0) {
+            r = xport_stream_read(&rc->stream, p, len, &n);
+        }
+        if (r < 0 && r != -ETIMEDOUT && r != -ESTALE)
+            return r;
+        p += n;
         len -= n;
         conn->stats.rx_bytes += n;
-        r = rdma_finish(rc, epoch, r);
-        if (r == 0 && len) /* over another link by now */
-            return recv_start(conn, buf, len, ret_ticket);
-        return r;
     }
-    return r < 0 ? r : xport_stream_recv_bulk(conn, buf, len);
+    return 0;
 }
 
+/* Tickets count on over links, and what a link left behind has been received when the
+ * lock is ours. */
 static int
 recv_wait(struct xport_conn *conn, uint64_t ticket)
 {
     struct xport_resume_conn *rc = xport_resume_of(conn);
     uint32_t epoch;
-    bool on = true;
-    int r = 0;
+    bool on;
+    int r = rdma_begin(rc, &on, &epoch);
 
-    while (on && r == 0) {
-        r = rdma_begin(rc, &on, &epoch);
-        if (!on)
-            return r;
-        r = rdma_fetch_wait(rdma_in(rc), ticket);
-        on = r < 0;
-        r = rdma_finish(rc, epoch, r);
-    }
-    return r;
+    if (!on)
+        return r;
+    r = rdma_fetch_wait(rdma_in(rc), ticket);
+    r = rdma_finish(rc, epoch, r);
+    return r < 0 || atomic_load(&rc->epoch) == epoch ? r : recv_wait(conn, ticket);
 }
 
 static int
@@ -313,13 +381,15 @@ recv_direct(struct xport_conn *conn, uint64_t addr, size_t len, size_t *ret_n)
     int r;
 
     *ret_n = 0;
-    if (xport_buffered(conn))
+    if (xport_buffered(conn) || atomic_load(&rc->replaying))
         return 0;
     r = rdma_begin(rc, &on, &epoch);
     if (!on)
         return r;
     r = rdma_recv_direct(&rdma_in(rc)->stream.conn, addr, len, ret_n);
     conn->stats.rx_bytes += *ret_n;
+    if (r == -ENOENT) /* it was opened for another link */
+        r = 0;
     return rdma_finish(rc, epoch, r);
 }
 
@@ -359,6 +429,43 @@ xport_resume_rdma_end(struct xport_resume_conn *rc)
     atomic_store(&rc->acks.received, rdma->got);
     rdma->stream.conn.fd = -1;
     atomic_store_explicit(&rc->rdma->on, false, memory_order_release);
+}
+
+void
+xport_resume_rdma_begin(struct xport_resume_conn *rc)
+{
+    struct rdma_conn *rdma = rdma_in(rc);
+
+    rdma->stream.conn.fd = rc->stream.conn.fd;
+    rdma->got = atomic_load(&rc->acks.received);
+    rc->rdma->echo = rc->rdma->asked = 0;
+    atomic_store_explicit(&rc->rdma->on, true, memory_order_release);
+}
+
+void
+xport_resume_rdma_drop(struct xport_resume_conn *rc)
+{
+    rdma_conn_end(rdma_in(rc));
+    rdma_in(rc)->stream.conn.fd = -1;
+}
+
+int
+xport_resume_rdma_connect(struct xport_conn *conn, int ctl_fd,
+                          struct xport_rdma_port *ports, size_t n,
+                          const uint8_t cookie[XPORT_RDMA_COOKIE], uint64_t deadline_ns,
+                          struct gp_err *err)
+{
+    return rdma_connect_again(rdma_in(xport_resume_of(conn)), ctl_fd, ports, n, cookie,
+                              deadline_ns, err);
+}
+
+int
+xport_resume_rdma_accept(struct xport_conn *conn, struct xport_rdma_listener *listener,
+                         int ctl_fd, const uint8_t cookie[XPORT_RDMA_COOKIE],
+                         uint64_t deadline_ns, struct gp_err *err)
+{
+    return rdma_accept_again(rdma_in(xport_resume_of(conn)), listener, ctl_fd, cookie,
+                             deadline_ns, err);
 }
 
 /* A queue pair finds out that its peer is gone when it sends, so what was sent since

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A connection that resumes (xport_resume.h) and whose first link is RDMA; every later
- * one is TCP.
+ * one is TCP or RDMA, with the same struct rdma_conn, which others know.
  *
  * The stream of bytes, the journal and the offsets are the same over both.  Over RDMA
  * the acknowledgements come with the credits (struct rdma_credit), an offer stands in
@@ -16,6 +16,8 @@
  *     so that no READ overwrites what came over the next link.
  *   - A card's memory that was offered is in no journal.  The stream ends in front of
  * it again, and whoever sent it sees by xport_sent() how much of it has gone.
+ *   - What is sent again over RDMA goes through the ring, offers of before as well.
+ *     Windows have to be opened again.
  *
  * Private to xport_resume*.c.
  */
@@ -27,7 +29,7 @@
 
 struct xport_resume_rdma {
     struct rdma_conn *rdma; /* ended, and without its socket, when the link is TCP */
-    atomic_bool on;         /* the link is RDMA; changes once, under both locks */
+    atomic_bool on;         /* the link is RDMA; changes under both locks */
     /* Under rx_lock: what was being fetched when the link broke, the end of what was
      * asked for. */
     struct xport_resume_rdma_pending {
@@ -46,9 +48,13 @@ struct xport_resume_rdma *xport_resume_rdma_new(struct xport_conn *rdma);
 /* ---- of the sender, under tx_lock, while the link is RDMA --------------------------
  */
 
-/* All of the vector: frames, and what @bulk points to as a payload. */
+/* All of the vector, which begins at byte @at of the stream: frames, and what @bulk
+ * points to as a payload. */
 int xport_resume_rdma_send(struct xport_resume_conn *rc, const struct iovec *iov,
-                           size_t n_iov, const void *bulk);
+                           size_t n_iov, uint64_t at, const void *bulk);
+/* Bytes of the journal, how many; with MSG_DONTWAIT as @flags perhaps not all. */
+ssize_t xport_resume_rdma_replay(struct xport_resume_conn *rc, const struct iovec *iov,
+                                 int flags);
 /* Frames, as many bytes as go without waiting; -EAGAIN: none. */
 ssize_t xport_resume_rdma_send_now(struct xport_resume_conn *rc,
                                    const struct iovec *iov);
@@ -70,6 +76,10 @@ void xport_resume_rdma_break(struct xport_resume_conn *rc);
 /* Under both locks: nothing is read or written by adapters any more, and how much has
  * been received is known. */
 void xport_resume_rdma_end(struct xport_resume_conn *rc);
+/* Under both locks: the link that xport_resume_rdma_connect() or _accept() has made is
+ * in use; or it will not be. */
+void xport_resume_rdma_begin(struct xport_resume_conn *rc);
+void xport_resume_rdma_drop(struct xport_resume_conn *rc);
 /* Under the lock `recover`: -errno: the link is broken.  *ret_again as in xport_look().
  */
 int xport_resume_rdma_look(struct xport_resume_conn *rc, bool *ret_again);

@@ -98,10 +98,10 @@ write_through(struct xport_resume_conn *rc, const struct iovec *iov, size_t n_io
         memcpy(copy, iov, n_iov * sizeof(*iov));
         xport_iov_advance(&at, &n, there);
         rc->writing = total;
-        if (unlikely(xport_resume_over_rdma(rc)))
-            r = xport_resume_rdma_send(rc, at, n, bulk);
-        else if (r == 0)
-            r = send_all(rc, at, n);
+        if (likely(r == 0))
+            r = unlikely(xport_resume_over_rdma(rc))
+                    ? xport_resume_rdma_send(rc, at, n, start + there, bulk)
+                    : send_all(rc, at, n);
         if (likely(r == 0))
             rc->writing = 0;
         if (likely(r == 0) || xport_resume_fatal(r) || xport_resume_leave(rc))
@@ -219,10 +219,10 @@ send_now(struct xport_resume_conn *rc)
         rc->writing = 0;
         return (ssize_t)gp_min(rc->peer_at - rc->journal.end, (uint64_t)iov.iov_len);
     }
-    if (unlikely(xport_resume_over_rdma(rc)))
-        n = xport_resume_rdma_send_now(rc, &iov);
-    else if (likely(n == 0))
-        n = gp_wire_send(rc->stream.wire, conn->fd, &iov, 1, MSG_DONTWAIT);
+    if (likely(n == 0))
+        n = unlikely(xport_resume_over_rdma(rc))
+                ? xport_resume_rdma_send_now(rc, &iov)
+                : gp_wire_send(rc->stream.wire, conn->fd, &iov, 1, MSG_DONTWAIT);
     rc->writing = iov.iov_len - (size_t)gp_max(n, (ssize_t)0);
     if (unlikely(n < 0 && n != -EAGAIN && !xport_resume_fatal((int)n)) &&
         xport_resume_leave(rc))

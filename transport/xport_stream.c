@@ -174,6 +174,13 @@ xport_stream_fill(struct xport_conn *conn, uint64_t deadline_ns)
 }
 
 int
+xport_stream_read(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n)
+{
+    *ret_n = 0;
+    return read_wait(stream, buf, len, ret_n, GP_FOREVER);
+}
+
+int
 xport_stream_recv_bulk(struct xport_conn *conn, void *buf, size_t len)
 {
     uint8_t *p = buf;

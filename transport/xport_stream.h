@@ -82,6 +82,9 @@ int xport_stream_flush(struct xport_conn *conn, const void *bulk, size_t len);
 int xport_stream_fill(struct xport_conn *conn, uint64_t deadline_ns);
 
 int xport_stream_recv_bulk(struct xport_conn *conn, void *buf, size_t len);
+/* One read, once there is something; what io returns. */
+int xport_stream_read(struct xport_stream *stream, void *buf, size_t len,
+                      size_t *ret_n);
 
 /* For a transport's flush_now: the first @n bytes that waited have gone.  Its result:
  * -EAGAIN when some still wait. */

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A connection that begins over RDMA (ut_verbs.h), is cut at a random byte and goes on
- * over sockets (ut_resume.h): what either end sends arrives at the other exactly once.
+ * over sockets (ut_resume.h) or over RDMA again: what either end sends arrives at the
+ * other exactly once.
  */
 #include "ut_resume.h"
 #include "ut_verbs.h"
+#include "xport_resume_rdma.h"
 
 #define ROUNDS 150u
 
@@ -32,7 +34,7 @@ talk(uint32_t seed, uint32_t most, uint32_t then, uint32_t frames)
     assert_int_equal(xport_link_kind(meeting.conn[0]), XPORT_KIND_RDMA);
     talk_through(seed, frames, draw(&state, 2));
     ut_verbs_pair_end();
-    for (int i = 0; i < 2 && meeting.cuts; i++)
+    for (int i = 0; i < 2 && meeting.cuts && !meeting.other_link; i++)
         assert_int_equal(meeting.kind[i], XPORT_KIND_TCP);
 }
 
@@ -55,6 +57,67 @@ test_cut_at_every_byte(void **state)
                   (unsigned long long)replayed);
     assert_true(cuts > ROUNDS / 2);
     assert_true(ut_adapter.reads_cut > 0);
+}
+
+/* ---- there and back ----------------------------------------------------------------
+ */
+
+#define LINKS 12u /* the last of them is not cut */
+
+static unsigned back_to_rdma, rdma_to_rdma;
+
+/* Under the lock of the meeting; both ends are in reconnect(). */
+static bool
+rdma_again(struct xport_resume_link link[2])
+{
+    bool last = meeting.cuts >= LINKS;
+    struct rdma_conn *end[2];
+    int fd[2];
+
+    if (last)
+        meeting.most = UINT32_MAX >> 2;
+    if (draw(&meeting.seed, 3) == 0)
+        return false;
+    for (int i = 0; i < 2; i++)
+        end[i] = xport_resume_of(meeting.conn[i])->rdma->rdma;
+    ut_verbs_again(end, last ? INT64_MAX : draw(&meeting.seed, 300u << 10), fd);
+    for (int i = 0; i < 2; i++)
+        link[i] = (struct xport_resume_link){.rdma = true, .fd = fd[i], .ack_fd = -1};
+    return true;
+}
+
+static bool
+rdma_again_counts(struct xport_resume_link link[2])
+{
+    static bool was;
+    bool is = rdma_again(link);
+
+    was = meeting.cuts == 1 || was;
+    rdma_to_rdma += was && is;
+    back_to_rdma += !was && is;
+    was = is;
+    return is;
+}
+
+static void
+test_cuts_there_and_back(void **state)
+{
+    uint64_t replayed = 0, cuts = 0;
+
+    (void)state;
+    meeting.other_link = rdma_again_counts;
+    for (uint32_t i = 0; i < ROUNDS / 2; i++) {
+        talk(first_seed() + 5000 + i, 1u << (14 + i % 6), 200u << 10, 60);
+        replayed += meeting.replayed;
+        cuts += meeting.cuts;
+    }
+    meeting.other_link = NULL;
+    print_message("%llu cuts, after which %u links over TCP and %u over RDMA were "
+                  "replaced by one over RDMA, %llu bytes sent again\n",
+                  (unsigned long long)cuts, back_to_rdma, rdma_to_rdma,
+                  (unsigned long long)replayed);
+    assert_true(back_to_rdma > ROUNDS / 4);
+    assert_true(rdma_to_rdma > ROUNDS / 4);
 }
 
 /* ---- windows -----------------------------------------------------------------------
@@ -281,6 +344,7 @@ main(void)
         cmocka_unit_test(test_goodbye_ends_the_other_end),
         cmocka_unit_test(test_look_finds_a_link_that_is_broken),
         cmocka_unit_test(test_cut_at_every_byte),
+        cmocka_unit_test(test_cuts_there_and_back),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

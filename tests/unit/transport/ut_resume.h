@@ -67,6 +67,8 @@ static struct {
     enum xport_kind kind[2]; /* of the last link */
     bool pieces;             /* payloads are received in pieces, and memory is pinned */
     uint64_t replayed;       /* bytes, by both ends of the last conversation */
+    /* May make another kind of link; false: it has not. */
+    bool (*other_link)(struct xport_resume_link link[2]);
 } meeting = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
 static bool
@@ -177,7 +179,9 @@ meet(struct xport_conn *conn, const struct xport_resume_have *have,
     if (meeting.waits[!me]) {
         stripes_drop();
         meeting.cuts++;
-        link_make(meeting.link, meeting.stripes, meeting.n_stripes);
+        memset(meeting.link, 0, sizeof(meeting.link));
+        if (!meeting.other_link || !meeting.other_link(meeting.link))
+            link_make(meeting.link, meeting.stripes, meeting.n_stripes);
         meeting.stripes_wait = meeting.n_stripes > 0;
         for (int i = 0; i < 2; i++) {
             meeting.link[i].peer = meeting.have[!i];

@@ -496,19 +496,52 @@ static const struct xport_verbs ut_verbs = {
 /* ---- a connected pair -------------------------------------------------------------
  */
 
-static struct rdma_conn *
-ut_rdma_end(uint32_t frame_max, int ctl_fd, int cm_fd)
+/* What connecting makes. */
+static void
+ut_rdma_resources(struct rdma_conn *rdma, int ctl_fd, int cm_fd)
 {
-    struct rdma_conn *rdma;
-
-    assert_int_equal(rdma_conn_new(&ut_verbs, frame_max, &rdma, NULL), 0);
     rdma->id = calloc(1, sizeof(*rdma->id));
     rdma->id->verbs = &ut_context;
     rdma->cm_channel = calloc(1, sizeof(*rdma->cm_channel));
     rdma->cm_channel->fd = cm_fd;
     assert_int_equal(rdma_conn_resources(rdma, NULL), 0);
     rdma->stream.conn.fd = ctl_fd;
+}
+
+static struct rdma_conn *
+ut_rdma_end(uint32_t frame_max, int ctl_fd, int cm_fd)
+{
+    struct rdma_conn *rdma;
+
+    assert_int_equal(rdma_conn_new(&ut_verbs, frame_max, &rdma, NULL), 0);
+    ut_rdma_resources(rdma, ctl_fd, cm_fd);
     return rdma;
+}
+
+static void
+ut_rdma_meet(struct rdma_conn *end[2])
+{
+    for (int i = 0; i < 2; i++)
+        end[i]->peer = (struct rdma_hello){.region = (uintptr_t)end[!i]->region,
+                                           .rkey = end[!i]->shared_mr->rkey};
+}
+
+/* The same two ends again, which have ended; for @left bytes. */
+static inline void
+ut_verbs_again(struct rdma_conn *end[2], int64_t left, int ret_fd[2])
+{
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ret_fd), 0);
+    pthread_mutex_lock(&ut_adapter.lock);
+    ut_adapter.left = left;
+    ut_adapter.broken = false;
+    pthread_mutex_unlock(&ut_adapter.lock);
+    for (int i = 0; i < 2; i++) {
+        close(ut_adapter.cm_fd[i]);
+        ut_adapter.cm_fd[i] = eventfd(0, EFD_CLOEXEC);
+        assert_int_equal(rdma_conn_renew(end[i], NULL), 0);
+        ut_rdma_resources(end[i], ret_fd[i], ut_adapter.cm_fd[i]);
+    }
+    ut_rdma_meet(end);
 }
 
 /* Both ends of an RDMA connection whose queue pairs are in error after @left bytes;
@@ -530,9 +563,7 @@ ut_verbs_pair(uint32_t frame_max, int64_t left, bool manager_too,
         end[i] = ut_rdma_end(frame_max, fd[i], ut_adapter.cm_fd[i]);
         ret[i] = &end[i]->stream.conn;
     }
-    for (int i = 0; i < 2; i++)
-        end[i]->peer = (struct rdma_hello){.region = (uintptr_t)end[!i]->region,
-                                           .rkey = end[!i]->shared_mr->rkey};
+    ut_rdma_meet(end);
     assert_int_equal(pthread_create(&ut_adapter.thread, NULL, ut_adapter_main, NULL),
                      0);
 }
