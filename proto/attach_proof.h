@@ -57,7 +57,7 @@ void attach_key_make(const struct attach_transcript *t,
 enum attach_cookie {
     ATTACH_COOKIE_STRIPE, /* @index: which of the further connections (attach.proto) */
     ATTACH_COOKIE_PEER,   /* @index: which of the client's servers connects */
-    ATTACH_COOKIE_RDMA,   /* @index 0 */
+    ATTACH_COOKIE_RDMA,   /* @index: the number of the link; 0: the first */
     ATTACH_COOKIE_ENDING, /* to ask how the attachment ended; @index 0 */
     ATTACH_COOKIE_RESUME, /* @index: the number of the link, each once */
     ATTACH_COOKIE_ACKS,   /* the same, for its connection for acknowledgements */

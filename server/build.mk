@@ -55,7 +55,7 @@ $(eval $(call static_lib,kernel_params,$(KERNEL_PARAMS_SRCS),server/kernel_param
 
 WRK_BASE_SRCS := $(addprefix server/base/wrk_,desk.c request.c)
 WRK_SANDBOX_SRCS := $(addprefix server/sandbox/wrk_,driver.c filter.c landlock.c sandbox.c seal.c)
-WRK_LINK_SRCS := $(addprefix server/link/wrk_,cards.c end_reason.c handle.c link.c reply.c \
+WRK_LINK_SRCS := $(addprefix server/link/wrk_,cards.c end_reason.c handle.c link.c rdma.c reply.c \
     resume.c sender.c successor.c supervisor_channel.c tls.c transport.c wake.c watch.c)
 WRK_OBJECTS_SRCS := $(addprefix server/objects/wrk_,call.c capture.c ctx.c ctx_end.c elapsed.c \
     evpool.c export.c hostfn.c hostfn_graph.c left.c object.c wait.c)

@@ -14,6 +14,7 @@
 #include "gp_time.h"
 #include "gp_wire.h"
 #include "gp_x25519.h"
+#include "stub_rdma.h"
 #include "stub_resume.h"
 #include "stub_session.h"
 #include "stub_stripes.h"
@@ -237,44 +238,6 @@ attach_connect(const struct stub_server *server, enum attach_preference preferen
                           err);
 }
 
-static const Gpupool__AttachTransport *
-attach_offer(const Gpupool__AttachReply *reply, const char *name)
-{
-    for (size_t i = 0; i < reply->n_transports; i++)
-        if (strcmp(reply->transports[i]->name, name) == 0)
-            return reply->transports[i];
-    return NULL;
-}
-
-static int
-attach_send_choice(struct gp_wire *wire, int fd, const char *transport, const char *why,
-                   uint64_t deadline, struct gp_err *err)
-{
-    Gpupool__AttachChoice msg = GPUPOOL__ATTACH_CHOICE__INIT;
-    uint8_t bytes[640];
-
-    msg.transport = (char *)(uintptr_t)transport;
-    msg.why = (char *)(uintptr_t)why;
-    if (gpupool__attach_choice__get_packed_size(&msg) > sizeof(bytes))
-        msg.why = (char *)"";
-    return gp_msg_send_over(wire, fd, bytes, gpupool__attach_choice__pack(&msg, bytes),
-                            deadline, err);
-}
-
-/* The ports of the offer; how many. */
-static size_t
-attach_ports(const Gpupool__AttachRdma *rdma,
-             struct xport_rdma_port ports[XPORT_RDMA_PORTS_MAX])
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < rdma->n_ports && n < XPORT_RDMA_PORTS_MAX; i++, n++) {
-        ports[n] = (struct xport_rdma_port){.port = rdma->ports[i]->port};
-        gp_str_copy(ports[n].host, sizeof(ports[n].host), rdma->ports[i]->host);
-    }
-    return n;
-}
-
 /* The link over RDMA may be replaced when both ends want that.  @rdma is gone after an
  * error, without its socket. */
 static int
@@ -299,26 +262,16 @@ static int
 attach_rdma(const Gpupool__AttachTransport *offer, const struct stub_attach *at, int fd,
             uint64_t deadline, struct xport_conn **ret, struct gp_err *err)
 {
-    Gpupool__AttachRdma *rdma = gpupool__attach_rdma__unpack(
-        NULL, offer->parameters.len, offer->parameters.data);
     struct xport_rdma_port ports[XPORT_RDMA_PORTS_MAX];
-    size_t n = rdma ? attach_ports(rdma, ports) : 0;
-    uint8_t made[ATTACH_COOKIE_SIZE];
-    const uint8_t *cookie = made;
-    int r;
+    uint8_t sent[XPORT_RDMA_COOKIE], made[ATTACH_COOKIE_SIZE];
+    size_t n = stub_rdma_ports(offer, ports, sent);
 
+    if (!n)
+        return gp_err_set(err, -EPROTO, "the server's RDMA offer is malformed");
     if (at->proven)
         attach_cookie_make(at->key, ATTACH_COOKIE_RDMA, 0, made);
-    else
-        cookie = n && rdma->cookie.len == XPORT_RDMA_COOKIE ? rdma->cookie.data : NULL;
-    if (n && cookie)
-        r = xport_rdma_connect(fd, ports, n, cookie, WIRE_FRAME_MAX, deadline, ret,
-                               err);
-    else
-        r = gp_err_set(err, -EPROTO, "the server's RDMA offer is malformed");
-    if (rdma)
-        gpupool__attach_rdma__free_unpacked(rdma, NULL);
-    return r;
+    return xport_rdma_connect(fd, ports, n, at->proven ? made : sent, WIRE_FRAME_MAX,
+                              deadline, ret, err);
 }
 
 /* The socket, which may be replaced when both ends want that.  Takes @fd and *@wire
@@ -351,7 +304,7 @@ attach_rdma_or_tcp(const Gpupool__AttachReply *reply,
                          ? deadline
                          : gp_min(deadline, gp_now_ns() + ATTACH_RDMA_NS);
     struct gp_err why = {0};
-    int r = attach_send_choice(*wire, fd, "rdma", "", deadline, err);
+    int r = stub_rdma_choose(*wire, fd, "rdma", "", deadline, err);
 
     if (r < 0)
         return r;
@@ -361,7 +314,7 @@ attach_rdma_or_tcp(const Gpupool__AttachReply *reply,
     if (preference == PREFER_RDMA)
         return gp_err_set(err, r, "%s", gp_err_msg(&why, r));
     gp_log_info("stub", "no RDMA: %s", gp_err_msg(&why, r));
-    r = attach_send_choice(*wire, fd, "tcp", gp_err_msg(&why, r), deadline, err);
+    r = stub_rdma_choose(*wire, fd, "tcp", gp_err_msg(&why, r), deadline, err);
     if (r >= 0)
         r = attach_tcp(reply, at, fd, wire, ret, err);
     if (r >= 0 && reply->resume_s && !reply->resume_rdma)
@@ -376,8 +329,9 @@ attach_transport(const Gpupool__AttachReply *reply, const struct stub_attach *at
                  int *fd, struct gp_wire **wire, struct xport_conn **ret,
                  struct gp_err *err)
 {
-    const Gpupool__AttachTransport *shm = local ? attach_offer(reply, "shm") : NULL;
-    const Gpupool__AttachTransport *rdma = local ? NULL : attach_offer(reply, "rdma");
+    const Gpupool__AttachTransport *shm = local ? stub_rdma_offer(reply, "shm") : NULL;
+    const Gpupool__AttachTransport *rdma =
+        local ? NULL : stub_rdma_offer(reply, "rdma");
     const char *refused = preference == PREFER_SHM && !shm     ? "shared memory"
                           : preference == PREFER_RDMA && !rdma ? "RDMA"
                                                                : NULL;

@@ -13,6 +13,7 @@
 #include "gp_wire.h"
 #include "stub_hooks.h"
 #include "stub_link.h"
+#include "stub_rdma.h"
 #include "stub_secure.h"
 #include "stub_session.h"
 #include "stub_thread.h"
@@ -46,7 +47,7 @@ struct resume {
     struct stub_secure tls;
     uint8_t key[ATTACH_KEY_SIZE];
     uint32_t seconds;
-    atomic_bool rdma;              /* the link in use is */
+    struct stub_rdma rdma;         /* of one that began over it */
     struct gp_lock lock;           /* of what follows */
     uint32_t link;                 /* the number of the last one that was asked for */
     uint32_t up;                   /* of the last one that the server agreed to */
@@ -85,22 +86,30 @@ resume_conn_fini(struct resume_conn *c)
         close(TAKE_FD(c->fd));
 }
 
+/* What a connection is for. */
+struct purpose {
+    uint32_t link;
+    bool acks; /* acknowledgements of that link */
+    bool rdma; /* the link, which may be RDMA */
+};
+
 static int
-resume_request(const struct resume *re, const struct resume_conn *c, uint32_t link,
-               bool acks, const struct xport_resume_have *have, uint64_t deadline,
-               struct gp_err *err)
+resume_request(const struct resume *re, const struct resume_conn *c,
+               const struct purpose *what, const struct xport_resume_have *have,
+               uint64_t deadline, struct gp_err *err)
 {
     Gpupool__AttachRequest req = GPUPOOL__ATTACH_REQUEST__INIT;
     uint8_t bytes[160], cookie[ATTACH_COOKIE_SIZE];
 
-    attach_cookie_make(re->key, acks ? ATTACH_COOKIE_ACKS : ATTACH_COOKIE_RESUME, link,
-                       cookie);
+    attach_cookie_make(re->key, what->acks ? ATTACH_COOKIE_ACKS : ATTACH_COOKIE_RESUME,
+                       what->link, cookie);
     req.wire_major = WIRE_MAJOR;
     req.wire_minor = WIRE_MINOR;
     req.resume_token.data = cookie;
     req.resume_token.len = sizeof(cookie);
-    req.resume_seq = link;
-    req.resume_acks = acks;
+    req.resume_seq = what->link;
+    req.resume_acks = what->acks;
+    req.resume_rdma = what->rdma;
     req.resume_received = have->received;
     req.resume_striped = have->striped;
     req.resume_striped_sent = have->striped_sent;
@@ -108,10 +117,10 @@ resume_request(const struct resume *re, const struct resume_conn *c, uint32_t li
                             gpupool__attach_request__pack(&req, bytes), deadline, err);
 }
 
-/* -EACCES: the server will never agree. */
+/* -EACCES: the server will never agree.  *ret is the caller's. */
 static int
 resume_answer(const struct resume_conn *c, uint64_t deadline,
-              struct xport_resume_have *ret_peer, struct gp_err *err)
+              Gpupool__AttachReply **ret, struct gp_err *err)
 {
     CLEANUP_FREE void *bytes = NULL;
     Gpupool__AttachReply *reply;
@@ -127,34 +136,35 @@ resume_answer(const struct resume_conn *c, uint64_t deadline,
         r = gp_err_set(err, -EAGAIN, "later: %s", reply->message);
     else if (reply->status != GPUPOOL__ATTACH_STATUS__ATTACH_OK)
         r = gp_err_set(err, -EACCES, "refused: %s", reply->message);
-    *ret_peer = (struct xport_resume_have){.received = reply->resume_received,
-                                           .striped = reply->resume_striped,
-                                           .striped_sent = reply->resume_striped_sent};
-    gpupool__attach_reply__free_unpacked(reply, NULL);
+    *ret = reply;
     return r;
 }
 
 /* Connect, ask and be answered; nothing is owned after an error. */
 static int
-resume_connect(const struct resume *re, uint32_t link, bool acks,
+resume_connect(const struct resume *re, const struct purpose *what,
                const struct xport_resume_have *have, uint64_t deadline,
-               struct resume_conn *ret, struct xport_resume_have *ret_peer,
+               struct resume_conn *ret, Gpupool__AttachReply **ret_reply,
                struct gp_err *err)
 {
     struct resume_conn c = {.fd = -1};
+    Gpupool__AttachReply *reply = NULL;
     int r = gp_net_connect(re->address, STUB_SERVER_PORT, deadline, true, &c.fd, err);
 
     if (r >= 0)
         r = stub_secure_connect(&re->tls, c.fd, deadline, &c.wire, err);
     if (r >= 0)
-        r = resume_request(re, &c, link, acks, have, deadline, err);
+        r = resume_request(re, &c, what, have, deadline, err);
     if (r >= 0)
-        r = resume_answer(&c, deadline, ret_peer, err);
-    if (r < 0)
+        r = resume_answer(&c, deadline, &reply, err);
+    if (r < 0) {
         resume_conn_fini(&c);
-    else
-        *ret = c;
-    return r;
+        gpupool__attach_reply__free_unpacked(reply, NULL);
+        return r;
+    }
+    *ret = c;
+    *ret_reply = reply;
+    return 0;
 }
 
 static struct resume *
@@ -195,7 +205,8 @@ acks_attempt(struct resume *re, uint64_t *ret_pause_ns)
 {
     struct resume_conn c = {.fd = -1};
     struct gp_err err = {0};
-    struct xport_resume_have none = {0}, peer;
+    struct xport_resume_have none = {0};
+    Gpupool__AttachReply *reply = NULL;
     uint32_t link;
     bool again;
     int r;
@@ -203,8 +214,9 @@ acks_attempt(struct resume *re, uint64_t *ret_pause_ns)
     gp_lock_take(&re->lock);
     link = re->link;
     gp_lock_release(&re->lock);
-    r = resume_connect(re, link, true, &none, gp_now_ns() + ATTEMPT_NS, &c, &peer,
-                       &err);
+    r = resume_connect(re, &(struct purpose){.link = link, .acks = true}, &none,
+                       gp_now_ns() + ATTEMPT_NS, &c, &reply, &err);
+    gpupool__attach_reply__free_unpacked(reply, NULL);
     if (r < 0)
         gp_log_info("stub", "no connection for acknowledgements of link %u: %s", link,
                     gp_err_msg(&err, r));
@@ -298,19 +310,36 @@ static int
 resume_attempt(struct resume *re, const struct xport_resume_have *have,
                uint64_t deadline, struct xport_resume_link *ret, struct gp_err *err)
 {
-    struct xport_resume_have peer = {0};
-    uint32_t link = resume_next(re);
+    struct purpose what = {.link = resume_next(re),
+                           .rdma = stub_rdma_is_wanted(&re->rdma)};
+    Gpupool__AttachReply *reply = NULL;
     struct resume_conn c;
-    int r = resume_connect(re, link, false, have, deadline, &c, &peer, err);
+    int r = resume_connect(re, &what, have, deadline, &c, &reply, err);
+    bool rdma = r >= 0 && what.rdma &&
+                stub_rdma_take(&re->rdma, reply, re->key, what.link, c.fd, c.wire, &r);
 
-    if (r < 0)
+    if (r < 0) {
+        if (reply)
+            resume_conn_fini(&c);
+        gpupool__attach_reply__free_unpacked(reply, NULL);
         return r;
+    }
     gp_lock_take(&re->lock);
-    re->up = link;
+    re->up = what.link;
     gp_lock_release(&re->lock);
     gp_net_reset_on_close(c.fd, true);
+    if (rdma) /* nothing goes over the control connection any more */
+        gp_wire_free(TAKE_PTR(c.wire));
     *ret = (struct xport_resume_link){
-        .number = link, .fd = c.fd, .ack_fd = -1, .wire = c.wire, .peer = peer};
+        .number = what.link,
+        .rdma = rdma,
+        .fd = c.fd,
+        .ack_fd = -1,
+        .wire = c.wire,
+        .peer = {.received = reply->resume_received,
+                 .striped = reply->resume_striped,
+                 .striped_sent = reply->resume_striped_sent}};
+    gpupool__attach_reply__free_unpacked(reply, NULL);
     return 0;
 }
 
@@ -379,9 +408,7 @@ resume_replaced(struct xport_conn *conn)
 {
     struct resume *re = resume_find(conn);
 
-    if (atomic_exchange(&re->rdma, false))
-        gp_log_info("stub", "the link to %s was RDMA; going on over TCP%s", re->address,
-                    re->tls.on ? " with TLS" : "");
+    stub_rdma_replaced(&re->rdma, re->tls.on);
     for (uint32_t i = 0; i < stub_links_n; i++) {
         if (stub_links[i].conn == conn)
             stub_hooks_replaced(&stub_links[i]);
@@ -478,7 +505,7 @@ stub_resume_open_rdma(const char *address, const struct stub_secure *tls,
         r = xport_resume_new_rdma(rdma, &owner, &re->conn, err);
     if (r < 0)
         return r;
-    atomic_store(&re->rdma, true);
+    stub_rdma_began(&re->rdma, re->conn, re->address, reply);
     *ret = resume_publish(TAKE_PTR(re));
     return 0;
 }

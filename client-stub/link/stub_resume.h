@@ -32,8 +32,8 @@ int stub_resume_open(const char *address, const struct stub_secure *tls,
                      const uint8_t *key, const struct Gpupool__AttachReply *reply,
                      int fd, struct xport_conn **ret, struct gp_err *err);
 
-/* The same for the RDMA connection @rdma, which goes on over TCP then; it is owned on
- * success. */
+/* The same for the RDMA connection @rdma, which goes on over TCP then and looks for a
+ * way back (stub_rdma.h); it is owned on success. */
 int stub_resume_open_rdma(const char *address, const struct stub_secure *tls,
                           const uint8_t *key, const struct Gpupool__AttachReply *reply,
                           struct xport_conn *rdma, struct xport_conn **ret,

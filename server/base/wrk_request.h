@@ -42,7 +42,9 @@ enum wrk_ask_kind {
     /* Supervisor, on WRK_FD_LINK, with a descriptor: the connection for
      * acknowledgements of link number @own. */
     WRK_REQUEST_ACKS = 9,
-    /* The same: link number @own, whose client has @bytes of our stream. */
+    /* The same: link number @own, whose client has @bytes of our stream.  @slice 1: the
+     * link may be RDMA, to the one who shows the cookie in @secret; a worker that knows
+     * nothing of that goes on over TCP. */
     WRK_REQUEST_LINK = 10,
     /* Supervisor, on WRK_FD_ADOPT, with a descriptor: the notice and the segment of a
      * supervisor that has taken over from another. */

@@ -169,7 +169,7 @@ wrk_attach_reply(struct wrk *w, const struct wrk_link *link, int fd, struct gp_e
             reply->msg.lanes_max = XPORT_STRIPES_MAX;
     }
     reply->msg.resume_s = conf->resume_s;
-    reply->msg.resume_rdma = conf->resume_s && conf->resume_rdma && link->listener;
+    reply->msg.resume_rdma = conf->resume_s && conf->resume_rdma && link->rdma.listener;
     if (conf->resume_s && !conf->proven) {
         reply->msg.resume_token.data = conf->resume_key;
         reply->msg.resume_token.len = sizeof(conf->resume_key);

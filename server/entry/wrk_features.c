@@ -45,5 +45,6 @@ const struct wrk_hooks wrk_hooks = {
                  wrk_capture_forget},
     .stream_gone = {wrk_governor_stream_gone},
     .ctx_named = {wrk_spatial_named},
+    .link_replaced = {wrk_windows_link_replaced},
     .peer_arrived = wrk_peer_arrived,
 };

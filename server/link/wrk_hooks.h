@@ -35,7 +35,7 @@ struct wrk_poll_hook {
     void (*poll)(struct wrk *w);
 };
 
-/* All on the receive thread but before_reply. */
+/* All on the receive thread but those that say otherwise. */
 struct wrk_hooks {
     /* Before the next call, if before_call of struct wrk is set. */
     wrk_hook *before_call[WRK_HOOKS_MAX];
@@ -57,6 +57,8 @@ struct wrk_hooks {
     wrk_stream_hook *stream_gone[WRK_HOOKS_MAX];
     /* The context as the client knows it that stands for one of the driver's. */
     wrk_ctx_named_hook *ctx_named[WRK_HOOKS_MAX];
+    /* The client's link has been replaced by another one; any thread. */
+    wrk_hook *link_replaced[WRK_HOOKS_MAX];
     /* The supervisor sent a connection of another worker, which is the hook's. */
     wrk_peer_hook *peer_arrived;
 };

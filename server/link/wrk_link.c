@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wrk_link.h"
 
-#include "attach.pb-c.h"
 #include "gp_err.h"
 #include "gp_log.h"
-#include "gp_msg.h"
 #include "gp_net.h"
 #include "gp_str.h"
 #include "gp_time.h"
@@ -19,8 +17,6 @@
 #include <string.h>
 #include <sys/random.h>
 
-#define CHOICE_MAX 1024
-#define CHOICE_NS (5 * GP_NS_PER_S)
 /* The client decides when to give up; then it sends a refusal or disconnects. */
 #define RDMA_NS (60 * GP_NS_PER_S)
 
@@ -44,62 +40,29 @@ put_first(struct xport_rdma_port *ports, size_t n, int fd)
     }
 }
 
-/* What the client needs to come to one of those ports that listen. */
-static int
-pack_offer(struct wrk_link *link, struct xport_rdma_port *ports, size_t n,
-           struct gp_err *err)
-{
-    Gpupool__AttachRdmaPort port[XPORT_RDMA_PORTS_MAX];
-    Gpupool__AttachRdmaPort *pointers[XPORT_RDMA_PORTS_MAX];
-    Gpupool__AttachRdma msg = GPUPOOL__ATTACH_RDMA__INIT;
-
-    for (size_t i = 0; i < n; i++) {
-        Gpupool__AttachRdmaPort *p = &port[msg.n_ports];
-
-        if (!ports[i].port)
-            continue;
-        gpupool__attach_rdma_port__init(p);
-        p->host = ports[i].host;
-        p->port = ports[i].port;
-        pointers[msg.n_ports++] = p;
-    }
-    msg.ports = pointers;
-    msg.host = pointers[0]->host;
-    msg.port = pointers[0]->port;
-    msg.cookie.data = link->cookie;
-    msg.cookie.len = link->cookie_known ? 0 : sizeof(link->cookie);
-    if (gpupool__attach_rdma__get_packed_size(&msg) > sizeof(link->parameters))
-        return gp_err_set(err, -EMSGSIZE, "addresses too long");
-    link->parameters_len = gpupool__attach_rdma__pack(&msg, link->parameters);
-    return 0;
-}
-
 static int
 listen_rdma(struct wrk_link *link, const struct wrk_conf *conf, int fd,
             struct gp_err *err)
 {
-    struct xport_rdma_port ports[XPORT_RDMA_PORTS_MAX];
+    struct xport_rdma_port *ports = link->ports;
     bool all = strcmp(conf->rdma_at, "auto") == 0;
     size_t n = all ? xport_rdma_ports(ports, err)
                    : xport_rdma_parse_ports(conf->rdma_at, ports);
-    int r;
 
+    link->n_ports = n;
     if (!n)
         return err->code ? err->code
                          : gp_err_set(err, -EINVAL, "--rdma names no address");
     if (all)
         put_first(ports, n, fd);
-    r = xport_rdma_listen(ports, n, &link->listener, err);
-    if (r < 0)
-        return r;
     static_assert(sizeof(link->cookie) == sizeof(conf->rdma_cookie),
                   "one is the other");
-    link->cookie_known = conf->proven;
     if (conf->proven)
         memcpy(link->cookie, conf->rdma_cookie, sizeof(link->cookie));
     else if (getrandom(link->cookie, sizeof(link->cookie), 0) != sizeof(link->cookie))
         return gp_err_set(err, -EIO, "no random bytes for the cookie");
-    return pack_offer(link, ports, n, err);
+    return wrk_rdma_listen(ports, n, conf->proven ? NULL : link->cookie, &link->rdma,
+                           err);
 }
 
 void
@@ -114,37 +77,18 @@ wrk_link_prepare(struct wrk_link *link, const struct wrk_conf *conf, int fd)
     if (conf->shm) {
         link->offer = "shm";
         link->wakefds = conf->wakefds;
+        link->parameters = (const uint8_t *)"bells";
         link->parameters_len = link->wakefds ? strlen("bells") : 0;
-        memcpy(link->parameters, "bells", link->parameters_len);
     } else if (conf->rdma) {
         r = listen_rdma(link, conf, fd, &err);
-        if (r == 0)
+        if (r == 0) {
             link->offer = "rdma";
-        else
+            link->parameters = link->rdma.parameters;
+            link->parameters_len = link->rdma.parameters_len;
+        } else {
             gp_str_copy(link->refusal, sizeof(link->refusal), gp_err_msg(&err, r));
+        }
     }
-}
-
-/* What the client goes on with, and why not RDMA if that. */
-static int
-recv_choice(const struct wrk_link *link, int fd, bool *ret_rdma, char why[256],
-            struct gp_err *err)
-{
-    CLEANUP_FREE void *bytes = NULL;
-    Gpupool__AttachChoice *msg;
-    size_t len;
-    int r = gp_msg_recv_over(link->wire, fd, CHOICE_MAX, gp_now_ns() + CHOICE_NS,
-                             &bytes, &len, err);
-
-    if (r < 0)
-        return r;
-    msg = gpupool__attach_choice__unpack(NULL, len, bytes);
-    if (!msg)
-        return gp_err_set(err, -EPROTO, "no transport was chosen");
-    *ret_rdma = strcmp(msg->transport, "rdma") == 0;
-    gp_str_copy(why, 256, msg->why);
-    gpupool__attach_choice__free_unpacked(msg, NULL);
-    return 0;
 }
 
 static int
@@ -167,16 +111,17 @@ open_rdma(struct wrk_link *link, struct wrk *w, int fd, struct xport_conn **ret,
     struct gp_err why = {0};
     char words[256] = "";
     bool rdma = false;
-    int r = recv_choice(link, fd, &rdma, words, err);
+    int r = wrk_rdma_choice(link->wire, fd, &rdma, words, err);
 
     if (r == 0 && rdma) {
-        r = xport_rdma_accept(link->listener, fd, link->cookie, WIRE_FRAME_MAX,
+        r = xport_rdma_accept(link->rdma.listener, fd, link->cookie, WIRE_FRAME_MAX,
                               gp_now_ns() + RDMA_NS, ret, &why);
         if (r == 0)
             return w->priv->conf.resume_s && w->priv->conf.resume_rdma
-                       ? wrk_resume_open_rdma(w, *ret, ret, err)
+                       ? wrk_resume_open_rdma(w, *ret, link->ports, link->n_ports, ret,
+                                              err)
                        : 0;
-        r = recv_choice(link, fd, &rdma, words, err);
+        r = wrk_rdma_choice(link->wire, fd, &rdma, words, err);
         gp_log_info("worker", "no RDMA: %s; the client says: %s", why.msg, words);
     }
     if (r == 0 && rdma)
@@ -190,7 +135,7 @@ open_conn(struct wrk_link *link, struct wrk *w, int fd, struct xport_conn **ret,
 {
     if (!link->offer)
         return open_tcp(link, w, fd, ret, err);
-    if (link->listener)
+    if (link->rdma.listener)
         return open_rdma(link, w, fd, ret, err);
     return xport_shm_offer(fd, link->wakefds, WIRE_FRAME_MAX, ret, err);
 }
@@ -209,6 +154,6 @@ wrk_link_open(struct wrk_link *link, struct wrk *w, int fd, struct xport_conn **
 void
 wrk_link_fini(struct wrk_link *link)
 {
-    xport_rdma_listener_free(TAKE_PTR(link->listener));
+    wrk_rdma_offer_fini(&link->rdma);
     gp_wire_free(TAKE_PTR(link->wire));
 }

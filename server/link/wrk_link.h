@@ -13,6 +13,7 @@
 #define WRK_LINK_H
 
 #include "gp_base.h"
+#include "wrk_rdma.h"
 #include "xport.h"
 
 struct gp_err;
@@ -21,15 +22,16 @@ struct wrk;
 struct wrk_conf;
 
 struct wrk_link {
-    const char *offer;        /* "shm", "rdma", or NULL: nothing but the socket */
-    bool wakefds;             /* with shared memory */
-    uint8_t parameters[1536]; /* of the offer, as in attach.proto */
+    const char *offer;         /* "shm", "rdma", or NULL: nothing but the socket */
+    bool wakefds;              /* with shared memory */
+    const uint8_t *parameters; /* of the offer, as in attach.proto */
     size_t parameters_len;
     char refusal[256]; /* why not what the client asked for */
     uint32_t payloads; /* what is offered, as in attach.proto */
-    struct xport_rdma_listener *listener;
+    struct wrk_rdma_offer rdma;
+    struct xport_rdma_port ports[XPORT_RDMA_PORTS_MAX];
+    size_t n_ports;
     uint8_t cookie[XPORT_RDMA_COOKIE];
-    bool cookie_known;    /* the client makes the same, so it is not sent */
     struct gp_wire *wire; /* TLS of the client's socket; NULL: clear text */
 };
 

@@ -11,7 +11,9 @@
 #include "wire_format.h"
 #include "wrk_conf.h"
 #include "wrk_desk.h"
+#include "wrk_hooks.h"
 #include "wrk_priv.h"
+#include "wrk_rdma.h"
 #include "wrk_request.h"
 #include "wrk_state.h"
 #include "wrk_tls.h"
@@ -30,11 +32,15 @@
 /* How often to see, while there is no link, whether the attachment ends. */
 #define LOOK_MS 50
 #define REPLY_NS GP_NS_PER_S
+/* For the client to come over RDMA; it gives up before, and says so. */
+#define RDMA_NS (10 * GP_NS_PER_S)
 
 /* A connection that the supervisor has sent. */
 struct arrived {
     int fd;          /* -1: none */
     uint32_t number; /* of the link */
+    bool rdma;       /* it may be RDMA */
+    uint8_t cookie[XPORT_RDMA_COOKIE];
     struct xport_resume_have peer;
     struct tls_keys tls;
 };
@@ -43,8 +49,10 @@ static struct {
     struct gp_lock lock;
     struct wrk *worker;
     atomic_bool ending;
-    atomic_bool rdma; /* the link in use is */
-    uint32_t number;  /* of the link in use */
+    atomic_bool rdma;                                   /* the link in use is */
+    struct xport_rdma_port ports[XPORT_RDMA_PORTS_MAX]; /* of one that began over it */
+    size_t n_ports;
+    uint32_t number; /* of the link in use */
     struct arrived acks, link;
 } links = {.acks.fd = -1, .link.fd = -1};
 
@@ -62,8 +70,12 @@ collect(void)
 
         if (at->fd >= 0)
             close(at->fd);
-        *at = (struct arrived){
-            fd, msg.own, {msg.bytes, msg.striped, msg.striped_sent}, msg.tls};
+        *at = (struct arrived){.fd = fd,
+                               .number = msg.own,
+                               .rdma = msg.slice == 1,
+                               .peer = {msg.bytes, msg.striped, msg.striped_sent},
+                               .tls = msg.tls};
+        memcpy(at->cookie, msg.secret, sizeof(at->cookie));
     }
 }
 
@@ -113,8 +125,10 @@ knocks(struct xport_conn *conn)
     return here;
 }
 
+/* *ret_rdma: may it be RDMA, to who shows @cookie? */
 static bool
-take_link(struct xport_resume_link *ret)
+take_link(struct xport_resume_link *ret, bool *ret_rdma,
+          uint8_t cookie[XPORT_RDMA_COOKIE])
 {
     bool here;
 
@@ -122,6 +136,8 @@ take_link(struct xport_resume_link *ret)
     collect();
     *ret = (struct xport_resume_link){
         .number = links.link.number, .ack_fd = -1, .peer = links.link.peer};
+    *ret_rdma = links.link.rdma && links.n_ports;
+    memcpy(cookie, links.link.cookie, XPORT_RDMA_COOKIE);
     here = take(&links.link, &ret->fd, &ret->wire);
     if (here)
         links.number = links.link.number;
@@ -129,21 +145,70 @@ take_link(struct xport_resume_link *ret)
     return here;
 }
 
-/* Tell the client where we are; it goes on when it has heard so. */
+/* Tell the client where we are, and what it may go on with; it goes on when it has
+ * heard so. */
 static int
-greet(const struct xport_resume_link *link, const struct xport_resume_have *have)
+greet(const struct xport_resume_link *link, const struct xport_resume_have *have,
+      struct wrk_rdma_offer *offer, char *refusal)
 {
     Gpupool__AttachReply msg = GPUPOOL__ATTACH_REPLY__INIT;
-    uint8_t bytes[64];
+    Gpupool__AttachTransport rdma = GPUPOOL__ATTACH_TRANSPORT__INIT;
+    Gpupool__AttachTransport *transports[] = {&rdma};
+    uint8_t bytes[64 + sizeof(offer->parameters) + sizeof(((struct gp_err *)0)->msg)];
 
     msg.status = GPUPOOL__ATTACH_STATUS__ATTACH_OK;
     msg.wire_minor = WIRE_MINOR;
     msg.resume_received = have->received;
     msg.resume_striped = have->striped;
     msg.resume_striped_sent = have->striped_sent;
+    rdma.name = (char *)(uintptr_t) "rdma";
+    rdma.parameters.data = offer->parameters;
+    rdma.parameters.len = offer->parameters_len;
+    msg.transports = transports;
+    msg.n_transports = offer->listener != NULL;
+    msg.refusals = &refusal;
+    msg.n_refusals = refusal[0] != '\0';
     return gp_msg_send_over(link->wire, link->fd, bytes,
                             gpupool__attach_reply__pack(&msg, bytes),
                             gp_now_ns() + REPLY_NS, NULL);
+}
+
+/* RDMA was offered: the client takes it, or says why it does not. */
+static int
+choose(struct xport_conn *conn, struct xport_resume_link *link,
+       struct wrk_rdma_offer *offer, const uint8_t cookie[XPORT_RDMA_COOKIE])
+{
+    struct gp_err err = {0};
+    char words[256] = "";
+    int r = wrk_rdma_choice(link->wire, link->fd, &link->rdma, words, &err);
+
+    if (r < 0 || !link->rdma)
+        return r;
+    r = xport_resume_rdma_accept(conn, offer->listener, link->fd, cookie,
+                                 gp_now_ns() + RDMA_NS, &err);
+    if (r == 0) {
+        gp_wire_free(TAKE_PTR(link->wire));
+        return 0;
+    }
+    r = wrk_rdma_choice(link->wire, link->fd, &link->rdma, words, NULL);
+    gp_log_info("worker", "not back to RDMA: %s; the client says: %s", err.msg, words);
+    return r == 0 && link->rdma ? -EPROTO : r;
+}
+
+/* The client is back, with @link. */
+static int
+agree(struct xport_conn *conn, const struct xport_resume_have *have, bool rdma,
+      const uint8_t cookie[XPORT_RDMA_COOKIE], struct xport_resume_link *link)
+{
+    struct wrk_rdma_offer offer = {0};
+    struct gp_err err = {0};
+    int r = rdma ? wrk_rdma_listen(links.ports, links.n_ports, NULL, &offer, &err) : 0;
+
+    r = greet(link, have, &offer, r < 0 ? err.msg : (char[]){""});
+    if (r == 0 && offer.listener)
+        r = choose(conn, link, &offer, cookie);
+    wrk_rdma_offer_fini(&offer);
+    return r;
 }
 
 /* Nobody has come. */
@@ -165,11 +230,13 @@ reconnect(struct xport_conn *conn, const struct xport_resume_have *have,
     uint32_t seconds = links.worker->priv->conf.resume_s;
     uint64_t deadline = gp_now_ns() + seconds * GP_NS_PER_S;
     struct pollfd pending = {.fd = WRK_FD_LINK, .events = POLLIN};
+    uint8_t cookie[XPORT_RDMA_COOKIE];
+    bool rdma;
 
     gp_log_info("worker", "the link is broken; waiting for another one");
     for (;;) {
-        if (take_link(ret)) {
-            if (greet(ret, have) == 0)
+        if (take_link(ret, &rdma, cookie)) {
+            if (agree(conn, have, rdma, cookie, ret) == 0)
                 return 0;
             close(ret->fd);
             gp_wire_free(ret->wire);
@@ -185,12 +252,18 @@ reconnect(struct xport_conn *conn, const struct xport_resume_have *have,
     }
 }
 
-/* The first link may have been RDMA. */
+/* Windows are of the link that they were opened for. */
 static void
 replaced(struct xport_conn *conn)
 {
-    if (atomic_exchange(&links.rdma, false))
-        gp_log_info("worker", "the link over RDMA broke; going on over TCP");
+    bool is = xport_link_kind(conn) == XPORT_KIND_RDMA;
+    bool was = atomic_exchange(&links.rdma, is);
+
+    if (is != was)
+        gp_log_info("worker", "the link %s; going on over %s",
+                    was ? "over RDMA broke" : "can be RDMA again", is ? "RDMA" : "TCP");
+    if (links.n_ports)
+        wrk_hooks_run(wrk_hooks.link_replaced, links.worker);
     wrk_transport_note(links.worker, conn);
 }
 
@@ -209,12 +282,15 @@ wrk_resume_open(struct wrk *w, int fd, struct xport_conn **ret, struct gp_err *e
 }
 
 int
-wrk_resume_open_rdma(struct wrk *w, struct xport_conn *rdma, struct xport_conn **ret,
-                     struct gp_err *err)
+wrk_resume_open_rdma(struct wrk *w, struct xport_conn *rdma,
+                     const struct xport_rdma_port *ports, size_t n,
+                     struct xport_conn **ret, struct gp_err *err)
 {
     int r;
 
     links.worker = w;
+    memcpy(links.ports, ports, n * sizeof(*ports));
+    links.n_ports = n;
     atomic_store(&links.rdma, true);
     r = xport_resume_new_rdma(rdma, &owner, ret, err);
     if (r < 0)

@@ -8,18 +8,21 @@
 #ifndef WRK_RESUME_H
 #define WRK_RESUME_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct gp_err;
 struct wrk;
 struct xport_conn;
+struct xport_rdma_port;
 
 /* A connection over @fd that outlives it. */
 int wrk_resume_open(struct wrk *w, int fd, struct xport_conn **ret, struct gp_err *err);
 
-/* The same for the RDMA connection @rdma, which goes on over TCP then; it is gone in
- * any case. */
+/* The same for the RDMA connection @rdma, which was offered at the @n @ports and goes
+ * on over TCP or RDMA then, as the client wants; it is gone in any case. */
 int wrk_resume_open_rdma(struct wrk *w, struct xport_conn *rdma,
+                         const struct xport_rdma_port *ports, size_t n,
                          struct xport_conn **ret, struct gp_err *err);
 
 /* The attachment ends: a link that is broken now stays broken. */

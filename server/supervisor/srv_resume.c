@@ -275,8 +275,12 @@ give_link(struct srv_worker *w, const struct Gpupool__AttachRequest *req, int fd
                               .bytes = req->resume_received,
                               .striped = req->resume_striped,
                               .striped_sent = req->resume_striped_sent,
+                              .slice = req->resume_rdma,
                               .tls = *tls};
 
+    if (req->resume_rdma)
+        attach_cookie_make(resume->key, ATTACH_COOKIE_RDMA, req->resume_seq,
+                           msg.secret);
     resume->link = req->resume_seq;
     resume->acks_seen = false;
     resume_keep(w);
@@ -291,6 +295,8 @@ srv_resume_give(struct srv_worker *w, const struct Gpupool__AttachRequest *req, 
     CLEANUP_FD int own = -1;
     int r;
 
+    static_assert(sizeof(((struct wrk_request *)0)->secret) == ATTACH_COOKIE_SIZE,
+                  "a cookie fits");
     if (req->resume_acks)
         return give_acks(w, fd, tls);
     own = fcntl(fd, F_DUPFD_CLOEXEC, 0);

@@ -24,6 +24,7 @@ struct wrk_window {
     uint64_t addr, len; /* 0 bytes: unused */
     uint64_t alloc;     /* whose it is */
     unsigned users;
+    bool lost; /* of a link that was replaced */
     uint64_t used;
 };
 
@@ -150,7 +151,7 @@ static struct wrk_window *
 window_find(struct wrk_windows *ws, uint64_t addr)
 {
     for (size_t i = 0; i < WRK_WINDOWS_MAX; i++)
-        if (addr - ws->window[i].addr < ws->window[i].len)
+        if (!ws->window[i].lost && addr - ws->window[i].addr < ws->window[i].len)
             return &ws->window[i];
     return NULL;
 }
@@ -196,7 +197,8 @@ window_open(struct wrk_windows *ws, const struct known *known, uint64_t addr)
         return NULL;
     }
     ws->refusals = 0;
-    *window = (struct wrk_window){start, end - start, known->addr, 0, 0};
+    *window =
+        (struct wrk_window){.addr = start, .len = end - start, .alloc = known->addr};
     return window;
 }
 
@@ -217,7 +219,8 @@ wrk_window_take(struct wrk_windows *ws, uint64_t addr, uint64_t len,
     const struct known *known;
     uint64_t n = 0;
 
-    if (!ws || len < WRK_WINDOW_MIN)
+    if (!ws || len < WRK_WINDOW_MIN ||
+        xport_link_kind(ws->w->priv->conn) != XPORT_KIND_RDMA)
         return 0;
     pthread_mutex_lock(&ws->lock);
     window = window_find(ws, addr);
@@ -242,8 +245,27 @@ void
 wrk_window_put(struct wrk_windows *ws, struct wrk_window *window)
 {
     pthread_mutex_lock(&ws->lock);
-    if (--window->users == 0)
+    if (--window->users == 0) {
+        if (window->lost)
+            window_close(ws, window);
         pthread_cond_broadcast(&ws->idle);
+    }
+    pthread_mutex_unlock(&ws->lock);
+}
+
+void
+wrk_windows_link_replaced(struct wrk *w)
+{
+    struct wrk_windows *ws = w->priv->windows;
+
+    if (!ws)
+        return;
+    pthread_mutex_lock(&ws->lock);
+    for (size_t i = 0; i < WRK_WINDOWS_MAX; i++) {
+        ws->window[i].lost = ws->window[i].len && ws->window[i].users;
+        if (ws->window[i].len && !ws->window[i].users)
+            window_close(ws, &ws->window[i]);
+    }
     pthread_mutex_unlock(&ws->lock);
 }
 

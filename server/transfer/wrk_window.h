@@ -56,10 +56,15 @@ void wrk_windows_forget(struct wrk_windows *ws, uint64_t addr);
 void wrk_windows_forget_ctx(struct wrk_windows *ws, uint32_t ctx_index);
 
 /* How many of the @len bytes from @addr a window covers; it stays open until
- * wrk_window_put().  0: use a staging buffer.  A context of the GPU is current. */
+ * wrk_window_put().  0: use a staging buffer, as always while the link is no RDMA.  A
+ * context of the GPU is current. */
 uint64_t wrk_window_take(struct wrk_windows *ws, uint64_t addr, uint64_t len,
                          struct wrk_window **ret);
 void wrk_window_put(struct wrk_windows *ws, struct wrk_window *window);
+
+/* The link was replaced, and no adapter knows the windows any more: those in use end
+ * with their last user. */
+void wrk_windows_link_replaced(struct wrk *w);
 
 /* May the adapter write to the card of that slice, so that the card will see it? */
 bool wrk_windows_writable(struct wrk_windows *ws, uint32_t slice);

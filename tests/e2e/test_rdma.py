@@ -8,6 +8,8 @@ import shutil
 import signal
 
 from harness import proc
+from harness.cutter import Cutter
+from harness.cudash import Cudash
 
 MIB = 1 << 20
 LAUNCHES = 20000  # ten times what a ring holds
@@ -248,12 +250,24 @@ class Wire:
         self.case.wait_for(lambda: proc.cpu_ticks(worker) > busy + 20, "work is under way")
         self.case.run(["ip", "link", "set", "rdma1", "down"])
 
+    def lossy(self):
+        """Cut under work, but the ports stay: what is sent is lost."""
+        self.case.run(["tc", "qdisc", "add", "dev", "rdma1", "root", "netem", "loss", "100%"])
+
+    def whole(self):
+        self.case.run(["tc", "qdisc", "del", "dev", "rdma1", "root"], status=None)
+
+    def goes_over(self, transport):
+        self.case.wait_for(lambda: any(transport in words for words in links(self.pool)),
+                           f"status does not show {transport}", patience=4 * self.case.patience)
+
     def went_on(self, words):
         """What the client says: what began with TLS goes on with TLS."""
         self.case.contains(words, "over rdma with TLS", "how it began")
         self.case.contains(words, "was RDMA; going on over TCP with TLS", "how it went on")
 
     def mend(self):
+        self.whole()
         if self.process:
             self.process.kill()  # it may hold the adapters open
             self.process.wait()
@@ -314,3 +328,88 @@ def test_program_that_tries_the_order_of_things_goes_on_over_tcp(case):
         wire.went_on((case.folder / "spawned.err").read_text(errors="replace"))
     finally:
         wire.mend()
+
+
+def there_and_back(case, work):
+    """A wire that loses everything for some seconds while @work(shell, round) goes on."""
+    wire = Wire(case, core=100)
+    try:
+        shell = wire.cudash()
+        wire.attached()
+        work(shell, wire.lossy)
+        wire.goes_over("tcp")
+        work(shell, wire.whole)
+        wire.goes_over("rdma")
+        work(shell, lambda: None)
+        case.equal(shell.close(), 0, "exit status of cudash")
+        case.wait_for(lambda: not wire.pool.workers(), "the worker outlives its client")
+        words = (case.folder / "spawned.err").read_text(errors="replace")
+        wire.went_on(words)
+        case.contains(words, "can be RDMA again; going on over RDMA", "the way back")
+    finally:
+        wire.whole()
+        shell.process.kill()
+        shell.process.wait()
+        wire.pool.stop()
+
+
+def test_launches_go_back_to_rdma_and_are_carried_out_once(case):
+    done = 0
+
+    def work(shell, event):
+        nonlocal done
+        if not done:
+            shell.ok("load", case.build / "tests" / "ptx" / "spin.ptx")
+            work.word = shell.ok("alloc", MIB)
+            shell.ok("store", work.word, 4, 0)
+        shell.send("flood", work.word, LAUNCHES)
+        event()
+        case.equal(shell.answer(("flood",), patience=6 * case.patience), [0, LAUNCHES],
+                   "launches")
+        case.equal(shell("sync", patience=6 * case.patience), [0], "the wait for them")
+        done += LAUNCHES
+        case.equal(shell.ok("peek", work.word, 4), done, "executed")
+
+    there_and_back(case, work)
+
+
+def test_copies_go_back_to_rdma_and_to_windows(case):
+    memory = None
+
+    def work(shell, event):
+        nonlocal memory
+        memory = memory or shell.ok("alloc", 16 * MIB)
+        shell.send("copies", memory, 16 * MIB, 20)
+        event()
+        case.equal(shell.answer(("copies",), patience=6 * case.patience), [0, 20], "copies")
+        case.equal(shell.ok("copy", memory, 16 * MIB), "same", "a copy afterwards")
+
+    there_and_back(case, work)
+
+
+def test_cut_control_connections_go_back_to_rdma_at_once(case):
+    """A short cut: the ports answer, so RDMA follows on RDMA, through no second of TCP."""
+    wire = Wire(case, core=100)
+    host, _, port = wire.session.field("server").rpartition(":")
+    cutter = Cutter(case, (host, int(port)), 3600, seed=1)
+    behind = case.folder / "cut.session"
+    with open(wire.session.file, encoding="utf-8") as lines:
+        behind.write_text("".join(
+            f"server 127.0.0.1:{cutter.port}\n" if line.startswith("server ") else line
+            for line in lines if not line.startswith("local ")))
+    behind.chmod(0o600)
+    shell = Cudash(case, case.spawn([case.programs / "cudash"], env={
+        **wire.session.env, "GPUPOOL_SESSION_FILE": str(behind),
+        "GPUPOOL_LOG": "stub:info"})).begin()
+    memory = shell.ok("alloc", 16 * MIB)
+    log = case.folder / "spawned.err"
+    wire.attached()
+    for cut in range(1, 3):
+        shell.send("copies", memory, 16 * MIB, 10)
+        cutter.cut()
+        case.equal(shell.answer(("copies",), patience=6 * case.patience), [0, 10], "copies")
+        case.wait_for(lambda: log.read_text(errors="replace").count(" after ") >= cut,
+                      "the link is replaced")
+        wire.goes_over("rdma")
+    case.equal(shell.close(), 0, "exit status of cudash")
+    case.contains(log.read_text(errors="replace"), "replaced", "the log")

@@ -6,6 +6,7 @@
 #include "gp_msg.h"
 #include "gp_net.h"
 #include "gp_time.h"
+#include "stub_rdma.h"
 #include "stub_resume.h"
 #include "stub_secure.h"
 #include "xport.h"
@@ -201,6 +202,100 @@ acknowledgements_of_a_new_link_are_not_lost_behind_the_old_one(void **state)
     acknowledges(asked(1, true));
 }
 
+/* What a link over RDMA leaves behind when it has become TCP. */
+static struct xport_conn *
+broken_link(void)
+{
+    static const struct xport_ops ops = {.kind = XPORT_KIND_TCP};
+    static struct xport_conn conn = {.ops = &ops};
+
+    return &conn;
+}
+
+static Gpupool__AttachReply
+reply_with(Gpupool__AttachTransport **transports, char **refusals)
+{
+    Gpupool__AttachReply reply = GPUPOOL__ATTACH_REPLY__INIT;
+
+    reply.transports = transports;
+    reply.n_transports = transports != NULL;
+    reply.refusals = refusals;
+    reply.n_refusals = refusals != NULL;
+    return reply;
+}
+
+/* One port, at which nobody listens. */
+static void
+began_over_rdma(struct stub_rdma *rdma)
+{
+    Gpupool__AttachRdmaPort port = GPUPOOL__ATTACH_RDMA_PORT__INIT, *ports[] = {&port};
+    Gpupool__AttachRdma msg = GPUPOOL__ATTACH_RDMA__INIT;
+    Gpupool__AttachTransport offer = GPUPOOL__ATTACH_TRANSPORT__INIT, *all[] = {&offer};
+    Gpupool__AttachReply reply = reply_with(all, NULL);
+    uint8_t bytes[128];
+
+    port.host = (char *)"127.0.0.1";
+    port.port = 1;
+    msg.ports = ports;
+    msg.n_ports = 1;
+    offer.name = (char *)"rdma";
+    offer.parameters.data = bytes;
+    offer.parameters.len = gpupool__attach_rdma__pack(&msg, bytes);
+    stub_rdma_began(rdma, broken_link(), "a server", &reply);
+}
+
+/* A server from before that answers with neither an offer nor a reason. */
+static void
+server_that_knows_no_way_back_is_asked_once(void **state)
+{
+    Gpupool__AttachReply reply = reply_with(NULL, NULL);
+    struct stub_rdma rdma = {0};
+    int r = -1;
+
+    began_over_rdma(&rdma);
+    assert_true(stub_rdma_is_wanted(&rdma));
+    assert_false(stub_rdma_take(&rdma, &reply, NULL, 1, -1, NULL, &r));
+    assert_int_equal(r, 0);
+    assert_false(stub_rdma_is_wanted(&rdma));
+    stub_rdma_replaced(&rdma, false);
+    assert_false(rdma.watching);
+    rdma.after_ns = 0;
+    assert_false(stub_rdma_is_wanted(&rdma));
+}
+
+/* One whose port is away may have it again; each attempt makes the pause longer. */
+static void
+server_without_a_port_is_asked_later(void **state)
+{
+    char *why[] = {(char *)"no RDMA port has that address"};
+    Gpupool__AttachReply reply = reply_with(NULL, why);
+    struct stub_rdma rdma = {0};
+    uint64_t pause;
+    int r = -1;
+
+    began_over_rdma(&rdma);
+    pause = rdma.pause_ns;
+    for (unsigned i = 0; i < 10; i++) {
+        assert_false(stub_rdma_take(&rdma, &reply, NULL, 1, -1, NULL, &r));
+        assert_int_equal(r, 0);
+        assert_false(stub_rdma_is_wanted(&rdma));
+        pause = gp_min(2 * pause, STUB_RDMA_PAUSE_MAX_S * GP_NS_PER_S);
+        assert_int_equal(rdma.pause_ns, pause);
+        rdma.after_ns = 0;
+        assert_true(stub_rdma_is_wanted(&rdma));
+    }
+}
+
+static void
+connection_that_began_over_tcp_never_asks_for_rdma(void **state)
+{
+    struct stub_rdma rdma = {0};
+
+    assert_false(stub_rdma_is_wanted(&rdma));
+    stub_rdma_replaced(&rdma, false);
+    assert_false(rdma.watching);
+}
+
 int
 main(void)
 {
@@ -212,6 +307,9 @@ main(void)
         cmocka_unit_test_setup_teardown(
             acknowledgements_of_a_new_link_are_not_lost_behind_the_old_one, attach,
             leave),
+        cmocka_unit_test(server_that_knows_no_way_back_is_asked_once),
+        cmocka_unit_test(server_without_a_port_is_asked_later),
+        cmocka_unit_test(connection_that_began_over_tcp_never_asks_for_rdma),
     };
 
     return cmocka_run_group_tests_name("stub_resume", tests, NULL, NULL);

@@ -90,6 +90,13 @@ comes(const Gpupool__AttachRequest *req, const struct tls_keys *tls)
     assert_int_equal(msg.kind, req->resume_acks ? WRK_REQUEST_ACKS : WRK_REQUEST_LINK);
     assert_int_equal(msg.own, req->resume_seq);
     assert_int_equal(msg.tls.suite, tls->suite);
+    assert_int_equal(msg.slice, req->resume_rdma);
+    if (req->resume_rdma) {
+        uint8_t cookie[ATTACH_COOKIE_SIZE];
+
+        attach_cookie_make(key, ATTACH_COOKIE_RDMA, req->resume_seq, cookie);
+        assert_memory_equal(msg.secret, cookie, sizeof(cookie));
+    }
     return true;
 }
 
@@ -120,6 +127,23 @@ test_token_is_good_once(void **state)
     assert_false(link_comes(4)); /* made before, and held back by somebody */
     assert_false(link_comes(0));
     assert_int_equal(backs, 2);
+    end();
+}
+
+/* Only a client that says so may go on over RDMA, and its cookie is good for one link.
+ */
+static void
+test_client_says_that_it_would_go_on_over_rdma(void **state)
+{
+    Gpupool__AttachRequest req;
+
+    (void)state;
+    start(&clear, false);
+    assert_true(link_comes(2));
+    req = request(key, false, 3);
+    req.resume_rdma = true;
+    assert_true(comes(&req, &clear));
+    assert_false(comes(&req, &clear));
     end();
 }
 
@@ -208,6 +232,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_token_is_good_once),
+        cmocka_unit_test(test_client_says_that_it_would_go_on_over_rdma),
         cmocka_unit_test(test_acknowledgements_belong_to_the_link_in_use),
         cmocka_unit_test(test_token_of_one_kind_is_none_of_the_other),
         cmocka_unit_test(test_attachment_of_tls_does_not_go_on_in_clear_text),

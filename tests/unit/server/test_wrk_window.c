@@ -89,7 +89,10 @@ flush(CUflushGPUDirectRDMAWritesTarget target, CUflushGPUDirectRDMAWritesScope s
 
 static struct drv driver = {.cuMemGetHandleForAddressRange = get_handle,
                             .cuFlushGPUDirectRDMAWrites = flush};
-static const struct xport_ops rdma_ops = {.can = XPORT_CAN_WINDOWS},
+static const struct xport_ops rdma_ops = {.kind = XPORT_KIND_RDMA,
+                                          .can = XPORT_CAN_WINDOWS},
+                              broken_ops = {.kind = XPORT_KIND_TCP,
+                                            .can = XPORT_CAN_WINDOWS},
                               tcp_ops = {.can = 0};
 static struct xport_conn conn;
 static struct wrk_priv priv = {.conn = &conn};
@@ -320,6 +323,37 @@ adapter_that_refuses_again_and_again_is_left_alone(void **state)
     munmap((void *)(uintptr_t)addr, 4096 * MIB);
 }
 
+/* Over TCP none is opened, and what a link over RDMA had does not hold for the next. */
+static void
+windows_are_those_of_one_link(void **state)
+{
+    uint64_t addr = card_memory(256 * MIB, PROT_NONE);
+    struct wrk_window *held;
+    struct wrk_windows *ws;
+
+    nic.addresses = true;
+    nic.dmabuf = false;
+    ws = priv.windows = worker_with("auto");
+    wrk_windows_know(ws, addr, 256 * MIB, 1);
+    assert_int_equal(wrk_window_take(ws, addr, MIB, &held), MIB);
+    assert_int_equal(take(ws, addr + 64 * MIB, MIB), MIB);
+    conn.ops = &broken_ops;
+    wrk_windows_link_replaced(&worker);
+    assert_int_equal(nic.open, 1); /* what is in use ends with its user */
+    for (unsigned i = 0; i < 2 * WRK_WINDOWS_MAX; i++)
+        assert_int_equal(take(ws, addr, MIB), 0);
+    wrk_window_put(ws, held);
+    assert_int_equal(nic.open, 0);
+    assert_int_equal(nic.added, 2); /* nothing was tried, so nothing was refused */
+    conn.ops = &rdma_ops;
+    wrk_windows_link_replaced(&worker);
+    assert_int_equal(take(ws, addr, MIB), MIB);
+    assert_int_equal(nic.added, 3);
+    priv.windows = NULL;
+    wrk_windows_free(ws);
+    munmap((void *)(uintptr_t)addr, 256 * MIB);
+}
+
 static void
 other_links_have_no_windows(void **state)
 {
@@ -346,6 +380,7 @@ main(void)
         cmocka_unit_test(freed_memory_has_no_window_and_waits_for_transfers),
         cmocka_unit_test(card_is_flushed_unless_it_need_not_be),
         cmocka_unit_test(adapter_that_refuses_again_and_again_is_left_alone),
+        cmocka_unit_test(windows_are_those_of_one_link),
         cmocka_unit_test(other_links_have_no_windows),
     };
     int r = cmocka_run_group_tests(tests, NULL, NULL);
