@@ -130,6 +130,14 @@ static const struct gp_option OPTIONS[] = {
      .help = "say which slice of which card it got, and what the program goes over",
      .set = gp_option_yes,
      .offset = offsetof(struct cli_run_request, verbose)},
+    {.name = "check-exit",
+     .value = "N",
+     .help = "exit with N, 1 to 255, when PROGRAM ends well and a card that checks "
+             "kernels (SOFTGPU_CHECK of its server) has found something",
+     .set = gp_option_u32,
+     .min = 1,
+     .max = 255,
+     .offset = offsetof(struct cli_run_request, check_exit)},
     {.name = "unbound-ticket",
      .help = "for a libcuda.so.1 that is older than this command: anybody who has the "
              "ticket can use it; servers refuse that by default",
@@ -340,6 +348,8 @@ run_in_session(struct run *run)
         status = run_program(run);
     cli_keeper_stop(&run->keeper);
     cli_session_close(&run->session, status);
+    if (status == CLI_OK && run->session.found)
+        status = (int)run->request->check_exit;
     cli_child_fini(&run->child);
     return status;
 }
@@ -374,7 +384,8 @@ cli_run(int argc, char **argv)
         "Run PROGRAM with a slice of a card of the pool as its GPU.",
         "The session is held while PROGRAM runs and given back when it ends.  Exit "
         "status:\n"
-        "PROGRAM's own (128 + N when signal N killed it); 2 bad usage, 3 refused by "
+        "PROGRAM's own (128 + N when signal N killed it), --check-exit; 2 bad usage, 3 "
+        "refused by "
         "the pool,\n"
         "4 no scheduler, 126 and 127 PROGRAM cannot be started.\n"
         "When PROGRAM's session was lost or ended, the last line on stderr says "

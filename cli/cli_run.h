@@ -20,9 +20,10 @@ struct cli_run_request {
     const char *variables[CLI_RUN_VARIABLES_MAX];
     unsigned n_variables;
     bool verbose, unbound, dry_run, wait;
-    bool reports;     /* the program writes into a memory file of this process */
-    uint32_t wait_ms; /* 0: no limit */
-    char gang[64];    /* its name; "": none */
+    bool reports;        /* the program writes into a memory file of this process */
+    uint32_t wait_ms;    /* 0: no limit */
+    uint32_t check_exit; /* 0: the program's own */
+    char gang[64];       /* its name; "": none */
     /* It has a session, or NULL. */
     void (*began)(void *arg, const char *session);
     void *began_arg;

@@ -301,7 +301,7 @@ static void
 say_why_lost(struct cli_session *s, int status)
 {
     CLEANUP_FREE char *line =
-        s->file ? cli_session_file_take_end(s->file, status != 0) : NULL;
+        s->file ? cli_session_file_take_end(s->file, status != 0, &s->found) : NULL;
 
     if (line)
         cli_fail(0, "run: %s", line);

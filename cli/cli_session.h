@@ -34,7 +34,8 @@ struct cli_session {
     uint64_t lease_end_ns;
     uint32_t tickets_unix; /* CtlGrant.tickets_unix */
     bool warned, lost;
-    int report_fd;        /* in a keeper: where lost_words go; 0: nowhere */
+    bool found;    /* once closed: by a card that checks kernels, in the program */
+    int report_fd; /* in a keeper: where lost_words go; 0: nowhere */
     char lost_words[256]; /* the scheduler's */
     char name[64];
     char placed[320]; /* which slices of which cards, in words */

@@ -110,14 +110,15 @@ printable(char *line)
 }
 
 char *
-cli_session_file_take_end(const char *path, bool failed)
+cli_session_file_take_end(const char *path, bool failed, bool *ret_found)
 {
     CLEANUP_FREE char *end = gp_str_printf("%s" END_SUFFIX, path);
     CLEANUP_FD int fd = end ? open(end, O_RDONLY | O_NOFOLLOW | O_CLOEXEC) : -1;
-    char text[END_LINES_MAX], *cause = NULL, *rest = NULL;
+    char text[END_LINES_MAX], *lost = NULL, *cause = NULL, *rest = NULL;
     const size_t prefix = strlen(WIRE_ENDING_CAUSE);
     ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
 
+    *ret_found = false;
     if (fd >= 0)
         unlink(end);
     if (n <= 0)
@@ -125,11 +126,15 @@ cli_session_file_take_end(const char *path, bool failed)
     text[n] = '\0';
     for (char *line = strtok_r(text, "\n", &rest); line;
          line = strtok_r(NULL, "\n", &rest)) {
-        if (strncmp(line, WIRE_ENDING_CAUSE, prefix) != 0)
-            return printable(line);
-        if (!cause)
+        if (strncmp(line, WIRE_ENDING_CHECK, strlen(WIRE_ENDING_CHECK)) == 0)
+            *ret_found = true;
+        else if (strncmp(line, WIRE_ENDING_CAUSE, prefix) != 0)
+            lost = lost ? lost : line;
+        else if (!cause)
             cause = line + prefix;
     }
+    if (lost)
+        return printable(lost);
     return cause && failed ? printable(cause) : NULL;
 }
 

@@ -33,8 +33,9 @@ int cli_session_file_await_end(const char *path, struct gp_err *err);
 
 /* The first line that says why the session was lost; if there is none and the program
  * has @failed, the first that says why a call did.  Without newline and prefix;
- * malloc'ed, NULL: none.  The file is removed. */
-char *cli_session_file_take_end(const char *path, bool failed);
+ * malloc'ed, NULL: none.  *ret_found: whether a checked card has found something
+ * (WIRE_ENDING_CHECK).  The file is removed. */
+char *cli_session_file_take_end(const char *path, bool failed, bool *ret_found);
 
 /* @secret: what the tickets are bound to; NULL: they are not. */
 int cli_session_file_write(const char *path, const Gpupool__Ctl__CtlGrant *grant,

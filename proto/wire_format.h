@@ -236,6 +236,8 @@ static_assert(sizeof(struct wire_event_callback) == 24, "wire layout");
 /* In front of a line that a client leaves to `gpupool run` and that tells why a call
  * failed, not why the session ended. */
 #define WIRE_ENDING_CAUSE "cause: "
+/* The same in front of what a checked card has found. */
+#define WIRE_ENDING_CHECK "check: "
 
 enum wire_kind {
     WIRE_KIND_NONE = 0,

@@ -5,11 +5,12 @@
  * Loading reads the environment and connects to nothing.  At exit, runtimes still call
  * us from their own handlers, which run before an ELF destructor; so the link stays up
  * until then and is never closed by us: the kernel closes it, and no exit waits for a
- * server.
+ * server, but for one whose cards check kernels.
  */
 #include "gp_log.h"
 #include "gp_net.h"
 #include "stub_call.h"
+#include "stub_check.h"
 #include "stub_flush.h"
 #include "stub_link.h"
 #include "stub_path_table.h"
@@ -66,6 +67,8 @@ library_gone(void)
 
         /* Not in the child of a fork(), whose parent goes on. */
         if (phase == STUB_READY || phase == STUB_LINKED) {
+            if (phase == STUB_READY)
+                stub_check_end(&stub_links[i]);
             /* An orderly end: what was said last still arrives. */
             library_goodbye(&stub_links[i]);
             stub_resume_end(stub_links[i].conn);

@@ -9,6 +9,7 @@
 #include "wrk_ctx.h"
 #include "wrk_ctx_end.h"
 #include "wrk_governor.h"
+#include "wrk_output.h"
 #include "wrk_release.h"
 #include "wrk_spatial.h"
 #include "wrk_wait.h"
@@ -185,6 +186,20 @@ h_cuCtxSynchronize_v2(struct wrk *w, const struct wire_args_cuCtxSynchronize_v2 
     if (a->ctx_id && wire_handle_index(a->ctx_id) != w->ctx_index)
         r = wrk_ctx_use(w, wire_handle_index(a->ctx_id));
     return r == CUDA_SUCCESS ? wrk_wait_ctx(w, rep) : r;
+}
+
+CUresult
+h_gp_check_end(struct wrk *w, const struct wire_args_gp_check_end *a,
+               struct wrk_reply *rep)
+{
+    struct wire_gp_check_end_rep *body = rep->body;
+    uint64_t counts[2];
+
+    (void)a;
+    wrk_output_check_end(w, counts);
+    body->errors = counts[0];
+    body->leaks = counts[1];
+    return CUDA_SUCCESS;
 }
 
 CUresult

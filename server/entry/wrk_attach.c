@@ -10,6 +10,7 @@
 #include "wrk.h"
 #include "wrk_changes.h"
 #include "wrk_link.h"
+#include "wrk_output.h"
 #include "wrk_transfer.h"
 #include "xport.h"
 
@@ -32,14 +33,16 @@
  * "link-images": what a linker is given may be named like an image (wire_image.h).
  * "stripes-again": further connections may be made for each link (gp_stripes).
  * "elapsed": a wait may ask for the time between two events (gp_wait_elapsed).
- * "runs": the driver tells what its cards change in shared memory (gp_runs_down); last,
- * because not all drivers do. */
-static const char *const capabilities[] = {"land",        "pinned",  "unified",
-                                           "link-images", "endings", "stripes-again",
-                                           "elapsed",     "runs"};
+ * And what not all drivers do:
+ * "runs": the driver tells what its cards change in shared memory (gp_runs_down).
+ * "checks": it looks for what is wrong in kernels (gp_check_end). */
+static const char *const capabilities[] = {
+    "land", "pinned", "unified", "link-images", "endings", "stripes-again", "elapsed"};
+#define OF_DRIVERS 2
 
 struct reply {
     Gpupool__AttachReply msg;
+    const char *capabilities[ARRAY_SIZE(capabilities) + OF_DRIVERS];
     Gpupool__AttachDevice devices[TICKET_SLICES_MAX];
     Gpupool__AttachTransport transport;
     Gpupool__AttachTransport *transports[1];
@@ -112,6 +115,20 @@ fill_transports(struct reply *reply, const struct wrk_link *link)
     }
 }
 
+static void
+fill_capabilities(struct reply *reply)
+{
+    size_t n = ARRAY_SIZE(capabilities);
+
+    memcpy(reply->capabilities, capabilities, sizeof(capabilities));
+    if (wrk_changes_are_told())
+        reply->capabilities[n++] = "runs";
+    if (wrk_output_is_checked())
+        reply->capabilities[n++] = "checks";
+    reply->msg.capabilities = (char **)(uintptr_t)reply->capabilities;
+    reply->msg.n_capabilities = n;
+}
+
 static int
 send_reply(const Gpupool__AttachReply *msg, const struct wrk_link *link, int fd,
            struct gp_err *err)
@@ -178,8 +195,7 @@ wrk_attach_reply(struct wrk *w, const struct wrk_link *link, int fd, struct gp_e
         reply->msg.image_nonce.data = conf->image_nonce;
         reply->msg.image_nonce.len = sizeof(conf->image_nonce);
     }
-    reply->msg.capabilities = (char **)(uintptr_t)capabilities;
-    reply->msg.n_capabilities = ARRAY_SIZE(capabilities) - !wrk_changes_are_told();
+    fill_capabilities(reply);
     return send_reply(&reply->msg, link, fd, err);
 }
 

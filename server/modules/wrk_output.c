@@ -87,6 +87,37 @@ hook_driver(struct wrk *w)
     return true;
 }
 
+/* ---- checks ---- */
+
+static int (*driver_check_end)(char *line, size_t size, uint64_t counts[2]);
+
+static void
+find_check(void)
+{
+    void *symbol = wrk_driver_symbol("sg_check_end");
+
+    driver_check_end = (__typeof__(driver_check_end))(uintptr_t)symbol;
+}
+
+bool
+wrk_output_is_checked(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, find_check);
+    return driver_check_end && driver_check_end(NULL, 0, NULL);
+}
+
+void
+wrk_output_check_end(struct wrk *w, uint64_t counts[2])
+{
+    char line[512] = "";
+
+    counts[0] = counts[1] = 0;
+    if (wrk_output_is_checked() && driver_check_end(line, sizeof(line), counts))
+        send_text(w, STDERR_FILENO, line, strlen(line));
+}
+
 /* ---- drivers without a hook ---- */
 
 static ssize_t

@@ -13,6 +13,9 @@
 #ifndef WRK_OUTPUT_H
 #define WRK_OUTPUT_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 struct wrk;
 
 /* After the driver is open, before the first frame.  A worker that cannot do it goes on
@@ -23,5 +26,11 @@ void wrk_output_start(struct wrk *w);
  * can mend; at most a few hundred characters.  Any thread. */
 void wrk_output_say(struct wrk *w, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* Whether the driver looks for what is wrong in kernels (SOFTGPU_CHECK). */
+bool wrk_output_is_checked(void);
+/* The last words about it for the client's stderr, and how many errors and allocations
+ * they count.  The client's program ends. */
+void wrk_output_check_end(struct wrk *w, uint64_t counts[2]);
 
 #endif

@@ -102,6 +102,69 @@ def test_findings_of_a_remote_card_reach_the_user(case):
     case.check(FRESH.search(done.err), f"and of memory never written:\n{done.err}")
 
 
+SUMMARY = re.compile(r"gpupool: softgpu check: (\d+) errors? in (\d+) places?, (\d+) "
+                     r"allocations? not freed")
+
+
+def run_remote(case, stdin, *options, status=0, variables="1", env=None):
+    """The outcome of `gpupool run` of cudash, over TCP, on a checked card."""
+    pool = case.pool(env={"SOFTGPU_CHECK": variables})
+    with stdin:
+        return pool.run(case.programs / "cudash", options=options, stdin=stdin, status=status,
+                        env=dict(env or {}, GPUPOOL_TRANSPORT="tcp"))
+
+
+def test_the_user_of_a_remote_card_gets_leaks_and_the_summary(case):
+    done = run_remote(case, commands(case, *BOTH))
+    case.contains(done.err, RACE, "the race")
+    case.contains(done.err, "check: leak: 4096 bytes at 0x", "the allocation")
+    found = SUMMARY.findall(done.err)
+    case.equal(len(found), 1, f"last lines in:\n{done.err}")
+    case.equal(found[0][1:], ("3", "1"), "places and allocations")
+    case.check(done.err.rstrip().splitlines()[-1].startswith("gpupool: softgpu check: "),
+               f"the last line is the summary's: {done.err}")
+
+
+def test_run_exits_as_told_when_something_was_found(case):
+    done = run_remote(case, commands(case, *BOTH), "--check-exit", 77, status=77)
+    case.contains(done.err, " in 3 places, 1 allocation not freed\n", "the summary")
+
+
+def test_a_leak_alone_is_something(case):
+    done = run_remote(case, commands(case, "alloc 4096"), "--check-exit", 9, status=9)
+    case.contains(done.err, "check: 0 errors in 0 places, 1 allocation not freed\n", "the summary")
+
+
+def test_run_exits_as_the_program_when_nothing_was_found(case):
+    done = run_remote(case, commands(case, "alloc 4096", "free 0"), "--check-exit", 77)
+    case.contains(done.err, "check: 0 errors in 0 places, 0 allocations not freed\n",
+                  "the summary")
+
+
+def test_findings_do_not_cover_a_program_that_fails(case):
+    pool = case.pool(env={"SOFTGPU_CHECK": "1"})
+    commands(case, "alloc 4096").close()
+    program = case.folder / "program"
+    program.write_text(f"#!/bin/sh\n{case.programs / 'cudash'} < {case.folder / 'commands'}\n"
+                       "exit 3\n")
+    program.chmod(0o755)
+    pool.run(program, options=("--check-exit", 77), status=3)
+
+
+def test_many_leaks_are_counted_and_some_are_named(case):
+    done = run_remote(case, commands(case, *["alloc 4096"] * 130), "--check-exit", 9, status=9)
+    case.equal(done.err.count("check: leak: "), 100, "allocations that are named")
+    case.contains(done.err, ", 130 allocations not freed, the first 100 of them named\n",
+                  "the summary")
+
+
+def test_a_card_that_checks_nothing_says_nothing(case):
+    pool = case.pool()
+    with commands(case, *BOTH) as stdin:
+        done = pool.run(case.programs / "cudash", options=("--check-exit", 77), stdin=stdin)
+    case.equal(done.err, "", "standard error")
+
+
 def test_programs_that_keep_to_the_rules_are_not_accused(case):
     env = dict(local_driver(case), SOFTGPU_CHECK="init,races,barriers")
     for name in PROGRAMS:
@@ -117,3 +180,13 @@ def test_what_is_no_check_fails_init(case):
     case.check(done.status != 0, "exit status")
     case.contains(done.err, "0, 1 or a list of faults, init, races, barriers and leaks is wanted",
                   "the error")
+
+
+def test_a_pool_leaks_nothing_of_its_own(case):
+    """What the worker allocates for itself is not counted: the same numbers here and there."""
+    pool = case.pool(env={"SOFTGPU_CHECK": "1"})
+    for name in ("vecadd", "managed", "nodes", "textures"):
+        env = dict(local_driver(case), SOFTGPU_CHECK="1")
+        here = case.run([case.programs / name, 1], env=env, status=None)
+        there = pool.run(case.programs / name, 1, status=None)
+        case.equal(SUMMARY.findall(there.err), SUMMARY.findall(here.err), f"{name} in a pool")

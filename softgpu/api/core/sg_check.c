@@ -22,6 +22,7 @@
 
 enum {
     MAX_KNOWN = 4096, /* findings that are told; more are counted */
+    MAX_LEAKS = 100,  /* the same of allocations */
     NAME_MAX_SHOWN = 256,
 };
 
@@ -194,11 +195,13 @@ size_t
 sg_check_leak(const char *what, char text[SG_CHECK_TEXT])
 {
     int n = snprintf(text, SG_CHECK_TEXT, PREFIX "leak: %s\n", what);
+    bool is_told;
 
     pthread_mutex_lock(&state.lock);
-    state.n_leaks++;
+    is_told = state.n_leaks++ < MAX_LEAKS;
     pthread_mutex_unlock(&state.lock);
-    return n < 0 ? 0 : tell(text, gp_min((size_t)n, (size_t)SG_CHECK_TEXT - 1));
+    return n < 0 || !is_told ? 0
+                             : tell(text, gp_min((size_t)n, (size_t)SG_CHECK_TEXT - 1));
 }
 
 /* -------------------------------------------------------------------------- end */
@@ -209,26 +212,37 @@ plural(uint64_t n)
     return n == 1 ? "" : "s";
 }
 
+size_t
+sg_check_summary(char *text, size_t size, struct sg_check_counts *counts)
+{
+    int n;
+
+    pthread_mutex_lock(&state.lock);
+    n = snprintf(text, size,
+                 PREFIX "%" PRIu64 " error%s in %zu place%s, %" PRIu64
+                        " allocation%s not freed%s\n",
+                 state.n_errors, plural(state.n_errors), state.n_known,
+                 plural(state.n_known), state.n_leaks, plural(state.n_leaks),
+                 state.n_leaks > MAX_LEAKS ? ", the first 100 of them named" : "");
+    *counts = (struct sg_check_counts){state.n_errors, state.n_leaks};
+    pthread_mutex_unlock(&state.lock);
+    return n < 0 ? 0 : tell(text, gp_min((size_t)n, size - 1));
+}
+
 __attribute__((destructor)) static void
 report_at_end(void)
 {
+    struct sg_check_counts counts;
     char text[256];
-    int n;
+    size_t len;
 
     if (!state.flags || state.pid != getpid()) /* a child has no findings of its own */
         return;
     if (state.leaks && state.flags & SG_CHECK_LEAKS)
         state.leaks();
-    pthread_mutex_lock(&state.lock);
-    n = snprintf(text, sizeof(text),
-                 PREFIX "%" PRIu64 " error%s in %zu place%s, %" PRIu64
-                        " allocation%s not freed\n",
-                 state.n_errors, plural(state.n_errors), state.n_known,
-                 plural(state.n_known), state.n_leaks, plural(state.n_leaks));
-    pthread_mutex_unlock(&state.lock);
-    if (n > 0)
-        write_all(state.log < 0 ? STDERR_FILENO : state.log, text, (size_t)n);
-    if (state.exit_code && state.n_errors + state.n_leaks) {
+    len = sg_check_summary(text, sizeof(text), &counts);
+    write_all(STDERR_FILENO, text, len);
+    if (state.exit_code && counts.errors + counts.leaks) {
         fflush(NULL);
         _exit(state.exit_code);
     }

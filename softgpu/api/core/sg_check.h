@@ -34,4 +34,12 @@ size_t sg_check_note(const struct sg_finding *finding, char text[SG_CHECK_TEXT])
 /* The same for an allocation that was not freed; @what: "64 bytes of ...". */
 size_t sg_check_leak(const char *what, char text[SG_CHECK_TEXT]);
 
+/* What was found so far. */
+struct sg_check_counts {
+    uint64_t errors, leaks;
+};
+
+/* The same for the last line of the process. */
+size_t sg_check_summary(char *text, size_t size, struct sg_check_counts *counts);
+
 #endif

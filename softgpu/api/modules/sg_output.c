@@ -214,6 +214,42 @@ sg_output_tell(struct sg_ctx *ctx, const char *text, size_t len)
         fwrite(text, 1, len, stderr);
 }
 
+/* Lock held; dropped while text is written. */
+static void
+flush_all(void)
+{
+    struct sg_ctx *ctx = sg_ctx_list;
+
+    while (ctx) {
+        struct sg_output *out = ctx->output;
+
+        if (out && (out->text[0].len || out->text[1].len)) {
+            sg_output_flush(ctx);
+            ctx = sg_ctx_list; /* which may have changed */
+        } else {
+            ctx = ctx->next;
+        }
+    }
+}
+
+__attribute__((visibility("default"))) int
+sg_check_end(char *line, size_t size, uint64_t counts[2])
+{
+    struct sg_check_counts found;
+
+    if (!sg_check_flags() || !line)
+        return sg_check_flags() != 0;
+    sg_lock();
+    flush_all();
+    sg_unlock();
+    if (sg_check_flags() & SG_CHECK_LEAKS)
+        sg_mem_report_leaks();
+    line[sg_check_summary(line, size, &found)] = '\0';
+    counts[0] = found.errors;
+    counts[1] = found.leaks;
+    return 1;
+}
+
 bool
 sg_output_in_use(const struct sg_output *out, CUlimit limit)
 {

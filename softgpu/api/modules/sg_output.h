@@ -28,6 +28,12 @@ typedef void (*sg_output_fn)(void *user, CUcontext ctx, int fd, const char *text
 /* Exported, a private entry of softgpu.  NULL: back to stdout and stderr. */
 void sg_set_output_hook(sg_output_fn fn, void *user);
 
+/* Exported, a private entry of softgpu: the program that a hook belongs to ends.
+ * Kernels are not waited for.  What contexts have to say, and what was not freed, goes
+ * to the hook; @line gets the last line, empty if it is in the log, @counts errors and
+ * allocations.  0: nothing is checked, as with @line NULL, which only asks. */
+int sg_check_end(char *line, size_t size, uint64_t counts[2]);
+
 /* With the context (sg_ctx_part). */
 CUresult sg_output_begin(struct sg_ctx *ctx);
 void sg_output_end(struct sg_ctx *ctx);
