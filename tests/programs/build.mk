@@ -52,8 +52,8 @@ $(eval $(call driver_program,tests/programs/held,\
     tests/programs/held.c tests/programs/prog.c,,spin.ptx))
 $(eval $(call driver_program,tests/programs/pinned,\
     tests/programs/pinned.c tests/programs/pages.c tests/programs/prog.c,,spin.ptx))
-$(eval $(call driver_program,tests/programs/unified,\
-    tests/programs/unified.c tests/programs/prog.c,,unified.ptx))
+$(foreach name,unified flags,$(eval $(call driver_program,tests/programs/$(name),\
+    tests/programs/$(name).c tests/programs/prog.c,,unified.ptx)))
 $(eval $(call driver_program,tests/programs/threads,\
     tests/programs/threads.c tests/programs/prog.c,,spin.ptx))
 $(foreach name,graphs conditions textures rarecalls graphcopies clusters faults order \

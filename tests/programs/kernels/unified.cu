@@ -47,3 +47,17 @@ store_after(const volatile unsigned *go, volatile unsigned *to, unsigned value)
         ;
     *to = value;
 }
+
+/* Once *go is 1: says what it reads in memory[0], plus 100, and stores 7 in memory[64];
+ * ends once *go is 2. */
+KERNEL
+look_and_store(const volatile unsigned *go, volatile unsigned *memory,
+               volatile unsigned *said)
+{
+    while (*go != 1)
+        ;
+    memory[64] = 7;
+    *said = memory[0] + 100;
+    while (*go != 2)
+        ;
+}
