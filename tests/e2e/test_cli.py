@@ -260,6 +260,20 @@ def test_second_up_and_second_down_say_what_is(case):
     case.check((done.out + done.err).strip(), "a second down says nothing")
 
 
+def test_help_of_up_says_where_the_logs_are(case):
+    folder = case.folder / "elsewhere"
+    pool = case.pool(servers=2, env={"GPUPOOL_RUN_DIR": str(folder)})
+    text = " ".join(pool.cli("up", "--help").out.split())
+    case.contains(text, "Files and logs are in $GPUPOOL_RUN_DIR, else", "where they are")
+    named = re.findall(r"\S+\.log\b", text)
+    case.equal(sorted(named), ["pool.d/NAME.log", "pool.d/scheduler.log"], "the logs named")
+    names = [row["name"] for row in pool.status()["servers"]]
+    case.equal(len(names), 2, "servers")
+    for name in ["scheduler"] + names:
+        log = folder / named[0].replace("NAME", name)
+        case.check(log.is_file(), f"{log} is there")
+
+
 def test_manual_pages_are_well_formed(case):
     mandoc = case.need_tool("mandoc")
     pages = sorted((case.data.parents[1] / "docs" / "man").glob("*.[1-8]"))
