@@ -28,6 +28,16 @@ copy_wait_for_graphs(const struct stub_copy *copy)
                : stub_impl_cuStreamSynchronize(copy->stream, copy->per_thread);
 }
 
+/* In a capture the driver decides whether a copy of nothing becomes a node, and refuses
+ * it where the capture is invalid. */
+static GP_COLD CUresult
+copy_nothing(CUdeviceptr device, CUstream stream, bool per_thread)
+{
+    return stub_capture_any()
+               ? stub_gen_cuMemcpyDtoDAsync_v2(device, device, 0, stream, per_thread)
+               : CUDA_SUCCESS;
+}
+
 static inline __attribute__((always_inline)) CUresult
 copy_run(enum stub_direction direction, bool blocking, CUdeviceptr dst, CUdeviceptr src,
          uint64_t n, CUstream stream, bool per_thread)
@@ -37,8 +47,10 @@ copy_run(enum stub_direction direction, bool blocking, CUdeviceptr dst, CUdevice
 
     if (r == CUDA_SUCCESS)
         r = stub_stream_get(stream, per_thread, &copy.stream_id);
-    if (r != CUDA_SUCCESS || n == 0)
-        return r;
+    if (r != CUDA_SUCCESS || unlikely(n == 0))
+        return r == CUDA_SUCCESS && !blocking
+                   ? copy_nothing(direction == STUB_H2D ? dst : src, stream, per_thread)
+                   : r;
     copy.direction = direction;
     copy.blocking = blocking;
     copy.per_thread = per_thread;
@@ -212,7 +224,11 @@ stub_impl_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount,
 {
     CUresult r = copy_any_check(dst, src, ByteCount, hStream, per_thread);
 
-    if (r != CUDA_SUCCESS || ByteCount == 0)
+    if (r == CUDA_SUCCESS && ByteCount == 0)
+        return stub_memory_is_device(dst)   ? copy_nothing(dst, hStream, per_thread)
+               : stub_memory_is_device(src) ? copy_nothing(src, hStream, per_thread)
+                                            : CUDA_SUCCESS;
+    if (r != CUDA_SUCCESS)
         return r;
     return copy_any(dst, src, ByteCount, hStream, per_thread, true);
 }
