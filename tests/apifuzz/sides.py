@@ -12,7 +12,7 @@ import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from watch import IDLE_TICKS, ticks
+from watch import IDLE_TICKS, progress
 
 # A program takes some milliseconds; a machine that is busy gets thousands of times that. After the
 # first time it is looked at whether anything still works, and after the second one no more.
@@ -55,7 +55,7 @@ class Process:
         while not ended(out):
             waited = time.monotonic() - began
             if waited >= patience:
-                before, used = used, ticks(self.child.pid, self.side.run_dir)
+                before, used = used, progress(self.child.pid, self.side.run_dir)
                 if waited >= limit or (before is not None and used - before < IDLE_TICKS):
                     how = "works but prints nothing" if waited >= limit else "HANGS"
                     return out, f"{how} after {waited:.0f} s"

@@ -2,10 +2,20 @@
 """Random programs give the same on a software card and on a slice of one (docs/fuzzing.md)."""
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parents[1] / "apifuzz"
+# Uses processor time in a thread of that name, and in no other.
+SPIN = """
+import ctypes, sys, threading
+def spin():
+    ctypes.CDLL(None).prctl(15, sys.argv[1].encode(), 0, 0, 0)
+    while True:
+        pass
+threading.Thread(target=spin).start()
+"""
 
 
 def test_programs_answer_as_on_the_driver_itself(case):
@@ -37,3 +47,24 @@ def test_programs_printed_as_c_compile_and_run(case):
     (local / "libcuda.so.1").symlink_to(case.build / "lib" / "libsoftgpu.so")
     done = case.run([case.folder / "program"], env={"LD_LIBRARY_PATH": str(local)})
     case.equal(done.out.splitlines()[0], "ctx 0", "what the first call answers")
+
+
+def test_watchdog_counts_threads_that_only_ask_again_as_idle(case):
+    """A program hangs when nothing but such threads runs behind it."""
+    sys.path.insert(0, str(FOLDER))
+    import watch
+
+    for name, works in ("softgpu-poll", False), ("replay", True):
+        child = subprocess.Popen([sys.executable, "-c", SPIN, name])
+        try:
+            def used(child=child):
+                return watch.stat(Path(f"/proc/{child.pid}"))[2]
+
+            case.wait_for(lambda: used() >= 20, "the thread runs")
+            before = watch.progress(child.pid, case.folder)
+            case.wait_for(lambda: used() >= 20 + 4 * watch.IDLE_TICKS, "it has used processor time")
+            done = watch.progress(child.pid, case.folder) - before
+            case.equal(done >= watch.IDLE_TICKS, works, f"{name}: {done} ticks of progress")
+        finally:
+            child.kill()
+            child.wait()

@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <time.h>
 
 enum {
@@ -260,6 +261,9 @@ poll_thread(void *arg)
     static const struct timespec pause = {0, POLL_NS};
     struct queue *queue = arg;
 
+    /* By name, for who looks for the threads that work: this one is busy while all
+     * others wait. */
+    prctl(PR_SET_NAME, "softgpu-poll", 0, 0, 0);
     sg_lock();
     for (;;) {
         while (!queue->head)
