@@ -200,6 +200,7 @@ class Fuzz:
                     args.seconds and time.monotonic() - began >= args.seconds):
                 break
             seeds = range(seed, seed + n)
+            self.sides.turn(seed // BATCH)
             self.run(Batch([f"seed {i}" for i in seeds], [program(i, args.length) for i in seeds],
                            [servers_of(i) for i in seeds]))
             seed += n
@@ -213,7 +214,8 @@ class Fuzz:
         """Programs that are kept."""
         programs = [path.read_text().splitlines() for path in paths]
         programs = [[line for line in lines if line and line[0] != "#"] for lines in programs]
-        if programs:
+        for turn in range(2 if programs else 0):
+            self.sides.turn(turn)
             self.run(Batch([path.name for path in paths], programs, [2] * len(programs)))
 
     def stop(self, *_):

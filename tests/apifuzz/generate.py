@@ -27,6 +27,8 @@ IDLE = None
 class Thing:
     """An object: the number of its context, and what is known of it."""
 
+    records = None  # of a graph: the event that its last node records
+
     def __init__(self, ctx, size=0, kind="", uses=None):
         self.ctx, self.size, self.kind, self.uses = ctx, size, kind, uses
 
@@ -58,7 +60,8 @@ class Model(More):
         self.arrays, self.execs = {}, {}
         self.graphs = {}    # uses: a set of memory and logs; None: must not be launched
         self.nodes = {}     # number -> graph
-        self.kernel_nodes = set()  # numbers
+        self.node_kinds = {}  # number -> which of those that More adds
+        self.recorded = {}    # event -> (stream, uses) of the graph that recorded it last
         self.pools = {}     # number -> card
         self.tails = {}     # graph -> its last node
         self.last = {}      # memory or log -> stream whose work uses it
@@ -112,6 +115,7 @@ class Model(More):
                 continue
             event = self.pick(self.events, self.ctx_of(before))
             if stream is not IDLE and event is not None and self.r.random() < 0.5:
+                self.recorded.pop(event, None)
                 self.in_ctx(self.ctx_of(before), "evr", event, written(before))
                 self.line("evw", written(stream), event)
             else:
@@ -121,6 +125,8 @@ class Model(More):
                 self.last.pop(what, None)
             else:
                 self.last[what] = stream
+            for _, of_graph in self.recorded.values():
+                of_graph.discard(what)  # there is later work with it
 
     def order_copy(self, stream, dev, host, down):
         """A copy without a stream is over for the host, and on the card if it goes down. Pageable
@@ -175,7 +181,7 @@ class Model(More):
         """An offset and a length inside @size."""
         off = self.r.randrange(0, size // step) * step if self.r.random() < 0.4 else 0
         n = self.r.randrange(0, size - off + 1) if self.r.random() < 0.4 else size - off
-        return off, max(step, n // step * step)  # of nothing: whether there is a node is not said
+        return off, max(step, n // step * step)
 
     # -- contexts ------------------------------------------------------------------------
 
@@ -234,7 +240,7 @@ class Model(More):
         return table[what[1]].ctx if what[1] in table else None
 
     def drop_ctx(self, ctx):
-        for letter, table in ("d", self.devs), ("", self.streams), ("", self.events), \
+        for letter, table in ("d", self.devs), ("", self.streams), ("e", self.events), \
                 ("", self.arrays), ("", self.execs):
             for number in [n for n, thing in table.items() if thing.ctx == ctx]:
                 del table[number]
@@ -352,6 +358,7 @@ class Model(More):
         if number is not None and stream is not None:
             what = self.r.choice(["evr", "evs", "evq", "evw", "evd"])
             if what == "evr":
+                self.recorded.pop(number, None)
                 self.line("evr", number, stream)
             elif what == "evw":
                 self.line("evw", stream, number)
@@ -359,6 +366,9 @@ class Model(More):
                 self.line(what, number)
                 if what == "evd":
                     del self.events[number]
+                    self.forget(("e", number))
+                elif what == "evs":
+                    self.waited(number)
 
     # -- memory --------------------------------------------------------------------------
 
@@ -463,6 +473,8 @@ class Model(More):
         # which may forbid the copy, CUDA does not say which of the two errors comes.
         if self.r.random() < 0.04 and not self.captured and not self.begun:
             off, n = self.devs[dev].size - limit // 2, limit
+        if self.r.random() < 0.04:
+            off, n = off if off < limit else 0, 0
         what = self.r.choice(["h2d", "h2d", "d2h", "d2h", "uni"])
         self.order_copy(stream, dev, host, what == "d2h")
         self.line(what, dev, off, host,
@@ -495,7 +507,7 @@ class Model(More):
         if what < 0.25 and a != b:
             self.order(stream, ("d", a), ("d", b))
             off, n = self.sub(size)
-            self.line("d2d", a, off, b, off, n, written(stream))
+            self.line("d2d", a, off, b, off, n if self.r.random() < 0.96 else 0, written(stream))
         elif what < 0.45:
             off, n = self.sub(self.devs[a].size, 4)
             self.order(stream, ("d", a))
@@ -524,6 +536,8 @@ class Model(More):
         if stream < 0:  # what either context does is waited for by neither default stream
             self.order(IDLE, ("d", a), ("d", b))
         self.order(stream, ("d", a), ("d", b))
+        if self.r.random() < 0.3 and self.peer_box(a, b, stream):
+            return
         off, n = self.sub(min(self.devs[a].size, self.devs[b].size))
         self.line("peer", a, off, b, off, n, written(stream))
 
@@ -541,11 +555,14 @@ class Model(More):
             self.line("stq", stream)
 
     def function(self):
+        """Mostly into the log of its stream. Another stream's is ordered like memory, so that the order
+        of functions that events put behind each other is compared, too."""
         stream = self.stream()
         if stream is None:
             return
-        self.order(stream, ("l", stream))
-        self.line("cb" if not self.captured and self.r.random() < 0.3 else "hfn", stream, stream,
+        log = stream if self.r.random() < 0.7 else self.pick(self.streams, None)
+        self.order(stream, ("l", log))
+        self.line("cb" if not self.captured and self.r.random() < 0.3 else "hfn", stream, log,
                   self.r.randrange(1000))
 
     def read_log(self):
@@ -630,12 +647,14 @@ class Model(More):
             return
         uses, dev = self.graphs[number].uses, self.pick(self.devs)
         log, what = ("l", GRAPH_LOGS + number), self.r.random()
-        self.kernel_nodes.discard(node)
+        self.node_kinds.pop(node, None)
         if what < 0.4 and dev is not None:
             more = self.node(node, number, dev)
             if not more and more is not None:
                 return
             self.graphs[number].uses = None if uses is None or more is None else uses | more
+        elif what < 0.48 and self.event_node(node, number):
+            pass
         elif what < 0.7 or dev is None:
             self.line("ghost", node, number, self.tails[number], log[1], self.r.randrange(1000))
             if uses is not None:
@@ -646,6 +665,7 @@ class Model(More):
             if uses is not None:
                 uses.add(("d", dev))
         self.nodes[node] = Thing(self.ctx, kind=number)
+        self.graphs[number].records = self.node_kinds.get(node, ("", None))[1]
         self.tails[number] = node
 
     def instantiate(self, number):
@@ -658,6 +678,7 @@ class Model(More):
         self.line("inst", slot, number)
         uses = self.graphs[number].uses
         self.execs[slot] = Thing(self.ctx, uses=set(uses) if uses is not None else None)
+        self.execs[slot].records = self.graphs[number].records
 
     def graph(self):
         number, what = self.pick(self.graphs), self.r.random()
@@ -671,6 +692,7 @@ class Model(More):
             if uses is not None and all(self.mine(what[1]) for what in uses):
                 self.order(stream, *sorted(uses))
                 self.line("gl", exec_, stream)
+                self.launched(self.execs[exec_], stream)
         elif what < 0.66:
             self.line("gasks", number)
         elif what < 0.72:
@@ -682,6 +704,7 @@ class Model(More):
             del self.execs[exec_]
         elif what < 0.82 and exec_ is not None:
             self.line("upd", exec_, number)
+            self.execs[exec_].records = None
             # Updated or not: it may use what either did.
             uses, old = self.graphs[number].uses, self.execs[exec_].uses
             self.execs[exec_].uses = None if uses is None or old is None else uses | old
@@ -699,8 +722,8 @@ class Model(More):
         if node is None or self.nodes[node].kind is None or not self.mine(self.nodes[node].kind):
             return
         log = ("l", GRAPH_LOGS + self.nodes[node].kind)
-        if node in self.kernel_nodes and self.r.random() < 0.8:
-            self.change_kernel(node, exec_)
+        if node in self.node_kinds and self.r.random() < 0.8:
+            self.change_added(node, exec_)
         elif self.r.random() < 0.5:
             self.line("nset", node, log[1], self.r.randrange(1000))
         elif exec_ is not None:

@@ -111,26 +111,78 @@ class More:
         if what < 0.4:
             self.line("gkern", node, number, after, dev, min(self.devs[dev].size // 4, 1000),
                       self.r.randrange(1000))
-            self.kernel_nodes.add(node)
+            self.node_kinds[node] = "kernel", None
             return {("d", dev)}
         if what < 0.8 and host is not None:
-            n = min(self.devs[dev].size, self.hosts[host].size)
-            self.line("gcopy", node, number, after, dev, host, self.r.randrange(1, n + 1),
-                      self.r.randrange(2), self.ctx)
+            up = self.r.randrange(2)
+            self.line("gcopy", node, number, after, *self.node_copy(dev, host, up))
+            self.node_kinds[node] = ("up" if up else "down"), None
             return {("d", dev), ("h", host)}
         if child is not None:
             self.line("gchild", node, number, after, child)
+            self.node_kinds[node] = "child", None
             return self.graphs[child].uses
         return set()
 
-    def change_kernel(self, node, exec_):
-        dev = self.pick(self.devs)
-        if dev is None:
-            return
-        graph = self.graphs[self.nodes[node].kind]
+    def node_copy(self, dev, host, up):
+        n = min(self.devs[dev].size, self.hosts[host].size)
+        return dev, host, self.r.randrange(1, n + 1), up, self.ctx
+
+    def event_node(self, node, number):
+        """Adds one that records an event, or waits for one; whether there is an event."""
+        event = self.pick(self.events)
+        if event is None:
+            return False
+        records = self.r.randrange(2)
+        self.line("gev", node, number, self.tails[number], event, records)
+        self.node_kinds[node] = ("record", event) if records else ("wait", None)
+        if self.graphs[number].uses is not None:
+            self.graphs[number].uses.add(("e", event))
+        return True
+
+    def launched(self, exec_, stream):
+        if exec_.records is not None:
+            self.recorded[exec_.records] = stream, set(exec_.uses)
+
+    def waited(self, event):
+        """A graph's last node recorded it: what the graph used is over, if nothing came behind it."""
+        stream, uses = self.recorded.pop(event, (IDLE, set()))
+        for what in uses:
+            if self.last.get(what, IDLE) == stream:
+                self.last.pop(what)
+
+    def change_added(self, node, exec_):
+        kind, _ = self.node_kinds[node]
+        dev, host = self.pick(self.devs), self.pick(self.hosts, None)
+        event, child = self.pick(self.events), self.pick(self.graphs)
         to = self.r.choice([-1, exec_]) if exec_ is not None else -1
-        self.line("nkern", to, node, dev, min(self.devs[dev].size // 4, 500),
-                  self.r.randrange(1000))
-        uses = graph.uses if to < 0 else self.execs[to].uses
-        if uses is not None:
-            uses.add(("d", dev))
+        graph = self.graphs[self.nodes[node].kind]
+        if kind == "kernel" and dev is not None:
+            self.line("nkern", to, node, dev, min(self.devs[dev].size // 4, 500),
+                      self.r.randrange(1000))
+            more = {("d", dev)}
+        elif kind in ("up", "down") and None not in (dev, host):
+            self.line("ncopy", to, node, *self.node_copy(dev, host, int(kind == "up")))
+            more = {("d", dev), ("h", host)}
+        elif kind in ("record", "wait") and event is not None:
+            self.line("nev", to, node, event, int(kind == "record"))
+            more = {("e", event)}
+        elif kind == "child" and None not in (child, exec_) and \
+                self.graphs[child] is not graph:
+            to = exec_
+            self.line("nchild", to, node, child)
+            more = self.graphs[child].uses
+        else:
+            return
+        changed = graph if to < 0 else self.execs[to]
+        changed.records = None
+        changed.uses = None if changed.uses is None or more is None else changed.uses | more
+
+    def peer_box(self, a, b, stream):
+        width, height, depth = self.r.choice([1, 7, 64, 100]), self.r.choice([1, 3, 10]), \
+            self.r.choice([1, 2, 4])
+        if width * height * depth > self.devs[b].size or \
+                (width + 1) * (height + 1) * depth > self.devs[a].size:
+            return False
+        self.line("pbox", a, b, width, height, depth, max(stream, -1))
+        return True

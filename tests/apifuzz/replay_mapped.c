@@ -314,18 +314,28 @@ OP(nkern)
                                                               rp.nodes[a[1]], &p));
 }
 
+/* DEVICE HOST N UP CONTEXT */
+static bool
+copy_params(CUDA_MEMCPY3D *p, const num *a)
+{
+    if (!rp.devs[a[0]].at || !rp.ctxs[a[4]] || !replay_host_has(a[1], 0, a[2]) ||
+        (size_t)a[2] > rp.devs[a[0]].size)
+        return false;
+    *p = (CUDA_MEMCPY3D){.WidthInBytes = (size_t)a[2], .Height = 1, .Depth = 1};
+    p->srcMemoryType = a[3] ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+    p->dstMemoryType = a[3] ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+    p->srcHost = p->dstHost = rp.hosts[a[1]].at;
+    p->srcDevice = p->dstDevice = rp.devs[a[0]].at;
+    return true;
+}
+
 /* NODE GRAPH AFTER DEVICE HOST N UP CONTEXT */
 OP(gcopy)
 {
-    CUDA_MEMCPY3D p = {.WidthInBytes = (size_t)a[5], .Height = 1, .Depth = 1};
+    CUDA_MEMCPY3D p;
 
-    if (!node_place(a[1], a[2]) || !rp.devs[a[3]].at || !rp.ctxs[a[7]] ||
-        !replay_host_has(a[4], 0, a[5]) || (size_t)a[5] > rp.devs[a[3]].size)
+    if (!node_place(a[1], a[2]) || !copy_params(&p, a + 3))
         return NO_OBJECT;
-    p.srcMemoryType = a[6] ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
-    p.dstMemoryType = a[6] ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
-    p.srcHost = p.dstHost = rp.hosts[a[4]].at;
-    p.srcDevice = p.dstDevice = rp.devs[a[3]].at;
     replay_own(REPLAY_NODE, a[0]);
     return (int)cuGraphAddMemcpyNode(&rp.nodes[a[0]], rp.graphs[a[1]],
                                      a[2] < 0 ? NULL : &rp.nodes[a[2]], a[2] >= 0, &p,
@@ -343,9 +353,69 @@ OP(gchild)
                                          rp.graphs[a[3]]);
 }
 
+/* NODE GRAPH AFTER EVENT RECORDS; or else it waits */
+OP(gev)
+{
+    const CUgraphNode *after = a[2] < 0 ? NULL : &rp.nodes[a[2]];
+
+    if (!node_place(a[1], a[2]) || !rp.events[a[3]])
+        return NO_OBJECT;
+    replay_own(REPLAY_NODE, a[0]);
+    return (int)(a[4] ? cuGraphAddEventRecordNode(&rp.nodes[a[0]], rp.graphs[a[1]],
+                                                  after, a[2] >= 0, rp.events[a[3]])
+                      : cuGraphAddEventWaitNode(&rp.nodes[a[0]], rp.graphs[a[1]], after,
+                                                a[2] >= 0, rp.events[a[3]]));
+}
+
+/* What a node is changed to, and where: EXEC is -1 for the node itself. */
+static bool
+node_is_there(num exec, num node)
+{
+    return (exec < 0 || rp.execs[exec]) && rp.nodes[node];
+}
+
+/* EXEC NODE EVENT RECORDS */
+OP(nev)
+{
+    CUgraphNode node = rp.nodes[a[1]];
+    CUevent event = rp.events[a[2]];
+
+    if (!node_is_there(a[0], a[1]) || !event)
+        return NO_OBJECT;
+    if (a[3])
+        return (int)(a[0] < 0 ? cuGraphEventRecordNodeSetEvent(node, event)
+                              : cuGraphExecEventRecordNodeSetEvent(rp.execs[a[0]], node,
+                                                                   event));
+    return (int)(a[0] < 0
+                     ? cuGraphEventWaitNodeSetEvent(node, event)
+                     : cuGraphExecEventWaitNodeSetEvent(rp.execs[a[0]], node, event));
+}
+
+/* EXEC NODE DEVICE HOST N UP CONTEXT */
+OP(ncopy)
+{
+    CUDA_MEMCPY3D p;
+
+    if (!node_is_there(a[0], a[1]) || !copy_params(&p, a + 2))
+        return NO_OBJECT;
+    return (int)(a[0] < 0 ? cuGraphMemcpyNodeSetParams(rp.nodes[a[1]], &p)
+                          : cuGraphExecMemcpyNodeSetParams(
+                                rp.execs[a[0]], rp.nodes[a[1]], &p, rp.ctxs[a[6]]));
+}
+
+/* EXEC NODE GRAPH */
+OP(nchild)
+{
+    if (!node_is_there(a[0], a[1]) || !rp.graphs[a[2]])
+        return NO_OBJECT;
+    return (int)cuGraphExecChildGraphNodeSetParams(rp.execs[a[0]], rp.nodes[a[1]],
+                                                   rp.graphs[a[2]]);
+}
+
 const struct replay_op replay_mapped_ops[] = {
-    NAMED(vm),     NAMED(vmd),  NAMED(pl),    NAMED(pld),   NAMED(pla),
-    NAMED(pltrim), NAMED(adv),  NAMED(pre),   NAMED(mfill), NAMED(mhash),
-    NAMED(hstep),  NAMED(box),  NAMED(gkern), NAMED(nkern), NAMED(gcopy),
-    NAMED(gchild), NAMED(pbox), {NULL, NULL},
+    NAMED(vm),     NAMED(vmd),   NAMED(pl),    NAMED(pld),   NAMED(pla),
+    NAMED(pltrim), NAMED(adv),   NAMED(pre),   NAMED(mfill), NAMED(mhash),
+    NAMED(hstep),  NAMED(box),   NAMED(gkern), NAMED(nkern), NAMED(gcopy),
+    NAMED(gchild), NAMED(pbox),  NAMED(gev),   NAMED(nev),   NAMED(ncopy),
+    NAMED(nchild), {NULL, NULL},
 };

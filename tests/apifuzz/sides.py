@@ -184,6 +184,13 @@ class Sides:
         self.threads.shutdown()
         self.gpupool("down", "--force")
 
+    def turn(self, number):
+        """Over which transport two servers are reached from now on, in turns: the best one is shared
+        memory here."""
+        link = ("auto", "tcp")[number % 2]
+        self.all[3].env["GPUPOOL_TRANSPORT"] = link
+        self.all[3].name = f"servers over {link}"
+
     def run_all(self, paths, servers):
         """By side: {number of a program: what it printed}, in new processes."""
         def one(side):
