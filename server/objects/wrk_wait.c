@@ -340,10 +340,12 @@ wait_run(struct wrk *w, struct wrk_job *job)
         r = parts_wait(w, wait);
     else
         r = WRK_CALL(w, cuCtxSynchronize);
-    wait_reply_whole(w, wait, r);
+    /* Before the reply: with it the client may end the context, and make another one
+     * with its index, for which the pool must not keep these events. */
     if (wait->own_event)
         wrk_evpool_put(w, wait->job.ctx_index, wait->event);
     parts_free(w, wait);
+    wait_reply_whole(w, wait, r);
     free(wait);
 }
 
