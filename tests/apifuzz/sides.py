@@ -12,7 +12,7 @@ import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from watch import IDLE_TICKS, progress
+from watch import IDLE_TICKS, is_starved, progress
 
 # A program takes some milliseconds; a machine that is busy gets thousands of times that. After the
 # first time it is looked at whether anything still works, and after the second one no more.
@@ -56,7 +56,8 @@ class Process:
             waited = time.monotonic() - began
             if waited >= patience:
                 before, used = used, progress(self.child.pid, self.side.run_dir)
-                if waited >= limit or (before is not None and used - before < IDLE_TICKS):
+                if waited >= limit or (before is not None and used - before < IDLE_TICKS and
+                                       not is_starved(self.child.pid, self.side.run_dir)):
                     how = "works but prints nothing" if waited >= limit else "HANGS"
                     return out, f"{how} after {waited:.0f} s"
                 patience = waited + LOOK_EVERY_S
