@@ -115,9 +115,10 @@ wants_tickets(const struct sched *sched, const struct sched_session *session,
               uint32_t tickets_unix)
 {
     enum sched_due due = sched_grant_due(sched, session, tickets_unix);
+    size_t most = sched->config.batch_tickets ? sched->config.batch_tickets
+                                              : SCHED_BATCH_TICKETS_MAX;
 
-    return due == SCHED_OVERDUE ||
-           (due == SCHED_DUE && sched->batch_tickets < SCHED_BATCH_TICKETS_MAX);
+    return due == SCHED_OVERDUE || (due == SCHED_DUE && sched->batch_tickets < most);
 }
 
 /* One of a batch.  -ENOMEM: its tickets would be lost. */

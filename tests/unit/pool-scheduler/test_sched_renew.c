@@ -5,6 +5,7 @@
 #include "ctl_limits.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -343,6 +344,78 @@ tickets_come_only_when_they_are_due(void **state)
     close(server);
 }
 
+#define MANY 5
+#define FEW 2
+
+/* How many of a batch got tickets, which count from then on. */
+static unsigned
+count_tickets(int fd, struct batch *b)
+{
+    reply_t *reply = renewed(fd, b);
+    unsigned n = 0;
+
+    for (size_t i = 0; i < b->msg.n_sessions; i++) {
+        const Gpupool__Ctl__CtlRenewedOne *one = reply->renewed->sessions[i];
+
+        assert_true(one->lease_ms); /* with tickets or without */
+        if (!one->grant)
+            continue;
+        b->ones[i].tickets_unix = one->grant->tickets_unix;
+        n++;
+    }
+    ut_sched_drop(reply);
+    return n;
+}
+
+/* Tickets of the second in which their server registered may be of before. */
+static void
+let_seconds_pass(unsigned n)
+{
+    uint64_t end = gp_wall_ns() / GP_NS_PER_S + n;
+
+    while (gp_wall_ns() / GP_NS_PER_S < end)
+        usleep(10000);
+}
+
+/* As after a restart, when the sessions of all hosts are due at once. */
+static void
+tickets_beyond_the_bound_come_with_the_next_renewals(void **state)
+{
+    struct world *w = *state;
+    uint8_t key[32] = {9};
+    reply_t *granted[MANY];
+    struct batch *b = batch_new(false);
+    int server, fd;
+
+    ut_sched_end(w, SIGTERM);
+    w->config.batch_tickets = FEW;
+    w->config.owner_sessions = MANY;
+    ut_sched_start(w);
+    server = ut_sched_join(w, "a", 1);
+    fd = ut_sched_dial(w);
+    for (unsigned i = 0; i < MANY; i++) {
+        Gpupool__Ctl__CtlOpen open = ut_sched_preference(10, GIB / 8);
+
+        open.client_key = (ProtobufCBinaryData){sizeof(key), key};
+        granted[i] = ut_sched_granted(fd, open);
+        batch_grant(b, granted[i])->tickets_unix -= 3 * 60 + 2; /* one lease is left */
+    }
+    let_seconds_pass(3);
+    assert_int_equal(count_tickets(fd, b), FEW);
+    assert_int_equal(count_tickets(fd, b), FEW); /* what was sent waits no more */
+    assert_int_equal(count_tickets(fd, b), MANY - 2 * FEW);
+    assert_int_equal(count_tickets(fd, b), 0);
+    /* Those that end before the next renewals do not wait. */
+    for (unsigned i = 0; i < MANY; i++)
+        b->ones[i].tickets_unix -= 4 * 60;
+    assert_int_equal(count_tickets(fd, b), MANY);
+    for (unsigned i = 0; i < MANY; i++)
+        ut_sched_drop(granted[i]);
+    free(b);
+    close(fd);
+    close(server);
+}
+
 /* Tickets that anybody can use live for one lease, so each renewal brings new ones. */
 static void
 unbound_tickets_are_new_each_time(void **state)
@@ -402,6 +475,7 @@ main(void)
         PROMISE(batch_over_the_cap_is_refused_whole),
         cmocka_unit_test(full_batch_fits_into_a_request),
         PROMISE(tickets_come_only_when_they_are_due),
+        PROMISE(tickets_beyond_the_bound_come_with_the_next_renewals),
         PROMISE(unbound_tickets_are_new_each_time),
         PROMISE(wrong_keys_only_end_the_connection),
     };
