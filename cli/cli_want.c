@@ -134,6 +134,20 @@ set_label(void *target, const struct gp_option *option, const char *value,
     return 0;
 }
 
+static int
+set_prefer(void *target, const struct gp_option *option, const char *value,
+           struct gp_err *err)
+{
+    struct cli_want *want = target;
+
+    (void)option;
+    if (want->open.n_prefer == CLI_WANT_LABELS_MAX)
+        return gp_err_set(err, -EINVAL, "more than %d of them", CLI_WANT_LABELS_MAX);
+    want->prefer[want->open.n_prefer++] = (char *)value;
+    want->open.prefer = want->prefer;
+    return 0;
+}
+
 /* "8.0" */
 static int
 set_compute_capability(void *target, const struct gp_option *option, const char *value,
@@ -216,6 +230,9 @@ static const struct gp_option OPTIONS[] = {
      .help = "only on this server"},
     {FIELD("label", "NAME=VALUE", set_label, labels),
      .help = "only on servers with this label; NAME!=VALUE: without"},
+    {FIELD("prefer", "NAME=VALUE", set_prefer, prefer),
+     .help = "on servers with this label if it fits there, else on others; of several, "
+             "the first counts most"},
     {FIELD("model", "PATTERN", gp_option_text, open.model),
      .help = "only on cards of such a name, like '*H100*'"},
     {FIELD("cc", "N.N", set_compute_capability, open.cc_min),

@@ -24,7 +24,7 @@ struct cli_want {
     const char *decimal; /* --memory in a unit that elsewhere is decimal, or NULL */
     uint8_t uuid[16], host_id[GP_HOST_ID_SIZE];
     char node[64]; /* as CTL_NAME_MAX */
-    char *labels[CLI_WANT_LABELS_MAX];
+    char *labels[CLI_WANT_LABELS_MAX], *prefer[CLI_WANT_LABELS_MAX];
 };
 
 /* Variables that stand for options of a session: GPUPOOL_RUN_CORE is --core. */

@@ -144,6 +144,22 @@ shortage_words(const struct sched_card *card, const struct sched_request *req,
                  gib(req->memory));
 }
 
+/* Of what is preferred. */
+static int
+missed_words(const struct sched_card *card, const struct sched_request *req,
+             char *words, size_t size)
+{
+    const char *labels = card->server->labels;
+    const char *missed = req->where ? sched_where_missed(req->where, labels) : NULL;
+
+    if (!missed)
+        return 0;
+    snprintf(words, size, ", %.*s is preferred, the server has %.28s",
+             (int)gp_min(strcspn(missed, ","), (size_t)32), missed,
+             *labels ? labels : "no labels");
+    return (int)strlen(words);
+}
+
 /* A card that fits; why not it, where that is because of the others. */
 static void
 fit_words(const struct sched_card *card, const struct sched_request *req,
@@ -155,6 +171,7 @@ fit_words(const struct sched_card *card, const struct sched_request *req,
                                                 : "would fit",
                       sched_card_free_core(card), gib(sched_card_free_memory(card)));
 
+    at += missed_words(card, req, words + at, size - (size_t)at);
     if (req->cards < 2)
         return;
     if (card->island)

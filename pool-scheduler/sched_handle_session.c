@@ -93,6 +93,8 @@ read_where(const Gpupool__Ctl__CtlOpen *msg, struct sched_where *where,
     where->tflops = msg->tflops;
     for (size_t i = 0; !r && i < msg->n_labels; i++)
         r = sched_where_add_label(where, msg->labels[i], err);
+    for (size_t i = 0; !r && i < msg->n_prefer; i++)
+        r = sched_where_add_prefer(where, msg->prefer[i], err);
     return r;
 }
 

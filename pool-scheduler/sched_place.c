@@ -259,9 +259,9 @@ place_on_host(const struct sched_pool *pool, const struct sched_request *req,
     return -ENOSPC;
 }
 
-int
-sched_place(const struct sched_pool *pool, const struct sched_request *req,
-            struct sched_decision *ret)
+static int
+place(const struct sched_pool *pool, const struct sched_request *req,
+      struct sched_decision *ret)
 {
     struct sched_card *card;
 
@@ -286,4 +286,32 @@ sched_place(const struct sched_pool *pool, const struct sched_request *req,
     ret->n_slices = 0;
     sched_decide(ret, req, sched_card_best_twin(card, req));
     return 0;
+}
+
+/* What is preferred is wanted first, all of it, then without the last label, and so on:
+ * each is a question to the index. */
+static int
+place_preferred(const struct sched_pool *pool, const struct sched_request *req,
+                struct sched_decision *ret)
+{
+    size_t len = strlen(req->where->prefer);
+    struct sched_request strict = *req;
+    struct sched_where where;
+
+    strict.where = &where;
+    while (len) {
+        len = sched_where_preferred(req->where, len, &where);
+        if (place(pool, &strict, ret) == 0)
+            return 0;
+    }
+    return -ENOSPC;
+}
+
+int
+sched_place(const struct sched_pool *pool, const struct sched_request *req,
+            struct sched_decision *ret)
+{
+    if (req->where && *req->where->prefer && place_preferred(pool, req, ret) == 0)
+        return 0;
+    return place(pool, req, ret);
 }

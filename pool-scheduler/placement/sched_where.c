@@ -37,20 +37,48 @@ check_label(const char *label, struct gp_err *err)
     return 0;
 }
 
-int
-sched_where_add_label(struct sched_where *where, const char *label, struct gp_err *err)
+/* To @list; @other are those that must fit beside them. */
+static int
+add_label(char list[SCHED_LABELS_MAX], const char *other, const char *label,
+          struct gp_err *err)
 {
-    size_t at = strlen(where->labels), len = strlen(label);
+    size_t at = strlen(list);
     int r = check_label(label, err);
 
     if (r < 0)
         return r;
-    if (at + len + 2 > sizeof(where->labels))
-        return gp_err_set(err, -EINVAL, "the labels are longer than %zu characters",
-                          sizeof(where->labels) - 1);
-    snprintf(where->labels + at, sizeof(where->labels) - at, "%s%s", at ? "," : "",
-             label);
+    if (at + strlen(other) + strlen(label) + 3 > SCHED_LABELS_MAX)
+        return gp_err_set(err, -EINVAL, "the labels are longer than %d characters",
+                          SCHED_LABELS_MAX - 2);
+    snprintf(list + at, SCHED_LABELS_MAX - at, "%s%s", at ? "," : "", label);
     return 0;
+}
+
+int
+sched_where_add_label(struct sched_where *where, const char *label, struct gp_err *err)
+{
+    return add_label(where->labels, where->prefer, label, err);
+}
+
+int
+sched_where_add_prefer(struct sched_where *where, const char *label, struct gp_err *err)
+{
+    return add_label(where->prefer, where->labels, label, err);
+}
+
+size_t
+sched_where_preferred(const struct sched_where *where, size_t len,
+                      struct sched_where *ret)
+{
+    const char *comma = memrchr(where->prefer, ',', len);
+    size_t at = strlen(where->labels);
+
+    *ret = *where;
+    if (at)
+        ret->labels[at++] = ',';
+    memcpy(ret->labels + at, where->prefer, len); /* fits: add_label() */
+    ret->labels[at + len] = '\0';
+    return comma ? (size_t)(comma - where->prefer) : 0;
 }
 
 /* Up to the next comma. */
@@ -94,6 +122,12 @@ missing_label(const char *wanted, const char *labels)
         wanted += len + (wanted[len] == ',');
     }
     return NULL;
+}
+
+const char *
+sched_where_missed(const struct sched_where *where, const char *labels)
+{
+    return missing_label(where->prefer, labels);
 }
 
 bool

@@ -40,17 +40,28 @@ struct sched_where {
     uint32_t tflops;             /* of the slice: core follows from it; 0: core says */
     char model[SCHED_MODEL_MAX]; /* pattern of the card's name; "": any */
     char labels[SCHED_LABELS_MAX]; /* "rack=r1,zone!=b": all must hold; "": any */
+    /* Likewise, for sched_place() alone: cards of servers that have them come first,
+     * and the first label counts most.  With @labels no longer than one of the two. */
+    char prefer[SCHED_LABELS_MAX];
 };
 
 /* Add "NAME=VALUE" or "NAME!=VALUE".  -EINVAL with words. */
 int sched_where_add_label(struct sched_where *where, const char *label,
                           struct gp_err *err);
+int sched_where_add_prefer(struct sched_where *where, const char *label,
+                           struct gp_err *err);
+/* In @ret the labels are those of @where and the first @len bytes of what it prefers;
+ * returns @len without the last label.  0: there is nothing to prefer. */
+size_t sched_where_preferred(const struct sched_where *where, size_t len,
+                             struct sched_where *ret);
+/* What is preferred and missing among @labels, up to a comma, or NULL. */
+const char *sched_where_missed(const struct sched_where *where, const char *labels);
 static inline bool
 sched_where_any(const struct sched_where *where)
 {
     return !where ||
            (!where->cc_min && !where->tflops && !*where->model && !*where->labels &&
-            where->over <= SCHED_OVER_TCP && !where->unreached);
+            !*where->prefer && where->over <= SCHED_OVER_TCP && !where->unreached);
 }
 /* Do the labels of a server, "a=b,c=d", satisfy it? */
 bool sched_where_labels(const struct sched_where *where, const char *labels);

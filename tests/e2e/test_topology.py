@@ -100,3 +100,24 @@ def test_transport_that_is_insisted_on_chooses_among_servers(case):
                   "explain")
     refused = pool.run("true", core=10, memory="64MiB", env=rdma, status=3).err
     case.contains(refused, "not reached by the request's programs", "the refusal")
+
+
+def test_preferred_servers_come_first_and_others_are_taken_when_those_are_full(case):
+    rules = case.folder / "rules"
+    rules.write_text("[servers local-1]\nlabels = rack=r1\n[servers local-2]\nlabels = rack=r2, zone=a\n",
+                     encoding="utf-8")
+    pool = case.pool(servers=2, cards=1, env={"GPUPOOL_SCHEDULER_RULES": str(rules)})
+    small = ("--core", 60, "--memory", "64MiB")
+    text = pool.cli("explain", *small, "--prefer", "rack=r2").out
+    case.contains(text, "another was better: 100 % core and", "the other server")
+    case.contains(text, "GiB free, rack=r2 is preferred, the server has rack=r1", "what it lacks")
+    prefer = ["--prefer", "zone=a", "--prefer", "rack=r1"]
+    first = pool.session(core=60, options=prefer)
+    case.equal(pool.sessions()[0]["slices"][0]["server"], "local-2", "the first counts most")
+    second = pool.session(core=60, options=prefer)
+    case.equal({session["slices"][0]["server"] for session in pool.sessions()},
+               {"local-1", "local-2"}, "another server when that is full")
+    refused = pool.run("true", core=60, memory="64MiB", options=["--prefer", "zone"], status=2).err
+    case.contains(refused, "NAME=VALUE", "what is no label")
+    for session in (first, second):
+        session.close()

@@ -6,6 +6,8 @@ $(eval $(call unit_test,test_sched_place,\
     tests/unit/pool-scheduler/test_sched_place.c,$(UT_SCHED_INCS),,schedcore $(CTL_LIBS),$(CTL_LDLIBS)))
 $(eval $(call unit_test,test_sched_topology,\
     tests/unit/pool-scheduler/test_sched_topology.c,$(UT_SCHED_INCS),,schedcore $(CTL_LIBS),$(CTL_LDLIBS)))
+$(eval $(call unit_test,test_sched_prefer,\
+    tests/unit/pool-scheduler/test_sched_prefer.c,$(UT_SCHED_INCS),,schedcore $(CTL_LIBS),$(CTL_LDLIBS)))
 $(eval $(call unit_test,test_sched_pack,\
     tests/unit/pool-scheduler/test_sched_pack.c,$(UT_SCHED_INCS),,schedcore $(CTL_LIBS),$(CTL_LDLIBS)))
 $(eval $(call unit_test,test_sched_daemon,\
