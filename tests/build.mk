@@ -21,6 +21,9 @@ $(eval $(call helper_program,tests/e2e/mkticket,tests/e2e/mkticket.c,$(CTL_INCS)
 TEST_PROGRAMS += $(O)/tests/e2e/mkticket
 $(eval $(call helper_program,tests/e2e/mkproof,tests/e2e/mkproof.c,$(CTL_INCS),,wire common,-lprotobuf-c))
 TEST_PROGRAMS += $(O)/tests/e2e/mkproof
+$(eval $(call helper_program,tests/e2e/rekeep,tests/e2e/rekeep.c server/supervisor/srv_keep_msg.c,\
+    $(SERVER_INCS),,common))
+TEST_PROGRAMS += $(O)/tests/e2e/rekeep
 
 $(eval $(call helper_program,tests/cutter/cutter,tests/cutter/cutter.c,common))
 TEST_PROGRAMS += $(O)/tests/cutter/cutter

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wrk_request.h"
 
+#include "gp_base.h"
+
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -56,8 +58,12 @@ wrk_request_recv(int sock, struct wrk_request *ret, int *ret_fd, int flags)
     if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS &&
         head->cmsg_len == CMSG_LEN(sizeof(int)))
         memcpy(ret_fd, CMSG_DATA(head), sizeof(*ret_fd));
-    if (n == (ssize_t)sizeof(*ret) && !(msg.msg_flags & MSG_TRUNC))
+    if (n >= WRK_REQUEST_MIN) {
+        size_t got = gp_min((size_t)n, sizeof(*ret));
+
+        memset((char *)ret + got, 0, sizeof(*ret) - got);
         return 0;
+    }
     if (*ret_fd >= 0)
         close(*ret_fd);
     *ret_fd = -1;

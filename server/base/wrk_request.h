@@ -3,8 +3,11 @@
  * Messages between a worker and the supervisor while the worker serves: fixed-size
  * messages over a SOCK_SEQPACKET pair, with a descriptor where the kind says so.
  *
- * Both binaries come from one build.  The supervisor trusts no field of a message,
- * because a worker may have been taken over by its client.
+ * Both binaries come from one build, but for a worker that another supervisor has taken
+ * over: fields may be appended, are zero in a message of who does not know them, and
+ * are left out by who reads less; an order that a worker does not know is passed over.
+ * The supervisor trusts no field of a message, because a worker may have been taken
+ * over by its client.
  */
 #ifndef WRK_REQUEST_H
 #define WRK_REQUEST_H
@@ -12,6 +15,7 @@
 #include "tls.h"
 #include "wire_image.h"
 
+#include <assert.h>
 #include <stdint.h>
 
 enum wrk_ask_kind {
@@ -73,6 +77,10 @@ struct wrk_request {
     uint8_t secret[GP_BLAKE3_SIZE]; /* KEEP: the secret; IMAGE: the proof */
     struct tls_keys tls; /* with a connection: of its TLS, if it has a suite */
 };
+/* The least that everybody sends; fields may be appended, nothing else. */
+#define WRK_REQUEST_MIN 192
+static_assert(sizeof(struct wrk_request) == WRK_REQUEST_MIN,
+              "workers of other builds send and receive it");
 
 /* Send @ask, and @fd with it unless it is -1; @flags of sendmsg().  0 or -errno. */
 int wrk_request_send(int sock, const struct wrk_request *ask, int fd, int flags);

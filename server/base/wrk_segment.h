@@ -174,12 +174,18 @@ struct wrk_segment {
 };
 
 /* What a supervisor and workers of another build agree on when this number is the same:
- * the form of these structures, of gov_desk.h and of wrk_request.h.  Raise the last
- * number when a meaning changes and no size does. */
-#define WRK_SHARED_FORM                                                                \
-    ((uint32_t)(sizeof(struct wrk_desk) * 31 + sizeof(struct wrk_notice) * 7 +         \
-                sizeof(struct wrk_segment)) *                                          \
-         16 +                                                                          \
-     2)
+ * the form of these structures, of gov_desk.h and of wrk_request.h, as the sizes below
+ * have it.  Fields may be appended to each (not to elements of arrays) and are zero for
+ * who does not know them; then the size changes and the number does not.  Anything else
+ * needs another number, and whoever raises it says which before that it still serves.
+ * Files of desks have WRK_DESK_ROOM bytes behind them for that; the others are made
+ * anew by each supervisor. */
+#define WRK_SHARED_FORM 3u
+/* The same structures; desks without room. */
+#define WRK_SHARED_FORM_BEFORE 10409986u
+#define WRK_DESK_ROOM 4096u
+static_assert(sizeof(struct wrk_desk) == 2688 && sizeof(struct wrk_notice) == 1088 &&
+                  sizeof(struct wrk_segment) == 559680,
+              "workers of other builds share these: see above");
 
 #endif

@@ -68,6 +68,10 @@ collect(void)
            wrk_request_recv(WRK_FD_LINK, &msg, &fd, MSG_DONTWAIT) == 0 && fd >= 0) {
         struct arrived *at = msg.kind == WRK_REQUEST_LINK ? &links.link : &links.acks;
 
+        if (msg.kind != WRK_REQUEST_LINK && msg.kind != WRK_REQUEST_ACKS) {
+            close(fd); /* of a newer supervisor */
+            continue;
+        }
         if (at->fd >= 0)
             close(at->fd);
         *at = (struct arrived){.fd = fd,

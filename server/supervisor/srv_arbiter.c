@@ -65,6 +65,8 @@ struct arb_kept {
     struct srv_kept_head head;
     struct gov_card cards[];
 };
+SRV_KEPT_SIZE(struct arb_kept, 16);
+SRV_KEPT_SIZE(struct gov_card, 32792);
 
 struct srv_arbiter {
     pthread_mutex_t lock;

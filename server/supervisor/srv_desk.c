@@ -60,10 +60,12 @@ srv_desk_new(struct srv_desk **ret, struct gp_err *err)
     if (r == 0)
         d->kept = map;
     if (r == 0)
-        r = srv_desk_file("gpupool-desk", sizeof(*d->desk), false, &d->desk_fd, &map);
+        r = srv_desk_file("gpupool-desk", sizeof(*d->desk) + WRK_DESK_ROOM, false,
+                          &d->desk_fd, &map);
     if (r < 0)
         return gp_err_set(err, r, "memory file of a worker: %s", strerror(-r));
     d->desk = map;
+    d->room = WRK_DESK_ROOM;
     r = srv_desk_file("gpupool-notice", sizeof(*d->notice), true, &d->notice_fd, &map);
     if (r < 0)
         return gp_err_set(err, r, "memory file of a worker: %s", strerror(-r));
@@ -81,20 +83,25 @@ srv_desk_copy(int from, size_t size, void *to)
 {
     struct stat st;
 
-    if (fstat(from, &st) < 0 || st.st_size != (off_t)size)
+    if (fstat(from, &st) < 0 || !(fcntl(from, F_GET_SEALS) & F_SEAL_FUTURE_WRITE))
         return -EPROTO;
+    size = gp_min(size, (size_t)st.st_size);
     return pread(from, to, size, 0) == (ssize_t)size ? 0 : -EPROTO;
 }
 
-/* The desk is the worker's to write, its size is not. */
+/* The desk is the worker's to write, its size is not.  One that says that it is kept
+ * memory is either that or of a worker that wants to be ended. */
 static int
 map_desk(struct srv_desk *d, int fd)
 {
+    uint32_t magic = 0;
     struct stat st;
     void *map;
 
-    if (fstat(fd, &st) < 0 || st.st_size != (off_t)sizeof(*d->desk) ||
-        !(fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK))
+    if (fstat(fd, &st) < 0 || st.st_size < (off_t)sizeof(*d->desk) ||
+        !(fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK) ||
+        pread(fd, &magic, sizeof(magic), 0) != (ssize_t)sizeof(magic) ||
+        magic == SRV_KEPT_MAGIC)
         return -EPROTO;
     map = mmap(NULL, sizeof(*d->desk), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (map == MAP_FAILED)
@@ -116,9 +123,9 @@ renew_notice(struct srv_desk *d, int old)
         return r;
     d->notice = map;
     r = srv_desk_copy(old, sizeof(*d->notice), d->notice);
-    if (r == 0 &&
-        (d->notice->magic != WRK_NOTICE_MAGIC || d->notice->size != sizeof(*d->notice)))
+    if (r == 0 && d->notice->magic != WRK_NOTICE_MAGIC)
         r = -EPROTO;
+    d->notice->size = sizeof(*d->notice);
     for (uint32_t i = 0; r == 0 && i < TICKET_SLICES_MAX; i++)
         atomic_store(&d->notice->turns[i].grant, d->kept->slices[i].grant);
     return r;
@@ -166,7 +173,7 @@ srv_desk_free(struct srv_desk *d)
     if (!d)
         return;
     if (d->desk)
-        munmap(d->desk, sizeof(*d->desk));
+        munmap(d->desk, sizeof(*d->desk) + d->room);
     if (d->notice)
         munmap(d->notice, sizeof(*d->notice));
     srv_kept_unmap(d->kept, sizeof(*d->kept));

@@ -44,6 +44,7 @@ struct srv_desk_kept {
     uint64_t granted, granted_n;
     struct srv_slice_kept slices[TICKET_SLICES_MAX];
 };
+SRV_KEPT_SIZE(struct srv_desk_kept, 824);
 
 /* One slice of a worker, as the arbiter knows it. */
 struct srv_desk_slice {
@@ -61,6 +62,7 @@ struct srv_desk {
     struct wrk_desk *desk;
     struct wrk_notice *notice;
     struct srv_desk_kept *kept;
+    size_t room; /* mapped behind the desk */
     int desk_fd, notice_fd, wake_fd, kept_fd;
     uint64_t session;
     struct srv_ledger *ledger;
@@ -83,7 +85,8 @@ struct srv_desk {
 int srv_desk_file(const char *name, size_t size, bool ours, int *ret_fd,
                   void **ret_map);
 
-/* The content of a file that only a supervisor could write.  -EPROTO. */
+/* The content of a file that only a supervisor could write, as far as it goes and up to
+ * @size.  -EPROTO. */
 int srv_desk_copy(int from, size_t size, void *to);
 
 int srv_desk_new(struct srv_desk **ret, struct gp_err *err);

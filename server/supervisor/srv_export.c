@@ -30,6 +30,7 @@ struct srv_exports_kept {
     struct srv_kept_head head;
     struct export_kept of[SRV_SHARES_MAX];
 };
+SRV_KEPT_SIZE(struct srv_exports_kept, 2293776);
 
 struct srv_export {
     struct srv_export *next;

@@ -19,6 +19,7 @@ struct image_kept {
     struct wire_image_id id;
     uint64_t session;
 };
+SRV_KEPT_SIZE(struct image_kept, 88);
 
 struct image {
     struct image *prev, *next; /* a ring through the head: next is younger */
@@ -237,7 +238,7 @@ srv_images_adopt(struct srv_images *images, uint64_t key, struct srv_keep_fds *f
     struct image *image = NULL;
     void *map = NULL;
 
-    if (fds->n == 2 &&
+    if (fds->n >= 2 &&
         srv_kept_map(fds->fd[0], SRV_KEPT_IMAGE, sizeof(*kept), &map) == 0) {
         kept = map;
         image = image_take(images, &kept->id, TAKE_FD(fds->fd[1]), kept->session);

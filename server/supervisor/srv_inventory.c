@@ -30,6 +30,7 @@ struct probe_kept {
     struct srv_kept_head head;
     char text[PROBE_TEXT_MAX]; /* ended by a zero */
 };
+SRV_KEPT_SIZE(struct probe_kept, 65552);
 
 struct srv_inventory {
     struct srv *srv;

@@ -35,6 +35,7 @@ struct jail_kept {
     char folder[96];
     struct srv_cgroups_kept groups;
 };
+SRV_KEPT_SIZE(struct jail_kept, 1656);
 
 struct srv_jail {
     const struct srv_conf *conf;

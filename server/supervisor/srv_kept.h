@@ -7,22 +7,37 @@
  * dies; the keeper (srv_keeper.h) holds the descriptor, and the successor maps the same
  * file.  No worker ever gets one.
  *
- * The successor may be a newer version, and the supervisor may have died in the middle
- * of a change: srv_kept_map() checks the form, each user the values.  Whoever changes
- * one of these structures raises SRV_KEPT_VERSION.
+ * The supervisor may have died in the middle of a change, so each user checks the
+ * values.  It may also have been of another version (docs/versions.md):
+ *
+ *   - Fields are appended at the end of the structure that begins with the head, never
+ *     to an element of an array, and one that is zero means what was there before the
+ *     field.  The files are longer than the structure, so there is room for them.
+ *   - The head says how many bytes its writer knew.  A newer one finds zeros behind
+ *     those; an older one leaves what it does not know alone and says that it knew
+ *     less, because nobody has kept that up to date: the next one finds zeros there.
+ *   - Whoever changes anything else raises SRV_KEPT_VERSION, and keeps reading the
+ *     version before.
+ *
+ * SRV_KEPT_SIZE() beside each structure fails to compile when one of them changes.
  */
 #ifndef SRV_KEPT_H
 #define SRV_KEPT_H
 
 #include "gp_base.h"
 
+#include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct gp_err;
 
 #define SRV_KEPT_MAGIC 0x67706b31u /* "gpk1" */
-#define SRV_KEPT_VERSION 4
+/* 4: files without room, which are the same otherwise. */
+#define SRV_KEPT_VERSION 5
+#define SRV_KEPT_OLDEST 4
+/* Room behind each structure, at least. */
+#define SRV_KEPT_ROOM 4096u
 
 enum srv_kept_kind {
     SRV_KEPT_SERVER = 1, /* struct srv_state */
@@ -43,13 +58,21 @@ struct srv_kept_head {
     uint32_t size; /* of the whole structure */
 };
 
+/* What everybody knows about @type: fields may be appended and counted here, nothing
+ * else. */
+#define SRV_KEPT_SIZE(type, bytes)                                                     \
+    static_assert(sizeof(type) == (bytes),                                             \
+                  #type " is kept for other versions: see srv_kept.h")
+
 /* A new one of @size bytes, zero behind its head; *ret_fd and the mapping are the
  * caller's. */
 int srv_kept_new(enum srv_kept_kind kind, size_t size, int *ret_fd, void **ret_map,
                  struct gp_err *err);
 
-/* The one behind @fd, which stays the caller's.  -EPROTO: it is of another version, or
- * none of that kind. */
+/* The one behind @fd, which stays the caller's, as this version knows it.  -EPROTO: it
+ * is of a version that this one does not read, which the log says, or none of that
+ * kind.
+ */
 int srv_kept_map(int fd, enum srv_kept_kind kind, size_t size, void **ret_map);
 
 void srv_kept_unmap(void *map, size_t size); /* NULL is a no-op */

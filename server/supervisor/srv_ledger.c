@@ -34,6 +34,7 @@ struct ledger_kept {
     uint64_t past[WRK_SPENT_KINDS][TICKET_SLICES_MAX];
     struct ledger_slot slots[WRK_SLOTS_MAX];
 };
+SRV_KEPT_SIZE(struct ledger_kept, 136352);
 
 struct srv_ledger {
     pthread_mutex_t lock;

@@ -248,7 +248,7 @@ srv_session_adopt(struct srv *srv, uint64_t id, struct srv_keep_fds *fds,
     void *map = NULL;
     int r = -ENOMEM;
 
-    if (s && fds->n == SRV_SESSION_FDS)
+    if (s && fds->n >= SRV_SESSION_FDS)
         r = srv_kept_map(fds->fd[SRV_SESSION_KEPT], SRV_KEPT_SESSION, sizeof(*s->kept),
                          &map);
     if (r < 0) {

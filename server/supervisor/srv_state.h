@@ -32,6 +32,7 @@ struct srv_state {
     /* What ended sessions spent, by the card's number at the arbiter. */
     uint64_t spent[SRV_CARDS_MAX][WRK_SPENT_KINDS];
 };
+SRV_KEPT_SIZE(struct srv_state, 4176);
 
 /* A new one, left with @keeper if there is one. */
 int srv_state_new(const struct srv_conf *conf, struct srv_keeper *keeper,

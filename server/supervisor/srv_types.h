@@ -39,6 +39,7 @@ struct srv_session_kept {
     char exports[128];
     struct ticket_claims claims[2];
 };
+SRV_KEPT_SIZE(struct srv_session_kept, 6000);
 
 struct srv_resume_kept {
     uint8_t key[ATTACH_KEY_SIZE];
@@ -59,8 +60,10 @@ struct srv_worker_kept {
     uint8_t peer_cookies[WIRE_LINKS_MAX][WIRE_PEER_COOKIE];
     struct srv_resume_kept resume;
 };
+SRV_KEPT_SIZE(struct srv_worker_kept, 624);
 
-/* The descriptors of a worker that the keeper has, in this order. */
+/* The descriptors of a worker that the keeper has, in this order; a newer version may
+ * have more behind them. */
 enum srv_worker_fd {
     SRV_WORKER_CLIENT, /* shut down by the keeper when the worker ends */
     SRV_WORKER_DESK,

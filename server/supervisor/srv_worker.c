@@ -690,8 +690,14 @@ adopt_kept(struct srv *srv, const struct srv_keep_msg *item, int fd,
     kept = map;
     kept->name[sizeof(kept->name) - 1] = 0;
     session = srv_session_find(srv, kept->session_id);
-    r = kept->form != WRK_SHARED_FORM || kept->slot >= WRK_SLOTS_MAX ||
-                kept->link >= WIRE_LINKS_MAX || !session
+    if (kept->form != WRK_SHARED_FORM && kept->form != WRK_SHARED_FORM_BEFORE) {
+        gp_log_warn(
+            "server",
+            "worker %u shares memory of form %u, and this server serves %u and %u",
+            item->number, kept->form, WRK_SHARED_FORM, WRK_SHARED_FORM_BEFORE);
+        r = -EPROTO;
+    }
+    r = r < 0 || kept->slot >= WRK_SLOTS_MAX || kept->link >= WIRE_LINKS_MAX || !session
             ? -EPROTO
             : 0;
     for (w = srv->workers; w && r == 0; w = w->next)
@@ -777,7 +783,7 @@ srv_worker_adopt(struct srv *srv, const struct srv_keep_msg *item,
                  struct srv_keep_fds *fds, struct gp_err *err)
 {
     struct srv_worker *w = NULL;
-    int r = fds->n == SRV_WORKER_FDS
+    int r = fds->n >= SRV_WORKER_FDS
                 ? adopt_kept(srv, item, fds->fd[SRV_WORKER_KEPT], &w, err)
                 : gp_err_set(err, -EPROTO, "what the keeper has of worker %u",
                              item->number);

@@ -153,6 +153,66 @@ def test_each_way_to_a_successor_keeps_memory_limits_and_names(case):
     case.wait_for(lambda: kept.pool.sessions() == [], "the session is closed")
 
 
+def rekept(kept, how):
+    """The server is killed, and what it has left is that of another version."""
+    kept.kill()
+    changed = kept.case.run([kept.case.build / "tests" / "e2e" / "rekeep", kept.folder, how]).out
+    # The server's, the arbiter's, the jail's, the probe's; of the session two, of each
+    # of two workers two.
+    kept.case.check(int(changed) >= 10, f"only {changed} files were changed")
+
+
+def version_goes_on(case, how):
+    """What the supervisor of another version has left is taken over, more than once."""
+    kept = Kept(case)
+    session = kept.pool.session(memory="64MiB")
+    shells = [kept.shell(session, transport) for transport in ("shm", "tcp")]
+    memory = [shell.ok("alloc", 24 * MIB) for shell in shells]
+    for number in range(2):
+        for shell, at in zip(shells, memory):
+            shell.ok("store", at, 0, 4711 + number)
+        rekept(kept, how)
+        kept.start()
+        for shell, at in zip(shells, memory):
+            case.equal(shell.ok("peek", at, 0), 4711 + number, "what the memory holds")
+        case.equal(shells[1]("alloc", 24 * MIB)[0], OUT_OF_MEMORY, "memory beyond the limit")
+        third = kept.shell(session, "tcp")
+        case.equal(third("alloc", 24 * MIB)[0], OUT_OF_MEMORY, "a new process beyond it")
+        third.close()
+        kept.alive()
+    case.wait_for(lambda: used(kept.pool) == 48 * MIB, "memory in use")
+    kept.restart()  # nothing of the other version is left that would be in the way
+    case.equal(shells[0].ok("peek", memory[0], 0), 4712, "what the memory holds")
+    for shell in shells:
+        case.equal(shell.close(), 0, "exit status")
+    case.wait_for(lambda: used(kept.pool) == 0, "all memory is given back")
+    case.equal(len(kept.keepers()), 1, "keepers")
+
+
+def test_workers_of_the_version_before_are_taken_over(case):
+    version_goes_on(case, "form4")
+
+
+def test_what_a_future_version_knows_more_is_left_alone(case):
+    version_goes_on(case, "future")
+
+
+def test_form_that_is_not_read_ends_the_workers_and_is_named(case):
+    kept = Kept(case)
+    session = kept.pool.session()
+    shells = [kept.shell(session, transport) for transport in ("shm", "tcp")]
+    rekept(kept, "strange")
+    kept.start()
+    log = (case.folder / "successors.log").read_text(errors="replace")
+    case.contains(log, "is of form 6, and this one reads 4 to 5", "the successor's log")
+    case.wait_for(lambda: not kept.pool.workers(), "the workers are ended")
+    for shell in shells:
+        case.check(shell("alloc", MIB)[0] != SUCCESS, "a call succeeded without a worker")
+        shell.close()
+    kept.alive()
+    session.run(case.programs / "vecadd")
+
+
 def test_chaos_of_servers_that_are_killed_or_replaced_every_second(case):
     """Every program, alone in its session, over both transports, with the right output:
     `make test-chaos`."""

@@ -54,3 +54,5 @@ $(eval $(call unit_test,test_gov_mend,tests/unit/server/test_gov_mend.c server/a
 $(eval $(call unit_test,test_gov_copy,\
     tests/unit/server/test_gov_copy.c server/arbiter/gov_copy.c server/arbiter/gov_card.c,\
     $(SERVER_DIRS) tls common tests/unit,,common,-lm))
+$(eval $(call unit_test,test_srv_kept,tests/unit/server/test_srv_kept.c server/supervisor/srv_kept.c,\
+    $(SERVER_INCS) tests/unit,,common,))
