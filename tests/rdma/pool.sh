@@ -27,7 +27,8 @@ await() {
 head -c 24 /dev/urandom | base64 >"$dir/token"
 chmod 600 "$dir/token"
 "$build/bin/gpupool-scheduler" --listen 127.0.0.1:0 --state-dir "$dir/state" \
-    --server-token-file "$dir/token" --ready-file "$dir/scheduler" 2>"$dir/scheduler.log" &
+    --server-token-file "$dir/token" --allow-anonymous client \
+    --ready-file "$dir/scheduler" 2>"$dir/scheduler.log" &
 pids="$pids $!"
 await "$dir/scheduler"
 GPUPOOL_SCHEDULER=$(cat "$dir/scheduler")
