@@ -60,12 +60,11 @@ come_in(const char *folder)
 {
     struct srv_keep_msg hello = {
         .order = SRV_KEEP_HELLO, .sub = SRV_KEEP_VERSION, .number = WINDOW_S};
-    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    struct sockaddr_un addr = {.sun_family = AF_UNIX, .sun_path = "keeper.sock"};
     struct srv_keep_fds fds = {0};
 
     if (chdir(folder) < 0)
         err(1, "%s", folder);
-    strcpy(addr.sun_path, "keeper.sock");
     do {
         sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
         if (connect(sock, (struct sockaddr *)&addr, sizeof(addr)) < 0)
