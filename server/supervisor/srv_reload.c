@@ -9,12 +9,14 @@
 #include "srv.h"
 #include "srv_pin.h"
 #include "srv_register.h"
+#include "ticket_keys.h"
 
 #include <errno.h>
 
 /* What was read, until all of it is. */
 struct change {
     struct srv_conf *before;
+    struct ticket_keys *keys; /* those of before, once others are in use */
     struct srv_rates rates;
     struct gp_option_changes options;
 };
@@ -23,6 +25,7 @@ static void
 change_fini(struct change *c)
 {
     free(c->before);
+    ticket_keys_free(c->keys);
     srv_rates_fini(&c->rates);
 }
 
@@ -49,6 +52,31 @@ same_rates(const struct srv_conf *a, const struct srv_conf *b)
            a->rate_attaches == b->rate_attaches && a->rate_refusals == b->rate_refusals;
 }
 
+/* Those of before are kept: the token is read with the new ones in use. */
+static int
+read_keys(struct srv *srv, struct change *c, struct gp_err *err)
+{
+    int r;
+
+    c->keys = srv->keys;
+    srv->keys = NULL;
+    r = srv_pin_load(srv, err);
+    if (!srv->keys)
+        srv->keys = TAKE_PTR(c->keys); /* a fault, or no file */
+    return r;
+}
+
+static void
+restore(struct srv *srv, struct change *c)
+{
+    if (c->before)
+        srv->conf = *c->before;
+    if (!c->keys)
+        return;
+    ticket_keys_free(srv->keys);
+    srv->keys = TAKE_PTR(c->keys);
+}
+
 /* The paths of the token and the keys are options, so those come first. */
 static int
 read_all(struct srv *srv, struct change *c, struct gp_err *err)
@@ -58,11 +86,11 @@ read_all(struct srv *srv, struct change *c, struct gp_err *err)
     if (r == 0)
         r = gp_audit_reopen(err);
     if (r == 0)
-        r = srv_pin_load(srv, err);
+        r = read_keys(srv, c, err);
     if (r == 0)
         r = srv_register_reload(srv->reg, err);
-    if (r < 0 && c->before)
-        srv->conf = *c->before;
+    if (r < 0)
+        restore(srv, c);
     return r;
 }
 

@@ -4,8 +4,8 @@
  * the token, the scheduler's keys, the audit log.
  *
  * Sessions go on; limits of a client process hold for those that attach from then on.
- * What needs a restart is named in the log.  A file with a fault leaves the options as
- * they were.  Event loop thread only.
+ * What needs a restart is named in the log.  All of it or nothing: a file with a fault
+ * leaves everything as it was.  Event loop thread only.
  */
 #ifndef SRV_RELOAD_H
 #define SRV_RELOAD_H

@@ -242,3 +242,9 @@ def test_files_with_faults_leave_everything_as_it_was(case):
     pins.write_text("rubbish\n")
     reread(case, server, hosts.log("node"), "stay as they were")
     case.equal(hosts.vecadd().status, 0, "a program while the server's pins are broken")
+    # Keys that are good, beside a token that is not: those of before stay as well.
+    pins.write_text(f"{new_key(case, 'other')[1]}\n")
+    token = hosts.dir / "server" / "token"
+    token.rename(case.folder / "token-away")
+    reread(case, server, hosts.log("node"), "stay as they were")
+    case.equal(hosts.vecadd().status, 0, "a program while the server's token is away")
