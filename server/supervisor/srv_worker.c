@@ -653,8 +653,14 @@ srv_worker_end_all(struct srv *srv, const char *why)
 void
 srv_worker_free_all(struct srv *srv)
 {
-    while (srv->workers)
-        worker_free(srv->workers);
+    while (srv->workers) {
+        struct srv_worker *w = srv->workers;
+
+        /* Its session still counts what it spent; a successor finds it in its slot. */
+        if (!srv->leaving)
+            srv_ledger_leave(w->session->ledger, w->slot);
+        worker_free(w);
+    }
 }
 
 void
