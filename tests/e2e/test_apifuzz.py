@@ -32,6 +32,8 @@ def test_programs_printed_as_c_compile_and_run(case):
     compiler = [*os.environ.get("CC", "gcc").split(), "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Werror",
                 *(f"-I{folder}" for folder in (FOLDER, root / "proto", root / "common",
                                                case.build / "gen"))]
+    if case.sanitizer:
+        compiler.append(f"-fsanitize={case.sanitizer}")
     sources = []
     for program in sorted((FOLDER / "programs").iterdir()):
         with program.open() as lines:

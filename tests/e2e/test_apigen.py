@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+COMPILER = os.environ.get("CC", "gcc").split()
 
 
 def copy_of_proto(case):
@@ -190,18 +191,16 @@ def toolkit(case):
 
 
 def compiled(case, source, folders):
-    compiler = os.environ.get("CC", "gcc")
-    case.need_tool(compiler)
+    case.need_tool(COMPILER[0])
     out = case.folder / source.stem
     case.run(
-        [compiler, "-std=gnu11", "-w", *(f"-I{f}" for f in folders), source, "-o", out]
+        [*COMPILER, "-std=gnu11", "-w", *(f"-I{f}" for f in folders), source, "-o", out]
     )
     return case.run([out]).out.splitlines()
 
 
 def test_every_function_is_declared_as_in_the_toolkit(case):
     include = toolkit(case)
-    compiler = os.environ.get("CC", "gcc")
     generate(case, REPOSITORY / "proto", case.folder / "gen")
     source = case.folder / "gen" / "check_decl.c"
     declared = source.read_text().count("CUresult cu")
@@ -209,7 +208,7 @@ def test_every_function_is_declared_as_in_the_toolkit(case):
     case.check(declared >= 637, "fewer than 637 declarations")
     case.run(
         [
-            compiler,
+            *COMPILER,
             "-std=gnu11",
             "-Wno-deprecated-declarations",
             f"-I{include}",
@@ -249,7 +248,7 @@ def test_functions_of_an_older_toolkit_are_declared_as_there(case):
     print(f"{len(kept)} functions declared as we know them, after {folder}/cuda.h")
     old = case.folder / "old.c"
     old.write_text(source[:source.index("CUresult cu")] + "\n".join(kept) + "\n")
-    case.run([os.environ.get("CC", "gcc"), "-std=gnu11", "-Wno-deprecated-declarations",
+    case.run([*COMPILER, "-std=gnu11", "-Wno-deprecated-declarations",
               f"-I{folder}", "-fsyntax-only", old])
 
 
