@@ -116,6 +116,10 @@ $(eval $(call fuzz_target,fuzz_resume,$(TRANSPORT_SRCS) $(COMMON_SRCS),transport
 $(eval $(call fuzz_target,fuzz_record,tls/tls_record.c tls/tls_crypto.c $(COMMON_SRCS),tls common,-lcrypto))
 $(eval $(call fuzz_target,fuzz_ring,transport/xport_ring.c transport/xport_wakefd.c $(COMMON_SRCS),transport common,-lpthread))
 
+# What an RDMA peer sends and writes, by an adapter of the target's own.
+$(O)/fuzz/obj/fuzz_rdma/tests/fuzz/fuzz_rdma.o: transport/xport_rdma_cm.c
+$(eval $(call fuzz_target,fuzz_rdma,$(filter-out %/xport_rdma_cm.c,$(TRANSPORT_SRCS)) $(COMMON_SRCS),transport common,-ldl -lpthread))
+
 # Memory of a supervisor of before, the operator's files, and what the scheduler reads of
 # browsers and of etcd.
 $(eval $(call fuzz_target,fuzz_kept,$(ARBITER_SRCS) server/supervisor/srv_state.c server/supervisor/srv_keeper.c \
