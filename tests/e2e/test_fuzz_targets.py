@@ -58,3 +58,9 @@ def test_list_of_fuzz_targets_says_what_is_there(case):
     case.equal(sorted(named - targets), [], "targets of the list that are not built")
     # The generated decoders and the executor have no source of their own to name.
     case.equal(sorted(targets - named - {"fuzz_dispatch"}), [], "targets that the list leaves out")
+
+
+def test_every_fuzz_target_has_a_floor_of_coverage(case):
+    lines = (ROOT / "tests/fuzz/floors.txt").read_text().splitlines()
+    floors = [line.split()[0] for line in lines if line and not line.startswith("#")]
+    case.equal(sorted(floors), sorted(built()), "targets of tests/fuzz/floors.txt")
