@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <string.h>
 
 #define STACK_FIRST 4   /* entries of a thread's first stack; most use one */
 #define STACK_MAX 65536 /* a program that pushes in a loop without popping */
@@ -18,6 +19,12 @@ __thread struct stub_tls stub_tls = {.link = stub_links};
 
 static struct stub_ctx primaries[STUB_DEVICES_MAX];
 static _Atomic uint64_t next_unique = 1;
+
+/* Memory of contexts that are gone. */
+static struct {
+    struct gp_lock lock;
+    struct stub_ctx *first;
+} unused;
 
 void
 stub_ctx_ref(struct stub_ctx *ctx)
@@ -31,7 +38,37 @@ stub_ctx_unref(struct stub_ctx *ctx)
     if (atomic_fetch_sub_explicit(&ctx->refs, 1, memory_order_acq_rel) != 1)
         return;
     stub_ctx_storage_free(&ctx->storage);
-    free(ctx);
+    gp_lock_take(&unused.lock);
+    ctx->next_unused = unused.first;
+    unused.first = ctx;
+    gp_lock_release(&unused.lock);
+}
+
+/* False: nobody has it any more. */
+static bool
+ctx_ref_used(struct stub_ctx *ctx)
+{
+    uint32_t refs = atomic_load(&ctx->refs);
+
+    while (refs)
+        if (atomic_compare_exchange_weak(&ctx->refs, &refs, refs + 1))
+            return true;
+    return false;
+}
+
+static struct stub_ctx *
+ctx_alloc(void)
+{
+    struct stub_ctx *ctx;
+
+    gp_lock_take(&unused.lock);
+    ctx = unused.first;
+    if (ctx)
+        unused.first = ctx->next_unused;
+    gp_lock_release(&unused.lock);
+    if (ctx)
+        memset(ctx, 0, sizeof(*ctx));
+    return ctx ? ctx : calloc(1, sizeof(*ctx));
 }
 
 static void
@@ -116,7 +153,7 @@ stub_ctx_primary(CUdevice dev)
 struct stub_ctx *
 stub_ctx_new(CUdevice dev, unsigned int flags)
 {
-    struct stub_ctx *ctx = calloc(1, sizeof(*ctx));
+    struct stub_ctx *ctx = ctx_alloc();
     uint64_t handle =
         ctx ? stub_handle_new_on(stub_devices[dev].link->number, WIRE_KIND_CTX) : 0;
 
@@ -275,6 +312,29 @@ stub_ctx_push(struct stub_ctx *ctx)
     stub_tls.stack[stub_tls.depth++] = ctx;
     ctx_update_top();
     return 0;
+}
+
+/* One that was destroyed between the search and the reference may be another context,
+ * of another link, by now. */
+int
+stub_ctx_push_on(uint32_t link, uint32_t index, bool *ret_alive)
+{
+    struct stub_ctx *ctx;
+    int r;
+
+    for (;;) {
+        ctx = stub_ctx_on(link, index);
+        if (!ctx_ref_used(ctx))
+            continue;
+        *ret_alive = atomic_load(&ctx->alive);
+        if (ctx == &nowhere[link] ||
+            (*ret_alive && wire_handle_link(ctx->handle) == link))
+            break;
+        stub_ctx_unref(ctx);
+    }
+    r = stub_ctx_push(ctx);
+    stub_ctx_unref(ctx);
+    return r;
 }
 
 CUcontext

@@ -4,7 +4,9 @@
  *
  * A context is made by stub_ctx_new() (or stub_ctx_init() for the primary ones, which
  * live as long as the process). Its handle and every entry of a stack hold a reference;
- * the last reference frees it.  `alive` says whether the driver still has it.
+ * the last reference frees it.  Its memory is used for contexts alone from then on, so
+ * that who finds one while another thread destroys it can look whether it may be used.
+ * `alive` says whether the driver still has it.
  *
  * The current context is the top of the calling thread's stack.  It is part of every
  * frame, so that changing it needs no message.  This module makes no calls to the
@@ -40,6 +42,7 @@ struct stub_ctx {
                                 * STUB_CTX_STATE_KNOWN, or 0; set under lock */
     _Atomic uint32_t attached; /* by cuCtxAttach, beside its maker */
     struct stub_ctx_storage storage;
+    struct stub_ctx *next_unused;
 };
 
 /* Make the primary contexts of all devices, not alive yet.  -ENOMEM. */
@@ -87,8 +90,13 @@ CUcontext stub_ctx_pop(void);
 int stub_ctx_set(struct stub_ctx *ctx);
 
 /* A living context of @link: the one with @index if there is, else a primary one before
- * others; or, to be pushed only, one that frames show as none. */
+ * others; or, to be pushed only, one that frames show as none.  For callers that nobody
+ * lets it be destroyed under. */
 struct stub_ctx *stub_ctx_on(uint32_t link, uint32_t index);
+
+/* Push such a context, whatever other threads destroy; *ret_alive: it is one.
+ * -ENOMEM. */
+int stub_ctx_push_on(uint32_t link, uint32_t index, bool *ret_alive);
 
 static inline CUcontext
 stub_ctx_handle(const struct stub_ctx *ctx)

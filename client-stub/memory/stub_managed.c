@@ -96,15 +96,17 @@ managed_quiesce(void)
 static bool
 managed_enter(bool *pushed)
 {
-    struct stub_ctx *ctx;
+    bool alive;
 
     *pushed = false;
     if (managed_busy || stub_enter() != CUDA_SUCCESS)
         return false;
     gp_lock_take(&managed.lock);
-    if (!stub_tls.ctx_index) {
-        ctx = stub_ctx_on(stub_link_here()->number, 0);
-        *pushed = atomic_load(&ctx->alive) && stub_ctx_push(ctx) == 0;
+    if (!stub_tls.ctx_index &&
+        stub_ctx_push_on(stub_link_here()->number, 0, &alive) == 0) {
+        *pushed = alive;
+        if (!alive)
+            stub_ctx_pop();
     }
     managed_stir();
     return true;
@@ -526,10 +528,7 @@ managed_in_some_ctx(struct stub_link *link, void (*move)(void))
     bool alive;
 
     do {
-        struct stub_ctx *ctx = stub_ctx_on(link->number, 0);
-
-        alive = atomic_load(&ctx->alive);
-        if (stub_ctx_push(ctx) < 0)
+        if (stub_ctx_push_on(link->number, 0, &alive) < 0)
             return;
         managed_in_any = alive;
         managed_lost = false;

@@ -115,10 +115,11 @@ void
 managed_mirror_close(struct managed_physmem *list)
 {
     struct managed_physmem *phys;
+    bool alive;
 
     while ((phys = list)) {
         list = phys->next;
-        if (stub_ctx_push(stub_ctx_on(phys->link, 0)) == 0) {
+        if (stub_ctx_push_on(phys->link, 0, &alive) == 0) {
             if (cuMemUnmap(phys->start, phys->size) == CUDA_SUCCESS) {
                 cuMemRelease(phys->handle);
                 stub_impl_cuMemAddressFree(phys->start, phys->size);

@@ -69,10 +69,12 @@ void
 stub_link_switch_begin(struct stub_link_switch *link_switch,
                        const struct stub_route *route)
 {
+    bool alive;
+
     link_switch->away =
         route->link >= 0 && !stub_tls.stay &&
         (uint32_t)route->link != stub_link_here()->number &&
-        stub_ctx_push(stub_ctx_on((uint32_t)route->link, route->ctx)) == 0;
+        stub_ctx_push_on((uint32_t)route->link, route->ctx, &alive) == 0;
 }
 
 void

@@ -84,11 +84,12 @@ hint_stream_link(CUstream stream)
 static void
 hint_bring(uint32_t link)
 {
-    struct stub_ctx *ctx = stub_ctx_on(link, 0);
+    bool alive;
 
-    if (!atomic_load(&ctx->alive) || stub_ctx_push(ctx) < 0)
+    if (stub_ctx_push_on(link, 0, &alive) < 0)
         return;
-    stub_managed_carry();
+    if (alive)
+        stub_managed_carry();
     stub_ctx_pop();
 }
 

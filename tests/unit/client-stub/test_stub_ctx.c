@@ -78,12 +78,48 @@ thread_that_ends_lets_go_of_its_contexts(void **state)
     assert_int_equal(atomic_load(&ctx->refs), before);
 }
 
+#define FINDS 10000
+
+static atomic_bool enough;
+
+static void *
+make_and_end(void *arg)
+{
+    while (!atomic_load(&enough)) {
+        struct stub_ctx *ctx = stub_ctx_new(0, 0);
+
+        if (ctx)
+            stub_ctx_end(ctx);
+    }
+    return NULL;
+}
+
+/* Internal calls are made in any living context, which a thread of the program may
+ * destroy at the same time. */
+static void
+context_is_found_while_another_thread_destroys_it(void **state)
+{
+    pthread_t thread;
+    bool alive;
+
+    assert_int_equal(pthread_create(&thread, NULL, make_and_end, NULL), 0);
+    for (unsigned found = 0; found < FINDS; found += alive) {
+        assert_int_equal(stub_ctx_push_on(0, 0, &alive), 0);
+        assert_true(!alive || atomic_load(&stub_tls.ctx->refs) > 0);
+        stub_ctx_pop();
+    }
+    atomic_store(&enough, true);
+    pthread_join(thread, NULL);
+    assert_int_equal(stub_tls.depth, 0);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(program_that_uses_all_keys_keeps_them_and_gets_its_context),
         cmocka_unit_test(thread_that_ends_lets_go_of_its_contexts),
+        cmocka_unit_test(context_is_found_while_another_thread_destroys_it),
     };
 
     return cmocka_run_group_tests(tests, attach, NULL);
