@@ -624,10 +624,9 @@ end_session(struct srv_session *session, const char *why)
 
     snprintf(words, sizeof(words), "its session was closed%s%s", *why ? ": " : "", why);
     srv_ledger_ending(session->ledger, words, true);
-    for (struct srv_worker *w = session->srv->workers; w; w = w->next) {
+    for (struct srv_worker *w = session->srv->workers; w; w = w->next)
         if (w->session == session)
             srv_worker_end(w, "its session was closed");
-    }
 }
 
 void
@@ -653,14 +652,10 @@ srv_worker_end_all(struct srv *srv, const char *why)
 void
 srv_worker_free_all(struct srv *srv)
 {
-    while (srv->workers) {
-        struct srv_worker *w = srv->workers;
-
-        /* Its session still counts what it spent; a successor finds it in its slot. */
+    /* Sessions count what it has spent; a successor finds that in its slot. */
+    for (struct srv_worker *w; (w = srv->workers); worker_free(w))
         if (!srv->leaving)
             srv_ledger_leave(w->session->ledger, w->slot);
-        worker_free(w);
-    }
 }
 
 void
