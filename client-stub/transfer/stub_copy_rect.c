@@ -56,42 +56,43 @@ rect_may_be_unawaited(const struct stub_copy *copy)
                                    stub_box_extent(box, &box->dst));
 }
 
-static CUresult
-rect_find_facts(struct stub_copy *copy)
+/* True if the stream is being captured: the copy becomes a node then. */
+static bool
+rect_is_captured(struct stub_copy *copy, CUresult *ret)
 {
-    CUresult r = copy->blocking ? stub_capture_check() : CUDA_SUCCESS;
-
-    if (r != CUDA_SUCCESS)
-        return r;
+    *ret = copy->blocking ? stub_capture_check() : CUDA_SUCCESS;
     copy->facts = copy->blocking ? STUB_COPY_BLOCKING : 0;
-    if (rect_is_capturable(copy) &&
-        stub_graph_hostmem_captures(copy->stream, copy->per_thread, copy->box->given,
-                                    &r)) {
-        copy->facts |= STUB_COPY_CAPTURED;
-        return r;
-    }
-    if (copy->direction == STUB_D2H && !copy->blocking && copy->n &&
-        rect_may_be_unawaited(copy))
-        copy->facts |= STUB_COPY_KNOWN | STUB_COPY_UNAWAITED;
-    return CUDA_SUCCESS;
+    if (*ret != CUDA_SUCCESS || !rect_is_capturable(copy) ||
+        !stub_graph_hostmem_captures(copy->stream, copy->per_thread, copy->box->given,
+                                     ret))
+        return false;
+    copy->facts |= STUB_COPY_CAPTURED;
+    return true;
 }
 
 /* With memory that host and device share, the host's side must be up to date before
- * the copy, and after a blocking copy the host sees its result. */
+ * the copy, and after a blocking copy the host sees its result.  A copy by the device
+ * keeps the order with kernels that write the same pages, also while another stream is
+ * captured. */
 static CUresult
 rect_run(struct stub_box *box, struct stub_copy *copy)
 {
-    bool by_device = (stub_pinned_any() || stub_managed_is_on()) &&
-                     !stub_capture_any() && stub_box_use_device(box);
+    bool by_device;
     CUresult r;
 
     copy->direction = rect_direction(box);
     copy->blocking = rect_blocks(box->call);
     copy->box = box;
     copy->n = box->rows * box->width;
-    r = rect_find_facts(copy);
-    if (r != CUDA_SUCCESS || copy->facts & STUB_COPY_CAPTURED)
+    if (rect_is_captured(copy, &r))
         return r == CUDA_SUCCESS ? stub_path_run(STUB_BOX, copy) : r;
+    if (r != CUDA_SUCCESS)
+        return r;
+    by_device = (stub_pinned_any() || stub_managed_is_on()) && stub_box_use_device(box);
+    copy->direction = rect_direction(box);
+    if (copy->direction == STUB_D2H && !copy->blocking && copy->n &&
+        rect_may_be_unawaited(copy))
+        copy->facts |= STUB_COPY_KNOWN | STUB_COPY_UNAWAITED;
     if (stub_box_overruns(box))
         return CUDA_ERROR_INVALID_VALUE;
     if (box->src.base && stub_managed_pending())
