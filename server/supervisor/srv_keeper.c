@@ -5,6 +5,7 @@
 #include "gp_file.h"
 #include "gp_log.h"
 #include "gp_loop.h"
+#include "gp_time.h"
 #include "srv_conf.h"
 
 #include <errno.h>
@@ -22,6 +23,9 @@
 #define SOCKET_NAME "keeper.sock"
 /* The keeper answers from memory; only a fork takes longer. */
 #define ANSWER_S 5
+/* For the lock of a keeper that is ending. */
+#define LOCK_TRIES 500
+#define LOCK_PAUSE_NS (10 * GP_NS_PER_MS)
 
 struct srv_keeper {
     int sock;
@@ -222,6 +226,21 @@ listen_in(int folder)
     return TAKE_FD(sock);
 }
 
+/* A keeper that we have ended hangs up a moment before its lock is gone: the kernel
+ * closes what a process leaves in an order of its own. */
+static int
+lock_folder(int folder)
+{
+    for (unsigned i = 0; i < LOCK_TRIES; i++) {
+        if (flock(folder, LOCK_EX | LOCK_NB) == 0)
+            return 0;
+        if (errno != EWOULDBLOCK)
+            return -errno;
+        gp_sleep_ns(LOCK_PAUSE_NS);
+    }
+    return -EBUSY;
+}
+
 int
 srv_keeper_start(const struct srv_conf *conf, struct srv_keeper **ret,
                  struct gp_err *err)
@@ -233,7 +252,7 @@ srv_keeper_start(const struct srv_conf *conf, struct srv_keeper **ret,
 
     if (r < 0)
         return r;
-    if (flock(folder, LOCK_EX | LOCK_NB) < 0)
+    if (lock_folder(folder) < 0)
         return gp_err_set(err, -EBUSY,
                           "another gpupool-server uses the state directory %s",
                           conf->state_dir);

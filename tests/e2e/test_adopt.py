@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A supervisor that ends, however, and another one that takes its workers over."""
 
+import fcntl
 import os
 import random
 import signal
 import socket
 import subprocess
+import threading
 import time
 
 from harness import proc
@@ -195,6 +197,22 @@ def test_workers_of_the_version_before_are_taken_over(case):
 
 def test_what_a_future_version_knows_more_is_left_alone(case):
     version_goes_on(case, "future")
+
+
+def test_lock_of_a_keeper_that_is_ending_is_waited_for(case):
+    """Its end is seen before the kernel lets its lock go."""
+    kept = Kept(case)
+    kept.kill()
+    keeper, = kept.keepers()
+    kept.pool.kill(keeper)
+    case.wait_for(lambda: not kept.keepers(), "the keeper is gone")
+    lock = os.open(kept.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    timer = threading.Timer(0.5, os.close, [lock])
+    timer.start()
+    kept.start()
+    timer.join()
+    case.equal(len(kept.keepers()), 1, "keepers")
 
 
 def test_form_that_is_not_read_ends_the_workers_and_is_named(case):
