@@ -5,6 +5,7 @@
 #include "gp_str.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 int
@@ -97,6 +98,35 @@ rows_of(const struct cli_list *list, const Gpupool__Ctl__CtlListReply *page)
     }
 }
 
+/* A scheduler that follows says the truth late, or without what servers report. */
+#define OLD_MS 15000
+
+static void
+say_whose(const struct cli_list *list)
+{
+    const Gpupool__Ctl__CtlReply *reply = list->page;
+    static bool said; /* a view may have several lists, and look again and again */
+    bool rows = list->want.kind == GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_SERVERS ||
+                list->want.kind == GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_CARDS ||
+                list->want.kind == GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_SESSIONS;
+
+    if (said || reply->source != GPUPOOL__CTL__CTL_SOURCE__CTL_SOURCE_COPY ||
+        (!rows && reply->age_ms < OLD_MS))
+        return;
+    said = true;
+    if (rows)
+        fprintf(stderr,
+                "gpupool: the scheduler that leads does not answer; %s shows its copy, "
+                "without what servers report\n",
+                list->ctl.address);
+    else
+        fprintf(
+            stderr,
+            "gpupool: the scheduler that leads does not answer; %s shows what it was "
+            "told %.0f s ago\n",
+            list->ctl.address, (double)reply->age_ms / 1000);
+}
+
 int
 cli_list_next(struct cli_list *list, const Gpupool__Ctl__CtlListReply **ret_page,
               struct gp_err *err)
@@ -114,6 +144,8 @@ cli_list_next(struct cli_list *list, const Gpupool__Ctl__CtlListReply **ret_page
     page = list->page->list;
     if (!gp_str_copy(list->next, sizeof(list->next), page->next))
         return gp_err_set(err, -EPROTO, "the scheduler names no next page");
+    if (!list->begun)
+        say_whose(list);
     list->begun = true;
     list->got += rows_of(list, page);
     list->total = page->total;

@@ -82,8 +82,13 @@ add_card(struct cli_table *t, const Gpupool__Ctl__CtlServerStatus *server,
     cli_table_add(t, "%u %%", c->core_given);
     cli_table_add(t, "%s of %s", size_text(c->memory_given, given),
                   size_text(c->card->memory_bytes, total));
-    cli_table_add(t, "%s", size_text(c->card->used_bytes, used));
-    cli_table_add(t, "%u %%", c->card->busy_percent);
+    if (server->unseen) { /* whoever answers has had no report */
+        cli_table_add(t, "%s", "");
+        cli_table_add(t, "%s", "");
+    } else {
+        cli_table_add(t, "%s", size_text(c->card->used_bytes, used));
+        cli_table_add(t, "%u %%", c->card->busy_percent);
+    }
     cli_table_add(t, "%s", card_state(server, c));
     cli_table_add(t, "%s", server->driver);
     cli_table_add(t, "%s", server->endpoint);
@@ -113,9 +118,16 @@ add_slice(struct cli_table *t, const Gpupool__Ctl__CtlSessionStatus *s, size_t k
     add_uuid(t, &slice->card_uuid, t->wide);
     cli_table_add(t, "%u %%", slice->core);
     cli_table_add(t, "%s", size_text(slice->memory_bytes, limit));
-    cli_table_add(t, "%s", size_text(k < s->n_use ? s->use[k]->used_bytes : 0, used));
+    if (s->unseen)
+        cli_table_add(t, "%s", "");
+    else
+        cli_table_add(t, "%s",
+                      size_text(k < s->n_use ? s->use[k]->used_bytes : 0, used));
     cli_table_add(t, "%s", ctl_session_state(s));
-    cli_table_add(t, "%u", s->attachments);
+    if (s->unseen)
+        cli_table_add(t, "%s", "");
+    else
+        cli_table_add(t, "%u", s->attachments);
     cli_table_add(t, "%s", s->links);
     cli_table_add(t, "%s", ticket_policy_name((enum ticket_policy)s->policy));
     cli_table_add(t, "%s", s->program);
@@ -188,6 +200,23 @@ add_servers(struct cli_table *t, const Gpupool__Ctl__CtlSessionStatus *s)
     cli_table_add(t, "%s", names);
 }
 
+/* Empty where whoever answers has had no report of it. */
+static void
+add_session_use(struct cli_table *t, const Gpupool__Ctl__CtlSessionStatus *s,
+                uint64_t used)
+{
+    char buf[GP_SIZE_TEXT];
+
+    if (s->unseen) {
+        for (int i = 0; i < 3; i++)
+            cli_table_add(t, "%s", "");
+        return;
+    }
+    cli_table_add(t, "%s", size_text(used, buf));
+    cli_table_add(t, "%u of %u", s->attachments, s->max_attachments);
+    cli_table_add(t, "%.1f s", s->lease_left_ms / 1000.0);
+}
+
 static void
 session_rows(struct cli_table *t, const Gpupool__Ctl__CtlListReply *page)
 {
@@ -211,9 +240,7 @@ session_rows(struct cli_table *t, const Gpupool__Ctl__CtlListReply *page)
         cli_table_add(t, "%zu", s->n_slices);
         cli_table_add(t, "%u %%", core);
         cli_table_add(t, "%s", size_text(memory, buf));
-        cli_table_add(t, "%s", size_text(used, buf));
-        cli_table_add(t, "%u of %u", s->attachments, s->max_attachments);
-        cli_table_add(t, "%.1f s", s->lease_left_ms / 1000.0);
+        add_session_use(t, s, used);
         cli_table_add(t, "%s", ctl_session_class(s));
         cli_table_add(t, "%s", ticket_spatial_name((enum ticket_spatial)s->spatial));
         cli_table_add(t, "%s", s->links);
@@ -244,8 +271,8 @@ event_rows(struct cli_table *t, const Gpupool__Ctl__CtlListReply *page)
 /* ------------------------------------------------------------------- views -- */
 
 static const char *const server_states[] = {"alive", "dead", "draining", NULL};
-static const char *const session_states[] = {"running", "idle", "closing",
-                                             "server-dead", NULL};
+static const char *const session_states[] = {"running",     "idle",    "closing",
+                                             "server-dead", "unknown", NULL};
 
 int
 cli_status(int argc, char **argv)

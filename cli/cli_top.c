@@ -7,6 +7,27 @@
 
 #include <inttypes.h>
 
+#define USE_CELLS 7
+
+/* NULL: whoever answers has had no report of it. */
+static void
+add_use(struct cli_table *t, const Gpupool__Ctl__CtlSliceUse *use)
+{
+    char buf[GP_SIZE_TEXT];
+
+    for (int i = 0; !use && i < USE_CELLS; i++)
+        cli_table_add(t, "%s", "");
+    if (!use)
+        return;
+    cli_table_add(t, "%.1f %%", use->share_permille / 10.0);
+    cli_table_add(t, "%.1f ms", (double)use->gpu_ns / 1e6);
+    cli_table_add(t, "%.1f ms", (double)use->wait_ns / 1e6);
+    cli_table_add(t, "%" PRIu64, use->launches);
+    cli_table_add(t, "%s", gp_size_format(use->moved_bytes, buf));
+    cli_table_add(t, "%s", gp_size_format(use->used_bytes, buf));
+    cli_table_add(t, "%s", gp_size_format(use->high_bytes, buf));
+}
+
 static void
 add_slices(struct cli_table *t, const Gpupool__Ctl__CtlSessionStatus *s)
 {
@@ -18,16 +39,13 @@ add_slices(struct cli_table *t, const Gpupool__Ctl__CtlSessionStatus *s)
         cli_table_add(t, "%s", s->session);
         cli_table_add(t, "%s", s->slices[k]->server);
         cli_table_add(t, "%u %%", s->slices[k]->core);
-        cli_table_add(t, "%.1f %%", use->share_permille / 10.0);
-        cli_table_add(t, "%.1f ms", (double)use->gpu_ns / 1e6);
-        cli_table_add(t, "%.1f ms", (double)use->wait_ns / 1e6);
-        cli_table_add(t, "%" PRIu64, use->launches);
-        cli_table_add(t, "%s", gp_size_format(use->moved_bytes, buf));
-        cli_table_add(t, "%s", gp_size_format(use->used_bytes, buf));
-        cli_table_add(t, "%s", gp_size_format(use->high_bytes, buf));
+        add_use(t, s->unseen ? NULL : use);
         cli_table_add(t, "%s", gp_size_format(s->slices[k]->memory_bytes, buf));
         cli_table_add(t, "%s", ctl_session_state(s));
-        cli_table_add(t, "%u", s->attachments);
+        if (s->unseen)
+            cli_table_add(t, "%s", "");
+        else
+            cli_table_add(t, "%u", s->attachments);
         cli_table_add(t, "%s", s->owner);
         cli_table_add(t, "%s", s->program);
     }

@@ -321,19 +321,21 @@ gp_net_peer_name(int fd, char *buf, size_t size)
     return name_of(&sa, len, buf, size);
 }
 
-static uint64_t
-user_hash(int fd)
+static size_t
+user_bytes(int fd, uint8_t ret[GP_NET_PEER_BYTES])
 {
     struct ucred cred = {0};
     socklen_t len = sizeof(cred);
 
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
         return 0;
-    return gp_hash_bytes(gp_hash_process_key(), &cred.uid, sizeof(cred.uid));
+    ret[0] = 'u'; /* no address has five bytes */
+    memcpy(ret + 1, &cred.uid, sizeof(cred.uid));
+    return 1 + sizeof(cred.uid);
 }
 
-uint64_t
-gp_net_peer_hash(int fd)
+size_t
+gp_net_peer_bytes(int fd, uint8_t ret[GP_NET_PEER_BYTES])
 {
     struct sockaddr_storage sa = {0};
     socklen_t len = sizeof(sa);
@@ -344,14 +346,24 @@ gp_net_peer_hash(int fd)
     if (getpeername(fd, (struct sockaddr *)&sa, &len) < 0)
         return 0;
     if (sa.ss_family != AF_INET && sa.ss_family != AF_INET6)
-        return user_hash(fd);
+        return user_bytes(fd, ret);
     if (sa.ss_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(six)) {
         bytes = &six->s6_addr[12];
     } else if (sa.ss_family == AF_INET6) {
         bytes = six;
         n = 8;
     }
-    return gp_hash_bytes(gp_hash_process_key(), bytes, n);
+    memcpy(ret, bytes, n);
+    return n;
+}
+
+uint64_t
+gp_net_peer_hash(int fd)
+{
+    uint8_t bytes[GP_NET_PEER_BYTES];
+    size_t n = gp_net_peer_bytes(fd, bytes);
+
+    return n ? gp_hash_bytes(gp_hash_process_key(), bytes, n) : 0;
 }
 
 const char *

@@ -52,6 +52,10 @@ unsigned gp_net_port(int fd); /* local port, 0 when unknown */
 /* A keyed hash of the peer's address: of all of IPv4's, of the /64 network of IPv6's,
  * since one host chooses the rest; of a Unix socket's, the peer's user. */
 uint64_t gp_net_peer_hash(int fd);
+/* What is hashed there, for a scheduler that counts it with its own key (the hash is
+ * gp_hash_bytes() of it); the number of bytes, 0 when the peer is unknown. */
+#define GP_NET_PEER_BYTES 8
+size_t gp_net_peer_bytes(int fd, uint8_t ret[GP_NET_PEER_BYTES]);
 
 /* "address:port" of the other (or own) end, "?" if unknown; @buf >= GP_NET_NAME_MAX. */
 const char *gp_net_peer_name(int fd, char *buf, size_t size);

@@ -12,6 +12,7 @@
 #include "sched_account_keep.h"
 #include "sched_auth.h"
 #include "sched_commit.h"
+#include "sched_copy.h"
 #include "sched_ending.h"
 #include "sched_fed.h"
 #include "sched_handle.h"
@@ -19,6 +20,7 @@
 #include "sched_metrics_cards.h"
 #include "sched_metrics_text.h"
 #include "sched_rates.h"
+#include "sched_relay.h"
 #include "sched_reload.h"
 #include "sched_replica.h"
 #include "sched_rules.h"
@@ -132,12 +134,15 @@ on_tick(struct gp_loop_timer *timer)
         sched_wait_tick(sched, now);
         sched_fed_tick(sched, now);
         sched_account_tick(sched, now);
+        sched_history_tick(sched->history, sched->pool,
+                           (uint32_t)sched->sessions.by_id.count, sched->waits->queue.n,
+                           now);
+    } else {
+        sched_wait_renew_total(sched);
+        sched_copy_tick(sched, now);
     }
     sched_serve_sweep_unread(sched, now);
     sched_watch_pool_check(sched);
-    sched_history_tick(sched->history, sched->pool,
-                       (uint32_t)sched->sessions.by_id.count, sched->waits->queue.n,
-                       now);
     gp_loop_timer_set(sched->loop, timer, now + TICK_NS, on_tick);
 }
 
@@ -324,6 +329,8 @@ sched_init(struct sched *sched, const struct sched_config *config, struct gp_err
     if (!r)
         r = sched_waits_init(sched);
     if (!r)
+        r = sched_relay_new(&sched->relay);
+    if (!r)
         r = open_state(sched, err);
     if (!r)
         sched_reload_apply_rules(sched);
@@ -385,6 +392,8 @@ sched_fini(struct sched *sched)
     }
     while (sched->conns)
         sched_serve_end(sched->conns);
+    sched_relay_cancel(sched->relay);
+    sched_relay_free(TAKE_PTR(sched->relay));
     sched_fed_cancel(sched->fed);
     sched_fed_free(sched->fed);
     gp_metrics_stop(sched->metrics);
@@ -411,5 +420,6 @@ sched_fini(struct sched *sched)
     sched_pool_free(sched->pool);
     sched_rates_fini(&sched->rates);
     sched_events_fini(&sched->events);
+    sched_copy_fini(&sched->copy);
     free(sched->history);
 }

@@ -3,6 +3,7 @@
 #include "ctl_proof.h"
 #include "gp_err.h"
 #include "gp_log.h"
+#include "sched_asker.h"
 #include "sched_auth.h"
 #include "sched_conn.h"
 #include "sched_handle.h"
@@ -92,7 +93,7 @@ sched_handle_prove(struct sched_conn *conn, uint32_t id,
     enum sched_role role;
     unsigned rights;
     const struct sched_token *token;
-    char words[256];
+    char words[256], shared[SCHED_ASKER_TOKEN];
 
     if (!conn->transcript) {
         sched_conn_refuse(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_BAD_REQUEST,
@@ -108,10 +109,14 @@ sched_handle_prove(struct sched_conn *conn, uint32_t id,
     if (token) {
         sched_peer_shown(conn, role, token);
         reply_proved(conn, id, token->text);
+    } else if (role == SCHED_ROLE_CLIENT &&
+               sched_asker_proves(conn, proves, &claim, shared)) {
+        reply_proved(conn, id, shared);
     } else {
         sched_auth_words(conn, role, words, sizeof(words));
         sched_conn_refuse(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_DENIED, words, NULL);
     }
+    explicit_bzero(shared, sizeof(shared));
     /* One try for each challenge. */
     free(conn->transcript);
     conn->transcript = NULL;

@@ -14,7 +14,14 @@
 /* A metric of servers or of cards. */
 struct metric {
     const char *name, *help;
+    bool reported; /* by servers, to the scheduler that leads */
 };
+
+static bool
+is_known(const struct metric *m, bool follows)
+{
+    return !m->reported || !follows;
+}
 
 static char *
 put_bytes(char *at, const char *text, size_t len)
@@ -46,15 +53,17 @@ put_number(char *at, uint64_t value)
 /* ----------------------------------------------------------------- servers -- */
 
 static const struct metric server_metrics[] = {
-    {"gpupool_server_cards", "Cards that the server has or had."},
-    {"gpupool_server_cards_out_of_use", "Cards with something wrong."},
-    {"gpupool_server_cards_cordoned", "Cards kept from new sessions."},
-    {"gpupool_server_memory_bytes", "What sessions may have together."},
-    {"gpupool_server_memory_given_bytes", "What sessions hold."},
-    {"gpupool_server_memory_used_bytes", "What is in use."},
-    {"gpupool_server_core_given_percent", "What sessions hold, in percent of a card."},
-    {"gpupool_server_busy_percent", "How busy its cards are, in percent of a card."},
-    {"gpupool_server_slices", "Slices that sessions hold."},
+    {"gpupool_server_cards", "Cards that the server has or had.", false},
+    {"gpupool_server_cards_out_of_use", "Cards with something wrong.", false},
+    {"gpupool_server_cards_cordoned", "Cards kept from new sessions.", false},
+    {"gpupool_server_memory_bytes", "What sessions may have together.", false},
+    {"gpupool_server_memory_given_bytes", "What sessions hold.", false},
+    {"gpupool_server_memory_used_bytes", "What is in use.", true},
+    {"gpupool_server_core_given_percent", "What sessions hold, in percent of a card.",
+     false},
+    {"gpupool_server_busy_percent", "How busy its cards are, in percent of a card.",
+     true},
+    {"gpupool_server_slices", "Slices that sessions hold.", false},
 };
 #define SERVER_METRICS ARRAY_SIZE(server_metrics)
 
@@ -130,7 +139,7 @@ put_server_metric(char *at, const struct server_row *rows, size_t n, size_t metr
 
 /* All lines of all servers; the number of bytes, or -ENOMEM. */
 static ssize_t
-fill_page(struct sched_metrics_page *page, const struct sched_pool *pool)
+fill_page(struct sched_metrics_page *page, const struct sched_pool *pool, bool follows)
 {
     size_t n = 0, labels = 0, size = 0;
     char *at;
@@ -148,7 +157,8 @@ fill_page(struct sched_metrics_page *page, const struct sched_pool *pool)
         return -ENOMEM;
     at = page->text;
     for (size_t m = 0; m < SERVER_METRICS; m++)
-        at = put_server_metric(at, page->rows, n, m);
+        if (is_known(&server_metrics[m], follows))
+            at = put_server_metric(at, page->rows, n, m);
     return at - page->text;
 }
 
@@ -174,7 +184,8 @@ page_sent(void *arg)
 
 int
 sched_metrics_put_servers(struct sched_metrics_page **kept,
-                          const struct sched_pool *pool, struct gp_http_answer *answer)
+                          const struct sched_pool *pool, bool follows,
+                          struct gp_http_answer *answer)
 {
     struct sched_metrics_page *page = *kept;
     ssize_t size;
@@ -188,7 +199,7 @@ sched_metrics_put_servers(struct sched_metrics_page **kept,
             *kept = page;
     }
     page->lent = true;
-    size = fill_page(page, pool);
+    size = fill_page(page, pool, follows);
     if (size < 0) {
         page_sent(page);
         return -ENOMEM;
@@ -203,12 +214,12 @@ sched_metrics_put_servers(struct sched_metrics_page **kept,
 /* ------------------------------------------------------------------- cards -- */
 
 static const struct metric card_metrics[] = {
-    {"gpupool_card_memory_bytes", "What sessions may have together."},
-    {"gpupool_card_memory_given_bytes", "What sessions hold."},
-    {"gpupool_card_memory_used_bytes", "What is in use."},
-    {"gpupool_card_core_given_percent", "What sessions hold."},
-    {"gpupool_card_busy_percent", "How busy its server says it is."},
-    {"gpupool_card_slices", "Slices that sessions hold."},
+    {"gpupool_card_memory_bytes", "What sessions may have together.", false},
+    {"gpupool_card_memory_given_bytes", "What sessions hold.", false},
+    {"gpupool_card_memory_used_bytes", "What is in use.", true},
+    {"gpupool_card_core_given_percent", "What sessions hold.", false},
+    {"gpupool_card_busy_percent", "How busy its server says it is.", true},
+    {"gpupool_card_slices", "Slices that sessions hold.", false},
 };
 #define CARD_METRICS ARRAY_SIZE(card_metrics)
 
@@ -263,6 +274,7 @@ put_server_cards(FILE *f, size_t metric, const struct sched_server *s)
 /* Where an answer goes on: a metric and a server. */
 struct place {
     const struct sched_pool *pool;
+    bool follows;
     size_t metric;
     uint64_t serial;
     /* That server, unless one has been removed meanwhile. */
@@ -290,6 +302,8 @@ next_cards(void *state, FILE *f)
     const struct metric *m = &card_metrics[place->metric];
     const struct sched_server *s = place_server(place);
 
+    if (!is_known(m, place->follows))
+        return ++place->metric < CARD_METRICS;
     if (!place->serial)
         gp_metrics_head(f, m->name, "gauge", m->help);
     for (unsigned n = 0; s && n < PIECE_SERVERS; s = s->next, n++)
@@ -302,9 +316,11 @@ next_cards(void *state, FILE *f)
 }
 
 static void
-answer_server(FILE *f, const struct sched_server *s)
+answer_server(FILE *f, const struct sched_server *s, bool follows)
 {
     for (size_t m = 0; m < CARD_METRICS; m++) {
+        if (!is_known(&card_metrics[m], follows))
+            continue;
         gp_metrics_head(f, card_metrics[m].name, "gauge", card_metrics[m].help);
         put_server_cards(f, m, s);
     }
@@ -320,7 +336,7 @@ on_parameter(void *arg, const char *name, const char *value)
 }
 
 void
-sched_metrics_cards_answer(const struct sched_pool *pool,
+sched_metrics_cards_answer(const struct sched_pool *pool, bool follows,
                            const struct gp_http_request *request,
                            struct gp_http_answer *answer)
 {
@@ -332,7 +348,7 @@ sched_metrics_cards_answer(const struct sched_pool *pool,
     if (name) {
         server = sched_pool_server_find(pool, name);
         if (server) {
-            answer_server(answer->body, server);
+            answer_server(answer->body, server, follows);
         } else {
             answer->status = 404;
             fputs("there is no server of that name\n", answer->body);
@@ -345,6 +361,7 @@ sched_metrics_cards_answer(const struct sched_pool *pool,
         return;
     }
     place->pool = pool;
+    place->follows = follows;
     answer->state = place;
     answer->done = free;
     answer->next = next_cards;

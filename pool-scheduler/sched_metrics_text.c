@@ -8,6 +8,8 @@
 #include "sched_fed.h"
 #include "sched_fed_link.h"
 #include "sched_metrics_cards.h"
+#include "sched_relay.h"
+#include "sched_replica.h"
 #include "sched_reserve.h"
 #include "sched_wait.h"
 
@@ -31,6 +33,9 @@ put_totals(FILE *f, const struct sched *sched)
     const struct sched_counters *c = &sched->counters;
     unsigned alive = sched_servers_alive(sched);
 
+    put_one(f, "gpupool_scheduler_leads", "gauge",
+            "Whether this scheduler decides, or follows another one of the pool.",
+            sched_replica_leads(sched));
     put_one(f, "gpupool_sessions", "gauge", "Sessions that hold slices.",
             sched->sessions.by_id.count);
     gp_metrics_head(f, "gpupool_servers", "gauge", "Servers that report, or do not.");
@@ -56,11 +61,38 @@ put_totals(FILE *f, const struct sched *sched)
             "Messages that could not be read.", c->bad_requests);
 }
 
+/* How many questions went on to the scheduler that leads. */
+static void
+put_relayed(FILE *f, const struct sched_relay_stats *stats)
+{
+    gp_metrics_head(f, "gpupool_relayed_total", "counter",
+                    "Questions to the scheduler that leads, by what became of them.");
+    fprintf(f,
+            "gpupool_relayed_total{answer=\"given\"} %" PRIu64 "\n"
+            "gpupool_relayed_total{answer=\"none\"} %" PRIu64 "\n"
+            "gpupool_relayed_total{answer=\"too many\"} %" PRIu64 "\n",
+            stats->answered, stats->failed, stats->refused);
+}
+
+/* A follower has the number of those that wait from the leader, and no more. */
+static void
+put_copied_queue(FILE *f, const struct sched_copy *copy)
+{
+    if (copy->live_ns && gp_now_ns() - copy->live_ns < SCHED_COPY_LIVE_NS)
+        put_one(f, "gpupool_queue_waiting", "gauge", "Requests that wait for room.",
+                copy->live.waiting);
+}
+
 static void
 put_queue(FILE *f, const struct sched *sched)
 {
     const struct sched_counters *c = &sched->counters;
 
+    if (sched_replica_follows(sched)) {
+        put_copied_queue(f, &sched->copy);
+        put_relayed(f, sched_relay_stats(sched->relay));
+        return;
+    }
     put_one(f, "gpupool_queue_waiting", "gauge", "Requests that wait for room.",
             sched->waits->queue.n);
     put_one(f, "gpupool_queue_reservations", "gauge",
@@ -120,19 +152,22 @@ put_pools(FILE *f, const struct sched_fed *fed)
 /* A number of a tenant; all of them can be summed up over tenants. */
 static const struct tenant_metric {
     const char *name, *type, *help;
-    bool of_ns; /* shown in seconds */
+    bool of_ns;    /* shown in seconds */
+    bool reported; /* by servers, so that a scheduler that follows does not know it */
 } tenant_metrics[] = {
-    {"gpupool_tenant_sessions", "gauge", "Sessions of the tenant.", false},
+    {"gpupool_tenant_sessions", "gauge", "Sessions of the tenant.", false, false},
     {"gpupool_tenant_core_given_percent", "gauge", "Core that it holds, of one card.",
+     false, false},
+    {"gpupool_tenant_memory_given_bytes", "gauge", "Memory that it holds.", false,
      false},
-    {"gpupool_tenant_memory_given_bytes", "gauge", "Memory that it holds.", false},
-    {"gpupool_tenant_memory_used_bytes", "gauge", "Memory that it uses.", false},
+    {"gpupool_tenant_memory_used_bytes", "gauge", "Memory that it uses.", false, true},
     {"gpupool_tenant_gpu_seconds_total", "counter",
-     "Time of cards that it was charged.", true},
+     "Time of cards that it was charged.", true, true},
     {"gpupool_tenant_wait_seconds_total", "counter",
-     "Time that its ready work was held back to keep shares.", true},
-    {"gpupool_tenant_launches_total", "counter", "Kernels and graphs.", false},
-    {"gpupool_tenant_moved_bytes_total", "counter", "Copied to and from cards.", false},
+     "Time that its ready work was held back to keep shares.", true, true},
+    {"gpupool_tenant_launches_total", "counter", "Kernels and graphs.", false, true},
+    {"gpupool_tenant_moved_bytes_total", "counter", "Copied to and from cards.", false,
+     true},
 };
 
 /* A line of each metric: what they say of one tenant, or of those that are not shown
@@ -177,7 +212,7 @@ put_tenant_metric(FILE *f, const struct tenant_row *rows, size_t n, size_t metri
 /* Tenants are looked at once, not for each metric: there may be far more than are
  * shown. */
 static int
-put_tenants(FILE *f, const struct sched_tenants *set)
+put_tenants(FILE *f, const struct sched_tenants *set, bool follows)
 {
     bool others = set->by_name.count > set->n_apart;
     CLEANUP_FREE struct tenant_row *rows = calloc(set->n_apart + 1u, sizeof(*rows));
@@ -199,7 +234,8 @@ put_tenants(FILE *f, const struct sched_tenants *set)
         tenant_add(row, tenant);
     }
     for (size_t m = 0; m < ARRAY_SIZE(tenant_metrics); m++)
-        put_tenant_metric(f, rows, n + others, m);
+        if (!tenant_metrics[m].reported || !follows)
+            put_tenant_metric(f, rows, n + others, m);
     return 0;
 }
 
@@ -406,6 +442,8 @@ next_sessions(void *state, FILE *f)
     struct place *place = state;
     const struct sched *sched = place->sched;
 
+    if (sched_replica_follows(sched) && place->part < 3) /* what servers report */
+        place->part = 3;
     switch (place->part++) {
     case 0:
         put_sessions(f, sched);
@@ -448,9 +486,10 @@ sched_metrics_answer(void *arg, const struct gp_http_request *request,
                      struct gp_http_answer *answer)
 {
     struct sched *sched = arg;
+    bool follows = sched_replica_follows(sched);
 
     if (!strcmp(request->path, SCHED_METRICS_CARDS_PATH)) {
-        sched_metrics_cards_answer(sched->pool, request, answer);
+        sched_metrics_cards_answer(sched->pool, follows, request, answer);
         return;
     }
     put_totals(answer->body, sched);
@@ -459,7 +498,8 @@ sched_metrics_answer(void *arg, const struct gp_http_request *request,
     put_pools(answer->body, sched->fed);
     if (!strcmp(request->path, "/metric"))
         answer_sessions(sched, answer);
-    else if (put_tenants(answer->body, &sched->sessions.tenants) < 0 ||
-             sched_metrics_put_servers(&sched->metrics_page, sched->pool, answer) < 0)
+    else if (put_tenants(answer->body, &sched->sessions.tenants, follows) < 0 ||
+             sched_metrics_put_servers(&sched->metrics_page, sched->pool, follows,
+                                       answer) < 0)
         answer->status = 503; /* out of memory: a part would look like all of it */
 }

@@ -9,7 +9,7 @@ sched_peer_may(const struct sched_conn *conn, enum sched_right right)
 {
     const struct sched_config *config = &conn->sched->config;
 
-    if (conn->own_user)
+    if (conn->own_user || (conn->relays && right == SCHED_MAY_READ))
         return true;
     for (int role = 0; role < SCHED_ROLES; role++)
         if ((conn->shown[role] && (conn->shown[role]->rights & right)) ||
@@ -103,6 +103,8 @@ sched_peer_who(const struct sched_conn *conn)
         if (conn->shown[role])
             return conn->shown[role]->server ? conn->shown[role]->server
                                              : sched_role_name((enum sched_role)role);
+    if (conn->relays)
+        return "a scheduler of the pool";
     return conn->own_user ? "own user" : NULL;
 }
 

@@ -37,7 +37,7 @@ sched_rates_fini(struct sched_rates *rates)
 static bool
 is_unlimited(const struct sched_conn *conn)
 {
-    return conn->server || sched_peer_is_admin(conn);
+    return conn->server || conn->relays || sched_peer_is_admin(conn);
 }
 
 /* True: @wait is 0, go on. */

@@ -140,6 +140,19 @@ move_connections(struct sched *sched)
     }
 }
 
+/* Other schedulers of the pool, which prove the key, prove the new one. */
+static void
+end_relays(struct sched *sched)
+{
+    struct sched_conn *next;
+
+    for (struct sched_conn *conn = sched->conns; conn; conn = next) {
+        next = conn->next;
+        if (conn->relays)
+            sched_serve_end(conn);
+    }
+}
+
 /* What was read, until all of it is. */
 struct change {
     struct sched_reread options;
@@ -196,6 +209,7 @@ change_key(struct sched *sched, struct change *c)
     sched->old_key = TAKE_PTR(c->old_key);
     if (was_other)
         move_connections(sched);
+    end_relays(sched);
     sched_handle_tell_keys(sched);
 }
 

@@ -8,6 +8,7 @@
 #include "gp_log.h"
 #include "gp_net.h"
 #include "gp_time.h"
+#include "sched_asker.h"
 #include "sched_auth.h"
 #include "sched_commit.h"
 #include "sched_conn.h"
@@ -16,6 +17,7 @@
 #include "sched_handle.h"
 #include "sched_list.h"
 #include "sched_rates.h"
+#include "sched_relay.h"
 #include "sched_replica.h"
 #include "sched_wait.h"
 #include "ticket_key.h"
@@ -169,6 +171,7 @@ sched_serve_end(struct sched_conn *conn)
     sched_watch_pool_end(conn);
     sched_pod_end(conn);
     sched_fed_end(conn);
+    sched_relay_end(conn);
     unproven_leave(conn);
     free(conn->transcript);
     free(conn->hello_server);
@@ -380,7 +383,8 @@ on_msg(struct gp_msg_conn *msg, const void *data, size_t len)
         violation(conn, 0, "bytes that are no request");
         return;
     }
-    if (!sched_replica_answers(conn, req) || dispatch(conn, req))
+    if (!sched_asker_admits(conn, req) || sched_relay_request(conn, req) ||
+        !sched_replica_answers(conn, req) || dispatch(conn, req))
         settle(conn);
     else
         violation(conn, req->id, "an unknown request");

@@ -187,6 +187,15 @@ sched_session_part(struct sched_session *session, const struct sched_server *ser
     return NULL;
 }
 
+bool
+sched_session_unseen(const struct sched_session *session)
+{
+    for (uint32_t i = 0; i < session->n_parts; i++)
+        if (session->parts[i].server->seen_ns)
+            return false;
+    return session->n_parts;
+}
+
 uint32_t
 sched_session_attachments(const struct sched_session *session)
 {

@@ -146,6 +146,8 @@ struct sched_part *sched_session_part(struct sched_session *session,
 
 /* Processes that use it: each attaches to all of its servers. */
 uint32_t sched_session_attachments(const struct sched_session *session);
+/* Has none of its servers reported to this scheduler? */
+bool sched_session_unseen(const struct sched_session *session);
 
 struct sched_sessions {
     struct sched_pool *pool;

@@ -370,3 +370,13 @@ sched_tokens_has_user(const struct sched_tokens *tokens, const char *owner)
     }
     return false;
 }
+
+bool
+sched_tokens_user_may(const struct sched_tokens *tokens, const char *user,
+                      enum sched_right right)
+{
+    for (unsigned i = 0; i < tokens->n; i++)
+        if (same(tokens->list[i].user, user) && (tokens->list[i].rights & right))
+            return true;
+    return false;
+}

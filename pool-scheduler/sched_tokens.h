@@ -72,5 +72,8 @@ bool sched_tokens_give(const struct sched_tokens *tokens, unsigned rights);
  * own? */
 bool sched_tokens_has_server(const struct sched_tokens *tokens, const char *name);
 bool sched_tokens_has_user(const struct sched_tokens *tokens, const char *owner);
+/* Has the user of this name a token that gives @right? */
+bool sched_tokens_user_may(const struct sched_tokens *tokens, const char *user,
+                           enum sched_right right);
 
 #endif

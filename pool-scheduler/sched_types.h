@@ -19,6 +19,7 @@
 #include "gp_msg.h"
 #include "gp_option.h"
 #include "gp_rate.h"
+#include "sched_copied.h"
 #include "sched_events.h"
 #include "sched_pool.h"
 #include "sched_request.h"
@@ -38,6 +39,8 @@ struct sched_kube;
 struct gp_metrics;
 struct sched_metrics_page;
 struct sched_pod;
+struct sched_relay;
+struct sched_relay_ask;
 struct sched_rules;
 struct sched_signer;
 struct sched_store;
@@ -157,6 +160,7 @@ struct sched {
         struct store *shared; /* NULL: the store is this scheduler's alone */
         struct store_events events;
         bool leads;
+        uint64_t term;                 /* grows when another leads */
         char leader[CTL_ENDPOINT_MAX]; /* while another leads; or empty */
     } replica;
     struct sched_tokens *tokens;      /* sched_tokens.h */
@@ -168,6 +172,8 @@ struct sched {
     struct tls_context *tls; /* of @key; NULL: off */
     struct gp_metrics *metrics;
     struct sched_metrics_page *metrics_page; /* sched_metrics_cards.h */
+    struct sched_relay *relay;               /* to the one that leads; sched_relay.h */
+    struct sched_copy copy;                  /* of its memory; sched_copied.h */
     struct view *view;                       /* NULL: no page and no API; view.h */
     struct sched_events events;
     struct sched_history *history;
@@ -193,6 +199,7 @@ struct sched_conn {
     uint64_t from; /* gp_net_peer_hash() */
     bool own_user; /* of the Unix socket: this process's user, or root */
     bool known;    /* has shown a right token or lease key */
+    bool relays;   /* another scheduler of the pool; sched_asker.h */
     const struct sched_token *shown[SCHED_ROLES]; /* by the role it acted in */
     struct ticket_key *key;            /* of its TLS: proofs are made over it */
     struct ctl_transcript *transcript; /* of its hello, until the proof; or NULL */
@@ -221,6 +228,7 @@ struct sched_conn {
     } pool_watch;              /* sched_watch_pool.c's */
     struct sched_pod *pod;     /* a pod's token is being reviewed; sched_pod.c's */
     struct sched_fed_ask *fed; /* other pools are being asked; sched_fed.c's */
+    struct sched_relay_ask *relayed; /* the leader is being asked; sched_relay.h */
     struct sched_conn *next, **link;
 };
 

@@ -9,9 +9,10 @@
 
 #include <errno.h>
 
-static int
-call_once(const struct ctl_link *link, const Gpupool__Ctl__CtlRequest *req,
-          uint64_t deadline_ns, Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err)
+int
+ctl_call_once(const struct ctl_link *link, const Gpupool__Ctl__CtlRequest *req,
+              uint64_t deadline_ns, Gpupool__Ctl__CtlReply **ret_reply,
+              struct gp_err *err)
 {
     size_t size = gpupool__ctl__ctl_request__get_packed_size(req), len = 0;
     CLEANUP(ctl_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
@@ -54,13 +55,25 @@ int
 ctl_call(const struct ctl_link *link, const Gpupool__Ctl__CtlRequest *req,
          uint64_t deadline_ns, Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err)
 {
-    int r = call_once(link, req, deadline_ns, ret_reply, err);
+    int r = ctl_call_once(link, req, deadline_ns, ret_reply, err);
 
     while (r == -EREMOTE && ctl_retry_wait((*ret_reply)->error, deadline_ns)) {
         ctl_reply_free(TAKE_PTR(*ret_reply));
-        r = call_once(link, req, deadline_ns, ret_reply, err);
+        r = ctl_call_once(link, req, deadline_ns, ret_reply, err);
     }
     return r;
+}
+
+Gpupool__Ctl__CtlReply *
+ctl_reply_copy(const Gpupool__Ctl__CtlReply *reply)
+{
+    size_t size = gpupool__ctl__ctl_reply__get_packed_size(reply);
+    CLEANUP_FREE uint8_t *bytes = malloc(size + 1);
+
+    if (!bytes)
+        return NULL;
+    gpupool__ctl__ctl_reply__pack(reply, bytes);
+    return gpupool__ctl__ctl_reply__unpack(NULL, size, bytes);
 }
 
 void

@@ -23,12 +23,19 @@ int ctl_call(const struct ctl_link *link, const Gpupool__Ctl__CtlRequest *req,
              uint64_t deadline_ns, Gpupool__Ctl__CtlReply **ret_reply,
              struct gp_err *err);
 
+/* The same, but the refusal is returned at once: the caller is not to wait for it. */
+int ctl_call_once(const struct ctl_link *link, const Gpupool__Ctl__CtlRequest *req,
+                  uint64_t deadline_ns, Gpupool__Ctl__CtlReply **ret_reply,
+                  struct gp_err *err);
+
 /* A refusal that says when to ask again: wait for that, and up to as long again, so
  * that many who were refused do not come back at once.  False: it does not say so, or
  * there is no time for it before @deadline_ns. */
 bool ctl_retry_wait(const Gpupool__Ctl__CtlError *error, uint64_t deadline_ns);
 
-void ctl_reply_free(Gpupool__Ctl__CtlReply *reply); /* NULL is a no-op */
+Gpupool__Ctl__CtlReply *
+ctl_reply_copy(const Gpupool__Ctl__CtlReply *reply); /* or NULL */
+void ctl_reply_free(Gpupool__Ctl__CtlReply *reply);  /* NULL is a no-op */
 DEFINE_CLEANUP(Gpupool__Ctl__CtlReply, ctl_reply_free)
 
 #endif

@@ -30,6 +30,8 @@ ctl_session_state(const Gpupool__Ctl__CtlSessionStatus *session)
 {
     if (session->server_dead)
         return "server-dead";
+    if (session->unseen) /* neither its processes nor its lease are known */
+        return "unknown";
     if (!session->lease_left_ms)
         return "closing";
     return session->attachments ? "running" : "idle";
@@ -63,24 +65,31 @@ uuid_json(const ProtobufCBinaryData *uuid)
     return json_string(text);
 }
 
+/* What servers report: null where whoever answers has had no report. */
 static json_t *
-card_json(const Gpupool__Ctl__CtlCardStatus *status)
+reported(bool known, uint64_t value)
+{
+    return known ? json_integer(INT(value)) : json_null();
+}
+
+static json_t *
+card_json(const Gpupool__Ctl__CtlCardStatus *status, bool seen)
 {
     const Gpupool__Ctl__CtlCard *card = status->card;
     char cc[24];
 
     snprintf(cc, sizeof(cc), "%u.%u", card->cc_major, card->cc_minor);
     return json_pack(
-        "{s:o, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:s, s:b, "
+        "{s:o, s:I, s:s, s:I, s:I, s:I, s:o, s:I, s:o, s:I, s:I, s:s, s:I, s:s, s:b, "
         "s:s}",
         "uuid", uuid_json(&card->uuid), "index", INT(card->index), "name", card->name,
         "memory_bytes", INT(card->memory_bytes), "memory_reserved_bytes",
         INT(card->reserved_bytes), "memory_given_bytes", INT(status->memory_given),
-        "memory_used_bytes", INT(card->used_bytes), "core_given_percent",
-        INT(status->core_given), "busy_percent", INT(card->busy_percent), "slices",
-        INT(status->slices), "sms", INT(card->sms), "compute_capability", cc, "island",
-        INT(card->island), "fault", card->fault, "cordoned", (int)status->cordoned,
-        "reserved", status->reserved);
+        "memory_used_bytes", reported(seen, card->used_bytes), "core_given_percent",
+        INT(status->core_given), "busy_percent", reported(seen, card->busy_percent),
+        "slices", INT(status->slices), "sms", INT(card->sms), "compute_capability", cc,
+        "island", INT(card->island), "fault", card->fault, "cordoned",
+        (int)status->cordoned, "reserved", status->reserved);
 }
 
 json_t *
@@ -90,7 +99,7 @@ ctl_json_server(const Gpupool__Ctl__CtlServerStatus *server)
     json_t *silent = server->unseen ? json_null() : json_integer(server->silent_ms);
 
     for (size_t i = 0; i < server->n_cards; i++)
-        json_array_append_new(cards, card_json(server->cards[i]));
+        json_array_append_new(cards, card_json(server->cards[i], !server->unseen));
     return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:o, s:I, s:o, s:s}", "name",
                      server->server, "rdma", server->rdma, "endpoint", server->endpoint,
                      "state", ctl_server_state(server->state), "version",
@@ -105,6 +114,14 @@ same_uuid(const ProtobufCBinaryData *a, const ProtobufCBinaryData *b)
     return a->len == b->len && !memcmp(a->data, b->data, a->len);
 }
 
+static json_t *
+share_json(const Gpupool__Ctl__CtlSessionStatus *session,
+           const Gpupool__Ctl__CtlSliceUse *use)
+{
+    return session->unseen ? json_null()
+                           : json_real(use ? use->share_permille / 10.0 : 0.0);
+}
+
 /* A slice from the card's side. */
 static json_t *
 part_json(const Gpupool__Ctl__CtlSessionStatus *session, size_t i)
@@ -112,12 +129,12 @@ part_json(const Gpupool__Ctl__CtlSessionStatus *session, size_t i)
     const Gpupool__Ctl__CtlSlice *slice = session->slices[i];
     const Gpupool__Ctl__CtlSliceUse *use = i < session->n_use ? session->use[i] : NULL;
 
-    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:f}", "session", session->session,
+    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:o, s:o}", "session", session->session,
                      "owner", session->owner, "state", ctl_session_state(session),
                      "core_percent", INT(slice->core), "memory_bytes",
                      INT(slice->memory_bytes), "used_bytes",
-                     INT(use ? use->used_bytes : 0), "share_percent",
-                     use ? use->share_permille / 10.0 : 0.0);
+                     reported(!session->unseen, use ? use->used_bytes : 0),
+                     "share_percent", share_json(session, use));
 }
 
 static json_t *
@@ -137,7 +154,7 @@ ctl_json_card(const Gpupool__Ctl__CtlServerStatus *server,
               const Gpupool__Ctl__CtlCardStatus *card,
               const Gpupool__Ctl__CtlListReply *list)
 {
-    json_t *json = card_json(card);
+    json_t *json = card_json(card, !server->unseen);
 
     json_object_set_new(json, "server", json_string(server->server));
     json_object_set_new(json, "server_state",
@@ -155,15 +172,17 @@ slice_json(const Gpupool__Ctl__CtlSessionStatus *session, size_t i)
     static const Gpupool__Ctl__CtlSliceUse none = GPUPOOL__CTL__CTL_SLICE_USE__INIT;
     const Gpupool__Ctl__CtlSlice *slice = session->slices[i];
     const Gpupool__Ctl__CtlSliceUse *use = i < session->n_use ? session->use[i] : &none;
+    bool seen = !session->unseen;
 
     return json_pack(
-        "{s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f}", "server",
+        "{s:s, s:o, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "server",
         slice->server, "card", uuid_json(&slice->card_uuid), "core_percent",
         INT(slice->core), "core_limit_percent", INT(slice->core_limit), "memory_bytes",
-        INT(slice->memory_bytes), "used_bytes", INT(use->used_bytes), "high_bytes",
-        INT(use->high_bytes), "moved_bytes", INT(use->moved_bytes), "gpu_ns",
-        INT(use->gpu_ns), "wait_ns", INT(use->wait_ns), "launches", INT(use->launches),
-        "share_percent", use->share_permille / 10.0);
+        INT(slice->memory_bytes), "used_bytes", reported(seen, use->used_bytes),
+        "high_bytes", reported(seen, use->high_bytes), "moved_bytes",
+        reported(seen, use->moved_bytes), "gpu_ns", reported(seen, use->gpu_ns),
+        "wait_ns", reported(seen, use->wait_ns), "launches",
+        reported(seen, use->launches), "share_percent", share_json(session, use));
 }
 
 json_t *
@@ -174,14 +193,15 @@ ctl_json_session(const Gpupool__Ctl__CtlSessionStatus *s)
     for (size_t i = 0; i < s->n_slices; i++)
         json_array_append_new(slices, slice_json(s, i));
     return json_pack(
-        "{s:s, s:I, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:o}",
+        "{s:s, s:I, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:I, s:o, s:I, s:o}",
         "name", s->session, "id", INT(s->session_id), "state", ctl_session_state(s),
         "owner", s->owner, "program", s->program, "policy",
         ticket_policy_name((enum ticket_policy)s->policy), "class",
         ctl_session_class(s), "spatial",
         ticket_spatial_name((enum ticket_spatial)s->spatial), "links", s->links,
-        "attachments", INT(s->attachments), "max_attachments", INT(s->max_attachments),
-        "lease_left_ms", INT(s->lease_left_ms), "opened_unix", INT(s->opened_unix),
+        "attachments", reported(!s->unseen, s->attachments), "max_attachments",
+        INT(s->max_attachments), "lease_left_ms",
+        reported(!s->unseen, s->lease_left_ms), "opened_unix", INT(s->opened_unix),
         "slices", slices);
 }
 
@@ -284,11 +304,11 @@ ctl_json_account(const Gpupool__Ctl__CtlAccount *a)
                      "launches", INT(a->launches), "moved_bytes", INT(a->moved_bytes));
 }
 
-/* What is not in the store: a scheduler that follows does not know it. */
+/* What is not in the store: a scheduler that follows must have asked for it. */
 static json_t *
 of_leader(const Gpupool__Ctl__CtlPoolStatus *p, uint64_t value)
 {
-    return p->leads ? json_integer((json_int_t)value) : json_null();
+    return reported(p->leads || p->live, value);
 }
 
 json_t *
@@ -297,7 +317,7 @@ ctl_json_pool(const Gpupool__Ctl__CtlPoolStatus *p)
     return json_pack(
         "{s:s, s:I, s:b, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:o, "
         "s:{s:I, s:I, s:I}, s:{s:I, s:I, s:o}, s:{s:I, s:I, s:o}, "
-        "s:{s:I, s:I, s:I}}",
+        "s:{s:o, s:o, s:o}}",
         "version", p->version, "up_ms", INT(p->up_ms), "leads", p->leads, "leader",
         p->leader, "placement", ctl_placement_name(p->placement), "key_id",
         p->scheduler_key_id, "heartbeat_ms", INT(p->heartbeat_ms), "lease_ms",
@@ -307,6 +327,7 @@ ctl_json_pool(const Gpupool__Ctl__CtlPoolStatus *p)
         "total_percent", INT(p->core), "given_percent", INT(p->core_given),
         "busy_percent", of_leader(p, p->busy), "memory", "total_bytes",
         INT(p->memory_bytes), "given_bytes", INT(p->memory_given), "used_bytes",
-        of_leader(p, p->memory_used), "sessions_since_start", "opened", INT(p->opened),
-        "refused", INT(p->refused), "ended", INT(p->ended));
+        of_leader(p, p->memory_used), "sessions_since_start", "opened",
+        of_leader(p, p->opened), "refused", of_leader(p, p->refused), "ended",
+        of_leader(p, p->ended));
 }

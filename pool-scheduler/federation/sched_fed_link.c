@@ -108,7 +108,8 @@ call(void *arg, Gpupool__Ctl__CtlRequest *req, Gpupool__Ctl__CtlReply **ret,
     struct call *c = arg;
 
     req->id = c->l->next_id++;
-    return ctl_call(&c->l->link, req, c->deadline_ns, ret, err);
+    return c->l->config.once ? ctl_call_once(&c->l->link, req, c->deadline_ns, ret, err)
+                             : ctl_call(&c->l->link, req, c->deadline_ns, ret, err);
 }
 
 static int
@@ -120,8 +121,9 @@ connect_to(struct sched_fed_link *l, uint64_t deadline_ns, struct gp_err *err)
 
     ctl_route_address(&l->route, address);
     l->next_id = 1;
-    r = ctl_link_open(&l->link, address, tls_linked(), &l->config.pins,
-                      gp_min(deadline_ns, gp_now_ns() + CONNECT_NS), true, err);
+    r = ctl_link_open(&l->link, address, l->config.clear ? NULL : tls_linked(),
+                      &l->config.pins, gp_min(deadline_ns, gp_now_ns() + CONNECT_NS),
+                      true, err);
     if (r < 0)
         return r;
     if (!publish_fd(l, l->link.fd))
@@ -193,7 +195,7 @@ static void
 ask(struct sched_fed_link *l, struct sched_fed_job *job)
 {
     job->r = ask_once(l, job);
-    while (not_leader(job->r, job->reply) &&
+    while (!l->config.once && not_leader(job->r, job->reply) &&
            gp_now_ns() + LEADER_NS < job->deadline_ns) {
         disconnect(l);
         if (!ctl_route_follow(&l->route, job->reply->error->leader))
@@ -211,7 +213,7 @@ thread_main(void *arg)
     struct sched_fed_job *job;
     uint64_t one = 1;
 
-    pthread_setname_np(pthread_self(), "other-pool");
+    pthread_setname_np(pthread_self(), l->config.once ? "to-leader" : "other-pool");
     pthread_mutex_lock(&l->lock);
     for (;;) {
         while (!l->stop && !l->queued.first)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A thread that asks the scheduler of one other pool.
+ * A thread that asks the scheduler of one other pool, or the scheduler of this pool
+ * that leads (sched_relay.h).
  *
  * It keeps its connection, goes where the pool's schedulers say that the leader is, and
  * asks one request after the other, so that a pool that does not answer holds nobody up
@@ -25,6 +26,10 @@ struct sched_fed_config {
     char scheduler[GP_NET_NAME_MAX]; /* host:port, with commas between */
     char token[CTL_TOKEN_MAX];       /* secret */
     struct ctl_pins pins;
+    bool clear; /* without TLS, by choice */
+    /* Each request goes to @scheduler once: one that does not lead is not followed to
+     * another, and one that refuses for a time is not asked again. */
+    bool once;
 };
 
 /* Requests that wait for the thread: more would wait longer than their clients do. */

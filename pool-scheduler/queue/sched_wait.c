@@ -203,9 +203,8 @@ copy_open(struct sched_wait *wait, const struct sched_open *open)
     wait->open.req.avoid = NULL; /* found out at each try */
 }
 
-/* The pool that shares are parts of. */
-static void
-renew_total(struct sched *sched)
+void
+sched_wait_renew_total(struct sched *sched)
 {
     struct sched_amount *total = &sched->sessions.tenants.total, now = {0};
     struct sched_waiter *w;
@@ -294,7 +293,7 @@ sched_wait_add(struct sched_conn *conn, uint32_t id, const struct sched_open *op
     wait->sched = sched;
     wait->request = id;
     wait->since_ns = gp_now_ns();
-    renew_total(sched);
+    sched_wait_renew_total(sched);
     copy_open(wait, open);
     r = enter(wait, msg, err);
     if (r < 0) {
@@ -563,7 +562,7 @@ sched_wait_tick(struct sched *sched, uint64_t now)
     struct sched_decision decision;
     struct sched_waiter *waiter;
 
-    renew_total(sched);
+    sched_wait_renew_total(sched);
     sched_reserve_tick(sched, gp_wall_ns() / GP_NS_PER_S);
     expire(sched, now);
     waiter = sched_queue_sweep(&waits->queue, SWEEP_EACH_TICK, &decision);

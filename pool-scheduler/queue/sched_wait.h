@@ -96,6 +96,8 @@ int sched_wait_backfill(const struct sched *sched, const struct sched_request *r
 bool sched_wait_blocked(const struct sched_tenant *tenant,
                         const struct sched_decision *decision);
 void sched_wait_tick(struct sched *sched, uint64_t now);
+/* A part of it, for a scheduler that follows: the pool that shares are parts of. */
+void sched_wait_renew_total(struct sched *sched);
 /* What would have to end, in words; "": nothing would help. */
 void sched_wait_explain(const struct sched *sched, const struct sched_open *open,
                         char *words, size_t size);

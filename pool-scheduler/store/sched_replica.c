@@ -6,8 +6,10 @@
 #include "gp_log.h"
 #include "gp_str.h"
 #include "gp_time.h"
+#include "sched_asker.h"
 #include "sched_commit.h"
 #include "sched_conn.h"
+#include "sched_list_next.h"
 #include "sched_store.h"
 #include "store.h"
 #include "store_etcd.h"
@@ -224,6 +226,7 @@ on_event(void *arg, const struct store_event *event)
     case STORE_LEADER:
         gp_str_copy(sched->replica.leader, sizeof(sched->replica.leader),
                     event->value ? (const char *)event->value : "");
+        sched->replica.term++;
         break;
     case STORE_LEADING:
         take_over(sched);
@@ -270,18 +273,29 @@ sched_replica_leads(const struct sched *sched)
     return sched->replica.leads && (!store || store->ops->shared->leads(store));
 }
 
-/* Lists of what is in the store.  Events, history and what other pools answered are in
- * the memory of the scheduler that leads, as the queue is: here they would be empty. */
-static bool
-is_copied(Gpupool__Ctl__CtlListKind kind)
+bool
+sched_replica_follows(const struct sched *sched)
 {
-    return kind != GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_EVENTS &&
-           kind != GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_HISTORY &&
-           kind != GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_POOLS;
+    return sched->replica.shared && !sched_replica_leads(sched);
+}
+
+/* Of a scheduler that follows: what it has from the store, or has copied of the
+ * leader's memory. */
+static bool
+is_copied(const struct sched *sched, const Gpupool__Ctl__CtlList *list)
+{
+    switch (list->kind) {
+    case GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_EVENTS:
+    case GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_HISTORY:
+    case GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_POOLS:
+        return sched_copy_time(&sched->copy, list);
+    default:
+        return !sched_list_next_is_of_leader(list);
+    }
 }
 
 static bool
-only_reads(const Gpupool__Ctl__CtlRequest *req)
+is_answered_here(const struct sched *sched, const Gpupool__Ctl__CtlRequest *req)
 {
     switch (req->body_case) {
     case GPUPOOL__CTL__CTL_REQUEST__BODY_HELLO:
@@ -289,7 +303,7 @@ only_reads(const Gpupool__Ctl__CtlRequest *req)
     case GPUPOOL__CTL__CTL_REQUEST__BODY_STATUS:
         return true;
     case GPUPOOL__CTL__CTL_REQUEST__BODY_LIST:
-        return is_copied(req->list->kind);
+        return is_copied(sched, req->list);
     case GPUPOOL__CTL__CTL_REQUEST__BODY_OPEN:
         return req->open->explain;
     default:
@@ -303,9 +317,14 @@ sched_replica_knows(const struct sched *sched, const Gpupool__Ctl__CtlRequest *r
 {
     /* An old leader whose time is over names nobody: it does not know the new one. */
     *ret_leader = sched->replica.leads ? "" : sched->replica.leader;
-    if (sched_replica_leads(sched) || only_reads(req))
+    if (sched_replica_leads(sched) || is_answered_here(sched, req))
         return true;
-    if (**ret_leader)
+    if (**ret_leader && sched_asker_reads(req))
+        gp_err_set(
+            err, -EAGAIN,
+            "this scheduler does not lead, and %s, which does, does not answer it",
+            *ret_leader);
+    else if (**ret_leader)
         gp_err_set(err, -EAGAIN, "this scheduler does not lead, try %s", *ret_leader);
     else
         gp_err_set(err, -EAGAIN,

@@ -36,6 +36,8 @@ int sched_replica_publish_key(const struct sched *sched, const struct ticket_key
                               const struct ticket_key *old, struct gp_err *err);
 
 bool sched_replica_leads(const struct sched *sched);
+/* Shows a copy of what another scheduler decides; never with the embedded store. */
+bool sched_replica_follows(const struct sched *sched);
 /* Has this scheduler what @req asks for?  If not, @err says who has; *ret_leader is its
  * address, or "" when nobody leads. */
 bool sched_replica_knows(const struct sched *sched, const Gpupool__Ctl__CtlRequest *req,

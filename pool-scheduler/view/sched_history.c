@@ -7,13 +7,25 @@
 #define HOUR_STEP_NS (10 * GP_NS_PER_S)
 #define WEEK_STEP_NS (28 * 60 * GP_NS_PER_S)
 
+void
+sched_history_clear(struct sched_history_span *span)
+{
+    span->n = 0;
+}
+
+void
+sched_history_put(struct sched_history_span *span, const struct sched_sample *sample)
+{
+    span->samples[span->n++ % SCHED_HISTORY_SAMPLES] = *sample;
+}
+
 static void
 add(struct sched_history_span *span, const struct sched_sample *sample, uint64_t now_ns,
     uint64_t step_ns)
 {
     if (now_ns < span->next_ns)
         return;
-    span->samples[span->n++ % SCHED_HISTORY_SAMPLES] = *sample;
+    sched_history_put(span, sample);
     span->next_ns = now_ns + step_ns;
 }
 

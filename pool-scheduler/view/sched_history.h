@@ -38,6 +38,10 @@ struct sched_history {
 /* Each tick: takes the samples that are due. */
 void sched_history_tick(struct sched_history *history, const struct sched_pool *pool,
                         uint32_t sessions, uint32_t waiting, uint64_t now_ns);
+/* Of another scheduler: forget all samples, and add one behind the others. */
+void sched_history_clear(struct sched_history_span *span);
+void sched_history_put(struct sched_history_span *span,
+                       const struct sched_sample *sample);
 /* How many there are, and the one at @index of them, oldest first. */
 size_t sched_history_count(const struct sched_history_span *span);
 const struct sched_sample *sched_history_at(const struct sched_history_span *span,

@@ -11,6 +11,7 @@
 #include "sched_fed.h"
 #include "sched_fed_link.h"
 #include "sched_history.h"
+#include "sched_list_next.h"
 #include "sched_replica.h"
 #include "sched_rows.h"
 #include "sched_wait.h"
@@ -58,38 +59,13 @@ struct page {
 
 static_assert(SCHED_HISTORY_SAMPLES <= CTL_LIST_MAX, "a history is one page");
 
-/* -------------------------------------------------------------------- next -- */
-
 static void
 set_next(struct page *page, uint64_t a, uint64_t b)
 {
-    snprintf(page->next, sizeof(page->next), "%" PRIx64 ".%" PRIx64, a, b);
-}
+    const struct sched *sched = page->sched;
 
-static bool
-hex_number(const char **text, char end, uint64_t *ret)
-{
-    const char *at = *text;
-
-    *ret = 0;
-    for (unsigned digits = 0;; digits++, at++) {
-        const char *digit = *at ? strchr("0123456789abcdef", *at) : NULL;
-
-        if (!digit) {
-            *text = at + 1;
-            return digits && *at == end;
-        }
-        if (digits == 16)
-            return false;
-        *ret = *ret << 4 | (uint64_t)(digit - "0123456789abcdef");
-    }
-}
-
-static bool
-get_from(const char *next, uint64_t ret[2])
-{
-    ret[0] = ret[1] = 0;
-    return !*next || (hex_number(&next, '.', &ret[0]) && hex_number(&next, 0, &ret[1]));
+    sched_list_next_write(page->next, a, b,
+                          sched->replica.shared && sched_replica_leads(sched));
 }
 
 /* ---------------------------------------------------------------- sessions -- */
@@ -109,6 +85,8 @@ session_state(const struct sched_session *s, uint64_t now)
 {
     if (server_is_dead(s))
         return "server-dead";
+    if (sched_session_unseen(s))
+        return "unknown";
     if (s->closing || s->lease_end_ns < now + GP_NS_PER_MS)
         return "closing";
     return sched_session_attachments(s) ? "running" : "idle";
@@ -469,6 +447,18 @@ add_event(struct page *page, const struct sched_event *event)
 }
 
 static void
+list_events_after(struct page *page)
+{
+    const struct sched_events *events = &page->sched->events;
+    const struct sched_event *event = sched_events_after(events, page->want->after);
+
+    for (; event && page->reply.n_events < page->most;
+         event = sched_events_after(events, event->serial))
+        if (event_wanted(page->want, event))
+            add_event(page, event);
+}
+
+static void
 list_events(struct page *page)
 {
     const struct sched_events *events = &page->sched->events;
@@ -476,6 +466,10 @@ list_events(struct page *page)
     const struct sched_event *event;
 
     page->reply.events = page->event_list;
+    if (page->want->oldest_first) {
+        list_events_after(page);
+        return;
+    }
     while ((event = sched_events_before(events, serial))) {
         if (page->reply.n_events == page->most) {
             set_next(page, serial, 0);
@@ -556,10 +550,31 @@ list_accounts(struct page *page)
 }
 
 static void
+list_copied_pools(struct page *page)
+{
+    const struct sched_copy *copy = &page->sched->copy;
+    const Gpupool__Ctl__CtlListReply *list = copy->pools ? copy->pools->list : NULL;
+    size_t n = list ? gp_min(list->n_pools, (size_t)SCHED_POOLS_MAX) : 0;
+
+    for (size_t i = 0; i < n; i++) {
+        page->pools[i] = *list->pools[i];
+        if (page->pools[i].tried)
+            page->pools[i].last_ms += (page->now - copy->pools_ns) / GP_NS_PER_MS;
+        page->pool_list[i] = &page->pools[i];
+    }
+    page->reply.pools = page->pool_list;
+    page->reply.n_pools = n;
+}
+
+static void
 list_pools(struct page *page)
 {
     const struct sched_fed *fed = page->sched->fed;
 
+    if (sched_replica_follows(page->sched)) {
+        list_copied_pools(page);
+        return;
+    }
     for (unsigned i = 0; i < sched_fed_count(fed); i++) {
         struct sched_fed_link *link = sched_fed_at(fed, i);
         const struct sched_fed_config *config = sched_fed_link_config(link);
@@ -597,6 +612,23 @@ count_servers(const struct sched_pool *pool, Gpupool__Ctl__CtlPoolStatus *msg)
             msg->servers_alive++;
 }
 
+/* What the leader said lately, as this scheduler. */
+static void
+show_live(const struct sched_copy *copy, uint64_t now, Gpupool__Ctl__CtlPoolStatus *msg)
+{
+    const Gpupool__Ctl__CtlPoolStatus own = *msg;
+
+    if (!copy->live_ns || now - copy->live_ns >= SCHED_COPY_LIVE_NS)
+        return;
+    *msg = copy->live;
+    msg->live = true;
+    msg->leads = own.leads;
+    msg->leader = own.leader;
+    msg->version = own.version;
+    msg->scheduler_key_id = own.scheduler_key_id;
+    msg->up_ms = own.up_ms;
+}
+
 static void
 list_pool(struct page *page)
 {
@@ -627,6 +659,8 @@ list_pool(struct page *page)
     msg->heartbeat_ms = sched->config.heartbeat_ms;
     msg->lease_ms = sched->config.lease_ms;
     msg->scheduler_key_id = (char *)ticket_key_id(sched->key);
+    if (!msg->leads)
+        show_live(&sched->copy, page->now, msg);
     page->reply.pool = msg;
 }
 
@@ -645,15 +679,15 @@ static int
 check_state(const Gpupool__Ctl__CtlList *want, struct gp_err *err)
 {
     static const char *const of_server[] = {"alive", "dead", "draining", NULL};
-    static const char *const of_session[] = {"running", "idle", "closing",
-                                             "server-dead", NULL};
+    static const char *const of_session[] = {"running",     "idle",    "closing",
+                                             "server-dead", "unknown", NULL};
     bool sessions = want->kind == GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_SESSIONS;
 
     if (!*want->state ||
         state_is_one_of(want->state, sessions ? of_session : of_server))
         return 0;
     return gp_err_set(err, -EINVAL, "state: %s is wanted",
-                      sessions ? "running, idle, closing or server-dead"
+                      sessions ? "running, idle, closing, server-dead or unknown"
                                : "alive, dead or draining");
 }
 
@@ -755,6 +789,18 @@ fill(struct page *page)
     return 0;
 }
 
+static void
+mark_source(const struct page *page, Gpupool__Ctl__CtlReply *reply)
+{
+    uint64_t copied = sched_copy_time(&page->sched->copy, page->want);
+
+    if (!sched_replica_follows(page->sched))
+        return;
+    reply->source = GPUPOOL__CTL__CTL_SOURCE__CTL_SOURCE_COPY;
+    if (copied)
+        reply->age_ms = (page->now - copied) / GP_NS_PER_MS + 1;
+}
+
 int
 sched_list(const struct sched *sched, const Gpupool__Ctl__CtlList *want,
            void (*take)(void *arg, Gpupool__Ctl__CtlReply *reply), void *arg,
@@ -773,7 +819,7 @@ sched_list(const struct sched *sched, const Gpupool__Ctl__CtlList *want,
     page->looks = SCHED_LIST_LOOKS;
     page->now = gp_now_ns();
     gpupool__ctl__ctl_list_reply__init(&page->reply);
-    if (!get_from(want->next, page->from))
+    if (!sched_list_next_read(want->next, page->from))
         return gp_err_set(err, -EINVAL, "this is not where a page ended");
     r = check_state(want, err);
     if (!r)
@@ -783,6 +829,7 @@ sched_list(const struct sched *sched, const Gpupool__Ctl__CtlList *want,
     if (!r) {
         reply.body_case = GPUPOOL__CTL__CTL_REPLY__BODY_LIST;
         reply.list = &page->reply;
+        mark_source(page, &reply);
         take(arg, &reply);
     }
     sched_rows_fini(&page->rows);

@@ -11,6 +11,7 @@
 #include "gp_time.h"
 #include "sched_auth.h"
 #include "sched_list.h"
+#include "sched_relay.h"
 #include "sched_replica.h"
 #include "sched_wait.h"
 #include "view_call.h"
@@ -53,6 +54,7 @@ struct question {
     char words[sizeof(((struct gp_err *)NULL)->msg)];
     uint8_t *packed; /* a CtlReply */
     size_t size;
+    struct view_call *call; /* while the leader is asked */
 };
 
 static void
@@ -74,28 +76,27 @@ too_often(struct question *q, uint64_t wait, const char *words)
 
 /* The same limits and the same roles as for peers of the control protocol. */
 static bool
-may_look(struct question *q)
+may_look(struct question *q, struct sched_conn *who)
 {
     struct sched *sched = q->view->sched;
-    struct sched_conn who = {.sched = sched, .from = gp_net_peer_hash(q->fd)};
     uint64_t now = gp_now_ns();
 
-    who.own_user = sched_auth_peer(q->fd, who.peer, sizeof(who.peer));
-    if (who.own_user)
+    who->own_user = sched_auth_peer(q->fd, who->peer, sizeof(who->peer));
+    if (who->own_user)
         return true;
-    if (too_often(q, gp_rate_take(&sched->rates.requests, who.from, now),
+    if (too_often(q, gp_rate_take(&sched->rates.requests, who->from, now),
                   "too many requests from this address"))
         return false;
     if (sched->config.http_public)
         return true;
-    if (*q->token && too_often(q, gp_rate_wait(&sched->rates.denials, who.from, now),
+    if (*q->token && too_often(q, gp_rate_wait(&sched->rates.denials, who->from, now),
                                "too many wrong tokens from this address"))
         return false;
-    if (sched_auth_allowed(&who, SCHED_MAY_READ, q->token))
+    if (sched_auth_allowed(who, SCHED_MAY_READ, q->token))
         return true;
     if (*q->token) {
-        gp_rate_take(&sched->rates.denials, who.from, now);
-        gp_audit_deny("denied", "from", who.peer, "words", "wrong token over HTTP",
+        gp_rate_take(&sched->rates.denials, who->from, now);
+        gp_audit_deny("denied", "from", who->peer, "words", "wrong token over HTTP",
                       NULL);
     }
     refuse(q, 401,
@@ -118,17 +119,14 @@ pack(void *arg, Gpupool__Ctl__CtlReply *reply)
 }
 
 static void
-answer_question(void *arg)
+answer_here(struct question *q)
 {
-    struct question *q = arg;
     const struct sched *sched = q->view->sched;
     const Gpupool__Ctl__CtlRequest *req = &q->request->req;
     struct gp_err err = {0};
     const char *leader;
     int r;
 
-    if (!may_look(q))
-        return;
     if (!sched_replica_knows(sched, req, &leader, &err)) {
         refuse(q, 503, err.msg);
         return;
@@ -141,6 +139,63 @@ answer_question(void *arg)
         refuse(q, 400, gp_err_msg(&err, r));
     else if (r < 0 || !q->packed)
         refuse(q, 503, "the scheduler is out of memory");
+}
+
+static void
+refuse_as_leader(struct question *q, const Gpupool__Ctl__CtlError *error)
+{
+    q->retry_ms = error->retry_after_ms;
+    refuse(q,
+           error->code == GPUPOOL__CTL__CTL_CODE__CTL_BAD_REQUEST ? 400
+           : error->code == GPUPOOL__CTL__CTL_CODE__CTL_DENIED    ? 401
+           : error->retry_after_ms                                ? 429
+                                                                  : 503,
+           error->words);
+}
+
+static void
+on_leader_answer(void *arg, Gpupool__Ctl__CtlReply *reply)
+{
+    struct question *q = arg;
+
+    if (!reply)
+        answer_here(q);
+    else if (reply->error)
+        refuse_as_leader(q, reply->error);
+    else
+        pack(q, reply);
+    if (reply && !reply->error && !q->packed)
+        refuse(q, 503, "the scheduler is out of memory");
+    view_calls_end(&q->view->calls, q->call);
+}
+
+/* The view's thread waits, and the loop does not. */
+static bool
+ask_leader(struct question *q, const struct sched_conn *who)
+{
+    const Gpupool__Ctl__CtlRequest *req = &q->request->req;
+    struct sched_relay_ask *ask;
+    int r;
+
+    if (!sched_relay_can(who->sched, req))
+        return false;
+    r = sched_relay_ask(who, q->fd, req, on_leader_answer, q, &ask);
+    if (r == -EBUSY)
+        too_often(q, 100 * GP_NS_PER_MS,
+                  "too many questions wait for the scheduler that leads");
+    else if (!r)
+        q->call = view_calls_defer(&q->view->calls);
+    return !r || r == -EBUSY;
+}
+
+static void
+answer_question(void *arg)
+{
+    struct question *q = arg;
+    struct sched_conn who = {.sched = q->view->sched, .from = gp_net_peer_hash(q->fd)};
+
+    if (may_look(q, &who) && !ask_leader(q, &who))
+        answer_here(q);
 }
 
 static void

@@ -53,7 +53,21 @@ on_readable(struct gp_loop_fd *src, uint32_t revents)
     call = take(calls);
     if (!call)
         return;
+    calls->running = call;
     call->fn(call->arg);
+    if (calls->running)
+        end(calls, TAKE_PTR(calls->running), true);
+}
+
+struct view_call *
+view_calls_defer(struct view_calls *calls)
+{
+    return TAKE_PTR(calls->running);
+}
+
+void
+view_calls_end(struct view_calls *calls, struct view_call *call)
+{
     end(calls, call, true);
 }
 

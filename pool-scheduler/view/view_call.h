@@ -17,6 +17,7 @@
 struct view_call;
 
 struct view_calls {
+    struct view_call *running; /* the loop's alone */
     pthread_mutex_t lock;
     pthread_cond_t ended;
     struct view_call *first, **end;
@@ -29,6 +30,11 @@ int view_calls_init(struct view_calls *calls, struct gp_loop *loop);
 /* No call runs from now on; those that wait are told so. */
 void view_calls_close(struct view_calls *calls);
 void view_calls_fini(struct view_calls *calls); /* closed, and nobody waits */
+
+/* Within @fn, on the loop's thread: the call does not end with it, but with
+ * view_calls_end(), which is due whatever happens. */
+struct view_call *view_calls_defer(struct view_calls *calls);
+void view_calls_end(struct view_calls *calls, struct view_call *call);
 
 /* Run @fn on the loop's thread and wait.  False: it is closed, and @fn did not run. */
 bool view_calls_do(struct view_calls *calls, void (*fn)(void *arg), void *arg);

@@ -144,6 +144,19 @@ queue_json(const struct view_request *request, const Gpupool__Ctl__CtlReply *rep
                      (json_int_t)reply->queue->waiting, "reservations", reserved);
 }
 
+static const char *
+source_name(Gpupool__Ctl__CtlSource source)
+{
+    switch (source) {
+    case GPUPOOL__CTL__CTL_SOURCE__CTL_SOURCE_LEADER:
+        return "leader";
+    case GPUPOOL__CTL__CTL_SOURCE__CTL_SOURCE_COPY:
+        return "copy";
+    default:
+        return "own";
+    }
+}
+
 /* --------------------------------------------------------------- endpoints -- */
 
 #define KIND(name) GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_##name
@@ -303,5 +316,9 @@ json_t *
 view_request_json(const struct view_request *request,
                   const Gpupool__Ctl__CtlReply *reply)
 {
-    return request->endpoint->json(request, reply);
+    json_t *json = request->endpoint->json(request, reply);
+
+    json_object_set_new(json, "source", json_string(source_name(reply->source)));
+    json_object_set_new(json, "age_ms", json_integer((json_int_t)reply->age_ms));
+    return json;
 }

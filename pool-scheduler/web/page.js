@@ -4,6 +4,8 @@
 "use strict";
 
 const EVERY_MS = 5000;
+/* What is older is said to be. */
+const OLD_MS = 10000;
 const PAGE = { cards: 60, sessions: 100, events: 50, queue: 100, usage: 100 };
 const ROWS_MAX = 500; /* the API's own limit of one page */
 
@@ -57,6 +59,7 @@ function element(name, attributes, ...children) {
 }
 
 function size(bytes) {
+  if (bytes === null) return "?"; /* its server has not reported to whoever answers */
   const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
   let at = 0;
   while (bytes >= 1024 && at + 1 < units.length) {
@@ -105,6 +108,8 @@ function drawNumbers(pool) {
     number(percent(pool.memory.used_bytes, pool.memory.total_bytes), "memory used"));
 }
 
+const rounded = (value) => (value === null ? "?" : Math.round(value));
+
 /* One colour per session, the same each time. */
 function hue(text) {
   let h = 0;
@@ -125,7 +130,7 @@ function drawCard(card) {
   for (const part of card.parts) {
     const slice = element("i", { title: part.session + ", " + part.owner + ": " +
       part.core_percent + " % core, " + size(part.memory_bytes) + ", uses " +
-      Math.round(part.share_percent) + " %" });
+      rounded(part.share_percent) + " %" });
     slice.style.width = part.core_percent + "%";
     slice.style.background = "hsl(" + hue(part.session + part.owner) + " 55% var(--hue-light))";
     core.append(slice);
@@ -138,7 +143,7 @@ function drawCard(card) {
       (note ? ", " + note : "")),
     core,
     element("div", { class: "bar thin", role: "img", "aria-label": "memory given" }, given),
-    element("p", {}, card.core_given_percent + " % given, " + card.busy_percent + " % busy, " +
+    element("p", {}, card.core_given_percent + " % given, " + rounded(card.busy_percent) + " % busy, " +
       size(card.memory_given_bytes) + " of " + size(card.memory_bytes)));
 }
 
@@ -149,12 +154,13 @@ function drawCards(list) {
 }
 
 function drawSessions(list) {
-  const sum = (session, key) => session.slices.reduce((total, slice) => total + slice[key], 0);
+  const sum = (session, key) => session.slices.reduce(
+    (total, slice) => (total === null || slice[key] === null ? null : total + slice[key]), 0);
   byId("sessions").replaceChildren(table(
     ["session", "state", "owner", "server", ">core", ">uses", ">memory", ">used", ">processes", "program"],
     list.items.map((s) => [s.name, s.state, s.owner, s.slices.length ? s.slices[0].server : "",
-      sum(s, "core_percent") + " %", Math.round(sum(s, "share_percent")) + " %",
-      size(sum(s, "memory_bytes")), size(sum(s, "used_bytes")), s.attachments, s.program]),
+      sum(s, "core_percent") + " %", rounded(sum(s, "share_percent")) + " %",
+      size(sum(s, "memory_bytes")), size(sum(s, "used_bytes")), rounded(s.attachments), s.program]),
     "no sessions"));
 }
 
@@ -184,11 +190,31 @@ function drawReserved(reservations) {
       r.kept, r.owners, r.servers]));
 }
 
-/* Of a scheduler that follows: what only the memory of the one that leads has. */
-function drawElsewhere(pool, ...names) {
-  for (const name of names)
-    byId(name).replaceChildren(element("p", { class: "empty" },
-      "known to the scheduler that leads only" + (pool.leader ? ": " + pool.leader : "; none does now")));
+/* Of a scheduler that follows, while the one that leads does not answer. */
+function drawMissing(name, error) {
+  byId(name).replaceChildren(element("p", { class: "empty" }, error.message));
+}
+
+/* What a scheduler that follows may not have: the answer, or why there is none. */
+async function readIfThere(name, parameters, reading = read) {
+  try {
+    return [await reading(name, parameters, rows[name])];
+  } catch (error) {
+    if (error.status !== 503) throw error;
+    return [null, error];
+  }
+}
+
+function drawIfThere(name, [answer, error], drawing) {
+  if (answer) drawing(answer);
+  else drawMissing(name, error);
+}
+
+/* Whose state is shown, if it is not this scheduler's own. */
+function whoLeads(pool) {
+  if (pool.leads) return "";
+  return (pool.leader ? ", " + pool.leader + " leads" : ", no scheduler leads") +
+    (pool.age_ms > OLD_MS ? ", not heard of for " + duration(pool.age_ms) : "");
 }
 
 function drawPools(list) {
@@ -263,25 +289,22 @@ async function draw(turnsThen) {
   const [cards, sessions, usage, history, queue, events, pools] = await Promise.all([
     readRows("cards", { slices: "true", ...filters.cards }, rows.cards),
     readRows("sessions", filters.sessions, rows.sessions), readRows("usage", {}, PAGE.usage),
-    ...(pool.leads ? [read("history", { span }), read("queue", { limit: PAGE.queue }),
-      readRows("events", {}, rows.events), read("pools")] : [null, null, { more: false }, null])]);
+    readIfThere("history", { span }), readIfThere("queue", { limit: PAGE.queue }),
+    readIfThere("events", {}, readRows), readIfThere("pools")]);
   if (turnsThen !== turns) return false;
   drawNumbers(pool);
   drawCards(cards);
   drawSessions(sessions);
   drawUsage(usage);
-  if (pool.leads) {
-    drawHistory(withNow(history.items, pool));
-    drawQueue(queue);
-    drawEvents(events);
-    drawPools(pools);
-  } else {
-    drawElsewhere(pool, "history", "queue", "events");
-  }
-  for (const [name, list] of Object.entries({ cards, sessions, events })) showMore(name, list);
+  drawIfThere("history", history, (list) => drawHistory(withNow(list.items, pool)));
+  drawIfThere("queue", queue, drawQueue);
+  drawIfThere("events", events, drawEvents);
+  drawIfThere("pools", pools, drawPools);
+  for (const [name, list] of Object.entries({ cards, sessions, events: events[0] || { more: false } }))
+    showMore(name, list);
   byId("state").className = "";
   byId("state").textContent = "gpupool " + pool.version + ", up " + duration(pool.up_ms) +
-    (pool.leads ? "" : pool.leader ? ", a copy: " + pool.leader + " leads" : ", a copy: no scheduler leads");
+    whoLeads(pool);
   return true;
 }
 

@@ -11,11 +11,13 @@
 #include "sched_events.h"
 #include "sched_history.h"
 #include "sched_list.h"
+#include "sched_list_next.h"
 #include "sched_types.h"
 #include "view_call.h"
 
 #include <errno.h>
 #include <malloc.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -49,6 +51,7 @@ add_servers(struct sched *sched)
         snprintf(name, sizeof(name), "n%u", i);
         assert_int_equal(sched_pool_server_add(sched->pool, name, &server, NULL), 0);
         server->alive = i != 2;
+        server->seen_ns = 1;
         server->drain_asked = i == 4;
         for (unsigned k = 0; k < CARDS; k++) {
             facts.uuid[0] = (uint8_t)(1 + i * CARDS + k);
@@ -377,6 +380,68 @@ events_are_kept_newest_first_and_forgotten_oldest_first(void **state)
 }
 
 static void
+events_of_another_scheduler_keep_their_serials(void **state)
+{
+    struct sched_events from = {0}, to = {0};
+    const struct sched_event *event;
+    uint64_t serial = 0, n = 0;
+
+    (void)state;
+    assert_null(sched_events_after(&from, 0));
+    for (unsigned i = 1; i <= SCHED_EVENTS_MAX + 10; i++)
+        sched_events_add(&from, i % 2 ? "open" : "end", "s", NULL, NULL, "");
+    for (; (event = sched_events_after(&from, serial)); serial = event->serial, n++)
+        sched_events_put(&to, event, event->kind);
+    assert_int_equal(n, SCHED_EVENTS_MAX);
+    assert_int_equal(serial, from.n);
+    assert_int_equal(sched_events_before(&to, 12)->serial, 11);
+    assert_null(sched_events_before(&to, 11)); /* it never had those */
+    assert_string_equal(sched_events_after(&to, 11)->kind, "end");
+
+    /* One that it has changes nothing; a kind of a later version has a name. */
+    sched_events_put(&to, sched_events_before(&from, 20), "lead");
+    assert_int_equal(to.n, from.n);
+    sched_events_put(&to, &(struct sched_event){.serial = to.n + 1},
+                     "of a later version");
+    assert_string_equal(sched_events_before(&to, UINT64_MAX)->kind, "other");
+
+    /* After a gap there is nothing that is before it, and it goes on behind it. */
+    sched_events_put(&to, &(struct sched_event){.serial = to.n + 5}, "open");
+    assert_null(sched_events_before(&to, to.n));
+    sched_events_add(&to, "lead", NULL, NULL, NULL, "");
+    assert_int_equal(sched_events_before(&to, UINT64_MAX)->serial, from.n + 7);
+    sched_events_fini(&from);
+    sched_events_fini(&to);
+}
+
+static void
+page_knows_whose_list_it_continues(void **state)
+{
+    Gpupool__Ctl__CtlList list = want(GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_SERVERS, 5);
+    char text[CTL_LIST_NEXT_MAX];
+    uint64_t at[2];
+
+    (void)state;
+    list.next = text;
+    for (int of_leader = 0; of_leader < 2; of_leader++) {
+        sched_list_next_write(text, UINT64_MAX, 7, of_leader);
+        assert_true(sched_list_next_read(text, at));
+        assert_true(at[0] == UINT64_MAX && at[1] == 7);
+        list.kind = GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_CARDS;
+        assert_int_equal(sched_list_next_is_of_leader(&list), of_leader);
+        assert_int_equal(sched_list_next_is_of_copy(&list), !of_leader);
+        /* Sessions are in the order of their ids, which are the same everywhere. */
+        list.kind = GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_SESSIONS;
+        assert_false(sched_list_next_is_of_leader(&list));
+        assert_false(sched_list_next_is_of_copy(&list));
+    }
+    for (const char *const *bad =
+             (const char *const[]){"l", "ll1.2", "1.2l", ".", NULL};
+         *bad; bad++)
+        assert_false(sched_list_next_read(*bad, at));
+}
+
+static void
 history_has_an_hour_and_a_week(void **state)
 {
     struct sched *sched = *state;
@@ -448,6 +513,67 @@ calls_run_on_the_loop_and_end_with_it(void **state)
     gp_loop_free(caller.loop);
 }
 
+struct deferred {
+    struct view_calls calls;
+    struct view_call *call;
+    struct gp_loop *loop;
+    struct gp_loop_timer timer;
+    atomic_bool told;
+};
+
+static void
+on_later(struct gp_loop_timer *timer)
+{
+    struct deferred *d = container_of(timer, struct deferred, timer);
+
+    assert_false(atomic_load(&d->told)); /* it waited for this */
+    view_calls_end(&d->calls, d->call);
+}
+
+static void
+answer_later(void *arg)
+{
+    struct deferred *d = arg;
+
+    d->call = view_calls_defer(&d->calls);
+    gp_loop_timer_set(d->loop, &d->timer, gp_now_ns() + GP_NS_PER_MS, on_later);
+}
+
+static void
+stop(void *arg)
+{
+    gp_loop_stop(((struct deferred *)arg)->loop, 0);
+}
+
+static void *
+call_and_wait(void *arg)
+{
+    struct deferred *d = arg;
+
+    assert_true(view_calls_do(&d->calls, answer_later, d));
+    atomic_store(&d->told, true);
+    assert_true(view_calls_do(&d->calls, stop, d));
+    return NULL;
+}
+
+static void
+call_that_is_deferred_ends_later(void **state)
+{
+    struct deferred d = {.told = false};
+    pthread_t thread;
+
+    (void)state;
+    assert_int_equal(gp_loop_new(&d.loop, NULL), 0);
+    assert_int_equal(view_calls_init(&d.calls, d.loop), 0);
+    assert_int_equal(pthread_create(&thread, NULL, call_and_wait, &d), 0);
+    assert_int_equal(gp_loop_run(d.loop), 0);
+    view_calls_close(&d.calls);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_true(atomic_load(&d.told));
+    view_calls_fini(&d.calls);
+    gp_loop_free(d.loop);
+}
+
 #define PROMISE(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
 int
@@ -463,8 +589,11 @@ main(void)
         PROMISE(cards_are_found_by_the_beginning_of_their_uuid),
         PROMISE(nonsense_is_refused_in_words),
         cmocka_unit_test(events_are_kept_newest_first_and_forgotten_oldest_first),
+        cmocka_unit_test(events_of_another_scheduler_keep_their_serials),
+        cmocka_unit_test(page_knows_whose_list_it_continues),
         PROMISE(history_has_an_hour_and_a_week),
         cmocka_unit_test(calls_run_on_the_loop_and_end_with_it),
+        cmocka_unit_test(call_that_is_deferred_ends_later),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

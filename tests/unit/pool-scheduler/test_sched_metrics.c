@@ -173,7 +173,7 @@ lines_of_servers_stay_as_they_are_while_they_are_sent(void **state)
     CLEANUP_FREE char *before = NULL, *after = NULL, *last = NULL;
     const void *memory;
 
-    assert_int_equal(sched_metrics_put_servers(&kept, pool, &first), 0);
+    assert_int_equal(sched_metrics_put_servers(&kept, pool, false, &first), 0);
     before = tail_of(&first);
     assert_non_null(
         strstr(before, "# HELP gpupool_server_cards Cards that the server has or had.\n"
@@ -182,7 +182,7 @@ lines_of_servers_stay_as_they_are_while_they_are_sent(void **state)
     assert_non_null(strstr(before, "\ngpupool_server_slices{server=\"n1\"} 0\n"));
     assert_int_equal(sched_pool_take(pool, a->cards[0], 30, GIB, false), 0);
     add_server(pool, 2);
-    assert_int_equal(sched_metrics_put_servers(&kept, pool, &second), 0);
+    assert_int_equal(sched_metrics_put_servers(&kept, pool, false, &second), 0);
     after = tail_of(&second);
     assert_non_null(strstr(after,
                            "\ngpupool_server_core_given_percent{server=\"n1\"} 30"
@@ -195,7 +195,7 @@ lines_of_servers_stay_as_they_are_while_they_are_sent(void **state)
     /* What has been sent is written over. */
     assert_int_equal(sched_pool_server_remove(pool, a), -EBUSY);
     for (unsigned i = 0; i < 2; i++) {
-        assert_int_equal(sched_metrics_put_servers(&kept, pool, &third), 0);
+        assert_int_equal(sched_metrics_put_servers(&kept, pool, false, &third), 0);
         if (i)
             assert_ptr_equal(third.tail, memory);
         memory = third.tail;
