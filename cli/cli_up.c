@@ -379,6 +379,7 @@ await_servers(struct up *up, Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *
         return r;
     wait.token = cli_ctl_shown(token);
     wait.servers = up->servers;
+    wait.numbers_only = true;
     wait.timeout_ms = (uint32_t)(START_NS / GP_NS_PER_MS);
     req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_WAIT_SERVERS;
     req.wait_servers = &wait;
@@ -387,14 +388,10 @@ await_servers(struct up *up, Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *
 }
 
 static void
-print_pool(const struct up *up, const Gpupool__Ctl__CtlStatusReply *status)
+print_pool(const struct up *up, const Gpupool__Ctl__CtlPoolStatus *pool)
 {
-    unsigned cards = 0;
-
-    for (size_t i = 0; i < status->n_servers; i++)
-        cards += (unsigned)status->servers[i]->n_cards;
     printf("pool up: scheduler %s, %u servers, %u cards, driver %s\n",
-           up->pool.scheduler, up->servers, cards, up->driver);
+           up->pool.scheduler, up->servers, pool->cards, up->driver);
 }
 
 /* Another context hides the pool that has just been started. */
@@ -421,10 +418,11 @@ start_all(struct up *up, struct gp_err *err)
         r = start_server(up, i, err);
     if (!r)
         r = await_servers(up, &reply, err);
-    if (!r && reply->body_case != GPUPOOL__CTL__CTL_REPLY__BODY_STATUS)
+    if (!r &&
+        (reply->body_case != GPUPOOL__CTL__CTL_REPLY__BODY_LIST || !reply->list->pool))
         r = gp_err_set(err, -EPROTO, "the scheduler answered something else");
     if (!r) {
-        print_pool(up, reply->status);
+        print_pool(up, reply->list->pool);
         print_context();
     }
     return r;

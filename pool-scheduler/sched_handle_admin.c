@@ -10,6 +10,7 @@
 #include "sched_conn.h"
 #include "sched_ending.h"
 #include "sched_handle.h"
+#include "sched_list.h"
 #include "sched_peer.h"
 #include "sched_status.h"
 #include "sched_store.h"
@@ -219,6 +220,19 @@ wait_timeout(struct gp_loop_timer *timer)
     sched_conn_refuse(conn, request, GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT, words, NULL);
 }
 
+/* Whether a whole status is wanted is the client's to say: it may be large. */
+static void
+wait_reply(struct sched_conn *conn, uint32_t id, bool numbers_only)
+{
+    Gpupool__Ctl__CtlList list = GPUPOOL__CTL__CTL_LIST__INIT;
+
+    list.kind = GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_POOL;
+    if (numbers_only)
+        sched_handle_list(conn, id, &list);
+    else
+        sched_status_reply(conn, id);
+}
+
 void
 sched_handle_wait(struct sched_conn *conn, uint32_t id,
                   const Gpupool__Ctl__CtlWaitServers *msg)
@@ -229,7 +243,7 @@ sched_handle_wait(struct sched_conn *conn, uint32_t id,
     if (!sched_auth_check(conn, id, SCHED_MAY_READ, msg->token))
         return;
     if (sched_servers_alive(sched) >= msg->servers) {
-        sched_status_reply(conn, id);
+        wait_reply(conn, id, msg->numbers_only);
         return;
     }
     if (conn->wait.request || sched->n_waiting >= WAITING_MAX) {
@@ -239,6 +253,7 @@ sched_handle_wait(struct sched_conn *conn, uint32_t id,
     }
     conn->wait.request = id;
     conn->wait.servers = msg->servers;
+    conn->wait.numbers_only = msg->numbers_only;
     sched->n_waiting++;
     gp_loop_timer_set(sched->loop, &conn->wait.timeout, gp_now_ns() + ms * GP_NS_PER_MS,
                       wait_timeout);
@@ -258,6 +273,6 @@ sched_handle_wait_check(struct sched *sched)
         if (!request || conn->wait.servers > alive)
             continue;
         wait_end(conn);
-        sched_status_reply(conn, request);
+        wait_reply(conn, request, conn->wait.numbers_only);
     }
 }

@@ -219,6 +219,7 @@ struct sched_conn {
     struct sched_session *closing; /* closes that wait for their server */
     struct {
         uint32_t request, servers; /* request 0: not waiting */
+        bool numbers_only;         /* CtlWaitServers */
         struct gp_loop_timer timeout;
     } wait;
     struct {

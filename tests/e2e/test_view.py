@@ -11,6 +11,9 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+from harness.control import Link, WAIT_SERVERS, fields, number, text
+from test_hostile_scheduler import address
+
 DESCRIPTION = Path(__file__).resolve().parents[2] / "docs" / "openapi.json"
 ENDPOINTS = ("status", "servers", "cards", "cards?slices=true", "sessions", "queue",
              "events", "usage", "history", "history?span=week", "pools", "account",
@@ -330,3 +333,17 @@ def test_command_line_reads_the_same_pages(case):
         for _ in range(2):
             watch.stdout.readline()
     watch.terminate()
+
+
+def test_wait_for_servers_is_answered_with_numbers_where_no_rows_are_wanted(case):
+    """As `gpupool up` asks, whose pool may be large."""
+    pool = case.pool(servers=2, cards=3)
+    token = next(case.folder.rglob("client-token")).read_text().strip()
+    for servers in (1, 2):
+        with Link(case, address(pool)) as link:
+            code, reply = link.ask(WAIT_SERVERS, number(1, servers) + number(2, 5000) +
+                                   text(3, token) + number(80, 1))
+        case.equal(code, 0, "the answer")
+        page = dict(fields(dict(reply)[60]))
+        case.equal(dict(fields(page[1]))[9], 6, "cards of the pool")
+        case.check(2 not in page, "rows of servers")
