@@ -2,12 +2,17 @@
 """Keys, tokens and rules change under load by SIGHUP: nothing ends, the old and the new are
 good side by side, and the old is refused once it is taken out."""
 
+import os
+import shutil
 import signal
 import subprocess
 import threading
 
 from harness import Cudash
 from test_init import Hosts
+
+# Long enough for a machine that does much else, and renewed several times in a test.
+LEASE_MS = "6000"
 
 
 def new_key(case, name):
@@ -26,6 +31,14 @@ def new_key(case, name):
     scheduler.terminate()
     scheduler.wait(case.patience)
     return path.read_text(), (state / "ticket-key.pub").read_text().strip()
+
+
+def replace(path, text):
+    """At once: whoever reads it meanwhile finds the old text or the new one."""
+    fresh = path.with_name(f"{path.name}.new")
+    fresh.write_text(text)
+    shutil.copymode(path, fresh)
+    os.replace(fresh, path)
 
 
 class Load:
@@ -84,7 +97,7 @@ class Pool:
     def __init__(self, case):
         self.case = case
         self.hosts = Hosts(case)
-        self.scheduler = self.hosts.scheduler("--lease-ms", "2000")
+        self.scheduler = self.hosts.scheduler("--lease-ms", LEASE_MS)
         self.server = self.hosts.server(name="pinned")
         self.env = self.hosts.client()
         self.held = Held(self.hosts)
@@ -117,15 +130,15 @@ def test_tokens_change_under_load_and_the_old_ones_are_refused(case):
     for role in ("server", "client", "admin"):
         file = pool.file("scheduler", f"{role}-token")
         old[role], new[role] = file.read_text(), f"a new secret of every {role}\n"
-        file.write_text(new[role] + old[role])
+        replace(file, new[role] + old[role])
     pool.reread_scheduler()
     pool.goes_on()
     for role in ("server", "client", "admin"):
-        pool.file(role, "token").write_text(new[role])
+        replace(pool.file(role, "token"), new[role])
     pool.reread_server()
     pool.goes_on()
     for role in ("server", "client", "admin"):
-        pool.file("scheduler", f"{role}-token").write_text(new[role])
+        replace(pool.file("scheduler", f"{role}-token"), new[role])
     pool.reread_scheduler()
     case.wait_for(lambda: pool.hosts.alive("pinned"), "the server comes back by the new token")
     pool.goes_on()
@@ -153,9 +166,10 @@ def test_schedulers_key_changes_under_load_and_the_old_one_is_refused(case):
 
     # Who pins the key is given the new one before the scheduler has it.
     for folder in ("server", "client", "admin"):
-        pool.file(folder, "scheduler-key.pub").write_text(f"{old_pub}{new_pub}\n")
+        replace(pool.file(folder, "scheduler-key.pub"), f"{old_pub}{new_pub}\n")
     pool.reread_server()
-    key.write_text(new_pem + old_pem)
+    pool.goes_on()  # behind clients that still know the old one alone
+    replace(key, new_pem + old_pem)
     pool.reread_scheduler()
     case.wait_for(lambda: new_pub in kept.read_text(), "the other server hears of it")
     case.check(old_pub.strip() in kept.read_text(), "it forgets the old key too early")
@@ -163,15 +177,15 @@ def test_schedulers_key_changes_under_load_and_the_old_one_is_refused(case):
     # The lease is renewed with tickets of the new key, over a new connection as well.
     pool.scheduler.send_signal(signal.SIGKILL)
     pool.scheduler.wait(case.patience)
-    pool.scheduler = pool.hosts.scheduler("--lease-ms", "2000")
+    pool.scheduler = pool.hosts.scheduler("--lease-ms", LEASE_MS)
     case.wait_for(lambda: pool.hosts.alive("pinned"), "the server after a restart")
     pool.load.failed.clear()  # there was no scheduler for a moment
     pool.goes_on()
 
-    key.write_text(new_pem)
+    replace(key, new_pem)
     pool.reread_scheduler()
     for folder in ("server", "client", "admin"):
-        pool.file(folder, "scheduler-key.pub").write_text(f"{new_pub}\n")
+        replace(pool.file(folder, "scheduler-key.pub"), f"{new_pub}\n")
     pool.reread_server()
     case.wait_for(lambda: kept.read_text().strip() == new_pub, "the old key is forgotten")
     case.wait_for(lambda: pool.hosts.alive("pinned") and pool.hosts.alive("trusting"),
