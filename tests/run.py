@@ -164,11 +164,11 @@ def collect(args):
 
 
 def in_short(words, indent=6):
-    """The first line, which says what was promised, and the last ones, which show what was
-    there instead."""
+    """The first lines, which say what was promised or where a sanitizer stopped, and the
+    last ones, which show what a program said."""
     lines = words.splitlines()
     if len(lines) > SHOWN:
-        lines = [lines[0], "...", *lines[2 - SHOWN:]]
+        lines = [*lines[:SHOWN // 2], "...", *lines[-(SHOWN // 2):]]
     return ("\n" + " " * indent).join(lines)
 
 
