@@ -37,8 +37,9 @@ xport_ring_put_all(struct xport_ring *ring, const struct iovec *iov, size_t n_io
     for (size_t i = 0; i < n_iov && done < room; i++) {
         size_t len = gp_min(iov[i].iov_len, room - done);
 
-        xport_ring_copy_in(ring, (ring->index + done) % XPORT_RING_SIZE,
-                           iov[i].iov_base, len);
+        if (len) /* an empty piece may have no address */
+            xport_ring_copy_in(ring, (ring->index + done) % XPORT_RING_SIZE,
+                               iov[i].iov_base, len);
         done += len;
     }
     if (done)

@@ -70,8 +70,10 @@ h_gp_card_use(struct wrk *w, const struct wire_args_gp_card_use *a,
         return CUDA_ERROR_OUT_OF_MEMORY;
     memcpy(body, &fixed, sizeof(fixed));
     wire_gp_card_use_rep_place(&room, body);
-    memcpy(room.pids, holders.pids, holders.n * sizeof(holders.pids[0]));
-    memcpy(room.bytes, holders.bytes, holders.n * sizeof(holders.bytes[0]));
+    if (holders.n) { /* else there is no room for them */
+        memcpy(room.pids, holders.pids, holders.n * sizeof(holders.pids[0]));
+        memcpy(room.bytes, holders.bytes, holders.n * sizeof(holders.bytes[0]));
+    }
     wrk_reply_send(w, rep->req, CUDA_SUCCESS);
     return CUDA_SUCCESS;
 }

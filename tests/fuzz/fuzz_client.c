@@ -7,6 +7,7 @@
  * is written into, are the third.
  */
 #include "stub_attach.c"
+#include "stub_rdma.c"
 #include "stub_session.c"
 
 #include "ctl_call.h"
@@ -62,20 +63,17 @@ hostile_server(const uint8_t *data, size_t size)
                              .secret = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
                              .deadline_ns = gp_now_ns() + GP_NS_PER_S};
     struct xport_rdma_port ports[XPORT_RDMA_PORTS_MAX];
+    uint8_t cookie[XPORT_RDMA_COOKIE];
     Gpupool__AttachReply *reply = NULL;
     const Gpupool__AttachTransport *offer;
-    Gpupool__AttachRdma *rdma = NULL;
     struct gp_err err = {0};
     int fd = answering(data, size);
 
     if (attach_ask(NULL, fd, &server, "rdma", &at, &reply, &err) == 0 &&
-        attach_check_reply(reply, &err) == 0 && (offer = attach_offer(reply, "rdma")) &&
-        (rdma = gpupool__attach_rdma__unpack(NULL, offer->parameters.len,
-                                             offer->parameters.data)) &&
-        attach_ports(rdma, ports) > XPORT_RDMA_PORTS_MAX)
+        attach_check_reply(reply, &err) == 0 &&
+        (offer = stub_rdma_offer(reply, "rdma")) &&
+        stub_rdma_ports(offer, ports, cookie) > XPORT_RDMA_PORTS_MAX)
         __builtin_trap();
-    if (rdma)
-        gpupool__attach_rdma__free_unpacked(rdma, NULL);
     gpupool__attach_reply__free_unpacked(reply, NULL);
     close(fd);
 }
