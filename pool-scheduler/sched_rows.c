@@ -187,9 +187,10 @@ session_message(const struct sched_session *s, uint64_t now,
                              : (uint32_t)gp_min((s->lease_end_ns - now) / GP_NS_PER_MS,
                                                 (uint64_t)UINT32_MAX);
     msg->opened_unix = s->opened_unix;
-    msg->unseen = sched_session_unseen(s);
     for (uint32_t i = 0; i < s->n_parts; i++)
         msg->server_dead |= !s->parts[i].server->alive;
+    /* The lease of one whose server is dead to this scheduler is its own to know. */
+    msg->unseen = !msg->server_dead && sched_session_unseen(s);
 }
 
 void
