@@ -43,6 +43,7 @@ struct shm_conn {
     atomic_bool watched; /* xport_look() is called often enough */
     atomic_bool closed;  /* by us, or the peer was found to be gone */
     _Alignas(64) struct xport_ring tx;
+    struct xport_spin room_spin; /* for room in it; whoever may send */
     struct shm_map *map;
     int wakefds[2]; /* of the two rings' consumers; -1: none */
 };
@@ -75,6 +76,36 @@ next_look(const struct shm_conn *shm)
                : gp_now_ns() + SHM_LIVENESS_NS;
 }
 
+static bool
+has_room(const struct shm_conn *shm)
+{
+    return xport_ring_used_by_producer(&shm->tx) <= XPORT_RING_SIZE / 2;
+}
+
+static bool
+has_data(const struct shm_conn *shm)
+{
+    return !xport_ring_empty(&shm->rx);
+}
+
+/* In the middle of a long copy the peer is at work, and what it does next comes sooner
+ * than a sleeper wakes, if it has a core of its own.  True: it has come. */
+static bool
+spin_for(struct shm_conn *shm, struct xport_spin *spin,
+         bool (*came)(const struct shm_conn *shm))
+{
+    if (xport_spin_skips(spin))
+        return false;
+    xport_spin_begin(spin);
+    do {
+        if (came(shm)) {
+            xport_spin_won(spin);
+            return true;
+        }
+    } while (xport_spin_again(spin));
+    return false;
+}
+
 /* Limited although somebody may watch: the consumer can miss that we sleep. */
 static int
 room_wait(struct shm_conn *shm)
@@ -83,6 +114,8 @@ room_wait(struct shm_conn *shm)
 
     if (atomic_load_explicit(&shm->closed, memory_order_relaxed))
         return -ECONNRESET;
+    if (spin_for(shm, &shm->room_spin, has_room))
+        return 0;
     r = xport_ring_wait_room(&shm->tx, gp_now_ns() + SHM_ROOM_NS);
     return r == -ETIMEDOUT ? liveness(&shm->stream.conn) : r;
 }
@@ -148,6 +181,12 @@ shm_read(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n)
     stream->conn.stats.rx_reads++;
     *ret_n = (size_t)gp_max(n, (int64_t)0);
     return n > 0 ? 0 : n < 0 ? (int)n : -EAGAIN;
+}
+
+static bool
+shm_readable(struct xport_stream *stream)
+{
+    return has_data(shm_of(stream));
 }
 
 /* The peer is gone, or we have closed.  What it sent before is still to be read: only
@@ -314,10 +353,10 @@ shm_peek_bulk(struct xport_conn *conn, size_t ahead, size_t len, void **ret,
 
     for (;;) {
         r = xport_ring_peek(&shm_of(stream)->rx, ahead, len, &at, ret_n);
-        if (r == 0 && *ret_n == 0 && ahead == 0)
-            r = shm_wait(stream, GP_FOREVER);
-        else
+        if (r < 0 || *ret_n || ahead)
             break;
+        if (!spin_for(shm_of(stream), &stream->spin, has_data))
+            r = shm_wait(stream, GP_FOREVER);
         if (r < 0)
             return r;
     }
@@ -482,6 +521,7 @@ static const struct xport_ops shm_ops = {
 static const struct xport_stream_io shm_io = {
     .write = shm_write,
     .read = shm_read,
+    .readable = shm_readable,
     .wait = shm_wait,
 };
 

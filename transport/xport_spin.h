@@ -8,7 +8,7 @@
  * doubling the number of waits that do not try it when it does not, and take a pause in
  * our own progress (somebody else ran here) as proof that the core is wanted.
  *
- * Storage is the caller's, zero-initialised; the receiving thread only.
+ * Storage is the caller's, zero-initialised; one thread at a time.
  */
 #ifndef XPORT_SPIN_H
 #define XPORT_SPIN_H

@@ -88,17 +88,25 @@ xport_stream_to_start(struct xport_conn *conn)
 }
 
 /* Nothing there at the first look: again and again while that has paid.  -EAGAIN: now
- * sleep. */
+ * sleep.  Taking out many bytes is no pause in which somebody else ran here, so who can
+ * look without taking does. */
 static int
 read_spinning(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n)
 {
     int r = -EAGAIN;
 
     xport_spin_begin(&stream->spin);
-    while (r == -EAGAIN && xport_spin_again(&stream->spin))
+    while (r == -EAGAIN && xport_spin_again(&stream->spin)) {
+        if (stream->io->readable) {
+            if (!stream->io->readable(stream))
+                continue;
+            xport_spin_won(&stream->spin);
+        }
         r = stream->io->read(stream, buf, len, ret_n);
+    }
     if (r != -EAGAIN) {
-        xport_spin_won(&stream->spin);
+        if (!stream->io->readable)
+            xport_spin_won(&stream->spin);
         stream->conn.stats.rx_spun++;
     }
     return r;

@@ -26,6 +26,8 @@ struct xport_stream_io {
     int (*write)(struct xport_stream *stream, struct iovec *iov, size_t n_iov);
     /* What is there, at most @len bytes; -EAGAIN: nothing; -ECONNRESET: the end. */
     int (*read)(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n);
+    /* Whether read finds something, or an error; NULL: only reading tells. */
+    bool (*readable)(struct xport_stream *stream);
     /* Sleep until there may be something to read; -ETIMEDOUT. */
     int (*wait)(struct xport_stream *stream, uint64_t deadline_ns);
     /* Like read, but sleeps for as long as the link lives; NULL when sleeping and

@@ -19,3 +19,5 @@ $(eval $(call unit_test,test_xport_tcp,\
     tests/unit/transport/test_xport_tcp.c,transport common tests/unit,,transport common,-ldl))
 $(eval $(call unit_test,test_xport_resume_rdma,\
     tests/unit/transport/test_xport_resume_rdma.c,transport common tests/unit,,transport common,-ldl))
+$(eval $(call unit_test,test_xport_spin,\
+    tests/unit/transport/test_xport_spin.c,transport common tests/unit,,transport common,))
