@@ -110,7 +110,7 @@ on_pools(void *arg, Gpupool__Ctl__CtlReply *reply)
     if (!answer(sched, reply))
         return;
     ctl_reply_free(sched->copy.pools);
-    sched->copy.pools = ctl_reply_copy(reply);
+    sched->copy.pools = ctl_message_copy(&reply->base);
     sched->copy.pools_ns = sched->copy.pools ? sched->copy.begun_ns : 0;
 }
 

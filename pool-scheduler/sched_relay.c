@@ -112,18 +112,6 @@ ask_free(struct sched_relay_ask *ask)
     free(ask);
 }
 
-static Gpupool__Ctl__CtlRequest *
-copy_request(const Gpupool__Ctl__CtlRequest *req)
-{
-    size_t size = gpupool__ctl__ctl_request__get_packed_size(req);
-    CLEANUP_FREE uint8_t *bytes = malloc(size + 1);
-
-    if (!bytes)
-        return NULL;
-    gpupool__ctl__ctl_request__pack(req, bytes);
-    return gpupool__ctl__ctl_request__unpack(NULL, size, bytes);
-}
-
 /* Of the leader's own state, with which one that does not lead, or that does not take
  * this scheduler's key, cannot answer. */
 static bool
@@ -294,7 +282,7 @@ ask_new(struct sched *sched, const Gpupool__Ctl__CtlRequest *req,
     struct sched_relay_ask *ask = calloc(1, sizeof(*ask));
 
     if (ask)
-        ask->req = copy_request(req);
+        ask->req = ctl_message_copy(&req->base);
     if (!ask || !ask->req) {
         free(ask);
         return NULL;

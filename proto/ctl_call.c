@@ -64,16 +64,16 @@ ctl_call(const struct ctl_link *link, const Gpupool__Ctl__CtlRequest *req,
     return r;
 }
 
-Gpupool__Ctl__CtlReply *
-ctl_reply_copy(const Gpupool__Ctl__CtlReply *reply)
+void *
+ctl_message_copy(const ProtobufCMessage *message)
 {
-    size_t size = gpupool__ctl__ctl_reply__get_packed_size(reply);
+    size_t size = protobuf_c_message_get_packed_size(message);
     CLEANUP_FREE uint8_t *bytes = malloc(size + 1);
 
     if (!bytes)
         return NULL;
-    gpupool__ctl__ctl_reply__pack(reply, bytes);
-    return gpupool__ctl__ctl_reply__unpack(NULL, size, bytes);
+    protobuf_c_message_pack(message, bytes);
+    return protobuf_c_message_unpack(message->descriptor, NULL, size, bytes);
 }
 
 void

@@ -33,9 +33,10 @@ int ctl_call_once(const struct ctl_link *link, const Gpupool__Ctl__CtlRequest *r
  * there is no time for it before @deadline_ns. */
 bool ctl_retry_wait(const Gpupool__Ctl__CtlError *error, uint64_t deadline_ns);
 
-Gpupool__Ctl__CtlReply *
-ctl_reply_copy(const Gpupool__Ctl__CtlReply *reply); /* or NULL */
-void ctl_reply_free(Gpupool__Ctl__CtlReply *reply);  /* NULL is a no-op */
+/* A copy of the same type, which the caller frees with that type's function; NULL
+ * without memory. */
+void *ctl_message_copy(const ProtobufCMessage *message);
+void ctl_reply_free(Gpupool__Ctl__CtlReply *reply); /* NULL is a no-op */
 DEFINE_CLEANUP(Gpupool__Ctl__CtlReply, ctl_reply_free)
 
 #endif

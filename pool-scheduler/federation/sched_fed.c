@@ -515,18 +515,6 @@ make_sent(struct sched_fed_ask *ask)
     ask->job.req.open = sent;
 }
 
-static Gpupool__Ctl__CtlOpen *
-copy_message(const Gpupool__Ctl__CtlOpen *msg)
-{
-    size_t size = gpupool__ctl__ctl_open__get_packed_size(msg);
-    CLEANUP_FREE uint8_t *bytes = malloc(size + 1);
-
-    if (!bytes)
-        return NULL;
-    gpupool__ctl__ctl_open__pack(msg, bytes);
-    return gpupool__ctl__ctl_open__unpack(NULL, size, bytes);
-}
-
 int
 sched_fed_ask(struct sched_conn *conn, uint32_t id, const Gpupool__Ctl__CtlOpen *msg,
               const char *owner)
@@ -535,7 +523,7 @@ sched_fed_ask(struct sched_conn *conn, uint32_t id, const Gpupool__Ctl__CtlOpen 
     struct sched_fed_ask *ask = calloc(1, sizeof(*ask));
 
     if (ask)
-        ask->open = copy_message(msg);
+        ask->open = ctl_message_copy(&msg->base);
     if (!ask || !ask->open) {
         free(ask);
         return -ENOMEM;
