@@ -120,7 +120,7 @@ def private_kib(pid):
 
 
 def arena_kib(pid):
-    """The null driver's device memory, of which it touches 2 MiB at a time: the one mapping
+    """The null driver's device memory, of which it touches what is handed out: the one mapping
     that is so large."""
     found, inside = 0, False
     for line in Path(f"/proc/{pid}/smaps").read_text().splitlines():
