@@ -17,6 +17,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 /* Launches that share one mark while nobody waits for the card. */
@@ -324,12 +325,14 @@ slices_join(struct wrk *w, struct wrk_governor *g, struct gp_err *err)
 int
 wrk_governor_new(struct wrk *w, struct wrk_governor **ret, struct gp_err *err)
 {
-    struct wrk_governor *g = aligned_alloc(_Alignof(struct wrk_governor), sizeof(*g));
+    /* Most of it is for what few programs do: pages that nobody touches are not there.
+     */
+    struct wrk_governor *g = mmap(NULL, sizeof(*g), PROT_READ | PROT_WRITE,
+                                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     int r;
 
-    if (!g)
+    if (g == MAP_FAILED)
         return gp_err_set(err, -ENOMEM, "no memory for the governor");
-    memset(g, 0, sizeof(*g));
     g->w = w;
     g->off = getenv("GPUPOOL_GOVERNOR") && !strcmp(getenv("GPUPOOL_GOVERNOR"), "off");
     g->n = w->priv->conf.n_slices;
@@ -337,7 +340,7 @@ wrk_governor_new(struct wrk *w, struct wrk_governor **ret, struct gp_err *err)
     pthread_cond_init(&g->wake, NULL);
     r = slices_join(w, g, err);
     if (r < 0) {
-        free(g); /* the slots go when the supervisor reaps us */
+        munmap(g, sizeof(*g)); /* the slots go when the supervisor reaps us */
         return r;
     }
     *ret = g;
