@@ -11,7 +11,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/magic.h>
-#include <linux/sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -409,25 +408,34 @@ srv_cgroup_limit(const struct srv_cgroups *groups, const struct srv_cgroup *grou
                : 0;
 }
 
-pid_t
-srv_cgroup_fork_at(int version, const int *fds, unsigned n)
-{
-    struct clone_args args = {.exit_signal = SIGCHLD};
-    pid_t pid;
+/* A process of version 1 moves itself, before anything else. */
+struct mover {
+    const int *fds;
+    unsigned n;
+    srv_clone_start *start;
+    void *arg;
+};
 
-    if (n && version == 2) {
-        args.flags = CLONE_INTO_CGROUP;
-        args.cgroup = (uint64_t)fds[0];
-        pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
-        return pid < 0 ? -errno : pid;
-    }
-    pid = fork();
-    if (pid < 0)
-        return -errno;
-    for (unsigned i = 0; pid == 0 && i < n; i++)
-        if (put(fds[i], "cgroup.procs", "0") < 0)
+static void
+move_and_start(void *arg)
+{
+    const struct mover *m = arg;
+
+    for (unsigned i = 0; i < m->n; i++)
+        if (put(m->fds[i], "cgroup.procs", "0") < 0)
             _exit(127);
-    return pid;
+    m->start(m->arg);
+}
+
+pid_t
+srv_cgroup_clone_at(int version, const int *fds, unsigned n, srv_clone_start *start,
+                    void *arg)
+{
+    struct mover m = {.fds = fds, .n = n, .start = start, .arg = arg};
+
+    if (n && version == 2)
+        return srv_clone(fds[0], start, arg);
+    return srv_clone(-1, move_and_start, &m);
 }
 
 int
@@ -439,10 +447,11 @@ srv_cgroup_version(const struct srv_cgroups *groups, const struct srv_cgroup *gr
 }
 
 pid_t
-srv_cgroup_fork(const struct srv_cgroups *groups, const struct srv_cgroup *group)
+srv_cgroup_clone(const struct srv_cgroups *groups, const struct srv_cgroup *group,
+                 srv_clone_start *start, void *arg)
 {
     unsigned n;
     int version = srv_cgroup_version(groups, group, &n);
 
-    return srv_cgroup_fork_at(version, group ? group->fd : NULL, n);
+    return srv_cgroup_clone_at(version, group ? group->fd : NULL, n, start, arg);
 }

@@ -19,6 +19,7 @@
 #define SRV_CGROUP_H
 
 #include "gp_base.h"
+#include "srv_clone.h"
 
 #include <stdint.h>
 #include <sys/types.h>
@@ -65,14 +66,16 @@ void srv_cgroup_leave(struct srv_cgroups *groups, struct srv_cgroup *group);
 int srv_cgroup_limit(const struct srv_cgroups *groups, const struct srv_cgroup *group,
                      uint64_t bytes, struct gp_err *err);
 
-/* fork(), with the child in the group: as a negative errno, or as fork() does. */
-pid_t srv_cgroup_fork(const struct srv_cgroups *groups, const struct srv_cgroup *group);
+/* srv_clone(), with the child in the group. */
+pid_t srv_cgroup_clone(const struct srv_cgroups *groups, const struct srv_cgroup *group,
+                       srv_clone_start *start, void *arg);
 
 /* The version of @group's hierarchies, and in *ret_n how many of its descriptors count;
  * 0: none. */
 int srv_cgroup_version(const struct srv_cgroups *groups, const struct srv_cgroup *group,
                        unsigned *ret_n);
-/* srv_cgroup_fork() of a process that has only the @n descriptors of a group. */
-pid_t srv_cgroup_fork_at(int version, const int *fds, unsigned n);
+/* The same by a process that has only the @n descriptors of a group. */
+pid_t srv_cgroup_clone_at(int version, const int *fds, unsigned n,
+                          srv_clone_start *start, void *arg);
 
 #endif

@@ -537,9 +537,10 @@ srv_jail_limit(const struct srv_jail *jail, const struct srv_cell *cell,
 }
 
 pid_t
-srv_jail_fork(const struct srv_jail *jail, const struct srv_cell *cell)
+srv_jail_clone(const struct srv_jail *jail, const struct srv_cell *cell,
+               srv_clone_start *start, void *arg)
 {
-    return srv_cgroup_fork(jail->groups, cell ? &cell->cgroup : NULL);
+    return srv_cgroup_clone(jail->groups, cell ? &cell->cgroup : NULL, start, arg);
 }
 
 int

@@ -65,9 +65,10 @@ void srv_jail_leave(struct srv_jail *jail, struct srv_cell *cell);
 int srv_jail_limit(const struct srv_jail *jail, const struct srv_cell *cell,
                    uint32_t workers, uint64_t slices, struct gp_err *err);
 
-/* fork(); the child, in the control group of @cell (NULL: none), has nothing else of it
- * yet.  -errno: none was made. */
-pid_t srv_jail_fork(const struct srv_jail *jail, const struct srv_cell *cell);
+/* srv_clone(); the child, in the control group of @cell (NULL: none), has nothing else
+ * of it yet. */
+pid_t srv_jail_clone(const struct srv_jail *jail, const struct srv_cell *cell,
+                     srv_clone_start *start, void *arg);
 /* For the same by another process: the descriptors of the cell's control groups, *ret_n
  * of them, and their version. */
 int srv_jail_group(const struct srv_jail *jail, const struct srv_cell *cell,

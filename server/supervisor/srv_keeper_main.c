@@ -212,9 +212,8 @@ worker_start(struct keeper *k, const struct srv_keep_msg *msg, struct srv_keep_f
         in[i] = msg->closed >> i & 1 ? -1 : fds->fd[first + i];
     child.fds = in;
     child.n_fds = msg->n_child;
-    pid = srv_cgroup_fork_at((int)msg->group_version, fds->fd + 1, msg->n_groups);
-    if (pid == 0)
-        srv_spawn_child(&child);
+    pid = srv_cgroup_clone_at((int)msg->group_version, fds->fd + 1, msg->n_groups,
+                              srv_spawn_child, &child);
     if (pid < 0)
         return (int)pid;
     item = item_put(k, msg, fds, kept);

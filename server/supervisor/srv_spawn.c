@@ -143,7 +143,8 @@ env_init(struct spawn_env *env, const struct srv_spawn *what)
     return env->failed ? -ENOMEM : 0;
 }
 
-/* After fork: only async-signal-safe calls from here to exec. */
+/* In the new process, in its parent's memory: only async-signal-safe calls from here to
+ * exec. */
 static void
 child_fail(const char *words)
 {
@@ -194,8 +195,9 @@ child_descriptors(const struct srv_spawn_child *child)
 }
 
 void
-srv_spawn_child(const struct srv_spawn_child *child)
+srv_spawn_child(void *arg)
 {
+    const struct srv_spawn_child *child = arg;
     sigset_t none;
 
     setpgid(0, 0);
@@ -303,11 +305,8 @@ spawn_own(const struct srv_spawn *what, const struct spawn_fds *fds, const char 
                                     .n_fds = fds->n,
                                     .stdout_fd = what->stdout_fd,
                                     .parent = getpid()};
-    pid_t pid = srv_jail_fork(what->jail, what->cell);
 
-    if (pid == 0)
-        srv_spawn_child(&child);
-    return pid;
+    return srv_jail_clone(what->jail, what->cell, srv_spawn_child, &child);
 }
 
 int
@@ -335,7 +334,7 @@ srv_spawn(const struct srv_spawn *what, pid_t *ret_pid, struct gp_err *err)
     pid = what->keeper ? spawn_kept(what, &fds, path, env.envp)
                        : spawn_own(what, &fds, path, env.envp);
     if (pid < 0)
-        return gp_err_set(err, (int)pid, "fork: %s", strerror(-(int)pid));
+        return gp_err_set(err, (int)pid, "no new process: %s", strerror(-(int)pid));
     *ret_pid = pid;
     return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starting gpupool-worker processes: fork, descriptors, environment, exec.
+ * Starting gpupool-worker processes: descriptors, environment, exec.
  *
  * Knows neither sessions nor probes: srv_worker.c and srv_inventory.c do.
  * Event-loop thread only.
@@ -40,7 +40,7 @@ struct srv_spawn {
  * the keeper, ends. */
 int srv_spawn(const struct srv_spawn *what, pid_t *ret_pid, struct gp_err *err);
 
-/* All that a new process needs between fork and exec. */
+/* All that a new process needs before it execs. */
 struct srv_spawn_child {
     const char *path;
     char **argv, **envp;
@@ -50,7 +50,7 @@ struct srv_spawn_child {
     pid_t parent;  /* which it does not outlive */
 };
 
-/* In the new process: async-signal-safe, and it does not return. */
-_Noreturn void srv_spawn_child(const struct srv_spawn_child *child);
+/* What starts it (srv_clone_start), from its struct srv_spawn_child. */
+void srv_spawn_child(void *child);
 
 #endif
