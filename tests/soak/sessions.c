@@ -69,7 +69,7 @@ open_session(const uint8_t secret[GP_X25519_SIZE], Gpupool__Ctl__CtlReply **ret,
     open.major = 1;
     open.owner = (char *)"soak@test";
     open.program = (char *)"soak";
-    open.core = 30;
+    open.core = 10;
     open.memory_bytes = UINT64_C(64) << 20;
     open.client_key.data = key;
     open.client_key.len = sizeof(key);
