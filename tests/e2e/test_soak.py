@@ -18,7 +18,7 @@ SESSIONS = int(os.environ.get("SESSIONS", "240"))
 PROGRAMS = 8
 # Some at a time, so that they also end beside each other: as many as keep two processors
 # busy, because each waits for its server and scheduler most of the time.
-LANES = 6
+LANES = 9
 # Looks at what the daemons use, after as many sessions each; the first half is warming up.
 POINTS = 12
 # What memory may grow by for each session, by the slope of a line through the second half:

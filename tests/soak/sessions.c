@@ -152,6 +152,23 @@ send_proof(int fd, const Gpupool__AttachReply *asked,
                        err);
 }
 
+/* The next frame that is no sign of life of a worker that was kept from its work. */
+static int
+receive_frame(int fd, struct wire_rep *ret_head, uint8_t *ret_body, size_t size)
+{
+    do {
+        size_t rest;
+
+        if (recv(fd, ret_head, sizeof(*ret_head), MSG_WAITALL) != sizeof(*ret_head))
+            return -EIO;
+        rest = ret_head->size - sizeof(*ret_head);
+        if (ret_head->size < sizeof(*ret_head) || rest > size ||
+            recv(fd, ret_body, rest, MSG_WAITALL) != (ssize_t)rest)
+            return -EIO;
+    } while ((ret_head->flags & WIRE_F_EVENT) && ret_head->call == WIRE_EVENT_CREDIT);
+    return 0;
+}
+
 /* One call: the number comes back. */
 static int
 ping(int fd, struct gp_err *err)
@@ -161,14 +178,22 @@ ping(int fd, struct gp_err *err)
         uint16_t call, flags;
         uint32_t seq, ctx;
         uint64_t value;
-    } frame = {sizeof(frame), PING, 2, 1, 0, 4711}, answer = {0};
+    } frame = {sizeof(frame), PING, 2, 1, 0, 4711};
+    uint8_t body[REPLY_MAX];
+    struct wire_rep head;
 
     if (write(fd, &frame, sizeof(frame)) != sizeof(frame) ||
-        recv(fd, &answer, sizeof(answer), MSG_WAITALL) != sizeof(answer))
+        receive_frame(fd, &head, body, sizeof(body)) < 0)
         return gp_err_set(err, -EIO, "the connection ended at the first call");
-    return answer.value == frame.value && answer.ctx == 0
-               ? 0
-               : gp_err_set(err, -EPROTO, "a wrong answer to the first call");
+    if (head.call == PING && head.result == 0 &&
+        head.size >= sizeof(head) + sizeof(frame.value) &&
+        memcmp(body, &frame.value, sizeof(frame.value)) == 0)
+        return 0;
+    return gp_err_set(
+        err, -EPROTO,
+        "a wrong answer to the first call: %u bytes, call %#x, flags %#x, "
+        "result %d",
+        head.size, head.call, head.flags, head.result);
 }
 
 static int
