@@ -16,7 +16,7 @@ from pathlib import Path
 
 from as_c import as_c
 from generate import servers_of, program
-from sides import Sides
+from sides import LINKS, Sides
 
 # So many programs run, one behind the other in a process of each side, before answers are compared.
 BATCH = 96
@@ -237,6 +237,12 @@ def arguments():
                         help="files; random ones besides only with --programs")
     parser.add_argument("--twice", action="store_true",
                         help="run each program twice on the driver itself as well")
+    parser.add_argument("--links", type=lambda text: text.split(","), default=LINKS,
+                        metavar="LINK[,LINK...]",
+                        help="transports between programs and servers, of tcp, shm and rdma "
+                             "(tcp,shm)")
+    parser.add_argument("--listen", metavar="HOST",
+                        help="address of the servers, for rdma that of a port")
     parser.add_argument("--brief", action="store_true", help="name differences, shrink nothing")
     args = parser.parse_args()
     if not (args.seconds or args.calls or args.programs or args.program):
@@ -247,7 +253,8 @@ def arguments():
 def main():
     args = arguments()
     with tempfile.TemporaryDirectory(prefix="gpf-") as name:
-        with Sides(args.build.resolve(), Path(name), args.twice) as sides:
+        with Sides(args.build.resolve(), Path(name), args.twice, args.links,
+                   args.listen) as sides:
             fuzz = Fuzz(sides, Path(name), args.brief)
             for number in signal.SIGINT, signal.SIGTERM:
                 signal.signal(number, fuzz.stop)

@@ -18,6 +18,7 @@ from watch import IDLE_TICKS, is_starved, progress
 # first time it is looked at whether anything still works, and after the second one no more.
 PATIENCE_S, PATIENCE_BUSY_S = 60, 300
 LOOK_EVERY_S = 10
+LINKS = "tcp", "shm"
 # Whole cards: sessions that share a card take turns, and wait for each other.
 SLICE = ["--core", "100"]
 
@@ -141,8 +142,11 @@ class Side:
 class Sides:
     """Four servers with two cards each, and the sides: the first is the driver itself."""
 
-    def __init__(self, build, folder, twice=False):
+    def __init__(self, build, folder, twice=False, links=LINKS, listen=None):
         self.build, self.folder, self.twice = build, folder, twice
+        self.links = links
+        # Where servers listen: an RDMA port has an address of its own.
+        self.listen = ["--listen", listen] if listen else []
         self.command = str(build / "bin" / "gpupool")
         self.env = {"GPUPOOL_RUN_DIR": str(folder / "run")}
         self.threads = ThreadPoolExecutor()
@@ -168,10 +172,9 @@ class Sides:
         (self.folder / "local" / "libcuda.so.1").symlink_to(
             (self.build / "lib" / "libsoftgpu.so").resolve())
         self.gpupool("up", "--driver", "softgpu", "--servers", "4", "--cards", "2",
-                     "--memory", "1GiB")
-        pair = ["--cards", "2"]
-        self.all = [self.plain("plain"), self.remote("tcp", "tcp", pair),
-                    self.remote("shm", "shm", pair),
+                     "--memory", "1GiB", *self.listen)
+        self.all = [self.plain("plain"),
+                    *(self.remote(link, link, ["--cards", "2"]) for link in self.links),
                     # The cards of a program are the first ones of two servers.
                     self.remote("servers", "auto", ["--cards", "4", "--span"], REPLAY_CARDS="0,2")]
         if self.twice:
@@ -187,10 +190,12 @@ class Sides:
 
     def turn(self, number):
         """Over which transport two servers are reached from now on, in turns: the best one is shared
-        memory here."""
-        link = ("auto", "tcp")[number % 2]
-        self.all[3].env["GPUPOOL_TRANSPORT"] = link
-        self.all[3].name = f"servers over {link}"
+        memory on one machine."""
+        links = [link.replace("shm", "auto") for link in self.links[::-1]]
+        link = links[number % len(links)]
+        servers = self.all[1 + len(self.links)]
+        servers.env["GPUPOOL_TRANSPORT"] = link
+        servers.name = f"servers over {link}"
 
     def run_all(self, paths, servers):
         """By side: {number of a program: what it printed}, in new processes."""

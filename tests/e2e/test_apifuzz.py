@@ -19,8 +19,10 @@ threading.Thread(target=spin).start()
 
 
 def test_programs_answer_as_on_the_driver_itself(case):
-    """Those that differed once, and random ones."""
-    done = case.run([sys.executable, "-B", FOLDER / "fuzz.py", "--build", case.build, "--programs", 8,
+    """Those that differed once, and random ones; where a port is given, over RDMA and TCP."""
+    links = ["--links", "rdma,tcp", "--listen", os.environ["E2E_LISTEN"]] \
+        if os.environ.get("E2E_TRANSPORT") == "rdma" else []
+    done = case.run([sys.executable, "-B", FOLDER / "fuzz.py", "--build", case.build, *links, "--programs", 8,
                      "--program", *sorted((FOLDER / "programs").iterdir())],
                     env={"TMPDIR": str(case.folder)})
     case.contains(done.out, "differences at none", "the last line")

@@ -12,6 +12,9 @@
 # ACCEL=kvm|tcg|uml: how the guest runs.  Otherwise: KVM, or User Mode Linux where that has
 # been built (tests/rdma/rdma-vm --accel uml --prepare, once), or, if not --short, emulated.
 #
+# FUZZ_SECONDS=N, with SEED=N: instead of the tests, random programs for so long over RDMA
+# and TCP (docs/fuzzing.md).
+#
 # SAN=...: what BUILD was made with.  Without PATTERN: all the unit tests, and of the
 # end-to-end tests those that are about RDMA, without the hundred attachments, because
 # both the guest and they are slow.
@@ -66,6 +69,12 @@ over_a_wire() {
     e2e "\$RDMA_VM_ADDR2" "$only" --net pair "$@"
 }
 
+if [ -n "${FUZZ_SECONDS-}" ]; then
+    "$here/rdma-vm" --accel "$accel" --timeout $((FUZZ_SECONDS + 1800)) --memory 6144 --rw "$build" \
+        --net pair -- sh -c "PYTHONUNBUFFERED=1 exec python3 -B tests/apifuzz/fuzz.py --build $build --links rdma,tcp \
+            --listen \$RDMA_VM_ADDR2 --seconds $FUZZ_SECONDS --seed ${SEED:-1} --brief"
+    exit
+fi
 if [ -n "$short" ]; then
     # Without the hundred attachments, which take minutes where a guest has one processor.
     about_rdma='rdma.[b-z]*'
