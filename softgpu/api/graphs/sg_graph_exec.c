@@ -10,6 +10,7 @@
 #include "sg_graph.h"
 #include "sg_graph_cond.h"
 #include "sg_handle.h"
+#include "sg_mem.h"
 #include "sg_stream.h"
 #include "sg_work.h"
 
@@ -235,6 +236,23 @@ static CUgraphExecUpdateResult same_shape(const struct sg_graph *a,
                                           const struct sg_graph *b,
                                           struct sg_graph_node **ret_at);
 
+/* The kind of memory of one side of a copy.  A unified address names memory that has a
+ * kind of its own, and is no kind besides the others. */
+static CUmemorytype
+side_type(CUmemorytype type, CUdeviceptr addr)
+{
+    return type == CU_MEMORYTYPE_UNIFIED ? sg_mem_type(addr) : type;
+}
+
+static bool
+same_memory(const CUDA_MEMCPY3D *x, const CUDA_MEMCPY3D *y)
+{
+    return side_type(x->srcMemoryType, x->srcDevice) ==
+               side_type(y->srcMemoryType, y->srcDevice) &&
+           side_type(x->dstMemoryType, x->dstDevice) ==
+               side_type(y->dstMemoryType, y->dstDevice);
+}
+
 /* What may not change between two versions of a node. */
 static CUgraphExecUpdateResult
 same_node(const struct sg_node_data *x, const struct sg_node_data *y,
@@ -248,9 +266,7 @@ same_node(const struct sg_node_data *x, const struct sg_node_data *y,
         return CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED;
     if (x->type == CU_GRAPH_NODE_TYPE_KERNEL && x->ctx != y->ctx)
         return CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE;
-    if (x->type == CU_GRAPH_NODE_TYPE_MEMCPY &&
-        (x->copy.srcMemoryType != y->copy.srcMemoryType ||
-         x->copy.dstMemoryType != y->copy.dstMemoryType))
+    if (x->type == CU_GRAPH_NODE_TYPE_MEMCPY && !same_memory(&x->copy, &y->copy))
         return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
     if (x->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC && x->alloc.mem != y->alloc.mem)
         return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;

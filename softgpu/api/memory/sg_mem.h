@@ -105,6 +105,9 @@ struct sg_alloc *sg_mem_find(uint64_t addr);
 struct sg_alloc *sg_mem_find_ipc(const struct sg_ctx *ctx, uint32_t slot, uint64_t id);
 /* Is @addr one that only cards hand out, whether something lives there or not? */
 bool sg_mem_is_arena(uint64_t addr);
+/* What a unified address is: CU_MEMORYTYPE_HOST for memory of the host, page-locked or
+ * not, and CU_MEMORYTYPE_DEVICE for all that cards hand out, freed or not. */
+CUmemorytype sg_mem_type(uint64_t addr);
 /* True when every byte lies in live allocations. */
 bool sg_mem_holds(uint64_t addr, uint64_t len);
 

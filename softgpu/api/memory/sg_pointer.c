@@ -21,6 +21,16 @@ is_host_kind(const struct sg_alloc *alloc)
     return alloc->kind == SG_MEM_HOST || alloc->kind == SG_MEM_REGISTERED;
 }
 
+CUmemorytype
+sg_mem_type(uint64_t addr)
+{
+    const struct sg_alloc *alloc = sg_mem_find(addr);
+
+    return (alloc ? is_host_kind(alloc) : !sg_mem_is_arena(addr))
+               ? CU_MEMORYTYPE_HOST
+               : CU_MEMORYTYPE_DEVICE;
+}
+
 static CUresult
 put(void *dst, const void *src, size_t n)
 {

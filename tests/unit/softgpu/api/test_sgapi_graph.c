@@ -458,6 +458,58 @@ instances_can_be_changed(void **state)
     ok(cuGraphExecDestroy(exec));
 }
 
+/* A unified address is of the kind of its memory, and a copy with such addresses the same
+ * as one whose kinds were said. */
+static void
+unified_copies_are_updated_by_others_of_the_same_memory(void **state)
+{
+    static uint32_t host[2] = {6, 7};
+    CUDA_MEMCPY3D up = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+                        .srcHost = &host[1],
+                        .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                        .dstDevice = buf,
+                        .WidthInBytes = 4,
+                        .Height = 1,
+                        .Depth = 1};
+    CUDA_MEMCPY3D down = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .srcDevice = buf,
+                          .dstMemoryType = CU_MEMORYTYPE_HOST,
+                          .dstHost = &host[0],
+                          .WidthInBytes = 4,
+                          .Height = 1,
+                          .Depth = 1};
+    CUgraph captured, typed, other;
+    CUgraphExecUpdateResultInfo info;
+    CUgraphExec exec;
+    CUgraphNode node;
+    CUstream stream;
+    CUcontext ctx;
+
+    ok(cuCtxGetCurrent(&ctx));
+    ok(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    ok(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    ok(cuMemcpyAsync(buf, (uintptr_t)&host[0], 4, stream));
+    ok(cuStreamEndCapture(stream, &captured));
+    ok(cuGraphInstantiateWithFlags(&exec, captured, 0));
+    ok(cuGraphCreate(&typed, 0));
+    ok(cuGraphAddMemcpyNode(&node, typed, NULL, 0, &up, ctx));
+    ok(cuGraphExecUpdate_v2(exec, typed, &info));
+    ok(cuGraphLaunch(exec, stream));
+    ok(cuStreamSynchronize(stream));
+    assert_int_equal(word(0), 7);
+
+    ok(cuGraphCreate(&other, 0));
+    ok(cuGraphAddMemcpyNode(&node, other, NULL, 0, &down, ctx));
+    fails(cuGraphExecUpdate_v2(exec, other, &info),
+          CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
+    assert_int_equal(info.result, CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED);
+    ok(cuGraphDestroy(other));
+    ok(cuGraphDestroy(typed));
+    ok(cuGraphDestroy(captured));
+    ok(cuGraphExecDestroy(exec));
+    ok(cuStreamDestroy_v2(stream));
+}
+
 static void
 child_graphs_events_and_memory_nodes_work(void **state)
 {
@@ -609,6 +661,7 @@ main(void)
         T(pictures_of_graphs_name_kernels),
         T(a_capture_may_end_without_asking_for_the_graph),
         T(instances_can_be_changed),
+        T(unified_copies_are_updated_by_others_of_the_same_memory),
         T(child_graphs_events_and_memory_nodes_work),
         T(memory_of_a_graph_is_freed_and_taken_again_at_once),
         T(a_fault_in_a_graph_sticks),
