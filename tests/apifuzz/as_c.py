@@ -35,6 +35,7 @@ CALLS = {
     "uni": "cuMemcpyAsync(dev[{0}] + {1}, (CUdeviceptr)(host[{2}] + {3}), {4}, stream[{5}])",
     "hfn": "cuLaunchHostFunc(stream[{0}], say, (void *){2})",
     "cb": "cuStreamAddCallback(stream[{0}], say_too, (void *){2}, 0)",
+    "stv": "cuStreamWaitValue32_v2(stream[{0}], dev[{1}], {2}, CU_STREAM_WAIT_VALUE_EQ)",
     "cap": "cuStreamBeginCapture_v2(stream[{0}], {1})",
     "cape": "cuStreamEndCapture(stream[{0}], &graph[{1}])",
     "gnew": "cuGraphCreate(&graph[{0}], {1})", "gd": "cuGraphDestroy(graph[{0}])",

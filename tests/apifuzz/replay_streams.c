@@ -172,6 +172,15 @@ OP(log)
     return 0;
 }
 
+/* Waits for a word that somebody writes, or nobody: STREAM DEVICE VALUE */
+OP(stv)
+{
+    if (!replay_stream_is(a[0]) || !rp.devs[a[1]].at)
+        return NO_OBJECT;
+    return (int)cuStreamWaitValue32_v2(replay_stream(a[0]), rp.devs[a[1]].at,
+                                       (cuuint32_t)a[2], CU_STREAM_WAIT_VALUE_EQ);
+}
+
 OP(cap)
 {
     return replay_stream_is(a[0]) ? (int)cuStreamBeginCapture_v2(
@@ -196,7 +205,7 @@ OP(cape)
 }
 
 const struct replay_op replay_stream_ops[] = {
-    NAMED(st),  NAMED(std), NAMED(sts), NAMED(stq),  NAMED(sti),   NAMED(ev),
-    NAMED(evd), NAMED(evr), NAMED(evs), NAMED(evq),  NAMED(evw),   NAMED(hfn),
-    NAMED(cb),  NAMED(log), NAMED(cap), NAMED(cape), {NULL, NULL},
+    NAMED(st),  NAMED(std), NAMED(sts), NAMED(stq), NAMED(sti),  NAMED(ev),
+    NAMED(evd), NAMED(evr), NAMED(evs), NAMED(evq), NAMED(evw),  NAMED(hfn),
+    NAMED(cb),  NAMED(log), NAMED(stv), NAMED(cap), NAMED(cape), {NULL, NULL},
 };

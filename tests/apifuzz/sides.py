@@ -12,6 +12,7 @@ import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+from evidence import Evidence
 from watch import IDLE_TICKS, is_starved, progress
 
 # A program takes some milliseconds; a machine that is busy gets thousands of times that. After the
@@ -19,6 +20,7 @@ from watch import IDLE_TICKS, is_starved, progress
 PATIENCE_S, PATIENCE_BUSY_S = 60, 300
 LOOK_EVERY_S = 10
 LINKS = "tcp", "shm"
+GOES_ON_S = 5
 # Whole cards: sessions that share a card take turns, and wait for each other.
 SLICE = ["--core", "100"]
 
@@ -60,7 +62,9 @@ class Process:
                 if waited >= limit or (before is not None and used - before < IDLE_TICKS and
                                        not is_starved(self.child.pid, self.side.run_dir)):
                     how = "works but prints nothing" if waited >= limit else "HANGS"
-                    return out, f"{how} after {waited:.0f} s"
+                    how = f"{how} after {waited:.0f} s"
+                    self.leave_evidence(out, how)
+                    return out, how
                 patience = waited + LOOK_EVERY_S
             ready, _, _ = select.select([self.child.stdout], [], [], max(0, patience - waited))
             data = os.read(self.child.stdout.fileno(), 1 << 16) if ready else None
@@ -70,6 +74,18 @@ class Process:
         if time.monotonic() - began > PATIENCE_S:
             self.side.slow += 1
         return out, ""
+
+    def leave_evidence(self, out, how):
+        """Before anything is ended.  Stacks are read by interrupting every thread; whether that made
+        the program go on is part of it."""
+        last = out.decode(errors="replace").splitlines()[-1:]
+        path = self.side.evidence.of(self.side.name, self.child.pid, self.side.run_dir,
+                                     f"{how}, behind the answer {last}")
+        if path:
+            ready, _, _ = select.select([self.child.stdout], [], [], GOES_ON_S)
+            with open(path, "a", encoding="utf-8") as file:
+                file.write(f"\n=== {'It printed more' if ready else 'It printed nothing'} in the "
+                           f"{GOES_ON_S} s after that\n")
 
     def answers(self, path):
         """What a program printed; or what ended the process, or kept it, and that it is of no use."""
@@ -98,8 +114,9 @@ class Process:
 
 
 class Side:
-    def __init__(self, name, front, env, build, folder, servers):
+    def __init__(self, name, front, env, build, folder, servers, evidence):
         self.name, self.front, self.env = name, front, {**os.environ, **env}
+        self.evidence = evidence
         self.replay = str(build / "tests/apifuzz/replay")
         # It runs programs of that many servers at least.
         self.run_dir, self.servers = folder / "run", servers
@@ -147,6 +164,8 @@ class Sides:
         self.links = links
         # Where servers listen: an RDMA port has an address of its own.
         self.listen = ["--listen", listen] if listen else []
+        # The folder of the run goes with it; what is known of hangs stays.
+        self.evidence = Evidence(build / "apifuzz-hangs")
         self.command = str(build / "bin" / "gpupool")
         self.env = {"GPUPOOL_RUN_DIR": str(folder / "run")}
         self.threads = ThreadPoolExecutor()
@@ -159,13 +178,13 @@ class Sides:
     def remote(self, name, link, cards, **env):
         return Side(name, [self.command, "run", *SLICE, *cards, "--"],
                     {**self.env, "GPUPOOL_TRANSPORT": link, **env}, self.build, self.folder,
-                    2 if name == "servers" else 1)
+                    2 if name == "servers" else 1, self.evidence)
 
     def plain(self, name):
         return Side(name, [], {"LD_LIBRARY_PATH": str(self.folder / "local"), "SOFTGPU_CARDS": "2",
                                "SOFTGPU_MEMORY": "1GiB",
                                "SOFTGPU_INSTANCE": f"{self.folder.name}-{name}"},
-                    self.build, self.folder, 1)
+                    self.build, self.folder, 1, self.evidence)
 
     def __enter__(self):
         (self.folder / "local").mkdir()

@@ -2,6 +2,7 @@
 """Random programs give the same on a software card and on a slice of one (docs/fuzzing.md)."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,28 @@ def spin():
     while True:
         pass
 threading.Thread(target=spin).start()
+"""
+
+# Waits for a word that nobody writes.
+HANGS = """0 ctx 0 0 0
+0 st 1 1
+0 da 2 64
+0 set32 2 0 16 1 -1
+0 stv 1 2 7
+0 sts 1
+"""
+# The fuzzer's own sides, with less patience.
+ONE_SIDE = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+import sides
+sides.PATIENCE_S, sides.LOOK_EVERY_S, sides.GOES_ON_S = 2, 1, 1
+folder = Path(sys.argv[3])
+with sides.Sides(Path(sys.argv[2]), folder) as all:
+    all.evidence.folder = folder / "kept"
+    for side in all.all[1:3]:
+        print(side.run(folder / "program").decode(), flush=True)
 """
 
 
@@ -72,3 +95,22 @@ def test_watchdog_counts_threads_that_only_ask_again_as_idle(case):
         finally:
             child.kill()
             child.wait()
+
+
+def test_watchdog_takes_evidence_before_it_ends_a_program(case):
+    """Where every thread of the program, of its worker and of the pool is, over each transport."""
+    (case.folder / "program").write_text(HANGS)
+    done = case.run([sys.executable, "-B", "-c", ONE_SIDE, FOLDER, case.build, case.folder])
+    case.contains(done.out, "HANGS after", "what the program answers")
+    files = sorted((case.folder / "kept").iterdir())
+    case.equal([path.name.split("-")[0] for path in files], ["shm", "tcp"], "a file for each")
+    for path in files:
+        case.contains(done.out, f"is in {path}", "the output")
+        text = path.read_text()
+        for part in "stv 0", "replay:", "gpupool-worker", "gpupool-server", "local-1.log", \
+                "It printed nothing":
+            case.contains(text, part, path.name)
+        if shutil.which("gdb"):
+            case.contains(text, "cuStreamSynchronize", f"the stacks of {path.name}")
+    case.contains(files[0].read_text(), "bytes in it, producer sleeps 0, consumer sleeps", "the rings")
+    case.contains(files[1].read_text(), "ESTAB", "the sockets")

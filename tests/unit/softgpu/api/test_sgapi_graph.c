@@ -458,8 +458,8 @@ instances_can_be_changed(void **state)
     ok(cuGraphExecDestroy(exec));
 }
 
-/* A unified address is of the kind of its memory, and a copy with such addresses the same
- * as one whose kinds were said. */
+/* A unified address is of the kind of its memory, and a copy with such addresses the
+ * same as one whose kinds were said. */
 static void
 unified_copies_are_updated_by_others_of_the_same_memory(void **state)
 {
