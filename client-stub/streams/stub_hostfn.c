@@ -45,7 +45,8 @@ struct hostfns {
     _Atomic uint64_t running;     /* token of the notice that runs, or 0 */
     void *forgotten;              /* what it is called with, if it has dropped itself */
     _Atomic uint32_t due_count;   /* read without the lock */
-    _Atomic uint32_t outstanding; /* functions registered: futex word */
+    _Atomic uint32_t outstanding; /* functions registered */
+    _Atomic uint32_t changes;     /* futex word: see hostfn_rest() */
     struct stub_call waiting_call; /* the thread's, for stub_wait_events() */
 };
 
@@ -236,23 +237,37 @@ hostfn_run(struct hostfns *fns, struct due *d)
         hostfn_report_done(&stub_links[d->what.link], &d->event);
 }
 
+/* Sleep until a function may be due.  False: the link is dead.
+ *
+ * With the last one that is due none is registered any more, and that may happen
+ * between the thread's look, which found nothing due, and its sleep; so may all of a
+ * function, from its registration on.  Therefore @seen is the number of changes before
+ * that look: both a registration where there was none and a function that is due are
+ * changes, and behind one the thread does not sleep. */
+static bool
+hostfn_rest(struct hostfns *fns, uint32_t seen)
+{
+    if (atomic_load(&fns->outstanding) != 0)
+        return stub_wait_events(&fns->waiting_call, hostfn_ready, true);
+    gp_futex_wait(&fns->changes, seen, NULL);
+    return true;
+}
+
 static void
 hostfn_thread(void *arg)
 {
     struct hostfns *fns = arg;
+    uint32_t seen;
     struct due *d;
 
     is_runner = true;
-    for (;;) {
+    do {
+        seen = atomic_load(&fns->changes);
         while ((d = hostfn_take(fns))) {
             hostfn_run(fns, d);
             free(d);
         }
-        if (atomic_load(&fns->outstanding) == 0)
-            gp_futex_wait(&fns->outstanding, 0, NULL);
-        else if (!stub_wait_events(&fns->waiting_call, hostfn_ready, true))
-            return;
-    }
+    } while (hostfn_rest(fns, seen));
 }
 
 /* Under the lock. */
@@ -267,6 +282,15 @@ hostfn_start(struct hostfns *fns, struct stub_link *link)
         fns->started = stub_thread_start("gpupool-hostfn", hostfn_thread, fns) == 0;
     }
     return fns->started;
+}
+
+static void
+hostfn_registered(struct hostfns *fns)
+{
+    if (atomic_fetch_add(&fns->outstanding, 1) == 0) {
+        atomic_fetch_add(&fns->changes, 1);
+        gp_futex_wake(&fns->changes, 1);
+    }
 }
 
 /* Enter a copy of @what, whose token and link are written; 0: no room. */
@@ -288,8 +312,7 @@ hostfn_add(const struct hostfn *what)
         f->token = token;
         f->link = link->number;
         *hostfn_table_enter(&table, token) = f;
-        if (atomic_fetch_add(&fns->outstanding, 1) == 0)
-            gp_futex_wake(&fns->outstanding, 1);
+        hostfn_registered(fns);
     }
     gp_lock_release(&lock);
     if (!token)
@@ -354,13 +377,15 @@ stub_hostfn_drop_notice(uint64_t token)
     free(what);
 }
 
-/* To the thread, behind what is due already.  Under the lock. */
+/* To the thread, behind what is due already, and before it is no longer registered.
+ * The thread does not sleep on the changes while something is.  Under the lock. */
 static void
 due_add(struct hostfns *fns, struct due *d)
 {
     *fns->last = d;
     fns->last = &d->next;
     atomic_fetch_add(&fns->due_count, 1);
+    atomic_fetch_add(&fns->changes, 1);
 }
 
 /* The event has come; a token that is gone is no mistake. */

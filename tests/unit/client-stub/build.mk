@@ -26,8 +26,9 @@ $(eval $(call unit_test,test_stub_no_validity,\
     -DSTUB_NO_VALIDITY,cudastub wire ctl tlsfound transport common,-lprotobuf-c))
 
 # With the insides of one file, which stands in front of the others.
-$(eval $(call unit_test,test_stub_wait,tests/unit/client-stub/test_stub_wait.c,$(UT_STUB_INCS),,\
-    cudastub wire ctl tlsfound transport common,-lprotobuf-c))
+$(foreach t,test_stub_wait test_stub_hostfn,\
+    $(eval $(call unit_test,$(t),tests/unit/client-stub/$(t).c,$(UT_STUB_INCS),,\
+    cudastub wire ctl tlsfound transport common,-lprotobuf-c)))
 
 # One file of libnvidia-ml.so.1, with cards that the test pretends.
 $(eval $(call unit_test,test_nvml_events,tests/unit/client-stub/test_nvml_events.c,\
