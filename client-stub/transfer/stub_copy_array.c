@@ -7,6 +7,7 @@
 #include "stub_call.h"
 #include "stub_capture.h"
 #include "stub_copy_facts.h"
+#include "stub_graph_hostmem.h"
 #include "stub_handle.h"
 #include "stub_managed.h"
 #include "stub_manual.h"
@@ -16,8 +17,6 @@
 
 #include <string.h>
 
-/* Memory that the device reaches, too: the copies of boxes take care of the order
- * (stub_box_use_device). */
 static CUresult
 array_as_box(const struct stub_copy *copy, CUarray array)
 {
@@ -41,13 +40,26 @@ array_as_box(const struct stub_copy *copy, CUarray array)
                : stub_impl_cuMemcpy3DAsync_v2(&box, copy->stream, copy->per_thread);
 }
 
+/* Memory that the device reaches, too, whatever other streams capture: the copies of
+ * boxes keep the order with kernels that write the same pages (stub_box_use_device). */
 static bool
 array_host_is_of_device(const struct stub_copy *copy)
 {
     uint64_t host = (uintptr_t)stub_copy_host_side(copy);
 
-    return stub_copy_has_same_address(host, copy->n) ||
-           stub_copy_find_alias(copy->direction, host);
+    return (stub_pinned_any() || stub_managed_is_on()) &&
+           (stub_copy_has_same_address(host, copy->n) ||
+            stub_copy_find_alias(copy->direction, host));
+}
+
+/* Those of boxes ask whether their stream is captured, and become nodes then; and they
+ * wait for graphs that write their source. */
+static bool
+array_needs_box(const struct stub_copy *copy)
+{
+    return (stub_capture_any() && !copy->blocking) || array_host_is_of_device(copy) ||
+           (copy->direction == STUB_H2D &&
+            stub_graph_hostmem_writes(copy->src, copy->n));
 }
 
 static CUresult
@@ -68,8 +80,7 @@ array_copy(struct stub_copy *copy, CUarray array)
         if (r != CUDA_SUCCESS)
             return r;
     }
-    if ((stub_pinned_any() || stub_managed_is_on()) && !stub_capture_any() &&
-        array_host_is_of_device(copy))
+    if (array_needs_box(copy))
         return array_as_box(copy, array);
     copy->facts = copy->blocking ? STUB_COPY_BLOCKING : 0;
     if (copy->direction == STUB_H2D && copy->n <= STUB_COPY_INLINE)

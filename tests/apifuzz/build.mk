@@ -2,7 +2,7 @@
 # Random programs against the driver itself: docs/fuzzing.md.
 $(eval $(call driver_program,tests/apifuzz/replay,tests/apifuzz/replay_main.c tests/apifuzz/replay_program.c \
     tests/apifuzz/replay_contexts.c tests/apifuzz/replay_streams.c \
-    tests/apifuzz/replay_memory.c tests/apifuzz/replay_graphs.c \
+    tests/apifuzz/replay_memory.c tests/apifuzz/replay_arrays.c tests/apifuzz/replay_graphs.c \
     tests/apifuzz/replay_mapped.c,tests/apifuzz))
 
 $(eval $(call needs,fuzz-api))

@@ -16,7 +16,7 @@ import random
 from generate_more import More
 
 SIZES = [4, 64, 256, 1000, 4096, 16388, 65536, 70000, 262144, 1 << 20]
-STREAMS, EVENTS, DEVS, HOSTS, ARRAYS, GRAPHS, NODES = 10, 8, 14, 9, 6, 7, 12
+STREAMS, EVENTS, DEVS, HOSTS, GRAPHS, NODES = 10, 8, 14, 9, 7, 12
 CONTEXTS, PRIMARY = 4, 8  # numbers of those that are created, and of the first card's primary one
 GRAPH_LOGS = 12           # the log of a stream has its number, that of a graph so much more
 BAD = 20
@@ -128,18 +128,18 @@ class Model(More):
             for _, of_graph in self.recorded.values():
                 of_graph.discard(what)  # there is later work with it
 
-    def order_copy(self, stream, dev, host, down):
+    def order_copy(self, stream, dev, host, down, letter="d"):
         """A copy without a stream is over for the host, and on the card if it goes down. Pageable
         memory is read or written during the call, whatever its stream still has to do: a graph
         that copies to such memory must have ended."""
         if not self.captured and self.hosts[host].kind == "hm":
             self.order(IDLE, ("h", host))
         if stream >= 0:
-            self.order(stream, ("d", dev), ("h", host))
+            self.order(stream, (letter, dev), ("h", host))
         else:
-            self.order(IDLE, ("h", host), *[("d", dev)] if down else [])
+            self.order(IDLE, ("h", host), *[(letter, dev)] if down else [])
             if not down:
-                self.order(stream, ("d", dev))
+                self.order(stream, (letter, dev))
 
     def forget(self, what):
         """@what is gone: graphs that use it are not launched any more."""
@@ -236,12 +236,12 @@ class Model(More):
         self.leave_dead(popped=number < PRIMARY)
 
     def ctx_of_memory(self, what):
-        table = {"d": self.devs, "h": self.hosts}.get(what[0], {})
+        table = {"d": self.devs, "h": self.hosts, "a": self.arrays}.get(what[0], {})
         return table[what[1]].ctx if what[1] in table else None
 
     def drop_ctx(self, ctx):
         for letter, table in ("d", self.devs), ("", self.streams), ("e", self.events), \
-                ("", self.arrays), ("", self.execs):
+                ("a", self.arrays), ("", self.execs):
             for number in [n for n, thing in table.items() if thing.ctx == ctx]:
                 del table[number]
                 if letter:
@@ -742,28 +742,6 @@ class Model(More):
         self.line("bad", what, PRIMARY if what == 16 else self.r.randrange(EVENTS),
                   self.r.randrange(STREAMS))
 
-    def array(self):
-        if self.captured:
-            return
-        number, host = self.free_slot(self.arrays, ARRAYS), self.pick(self.hosts, None)
-        if number is not None and self.r.random() < 0.4:
-            width = self.r.choice([64, 1000, 30000])
-            self.line("ar", number, width)
-            self.arrays[number] = Thing(self.ctx, width)
-            if host is None:
-                return
-        number = self.pick(self.arrays)
-        if number is None or host is None:
-            return
-        n = min(self.arrays[number].size, self.hosts[host].size)
-        self.order(IDLE, ("h", host))
-        if self.r.random() < 0.1:
-            self.line("ard", number)
-            del self.arrays[number]
-        else:
-            self.line("h2a", number, 0, host, 0, n)
-            self.line("a2h", number, 0, host, 0, n)
-
     # -- threads at the same time --------------------------------------------------------
 
     def all_idle(self):
@@ -810,11 +788,11 @@ class Model(More):
              ("new_dev", 5), ("end_dev", 3), ("new_host", 4), ("end_host", 2), ("touch_host", 4),
              ("rect", 5), ("ask", 6), ("sync", 5), ("new_stream", 2), ("end_stream", 1),
              ("capture", 4), ("build", 5), ("graph", 14), ("wrong", 2), ("other_thread", 3),
-             ("array", 3), ("contexts", 6), ("peer", 4), ("section", 1), ("mapped", 2), ("pool", 3),
+             ("array", 7), ("contexts", 6), ("peer", 4), ("section", 1), ("mapped", 2), ("pool", 3),
              ("hint", 2), ("host_managed", 2), ("host_step", 4), ("box", 4)]
     # What keeps a capture whole.
     QUIET = {"copy", "on_card", "function", "build", "graph", "capture", "rect",
-             "host_step", "box"}
+             "host_step", "box", "array"}
     NAMES, WEIGHTS = [name for name, _ in STEPS], [weight for _, weight in STEPS]
 
     def step(self):
@@ -831,6 +809,8 @@ class Model(More):
         self.all_idle()
         for number in sorted(self.devs):
             self.in_ctx(self.devs[number].ctx, "dhash", number)
+        for number in sorted(self.arrays):
+            self.in_ctx(self.arrays[number].ctx, "ahash", number)
         for number in sorted(self.hosts):
             self.line("hhash", number)
         for number in range(GRAPH_LOGS + GRAPHS):

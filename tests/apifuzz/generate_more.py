@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Steps of programs (generate.py): mapped memory, pools, hints, managed memory that the host touches,
-kernels on host memory, boxes, and nodes that are added to graphs by hand."""
+kernels on host memory, boxes, arrays, and nodes that are added to graphs by hand."""
 
 IDLE = None
-POOLS, MAPPED = 3, 4
+POOLS, MAPPED, ARRAYS = 3, 4, 6
 ADVICE = [1, 2, 3, 4, 5, 6]
 
 
@@ -99,6 +99,64 @@ class More:
         up = self.r.randrange(2)
         self.order_copy(stream, dev, host, not up)
         self.line("box", dev, host, width, height, depth, up, max(stream, -1))
+
+    # -- arrays --------------------------------------------------------------------------
+
+    def array(self):
+        what = self.r.random()
+        number = self.free_slot(self.arrays, ARRAYS)
+        if not self.captured and number is not None and what < 0.3:
+            # A height and a depth of 0 are none.
+            shape = self.r.choice([(64, 0, 0), (1000, 0, 0), (30000, 0, 0), (100, 7, 0), (64, 10, 0),
+                                   (64, 3, 4), (7, 5, 2)])
+            self.line("ar", number, *shape, self.r.randrange(1, 256))
+            self.arrays[number] = self.thing(self.ctx, tuple(max(1, n) for n in shape))
+            self.last[("a", number)] = -1 - self.ctx  # filled without a stream
+            return
+        number = self.pick(self.arrays)
+        if number is None:
+            return
+        if not self.captured and what < 0.36:
+            self.order(IDLE, ("a", number))
+            self.line("ard", number)
+            del self.arrays[number]
+            self.forget(("a", number))
+        elif what < 0.8:
+            self.array_and_host(number)
+        else:
+            self.array_and_device(number)
+
+    def array_and_host(self, number):
+        host, stream = self.pick(self.hosts, None), self.stream_or_none(0.7)
+        if None in (host, stream):
+            return
+        width, height, depth = self.arrays[number].size
+        up = self.r.randrange(2)
+        if height > 1 or self.r.random() < 0.3:
+            width, height, depth = self.part(width, height, depth)
+            if width * height * depth > self.hosts[host].size:
+                return
+            self.order_copy(stream, number, host, not up, "a")
+            self.line("abox", number, host, width, height, depth, up, max(stream, -1))
+            return
+        off, n = self.sub(min(width, self.hosts[host].size))
+        at = self.r.randrange(self.hosts[host].size - n + 1) if self.r.random() < 0.3 else 0
+        self.order_copy(stream, number, host, not up, "a")
+        if stream < 0:
+            self.line("h2a" if up else "a2h", number, off, host, at, n)
+        else:
+            self.line("h2aa" if up else "a2ha", number, off, host, at, n, stream)
+
+    def array_and_device(self, number):
+        dev, stream = self.pick(self.devs), self.stream_or_none(0.7)
+        width, height, depth = self.part(*self.arrays[number].size)
+        if None in (dev, stream) or (width + 1) * height * depth > self.devs[dev].size:
+            return
+        self.order(stream, ("a", number), ("d", dev))
+        self.line("adev", number, dev, width, height, depth, self.r.randrange(2), max(stream, -1))
+
+    def part(self, *shape):
+        return [self.r.randrange(1, n + 1) if self.r.random() < 0.3 else n for n in shape]
 
     # -- nodes ---------------------------------------------------------------------------
 

@@ -34,7 +34,7 @@ struct replay_op {
 
 /* Each ended by a NULL. */
 extern const struct replay_op replay_context_ops[], replay_stream_ops[],
-    replay_memory_ops[], replay_graph_ops[], replay_mapped_ops[];
+    replay_memory_ops[], replay_array_ops[], replay_graph_ops[], replay_mapped_ops[];
 
 #define OP(name) static int op_##name(const num *a)
 #define NAMED(name)                                                                    \

@@ -343,44 +343,10 @@ OP(tcer)
                           : cuMemcpy2DAsync_v2(&p, replay_stream(a[5])));
 }
 
-OP(ar)
-{
-    CUDA_ARRAY_DESCRIPTOR d = {
-        .Width = (size_t)a[1], .Format = CU_AD_FORMAT_UNSIGNED_INT8, .NumChannels = 1};
-
-    replay_own(REPLAY_ARRAY, a[0]);
-    return (int)cuArrayCreate_v2(&rp.arrays[a[0]], &d);
-}
-
-OP(ard)
-{
-    CUarray array = rp.arrays[a[0]];
-
-    rp.arrays[a[0]] = NULL;
-    return array ? (int)cuArrayDestroy(array) : NO_OBJECT;
-}
-
-/* ARRAY OFFSET HOST OFFSET N */
-OP(h2a)
-{
-    if (!rp.arrays[a[0]] || !replay_host_has(a[2], a[3], a[4]))
-        return NO_OBJECT;
-    return (int)cuMemcpyHtoA_v2(rp.arrays[a[0]], (size_t)a[1], rp.hosts[a[2]].at + a[3],
-                                (size_t)a[4]);
-}
-
-OP(a2h)
-{
-    if (!rp.arrays[a[0]] || !replay_host_has(a[2], a[3], a[4]))
-        return NO_OBJECT;
-    return (int)cuMemcpyAtoH_v2(rp.hosts[a[2]].at + a[3], rp.arrays[a[0]], (size_t)a[1],
-                                (size_t)a[4]);
-}
-
 const struct replay_op replay_memory_ops[] = {
-    NAMED(da),    NAMED(dm),    NAMED(daa),   NAMED(df),   NAMED(dfa),   NAMED(dasks),
-    NAMED(ha),    NAMED(hf),    NAMED(hm),    NAMED(hr),   NAMED(hu),    NAMED(hasks),
-    NAMED(hfill), NAMED(hhash), NAMED(dhash), NAMED(set8), NAMED(set32), NAMED(h2d),
-    NAMED(d2h),   NAMED(d2d),   NAMED(peer),  NAMED(uni),  NAMED(rect),  NAMED(tcer),
-    NAMED(ar),    NAMED(ard),   NAMED(h2a),   NAMED(a2h),  {NULL, NULL},
+    NAMED(da),    NAMED(dm),    NAMED(daa),   NAMED(df),    NAMED(dfa),
+    NAMED(dasks), NAMED(ha),    NAMED(hf),    NAMED(hm),    NAMED(hr),
+    NAMED(hu),    NAMED(hasks), NAMED(hfill), NAMED(hhash), NAMED(dhash),
+    NAMED(set8),  NAMED(set32), NAMED(h2d),   NAMED(d2h),   NAMED(d2d),
+    NAMED(peer),  NAMED(uni),   NAMED(rect),  NAMED(tcer),  {NULL, NULL},
 };

@@ -134,8 +134,8 @@ static bool
 parse(char *text, struct line *line)
 {
     static const struct replay_op *const lists[] = {
-        replay_context_ops, replay_stream_ops, replay_memory_ops, replay_graph_ops,
-        replay_mapped_ops};
+        replay_context_ops, replay_stream_ops, replay_memory_ops,
+        replay_array_ops,   replay_graph_ops,  replay_mapped_ops};
     char name[16] = "";
     int used = 0;
 
