@@ -14,7 +14,7 @@
 #include "wrk_box.h"
 #include "wrk_capture.h"
 #include "wrk_governor.h"
-#include "wrk_hostfn.h"
+#include "wrk_hostfn_due.h"
 #include "wrk_transfer.h"
 
 #include <string.h>
@@ -106,9 +106,8 @@ rect_issue(struct wrk *w, enum rect_shape shape, const CUDA_MEMCPY3D_PEER *p,
     case RECT_PEER:
         return WRK_CALL(w, cuMemcpy3DPeerAsync, p, stream);
     case RECT_PEER_ALL: /* but not behind host functions: wrk_drv_shims.c says why */
-        return wrk_hostfns_none(w->priv->hosts)
-                   ? WRK_CALL(w, cuMemcpy3DPeer, p)
-                   : WRK_CALL(w, cuMemcpy3DPeerAsync, p, stream);
+        return wrk_hostfn_due(w) ? WRK_CALL(w, cuMemcpy3DPeerAsync, p, stream)
+                                 : WRK_CALL(w, cuMemcpy3DPeer, p);
     }
     return CUDA_ERROR_INVALID_VALUE;
 }

@@ -10,6 +10,7 @@
 #include "wrk_args.h"
 #include "wrk_governor.h"
 #include "wrk_graphmem.h"
+#include "wrk_hostfn_due.h"
 #include "wrk_hostfn_graph.h"
 #include "wrk_struct.h"
 
@@ -146,8 +147,10 @@ h_cuGraphLaunch(struct wrk *w, const struct wire_args_cuGraphLaunch *a,
                          &charge);
     r = WRK_CALL(w, cuGraphLaunch, a->hGraph, a->hStream);
     wrk_governor_launched(w, &charge);
-    if (r == CUDA_SUCCESS)
+    if (r == CUDA_SUCCESS) {
         wrk_graphmem_launched(w, a->hGraph);
+        wrk_hostfn_due_launched(w, a->hStream);
+    }
     return r;
 }
 

@@ -6,7 +6,7 @@
 #include "wrk.h"
 #include "wrk_capture.h"
 #include "wrk_governor.h"
-#include "wrk_hostfn.h"
+#include "wrk_hostfn_due.h"
 #include "wrk_kernels.h"
 #include "wrk_seal.h"
 #include "wrk_wait.h"
@@ -143,7 +143,7 @@ copy_peer(CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx
 
     if (unlikely(!wrk_capture_allows(me)))
         return found.drv.cuMemcpyPeer(dst, dst_ctx, src, src_ctx, n);
-    if (!wrk_hostfns_none(me->priv->hosts))
+    if (wrk_hostfn_due(me))
         return copy_peer_async(dst, dst_ctx, src, src_ctx, n, NULL);
     wrk_governor_acquire_copy(me, &c, NULL, n);
     r = found.drv.cuMemcpyPeer(dst, dst_ctx, src, src_ctx, n);

@@ -9,6 +9,7 @@
 #include "wrk_governor.h"
 #include "wrk_h2d_fence.h"
 #include "wrk_hooks.h"
+#include "wrk_hostfn_due.h"
 #include "wrk_kernels.h"
 #include "wrk_left.h"
 #include "wrk_peer.h"
@@ -42,8 +43,8 @@ const struct wrk_hooks wrk_hooks = {
      * copies end before the staging buffers that they use. */
     .ctx_gone = {quota_ctx_gone, wrk_d2h_async_forget, wrk_transfer_forget,
                  wrk_kernels_forget_ctx, windows_ctx_gone, wrk_left_forget,
-                 wrk_capture_forget},
-    .stream_gone = {wrk_governor_stream_gone},
+                 wrk_capture_forget, wrk_hostfn_due_ctx_gone},
+    .stream_gone = {wrk_governor_stream_gone, wrk_hostfn_due_stream_gone},
     .ctx_named = {wrk_spatial_named},
     .link_replaced = {wrk_windows_link_replaced},
     .peer_arrived = wrk_peer_arrived,

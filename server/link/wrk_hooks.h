@@ -21,7 +21,7 @@ struct wire_req;
 struct tls_keys;
 struct wrk;
 
-#define WRK_HOOKS_MAX 8 /* of one occasion, with the NULL */
+#define WRK_HOOKS_MAX 12 /* of one occasion, with the NULL */
 
 typedef void wrk_hook(struct wrk *w);
 typedef void wrk_frame_hook(struct wrk *w, const struct wire_req *req);

@@ -53,6 +53,15 @@ wrk_hostfns_free(struct wrk_hostfns *hosts)
     free(hosts);
 }
 
+/* Under the lock; @by is 1 or -1. */
+static void
+host_count(struct wrk_hostfns *hosts, uint32_t kind, int by)
+{
+    hosts->count += (unsigned)by;
+    hosts->once += kind == WRK_HOST_ONCE ? (unsigned)by : 0;
+    hosts->graphs += kind == WRK_HOST_GRAPH ? (unsigned)by : 0;
+}
+
 struct wrk_hostfn *
 wrk_hostfn_new(struct wrk *w, enum wrk_hostfn_kind kind, uint64_t token,
                uint64_t stream)
@@ -66,7 +75,8 @@ wrk_hostfn_new(struct wrk *w, enum wrk_hostfn_kind kind, uint64_t token,
     *host = (struct wrk_hostfn){.w = w, .kind = kind, .token = token, .stream = stream};
     pthread_mutex_lock(&hosts->lock);
     ok = hosts->count < WIRE_HOST_FUNCS_MAX;
-    hosts->count += ok;
+    if (ok)
+        host_count(hosts, kind, 1);
     pthread_mutex_unlock(&hosts->lock);
     if (!ok) {
         free(host);
@@ -76,10 +86,12 @@ wrk_hostfn_new(struct wrk *w, enum wrk_hostfn_kind kind, uint64_t token,
 }
 
 static void
-host_uncount(struct wrk_hostfns *hosts)
+host_uncount(const struct wrk_hostfn *host)
 {
+    struct wrk_hostfns *hosts = host->w->priv->hosts;
+
     pthread_mutex_lock(&hosts->lock);
-    hosts->count--;
+    host_count(hosts, host->kind, -1);
     pthread_mutex_unlock(&hosts->lock);
 }
 
@@ -94,10 +106,32 @@ wrk_hostfns_none(struct wrk_hostfns *hosts)
     return none;
 }
 
+bool
+wrk_hostfns_of_streams(struct wrk_hostfns *hosts)
+{
+    bool some;
+
+    pthread_mutex_lock(&hosts->lock);
+    some = hosts->once != 0 || hosts->waiting;
+    pthread_mutex_unlock(&hosts->lock);
+    return some;
+}
+
+bool
+wrk_hostfns_of_graphs(struct wrk_hostfns *hosts)
+{
+    bool some;
+
+    pthread_mutex_lock(&hosts->lock);
+    some = hosts->graphs != 0;
+    pthread_mutex_unlock(&hosts->lock);
+    return some;
+}
+
 void
 wrk_hostfn_drop(struct wrk_hostfn *host)
 {
-    host_uncount(host->w->priv->hosts);
+    host_uncount(host);
     free(host);
 }
 
@@ -211,7 +245,7 @@ host_call(struct wrk_hostfn *host, CUresult status)
     }
     event.ticket = wait.ticket;
     if (event.once) /* before the client can count it as over */
-        host_uncount(hosts);
+        host_uncount(host);
     if (atomic_load(&host->w->priv->before_reply))
         wrk_sender_event(host->w, &event);
     else

@@ -41,6 +41,10 @@ struct wrk_hostfn *wrk_hostfn_new(struct wrk *w, enum wrk_hostfn_kind kind,
                                   uint64_t token, uint64_t stream);
 /* No function is registered or runs, so no work of the card waits for one. */
 bool wrk_hostfns_none(struct wrk_hostfns *hosts);
+/* Streams were given functions that have not returned, or one of a graph runs. */
+bool wrk_hostfns_of_streams(struct wrk_hostfns *hosts);
+/* Nodes of graphs have functions. */
+bool wrk_hostfns_of_graphs(struct wrk_hostfns *hosts);
 
 /* The driver refused to take it. */
 void wrk_hostfn_drop(struct wrk_hostfn *host);

@@ -41,7 +41,9 @@ struct wrk_hostfns {
     pthread_cond_t returned;
     struct host_wait *waiting;
     uint64_t last_ticket;
-    unsigned count; /* registered */
+    unsigned count;  /* registered */
+    unsigned once;   /* of them, given to streams */
+    unsigned graphs; /* of them, given to nodes of graphs */
     bool cancelled;
 
     struct wrk_hostfn_execs execs; /* reader only, no lock */

@@ -9,7 +9,7 @@
 #include "wrk_drv_shims.h"
 #include "wrk_evpool.h"
 #include "wrk_governor.h"
-#include "wrk_hostfn.h"
+#include "wrk_hostfn_due.h"
 #include "wrk_kernels.h"
 #include "wrk_seal.h"
 #include "wrk_wait.h"
@@ -79,10 +79,10 @@ wrk_evpool_put(struct wrk *w, uint32_t ctx_index, CUevent event)
 }
 
 bool
-wrk_hostfns_none(struct wrk_hostfns *hosts)
+wrk_hostfn_due(struct wrk *w)
 {
-    (void)hosts;
-    return true;
+    (void)w;
+    return false;
 }
 
 void
