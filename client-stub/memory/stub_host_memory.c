@@ -314,18 +314,22 @@ host_show_here(const struct stub_memory *m, CUdeviceptr *ret)
 
 /* Provides memory for it at the server, now: once the program has queried the
  * pointer, it may pass it to the device in any form.  In the context of the memory,
- * with which it ends. */
+ * with which it ends.  The program only asks, which no capture forbids; so none forbids
+ * the allocation that the answer takes. */
 static CUresult
 host_show(const struct stub_memory *m, CUdeviceptr *ret)
 {
     struct stub_ctx *ctx = stub_ctx_get((CUcontext)(uintptr_t)m->ctx);
+    uint32_t mode = stub_tls.capture_mode;
     CUresult r;
 
     if (!ctx)
         return CUDA_ERROR_INVALID_VALUE; /* ended meanwhile */
     if (stub_ctx_push(ctx) < 0)
         return CUDA_ERROR_OUT_OF_MEMORY;
+    stub_tls.capture_mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     r = host_show_here(m, ret);
+    stub_tls.capture_mode = mode;
     stub_ctx_pop();
     return r;
 }

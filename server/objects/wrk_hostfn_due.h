@@ -4,8 +4,9 @@
  *
  * A function that a stream was given is due until it has returned.  One of a graph's
  * node is due only while a launch of what was made from the graph is under way, and may
- * be registered for long without that.  So an event is recorded behind each launch while
- * graphs have functions, one for each stream, since launches of a stream end in order.
+ * be registered for long without that.  So an event is recorded behind each launch
+ * while graphs have functions, one for each stream, since launches of a stream end in
+ * order.
  *
  * Receive thread only.
  */

@@ -40,6 +40,47 @@ with sides.Sides(Path(sys.argv[2]), folder) as all:
         print(side.run(folder / "program").decode(), flush=True)
 """
 
+# The addresses of page-locked memory are asked for, and kernels use it, inside a capture that forbids
+# allocations.
+ADDRESSES = """0 ctx 0 0 0
+0 st 1 1
+0 ha 1 4096 0
+0 hfill 1 7
+0 hm 2 4096
+0 hr 2 2
+0 hfill 2 8
+0 cap 1 0
+0 hasks 1
+0 hasks 2
+0 hstep 1 100 5 1
+0 hstep 2 100 5 1
+0 cape 1 1
+0 gasks 1
+0 inst 1 1
+0 gl 1 1
+0 sts 1
+0 hhash 1
+0 hhash 2
+"""
+# All sides, without room in their address space for a range that host and cards have in common.
+NO_ROOM = r"""
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+import sides
+LIMIT = "import resource, os, sys\nresource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))\n" \
+        "os.execv(sys.argv[1], sys.argv[1:])"
+folder = Path(sys.argv[3])
+with sides.Sides(Path(sys.argv[2]), folder) as all:
+    outs = []
+    for side in all.all:
+        if side.front:
+            side.front = [*side.front, sys.executable, "-c", LIMIT]
+        outs.append(side.run(folder / "program"))
+        print(side.name, outs[-1].decode(), flush=True)
+print("the same" if len(set(outs)) == 1 else "others")
+"""
+
 
 def test_programs_answer_as_on_the_driver_itself(case):
     """Those that differed once, and random ones; where a port is given, over RDMA and TCP."""
@@ -114,3 +155,13 @@ def test_watchdog_takes_evidence_before_it_ends_a_program(case):
             case.contains(text, "cuStreamSynchronize", f"the stacks of {path.name}")
     case.contains(files[0].read_text(), "bytes in it, producer sleeps 0, consumer sleeps", "the rings")
     case.contains(files[1].read_text(), "ESTAB", "the sockets")
+
+
+def test_no_capture_forbids_asking_for_the_address_of_page_locked_memory(case):
+    """Also where the answer takes an allocation, because host and cards have no addresses in common."""
+    if case.sanitizer:
+        case.skip("the sanitizer's runtime needs more address space than the test leaves")
+    (case.folder / "program").write_text(ADDRESSES)
+    done = case.run([sys.executable, "-B", "-c", NO_ROOM, FOLDER, case.build, case.folder])
+    case.contains(done.out, "gasks 0 2", "nodes in the graph")
+    case.equal(done.out.splitlines()[-1], "the same", "what all sides answer")
