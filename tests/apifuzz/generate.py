@@ -91,6 +91,9 @@ class Model(More):
     def ctx_of(self, stream):
         return self.streams[stream].ctx if stream >= 0 else -1 - stream
 
+    def card_of(self, stream):
+        return self.ctxs[self.ctx_of(stream)]
+
     def sync_stream(self, stream):
         if stream >= 0:
             self.line("sts", stream)
@@ -311,9 +314,12 @@ class Model(More):
         self.go_to(self.r.randrange(3))
 
     def go_to(self, thread, ctx=None):
+        """Work in a capture is of one card: a graph is of one server, and cards may be of several."""
         self.thread = thread
         stack = self.stacks[thread]
-        ctx = self.one(list(self.ctxs)) if ctx is None else ctx
+        ctx = self.one([c for c, card in self.ctxs.items()
+                        if not self.captured or card == self.card_of(self.captured[0])]) \
+            if ctx is None else ctx
         if stack and stack[-1] not in self.ctxs:  # another thread destroyed it
             self.without_ctx()
         self.line("cur", ctx)
@@ -838,9 +844,8 @@ def cards_of(seed):
 
 
 def servers_of(seed):
-    """How many servers they can be on. Programs that break captures put work with memory of any
-    card into a capture, and a graph is of one server."""
-    return cards_of(seed) if seed % 4 else 1
+    """How many servers they can be on."""
+    return cards_of(seed)
 
 
 def program(seed, calls=300):
