@@ -3,7 +3,8 @@
 # afl.sh BUILD CORPORA SECONDS TARGET...: AFL++ on targets that were built with its
 # compiler into BUILD/fuzz, from the kept seeds and the corpora that `make fuzz` left in
 # CORPORA; what it finds stays in BUILD/afl/TARGET and is where it goes on the next time.
-# One line for each target; exit status 1 after a crash or a hang.
+# One line for each target; exit status 1 after a crash or a hang, or if a target did not
+# run, which does not keep the others from running.
 set -eu
 build=$1 corpora=$2 seconds=$3
 shift 3
@@ -35,7 +36,9 @@ for target in "$@"; do
     if ! afl-fuzz -V "$seconds" -t 2000+ -m none -i "$in" -o "$out" -- \
         "$build/fuzz/$target" >"$out/log" 2>&1; then
         tail -20 "$out/log"
-        exit 1
+        echo "$target: afl-fuzz did not run it"
+        bad=1
+        continue
     fi
     crashes=$(stat_of "$out" saved_crashes) hangs=$(stat_of "$out" saved_hangs)
     echo "$target: $(stat_of "$out" execs_done) executions, $(stat_of "$out" corpus_count)" \

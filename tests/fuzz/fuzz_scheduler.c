@@ -21,7 +21,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static struct sched sched;
@@ -40,8 +39,10 @@ remove_folder(const char *path)
     rmdir(path);
 }
 
-int
-LLVMFuzzerInitialize(int *argc, char ***argv)
+/* With the first input and not before: AFL++ forks the process between the two, which
+ * leaves threads and SQLite's locks behind. */
+static void
+scheduler_start(void)
 {
     static char dir[] = "/tmp/fuzz-scheduler-XXXXXX";
     static struct sched_config config = {
@@ -64,7 +65,6 @@ LLVMFuzzerInitialize(int *argc, char ***argv)
     if (!config.state_dir || sched_init(&sched, &config, NULL) < 0)
         __builtin_trap();
     remove_folder(dir);
-    return 0;
 }
 
 /* A connection whose other end the fuzzer never reads; that end. */
@@ -152,8 +152,12 @@ end_everything(const int fds[2])
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    static bool started;
     int fds[2];
 
+    if (!started)
+        scheduler_start();
+    started = true;
     sched.sessions.next_id = 1;
     fds[0] = join();
     register_server(sched.conns);
