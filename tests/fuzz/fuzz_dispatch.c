@@ -2,7 +2,8 @@
 /* The worker's generated dispatch against hostile frames, before a driver that agrees
  * to everything: whatever arrives, nothing is read or written outside the frame and the
  * buffers of the dispatch.  The input says which calls are made and what is wrong with
- * their bodies; handles live from one frame to the next. */
+ * their bodies; handles live from one frame to the next.  tests/fuzz/dispatch_seeds.py
+ * writes such inputs. */
 #include "gen_loop.h"
 #include "test_codec.h"
 
@@ -31,16 +32,18 @@ codec_test_read(const void *part, uint64_t count, size_t elem)
 {
 }
 
+static CUresult driver_answer;
+
 static CUresult
-agree(void)
+answer(void)
 {
-    return CUDA_SUCCESS;
+    return driver_answer;
 }
 
 static void
 driver_make(void)
 {
-    void *fn = (void *)agree;
+    void *fn = (void *)answer;
 
     gen_loop_reset();
     for (size_t at = 0; at < sizeof(loop.drv); at += sizeof(fn))
@@ -51,16 +54,27 @@ driver_make(void)
 
 /* How one frame differs from a good one. */
 struct step {
-    uint16_t which; /* of the bodies, modulo */
+    uint16_t which; /* number of the call; any other picks one of the bodies, modulo */
     uint8_t seed;
     uint8_t patches; /* that many follow */
-    uint16_t cut;    /* bytes off the end, modulo, when odd */
+    uint16_t cut;    /* bytes off the end, modulo, with CUT; else see REFUSED */
 };
+#define CUT 1u
+#define REFUSED 2u /* the driver answers with an error */
 
 struct patch {
     uint16_t at; /* modulo the size */
     uint8_t value;
 };
+
+static const struct codec_test *
+body_of(uint16_t which)
+{
+    for (unsigned i = 0; i < codec_test_count; i++)
+        if (codec_tests[i].request && codec_tests[i].call == which)
+            return &codec_tests[i];
+    return &codec_tests[which % codec_test_count];
+}
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -76,7 +90,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         memcpy(&step, data, sizeof(step));
         data += sizeof(step);
         size -= sizeof(step);
-        t = &codec_tests[step.which % codec_test_count];
+        t = body_of(step.which);
         len = t->make(body, step.seed);
         while (step.patches-- && size >= sizeof(patch)) {
             memcpy(&patch, data, sizeof(patch));
@@ -85,7 +99,10 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             if (len)
                 ((uint8_t *)body)[patch.at % len] = patch.value;
         }
-        if (step.cut & 1)
+        driver_answer = step.cut & REFUSED && !(step.cut & CUT)
+                            ? CUDA_ERROR_INVALID_VALUE
+                            : CUDA_SUCCESS;
+        if (step.cut & CUT)
             len -= step.cut % (len + 1);
         gen_loop_frame(t->call, body, len & ~7u);
     }
