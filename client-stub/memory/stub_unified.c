@@ -24,8 +24,15 @@
  * of the software card, which reserves some of them only when they are asked for
  * (sg_dev.c).  Which of the places it is, is random, so that two programs' ranges are
  * hardly ever the same. */
+#if !defined(__SANITIZE_THREAD__)
 #define CANDIDATES_FROM (UINT64_C(0x34) << 40)
 #define CANDIDATES 448u
+#else
+/* The thread sanitizer ends a program that maps outside of its own ranges; the kernel
+ * places nothing in the lower part of the highest one. */
+#define CANDIDATES_FROM (UINT64_C(0x7e8) << 36)
+#define CANDIDATES 8u
+#endif
 #define TRIES 8u
 
 static struct {
@@ -56,21 +63,15 @@ candidate_hold(uint64_t want)
     return (uintptr_t)at;
 }
 
-/* The thread sanitizer ends a program that maps outside of its own ranges. */
 static uint64_t
 candidate(uint32_t try)
 {
-#if defined(__SANITIZE_THREAD__)
-    (void)try;
-    return candidate_hold(0);
-#else
     uint64_t chance = gp_now_ns() / 64 ^ (uint64_t)getpid() << 3;
 
     return candidate_hold(try + 1 < TRIES
                               ? CANDIDATES_FROM +
                                     (chance + 37 * try) % CANDIDATES * STUB_UNIFIED_SIZE
                               : 0);
-#endif
 }
 
 /* With @size 0: the server is to give the range back. */
