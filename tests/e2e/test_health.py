@@ -98,18 +98,29 @@ def test_error_that_nvml_reports_takes_a_card_out_until_a_check_passes(case):
     pool, report = watched_pool(case)
     session = pool.session(core=30)
     report("0 xid 31")  # a program's own mistake
-    report("1 xid 79")
-    case.wait_for(lambda: any(faults(pool)), "a card is out of use")
-    case.equal(faults(pool), ["", "NVML reports Xid 79, it has fallen off the bus"], "why")
-    case.contains(pool.cli("explain", "--core", "10", "--memory", "1MiB").out,
-                  "out of use: NVML reports Xid 79", "explain")
+
+    def why_out(error):
+        """What is shown of the cards while one is out of use.  It is for a second only,
+        until a check passes, which a busy machine may miss: the error comes again."""
+        def shown():
+            found = faults(pool)
+            return found if any(found) else report(error)
+
+        return case.wait_for(shown, "a card is out of use")
+
+    def explained():
+        report("1 xid 79")
+        return "out of use: NVML reports Xid 79" in pool.cli(
+            "explain", "--core", "10", "--memory", "1MiB").out
+
+    case.equal(why_out("1 xid 79"), ["", "NVML reports Xid 79, it has fallen off the bus"],
+               "why")
+    case.wait_for(explained, "the card is out of use for explain, too")
     case.wait_for(lambda: not any(faults(pool)), "a check passes, and it is in use again")
-    report("0 ecc")
-    case.wait_for(lambda: any(faults(pool)), "the other card is out of use")
-    case.equal(faults(pool), ["NVML reports a double-bit ECC error", ""], "why")
+    case.equal(why_out("0 ecc"), ["NVML reports a double-bit ECC error", ""], "why")
     case.wait_for(lambda: not any(faults(pool)), "it is in use again")
-    case.equal([kind for kind in kinds(pool) if kind in ("fault", "well")],
-               ["well", "fault"] * 2, "events")
+    seen = [kind for kind in kinds(pool) if kind in ("fault", "well")]
+    case.equal(seen, ["well", "fault"] * max(2, len(seen) // 2), "events")
     case.contains(pool.log(), "NVML reports Xid 31, which programs cause", "what was passed over")
     # The session went on meanwhile.
     case.equal(len(pool.sessions()), 1, "sessions")
