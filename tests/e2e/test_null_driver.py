@@ -10,7 +10,8 @@ def promises(case, client):
     """What @client found to be so on a card of the null driver's."""
     if case.sanitizer:
         case.skip(f"a library built with -fsanitize={case.sanitizer} is not loaded here")
-    done = case.pool(driver="null").run(*case.interpreter(), HERE / client)
+    done = case.pool(driver="null").run(*case.interpreter(), HERE / client,
+                                        env={"GPUPOOL_LOG": "*:info"})
     return done.out.splitlines()
 
 
