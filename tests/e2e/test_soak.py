@@ -102,6 +102,9 @@ def test_sessions_in_a_row_leave_nothing(case):
     for point in range(POINTS):
         soak.sessions(SESSIONS // POINTS)
         looks.append((soak.done, soak.used()))
+        print(f"after {soak.done} sessions, {time.monotonic() - began:.0f} s: " + ", ".join(
+            f"{name} {used >> 10} KiB, {files} descriptors"
+            for name, (used, files) in looks[-1][1].items()), flush=True)
         if point == POINTS // 2:
             files = files_below(case.folder / "gpupool", case.folder / "server-state")
     took = time.monotonic() - began

@@ -7,7 +7,8 @@
  *     sessions SCHEDULER TOKEN-FILE
  *
  * A line "N" on the standard input is answered with "done N" when N sessions have come
- * and gone; "open N" is the same for sessions that nobody attaches to.  The first
+ * and gone, over a connection to the scheduler of its own, which does not keep one that
+ * is quiet; "open N" is the same for sessions that nobody attaches to.  The first
  * failure ends the program, with its words.
  */
 #include "attach.pb-c.h"
@@ -38,7 +39,7 @@ static struct {
     const char *address;
     struct ctl_link link;
     uint32_t next_id;
-} scheduler;
+} scheduler = {.link.fd = -1};
 
 static uint64_t
 soon(void)
@@ -254,31 +255,39 @@ begin(const char *token_file, struct gp_err *err)
                              scheduler.address, NULL, err);
 }
 
+static int
+play(const char *token_file, unsigned long n, bool attached, struct gp_err *err)
+{
+    int r = begin(token_file, err);
+
+    for (unsigned long i = 0; i < n && r >= 0; i++)
+        r = session(attached, err);
+    ctl_link_close(&scheduler.link);
+    return r;
+}
+
 int
 main(int argc, char **argv)
 {
     struct gp_err err = {0};
     char line[64];
-    int r;
+    int r = 0;
 
     if (argc != 3) {
         fprintf(stderr, "usage: sessions SCHEDULER TOKEN-FILE\n");
         return 2;
     }
     scheduler.address = argv[1];
-    r = begin(argv[2], &err);
     while (r >= 0 && fgets(line, sizeof(line), stdin)) {
         bool attached = strncmp(line, "open ", 5) != 0;
         unsigned long n = strtoul(attached ? line : line + 5, NULL, 10);
 
-        for (unsigned long i = 0; i < n && r >= 0; i++)
-            r = session(attached, &err);
+        r = play(argv[2], n, attached, &err);
         if (r >= 0)
             printf("done %lu\n", n);
         fflush(stdout);
     }
     if (r < 0)
         fprintf(stderr, "sessions: %s\n", gp_err_msg(&err, r));
-    ctl_link_close(&scheduler.link);
     return r < 0;
 }
