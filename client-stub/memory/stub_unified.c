@@ -63,11 +63,10 @@ candidate_hold(uint64_t want)
     return (uintptr_t)at;
 }
 
+/* Another one with each @try: 37 has no factor in common with their number. */
 static uint64_t
-candidate(uint32_t try)
+candidate(uint64_t chance, uint32_t try)
 {
-    uint64_t chance = gp_now_ns() / 64 ^ (uint64_t)getpid() << 3;
-
     return candidate_hold(try + 1 < TRIES
                               ? CANDIDATES_FROM +
                                     (chance + 37 * try) % CANDIDATES * STUB_UNIFIED_SIZE
@@ -129,9 +128,9 @@ window_withdraw(uint64_t base)
  * addresses the program then could not tell from those of the range.  So another one is
  * offered to all, and only the last one is used by those alone that take it. */
 static uint64_t
-window_try(uint32_t try)
+window_try(uint64_t chance, uint32_t try)
 {
-    uint64_t base = candidate(try);
+    uint64_t base = candidate(chance, try);
     bool some, all;
 
     if (!base)
@@ -151,13 +150,13 @@ window_try(uint32_t try)
 static uint64_t
 window_agree(void)
 {
-    uint64_t base = 0;
+    uint64_t base = 0, chance = gp_now_ns() / 64 ^ (uint64_t)getpid() << 3;
     uint32_t able = 0;
 
     for (uint32_t i = 0; i < stub_links_n; i++)
         able += stub_link_can(&stub_links[i], "unified");
     for (uint32_t try = 0; able && try < TRIES && !base; try++)
-        base = window_try(try);
+        base = window_try(chance, try);
     for (uint32_t i = 0; base && i < stub_links_n; i++)
         if (!unified.at[i])
             gp_log_warn("stub",
