@@ -27,16 +27,19 @@ block_drop(struct xport_journal *j, int block)
     blocks->idle[blocks->n_idle++] = (uint8_t)block;
 }
 
-/* One without parts: the one that was in use last, else a new one. */
+/* One without parts: the one that was in use last, else a new one.  Copies of lent
+ * bytes may use all blocks: what is copied need not be so much that the peer
+ * acknowledges it.
+ */
 static int
-block_get(struct xport_journal *j, size_t n)
+block_get(struct xport_journal *j, size_t n, bool frames)
 {
     struct xport_journal_blocks *blocks = n > j->blocks.size ? &j->large : &j->blocks;
     unsigned at = blocks->first + blocks->made;
 
     if (blocks->n_idle)
         return blocks->idle[--blocks->n_idle];
-    if (blocks->made == blocks->most)
+    if (blocks->made >= (frames ? blocks->wanted : blocks->most))
         return -EAGAIN;
     j->block[at] = aligned_alloc(64, blocks->size);
     if (!j->block[at])
@@ -52,7 +55,7 @@ cursor_next(struct xport_journal *j, struct xport_journal_cursor *cursor, size_t
 
     /* Else nothing in it is needed: start again. */
     if (old < 0 || j->refs[old] > 1 || n > blocks_of(j, old)->size) {
-        block = block_get(j, n);
+        block = block_get(j, n, cursor == &j->frames);
         if (block < 0)
             return block;
         j->refs[block] = 1;
@@ -66,6 +69,27 @@ int
 xport_journal_next_block(struct xport_journal *j, size_t n)
 {
     return cursor_next(j, &j->frames, n);
+}
+
+void
+xport_journal_stay_small(struct xport_journal *j)
+{
+    j->blocks.wanted = gp_min(j->blocks.most, XPORT_JOURNAL_BLOCKS_NEAR);
+}
+
+bool
+xport_journal_grow(struct xport_journal *j)
+{
+    bool grows = j->blocks.wanted < j->blocks.most;
+
+    j->blocks.wanted = gp_min(j->blocks.most, 2 * j->blocks.wanted);
+    return grows;
+}
+
+void
+xport_journal_use_all(struct xport_journal *j)
+{
+    j->blocks.wanted = j->blocks.most;
 }
 
 void
@@ -84,9 +108,10 @@ xport_journal_init(struct xport_journal *j, size_t block_size, size_t frame_max)
     j->blocks.size = size;
     j->blocks.most = (unsigned)gp_min(gp_max(XPORT_JOURNAL_MAX / size, (size_t)4),
                                       (size_t)XPORT_JOURNAL_BLOCKS_MAX);
+    xport_journal_use_all(j);
     j->large.size = GP_ALIGN_UP(frame_max, 64);
     j->large.first = XPORT_JOURNAL_BLOCKS_MAX;
-    j->large.most = XPORT_JOURNAL_LARGE_MAX;
+    j->large.most = j->large.wanted = XPORT_JOURNAL_LARGE_MAX;
     j->frames.block = j->copies.block = -1;
     return cursor_next(j, &j->frames, 0);
 }

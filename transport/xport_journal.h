@@ -31,6 +31,10 @@
  * asynchronous call three times as much as 36). */
 #define XPORT_JOURNAL_BLOCK (36u << 10)
 #define XPORT_JOURNAL_BLOCKS_MAX 112u
+/* Of these, so many until it turns out that waiting for the peer is no better: where it
+ * is nearby, it acknowledges sooner than more of them would be used.  All of them would
+ * be 4 MiB of fresh pages, and more than a second-level cache holds. */
+#define XPORT_JOURNAL_BLOCKS_NEAR 40u
 /* For frames that are longer than a block: each as long as the longest may be.  A block
  * is left for the next one when a frame does not fit, so two that follow each other
  * hold more than one has room for: 112 hold 2 MiB at least, 28 large ones 1.75. */
@@ -51,9 +55,10 @@ struct xport_journal_part {
 /* Blocks of one size. */
 struct xport_journal_blocks {
     size_t size;
-    unsigned first; /* their indexes from here on */
-    unsigned most;  /* that the limit allows */
-    unsigned made;  /* that have memory */
+    unsigned first;  /* their indexes from here on */
+    unsigned most;   /* that the limit allows */
+    unsigned wanted; /* of them, for frames: others are made when waiting is worse */
+    unsigned made;   /* that have memory */
     unsigned n_idle;
     uint8_t idle[XPORT_JOURNAL_BLOCKS_MAX]; /* without parts, the warmest last */
 };
@@ -90,6 +95,12 @@ xport_journal_room_end(const struct xport_journal *j)
 /* Frames go to the start of a block from now on that holds @n bytes, at most the
  * longest frame.  -EAGAIN: none is free before more has been acknowledged.  -ENOMEM. */
 int xport_journal_next_block(struct xport_journal *j, size_t n);
+
+/* Frames shall do with XPORT_JOURNAL_BLOCKS_NEAR blocks; with twice as many as they do
+ * now (false: they have all); with all that the limit allows, as at first. */
+void xport_journal_stay_small(struct xport_journal *j);
+bool xport_journal_grow(struct xport_journal *j);
+void xport_journal_use_all(struct xport_journal *j);
 
 /* Frames go to the start of the block in use again, if nothing in it is needed. */
 void xport_journal_rewind(struct xport_journal *j);

@@ -89,6 +89,12 @@ trip_of(int fd)
                : (uint64_t)info.tcpi_rtt * 1000;
 }
 
+static bool
+is_near(const struct xport_conn *conn)
+{
+    return atomic_load_explicit(&conn->near, memory_order_relaxed);
+}
+
 /* @fd takes the place of @at, whose number others use.  It is gone in any case. */
 static int
 fd_replace(int fd, int at)
@@ -161,6 +167,8 @@ link_install(struct xport_resume_conn *rc, struct xport_resume_link *link)
         xport_resume_rdma_begin(rc);
     else
         xport_tcp_prepare(conn, conn->fd);
+    if (!is_near(conn)) /* over a long line waiting is worse than memory */
+        xport_journal_use_all(j);
     rc->left = false;
     rc->peer_at = link->peer.received;
     rc->replay_at = gp_min(link->peer.received, j->end);
@@ -589,6 +597,8 @@ xport_resume_new(int fd, int ack_fd, uint32_t frame_max,
         return r;
     *ret = &rc->stream.conn;
     xport_tcp_prepare(*ret, fd);
+    if (!xport_resume_passive(rc) && is_near(*ret))
+        xport_journal_stay_small(&rc->journal);
     rc->trip_ns = trip_of(fd);
     rc->acks.fd = ack_fd;
     (*ret)->fd = fd;

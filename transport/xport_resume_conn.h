@@ -23,10 +23,10 @@
  * costs as much as 4 KiB of a payload, and the work of a hundred asynchronous calls,
  * whose frames are most of what the second end receives; what else comes there is
  * confirmed by replies, or is a payload.  All of them below what a journal holds of the
- * least favourable frames (XPORT_JOURNAL_BLOCKS_MAX), or a sender could wait for ever.
+ * least favourable frames (XPORT_JOURNAL_BLOCKS_NEAR), or a sender could wait for ever.
  */
 #define XPORT_ACK_REPLIES (512u << 10)
-#define XPORT_ACK_CALLS (1536u << 10)
+#define XPORT_ACK_CALLS (640u << 10)
 #define XPORT_ACK_BULK (1u << 20)
 /* The end of a payload is acknowledged at once (xport_acknowledge()) when so much is
  * due; what its sender has lent it copies up to here, without waiting.  Copying 128 KiB

@@ -26,6 +26,9 @@
 /* Beyond it waiting is cheaper where a round trip takes less than copying: 10 GB/s. */
 #define COPY_BYTES_PER_NS 10u
 #define WAIT_MAX_NS GP_NS_PER_MS
+/* Who waits longer for room for frames takes more memory instead: the peer is slow, or
+ * the socket for acknowledgements is not here yet. */
+#define WAIT_ROOM_NS (4 * GP_NS_PER_MS)
 
 #define MAX_IOV 4
 
@@ -257,10 +260,30 @@ xport_resume_flush_now(struct xport_conn *conn)
     return r < 0 ? r : conn->tx.base == conn->tx.pos ? 0 : -EAGAIN;
 }
 
+/* Sleep until some acknowledgements may have come, or it is better not to wait. */
+static int
+room_wait(struct xport_resume_conn *rc, uint64_t *patience)
+{
+    struct xport_journal_blocks *blocks = &rc->journal.blocks;
+    int r;
+
+    if (!*patience)
+        *patience = gp_now_ns() + WAIT_ROOM_NS;
+    r = xport_resume_acks_wait(rc,
+                               blocks->wanted < blocks->most ? *patience : GP_FOREVER);
+    if (r != -ETIMEDOUT)
+        return r;
+    *patience = 0;
+    xport_journal_grow(&rc->journal);
+    return 0;
+}
+
 /* Another block to write frames to; there is always one where the peer acknowledges. */
 static int
 block_wait(struct xport_resume_conn *rc, size_t n)
 {
+    uint64_t patience = 0;
+
     for (;;) {
         /* Look only when some may have come: that is a system call. */
         bool look = rc->journal.end - rc->looked_at >= xport_resume_acks_every(rc);
@@ -271,7 +294,7 @@ block_wait(struct xport_resume_conn *rc, size_t n)
         if (r != -EAGAIN && r != -ECONNRESET)
             return r;
         if (r == -EAGAIN)
-            r = xport_resume_acks_wait(rc, GP_FOREVER);
+            r = room_wait(rc, &patience);
         if (r == 0)
             r = xport_resume_acks_read(rc);
         if (r == -ECONNRESET)

@@ -118,6 +118,39 @@ test_memory_is_bounded(void **state)
     xport_journal_fini(&journal);
 }
 
+/* Frames get along with few blocks until their sender asks for more.  Copies of
+ * payloads may use all of them, because the peer need not acknowledge as little as
+ * that. */
+static void
+test_small_journal_grows_when_asked(void **state)
+{
+    unsigned blocks = XPORT_JOURNAL_BLOCKS_NEAR;
+
+    (void)state;
+    assert_int_equal(xport_journal_init(&journal, BLOCK, LARGE), 0);
+    xport_journal_stay_small(&journal);
+    for (;;) {
+        while (send_frame(BLOCK))
+            ;
+        assert_int_equal(journal.blocks.made, blocks);
+        if (!xport_journal_grow(&journal))
+            break;
+        blocks = gp_min(2 * blocks, journal.blocks.most);
+    }
+    assert_int_equal(blocks, journal.blocks.most);
+    xport_journal_fini(&journal);
+
+    assert_int_equal(xport_journal_init(&journal, BLOCK, LARGE), 0);
+    xport_journal_stay_small(&journal);
+    while (send_frame(BLOCK))
+        ;
+    xport_journal_sent_lent(&journal, stream + journal.end, 2 * BLOCK);
+    xport_journal_keep(&journal, UINT64_MAX);
+    assert_int_equal(xport_journal_lent(&journal, UINT64_MAX), 0);
+    check_all(0);
+    xport_journal_fini(&journal);
+}
+
 /* Nothing is acknowledged, and every part is short. */
 static void
 test_many_short_payloads_need_no_acknowledgement(void **state)
@@ -244,6 +277,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_unacknowledged_byte_is_kept),
         cmocka_unit_test(test_memory_is_bounded),
+        cmocka_unit_test(test_small_journal_grows_when_asked),
         cmocka_unit_test(test_many_short_payloads_need_no_acknowledgement),
         cmocka_unit_test(test_payload_behind_many_short_ones_needs_no_acknowledgement),
         cmocka_unit_test(test_acknowledged_block_is_used_from_its_start),

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Links of sockets that are cut at random bytes (ut_resume.h), and ends by hand. */
+#include "ut_loopback.h"
 #include "ut_resume.h"
+#include "xport_resume_conn.h"
 
 /* Every long payload goes over the stripes, for as long as they live. */
 static void
@@ -261,13 +263,17 @@ test_acknowledgement_that_is_not_due_is_not_waited_for(void **state)
 /* ---- an end that only reads --------------------------------------------------------
  */
 
-/* Two ends and their socket for acknowledgements, without a relay. */
+/* Two ends and their socket for acknowledgements, without a relay; over TCP if @tcp,
+ * where they find each other near. */
 static void
-pair_new(uint32_t frame_max, struct xport_conn *ret[2])
+pair_new(uint32_t frame_max, bool tcp, struct xport_conn *ret[2])
 {
     int stream[2], acks[2];
 
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, stream), 0);
+    if (tcp)
+        loopback(stream);
+    else
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, stream), 0);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, acks), 0);
     for (int i = 0; i < 2; i++)
         assert_int_equal(
@@ -287,33 +293,75 @@ reader_main(void *arg)
     return NULL;
 }
 
-/* One end sends 8 MiB in frames of @size bytes, @each before a flush, and nothing comes
- * back but acknowledgements: it must never wait for one that is not due. */
+/* @total bytes in frames of @size bytes, @each before a flush. */
 static void
-flow(int sender, uint32_t size, unsigned each, uint32_t frame_max)
+send_frames(struct xport_conn *conn, uint64_t total, uint32_t size, unsigned each)
 {
-    struct xport_conn *conn[2];
-    uint64_t sent = 0;
-    pthread_t reader;
-
-    pair_new(frame_max, conn);
-    xport_confirm(conn[sender], 1); /* as after a first reply */
-    assert_int_equal(pthread_create(&reader, NULL, reader_main, conn[!sender]), 0);
-    while (sent < 8u << 20) {
+    for (uint64_t sent = 0; sent < total; sent += each * size) {
         for (unsigned i = 0; i < each; i++) {
-            struct message *m = xport_reserve(conn[sender], size);
+            struct message *m = xport_reserve(conn, size);
 
             assert_non_null(m);
             *m = (struct message){.size = size};
-            xport_commit(conn[sender], size);
+            xport_commit(conn, size);
         }
-        assert_int_equal(xport_flush(conn[sender]), 0);
-        sent += each * size;
+        assert_int_equal(xport_flush(conn), 0);
     }
+}
+
+/* One end sends 8 MiB, and nothing comes back but acknowledgements: it must never wait
+ * for one that is not due. */
+static void
+flow_over(bool tcp, int sender, uint32_t size, unsigned each, uint32_t frame_max)
+{
+    struct xport_conn *conn[2];
+    pthread_t reader;
+
+    pair_new(frame_max, tcp, conn);
+    xport_confirm(conn[sender], 1); /* as after a first reply */
+    assert_int_equal(pthread_create(&reader, NULL, reader_main, conn[!sender]), 0);
+    send_frames(conn[sender], 8u << 20, size, each);
     xport_abort(conn[!sender]);
     pthread_join(reader, NULL);
     xport_free(conn[0]);
     xport_free(conn[1]);
+}
+
+static void
+flow(int sender, uint32_t size, unsigned each, uint32_t frame_max)
+{
+    flow_over(false, sender, size, each, frame_max);
+    flow_over(true, sender, size, each, frame_max);
+}
+
+/* A client near its worker begins with a small journal, and waits for acknowledgements
+ * rather than to use more memory; but not for long: this peer never sends one. */
+static void
+test_near_sender_does_not_wait_long_for_room(void **state)
+{
+    struct xport_conn *conn[2];
+    struct xport_journal *journal;
+    pthread_t reader;
+    int fd[2];
+
+    (void)state;
+    alarm(PATIENCE_S);
+    loopback(fd);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(
+            xport_resume_new(fd[i], -1, FRAME_MAX, &alone[i], &conn[i], NULL), 0);
+    journal = &xport_resume_of(conn[0])->journal;
+    assert_int_equal(journal->blocks.wanted, XPORT_JOURNAL_BLOCKS_NEAR);
+    assert_int_equal(pthread_create(&reader, NULL, reader_main, conn[1]), 0);
+    send_frames(conn[0], 1u << 20, 1024, 32);
+    assert_in_range(journal->blocks.made, 1, XPORT_JOURNAL_BLOCKS_NEAR);
+    send_frames(conn[0], 2u << 20, 1024, 32);
+    assert_true(journal->blocks.made > XPORT_JOURNAL_BLOCKS_NEAR);
+    xport_abort(conn[1]);
+    pthread_join(reader, NULL);
+    xport_free(conn[0]);
+    xport_free(conn[1]);
+    alarm(0);
 }
 
 static void
@@ -352,7 +400,7 @@ test_quiet_end_acknowledges_when_it_looks(void **state)
     uint32_t size;
 
     (void)state;
-    pair_new(128u << 10, conn);
+    pair_new(128u << 10, false, conn);
     for (int i = 0; i < 3; i++) {
         struct message *m = xport_reserve(conn[0], 64u << 10);
 
@@ -481,6 +529,7 @@ main(void)
         cmocka_unit_test(test_acknowledgement_that_is_not_due_is_not_waited_for),
         cmocka_unit_test(test_offset_outside_of_the_journal_ends_the_connection),
         cmocka_unit_test(test_claim_of_striped_bytes_is_bounded),
+        cmocka_unit_test(test_near_sender_does_not_wait_long_for_room),
         cmocka_unit_test(test_sender_of_little_at_a_time_never_waits_for_ever),
         cmocka_unit_test(test_sender_of_large_frames_never_waits_for_ever),
         cmocka_unit_test(test_quiet_end_acknowledges_when_it_looks),

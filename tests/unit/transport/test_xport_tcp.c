@@ -1,34 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How sockets are set that become connections. */
 #include "ut.h"
+#include "ut_loopback.h"
 
 #include "xport.h"
 
-#include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #define FRAME_MAX 4096u
-
-/* Both ends of a TCP connection over loopback. */
-static void
-loopback(int fd[2])
-{
-    struct sockaddr_in addr = {.sin_family = AF_INET,
-                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    socklen_t size = sizeof(addr);
-
-    fd[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(listener, (struct sockaddr *)&addr, size), 0);
-    assert_int_equal(listen(listener, 1), 0);
-    assert_int_equal(getsockname(listener, (struct sockaddr *)&addr, &size), 0);
-    assert_int_equal(connect(fd[0], (struct sockaddr *)&addr, size), 0);
-    fd[1] = accept(listener, NULL, NULL);
-    close(listener);
-}
 
 /* What the socket of a new connection uses whose system would use @wanted. */
 static void
