@@ -475,6 +475,10 @@ raw_peer_start(struct raw_peer *peer, const struct raw_place *place, size_t bulk
         bench_die("fork");
     if (peer->pid == 0) {
         close(control[0]);
+        /* As every server is: where the kernel groups tasks by session (or by control
+         * group), a switch to another group costs more than one within it. */
+        if (setsid() < 0)
+            bench_die("setsid");
         peer_main(peer, place, control[1]);
     }
     close(control[1]);
