@@ -13,6 +13,7 @@
 #include "stub_hostfn.h"
 #include "stub_managed.h"
 #include "stub_memory_end.h"
+#include "stub_spare.h"
 #include "stub_sticky.h"
 #include "stub_stripes.h"
 #include "stub_unified.h"
@@ -21,6 +22,11 @@ const struct stub_feature *const stub_features[] = {
     &stub_unified_feature, /* finds what a frame names */
     &stub_managed_feature, /* and brings it to the server */
     &stub_memory_feature,  /* the memory of a context goes before its failure */
-    &stub_capture_feature, &stub_sticky_feature,  &stub_d2h_async_feature,
-    &stub_hostfn_feature,  &stub_stripes_feature, NULL,
+    &stub_capture_feature,
+    &stub_sticky_feature,
+    &stub_d2h_async_feature,
+    &stub_hostfn_feature,
+    &stub_stripes_feature,
+    &stub_spare_feature,
+    NULL,
 };

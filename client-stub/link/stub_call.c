@@ -124,10 +124,18 @@ stub_call_begin(struct stub_call *c, uint16_t call, uint32_t body_size)
 
     c->link = stub_link_here();
     attention = stub_link_attention(c->link);
-    if (unlikely(attention & (STUB_ATTEND_NOT_READY | STUB_ATTEND_CALL))) {
+    if (unlikely(attention &
+                 (STUB_ATTEND_NOT_READY | STUB_ATTEND_CALL | STUB_ATTEND_SPARE))) {
         if (attention & STUB_ATTEND_NOT_READY)
             return stub_link_refusal(c->link);
-        stub_hooks_before_call(call);
+        if (attention & STUB_ATTEND_SPARE) {
+            CUresult r = stub_hooks_spare_before(c->link, call);
+
+            if (r != CUDA_SUCCESS)
+                return r;
+        }
+        if (attention & STUB_ATTEND_CALL)
+            stub_hooks_before_call(call);
     }
     return call_claim(c, call, body_size);
 }
@@ -141,7 +149,11 @@ stub_call_begin_on(struct stub_call *c, struct stub_link *link, uint16_t call,
     c->link = link;
     if (!stub_link_ready(c->link) && atomic_load(&c->link->phase) != STUB_LINKED)
         return stub_link_refusal(c->link);
-    r = call_claim(c, call, body_size);
+    r = unlikely(stub_link_attention(link) & STUB_ATTEND_SPARE)
+            ? stub_hooks_spare_before(link, call)
+            : CUDA_SUCCESS;
+    if (r == CUDA_SUCCESS)
+        r = call_claim(c, call, body_size);
     if (r == CUDA_SUCCESS && link != stub_link_here())
         call_req(c)->ctx = 0; /* ours is another server's */
     return r;
@@ -267,11 +279,11 @@ call_post_overflow(struct stub_call *c)
     return CUDA_SUCCESS;
 }
 
-/* The frame names memory that the server does not have yet: the room of the frame is
- * given back, the server is provided with the memory, and the frame is claimed
- * again. */
+/* The frame names memory that the server does not have yet, or that it has and should
+ * not (@spare): the room of the frame is given back, the server is provided with the
+ * memory or frees it, and the frame is claimed again. */
 static GP_COLD CUresult
-call_provide(struct stub_call *c)
+call_provide(struct stub_call *c, bool spare)
 {
     CLEANUP_FREE struct wire_req *copy = malloc(c->frame_size);
     struct stub_link *link = c->link;
@@ -285,7 +297,10 @@ call_provide(struct stub_call *c)
     gp_lock_release(&link->send);
     if (!copy)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    stub_hooks_provide();
+    if (spare)
+        stub_hooks_spare_named(link);
+    else
+        stub_hooks_provide();
     r = call_claim(c, copy->call, copy->size - (uint32_t)sizeof(*copy));
     if (r != CUDA_SUCCESS)
         return r;
@@ -302,7 +317,19 @@ call_check_content(struct stub_call *c)
     if (c->call >= WIRE_CALL_INTERNAL || call_req(c)->flags & WIRE_F_D2H_ASYNC ||
         !stub_hooks_needs(c->body, c->frame_size - sizeof(struct wire_req)))
         return CUDA_SUCCESS;
-    return call_provide(c);
+    return call_provide(c, false);
+}
+
+/* An asynchronous copy to the host is to memory that is known to live. */
+static GP_COLD CUresult
+call_check_spares(struct stub_call *c)
+{
+    if (c->call >= WIRE_CALL_INTERNAL || call_req(c)->flags & WIRE_F_D2H_ASYNC ||
+        !stub_spare_ranges_named(&c->link->spares, c->body,
+                                 c->frame_size - sizeof(struct wire_req)) ||
+        stub_hooks_spare_is_freed())
+        return CUDA_SUCCESS;
+    return call_provide(c, true);
 }
 
 static GP_COLD CUresult
@@ -314,7 +341,7 @@ call_check_chunks(struct stub_call *c, const struct iovec *chunks, size_t n)
         if (chunks[i].iov_len <= CONTENT_MAX &&
             stub_hooks_needs(chunks[i].iov_base, chunks[i].iov_len))
             some = true;
-    return some ? call_provide(c) : CUDA_SUCCESS;
+    return some ? call_provide(c, false) : CUDA_SUCCESS;
 }
 
 GP_HOT CUresult
@@ -324,8 +351,10 @@ stub_call_post(struct stub_call *c)
     uint32_t attention = stub_link_attention(link), queued, counted;
     CUresult r;
 
-    if (unlikely(attention & STUB_ATTEND_CONTENT)) {
-        r = call_check_content(c);
+    if (unlikely(attention & (STUB_ATTEND_CONTENT | STUB_ATTEND_SPARE))) {
+        r = attention & STUB_ATTEND_SPARE ? call_check_spares(c) : CUDA_SUCCESS;
+        if (r == CUDA_SUCCESS && attention & STUB_ATTEND_CONTENT)
+            r = call_check_content(c);
         if (r != CUDA_SUCCESS)
             return r;
     }
@@ -417,12 +446,16 @@ static GP_COLD CUresult
 call_attend(struct stub_call *c, uint32_t attention, const struct iovec *chunks,
             size_t n)
 {
+    CUresult r = CUDA_SUCCESS;
+
     if (attention & STUB_ATTEND_WATCH) {
         stub_link_attend(c->link, STUB_ATTEND_WATCH, false);
         stub_flush_wake(c->link);
     }
-    if (!(attention & STUB_ATTEND_CONTENT))
-        return CUDA_SUCCESS;
+    if (attention & STUB_ATTEND_SPARE)
+        r = call_check_spares(c);
+    if (r != CUDA_SUCCESS || !(attention & STUB_ATTEND_CONTENT))
+        return r;
     return n ? call_check_chunks(c, chunks, n) : call_check_content(c);
 }
 
@@ -432,7 +465,8 @@ call_send_and_wait(struct stub_call *c, const struct iovec *chunks, size_t n)
     uint32_t attention = stub_link_attention(c->link);
     CUresult r = CUDA_SUCCESS;
 
-    if (unlikely(attention & (STUB_ATTEND_CONTENT | STUB_ATTEND_WATCH)))
+    if (unlikely(attention &
+                 (STUB_ATTEND_CONTENT | STUB_ATTEND_WATCH | STUB_ATTEND_SPARE)))
         r = call_attend(c, attention, chunks, n);
     if (r == CUDA_SUCCESS && unlikely(c->overflow))
         r = call_come_back(c);
@@ -476,9 +510,10 @@ stub_call_post_chunks(struct stub_call *c, const struct iovec *chunks, size_t n)
         stub_call_end(c);
         return r;
     }
-    r = stub_link_attention(c->link) & STUB_ATTEND_CONTENT
-            ? call_check_chunks(c, chunks, n)
-            : CUDA_SUCCESS;
+    r = stub_link_attention(c->link) & STUB_ATTEND_SPARE ? call_check_spares(c)
+                                                         : CUDA_SUCCESS;
+    if (r == CUDA_SUCCESS && stub_link_attention(c->link) & STUB_ATTEND_CONTENT)
+        r = call_check_chunks(c, chunks, n);
     if (r == CUDA_SUCCESS && c->overflow)
         r = call_come_back(c);
     if (r != CUDA_SUCCESS)

@@ -94,6 +94,34 @@ stub_hooks_wants_reply(uint16_t call)
     return false;
 }
 
+CUresult
+stub_hooks_spare_before(struct stub_link *link, uint16_t call)
+{
+    CUresult result = CUDA_SUCCESS;
+
+    for (const struct stub_feature *const *at = stub_features; *at; at++)
+        if ((*at)->spare_before && result == CUDA_SUCCESS)
+            result = (*at)->spare_before(link, call);
+    return result;
+}
+
+bool
+stub_hooks_spare_is_freed(void)
+{
+    for (const struct stub_feature *const *at = stub_features; *at; at++)
+        if ((*at)->spare_is_freed && (*at)->spare_is_freed())
+            return true;
+    return false;
+}
+
+void
+stub_hooks_spare_named(struct stub_link *link)
+{
+    for (const struct stub_feature *const *at = stub_features; *at; at++)
+        if ((*at)->spare_named)
+            (*at)->spare_named(link);
+}
+
 void
 stub_hooks_call_failed(struct stub_link *link, CUresult result)
 {

@@ -21,6 +21,7 @@
 #include "cuda_abi.h"
 #include "gp_lock.h"
 #include "stub_secure.h"
+#include "stub_spare_ranges.h"
 #include "stub_tls.h"
 #include "wire_format.h"
 
@@ -54,6 +55,7 @@ enum stub_attend {
     STUB_ATTEND_REPLY = 16,    /* wants_reply; set for this link alone */
     STUB_ATTEND_FLUSH = 32,    /* every frame leaves at once */
     STUB_ATTEND_WATCH = 64,    /* the flusher sleeps without a limit (stub_flush.c) */
+    STUB_ATTEND_SPARE = 128,   /* spare_before, spare_named; set for this link alone */
 };
 
 /* Frames that other threads post while one of them sends: stub_send_overflow.h.
@@ -110,6 +112,8 @@ struct stub_link {
     } releases[STUB_RELEASES]; /* by context; under send */
 
     uint64_t position; /* of the last frame looked at (stub_event.h); under send */
+    struct stub_spare_ranges
+        spares; /* memory that the program has freed: stub_spare.h */
 
     bool proven; /* cookies of connections are made from @key: attach_proof.h */
     uint8_t key[ATTACH_KEY_SIZE];

@@ -30,6 +30,10 @@
  * what follows a copy is mostly a launch and a wait. */
 #define STUB_SEND_COUNTED (STUB_SEND_HIGH / 2)
 
+/* The one bit of the attention word that changes nothing here: whoever posts makes the
+ * check, stub_post_names_spare(), when the body is complete. */
+#define STUB_POST_CHECKS ((uint32_t)STUB_ATTEND_SPARE)
+
 /* The body of a frame of @size bytes in all, at the next place in the queue.  The
  * attention word (stub_link.h) tells whether a hook has to run; it may change until the
  * lock is held, under which the state of the send buffer is known as well.  NULL:
@@ -41,12 +45,12 @@ stub_post_begin(struct stub_link *link, uint16_t call, uint32_t size)
     struct xport_conn *conn = link->conn;
     struct wire_req *req;
 
-    if (unlikely(stub_link_attention(link)))
+    if (unlikely(stub_link_attention(link) & ~STUB_POST_CHECKS))
         return NULL;
     gp_lock_take(&link->send);
     /* While another thread sends, the buffer is that thread's alone, with or without
      * the lock. */
-    if (unlikely(stub_link_attention(link) ||
+    if (unlikely(stub_link_attention(link) & ~STUB_POST_CHECKS ||
                  stub_send_overflow_busy(&link->overflow) ||
                  (size_t)(conn->tx.end - conn->tx.pos) < size ||
                  atomic_load_explicit(&link->queued, memory_order_relaxed) + size >=
@@ -61,6 +65,22 @@ stub_post_begin(struct stub_link *link, uint16_t call, uint32_t size)
     req->seq = atomic_load_explicit(&link->seq, memory_order_relaxed) + 1;
     req->ctx = stub_tls.ctx_index;
     return req + 1;
+}
+
+/* Does the complete body of @n bytes name a spare block?  Then the frame must not be
+ * sent, but cancelled, and the call takes the general path. */
+static inline bool
+stub_post_names_spare(const struct stub_link *link, const void *body, size_t n)
+{
+    return unlikely(stub_link_attention(link) & STUB_ATTEND_SPARE) &&
+           stub_spare_ranges_named(&link->spares, body, n);
+}
+
+/* Nothing has happened. */
+static inline void
+stub_post_cancel(struct stub_link *link)
+{
+    gp_lock_release(&link->send);
 }
 
 /* The body is complete. */

@@ -12,6 +12,7 @@
 #include "stub_managed.h"
 #include "stub_manual.h"
 #include "stub_memory.h"
+#include "stub_spare.h"
 #include "wire_api.h"
 
 #include <string.h>
@@ -46,27 +47,41 @@ alloc_finish(enum stub_memory_kind kind, CUdeviceptr *dptr, uint64_t addr,
     return CUDA_SUCCESS;
 }
 
-GP_HOT CUresult
-stub_impl_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
+GP_HOT static CUresult
+alloc_ask(size_t bytesize, uint64_t *ret_addr)
 {
     struct wire_cuMemAlloc_v2_req *req;
     struct stub_call c;
-    uint64_t addr = 0;
-    CUresult r;
+    CUresult r = stub_call_begin(&c, WIRE_CALL_cuMemAlloc_v2, sizeof(*req));
 
-    if (!dptr || bytesize == 0)
-        return stub_ctx_refuse();
-    r = stub_capture_check();
-    if (likely(r == CUDA_SUCCESS))
-        r = stub_call_begin(&c, WIRE_CALL_cuMemAlloc_v2, sizeof(*req));
     if (r != CUDA_SUCCESS)
         return r;
     req = c.body;
     req->bytesize = bytesize;
     r = stub_call_wait(&c);
     if (r == CUDA_SUCCESS)
-        addr = ((const struct wire_cuMemAlloc_v2_rep *)c.reply)->dptr;
+        *ret_addr = ((const struct wire_cuMemAlloc_v2_rep *)c.reply)->dptr;
     stub_call_end(&c);
+    return r;
+}
+
+GP_HOT CUresult
+stub_impl_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
+{
+    uint64_t addr = 0;
+    bool again = false;
+    CUresult r;
+
+    if (!dptr || bytesize == 0)
+        return stub_ctx_refuse();
+    r = stub_capture_check();
+    if (r != CUDA_SUCCESS)
+        return r;
+    r = alloc_ask(bytesize, &addr);
+    if (unlikely(r != CUDA_SUCCESS))
+        r = stub_spare_make_room(r, &again);
+    if (unlikely(again))
+        r = alloc_ask(bytesize, &addr);
     return r == CUDA_SUCCESS ? alloc_finish(STUB_MEMORY_DEVICE, dptr, addr, bytesize, 0)
                              : r;
 }
@@ -181,11 +196,13 @@ stub_impl_cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int fla
 static GP_INLINE CUresult
 alloc_free_known(CUdeviceptr dptr)
 {
-    enum stub_memory_kind kind;
+    struct stub_memory_end end;
 
-    if (unlikely(!stub_memory_freeing(dptr, true, &kind)))
+    if (unlikely(!stub_memory_freeing(dptr, true, &end)))
         return alloc_free(dptr, true);
-    if (unlikely(kind == STUB_MEMORY_MANAGED)) {
+    if (unlikely(end.pool))
+        stub_spare_freed(&end);
+    if (unlikely(end.kind == STUB_MEMORY_MANAGED)) {
         stub_managed_drop(dptr);
         return alloc_free(dptr, false);
     }
@@ -205,71 +222,107 @@ stub_impl_cuMemFree_v2(CUdeviceptr dptr)
 
 /* ---- stream-ordered --------------------------------------------------------- */
 
+/* What the two allocating calls ask for. */
+struct alloc_async {
+    uint16_t number;
+    size_t size;
+    CUmemoryPool pool;
+    uint64_t stream;
+};
+
 static CUresult
-alloc_async(uint16_t number, CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool,
-            CUstream hStream, bool per_thread)
+alloc_async_ask(const struct alloc_async *a, uint64_t *ret_addr)
 {
     struct wire_cuMemAllocFromPoolAsync_req *pooled;
     struct wire_cuMemAllocAsync_req *plain;
-    uint64_t stream, addr = 0;
-    bool from_pool = number == WIRE_CALL_cuMemAllocFromPoolAsync;
+    bool from_pool = a->number == WIRE_CALL_cuMemAllocFromPoolAsync;
     struct stub_call c;
-    CUresult r = stub_enter();
+    CUresult r =
+        stub_call_begin(&c, a->number, from_pool ? sizeof(*pooled) : sizeof(*plain));
 
-    if (r == CUDA_SUCCESS)
-        r = stub_stream_get(hStream, per_thread, &stream);
-    if (r != CUDA_SUCCESS)
-        return r;
-    if (!dptr)
-        return CUDA_ERROR_INVALID_VALUE;
-    r = stub_call_begin(&c, number, from_pool ? sizeof(*pooled) : sizeof(*plain));
     if (r != CUDA_SUCCESS)
         return r;
     if (from_pool) {
         pooled = c.body;
-        memset(pooled, 0, sizeof(*pooled));
-        pooled->bytesize = bytesize;
-        pooled->pool = (uintptr_t)pool;
-        pooled->hStream = stream;
+        *pooled = (struct wire_cuMemAllocFromPoolAsync_req){
+            .bytesize = a->size, .pool = (uintptr_t)a->pool, .hStream = a->stream};
     } else {
         plain = c.body;
-        memset(plain, 0, sizeof(*plain));
-        plain->bytesize = bytesize;
-        plain->hStream = stream;
+        *plain = (struct wire_cuMemAllocAsync_req){.bytesize = a->size,
+                                                   .hStream = a->stream};
     }
     static_assert(sizeof(struct wire_cuMemAllocAsync_rep) ==
                       sizeof(struct wire_cuMemAllocFromPoolAsync_rep),
                   "both answer with the address");
     r = stub_call_wait(&c);
     if (r == CUDA_SUCCESS)
-        addr = ((const struct wire_cuMemAllocAsync_rep *)c.reply)->dptr;
+        *ret_addr = ((const struct wire_cuMemAllocAsync_rep *)c.reply)->dptr;
     stub_call_end(&c);
-    return r == CUDA_SUCCESS ? alloc_finish(STUB_MEMORY_DEVICE, dptr, addr, bytesize, 0)
-                             : r;
+    return r;
+}
+
+static CUresult
+alloc_async(const struct alloc_async *a, CUdeviceptr *dptr)
+{
+    bool wrong = a->number == WIRE_CALL_cuMemAllocFromPoolAsync && !a->pool;
+    struct stub_spare_taken spare = {0};
+    bool again = false;
+    CUresult r = CUDA_SUCCESS;
+
+    if (!wrong)
+        r = stub_spare_take((uintptr_t)a->pool, a->stream, a->size, &spare);
+    if (r == CUDA_SUCCESS && !spare.addr) {
+        r = alloc_async_ask(a, &spare.addr);
+        if (r != CUDA_SUCCESS)
+            r = stub_spare_make_room(r, &again);
+        if (again)
+            r = alloc_async_ask(a, &spare.addr);
+        if (r == CUDA_SUCCESS)
+            stub_spare_allocated(spare.pool, a->size);
+    }
+    if (r == CUDA_SUCCESS)
+        r = alloc_finish(STUB_MEMORY_DEVICE, dptr, spare.addr, a->size, 0);
+    if (r == CUDA_SUCCESS && spare.pool)
+        stub_memory_set_pool(spare.addr, spare.pool);
+    return r;
+}
+
+static CUresult
+alloc_async_in(uint16_t number, CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool,
+               CUstream hStream, bool per_thread)
+{
+    struct alloc_async a = {.number = number, .size = bytesize, .pool = pool};
+    CUresult r = stub_enter();
+
+    if (r == CUDA_SUCCESS)
+        r = stub_stream_get(hStream, per_thread, &a.stream);
+    if (r != CUDA_SUCCESS)
+        return r;
+    return dptr ? alloc_async(&a, dptr) : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult
 stub_impl_cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream,
                           bool per_thread)
 {
-    return alloc_async(WIRE_CALL_cuMemAllocAsync, dptr, bytesize, NULL, hStream,
-                       per_thread);
+    return alloc_async_in(WIRE_CALL_cuMemAllocAsync, dptr, bytesize, NULL, hStream,
+                          per_thread);
 }
 
 CUresult
 stub_impl_cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool,
                                   CUstream hStream, bool per_thread)
 {
-    return alloc_async(WIRE_CALL_cuMemAllocFromPoolAsync, dptr, bytesize, pool, hStream,
-                       per_thread);
+    return alloc_async_in(WIRE_CALL_cuMemAllocFromPoolAsync, dptr, bytesize, pool,
+                          hStream, per_thread);
 }
 
 CUresult
 stub_impl_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream, bool per_thread)
 {
     struct wire_cuMemFreeAsync_req *req;
+    struct stub_memory_end end;
     struct stub_call c;
-    enum stub_memory_kind kind;
     uint64_t stream;
     bool ours;
     CUresult r = stub_enter();
@@ -278,7 +331,12 @@ stub_impl_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream, bool per_thread)
         r = stub_stream_get(hStream, per_thread, &stream);
     if (r != CUDA_SUCCESS)
         return r;
-    ours = stub_memory_freeing(dptr, false, &kind);
+    ours = stub_memory_freeing(dptr, false, &end);
+    if (ours && end.pool) {
+        if (stub_spare_keep(dptr, &end, stream))
+            return CUDA_SUCCESS;
+        stub_spare_freed(&end);
+    }
     r = stub_call_begin(&c, WIRE_CALL_cuMemFreeAsync, sizeof(*req));
     if (r != CUDA_SUCCESS)
         return r;

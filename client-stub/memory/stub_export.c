@@ -7,6 +7,7 @@
 #include "stub_link.h"
 #include "stub_manual.h"
 #include "stub_result.h"
+#include "stub_spare.h"
 #include "stub_thread.h"
 #include "wire_api.h"
 #include "wire_result.h"
@@ -239,6 +240,7 @@ stub_impl_cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool pool,
 
     if (r != CUDA_SUCCESS)
         return r;
+    stub_spare_end();
     if (!stub_handle_ok(WIRE_KIND_MEMPOOL, handle))
         return wire_handle_error(WIRE_KIND_MEMPOOL);
     if (!handle_out)

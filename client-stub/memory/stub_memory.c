@@ -142,6 +142,7 @@ entry_fill(struct stub_memory *m, enum stub_memory_kind kind, unsigned int flags
     m->ctx_unique = ctx ? atomic_load(&ctx->unique) : 0;
     m->id = next_id++;
     m->mapped = 0;
+    m->pool = 0;
     m->pinned = 0;
     m->reach = STUB_REACH_NONE;
     m->pinned_link = stub_link_here()->number;
@@ -247,8 +248,20 @@ stub_memory_take_wanted(struct stub_memory *ret)
     return m != NULL;
 }
 
+void
+stub_memory_set_pool(uint64_t addr, uint32_t pool)
+{
+    struct stub_memory *m;
+
+    gp_lock_take(&memory.lock);
+    m = entry_at(addr);
+    if (is_live(m) && m->range.start == addr)
+        m->pool = pool;
+    gp_lock_release(&memory.lock);
+}
+
 GP_HOT bool
-stub_memory_freeing(uint64_t addr, bool managed, enum stub_memory_kind *ret)
+stub_memory_freeing(uint64_t addr, bool managed, struct stub_memory_end *ret)
 {
     struct stub_memory *m;
     bool found;
@@ -259,7 +272,7 @@ stub_memory_freeing(uint64_t addr, bool managed, enum stub_memory_kind *ret)
         m && m->range.start == addr &&
         (m->kind == STUB_MEMORY_DEVICE || (managed && m->kind == STUB_MEMORY_MANAGED));
     if (likely(found)) {
-        *ret = m->kind;
+        *ret = (struct stub_memory_end){m->kind, m->pool, m->range.size};
         entry_end(m);
     }
     gp_lock_release(&memory.lock);

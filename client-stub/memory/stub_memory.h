@@ -62,8 +62,16 @@ struct stub_memory {
     uint64_t ctx_unique;
     uint64_t id;     /* CU_POINTER_ATTRIBUTE_BUFFER_ID: never used twice */
     uint64_t mapped; /* bytes to unmap, STUB_MEMORY_HOST only */
+    uint32_t pool;   /* of stream-ordered memory: stub_spare.h's number, or 0 */
     uint32_t pinned; /* stub_pinned.h: its number, on... */
     uint32_t pinned_link;
+};
+
+/* What a call that frees must know of the memory. */
+struct stub_memory_end {
+    enum stub_memory_kind kind;
+    uint32_t pool; /* as in struct stub_memory */
+    uint64_t size;
 };
 
 /* The process has exported memory to others (cuIpcGetMemHandle). */
@@ -101,10 +109,13 @@ bool stub_memory_find_kind(uint64_t addr, uint64_t n, enum stub_memory_kind *ret
 CUresult stub_memory_handed_out(enum stub_memory_kind kind, uint64_t addr,
                                 uint64_t size, unsigned int flags);
 
+/* The memory that was handed out at @addr is of that pool (stub_spare.h). */
+void stub_memory_set_pool(uint64_t addr, uint32_t pool);
+
 /* Device memory (@managed: or managed memory) that begins at @addr is about to be
  * freed; returns which of the two.  To be called before the free is sent, because
  * the server may hand the addresses out at once.  False: there is none. */
-bool stub_memory_freeing(uint64_t addr, bool managed, enum stub_memory_kind *ret);
+bool stub_memory_freeing(uint64_t addr, bool managed, struct stub_memory_end *ret);
 
 /* Forget the range that begins at @start; false if there is none of @kind. */
 bool stub_memory_remove(uint64_t start, enum stub_memory_kind kind,

@@ -6,6 +6,7 @@
 #include "stub_host_memory.h"
 #include "stub_managed.h"
 #include "stub_memory.h"
+#include "stub_spare.h"
 #include "stub_unified.h"
 
 void
@@ -16,6 +17,7 @@ stub_memory_drop_ctx(uint64_t ctx_unique)
 
     while (stub_memory_end_of_ctx(ctx_unique, &pos, &m)) {
         stub_managed_drop(m.range.start);
+        stub_spare_lost(&m);
         if (m.kind == STUB_MEMORY_HOST || m.kind == STUB_MEMORY_REGISTERED)
             stub_host_memory_end(&m);
         else if (stub_unified_holds(m.range.start))

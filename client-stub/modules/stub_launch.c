@@ -153,6 +153,12 @@ stub_fast_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridD
     req->sharedMemBytes = sharedMemBytes;
     req->params_len = func->param_bytes;
     stub_args_gather(func, kernelParams, (uint8_t *)(req + 1));
+    if (unlikely(stub_post_names_spare(link, req + 1, func->param_bytes))) {
+        stub_post_cancel(link);
+        return stub_impl_cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX,
+                                        blockDimY, blockDimZ, sharedMemBytes, hStream,
+                                        kernelParams, extra, false);
+    }
     stub_post_end(link, size);
     return CUDA_SUCCESS;
 }

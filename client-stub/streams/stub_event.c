@@ -93,6 +93,34 @@ stub_event_waited_by(const struct stub_call *c, uint64_t stream)
     gp_lock_release(&c->link->send);
 }
 
+uint64_t
+stub_event_position_on(struct stub_link *link)
+{
+    uint64_t position;
+
+    gp_lock_take(&link->send);
+    position = position_now(link);
+    gp_lock_release(&link->send);
+    return position;
+}
+
+bool
+stub_event_is_waited(const struct stub_ctx *ctx, uint64_t stream, uint64_t position)
+{
+    const _Atomic uint64_t *of_ctx = stub_handle_notes(WIRE_KIND_CTX, ctx->handle);
+    const _Atomic uint64_t *of_stream =
+        stream ? stub_handle_notes(WIRE_KIND_STREAM, stream) : NULL;
+    uint64_t waited = 0;
+
+    if (of_ctx)
+        waited = atomic_load_explicit(&of_ctx[WAITED], memory_order_relaxed);
+    if (of_ctx && !stream)
+        of_stream = &of_ctx[WAITED_DEFAULT];
+    if (of_stream)
+        waited = gp_max(waited, atomic_load_explicit(of_stream, memory_order_relaxed));
+    return waited > position;
+}
+
 /* ---- what is known ---------------------------------------------------------- */
 
 static _Atomic bool in_graphs;

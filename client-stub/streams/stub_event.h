@@ -21,6 +21,8 @@
 #include <stdint.h>
 
 struct stub_call;
+struct stub_ctx;
+struct stub_link;
 
 /* The frame of @c, which was claimed and is not sent yet: its position.  Under send. */
 uint64_t stub_event_position(const struct stub_call *c);
@@ -32,6 +34,14 @@ void stub_event_waited(uint64_t stream, uint64_t position);
 
 /* The same for a reply that came when all work of @stream was done. */
 void stub_event_waited_by(const struct stub_call *c, uint64_t stream);
+
+/* The position of the last frame of @link. */
+uint64_t stub_event_position_on(struct stub_link *link);
+
+/* Has a wait for all work of @stream (as the wire names it, of @ctx) succeeded whose
+ * frame is behind @position? */
+bool stub_event_is_waited(const struct stub_ctx *ctx, uint64_t stream,
+                          uint64_t position);
 
 /* May anything be answered from what is noted, here and now? */
 bool stub_event_notes_hold(void);

@@ -52,6 +52,8 @@ CALLS = {
     "gl": "cuGraphLaunch(exec[{0}], stream[{1}])", "xd": "cuGraphExecDestroy(exec[{0}])",
     "pl": "cuMemPoolCreate(&pool[{0}], card {1})", "pld": "cuMemPoolDestroy(pool[{0}])",
     "pla": "cuMemAllocFromPoolAsync(&dev[{0}], {1}, pool[{2}], stream[{3}])",
+    "plhigh": "cuMemPoolSetAttribute(pool[{0}], CU_MEMPOOL_ATTR_USED_MEM_HIGH, &none)",
+    "plset": "cuDeviceSetMemPool(card {1}, pool[{0}])",
     "pltrim": "cuMemPoolTrimTo(pool[{0}], {1})", "vm": "cuMemMap(dev[{0}], {1}) on card {2}",
     "vmd": "cuMemUnmap(dev[{0}])", "adv": "cuMemAdvise(dev[{0}] + {1}, {2}, {3}, card {4})",
     "pre": "cuMemPrefetchAsync(dev[{0}] + {1}, {2}, card {3}, stream[{4}])",

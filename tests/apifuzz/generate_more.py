@@ -42,6 +42,12 @@ class More:
             del self.pools[mine]
         elif mine is not None and what < 0.4:
             self.line("pltrim", mine, self.r.choice([0, 1 << 20]))
+        elif mine is not None and what < 0.5:
+            self.line(self.r.choice(["pluse", "pluse", "pluse", "plhigh"]), mine)
+        elif mine is not None and what < 0.55:
+            self.line("plset", self.r.choice([-1, mine]), self.card())
+        elif mine is not None and what < 0.8:
+            self.laps(mine)
         elif mine is not None:
             number, stream = self.free_slot(self.devs, self.DEVS), self.stream()
             if number is None or stream is None:
@@ -49,6 +55,31 @@ class More:
             size = self.r.choice(self.SIZES)
             self.line("pla", number, size, mine, stream)
             self.filled(number, size, "daa", stream)
+
+    def laps(self, pool):
+        """Blocks of few sizes are freed and allocated again, some in another stream."""
+        number, stream = self.free_slot(self.devs, self.DEVS), self.stream()
+        sizes = self.r.choices([s for s in self.SIZES if s], k=2)
+        for _ in range(self.r.randrange(2, 7)):
+            if number is None or stream is None:
+                return
+            size = self.r.choice(sizes)
+            if self.r.random() < 0.6:
+                self.line("pla", number, size, pool, stream)
+            else:
+                self.line("daa", number, size, stream)
+            self.filled(number, size, "daa", stream)
+            if self.r.random() < 0.3:
+                self.line("pluse", pool)
+            if self.r.random() < 0.2:
+                return  # it stays
+            to = self.stream() if self.r.random() < 0.2 else stream
+            self.order(to, ("d", number))
+            self.line("dfa", number, to)
+            del self.devs[number]
+            self.forget(("d", number))
+            if self.r.random() < 0.3:
+                self.line("sts", stream)
 
     def managed(self):
         return self.one([n for n, dev in self.devs.items()

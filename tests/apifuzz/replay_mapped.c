@@ -134,6 +134,43 @@ OP(pltrim)
                           : NO_OBJECT;
 }
 
+/* POOL */
+OP(pluse)
+{
+    cuuint64_t used = 0, high = 0;
+    CUresult r;
+
+    if (!rp.pools[a[0]])
+        return NO_OBJECT;
+    r = cuMemPoolGetAttribute(rp.pools[a[0]], CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used);
+    replay_say(" %llu", (unsigned long long)used);
+    if (r == CUDA_SUCCESS)
+        r = cuMemPoolGetAttribute(rp.pools[a[0]], CU_MEMPOOL_ATTR_USED_MEM_HIGH, &high);
+    replay_say(" %llu", (unsigned long long)high);
+    return (int)r;
+}
+
+/* POOL */
+OP(plhigh)
+{
+    cuuint64_t none = 0;
+
+    return rp.pools[a[0]] ? (int)cuMemPoolSetAttribute(
+                                rp.pools[a[0]], CU_MEMPOOL_ATTR_USED_MEM_HIGH, &none)
+                          : NO_OBJECT;
+}
+
+/* POOL, which is the current one of CARD from now on; -1: the default one. */
+OP(plset)
+{
+    CUdevice dev = replay_card(a[1]);
+    CUmemoryPool pool = a[0] < 0 ? NULL : rp.pools[a[0]];
+
+    if (a[0] < 0)
+        cuDeviceGetDefaultMemPool(&pool, dev);
+    return pool ? (int)cuDeviceSetMemPool(dev, pool) : NO_OBJECT;
+}
+
 /* ---- managed memory ---- */
 
 static CUdevice
@@ -413,9 +450,9 @@ OP(nchild)
 }
 
 const struct replay_op replay_mapped_ops[] = {
-    NAMED(vm),     NAMED(vmd),   NAMED(pl),    NAMED(pld),   NAMED(pla),
-    NAMED(pltrim), NAMED(adv),   NAMED(pre),   NAMED(mfill), NAMED(mhash),
-    NAMED(hstep),  NAMED(box),   NAMED(gkern), NAMED(nkern), NAMED(gcopy),
-    NAMED(gchild), NAMED(pbox),  NAMED(gev),   NAMED(nev),   NAMED(ncopy),
-    NAMED(nchild), {NULL, NULL},
+    NAMED(vm),     NAMED(vmd),   NAMED(pl),     NAMED(pld),   NAMED(pla),
+    NAMED(pltrim), NAMED(adv),   NAMED(pre),    NAMED(mfill), NAMED(mhash),
+    NAMED(hstep),  NAMED(box),   NAMED(gkern),  NAMED(nkern), NAMED(gcopy),
+    NAMED(gchild), NAMED(pbox),  NAMED(gev),    NAMED(nev),   NAMED(ncopy),
+    NAMED(nchild), NAMED(pluse), NAMED(plhigh), NAMED(plset), {NULL, NULL},
 };

@@ -4,6 +4,8 @@
 import json
 import sys
 
+from test_programs import local_driver
+
 # In a process of its own: a library that names every result code it knows.
 NAME_ERRORS = """
 import ctypes, sys
@@ -69,6 +71,40 @@ def test_contexts_streams_captures_and_host_functions_of_threads(case):
 
 def test_pools_and_virtual_memory(case):
     same_remotely_and_locally(case, "space")
+
+
+def test_stream_ordered_memory_that_is_freed_and_allocated_again(case):
+    same_remotely_and_locally(case, "spares")
+
+
+def test_stream_ordered_memory_over_tcp_and_without_spare_blocks(case):
+    local = case.run([case.programs / "spares"], env=local_driver(case), status=None)
+    pool = case.pool()
+    for env in ({"GPUPOOL_TRANSPORT": "tcp"}, {"GPUPOOL_SPARE_BLOCKS": "0"}):
+        remote = pool.run(case.programs / "spares", env=env, status=None)
+        case.equal((remote.out, remote.status), (local.out, 0), f"what it prints with {env}")
+
+
+def test_spare_blocks_are_memory_of_which_all_can_be_allocated(case):
+    done = case.pool().run(case.programs / "spares", "all", core=50, memory="64MiB", status=None)
+    case.contains(done.out, "all of the memory: ok\n", "the session's memory to the last byte")
+    case.equal(done.status, 0, "exit status")
+
+
+def test_stream_ordered_memory_that_comes_back_costs_no_round_trip(case):
+    pool = case.pool()
+    trips = {}
+    for spare in ("1", "0"):
+        done = pool.cli("doctor", "--json", "--trips", "--", case.programs / "spares",
+                        env={"GPUPOOL_SPARE_BLOCKS": spare}, status=None)
+        trips[spare] = {t["call"]: t for t in json.loads(done.out)["trips"]}
+    for call, most in (("cuMemAllocAsync", 1000), ("cuMemAllocFromPoolAsync", 30)):
+        case.check(trips["1"][call]["trips"] <= most < trips["1"][call]["calls"],
+                   f"{call}: {trips['1'][call]}, at most {most} trips")
+        case.equal(trips["0"][call]["trips"], trips["0"][call]["calls"], f"{call} without")
+    for call in ("cuMemFreeAsync", "cuStreamSynchronize"):
+        case.check(trips["1"][call]["trips"] <= trips["0"][call]["trips"],
+                   f"{call}: {trips['1'][call]}, without {trips['0'][call]}")
 
 
 def test_rows_of_arrays_fills_and_what_memory_says(case):

@@ -57,7 +57,7 @@ $(foreach name,unified flags,$(eval $(call driver_program,tests/programs/$(name)
 $(eval $(call driver_program,tests/programs/threads,\
     tests/programs/threads.c tests/programs/prog.c,,spin.ptx))
 $(foreach name,graphs conditions textures rarecalls graphcopies clusters faults order \
-    shareable notices space moves asked queries elapsed updates waited nodes hostfuncs hostnodes,$(eval $(call driver_program,tests/programs/$(name),\
+    shareable notices space spares moves asked queries elapsed updates waited nodes hostfuncs hostnodes,$(eval $(call driver_program,tests/programs/$(name),\
     tests/programs/$(name).c,,)))
 $(eval $(call driver_program,tests/programs/cudash,tests/programs/cudash.c,,))
 $(eval $(call driver_program,tests/programs/limits,\

@@ -98,12 +98,12 @@ enter(uint64_t start, uint64_t size)
 static void
 enter_and_free(uint64_t start, uint64_t size)
 {
-    enum stub_memory_kind kind = STUB_MEMORY_HOST;
+    struct stub_memory_end end = {.kind = STUB_MEMORY_HOST};
 
     enter(start, size);
-    assert_true(stub_memory_freeing(start, true, &kind));
-    assert_int_equal(kind, STUB_MEMORY_DEVICE);
-    assert_false(stub_memory_freeing(start, true, &kind));
+    assert_true(stub_memory_freeing(start, true, &end));
+    assert_int_equal(end.kind, STUB_MEMORY_DEVICE);
+    assert_false(stub_memory_freeing(start, true, &end));
 }
 
 static void
@@ -141,17 +141,17 @@ static void
 freeing_tells_whose_memory_it_is(void **state)
 {
     const uint64_t at = 0x340000000000;
-    enum stub_memory_kind kind = STUB_MEMORY_DEVICE;
+    struct stub_memory_end end = {.kind = STUB_MEMORY_DEVICE};
 
     attach();
     assert_int_equal(stub_memory_add(STUB_MEMORY_MANAGED, at, 4096, 0, 0), 0);
-    assert_false(stub_memory_freeing(at, false, &kind));
-    assert_false(stub_memory_freeing(at + 1, true, &kind));
-    assert_true(stub_memory_freeing(at, true, &kind));
-    assert_int_equal(kind, STUB_MEMORY_MANAGED);
+    assert_false(stub_memory_freeing(at, false, &end));
+    assert_false(stub_memory_freeing(at + 1, true, &end));
+    assert_true(stub_memory_freeing(at, true, &end));
+    assert_int_equal(end.kind, STUB_MEMORY_MANAGED);
     assert_false(stub_memory_is_freed(at)); /* its pages are the host's again */
     assert_int_equal(stub_memory_add(STUB_MEMORY_HOST, at, 4096, 0, 4096), 0);
-    assert_false(stub_memory_freeing(at, true, &kind));
+    assert_false(stub_memory_freeing(at, true, &end));
     assert_true(stub_memory_remove(at, STUB_MEMORY_HOST, NULL));
 }
 

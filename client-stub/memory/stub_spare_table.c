@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See stub_spare_table.h. */
+#include "stub_spare_table.h"
+
+#include "gp_base.h"
+
+int
+stub_spare_table_find(const struct stub_spare_table *t, const struct stub_spare *want)
+{
+    int best = -1;
+
+    for (int i = 0; i < (int)STUB_SPARES_MAX; i++) {
+        const struct stub_spare *s = &t->at[i];
+
+        if (s->size == want->size && s->stream == want->stream &&
+            s->pool == want->pool && s->ctx_unique == want->ctx_unique &&
+            (best < 0 || s->order > t->at[best].order))
+            best = i;
+    }
+    return best;
+}
+
+int
+stub_spare_table_oldest(const struct stub_spare_table *t)
+{
+    int best = -1;
+
+    for (int i = 0; i < (int)STUB_SPARES_MAX; i++)
+        if (t->at[i].size && (best < 0 || t->at[i].order < t->at[best].order))
+            best = i;
+    return best;
+}
+
+static int
+empty_place(const struct stub_spare_table *t)
+{
+    for (int i = 0; i < (int)STUB_SPARES_MAX; i++)
+        if (!t->at[i].size)
+            return i;
+    return -1;
+}
+
+bool
+stub_spare_table_has_room(const struct stub_spare_table *t, uint64_t size)
+{
+    return size <= t->limit && t->bytes <= t->limit - size && empty_place(t) >= 0;
+}
+
+void
+stub_spare_table_enter(struct stub_spare_table *t, const struct stub_spare *spare)
+{
+    int i = empty_place(t);
+
+    t->at[i] = *spare;
+    t->at[i].order = ++t->order;
+    t->bytes += spare->size;
+    stub_spare_ranges_set(t->ranges, (uint32_t)i, spare->addr, spare->size);
+}
+
+void
+stub_spare_table_remove(struct stub_spare_table *t, int i)
+{
+    t->bytes -= t->at[i].size;
+    t->at[i] = (struct stub_spare){0};
+    stub_spare_ranges_set(t->ranges, (uint32_t)i, 0, 0);
+}
+
+/* ---- pools ------------------------------------------------------------------ */
+
+static struct stub_spare_pool *
+pool_at(struct stub_spare_table *t, uint32_t pool)
+{
+    struct stub_spare_pool *p = &t->pools[pool - 1];
+
+    return p->same ? &t->pools[p->same - 1] : p;
+}
+
+/* One that has a number of its own.  0: none. */
+static uint32_t
+pool_find(const struct stub_spare_table *t, uint64_t handle)
+{
+    for (uint32_t i = 0; handle && i < STUB_SPARE_POOLS; i++)
+        if (t->pools[i].used && t->pools[i].handle == handle && !t->pools[i].same)
+            return i + 1;
+    return 0;
+}
+
+/* Nobody can mean it any more: it was destroyed, or turned out to be another one, and
+ * has no memory. */
+static bool
+pool_is_over(struct stub_spare_table *t, uint32_t i)
+{
+    const struct stub_spare_pool *p = &t->pools[i], *of = pool_at(t, i + 1);
+
+    return !p->used || ((p->destroyed || p->same) && !of->live && !of->held);
+}
+
+/* Numbers of the same pool go before its own. */
+static uint32_t
+pool_new(struct stub_spare_table *t, uint64_t handle, CUdevice dev)
+{
+    for (int same = 1; same >= 0; same--)
+        for (uint32_t i = 0; i < STUB_SPARE_POOLS; i++)
+            if (t->pools[i].used && !t->pools[i].same == !same && pool_is_over(t, i))
+                t->pools[i] = (struct stub_spare_pool){0};
+    for (uint32_t i = 0; i < STUB_SPARE_POOLS; i++)
+        if (!t->pools[i].used) {
+            t->pools[i] =
+                (struct stub_spare_pool){.used = true, .handle = handle, .dev = dev};
+            return i + 1;
+        }
+    return 0;
+}
+
+static bool
+has_current(CUdevice dev)
+{
+    return dev >= 0 && dev < (int)STUB_SPARE_DEVICES;
+}
+
+uint32_t
+stub_spare_table_pool(struct stub_spare_table *t, uint64_t handle, CUdevice dev)
+{
+    uint32_t pool;
+
+    if (!handle && !has_current(dev))
+        return 0;
+    pool = handle ? pool_find(t, handle) : t->current[dev];
+    if (!pool)
+        pool = pool_new(t, handle, dev);
+    if (!handle)
+        t->current[dev] = pool;
+    return pool;
+}
+
+bool
+stub_spare_table_is_unclear(const struct stub_spare_table *t, uint64_t handle,
+                            CUdevice dev)
+{
+    if (handle)
+        return !pool_find(t, handle) && stub_spare_table_unknown(t);
+    for (uint32_t i = 0; has_current(dev) && i < STUB_SPARE_POOLS; i++)
+        if (!t->current[dev] && t->pools[i].used)
+            return true;
+    return false;
+}
+
+uint32_t
+stub_spare_table_unknown(const struct stub_spare_table *t)
+{
+    for (uint32_t i = 0; i < STUB_SPARE_POOLS; i++)
+        if (t->pools[i].used && !t->pools[i].handle)
+            return i + 1;
+    return 0;
+}
+
+void
+stub_spare_table_destroyed(struct stub_spare_table *t, uint64_t handle)
+{
+    uint32_t pool = pool_find(t, handle);
+
+    if (pool)
+        t->pools[pool - 1].destroyed = true;
+}
+
+/* If both were used already, their largest uses need not have been at the same time,
+ * which is not known any more: the sums are what they can have been at most, and their
+ * difference is that of the two. */
+void
+stub_spare_table_known(struct stub_spare_table *t, uint32_t pool, uint64_t handle)
+{
+    struct stub_spare_pool *p = &t->pools[pool - 1], *other;
+    uint32_t same = pool_find(t, handle);
+
+    p->handle = handle;
+    p->destroyed = handle == UINT64_MAX;
+    if (!same || same == pool)
+        return;
+    other = &t->pools[same - 1];
+    other->live += p->live;
+    other->held += p->held;
+    other->live_high += p->live_high;
+    other->held_high += p->held_high;
+    p->same = same;
+    for (uint32_t i = 0; i < STUB_SPARE_DEVICES; i++)
+        if (t->current[i] == pool)
+            t->current[i] = same;
+}
+
+void
+stub_spare_table_forget_current(struct stub_spare_table *t)
+{
+    for (uint32_t i = 0; i < STUB_SPARE_DEVICES; i++)
+        t->current[i] = 0;
+}
+
+void
+stub_spare_table_count(struct stub_spare_table *t, uint32_t pool, int64_t live,
+                       int64_t held)
+{
+    struct stub_spare_pool *p = pool_at(t, pool);
+
+    p->live += live;
+    p->held += held;
+    p->live_high = gp_max(p->live_high, p->live);
+    p->held_high = gp_max(p->held_high, p->held);
+}
+
+uint64_t
+stub_spare_table_excess(const struct stub_spare_table *t, uint64_t handle)
+{
+    uint32_t pool = pool_find(t, handle);
+    const struct stub_spare_pool *p = pool ? &t->pools[pool - 1] : NULL;
+
+    return p && p->held_high > p->live_high ? (uint64_t)(p->held_high - p->live_high)
+                                            : 0;
+}
+
+void
+stub_spare_table_reset(struct stub_spare_table *t, uint64_t handle)
+{
+    uint32_t pool = pool_find(t, handle);
+
+    if (!pool)
+        return;
+    t->pools[pool - 1].live_high = t->pools[pool - 1].live;
+    t->pools[pool - 1].held_high = t->pools[pool - 1].held;
+}

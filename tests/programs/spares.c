@@ -1,0 +1,508 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stream-ordered memory that is freed and allocated again, with all that could show
+ * that a free was put off: attributes of pools, memory that is left, freed addresses,
+ * other streams, contexts and threads, captures.
+ *
+ * With the argument "all" every byte of the session's memory is allocated at the end.
+ */
+#include "parts.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#define SIZE ((size_t)64 << 10)
+#define LAPS 50
+
+static CUcontext ctx;
+static CUdevice dev;
+static CUstream stream;
+
+static CUresult
+made(CUmemoryPool *pool)
+{
+    CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                            .location = {CU_MEM_LOCATION_TYPE_DEVICE, dev}};
+
+    return cuMemPoolCreate(pool, &props);
+}
+
+/* A block is allocated, filled, read and freed in @s. */
+static int
+lap(size_t size, CUmemoryPool pool, CUstream s, unsigned char value)
+{
+    unsigned char got[2] = {0};
+    CUdeviceptr p;
+
+    TRY(pool ? cuMemAllocFromPoolAsync(&p, size, pool, s)
+             : cuMemAllocAsync(&p, size, s));
+    TRY(cuMemsetD8Async(p, value, size, s));
+    TRY(cuMemcpyDtoHAsync_v2(got, p, 1, s));
+    TRY(cuMemcpyDtoHAsync_v2(got + 1, p + size - 1, 1, s));
+    TRY(cuMemFreeAsync(p, s));
+    TRY(cuStreamSynchronize(s));
+    SAME(got[0], value);
+    SAME(got[1], value);
+    return 0;
+}
+
+/* Allocated and freed at once, with nothing between. */
+static int
+freed(CUdeviceptr *p, size_t size, CUstream s)
+{
+    TRY(cuMemAllocAsync(p, size, s));
+    TRY(cuMemFreeAsync(*p, s));
+    TRY(cuStreamSynchronize(s));
+    return 0;
+}
+
+static int
+over_and_over(void)
+{
+    CUmemoryPool pool;
+    int bad = 0;
+
+    TRY(made(&pool));
+    for (int i = 0; i < LAPS && !bad; i++)
+        bad = lap(SIZE, NULL, stream, (unsigned char)i) ||
+              lap(SIZE, pool, stream, (unsigned char)(i + 1)) ||
+              lap(1000, NULL, NULL, (unsigned char)(i + 2)) ||
+              lap(999, NULL, CU_STREAM_PER_THREAD, (unsigned char)(i + 3));
+    TRY(cuMemPoolDestroy(pool));
+    return bad;
+}
+
+static int
+many_at_a_time(void)
+{
+    CUdeviceptr p[40];
+    unsigned word;
+
+    for (int k = 0; k < 5; k++) {
+        for (int i = 0; i < 40; i++) {
+            TRY(cuMemAllocAsync(&p[i], 4096, stream));
+            TRY(cuMemsetD32Async(p[i], 100u * (unsigned)k + (unsigned)i, 1024, stream));
+        }
+        TRY(cuStreamSynchronize(stream));
+        for (int i = 0; i < 40; i++) {
+            TRY(cuMemcpyDtoH_v2(&word, p[i] + 4092, 4));
+            SAME(word, 100 * k + i);
+        }
+        for (int i = 0; i < 40; i++)
+            TRY(cuMemFreeAsync(p[i], stream));
+    }
+    TRY(cuStreamSynchronize(stream));
+    return 0;
+}
+
+static int
+attribute(CUmemoryPool pool, CUmemPool_attribute attr, unsigned long long want)
+{
+    cuuint64_t got = 1;
+
+    TRY(cuMemPoolGetAttribute(pool, attr, &got));
+    SAME(got, want);
+    return 0;
+}
+
+/* One block at a time, of three sizes, so the most in use is the largest one. */
+static int
+use_of_pools(void)
+{
+    static const CUmemPool_attribute current = CU_MEMPOOL_ATTR_USED_MEM_CURRENT,
+                                     high = CU_MEMPOOL_ATTR_USED_MEM_HIGH;
+    cuuint64_t none = 0;
+    CUmemoryPool pool;
+    CUdeviceptr p;
+    int bad = 0;
+
+    TRY(made(&pool));
+    for (int i = 0; i < 3; i++)
+        bad |= lap(SIZE, pool, stream, 1) || lap(3 * SIZE, pool, stream, 2) ||
+               lap(2 * SIZE, pool, stream, 3);
+    bad |= attribute(pool, current, 0) || attribute(pool, high, 3 * SIZE);
+    bad |= lap(SIZE, pool, stream, 1) || lap(2 * SIZE, pool, stream, 3);
+    TRY(cuMemPoolSetAttribute(pool, high, &none));
+    bad |= attribute(pool, high, 0);
+    bad |= lap(2 * SIZE, pool, stream, 1) || lap(SIZE, pool, stream, 3);
+    TRY(cuMemAllocFromPoolAsync(&p, SIZE, pool, stream));
+    bad |= attribute(pool, current, SIZE) || attribute(pool, high, 2 * SIZE);
+    TRY(cuMemFreeAsync(p, stream));
+    TRY(cuStreamSynchronize(stream));
+    bad |= attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, 0);
+    TRY(cuMemPoolTrimTo(pool, 0));
+    TRY(cuMemPoolDestroy(pool));
+    return bad;
+}
+
+/* The device's current pool is another one for a while. */
+static int
+current_pool(void)
+{
+    CUmemoryPool pool, first;
+    cuuint64_t none = 0;
+    int bad = 0;
+
+    TRY(made(&pool));
+    TRY(cuDeviceGetMemPool(&first, dev));
+    TRY(cuMemPoolSetAttribute(first, CU_MEMPOOL_ATTR_USED_MEM_HIGH, &none));
+    bad |= lap(SIZE, NULL, stream, 1) || lap(2 * SIZE, NULL, stream, 2);
+    TRY(cuDeviceSetMemPool(dev, pool));
+    bad |= attribute(first, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, 0);
+    bad |= attribute(first, CU_MEMPOOL_ATTR_USED_MEM_HIGH, 2 * SIZE);
+    bad |= lap(SIZE, NULL, stream, 3) || lap(SIZE, pool, stream, 4) ||
+           lap(4 * SIZE, NULL, stream, 5) || lap(5 * SIZE, NULL, stream, 5);
+    bad |= attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, 5 * SIZE);
+    TRY(cuDeviceSetMemPool(dev, first));
+    bad |= lap(4 * SIZE, NULL, stream, 6);
+    bad |= attribute(first, CU_MEMPOOL_ATTR_USED_MEM_HIGH, 4 * SIZE);
+    bad |= attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, 5 * SIZE);
+    TRY(cuMemPoolDestroy(pool));
+    return bad;
+}
+
+static size_t
+left(void)
+{
+    size_t available = 0, total;
+
+    return cuMemGetInfo_v2(&available, &total) == CUDA_SUCCESS ? available : 0;
+}
+
+static int
+memory_left(void)
+{
+    size_t before = left();
+    CUdeviceptr p, q;
+
+    for (int i = 0; i < 5; i++) {
+        if (freed(&p, SIZE, stream))
+            return 1;
+        SAME(left(), before);
+        TRY(cuMemAllocAsync(&p, SIZE, stream));
+        SAME(left(), before - SIZE);
+        TRY(cuMemAllocAsync(&q, 2 * SIZE, NULL));
+        TRY(cuMemFreeAsync(p, NULL)); /* in another stream than it was allocated in */
+        TRY(cuCtxSynchronize());
+        SAME(left(), before - 2 * SIZE);
+        TRY(cuMemFree_v2(q));
+        SAME(left(), before);
+    }
+    return 0;
+}
+
+/* What a call answers that names a block which is freed. */
+static int
+freed_addresses(void)
+{
+    unsigned char bytes[64] = {0};
+    unsigned kind = 77;
+    CUdeviceptr p, other, base;
+    size_t size;
+
+    TRY(cuMemAlloc_v2(&other, SIZE));
+    if (freed(&p, SIZE, stream))
+        return 1;
+    CODE(cuMemFreeAsync(p, stream), CUDA_ERROR_INVALID_VALUE);
+    if (freed(&p, SIZE, stream))
+        return 1;
+    CODE(cuMemFree_v2(p), CUDA_ERROR_INVALID_VALUE);
+    for (int i = 0; i < 8; i++) {
+        if (freed(&p, SIZE, stream))
+            return 1;
+        TRY(cuMemGetInfo_v2(&size, &size)); /* the server has it by then */
+        printf("%d: %d\n", i,
+               (int)(i == 0   ? cuMemcpyDtoH_v2(bytes, p, 64)
+                     : i == 1 ? cuMemcpyHtoD_v2(p + 16, bytes, 64)
+                     : i == 2 ? cuMemcpyDtoD_v2(other, p + SIZE - 64, 64)
+                     : i == 3 ? settled(cuMemcpyDtoDAsync_v2(p, other, 64, stream))
+                     : i == 4 ? settled(cuMemsetD8_v2(p + 100, 1, 8))
+                     : i == 5 ? cuMemGetAddressRange_v2(&base, &size, p)
+                     : i == 6 ? cuPointerGetAttribute(
+                                    &kind, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, p)
+                              : cuMemcpyHtoDAsync_v2(p, bytes, 64, stream)));
+    }
+    TRY(cuMemFree_v2(other));
+    return 0;
+}
+
+/* Each allocation is another buffer, wherever it is. */
+static int
+identity(void)
+{
+    unsigned long long first, second;
+    CUdeviceptr p;
+
+    TRY(cuMemAllocAsync(&p, SIZE, stream));
+    TRY(cuPointerGetAttribute(&first, CU_POINTER_ATTRIBUTE_BUFFER_ID, p));
+    TRY(cuMemFreeAsync(p, stream));
+    TRY(cuMemAllocAsync(&p, SIZE, stream));
+    TRY(cuPointerGetAttribute(&second, CU_POINTER_ATTRIBUTE_BUFFER_ID, p));
+    SAME(first == second, 0);
+    TRY(cuMemFreeAsync(p, stream));
+    return 0;
+}
+
+/* ---- streams ---------------------------------------------------------------- */
+
+static void
+gate(void *data)
+{
+    while (!atomic_load((atomic_bool *)data))
+        sched_yield();
+}
+
+/* A stream that stands still has freed a block, and another stream needs one. */
+static int
+other_streams(void)
+{
+    static atomic_bool open;
+    CUstream streams[] = {NULL, NULL, CU_STREAM_PER_THREAD, NULL};
+    unsigned char got = 0;
+    CUdeviceptr p, q[4];
+
+    TRY(cuStreamCreate(&streams[0], CU_STREAM_NON_BLOCKING));
+    TRY(cuStreamCreate(&streams[1], CU_STREAM_NON_BLOCKING));
+    TRY(cuMemAllocAsync(&p, SIZE, streams[0]));
+    TRY(cuLaunchHostFunc(streams[0], gate, &open));
+    TRY(cuMemsetD8Async(p, 0xee, SIZE, streams[0]));
+    TRY(cuMemFreeAsync(p, streams[0]));
+    for (int i = 1; i < 3; i++) {
+        TRY(cuMemAllocAsync(&q[i], SIZE, streams[i]));
+        SAME(q[i] == p, 0);
+        TRY(cuMemsetD8Async(q[i], 7, SIZE, streams[i]));
+        TRY(cuStreamSynchronize(streams[i]));
+    }
+    TRY(cuMemAllocAsync(&q[0], SIZE, streams[0]));
+    TRY(cuMemsetD8Async(q[0], 9, SIZE, streams[0]));
+    atomic_store(&open, true);
+    for (int i = 0; i < 3; i++) {
+        TRY(cuStreamSynchronize(streams[i]));
+        TRY(cuMemcpyDtoH_v2(&got, q[i] + 100, 1));
+        SAME(got, i ? 7 : 9);
+        TRY(cuMemFreeAsync(q[i], streams[2 - i]));
+    }
+    TRY(cuCtxSynchronize());
+    TRY(cuStreamDestroy_v2(streams[0]));
+    TRY(cuStreamDestroy_v2(streams[1]));
+    return 0;
+}
+
+static int
+streams_that_end(void)
+{
+    size_t before = left();
+    CUstream own;
+    CUdeviceptr p;
+
+    for (int i = 0; i < 10; i++) {
+        TRY(cuStreamCreate(&own, i % 2 ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING));
+        if (lap(SIZE, NULL, own, 3))
+            return 1;
+        TRY(cuMemAllocAsync(&p, SIZE, own));
+        TRY(cuMemFreeAsync(p, own));
+        TRY(cuStreamDestroy_v2(own));
+    }
+    TRY(cuCtxSynchronize());
+    SAME(left(), before);
+    return 0;
+}
+
+/* ---- captures --------------------------------------------------------------- */
+
+static int
+captures(void)
+{
+    CUgraphExec exec;
+    CUgraph graph;
+    CUdeviceptr p, q;
+    size_t nodes = 0;
+
+    if (lap(SIZE, NULL, stream, 1) || freed(&p, SIZE, stream))
+        return 1;
+    TRY(cuMemAllocAsync(&q, SIZE, stream));
+    TRY(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    TRY(cuMemAllocAsync(&p, SIZE, stream));
+    TRY(cuMemsetD8Async(p, 1, SIZE, stream));
+    TRY(cuMemFreeAsync(p, stream));
+    TRY(cuMemFreeAsync(q, CU_STREAM_PER_THREAD));
+    TRY(cuStreamEndCapture(stream, &graph));
+    TRY(cuGraphGetNodes(graph, NULL, &nodes));
+    SAME(nodes, 3);
+    TRY(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    for (int i = 0; i < 3; i++) {
+        TRY(cuGraphLaunch(exec, stream));
+        if (lap(SIZE, NULL, stream, 2))
+            return 1;
+    }
+    TRY(cuGraphExecDestroy(exec));
+    TRY(cuGraphDestroy(graph));
+    return 0;
+}
+
+/* ---- contexts --------------------------------------------------------------- */
+
+static int
+contexts(void)
+{
+    size_t before = left();
+    CUcontext other;
+    CUdeviceptr p, q;
+
+    for (int i = 0; i < 4; i++) {
+        if (freed(&p, SIZE, NULL))
+            return 1;
+        TRY(cuCtxCreate_v2(&other, 0, dev));
+        if (lap(SIZE, NULL, NULL, 5) || freed(&q, SIZE, NULL))
+            return 1;
+        TRY(cuCtxPushCurrent_v2(ctx));
+        if (lap(SIZE, NULL, NULL, 6) || lap(SIZE, NULL, stream, 7))
+            return 1;
+        TRY(cuCtxPopCurrent_v2(NULL));
+        TRY(cuMemAllocAsync(&p, SIZE, NULL));
+        TRY(cuMemFreeAsync(p, NULL));
+        TRY(cuCtxDestroy_v2(other));
+        TRY(cuCtxSetCurrent(ctx));
+        SAME(left(), before);
+    }
+    return 0;
+}
+
+static int
+reset(void)
+{
+    CUdeviceptr p;
+
+    for (int i = 0; i < 3; i++) {
+        if (lap(SIZE, NULL, stream, 1) || lap(SIZE, NULL, NULL, 1) ||
+            freed(&p, SIZE, NULL))
+            return 1;
+        TRY(cuDevicePrimaryCtxReset_v2(dev));
+        TRY(cuDevicePrimaryCtxRetain(&ctx, dev));
+        TRY(cuCtxSetCurrent(ctx));
+        TRY(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        if (lap(SIZE, NULL, NULL, 2) || lap(SIZE, NULL, stream, 3))
+            return 1;
+    }
+    return 0;
+}
+
+/* ---- threads ---------------------------------------------------------------- */
+
+static CUdeviceptr handed_over;
+
+static void *
+free_it(void *arg)
+{
+    (void)arg;
+    if (cuCtxSetCurrent(ctx) != CUDA_SUCCESS ||
+        cuMemFreeAsync(handed_over, stream) != CUDA_SUCCESS)
+        return (void *)1;
+    return NULL;
+}
+
+static void *
+many_laps(void *arg)
+{
+    CUstream mine = (uintptr_t)arg % 2 ? CU_STREAM_PER_THREAD : stream;
+    unsigned char value = (unsigned char)(uintptr_t)arg, got = 0;
+    CUdeviceptr p;
+
+    if (cuCtxSetCurrent(ctx) != CUDA_SUCCESS)
+        return (void *)1;
+    for (int i = 0; i < 200; i++) {
+        size_t size = 512u << i % 3, room;
+
+        if (cuMemAllocAsync(&p, size, mine) != CUDA_SUCCESS ||
+            cuMemsetD8Async(p, value, size, mine) != CUDA_SUCCESS ||
+            cuMemcpyDtoHAsync_v2(&got, p + size - 1, 1, mine) != CUDA_SUCCESS ||
+            cuMemFreeAsync(p, mine) != CUDA_SUCCESS ||
+            cuStreamSynchronize(mine) != CUDA_SUCCESS || got != value)
+            return (void *)1;
+        if (i % 16 == 0 && cuMemGetInfo_v2(&room, &room) != CUDA_SUCCESS)
+            return (void *)1;
+    }
+    return NULL;
+}
+
+static int
+threads(void)
+{
+    pthread_t thread[4];
+    void *bad = NULL, *some = NULL;
+
+    for (int i = 0; i < 20; i++) {
+        TRY(cuMemAllocAsync(&handed_over, SIZE, stream));
+        SAME(pthread_create(&thread[0], NULL, free_it, NULL), 0);
+        SAME(pthread_join(thread[0], &bad), 0);
+        SAME(bad != NULL, 0);
+    }
+    for (uintptr_t i = 0; i < 4; i++)
+        SAME(pthread_create(&thread[i], NULL, many_laps, (void *)(i + 1)), 0);
+    for (int i = 0; i < 4; i++) {
+        SAME(pthread_join(thread[i], &some), 0);
+        bad = bad ? bad : some;
+    }
+    SAME(bad != NULL, 0);
+    return 0;
+}
+
+/* ---- all of the memory ------------------------------------------------------- */
+
+static int
+all_of_it(void)
+{
+    size_t room = left();
+    CUdeviceptr p, q;
+
+    for (int i = 0; i < 4; i++) {
+        for (size_t k = 1; k <= 8; k++)
+            if (freed(&p, k * SIZE, stream))
+                return 1;
+        TRY(i == 0   ? cuMemAlloc_v2(&q, room)
+            : i == 1 ? cuMemAllocAsync(&q, room, stream)
+            : i == 2 ? cuMemAllocManaged(&q, room, CU_MEM_ATTACH_GLOBAL)
+                     : cuMemAllocAsync(&q, room, NULL));
+        CODE(cuMemAllocAsync(&p, SIZE, stream), CUDA_ERROR_OUT_OF_MEMORY);
+        TRY(cuMemFree_v2(q));
+    }
+    return 0;
+}
+
+static int
+begin(void)
+{
+    TRY(cuInit(0));
+    TRY(cuDeviceGet(&dev, 0));
+    TRY(cuDevicePrimaryCtxRetain(&ctx, dev));
+    TRY(cuCtxSetCurrent(ctx));
+    TRY(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    return 0;
+}
+
+int
+main(int argc, char **argv)
+{
+    static const struct part parts[] = {
+        {"begin", begin},
+        {"over and over", over_and_over},
+        {"many at a time", many_at_a_time},
+        {"what pools say", use_of_pools},
+        {"the current pool", current_pool},
+        {"what is left", memory_left},
+        {"freed addresses", freed_addresses},
+        {"identity", identity},
+        {"other streams", other_streams},
+        {"streams that end", streams_that_end},
+        {"captures", captures},
+        {"contexts", contexts},
+        {"reset", reset},
+        {"threads", threads},
+        {"all of the memory", all_of_it},
+    };
+    bool all = argc > 1 && strcmp(argv[1], "all") == 0;
+
+    return parts_run(parts, sizeof(parts) / sizeof(*parts) - !all);
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Spare blocks: which one is found, how many there may be, which addresses a frame
+ * names, and what pools have in use. */
+#include "ut.h"
+
+#include "stub_spare_table.h"
+
+#include <string.h>
+
+#define BASE UINT64_C(0x310000000000)
+#define SIZE UINT64_C(4096)
+
+static struct stub_spare_ranges ranges;
+static struct stub_spare_table table;
+
+static struct stub_spare_table *
+empty(void)
+{
+    ranges = (struct stub_spare_ranges){0};
+    table = (struct stub_spare_table){.ranges = &ranges, .limit = 64 * SIZE};
+    return &table;
+}
+
+static struct stub_spare
+block(unsigned i)
+{
+    return (struct stub_spare){
+        .addr = BASE + i * SIZE, .size = SIZE, .stream = 7, .ctx_unique = 3, .pool = 1};
+}
+
+static uint64_t
+found(const struct stub_spare *want)
+{
+    int i = stub_spare_table_find(&table, want);
+
+    return i < 0 ? 0 : table.at[i].addr;
+}
+
+static void
+block_is_found_by_stream_context_pool_and_size(void **state)
+{
+    struct stub_spare_table *t = empty();
+    struct stub_spare first = block(0), second = block(1), want = block(9);
+
+    assert_int_equal(found(&want), 0);
+    stub_spare_table_enter(t, &first);
+    stub_spare_table_enter(t, &second);
+    assert_int_equal(found(&want), second.addr); /* what was freed last */
+    want.stream = 0;
+    assert_int_equal(found(&want), 0);
+    want = block(9);
+    want.ctx_unique = 4;
+    assert_int_equal(found(&want), 0);
+    want = block(9);
+    want.pool = 2;
+    assert_int_equal(found(&want), 0);
+    want = block(9);
+    want.size = SIZE - 1;
+    assert_int_equal(found(&want), 0);
+    want = block(9);
+    stub_spare_table_remove(t, stub_spare_table_find(t, &want));
+    assert_int_equal(found(&want), first.addr);
+}
+
+static void
+bytes_and_blocks_are_bounded(void **state)
+{
+    struct stub_spare_table *t = empty();
+    struct stub_spare spare;
+
+    assert_false(stub_spare_table_has_room(t, t->limit + 1));
+    assert_false(stub_spare_table_has_room(t, UINT64_MAX));
+    assert_int_equal(stub_spare_table_oldest(t), -1);
+    for (unsigned i = 0; i < STUB_SPARES_MAX; i++) {
+        assert_true(stub_spare_table_has_room(t, SIZE));
+        spare = block(i);
+        stub_spare_table_enter(t, &spare);
+    }
+    assert_false(stub_spare_table_has_room(t, 1));
+    assert_int_equal(t->at[stub_spare_table_oldest(t)].addr, BASE);
+    stub_spare_table_remove(t, stub_spare_table_oldest(t));
+    assert_int_equal(t->at[stub_spare_table_oldest(t)].addr, BASE + SIZE);
+    assert_true(stub_spare_table_has_room(t, 33 * SIZE));
+    assert_false(stub_spare_table_has_room(t, 33 * SIZE + 1));
+    while (stub_spare_table_oldest(t) >= 0)
+        stub_spare_table_remove(t, stub_spare_table_oldest(t));
+    assert_int_equal(t->bytes, 0);
+    assert_int_equal(atomic_load(&ranges.n), 0);
+}
+
+static void
+frames_are_searched_for_addresses_inside_of_blocks(void **state)
+{
+    struct stub_spare_table *t = empty();
+    struct stub_spare first = block(0), third = block(2);
+    uint64_t words[4] = {0};
+
+    words[2] = BASE;
+    assert_false(stub_spare_ranges_named(&ranges, words, sizeof(words)));
+    stub_spare_table_enter(t, &first);
+    stub_spare_table_enter(t, &third);
+    assert_true(stub_spare_ranges_named(&ranges, words, sizeof(words)));
+    assert_false(stub_spare_ranges_named(&ranges, words, 2 * sizeof(*words) + 7));
+    words[2] = BASE + SIZE - 1;
+    assert_true(stub_spare_ranges_named(&ranges, words, sizeof(words)));
+    words[2] = BASE + SIZE; /* between the two */
+    assert_false(stub_spare_ranges_named(&ranges, words, sizeof(words)));
+    words[3] = BASE + 3 * SIZE - 1;
+    assert_true(stub_spare_ranges_named(&ranges, words, sizeof(words)));
+    stub_spare_table_remove(t, 1);
+    assert_false(stub_spare_ranges_named(&ranges, words, sizeof(words)));
+    assert_false(stub_spare_ranges_named(&ranges, NULL, 0));
+    words[3] = BASE - 1;
+    assert_false(stub_spare_ranges_named(&ranges, words, sizeof(words)));
+}
+
+/* Two blocks, one behind the other, of which the first stays as a spare one. */
+static void
+pool_counts_what_the_server_has_too_many_in_use(void **state)
+{
+    struct stub_spare_table *t = empty();
+    uint32_t pool = stub_spare_table_pool(t, 100, 0);
+
+    assert_int_equal(pool, 1);
+    assert_int_equal(stub_spare_table_pool(t, 100, 1), pool);
+    assert_int_equal(stub_spare_table_excess(t, 100), 0);
+    stub_spare_table_count(t, pool, 10, 10);
+    stub_spare_table_count(t, pool, -10, 0); /* kept */
+    assert_int_equal(stub_spare_table_excess(t, 100), 0);
+    stub_spare_table_count(t, pool, 30, 30);
+    assert_int_equal(stub_spare_table_excess(t, 100), 10);
+    stub_spare_table_count(t, pool, 10, 0); /* taken: now both are in use */
+    assert_int_equal(stub_spare_table_excess(t, 100), 0);
+    stub_spare_table_count(t, pool, -40, -40);
+    stub_spare_table_reset(t, 100);
+    assert_int_equal(stub_spare_table_excess(t, 100), 0);
+    assert_int_equal(stub_spare_table_excess(t, 101), 0);
+}
+
+static void
+current_pool_gets_its_number_when_it_is_known(void **state)
+{
+    struct stub_spare_table *t = empty();
+    uint32_t current = stub_spare_table_pool(t, 0, 0), other, later;
+
+    assert_int_not_equal(current, 0);
+    assert_int_equal(stub_spare_table_pool(t, 0, 0), current);
+    assert_false(stub_spare_table_is_unclear(t, 0, 0));
+    assert_true(stub_spare_table_is_unclear(t, 0, 1));
+    assert_true(stub_spare_table_is_unclear(t, 200, 0));
+    assert_int_equal(stub_spare_table_unknown(t), current);
+    stub_spare_table_known(t, current, 200);
+    assert_int_equal(stub_spare_table_unknown(t), 0);
+    assert_false(stub_spare_table_is_unclear(t, 200, 0));
+    assert_int_equal(stub_spare_table_pool(t, 200, 0), current);
+    other = stub_spare_table_pool(t, 300, 0);
+    assert_int_not_equal(other, current);
+
+    stub_spare_table_forget_current(t);
+    assert_true(stub_spare_table_is_unclear(t, 0, 0));
+    later = stub_spare_table_pool(t, 0, 0);
+    stub_spare_table_count(t, later, 5, 5);
+    stub_spare_table_known(t, later, 300);
+    assert_int_equal(stub_spare_table_pool(t, 0, 0), other);
+    stub_spare_table_count(t, later, -5, 0);
+    stub_spare_table_count(t, other, 6, 6);
+    assert_int_equal(stub_spare_table_excess(t, 300), 5);
+}
+
+static void
+pools_are_bounded(void **state)
+{
+    struct stub_spare_table *t = empty();
+
+    for (uint32_t i = 0; i < STUB_SPARE_POOLS; i++)
+        assert_int_equal(stub_spare_table_pool(t, 100 + i, 0), i + 1);
+    assert_int_equal(stub_spare_table_pool(t, 99, 0), 0);
+    assert_int_equal(stub_spare_table_pool(t, 0, 0), 0);
+    assert_int_equal(stub_spare_table_pool(t, 0, -1), 0);
+    assert_int_equal(stub_spare_table_pool(t, 0, STUB_SPARE_DEVICES), 0);
+    assert_int_equal(stub_spare_table_pool(t, 100, 0), 1);
+
+    stub_spare_table_count(t, 7, 8, 8);
+    stub_spare_table_destroyed(t, 106);
+    assert_int_equal(stub_spare_table_pool(t, 99, 0), 0); /* its memory is in use */
+    stub_spare_table_count(t, 7, -8, -8);
+    assert_int_equal(stub_spare_table_pool(t, 99, 0), 7);
+    assert_int_equal(stub_spare_table_excess(t, 99), 0);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(block_is_found_by_stream_context_pool_and_size),
+        cmocka_unit_test(bytes_and_blocks_are_bounded),
+        cmocka_unit_test(frames_are_searched_for_addresses_inside_of_blocks),
+        cmocka_unit_test(pool_counts_what_the_server_has_too_many_in_use),
+        cmocka_unit_test(current_pool_gets_its_number_when_it_is_known),
+        cmocka_unit_test(pools_are_bounded),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
