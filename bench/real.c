@@ -191,6 +191,8 @@ static const struct {
     {"alloc_free_512_live", real_act_alloc_free, .calls = 100},
     {"pool_alloc_free_sync", real_act_pool, .calls = 100},
     {"pool10_alloc_free_sync", real_act_pool10, .calls = 50},
+    {"pool_step_sync", real_act_pool_step, .calls = 100},
+    {"pool10_step_sync", real_act_pool10_step, .calls = 50},
     {"event_poll16", act_event_poll, .calls = 50},
     {"event_time", act_event_time, .calls = 100},
     {"item", act_item, .calls = 100},

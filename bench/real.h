@@ -12,6 +12,7 @@
 #define REAL_STREAMS 4
 #define REAL_EVENTS 16
 #define REAL_BLOCKS 512
+#define REAL_SIZES 16
 #define REAL_NODES 64
 #define REAL_BATCH_MAX (4u << 20)
 
@@ -24,6 +25,8 @@ struct real {
     CUdeviceptr batch;
     char *pageable, *pinned; /* REAL_BATCH_MAX */
     CUdeviceptr blocks[REAL_BLOCKS];
+    size_t sizes[REAL_SIZES]; /* of the blocks of one step, in the next one as well */
+    unsigned size_at;
     uint64_t random;
     CUgraph graph;
     CUgraphExec exec;
@@ -40,6 +43,8 @@ void real_blocks_close(struct real *real);
 void real_act_alloc_free(void *data);
 void real_act_pool(void *data);
 void real_act_pool10(void *data);
+void real_act_pool_step(void *data);
+void real_act_pool10_step(void *data);
 
 /* --- real_graph.c --- */
 void real_graph_open(struct real *real);

@@ -16,6 +16,8 @@ real_blocks_open(struct real *real)
 {
     for (int i = 0; i < REAL_BLOCKS; i++)
         CU(cuMemAlloc(&real->blocks[i], random_size(real)));
+    for (int i = 0; i < REAL_SIZES; i++)
+        real->sizes[i] = random_size(real);
 }
 
 void
@@ -37,11 +39,11 @@ real_act_alloc_free(void *data)
 }
 
 static void
-pool_block(struct real *real)
+pool_block(struct real *real, size_t size)
 {
     CUdeviceptr block;
 
-    CU(cuMemAllocAsync(&block, random_size(real), real->streams[0]));
+    CU(cuMemAllocAsync(&block, size, real->streams[0]));
     real_launch(real, real->streams[0]);
     CU(cuMemFreeAsync(block, real->streams[0]));
 }
@@ -51,7 +53,7 @@ real_act_pool(void *data)
 {
     struct real *real = data;
 
-    pool_block(real);
+    pool_block(real, random_size(real));
     CU(cuStreamSynchronize(real->streams[0]));
 }
 
@@ -61,6 +63,32 @@ real_act_pool10(void *data)
     struct real *real = data;
 
     for (int i = 0; i < 10; i++)
-        pool_block(real);
+        pool_block(real, random_size(real));
+    CU(cuStreamSynchronize(real->streams[0]));
+}
+
+/* The steps of a program allocate the same sizes again and again. */
+static size_t
+next_size(struct real *real)
+{
+    return real->sizes[real->size_at++ % REAL_SIZES];
+}
+
+void
+real_act_pool_step(void *data)
+{
+    struct real *real = data;
+
+    pool_block(real, next_size(real));
+    CU(cuStreamSynchronize(real->streams[0]));
+}
+
+void
+real_act_pool10_step(void *data)
+{
+    struct real *real = data;
+
+    for (int i = 0; i < 10; i++)
+        pool_block(real, next_size(real));
     CU(cuStreamSynchronize(real->streams[0]));
 }

@@ -28,6 +28,8 @@ REAL = {
     "alloc_free_512_live": ("alloc + free among 512 live blocks", 1.2, True),
     "pool_alloc_free_sync": ("cuMemAllocAsync, launch, free, + sync", 1.2, True),
     "pool10_alloc_free_sync": ("10 of those + sync", 1.3, True),
+    "pool_step_sync": ("cuMemAllocAsync of 16 sizes in turn, launch, free, + sync", 1.2, True),
+    "pool10_step_sync": ("10 of those + sync", 1.3, True),
     "event_poll16": ("16 launches and events, sync, 16 queries", 1.3, True),
     "event_time": ("launch between events, wait, elapsed time", 1.15, True),
     "item": (".item(): launch, 4 bytes down, sync", 1.15, True),
