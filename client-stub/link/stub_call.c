@@ -297,11 +297,13 @@ call_provide(struct stub_call *c, bool spare)
     gp_lock_release(&link->send);
     if (!copy)
         return CUDA_ERROR_OUT_OF_MEMORY;
+    r = CUDA_SUCCESS;
     if (spare)
-        stub_hooks_spare_named(link);
+        r = stub_hooks_spare_named(link, copy->call);
     else
         stub_hooks_provide();
-    r = call_claim(c, copy->call, copy->size - (uint32_t)sizeof(*copy));
+    if (r == CUDA_SUCCESS)
+        r = call_claim(c, copy->call, copy->size - (uint32_t)sizeof(*copy));
     if (r != CUDA_SUCCESS)
         return r;
     copy->seq = call_req(c)->seq;

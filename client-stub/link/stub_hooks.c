@@ -114,12 +114,15 @@ stub_hooks_spare_is_freed(void)
     return false;
 }
 
-void
-stub_hooks_spare_named(struct stub_link *link)
+CUresult
+stub_hooks_spare_named(struct stub_link *link, uint16_t call)
 {
+    CUresult result = CUDA_SUCCESS;
+
     for (const struct stub_feature *const *at = stub_features; *at; at++)
-        if ((*at)->spare_named)
-            (*at)->spare_named(link);
+        if ((*at)->spare_named && result == CUDA_SUCCESS)
+            result = (*at)->spare_named(link, call);
+    return result;
 }
 
 void

@@ -66,9 +66,9 @@ struct stub_feature {
     /* STUB_ATTEND_SPARE.  The frame that names a spare block is the one that frees it.
      * Under send. */
     bool (*spare_is_freed)(void);
-    /* A frame to @link names a spare block, and is sent when this returns.  No lock is
-     * held; calls may be made. */
-    void (*spare_named)(struct stub_link *link);
+    /* The frame of @call to @link names a spare block, and is sent when this returns.
+     * No lock is held; calls may be made.  An error is what the call returns instead. */
+    CUresult (*spare_named)(struct stub_link *link, uint16_t call);
 
     /* A call to @link has returned @result, which is not success. */
     void (*call_failed)(struct stub_link *link, CUresult result);
@@ -104,7 +104,7 @@ void stub_hooks_provide(void);
 bool stub_hooks_wants_reply(uint16_t call);
 CUresult stub_hooks_spare_before(struct stub_link *link, uint16_t call);
 bool stub_hooks_spare_is_freed(void);
-void stub_hooks_spare_named(struct stub_link *link);
+CUresult stub_hooks_spare_named(struct stub_link *link, uint16_t call);
 void stub_hooks_call_failed(struct stub_link *link, CUresult result);
 void stub_hooks_payload_moved(struct stub_link *link, uint64_t bytes);
 void stub_hooks_replaced(struct stub_link *link);

@@ -136,7 +136,8 @@ send_stream_create(uint64_t *ret)
 }
 
 /* Of the current context; @make: it may be made.  NULL: there is none.  A program
- * without streams is not given one without need: copies are faster then. */
+ * without streams is not given one without need: copies are faster then.  One with
+ * green contexts is given none, because not every context of theirs may have it. */
 static struct spare_stream *
 stream_here(struct spare_link *s, bool make)
 {
@@ -152,6 +153,7 @@ stream_here(struct spare_link *s, bool make)
             empty = at;
     }
     if (!empty || !(make || stub_handle_any(WIRE_KIND_STREAM)) || stub_capture_any() ||
+        stub_handle_any(WIRE_KIND_GREENCTX) ||
         send_stream_create(&empty->stream) != CUDA_SUCCESS)
         return NULL;
     empty->ctx = stub_tls.ctx;
@@ -322,7 +324,8 @@ ask_current_pool(CUdevice dev, uint64_t *ret)
     *req = (struct wire_cuDeviceGetMemPool_req){.dev = stub_device_wire(dev)};
     r = stub_call_wait(&c);
     if (r == CUDA_SUCCESS &&
-        wire_cuDeviceGetMemPool_rep_open(&view, c.reply, c.reply_size, 0))
+        wire_cuDeviceGetMemPool_rep_open(&view, c.reply, c.reply_size, 0) &&
+        view.f->pool)
         *ret = view.f->pool;
     stub_call_end(&c);
     return r;
@@ -496,6 +499,34 @@ enum spare_view {
 };
 
 static enum spare_view
+view_of_questions(uint16_t call)
+{
+    switch (call) {
+    case WIRE_CALL_cuPointerGetAttribute:
+    case WIRE_CALL_cuMemGetAddressRange_v2:
+    case WIRE_CALL_cuStreamQuery:
+    case WIRE_CALL_cuStreamIsCapturing:
+    case WIRE_CALL_cuStreamGetCaptureInfo_v3:
+    case WIRE_CALL_cuEventQuery:
+    case WIRE_CALL_cuEventElapsedTime_v2:
+    case WIRE_CALL_cuModuleGetFunction:
+    case WIRE_CALL_cuKernelGetFunction:
+    case WIRE_CALL_cuLibraryGetKernel:
+    case WIRE_CALL_cuFuncGetAttribute:
+    case WIRE_CALL_cuOccupancyMaxActiveBlocksPerMultiprocessor:
+    case WIRE_CALL_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags:
+    case WIRE_CALL_gp_func_info:
+    case WIRE_CALL_gp_ping:
+    case WIRE_CALL_gp_lanes:
+    case WIRE_CALL_gp_stripes:
+    case WIRE_CALL_gp_link_notes:
+        return VIEW_NONE;
+    default:
+        return VIEW_ALL;
+    }
+}
+
+static enum spare_view
 view_of_copies(uint16_t call)
 {
     switch (call) {
@@ -527,9 +558,16 @@ view_of_copies(uint16_t call)
     case WIRE_CALL_gp_pin_at:
     case WIRE_CALL_gp_pin_up:
     case WIRE_CALL_gp_pin_copy:
+    case WIRE_CALL_gp_stage_write:
+    case WIRE_CALL_gp_stage_read:
+    case WIRE_CALL_gp_window:
+    case WIRE_CALL_gp_lines_up:
+    case WIRE_CALL_gp_lines_down:
+    case WIRE_CALL_gp_runs_up:
+    case WIRE_CALL_gp_runs_down:
         return VIEW_NONE;
     default:
-        return VIEW_ALL;
+        return view_of_questions(call);
     }
 }
 
@@ -553,22 +591,11 @@ view_of(uint16_t call)
     case WIRE_CALL_cuLaunchCooperativeKernel:
     case WIRE_CALL_cuLaunchHostFunc:
     case WIRE_CALL_cuStreamWaitEvent:
-    case WIRE_CALL_cuStreamQuery:
     case WIRE_CALL_cuEventCreate:
     case WIRE_CALL_cuEventDestroy_v2:
     case WIRE_CALL_cuEventRecord:
-    case WIRE_CALL_cuEventQuery:
-    case WIRE_CALL_cuEventElapsedTime_v2:
-    case WIRE_CALL_cuPointerGetAttribute:
-    case WIRE_CALL_cuMemGetAddressRange_v2:
-    case WIRE_CALL_cuFuncGetAttribute:
-    case WIRE_CALL_cuModuleGetFunction:
-    case WIRE_CALL_gp_func_info:
+    case WIRE_CALL_cuEventRecordWithFlags:
     case WIRE_CALL_gp_host_done:
-    case WIRE_CALL_gp_ping:
-    case WIRE_CALL_gp_lanes:
-    case WIRE_CALL_gp_stripes:
-    case WIRE_CALL_gp_link_notes:
         return VIEW_NONE;
     case WIRE_CALL_cuMemGetInfo_v2:
     case WIRE_CALL_cuMemPoolGetAttribute:
@@ -703,12 +730,16 @@ spare_is_freed(void)
     return freeing;
 }
 
-static void
-spare_named(struct stub_link *link)
+/* A driver judges by itself whether memory was freed when it is freed again; for all
+ * other uses the server must have it back. */
+static CUresult
+spare_named(struct stub_link *link, uint16_t call)
 {
     bool some;
 
-    spare_free_all(link, false, &some);
+    return spare_free_all(
+        link, call != WIRE_CALL_cuMemFreeAsync && call != WIRE_CALL_cuMemFree_v2,
+        &some);
 }
 
 /* Its blocks, and the stream, went with it. */
