@@ -332,21 +332,27 @@ wait_sleep(struct stub_call *c, const struct timespec *idle_sleep)
     gp_futex_wait(&c->state, STUB_CALL_PENDING, idle_sleep);
 }
 
+/* First the lead, then the look at the state: who reads finishes a call without the
+ * lock, before it gives up the lead.  The other way round the reply could come between
+ * the two, and this thread would lead and wait for it for ever.  Who finds the lead and
+ * the reply keeps both until the call ends. */
 static CUresult
 wait_unled(struct stub_call *c)
 {
     for (;;) {
+        bool done;
+
         gp_lock_take(&c->link->wait);
-        if (wait_state(c) == STUB_CALL_DONE) {
-            gp_lock_release(&c->link->wait);
+        c->leads = lead_take(c->link);
+        done = wait_state(c) == STUB_CALL_DONE;
+        if (!done && !c->leads) {
+            wait_sleep(c, NULL);
+            continue;
+        }
+        gp_lock_release(&c->link->wait);
+        if (done)
             return c->result;
-        }
-        if (lead_take(c->link)) {
-            gp_lock_release(&c->link->wait);
-            c->leads = true;
-            return wait_reply(c);
-        }
-        wait_sleep(c, NULL);
+        return wait_reply(c);
     }
 }
 

@@ -97,6 +97,8 @@ class Process:
         out, words = self.read(lambda out: out.endswith(b"\nend\n"))
         if words:
             return words.encode() + b"\n", False
+        if lost(out):
+            print(f"{self.side.name}: the session is lost: {self.side.said()}", flush=True)
         return out[:-len(b"end\n")], not lost(out)
 
     def all(self):

@@ -2,6 +2,27 @@
 /* Sleepers: the answer may come at the one moment when nobody holds the lock. */
 #include "ut.h"
 
+#include <stdatomic.h>
+
+/* What another thread does at that moment: once. */
+static void (*ut_before_exchange)(void);
+
+static void
+ut_exchange(void)
+{
+    void (*now)(void) = ut_before_exchange;
+
+    ut_before_exchange = NULL;
+    if (now)
+        now();
+}
+
+/* The lead is taken by an exchange. */
+#undef atomic_compare_exchange_strong
+#define atomic_compare_exchange_strong(at, old, new)                                   \
+    (ut_exchange(), atomic_compare_exchange_strong_explicit(                           \
+                        at, old, new, memory_order_seq_cst, memory_order_seq_cst))
+
 #include "stub_wait.c"
 
 #include <unistd.h>
@@ -33,6 +54,39 @@ answer_that_comes_before_the_sleep_is_not_forgotten(void **state)
                  true); /* so that it would sleep again, were it not done */
     assert_int_equal(stub_wait_for(&c), CUDA_ERROR_NOT_FOUND);
     atomic_store(&ut_link.leading, false);
+    alarm(0);
+}
+
+static struct stub_call *ut_waits;
+
+/* Another thread that reads finishes the call and gives up the lead. */
+static void
+read_by_another(void)
+{
+    wait_unlink(ut_waits);
+    wait_finish(ut_waits, CUDA_ERROR_NOT_FOUND);
+    atomic_store(&ut_link.leading, false);
+}
+
+/* Between the look at the state and the lead: who would read then would read for ever.
+ * The thread has the lead then, and gives it up as any other does. */
+static void
+answer_that_comes_before_the_lead_is_not_waited_for(void **state)
+{
+    struct stub_call c = {.link = &ut_link}, sleeper = {.link = &ut_link};
+
+    alarm(10);
+    atomic_store(&ut_link.leading, true);
+    stub_wait_enter(&c, false);
+    ut_waits = &c;
+    ut_before_exchange = read_by_another;
+    assert_int_equal(stub_wait_for(&c), CUDA_ERROR_NOT_FOUND);
+    stub_wait_enter(&sleeper, false);
+    sleeper.sleeps = true;
+    stub_wait_leave(&c);
+    assert_false(atomic_load(&ut_link.leading));
+    assert_int_equal(wait_state(&sleeper), STUB_CALL_CALLED);
+    stub_wait_cancel(&sleeper);
     alarm(0);
 }
 
@@ -104,6 +158,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answer_that_comes_before_the_sleep_is_not_forgotten),
+        cmocka_unit_test(answer_that_comes_before_the_lead_is_not_waited_for),
         cmocka_unit_test(call_to_lead_is_used_up_by_the_sleep),
         cmocka_unit_test(lead_is_one_threads_and_needs_no_list),
         cmocka_unit_test(who_steps_back_is_found_and_has_somebody_read),
