@@ -21,8 +21,9 @@ PATIENCE_S, PATIENCE_BUSY_S = 60, 300
 LOOK_EVERY_S = 10
 LINKS = "tcp", "shm"
 GOES_ON_S = 5
-# Whole cards: sessions that share a card take turns, and wait for each other.
-SLICE = ["--core", "100"]
+# Whole cards: sessions that share a card take turns, and wait for each other.  The session before may
+# not have ended yet where its process had to be killed.
+SLICE = ["--core", "100", "--wait=60s"]
 
 
 def stop(child, patience):
@@ -39,7 +40,8 @@ def stop(child, patience):
 
 def lost(out):
     """Whether calls answer CUDA_ERROR_DEVICE_UNAVAILABLE in the end: so would all further ones."""
-    return b" 46" in out[:-len(b"end\n")].rpartition(b"\nlog ")[0][-400:]
+    lines = out[:-len(b"end\n")].rpartition(b"\nlog ")[0][-400:].splitlines()
+    return any(line.split()[1:2] == [b"46"] for line in lines[1:])
 
 
 class Process:
