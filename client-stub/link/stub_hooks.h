@@ -67,7 +67,8 @@ struct stub_feature {
      * Under send. */
     bool (*spare_is_freed)(void);
     /* The frame of @call to @link names a spare block, and is sent when this returns.
-     * No lock is held; calls may be made.  An error is what the call returns instead. */
+     * No lock is held; calls may be made.  An error is what the call returns instead.
+     */
     CUresult (*spare_named)(struct stub_link *link, uint16_t call);
 
     /* A call to @link has returned @result, which is not success. */
