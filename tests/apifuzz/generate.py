@@ -794,7 +794,7 @@ class Model(More):
              ("new_dev", 5), ("end_dev", 3), ("new_host", 4), ("end_host", 2), ("touch_host", 4),
              ("rect", 5), ("ask", 6), ("sync", 5), ("new_stream", 2), ("end_stream", 1),
              ("capture", 4), ("build", 5), ("graph", 14), ("wrong", 2), ("other_thread", 3),
-             ("array", 7), ("contexts", 6), ("peer", 4), ("section", 1), ("mapped", 2), ("pool", 3),
+             ("array", 7), ("contexts", 6), ("peer", 4), ("section", 1), ("mapped", 2), ("pool", 6),
              ("hint", 2), ("host_managed", 2), ("host_step", 4), ("box", 4)]
     # What keeps a capture whole.
     QUIET = {"copy", "on_card", "function", "build", "graph", "capture", "rect",

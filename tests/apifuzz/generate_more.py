@@ -34,7 +34,9 @@ class More:
         free = self.one([i for i in range(POOLS) if i not in self.pools])
         mine = self.one([i for i, card in self.pools.items() if card == self.card()])
         what = self.r.random()
-        if free is not None and (mine is None or what < 0.2):
+        if what > 0.5:
+            self.laps(mine)
+        elif free is not None and (mine is None or what < 0.2):
             self.line("pl", free, self.card())
             self.pools[free] = self.card()
         elif mine is not None and what < 0.3:
@@ -42,12 +44,10 @@ class More:
             del self.pools[mine]
         elif mine is not None and what < 0.4:
             self.line("pltrim", mine, self.r.choice([0, 1 << 20]))
-        elif mine is not None and what < 0.5:
+        elif mine is not None and what < 0.43:
             self.line(self.r.choice(["pluse", "pluse", "pluse", "plhigh"]), mine)
-        elif mine is not None and what < 0.55:
+        elif mine is not None and what < 0.45:
             self.line("plset", self.r.choice([-1, mine]), self.card())
-        elif mine is not None and what < 0.8:
-            self.laps(mine)
         elif mine is not None:
             number, stream = self.free_slot(self.devs, self.DEVS), self.stream()
             if number is None or stream is None:
@@ -57,21 +57,21 @@ class More:
             self.filled(number, size, "daa", stream)
 
     def laps(self, pool):
-        """Blocks of few sizes are freed and allocated again, some in another stream."""
+        """Blocks of two sizes are freed and allocated again, some in another stream."""
         number, stream = self.free_slot(self.devs, self.DEVS), self.stream()
-        sizes = self.r.choices([s for s in self.SIZES if s], k=2)
-        for _ in range(self.r.randrange(2, 7)):
+        sizes = self.r.choices(self.SIZES, k=2)
+        for _ in range(self.r.randrange(2, 12)):
             if number is None or stream is None:
                 return
             size = self.r.choice(sizes)
-            if self.r.random() < 0.6:
+            if pool is not None and self.r.random() < 0.6:
                 self.line("pla", number, size, pool, stream)
             else:
                 self.line("daa", number, size, stream)
             self.filled(number, size, "daa", stream)
-            if self.r.random() < 0.3:
+            if pool is not None and self.r.random() < 0.1:
                 self.line("pluse", pool)
-            if self.r.random() < 0.2:
+            if self.r.random() < 0.1:
                 return  # it stays
             to = self.stream() if self.r.random() < 0.2 else stream
             self.order(to, ("d", number))
