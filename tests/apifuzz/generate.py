@@ -743,8 +743,8 @@ class Model(More):
         what = self.r.randrange(BAD)
         if self.share and what in (5, 19):
             return  # what others have may be among them
-        if what == 19 and not self.hostile:
-            return  # a posted call, whose error comes with a later one
+        if what == 19 and (not self.hostile or self.cards > 1):
+            return  # a posted call, whose error comes with a later one; of two servers it succeeds
         self.line("bad", what, PRIMARY if what == 16 else self.r.randrange(EVENTS),
                   self.r.randrange(STREAMS))
 
