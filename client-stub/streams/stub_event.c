@@ -93,6 +93,18 @@ stub_event_waited_by(const struct stub_call *c, uint64_t stream)
     gp_lock_release(&c->link->send);
 }
 
+void
+stub_event_waited_without_frame(uint64_t stream)
+{
+    struct stub_link *link = stub_link_here();
+
+    if (!(stub_link_attention(link) & STUB_ATTEND_SPARE))
+        return;
+    gp_lock_take(&link->send);
+    note_waited(stream, position_now(link) + 1);
+    gp_lock_release(&link->send);
+}
+
 uint64_t
 stub_event_position_on(struct stub_link *link)
 {

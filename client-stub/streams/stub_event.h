@@ -35,6 +35,10 @@ void stub_event_waited(uint64_t stream, uint64_t position);
 /* The same for a reply that came when all work of @stream was done. */
 void stub_event_waited_by(const struct stub_call *c, uint64_t stream);
 
+/* A wait that needs no frame, because a copy has waited and nothing was sent since:
+ * blocks that were freed since (stub_spare.h) have the position of that copy. */
+void stub_event_waited_without_frame(uint64_t stream);
+
 /* The position of the last frame of @link. */
 uint64_t stub_event_position_on(struct stub_link *link);
 

@@ -135,8 +135,10 @@ stub_impl_cuStreamSynchronize(CUstream hStream, bool per_thread)
         return r;
     if (stub_gen_stream(hStream, per_thread, &stream))
         return CUDA_ERROR_INVALID_HANDLE;
-    if (stub_stream_is_idle(stream))
+    if (stub_stream_is_idle(stream)) {
+        stub_event_waited_without_frame(stream);
         return stream_waited(stream);
+    }
     r = stream_wait(stream, &position);
     if (r != CUDA_SUCCESS)
         return r;
@@ -173,10 +175,12 @@ stub_impl_cuCtxSynchronize(void)
     struct stub_call c;
     CUresult r;
 
-    if (ctx_is_idle())
+    if (ctx_is_idle()) {
+        stub_event_waited_without_frame(STUB_EVENT_ALL_STREAMS);
         return stub_link_attention(stub_link_here()) & STUB_ATTEND_CALL
                    ? stub_hooks_after_wait(WIRE_CALL_cuCtxSynchronize, CUDA_SUCCESS)
                    : CUDA_SUCCESS;
+    }
     if (unlikely(stub_elapsed_wait(&wait))) {
         if (wait.result == CUDA_SUCCESS)
             stub_event_waited(STUB_EVENT_ALL_STREAMS, wait.position);
