@@ -6,6 +6,9 @@
 #include "wire_api.h"
 #include "wrk.h"
 #include "wrk_args.h"
+#include "wrk_release.h"
+
+#include <stdlib.h>
 
 /* What is wrong with a location in other ways is the driver's to say. */
 static CUresult
@@ -67,4 +70,48 @@ h_cuMemGetMemPool(struct wrk *w, const struct wire_args_cuMemGetMemPool *a,
     if (r == CUDA_SUCCESS)
         body->pool = wrk_handle_name(w, WIRE_KIND_MEMPOOL, pool);
     return r;
+}
+
+struct attribute_job {
+    struct wrk_job job;
+    CUmemoryPool pool;
+    CUmemPool_attribute attr;
+    uint64_t frees; /* to wait for */
+};
+
+static void
+attribute_job_run(struct wrk *w, struct wrk_job *job)
+{
+    struct attribute_job *ask = container_of(job, struct attribute_job, job);
+    struct wire_cuMemPoolGetAttribute_rep body = {0};
+    CUresult r;
+
+    wrk_release_await(ask->frees);
+    r = WRK_CALL(w, cuMemPoolGetAttribute, ask->pool, ask->attr, &body.value);
+    wrk_reply_whole(w, &job->req, r, &body, r == CUDA_SUCCESS ? sizeof(body) : 0);
+    free(ask);
+}
+
+/* What was freed is not in use any more: frees that wait for the card are waited for, as
+ * cuMemGetInfo() does. */
+CUresult
+h_cuMemPoolGetAttribute(struct wrk *w, const struct wire_args_cuMemPoolGetAttribute *a,
+                        struct wrk_reply *rep)
+{
+    struct wire_cuMemPoolGetAttribute_rep *body = rep->body;
+    uint64_t frees = wrk_release_newest();
+    struct attribute_job *ask;
+
+    if (!frees)
+        return WRK_CALL(w, cuMemPoolGetAttribute, a->pool, a->attr, &body->value);
+    ask = malloc(sizeof(*ask));
+    if (!ask)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *ask = (struct attribute_job){.job.run = attribute_job_run,
+                                  .pool = a->pool,
+                                  .attr = a->attr,
+                                  .frees = frees};
+    if (!wrk_wait_job(w, rep, &ask->job))
+        free(ask);
+    return CUDA_SUCCESS;
 }

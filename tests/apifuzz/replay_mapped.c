@@ -135,16 +135,14 @@ OP(pltrim)
 }
 
 /* POOL.  What cuMemFree frees in a busy context stays in use at the server until the
- * context is idle, which cuMemGetInfo waits for; the largest use has it for ever. */
+ * context is idle, so the largest use may be larger there. */
 OP(pluse)
 {
     cuuint64_t used = 0;
-    size_t left, all;
     CUresult r;
 
     if (!rp.pools[a[0]])
         return NO_OBJECT;
-    cuMemGetInfo_v2(&left, &all);
     r = cuMemPoolGetAttribute(rp.pools[a[0]], CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used);
     replay_say(" %llu", (unsigned long long)used);
     return (int)r;

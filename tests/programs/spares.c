@@ -12,6 +12,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <time.h>
 
 #define SIZE ((size_t)64 << 10)
 #define LAPS 50
@@ -291,6 +292,37 @@ other_streams(void)
     return 0;
 }
 
+static void
+pause_a_while(void *data)
+{
+    const struct timespec a_while = {.tv_nsec = 100000000};
+
+    (void)data;
+    nanosleep(&a_while, NULL);
+}
+
+/* cuMemFree waits for a stream that works, at the server or before it is sent: what is
+ * in use does not count its memory. */
+static int
+frees_that_wait(void)
+{
+    cuuint64_t before, used;
+    CUmemoryPool pool;
+    CUdeviceptr p;
+
+    TRY(made(&pool));
+    TRY(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &before));
+    TRY(cuMemAllocFromPoolAsync(&p, SIZE, pool, stream));
+    TRY(cuStreamSynchronize(stream));
+    TRY(cuLaunchHostFunc(stream, pause_a_while, NULL));
+    TRY(cuMemFree_v2(p));
+    TRY(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used));
+    SAME(used, before);
+    TRY(cuStreamSynchronize(stream));
+    TRY(cuMemPoolDestroy(pool));
+    return 0;
+}
+
 static int
 streams_that_end(void)
 {
@@ -340,6 +372,7 @@ captures(void)
     }
     TRY(cuGraphExecDestroy(exec));
     TRY(cuGraphDestroy(graph));
+    TRY(cuStreamSynchronize(CU_STREAM_PER_THREAD));
     return 0;
 }
 
@@ -496,6 +529,7 @@ main(int argc, char **argv)
         {"freed addresses", freed_addresses},
         {"identity", identity},
         {"other streams", other_streams},
+        {"frees that wait", frees_that_wait},
         {"streams that end", streams_that_end},
         {"captures", captures},
         {"contexts", contexts},
