@@ -120,19 +120,31 @@ struct ctx_search {
     uint32_t link;
     uint32_t index; /* the one to be preferred */
     struct stub_ctx *found;
+    uint32_t found_index;
 };
 
+static bool
+ctx_is_primary(const struct stub_ctx *ctx)
+{
+    return ctx >= primaries && ctx < primaries + STUB_DEVICES_MAX;
+}
+
+/* Another thread may end @data and make another context of its memory meanwhile, so
+ * that only its atomic fields are read. */
 static void
 ctx_if_better(uint64_t handle, void *data, void *user)
 {
+    uint32_t index = wire_handle_index(handle);
     struct stub_ctx *ctx = data;
     struct ctx_search *search = user;
 
     if (!ctx || wire_handle_link(handle) != search->link || !atomic_load(&ctx->alive))
         return;
-    if (ctx->index == search->index || !search->found ||
-        (ctx->primary && search->found->index != search->index))
+    if (index == search->index || !search->found ||
+        (ctx_is_primary(ctx) && search->found_index != search->index)) {
         search->found = ctx;
+        search->found_index = index;
+    }
 }
 
 struct stub_ctx *
