@@ -92,8 +92,8 @@ attribute_job_run(struct wrk *w, struct wrk_job *job)
     free(ask);
 }
 
-/* What was freed is not in use any more: frees that wait for the card are waited for, as
- * cuMemGetInfo() does. */
+/* What was freed is not in use any more: frees that wait for the card are waited for,
+ * as cuMemGetInfo() does. */
 CUresult
 h_cuMemPoolGetAttribute(struct wrk *w, const struct wire_args_cuMemPoolGetAttribute *a,
                         struct wrk_reply *rep)
@@ -107,10 +107,8 @@ h_cuMemPoolGetAttribute(struct wrk *w, const struct wire_args_cuMemPoolGetAttrib
     ask = malloc(sizeof(*ask));
     if (!ask)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    *ask = (struct attribute_job){.job.run = attribute_job_run,
-                                  .pool = a->pool,
-                                  .attr = a->attr,
-                                  .frees = frees};
+    *ask = (struct attribute_job){
+        .job.run = attribute_job_run, .pool = a->pool, .attr = a->attr, .frees = frees};
     if (!wrk_wait_job(w, rep, &ask->job))
         free(ask);
     return CUDA_SUCCESS;
