@@ -426,10 +426,14 @@ drv_pool_set(CUmemoryPool pool, CUmemPool_attribute attr, void *value)
     return CUDA_SUCCESS;
 }
 
-static CUresult
-drv_pool_get(CUmemoryPool pool, CUmemPool_attribute attr, void *value)
+/* The worker's is written by hand. */
+CUresult
+h_cuMemPoolGetAttribute(struct wrk *w, const struct wire_args_cuMemPoolGetAttribute *a,
+                        struct wrk_reply *rep)
 {
-    *(uint32_t *)value = 1;
+    struct wire_cuMemPoolGetAttribute_rep *body = rep->body;
+
+    *(uint32_t *)&body->value = 1;
     return CUDA_SUCCESS;
 }
 
@@ -444,7 +448,6 @@ attribute_value_has_the_size_its_number_says(void **state)
     } narrow = {7, 0x5a5a5a5a};
 
     loop.drv.cuMemPoolSetAttribute = drv_pool_set;
-    loop.drv.cuMemPoolGetAttribute = drv_pool_get;
     assert_int_equal(
         cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &wide), 0);
     assert_true(pool_value == wide);
