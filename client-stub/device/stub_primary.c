@@ -53,6 +53,17 @@ primary_call(uint16_t number, CUdevice dev)
     return r;
 }
 
+/* The context may end, but pools, whose freed blocks are kept for it, do not end with
+ * it: those are freed while it lives.  Outside the context's lock. */
+static void
+primary_free_spares(CUdevice dev, uint16_t number)
+{
+    struct stub_link *link = stub_devices[dev].link;
+
+    if (stub_link_attention(link) & STUB_ATTEND_SPARE)
+        stub_hooks_spare_before(link, number);
+}
+
 /* The driver has destroyed it.  Outside the context's lock: destructors run. */
 static void
 primary_gone(struct stub_ctx *ctx)
@@ -95,6 +106,7 @@ stub_impl_cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 
     if (r != CUDA_SUCCESS)
         return r;
+    primary_free_spares(dev, WIRE_CALL_cuDevicePrimaryCtxRelease_v2);
     gp_lock_take(&ctx->lock);
     last = ctx->retains == 1;
     if (ctx->retains == 0)
@@ -121,6 +133,7 @@ stub_impl_cuDevicePrimaryCtxReset_v2(CUdevice dev)
 
     if (r != CUDA_SUCCESS)
         return r;
+    primary_free_spares(dev, WIRE_CALL_cuDevicePrimaryCtxReset_v2);
     gp_lock_take(&ctx->lock);
     atomic_store(&ctx->alive, false);
     atomic_store(&ctx->state, 0);
