@@ -173,8 +173,11 @@ class Bench:
         return median_of(rounds)
 
     def up(self, driver="null", core=None, listen="127.0.0.1"):
-        self.call(self.gpupool, "up", "--servers", 1, "--cards", 1, "--driver", driver,
-                  "--listen", listen, core=core)
+        # A real driver's cards are those that are there; where the kernel has HMM, they reach
+        # the worker's memory.
+        cards = (["--pageable-access", "allow"] if "/" in driver else
+                 ["--servers", 1, "--cards", 1])
+        self.call(self.gpupool, "up", "--driver", driver, *cards, "--listen", listen, core=core)
 
     def down(self):
         subprocess.run([str(self.gpupool), "down", "--force"], env=self.env, capture_output=True)

@@ -105,15 +105,32 @@ wrk_driver_symbol(const char *name)
     return the_library ? dlsym(the_library, name) : NULL;
 }
 
+/* The library @file in the folder of the one at @path. */
+static int
+replace_name(char *path, size_t size, const char *file)
+{
+    char *slash = strrchr(path, '/');
+    size_t folder = slash ? (size_t)(slash + 1 - path) : 0;
+
+    return (size_t)snprintf(path + folder, size - folder, "%s", file) < size - folder
+               ? 0
+               : -ENAMETOOLONG;
+}
+
 void *
 wrk_driver_nvml(const char *name)
 {
     static const char file[] = "libnvidia-ml.so.1";
+    char path[PATH_MAX];
     void *lib;
 
     if (wrk_driver_symbol("nvmlInit_v2"))
         return the_library;
-    lib = strcmp(name, "cuda") == 0 ? dlopen(file, RTLD_NOW | RTLD_LOCAL) : NULL;
+    if (strcmp(name, "cuda") == 0)
+        gp_str_copy(path, sizeof(path), file);
+    else if (!wrk_driver_file(path) || replace_name(path, sizeof(path), file) < 0)
+        return NULL;
+    lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     return lib && !is_own_stub(lib, file) ? lib : NULL;
 }
 

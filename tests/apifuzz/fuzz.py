@@ -195,13 +195,13 @@ class Fuzz:
         began = told = time.monotonic()
         seed = args.seed
         while not self.stopped:
-            n = min(BATCH, args.programs - seed + args.seed) if args.programs else BATCH
+            n = min(args.batch, args.programs - seed + args.seed) if args.programs else args.batch
             if n <= 0 or (args.calls and self.calls >= args.calls) or (
                     args.seconds and time.monotonic() - began >= args.seconds):
                 break
             seeds = range(seed, seed + n)
-            self.sides.turn(seed // BATCH)
-            self.run(Batch([f"seed {i}" for i in seeds], [program(i, args.length) for i in seeds],
+            self.sides.turn(seed // args.batch)
+            self.run(Batch([f"seed {i}" for i in seeds], [program(i, args.length, args.cards) for i in seeds],
                            [servers_of(i) for i in seeds]))
             seed += n
             if time.monotonic() - told >= 60:
@@ -243,6 +243,12 @@ def arguments():
                              "(tcp,shm)")
     parser.add_argument("--listen", metavar="HOST",
                         help="address of the servers, for rdma that of a port")
+    parser.add_argument("--driver", type=Path, metavar="PATH",
+                        help="a libcuda.so.1 instead of the software card")
+    parser.add_argument("--cards", type=int, default=2, choices=(1, 2),
+                        help="how many cards that driver shows to programs (2)")
+    parser.add_argument("--batch", type=int, default=BATCH,
+                        help="programs that run behind each other before answers are compared")
     parser.add_argument("--brief", action="store_true", help="name differences, shrink nothing")
     args = parser.parse_args()
     if not (args.seconds or args.calls or args.programs or args.program):
@@ -253,8 +259,8 @@ def arguments():
 def main():
     args = arguments()
     with tempfile.TemporaryDirectory(prefix="gpf-") as name:
-        with Sides(args.build.resolve(), Path(name), args.twice, args.links,
-                   args.listen) as sides:
+        with Sides(args.build.resolve(), Path(name), args.twice, args.links, args.listen,
+                   args.driver, args.cards) as sides:
             fuzz = Fuzz(sides, Path(name), args.brief)
             for number in signal.SIGINT, signal.SIGTERM:
                 signal.signal(number, fuzz.stop)

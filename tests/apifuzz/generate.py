@@ -848,5 +848,6 @@ def servers_of(seed):
     return cards_of(seed)
 
 
-def program(seed, calls=300):
-    return Model(seed, calls, cards_of(seed)).run()
+def program(seed, calls=300, cards=2):
+    """The lines of a seed's program, for a machine of so many cards."""
+    return Model(seed, calls, min(cards, cards_of(seed))).run()

@@ -161,10 +161,18 @@ class Side:
 
 
 class Sides:
-    """Four servers with two cards each, and the sides: the first is the driver itself."""
+    """Four servers with two software cards each, and the sides: the first is the driver itself.
 
-    def __init__(self, build, folder, twice=False, links=LINKS, listen=None):
+    With a real driver one server, with its cards.
+    """
+
+    def __init__(self, build, folder, twice=False, links=LINKS, listen=None, driver=None, cards=2):
         self.build, self.folder, self.twice = build, folder, twice
+        self.driver, self.cards = driver or build / "lib" / "libsoftgpu.so", cards
+        # Where the kernel has HMM, real cards reach the worker's memory.
+        self.pool = (["--driver", str(driver), "--pageable-access", "allow"] if driver else
+                     ["--driver", "softgpu", "--servers", "4", "--cards", "2", "--memory", "1GiB"])
+        self.several = not driver
         self.links = links
         # Where servers listen: an RDMA port has an address of its own.
         self.listen = ["--listen", listen] if listen else []
@@ -192,14 +200,14 @@ class Sides:
 
     def __enter__(self):
         (self.folder / "local").mkdir()
-        (self.folder / "local" / "libcuda.so.1").symlink_to(
-            (self.build / "lib" / "libsoftgpu.so").resolve())
-        self.gpupool("up", "--driver", "softgpu", "--servers", "4", "--cards", "2",
-                     "--memory", "1GiB", *self.listen)
+        (self.folder / "local" / "libcuda.so.1").symlink_to(self.driver.resolve())
+        self.gpupool("up", *self.pool, *self.listen)
         self.all = [self.plain("plain"),
-                    *(self.remote(link, link, ["--cards", "2"]) for link in self.links),
-                    # The cards of a program are the first ones of two servers.
-                    self.remote("servers", "auto", ["--cards", "4", "--span"], REPLAY_CARDS="0,2")]
+                    *(self.remote(link, link, ["--cards", str(self.cards)])
+                      for link in self.links)]
+        if self.several:  # the cards of a program are the first ones of two servers
+            self.all.append(self.remote("servers", "auto", ["--cards", "4", "--span"],
+                                        REPLAY_CARDS="0,2"))
         if self.twice:
             self.all.append(self.plain("again"))
         return self
@@ -214,6 +222,8 @@ class Sides:
     def turn(self, number):
         """Over which transport two servers are reached from now on, in turns: the best one is shared
         memory on one machine."""
+        if not self.several:
+            return
         links = [link.replace("shm", "auto") for link in self.links[::-1]]
         link = links[number % len(links)]
         servers = self.all[1 + len(self.links)]

@@ -42,7 +42,7 @@ def last_line(text):
 class Pool:
     """`gpupool up` in a folder of its own, for as long as the block lasts."""
 
-    def __init__(self, build, driver, card, cards=1, servers=1):
+    def __init__(self, build, driver, card, cards=1, servers=1, options=()):
         self.gpupool = build / "bin" / "gpupool"
         self.folder = tempfile.TemporaryDirectory(prefix="gpupool-clients.")
         self.env = {key: value for key, value in os.environ.items()
@@ -52,11 +52,14 @@ class Pool:
         self.card = card
         self.cards = cards
         self.servers = servers
+        self.options = options  # of `gpupool up`
 
     def __enter__(self):
         memory = self.card.get("SOFTGPU_MEMORY")
-        done = self._command(["up", "--servers", str(self.servers), "--cards", str(self.cards),
-                              "--driver", self.driver, *PATIENT,
+        # A real driver's cards are those that are there, of one server.
+        soft = ([] if "/" in self.driver else
+                ["--servers", str(self.servers), "--cards", str(self.cards)])
+        done = self._command(["up", "--driver", self.driver, *soft, *PATIENT, *self.options,
                               *(["--memory", memory] if memory else [])], self.card)
         if done.returncode != 0:
             self.folder.cleanup()

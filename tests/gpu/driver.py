@@ -17,6 +17,8 @@ class RealDriver:
     alone = True  # programs can load it without a server
     machine_code = True
     slice = REAL_SLICE
+    # Of the pool's server: where the kernel has HMM, cards reach the worker's memory.
+    options = ("--pageable-access", "allow")
 
     def __init__(self, path):
         self.path = path
@@ -47,6 +49,7 @@ class SoftDriver(RealDriver):
     real = False
     machine_code = False
     slice = SOFT_SLICE
+    options = ()
 
     def __init__(self, build):
         super().__init__(build / "lib" / "libsoftgpu.so")
@@ -61,6 +64,7 @@ class NullDriver:
     alone = False
     machine_code = True
     slice = NULL_SLICE
+    options = ()
     name = "null"
 
     def cards(self):

@@ -259,7 +259,7 @@ def compare_and_measure(args, build, driver, cards):
     python, why = (python_with_torch(build, args.wheels, args.requirements)
                    if needs_torch(driver, pattern) else (None, "not looked for"))
     comparison = Comparison(build, driver, (python, why), cards, report)
-    with Pool(build, driver.name, {}, cards=cards) as pool:
+    with Pool(build, driver.name, {}, cards=cards, options=driver.options) as pool:
         compare_all(comparison, pattern, pool)
     if driver.machine_code and not args.only:
         measure(build, driver, report)

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `make fuzz-ptx-exec`: random kernels on every build of the executor that this
- * processor can run, each in a process of its own, against the reference.
+ * processor can run, each in a process of its own, against the reference; or, with
+ * --driver, on the first card of a libcuda.so.1, to see whether the reference is right.
  *
- *     kernelfuzz [--seed N] [--kernels N | --seconds N] [--print SEED]
+ *     kernelfuzz [--seed N] [--kernels N | --seconds N] [--print SEED] [--driver PATH]
  *
  * Prints a line per build, and of each kernel that differs what is left of it.
  */
+#include "rk_card.h"
 #include "rk_run.h"
 
+#include "gp_err.h"
 #include "sg_exec.h"
 
 #include <inttypes.h>
@@ -18,9 +21,13 @@
 #include <time.h>
 #include <unistd.h>
 
+/* Nobody reads more; and a card that compiles nothing differs at every seed. */
+#define MAX_SHOWN 100
+
 struct options {
     uint64_t seed, kernels;
     double seconds;
+    const char *driver; /* NULL: the executor's builds */
 };
 
 static double
@@ -33,7 +40,7 @@ now(void)
 }
 
 static bool
-look(struct rk_run *run, uint64_t seed)
+look(struct rk_run *run, uint64_t seed, const char *where)
 {
     struct rk_kernel *k = rk_kernel_new(seed);
     bool agree = true;
@@ -46,7 +53,7 @@ look(struct rk_run *run, uint64_t seed)
             rk_run_shrink(run, k, order * (seed + 1));
             rk_run_agrees(run, k, order * (seed + 1), words, sizeof(words));
             text = rk_print(k);
-            printf("seed %" PRIu64 ", %s%s: %s\n%s\n", seed, sg_exec_isa(),
+            printf("seed %" PRIu64 ", %s%s: %s\n%s\n", seed, where,
                    order ? ", fragments in random order" : "", words, text);
             free(text);
         }
@@ -73,13 +80,47 @@ jit_found(void)
     return access(getenv("SOFTGPU_JIT_LIB"), R_OK) == 0;
 }
 
+/* As many kernels as asked for; 1 if one differs. */
+static int
+search_on(const struct options *o, struct rk_run *run, const char *where)
+{
+    double start = now();
+    uint64_t n = 0, wrong = 0;
+
+    while ((o->kernels ? n < o->kernels : now() - start < o->seconds) &&
+           wrong < MAX_SHOWN)
+        wrong += !look(run, o->seed + n++, where);
+    printf("%s: seeds %" PRIu64 " to %" PRIu64 ", %" PRIu64 " differ, %.1f s\n", where,
+           o->seed, o->seed + n - 1, wrong, now() - start);
+    return wrong != 0;
+}
+
+static int
+search_card(const struct options *o)
+{
+    struct gp_err err = {0};
+    struct rk_card *card = NULL;
+    struct rk_run *run;
+    int r = rk_card_new(o->driver, &card, &err);
+
+    if (r < 0) {
+        fprintf(stderr, "kernelfuzz: %s\n", gp_err_msg(&err, r));
+        return 2;
+    }
+    run = rk_run_new();
+    rk_run_on_card(run, card);
+    r = search_on(o, run, "the card");
+    rk_run_free(run);
+    rk_card_free(card);
+    return r;
+}
+
 /* The process that runs one build. */
 static int
 search(const struct options *o, const char *isa)
 {
-    double start = now();
-    uint64_t n = 0, wrong = 0;
     struct rk_run *run;
+    int failed;
 
     if (strcmp(isa, "jit") == 0) { /* the best build, and machine code */
         if (!jit_found()) {
@@ -95,12 +136,9 @@ search(const struct options *o, const char *isa)
         return 0;
     }
     run = rk_run_new();
-    while (o->kernels ? n < o->kernels : now() - start < o->seconds)
-        wrong += !look(run, o->seed + n++);
-    printf("%s: seeds %" PRIu64 " to %" PRIu64 ", %" PRIu64 " differ, %.1f s\n", isa,
-           o->seed, o->seed + n - 1, wrong, now() - start);
+    failed = search_on(o, run, isa);
     rk_run_free(run);
-    return wrong != 0;
+    return failed;
 }
 
 static int
@@ -152,6 +190,8 @@ main(int argc, char **argv)
             o.kernels = n;
         } else if (strcmp(argv[i], "--seconds") == 0) {
             o.seconds = (double)n;
+        } else if (strcmp(argv[i], "--driver") == 0) {
+            o.driver = argv[i + 1];
         } else if (strcmp(argv[i], "--print") == 0) {
             print_kernel(n);
             return 0;
@@ -161,5 +201,5 @@ main(int argc, char **argv)
             return 2;
         }
     }
-    return search_all(&o);
+    return o.driver ? search_card(&o) : search_all(&o);
 }

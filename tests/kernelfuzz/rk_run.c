@@ -4,6 +4,7 @@
 
 #include "gp_err.h"
 #include "ptx_ast.h"
+#include "rk_card.h"
 #include "sg_exec.h"
 
 #include <inttypes.h>
@@ -21,8 +22,9 @@ struct rk_run {
     struct rk_memory got, want;
     uint64_t *gtab, *ctab; /* the modules' variables */
     const char *broken;
-    unsigned check;     /* SG_CHECK_* */
-    char accused[1024]; /* what a check has found */
+    struct rk_card *card; /* NULL: the executor */
+    unsigned check;       /* SG_CHECK_* */
+    char accused[1024];   /* what a check has found */
 };
 
 static void *
@@ -92,6 +94,12 @@ void
 rk_run_break_reference(struct rk_run *run, const char *op)
 {
     run->broken = op;
+}
+
+void
+rk_run_on_card(struct rk_run *run, struct rk_card *card)
+{
+    run->card = card;
 }
 
 void
@@ -269,7 +277,8 @@ rk_run_agrees(struct rk_run *run, const struct rk_kernel *k, uint64_t order,
     rk_eval(k, &run->want);
     if (run->broken && uses(&k->body, run->broken))
         run->want.out[0] ^= 1;
-    r = execute(run, k, order, &err);
+    r = run->card ? rk_card_run(run->card, k, &run->got, &err)
+                  : execute(run, k, order, &err);
     if (r < 0) {
         snprintf(words, size, "%s", gp_err_msg(&err, r));
         return false;

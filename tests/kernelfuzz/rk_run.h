@@ -10,6 +10,7 @@
 
 #include "rk_kernel.h"
 
+struct rk_card;
 struct rk_run;
 
 struct rk_run *rk_run_new(void);
@@ -19,6 +20,9 @@ void rk_run_free(struct rk_run *run); /* NULL is a no-op */
  * warps are picked at random by it.  If not, @words says what differs first. */
 bool rk_run_agrees(struct rk_run *run, const struct rk_kernel *k, uint64_t order,
                    char *words, size_t size);
+
+/* Kernels run on @card from now on, which outlives @run, and not on the executor. */
+void rk_run_on_card(struct rk_run *run, struct rk_card *card);
 
 /* Kernels are checked (SG_CHECK_*) as they run; one that a check accuses differs. */
 void rk_run_check(struct rk_run *run, unsigned check);
