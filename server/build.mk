@@ -54,7 +54,8 @@ KERNEL_PARAMS_SRCS := $(addprefix server/kernel_params/kernel_params,.c _elf.c _
 $(eval $(call static_lib,kernel_params,$(KERNEL_PARAMS_SRCS),server/kernel_params common))
 
 WRK_BASE_SRCS := $(addprefix server/base/wrk_,desk.c request.c)
-WRK_SANDBOX_SRCS := $(addprefix server/sandbox/wrk_,driver.c filter.c landlock.c sandbox.c seal.c)
+WRK_SANDBOX_SRCS := $(addprefix server/sandbox/wrk_,driver.c filter.c landlock.c sandbox.c seal.c \
+    thread_names.c)
 WRK_LINK_SRCS := $(addprefix server/link/wrk_,cards.c end_reason.c handle.c link.c rdma.c reply.c \
     resume.c sender.c successor.c supervisor_channel.c tls.c transport.c wake.c watch.c)
 WRK_OBJECTS_SRCS := $(addprefix server/objects/wrk_,call.c capture.c ctx.c ctx_end.c elapsed.c \
@@ -71,8 +72,8 @@ WRK_MODULES_SRCS := $(addprefix server/modules/wrk_,image.c images.c jit.c kerne
 WRK_CALLS_SRCS := $(addprefix server/calls/h_,array.c attr.c card.c copy.c copy_rect.c ctx.c \
     export.c graph.c graph_copy.c graph_exec.c graph_hostmem.c graph_params.c green.c ipc.c \
     launch.c linker.c mem.c module.c notice.c pinned.c pool.c release.c runs.c stripes.c sync.c vmm.c)
-WRK_ENTRY_SRCS := $(addprefix server/entry/wrk_,attach.c check.c drv_shims.c features.c loop.c main.c \
-    nvml.c probe.c)
+WRK_ENTRY_SRCS := $(addprefix server/entry/wrk_,attach.c check.c crash.c drv_shims.c features.c loop.c \
+    main.c nvml.c probe.c)
 
 # worker_layer FOLDER,SRCS: with the headers of the folder, of those before it and of BELOW
 WRK_SRCS := $(WRK_BASE_SRCS)
@@ -95,7 +96,10 @@ $(eval $(call worker_layer,entry,$(WRK_ENTRY_SRCS)))
 $(eval $(call compile_all,gpupool-worker,$(GEN_DRV_SRCS),proto common $(O)/gen))
 WRK_SRCS := $(filter-out $(GEN_WRK_SRCS),$(WRK_SRCS))
 
+# What a driver finds here before the C library's (wrk_thread_names.c).
+WRK_EXPORTS := $(if $(SAN),,-Wl$(comma)--export-dynamic-symbol=fopen*)
+
 $(eval $(call link_rule,$(O)/bin/gpupool-worker,gpupool-worker,$(WRK_SRCS) $(GEN_WRK_SRCS) \
     $(GEN_DRV_SRCS),wire ctl tlsfound transport kernel_params common,\
-    $(CTL_LDLIBS) -lseccomp -lzstd -llz4 -ldl,-pie))
+    $(CTL_LDLIBS) -lseccomp -lzstd -llz4 -ldl,-pie -static-libgcc $(WRK_EXPORTS)))
 ALL += $(O)/bin/gpupool-worker

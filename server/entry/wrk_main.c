@@ -25,6 +25,7 @@
 #include "gp_str.h"
 #include "tls.h"
 #include "wrk_attach.h"
+#include "wrk_crash.h"
 #include "wrk_d2h_async.h"
 #include "wrk_desk.h"
 #include "wrk_driver.h"
@@ -309,6 +310,7 @@ worker_main(void)
         return 2;
     }
     gp_log_init(p->conf.attachment, GP_LOG_WARN);
+    wrk_crash_tell();
     /* The governor sleeps for tens of microseconds; the default timer slack of fifty
      * would be most of that.  Threads inherit the setting. */
     prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);

@@ -93,12 +93,12 @@ wrk_governor_acquire(struct wrk *w, CUstream stream, uint64_t key, struct wrk_ch
 {
     struct gov_slice *s;
 
+    c->stream = stream; /* wrk_governor_again() asks with these, skipped or not */
+    c->key = key;
     c->skip = unlikely(w->priv->captures) && wrk_capturing(w, stream) != CUDA_SUCCESS;
     if (c->skip)
         return;
     s = slice_of(w, w->ctx_index);
-    c->stream = stream;
-    c->key = key;
     c->slice = s;
     c->throttled = wrk_gov_capped(s) || wrk_gov_shared(s);
     c->predicted_ns = wrk_predict_ns(&s->predict, key);

@@ -7,10 +7,12 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* In names.S, ended by NULL. */
@@ -18,6 +20,7 @@ extern const char *const faultdrv_names[];
 void *faultdrv_pick(unsigned number);
 
 #define NAMES_MAX 1024
+#define OPERATING_SYSTEM 304
 
 static void *real[NAMES_MAX];
 static struct faultdrv *control;
@@ -47,6 +50,32 @@ static void __attribute__((constructor)) open_both(void)
         real[i] = dlsym(library, faultdrv_names[i]);
 }
 
+/* NULL if it could not. */
+static void *
+name_myself(void *arg)
+{
+    char path[64];
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/self/task/%ld/comm", (long)syscall(SYS_gettid));
+    file = fopen(path, "w");
+    if (!file || fputs("faultdrv", file) < 0 || fclose(file) != 0)
+        return NULL;
+    return arg;
+}
+
+static int
+starts(void)
+{
+    pthread_t thread;
+    void *named = NULL;
+
+    if (pthread_create(&thread, NULL, name_myself, control) != 0)
+        return 0;
+    pthread_join(thread, &named);
+    return named != NULL;
+}
+
 static int
 is_meant(unsigned number)
 {
@@ -62,6 +91,10 @@ faultdrv_pick(unsigned number)
 {
     unsigned armed = 1;
 
+    if (strcmp(faultdrv_names[number], "cuInit") == 0 && !starts()) {
+        result = OPERATING_SYSTEM;
+        return (void *)(uintptr_t)fail;
+    }
     if (atomic_load(&control->armed) == FAULTDRV_DELAY) {
         if (real[number] && is_meant(number))
             usleep((useconds_t)control->result * 1000);

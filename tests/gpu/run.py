@@ -50,6 +50,8 @@ NOT_REHEARSED = {"landing": "waits for what a kernel writes",
 # Parts of the benchmark that take a driver, and what of them is enough for a rehearsal.
 MEASURED = {"attach": ["--rounds", "1"], "shares": ["--case", "30_60_burst"]}
 LIMIT_MEASURE_S = 3600
+# A client that crashes says where.
+QUIET_PYTHON = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONFAULTHANDLER": "1"}
 
 
 class Report:
@@ -79,14 +81,14 @@ class Comparison:
     def here(self, name, command, pool):
         """On the driver itself: lines, status, seconds."""
         begin = time.monotonic()
-        env = {**pool.env, **self.driver.environment, "PYTHONDONTWRITEBYTECODE": "1"}
+        env = {**pool.env, **self.driver.environment, **QUIET_PYTHON}
         lines, status = run_bounded(command, env, self.logs / f"{name}.local.log", LIMIT_S)
         return lines, status, time.monotonic() - begin
 
     def there(self, name, command, pool):
         """On a slice."""
         begin = time.monotonic()
-        lines, status = pool.run(command, {"PYTHONDONTWRITEBYTECODE": "1"},
+        lines, status = pool.run(command, QUIET_PYTHON,
                                  self.logs / f"{name}.remote.log", core=100 * self.cards,
                                  memory=self.driver.slice, limit_s=LIMIT_S)
         return lines, status, time.monotonic() - begin
@@ -146,6 +148,8 @@ class Comparison:
         ratio = remote[2] / local[2] if local[2] > 1 else None
         for part in here["plan"]:
             outcome, words = compared(here["seen"].get(part), there["seen"].get(part))
+            if part not in there["seen"] and outcome == "FAIL":
+                words += f", exit status {remote[1]}"
             self.report.line(outcome, f"{name}.{part}", words)
         if ratio:
             self.report.rows.append((name, "", f"{ratio:.2f}", "the whole program's time"))
