@@ -106,6 +106,25 @@ reg_of(struct making *g, enum rk_class class)
     return (struct rk_src){.class = class, .reg = (uint8_t)below(g, rk_n_regs[class])};
 }
 
+static bool
+begins(const struct rk_op *op, const char *word)
+{
+    return strncmp(op->name, word, strlen(word)) == 0;
+}
+
+/* What ptxas takes as an immediate source: not the pairs of integers, and positions and
+ * lengths of fields up to 255. */
+static void
+maybe_constant(struct making *g, const struct rk_op *op, struct rk_src *s)
+{
+    if (strstr(op->name, "16x2"))
+        return;
+    s->constant = true;
+    s->value = interesting(&g->state);
+    if (s->class == RK_W)
+        s->value &= begins(op, "bf") ? 255 : UINT32_MAX;
+}
+
 static struct rk_src
 source(struct making *g, const struct rk_op *op, unsigned i)
 {
@@ -117,12 +136,8 @@ source(struct making *g, const struct rk_op *op, unsigned i)
     s = reg_of(g, rk_class_of(letter));
     /* A constant as the last source, where its type is plain. */
     if (op->sig[i + 2] == '\0' && i > 0 && (letter == 'W' || letter == 'D') &&
-        !op->form && !op->is_float && one_in(g, 4)) {
-        s.constant = true;
-        s.value = interesting(&g->state);
-        if (letter == 'W')
-            s.value &= UINT32_MAX;
-    }
+        !op->form && !op->is_float && one_in(g, 4))
+        maybe_constant(g, op, &s);
     return s;
 }
 
@@ -423,6 +438,37 @@ rk_kernel_new(uint64_t seed)
     g.left = 10 + below(&g, 80);
     fill(&g, &k->body, 50);
     return k;
+}
+
+/* ptxas 13.0 makes several machine instructions of these and guards only the first:
+ * where the guard fails, testp writes its predicate all the same, set.f32 converts the
+ * old value of its destination to a float, and set of 16-bit sources keeps 16 bits of
+ * it.  The ISA leaves the destination alone. */
+static bool
+loses_its_guard(const struct rk_op *op)
+{
+    return begins(op, "testp") || (begins(op, "set.") && (strstr(op->name, ".f32.") ||
+                                                          strchr(op->sig + 1, 'H')));
+}
+
+static void
+take_guards(struct rk_list *list)
+{
+    for (unsigned i = 0; i < list->n; i++) {
+        struct rk_stmt *s = &list->v[i];
+        if (s->kind == RK_ALU && loses_its_guard(s->op))
+            s->guard = -1;
+        for (unsigned w = 0; w < RK_MAX_WAYS; w++)
+            take_guards(&s->sub[w]);
+    }
+}
+
+void
+rk_kernel_for_card(struct rk_kernel *k)
+{
+    take_guards(&k->body);
+    for (unsigned i = 0; i < RK_FUNCTIONS; i++)
+        take_guards(&k->functions[i]);
 }
 
 void
