@@ -18,6 +18,10 @@ enum { IN, TABLE, OWN, OUT, CELLS, N_BUFFERS };
 
 struct rk_card {
     void *lib;
+    bool lost;
+    /* Of rk_card_run_text(), and how much of it. */
+    CUdeviceptr text_in, text_out;
+    size_t n_text_in, n_text_out;
     CUcontext ctx;
     CUdeviceptr at[N_BUFFERS];
     CUresult (*init)(unsigned);
@@ -76,8 +80,7 @@ load_symbols(struct rk_card *card, struct gp_err *err)
 static int
 failed(const char *what, CUresult r, struct gp_err *err)
 {
-    return r == CUDA_SUCCESS ? 0
-                             : gp_err_set(err, -EIO, "%s: error %d", what, (int)r);
+    return r == CUDA_SUCCESS ? 0 : gp_err_set(err, -EIO, "%s: error %d", what, (int)r);
 }
 
 static int
@@ -164,10 +167,8 @@ copy_down(struct rk_card *card, const struct part *parts, unsigned n,
 }
 
 static int
-compile(struct rk_card *card, const struct rk_kernel *k, CUmodule *ret,
-        struct gp_err *err)
+compile(struct rk_card *card, const char *text, CUmodule *ret, struct gp_err *err)
 {
-    CLEANUP_FREE char *text = rk_print(k);
     char log[LOG_BYTES] = "";
     CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER,
                               CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
@@ -194,22 +195,22 @@ set_table(struct rk_card *card, CUmodule mod, struct gp_err *err)
 }
 
 static int
-launch(struct rk_card *card, const struct rk_kernel *k, CUmodule mod,
+launch(struct rk_card *card, CUmodule mod, unsigned grid, unsigned block, void **params,
        struct gp_err *err)
 {
-    uint32_t word = k->param_word;
-    uint64_t longer = k->param_long;
-    void *params[] = {&card->at[IN],    &card->at[TABLE], &card->at[OWN], &card->at[OUT],
-                      &card->at[CELLS], &word,            &longer};
     CUfunction function = NULL;
     int r = failed("cuModuleGetFunction", card->function(&function, mod, "k"), err);
 
     if (r == 0)
-        r = failed("cuLaunchKernel",
-                   card->launch(function, k->grid, 1, 1, k->block, 1, 1, 0, NULL,
-                                params, NULL),
-                   err);
-    return r < 0 ? r : failed("cuCtxSynchronize", card->synchronize(), err);
+        r = failed(
+            "cuLaunchKernel",
+            card->launch(function, grid, 1, 1, block, 1, 1, 0, NULL, params, NULL),
+            err);
+    if (r == 0) {
+        r = failed("cuCtxSynchronize", card->synchronize(), err);
+        card->lost = r < 0;
+    }
+    return r;
 }
 
 int
@@ -223,8 +224,14 @@ rk_card_run(struct rk_card *card, const struct rk_kernel *k, struct rk_memory *m
         {OUT, m->out, m->n_out * sizeof(*m->out)},
         {CELLS, m->cells, RK_CELLS * sizeof(*m->cells)},
     };
+    CLEANUP_FREE char *text = rk_print(k);
+    uint32_t word = k->param_word;
+    uint64_t longer = k->param_long;
+    void *params[] = {&card->at[IN],  &card->at[TABLE], &card->at[OWN],
+                      &card->at[OUT], &card->at[CELLS], &word,
+                      &longer};
     CUmodule mod = NULL;
-    int r = compile(card, k, &mod, err);
+    int r = compile(card, text, &mod, err);
 
     if (r < 0)
         return r;
@@ -232,9 +239,54 @@ rk_card_run(struct rk_card *card, const struct rk_kernel *k, struct rk_memory *m
     if (r == 0)
         r = set_table(card, mod, err);
     if (r == 0)
-        r = launch(card, k, mod, err);
+        r = launch(card, mod, k->grid, k->block, params, err);
     if (r == 0)
         r = copy_down(card, parts + OWN, ARRAY_SIZE(parts) - OWN, err);
     card->unload(mod);
     return r;
+}
+
+/* At least so many bytes; what it was is lost, and its memory stays with the process.
+ */
+static int
+make_room(struct rk_card *card, CUdeviceptr *at, size_t *n, size_t wanted,
+          struct gp_err *err)
+{
+    int r = 0;
+
+    if (*n < wanted) {
+        r = failed("cuMemAlloc", card->alloc(at, wanted), err);
+        *n = r == 0 ? wanted : 0;
+    }
+    return r;
+}
+
+int
+rk_card_run_text(struct rk_card *card, const char *text, unsigned grid, unsigned block,
+                 const void *in, size_t n_in, void *out, size_t n_out,
+                 struct gp_err *err)
+{
+    void *params[] = {&card->text_in, &card->text_out};
+    CUmodule mod = NULL;
+    int r = compile(card, text, &mod, err);
+
+    if (r < 0)
+        return r;
+    r = make_room(card, &card->text_in, &card->n_text_in, n_in, err);
+    if (r == 0)
+        r = make_room(card, &card->text_out, &card->n_text_out, n_out, err);
+    if (r == 0)
+        r = failed("cuMemcpyHtoD", card->up(card->text_in, in, n_in), err);
+    if (r == 0)
+        r = launch(card, mod, grid, block, params, err);
+    if (r == 0)
+        r = failed("cuMemcpyDtoH", card->down(out, card->text_out, n_out), err);
+    card->unload(mod);
+    return r;
+}
+
+bool
+rk_card_is_lost(const struct rk_card *card)
+{
+    return card->lost;
 }

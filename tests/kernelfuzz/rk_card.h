@@ -22,4 +22,12 @@ void rk_card_free(struct rk_card *card); /* NULL is a no-op */
 int rk_card_run(struct rk_card *card, const struct rk_kernel *k, struct rk_memory *m,
                 struct gp_err *err);
 
+/* Compile @text and launch its kernel k(in, out) on copies of these. */
+int rk_card_run_text(struct rk_card *card, const char *text, unsigned grid,
+                     unsigned block, const void *in, size_t n_in, void *out,
+                     size_t n_out, struct gp_err *err);
+
+/* A kernel ended in a fault: the process can use the card no more. */
+bool rk_card_is_lost(const struct rk_card *card);
+
 #endif

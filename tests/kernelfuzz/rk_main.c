@@ -5,12 +5,14 @@
  * --driver, on the first card of a libcuda.so.1, to see whether the reference is right.
  *
  *     kernelfuzz [--seed N] [--kernels N | --seconds N] [--print SEED]
- *                [--driver PATH] [--jobs N]
+ *                [--driver PATH] [--jobs N] [--specials FILE]
  *
  * Prints a line per build, and of each kernel that differs what is left of it.  --jobs:
- * so many processes share a card.
+ * so many processes share a card.  --specials: no random kernels, but every form on
+ * special operands (rk_probe.h).
  */
 #include "rk_card.h"
+#include "rk_probe.h"
 #include "rk_run.h"
 
 #include "gp_err.h"
@@ -37,7 +39,8 @@ struct options {
     double seconds;
     unsigned jobs;
     bool print;
-    const char *driver; /* NULL: the executor's builds */
+    const char *driver;   /* NULL: the executor's builds */
+    const char *specials; /* the file for what differs, or NULL */
 };
 
 /* One process's part of the search: every of-th seed. */
@@ -295,6 +298,8 @@ set_option(struct options *o, const char *name, const char *value)
         o->jobs = n < 1 ? 1 : n > MAX_JOBS ? MAX_JOBS : (unsigned)n;
     else if (strcmp(name, "--driver") == 0)
         o->driver = value;
+    else if (strcmp(name, "--specials") == 0)
+        o->specials = value;
     else if (strcmp(name, "--print") == 0)
         o->seed = n, o->print = true;
     else
@@ -318,5 +323,7 @@ main(int argc, char **argv)
         print_kernel(&o);
         return 0;
     }
+    if (o.specials)
+        return rk_probe(o.driver, o.specials, o.jobs);
     return o.driver ? search_card(&o) : search_all(&o);
 }

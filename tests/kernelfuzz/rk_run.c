@@ -27,8 +27,8 @@ struct rk_run {
     char accused[1024];   /* what a check has found */
 };
 
-static void *
-device_memory(struct rk_run *run, size_t bytes)
+void *
+rk_run_memory(struct rk_run *run, size_t bytes)
 {
     size_t span = GP_ALIGN_UP(bytes, (size_t)SG_GRANULE) + 2 * SG_GRANULE;
     uint64_t p = (uintptr_t)mmap(NULL, span, PROT_READ | PROT_WRITE,
@@ -69,10 +69,10 @@ rk_run_new(void)
 
     if (!run || sg_memview_new(&run->view) < 0)
         abort();
-    make_memory(run, &run->got, device_memory);
+    make_memory(run, &run->got, rk_run_memory);
     make_memory(run, &run->want, host_memory);
-    run->gtab = device_memory(run, 8);
-    run->ctab = device_memory(run, 4 * RK_TABLE);
+    run->gtab = rk_run_memory(run, 8);
+    run->ctab = rk_run_memory(run, 4 * RK_TABLE);
     return run;
 }
 
@@ -128,18 +128,10 @@ found_hook(void *user, const struct sg_finding *finding)
 }
 
 static void
-set_params(struct rk_run *run, const struct rk_kernel *k,
-           const struct sg_kernel *kernel, uint8_t *params)
+set_params(const struct sg_kernel *kernel, uint8_t *params, const uint64_t *values,
+           unsigned n_values)
 {
-    const uint64_t values[] = {(uintptr_t)run->got.in,
-                               (uintptr_t)run->got.table,
-                               (uintptr_t)run->got.own,
-                               (uintptr_t)run->got.out,
-                               (uintptr_t)run->got.cells,
-                               k->param_word,
-                               k->param_long};
-
-    for (uint32_t i = 0; i < kernel->n_params; i++)
+    for (uint32_t i = 0; i < kernel->n_params && i < n_values; i++)
         memcpy(params + kernel->params[i].offset, &values[i], kernel->params[i].size);
 }
 
@@ -193,9 +185,10 @@ bind(struct rk_run *run, const struct sg_prog *prog, struct sg_inst **ret,
     return r;
 }
 
+/* The kernel k of @text; its parameters get @values. */
 static int
-execute(struct rk_run *run, const struct rk_kernel *k, uint64_t order,
-        struct gp_err *err)
+run_text(struct rk_run *run, const char *text, unsigned grid, unsigned block,
+         uint64_t order, const uint64_t *values, unsigned n_values, struct gp_err *err)
 {
     struct sg_target target = {9, 0, 1024, 100 << 10, 512 << 10, 4096, run->check};
     struct sg_hooks hooks = {.user = run,
@@ -205,10 +198,9 @@ execute(struct rk_run *run, const struct rk_kernel *k, uint64_t order,
     CLEANUP(ptx_module_freep) struct ptx_module *mod = NULL;
     CLEANUP(sg_prog_freep) struct sg_prog *prog = NULL;
     CLEANUP(sg_inst_freep) struct sg_inst *inst = NULL;
-    CLEANUP_FREE char *text = rk_print(k);
     uint8_t params[256] = {0};
-    struct sg_launch l = {.grid = {k->grid, 1, 1},
-                          .block = {k->block, 1, 1},
+    struct sg_launch l = {.grid = {grid, 1, 1},
+                          .block = {block, 1, 1},
                           .hooks = &hooks,
                           .stack_bytes = 16384,
                           .n_sms = 1,
@@ -225,10 +217,34 @@ execute(struct rk_run *run, const struct rk_kernel *k, uint64_t order,
         (r = bind(run, prog, &inst, err)) < 0)
         return r;
     l.inst = inst;
-    set_params(run, k, l.kernel, params);
+    set_params(l.kernel, params, values, n_values);
     run->accused[0] = 0;
     r = launch(&l, err);
     return r == 0 && run->accused[0] ? gp_err_set(err, -1, "%s", run->accused) : r;
+}
+
+int
+rk_run_text(struct rk_run *run, const char *text, unsigned grid, unsigned block,
+            const uint64_t *values, unsigned n_values, struct gp_err *err)
+{
+    return run_text(run, text, grid, block, 0, values, n_values, err);
+}
+
+static int
+execute(struct rk_run *run, const struct rk_kernel *k, uint64_t order,
+        struct gp_err *err)
+{
+    CLEANUP_FREE char *text = rk_print(k);
+    const uint64_t values[] = {(uintptr_t)run->got.in,
+                               (uintptr_t)run->got.table,
+                               (uintptr_t)run->got.own,
+                               (uintptr_t)run->got.out,
+                               (uintptr_t)run->got.cells,
+                               k->param_word,
+                               k->param_long};
+
+    return run_text(run, text, k->grid, k->block, order, values, ARRAY_SIZE(values),
+                    err);
 }
 
 /* ---- the comparison ----------------------------------------------------------------

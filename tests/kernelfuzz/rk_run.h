@@ -10,6 +10,10 @@
 
 #include "rk_kernel.h"
 
+#include <stddef.h>
+#include <stdint.h>
+
+struct gp_err;
 struct rk_card;
 struct rk_run;
 
@@ -23,6 +27,12 @@ bool rk_run_agrees(struct rk_run *run, const struct rk_kernel *k, uint64_t order
 
 /* Kernels run on @card from now on, which outlives @run, and not on the executor. */
 void rk_run_on_card(struct rk_run *run, struct rk_card *card);
+
+/* Device memory of @run, as long as @run. */
+void *rk_run_memory(struct rk_run *run, size_t bytes);
+/* Run the kernel k of @text on the executor; its parameters get @values. */
+int rk_run_text(struct rk_run *run, const char *text, unsigned grid, unsigned block,
+                const uint64_t *values, unsigned n_values, struct gp_err *err);
 
 /* Kernels are checked (SG_CHECK_*) as they run; one that a check accuses differs. */
 void rk_run_check(struct rk_run *run, unsigned check);
