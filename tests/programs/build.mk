@@ -59,6 +59,8 @@ $(eval $(call driver_program,tests/programs/threads,\
 $(foreach name,graphs conditions textures rarecalls graphcopies clusters faults order \
     shareable notices space spares moves asked queries elapsed updates waited nodes hostfuncs hostnodes,$(eval $(call driver_program,tests/programs/$(name),\
     tests/programs/$(name).c,,)))
+$(eval $(call driver_program,tests/programs/probes,$(addprefix tests/programs/,probes.c \
+    probes_faults.c probes_old.c probes_graphs.c probes_memory.c probes_objects.c),,))
 $(eval $(call driver_program,tests/programs/cudash,tests/programs/cudash.c,,))
 $(eval $(call driver_program,tests/programs/limits,\
     tests/programs/limits.c tests/programs/prog.c,,))
