@@ -14,6 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 /* In a part: give up when the call fails. */
 #define TRY(call) CODE(call, CUDA_SUCCESS)
@@ -49,18 +51,47 @@ struct part {
     int (*run)(void);
 };
 
+static inline int
+part_run(const struct part *part)
+{
+    int bad = part->run();
+
+    printf("%s: %s\n", part->name, bad ? "WRONG" : "ok");
+    fflush(stdout);
+    return bad;
+}
+
 /* main()'s value. */
 static inline int
 parts_run(const struct part *parts, size_t n)
 {
     int wrong = 0;
 
-    for (size_t i = 0; i < n; i++) {
-        int bad = parts[i].run();
+    for (size_t i = 0; i < n; i++)
+        wrong |= part_run(&parts[i]);
+    return wrong;
+}
 
-        printf("%s: %s\n", parts[i].name, bad ? "WRONG" : "ok");
+/* The same with a process for each part, which initialises the driver itself: for parts
+ * that leave the process without a context that works. */
+static inline int
+parts_run_apart(const struct part *parts, size_t n)
+{
+    int wrong = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        int status = 0;
+        pid_t pid;
+
         fflush(stdout);
-        wrong |= bad;
+        pid = fork();
+        if (pid == 0)
+            exit(part_run(&parts[i]) != 0);
+        if (pid < 0 || waitpid(pid, &status, 0) != pid)
+            return 2;
+        if (WIFSIGNALED(status))
+            printf("%s: ended by signal %d\n", parts[i].name, WTERMSIG(status));
+        wrong |= status != 0;
     }
     return wrong;
 }

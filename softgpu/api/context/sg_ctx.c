@@ -30,6 +30,9 @@ struct ctx_stack {
 
 struct sg_ctx *sg_ctx_list;
 
+/* The error after which the process gets no context that works; see sg_ctx_fail(). */
+static CUresult process_error;
+
 static pthread_key_t stack_key;
 static pthread_once_t stack_once = PTHREAD_ONCE_INIT;
 
@@ -197,9 +200,13 @@ CUresult
 sg_ctx_new(struct sg_dev *dev, unsigned flags, bool primary, struct sg_ctx **ret_ctx)
 {
     static uint64_t last_id;
-    struct sg_ctx *ctx = calloc(1, sizeof(*ctx));
-    CUresult rc = CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult rc = sg_ctx_process_error();
+    struct sg_ctx *ctx;
 
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    rc = CUDA_ERROR_OUT_OF_MEMORY;
+    ctx = calloc(1, sizeof(*ctx));
     if (!ctx)
         return rc;
     ctx->refs = 1;
@@ -279,11 +286,48 @@ sg_ctx_unref(struct sg_ctx *ctx)
     free(ctx);
 }
 
+/* Those of which CUDA says that the process is left in an inconsistent state. */
+static bool
+ends_the_process(CUresult error)
+{
+    switch (error) {
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case CUDA_ERROR_INVALID_PC:
+    case CUDA_ERROR_LAUNCH_FAILED:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void
+fail(struct sg_ctx *ctx, CUresult error)
+{
+    ctx->error = error;
+    CALL_PARTS(ctx, cancel);
+}
+
 void
 sg_ctx_fail(struct sg_ctx *ctx, CUresult error)
 {
     if (ctx->error != CUDA_SUCCESS)
         return;
-    ctx->error = error;
-    CALL_PARTS(ctx, cancel);
+    fail(ctx, error);
+    if (!ends_the_process(error) || process_error != CUDA_SUCCESS)
+        return;
+    process_error = error;
+    for (ctx = sg_ctx_list; ctx; ctx = ctx->next)
+        if (ctx->error == CUDA_SUCCESS)
+            fail(ctx, error);
+}
+
+CUresult
+sg_ctx_process_error(void)
+{
+    return process_error;
 }

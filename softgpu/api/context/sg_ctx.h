@@ -57,8 +57,11 @@ void sg_ctx_destroy(struct sg_ctx *ctx);
 struct sg_ctx *sg_ctx_ref(struct sg_ctx *ctx); /* NULL passes through */
 void sg_ctx_unref(struct sg_ctx *ctx);         /* NULL is a no-op */
 
-/* First error wins; running kernels of the context are told to end. */
+/* First error wins; running kernels of the context are told to end.  After the error of
+ * a kernel that CUDA says leaves the process in an inconsistent state every context of
+ * the process has it, and no other can be made. */
 void sg_ctx_fail(struct sg_ctx *ctx, CUresult error);
+CUresult sg_ctx_process_error(void); /* CUDA_SUCCESS: none */
 
 /* The calling thread's stack of current contexts. */
 CUresult sg_ctx_current(struct sg_ctx **ret_ctx);

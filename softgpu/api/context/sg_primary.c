@@ -20,8 +20,10 @@ enter_device(CUdevice dev, struct sg_dev **ret_dev)
 CUresult
 sg_primary_retain(struct sg_dev *dev, struct sg_ctx **ret_ctx)
 {
-    CUresult rc;
+    CUresult rc = sg_ctx_process_error();
 
+    if (rc != CUDA_SUCCESS)
+        return rc;
     if (!dev->primary) {
         rc = sg_ctx_new(dev, dev->primary_flags, true, &dev->primary);
         if (rc != CUDA_SUCCESS)

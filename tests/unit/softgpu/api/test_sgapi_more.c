@@ -86,10 +86,11 @@ read_only_mappings_refuse_writes(void **state)
     CUmemAccessDesc ro = {{CU_MEM_LOCATION_TYPE_DEVICE, 0},
                           CU_MEM_ACCESS_FLAGS_PROT_READ};
     CUmemGenericAllocationHandle h, again;
-    struct ut_sg own;
     CUdeviceptr va;
     int fd;
 
+    if (ut_sg_apart(__func__))
+        return;
     ok(cuMemAddressReserve(&va, GRANULE, 0, 0, 0));
     ok(cuMemCreate(&h, GRANULE, &pinned, 0));
     ok(cuMemExportToShareableHandle(&fd, h, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
@@ -99,10 +100,8 @@ read_only_mappings_refuse_writes(void **state)
     close(fd);
     ok(cuMemMap(va, GRANULE, 0, again, 0));
     ok(cuMemSetAccess(va, GRANULE, &ro, 1));
-    ut_sg_open(&own, 0);
-    ok(ut_sg_run(own.store, 1, 1, 0, va, 1));
+    ok(ut_sg_run(sg.store, 1, 1, 0, va, 1));
     fails(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
-    ut_sg_close(&own);
     ok(cuMemUnmap(va, GRANULE));
     ok(cuMemRelease(again));
     ok(cuMemRelease(h));

@@ -331,11 +331,15 @@ allocation_in_stream_order(void **state)
 }
 
 static void
-an_illegal_address_sticks_to_the_context(void **state)
+an_illegal_address_sticks_to_the_process(void **state)
 {
+    CUcontext before, after, primary;
     CUdeviceptr p;
-    CUcontext fresh;
 
+    if (ut_sg_apart(__func__))
+        return;
+    ok(cuCtxCreate_v2(&before, 0, 0));
+    ok(cuCtxSetCurrent(sg.ctx));
     ok(cuMemAlloc_v2(&p, 64));
     ok(ut_sg_run(sg.wild, 1, 1, 0, p + 64, 1)); /* behind the end, but on the card */
     ok(cuStreamSynchronize(0));
@@ -344,51 +348,69 @@ an_illegal_address_sticks_to_the_context(void **state)
     fails(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
     fails(cuMemAlloc_v2(&p, 4), CUDA_ERROR_ILLEGAL_ADDRESS);
     fails(ut_sg_run(sg.store, 1, 1, 0, p, 1), CUDA_ERROR_ILLEGAL_ADDRESS);
-    ok(cuCtxCreate_v2(&fresh, 0, 0)); /* other contexts are not harmed */
-    ok(cuMemAlloc_v2(&p, 4));
-    ok(cuCtxSynchronize());
-    ok(cuCtxDestroy_v2(fresh));
+    ok(cuCtxSetCurrent(before));
+    fails(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+    fails(cuMemAlloc_v2(&p, 4), CUDA_ERROR_ILLEGAL_ADDRESS);
+    fails(cuCtxCreate_v2(&after, 0, 0), CUDA_ERROR_ILLEGAL_ADDRESS);
+    fails(cuDevicePrimaryCtxRetain(&primary, 0), CUDA_ERROR_ILLEGAL_ADDRESS);
+    ok(cuCtxDestroy_v2(before));
 }
 
 static void
-faults_have_their_own_codes(void **state)
+fault_has_code(size_t fn, CUdeviceptr addr, bool of_memory, CUresult code)
 {
-    static const struct {
-        size_t fn;
-        CUdeviceptr addr;
-        CUresult code;
-    } cases[] = {
-        {offsetof(struct ut_sg, wild), 0, CUDA_ERROR_ILLEGAL_ADDRESS},
-        {offsetof(struct ut_sg, wild), 0x7fff00000000, CUDA_ERROR_ILLEGAL_ADDRESS},
-        {offsetof(struct ut_sg, wild), 1, CUDA_ERROR_MISALIGNED_ADDRESS}, /* + block */
-        {offsetof(struct ut_sg, trap), 0, CUDA_ERROR_LAUNCH_FAILED},
-    };
+    CUcontext fresh;
+    CUdeviceptr p;
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct ut_sg own;
-        CUdeviceptr p, addr = cases[i].addr;
+    ok(cuMemAlloc_v2(&p, 64));
+    ok(ut_sg_run(*(CUfunction *)((char *)&sg + fn), 4, 32, 0,
+                 of_memory ? p + addr : addr, 1));
+    fails(cuCtxSynchronize(), code);
+    fails(cuCtxCreate_v2(&fresh, 0, 0), code);
+}
 
-        ut_sg_open(&own, 0);
-        ok(cuMemAlloc_v2(&p, 64));
-        if (cases[i].code == CUDA_ERROR_MISALIGNED_ADDRESS)
-            addr += p;
-        ok(ut_sg_run(*(CUfunction *)((char *)&own + cases[i].fn), 4, 32, 0, addr, 1));
-        fails(cuCtxSynchronize(), cases[i].code);
-        ut_sg_close(&own);
-    }
+static void
+addresses_of_nobody_are_illegal(void **state)
+{
+    if (!ut_sg_apart(__func__))
+        fault_has_code(offsetof(struct ut_sg, wild), 0, false,
+                       CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+static void
+addresses_of_the_host_are_illegal(void **state)
+{
+    if (!ut_sg_apart(__func__))
+        fault_has_code(offsetof(struct ut_sg, wild), 0x7fff00000000, false,
+                       CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+static void
+odd_addresses_are_misaligned(void **state)
+{
+    if (!ut_sg_apart(__func__))
+        fault_has_code(offsetof(struct ut_sg, wild), 1, true,
+                       CUDA_ERROR_MISALIGNED_ADDRESS);
+}
+
+static void
+a_trap_is_a_failed_launch(void **state)
+{
+    if (!ut_sg_apart(__func__))
+        fault_has_code(offsetof(struct ut_sg, trap), 0, false,
+                       CUDA_ERROR_LAUNCH_FAILED);
 }
 
 static void
 a_kernel_cannot_touch_the_process(void **state)
 {
-    struct ut_sg own;
     unsigned mine = 123;
 
-    ut_sg_open(&own, 0);
-    ok(ut_sg_run(own.wild, 1, 1, 0, (CUdeviceptr)(uintptr_t)&mine, 666));
+    if (ut_sg_apart(__func__))
+        return;
+    ok(ut_sg_run(sg.wild, 1, 1, 0, (CUdeviceptr)(uintptr_t)&mine, 666));
     fails(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
     assert_int_equal(mine, 123);
-    ut_sg_close(&own);
 }
 
 static void
@@ -399,6 +421,8 @@ callbacks_get_the_error(void **state)
     atomic_int calls = 0;
     CUstream s;
 
+    if (ut_sg_apart(__func__))
+        return;
     ut_sg_open(&own, 0);
     ok(cuStreamCreate(&s, 0));
     ok(ut_sg_run(own.spin, 1, 1, s, flag_dev, 0));
@@ -566,8 +590,11 @@ main(void)
         T(blocked_host_functions_do_not_block_others),
         T(streams_wait_for_values_in_memory),
         T(allocation_in_stream_order),
-        T(an_illegal_address_sticks_to_the_context),
-        T(faults_have_their_own_codes),
+        T(an_illegal_address_sticks_to_the_process),
+        T(addresses_of_nobody_are_illegal),
+        T(addresses_of_the_host_are_illegal),
+        T(odd_addresses_are_misaligned),
+        T(a_trap_is_a_failed_launch),
         T(a_kernel_cannot_touch_the_process),
         T(callbacks_get_the_error),
         T(destroying_a_context_ends_an_endless_kernel),

@@ -8,7 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#define ALONE "UT_SG_ALONE" /* the one test case that a process runs */
 
 static char folder[64];
 
@@ -91,9 +94,32 @@ static const char ptx[] =
     "  ret;\n"
     "}\n";
 
+bool
+ut_sg_apart(const char *name)
+{
+    const char *alone = getenv(ALONE);
+    int status = -1;
+    pid_t pid;
+
+    if (alone && strcmp(alone, name) == 0)
+        return false;
+    pid = fork();
+    if (pid == 0) {
+        dup2(STDERR_FILENO, STDOUT_FILENO); /* only its status counts */
+        setenv(ALONE, name, 1);
+        execl("/proc/self/exe", name, (char *)NULL);
+        _exit(127);
+    }
+    assert_true(pid > 0 && waitpid(pid, &status, 0) == pid);
+    assert_int_equal(status, 0);
+    return true;
+}
+
 void
 ut_sg_cards(const char *cards, const char *memory, const char *sms)
 {
+    if (getenv(ALONE))
+        cmocka_set_test_filter(getenv(ALONE));
     snprintf(folder, sizeof(folder), "/tmp/ut-softgpu-XXXXXX");
     assert_non_null(mkdtemp(folder));
     setenv("SOFTGPU_DIR", folder, 1);

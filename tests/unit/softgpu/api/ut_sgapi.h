@@ -13,12 +13,19 @@
 #include "cuda_abi.h"
 #include "cuda_api.h"
 
+#include <stdbool.h>
+
 #define ok(call) assert_int_equal((call), CUDA_SUCCESS)
 #define fails(call, code) assert_int_equal((call), (code))
 
 /* Before cuInit: one folder for this program and the children it starts. */
 void ut_sg_cards(const char *cards, const char *memory, const char *sms);
 void ut_sg_cards_remove(void);
+
+/* Run the test case @name, which calls this first, in a process of its own, because a
+ * kernel of it fails and leaves its process without a context.  False in that process.
+ */
+bool ut_sg_apart(const char *name);
 
 /* cuInit, context on device @dev, module. */
 struct ut_sg {
