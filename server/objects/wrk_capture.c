@@ -163,3 +163,17 @@ wrk_capture_relax_thread(struct wrk *w, bool relaxed)
     w->drv->cuThreadExchangeStreamCaptureMode(&mode);
     is = relaxed;
 }
+
+void
+wrk_capture_relax_own(struct wrk *w)
+{
+    if (w->priv->capturing)
+        wrk_capture_relax_thread(w, true);
+}
+
+void
+wrk_capture_relax_client(struct wrk *w)
+{
+    if (w->priv->capturing)
+        wrk_capture_relax_thread(w, w->relaxed);
+}

@@ -51,5 +51,10 @@ void wrk_capture_forget(struct wrk *w, uint32_t ctx_index);
 bool wrk_capture_allows(const struct wrk *w);
 /* The mode of cuThreadExchangeStreamCaptureMode of the thread that calls this. */
 void wrk_capture_relax_thread(struct wrk *w, bool relaxed);
+/* Around driver calls that the receive thread makes for the worker itself in the middle
+ * of a call of the client: a capture of the client must not forbid them, nor be
+ * invalidated by them. */
+void wrk_capture_relax_own(struct wrk *w);
+void wrk_capture_relax_client(struct wrk *w);
 
 #endif

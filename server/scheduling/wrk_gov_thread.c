@@ -5,6 +5,7 @@
 #include "gp_log.h"
 #include "gp_time.h"
 #include "wrk.h"
+#include "wrk_capture.h"
 #include "wrk_end_reason.h"
 
 #include <stdio.h>
@@ -95,6 +96,8 @@ wrk_gov_main(void *governor)
 {
     struct wrk_governor *g = governor;
 
+    /* Its queries are no client's: a capture forbids them else, and they end it. */
+    wrk_capture_relax_thread(g->w, true);
     pthread_mutex_lock(&g->lock);
     while (!atomic_load(&g->w->priv->stopping)) {
         uint64_t next = 0;

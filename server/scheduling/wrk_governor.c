@@ -73,6 +73,7 @@ acquire_slowly(struct wrk *w, struct gov_slice *s, struct wrk_charge *c)
     uint32_t ctx_index = w->ctx_index;
     uint64_t began, now;
 
+    wrk_capture_relax_own(w);
     pthread_mutex_lock(&g->lock);
     began = now = gp_now_ns();
     if (wrk_gov_turn(w, s, c)) {
@@ -86,6 +87,7 @@ acquire_slowly(struct wrk *w, struct gov_slice *s, struct wrk_charge *c)
         wrk_meter_begin(w, &s->meter, c->stream, c->throttled, now);
     c->wake = g->asleep;
     pthread_mutex_unlock(&g->lock);
+    wrk_capture_relax_client(w);
 }
 
 GP_HOT void
@@ -147,11 +149,13 @@ launched_locked(struct wrk *w, struct gov_slice *s, const struct wrk_charge *c)
 
     if (!full && !c->wake)
         return;
+    wrk_capture_relax_own(w);
     pthread_mutex_lock(&g->lock);
     if (full)
         wrk_meter_mark(w, &s->meter);
     pthread_cond_signal(&g->wake);
     pthread_mutex_unlock(&g->lock);
+    wrk_capture_relax_client(w);
 }
 
 GP_HOT void
@@ -184,6 +188,7 @@ mark_idle(struct wrk *w, struct gov_slice *s)
 
     if (s->meter.unmarked_estimated && wrk_wait_pending(w))
         return;
+    wrk_capture_relax_own(w);
     pthread_mutex_lock(&g->lock);
     if (s->meter.unmarked_estimated)
         wrk_gov_reap(w, s); /* what is before them has ended */
@@ -191,6 +196,7 @@ mark_idle(struct wrk *w, struct gov_slice *s)
     if (g->asleep)
         pthread_cond_signal(&g->wake);
     pthread_mutex_unlock(&g->lock);
+    wrk_capture_relax_client(w);
 }
 
 GP_HOT void
@@ -251,6 +257,7 @@ wrk_governor_finish(struct wrk *w)
 {
     struct wrk_governor *g = w->priv->governor;
 
+    wrk_capture_relax_own(w);
     pthread_mutex_lock(&g->lock);
     for (uint32_t i = 0; i < g->n; i++) {
         take_in(w, &g->slices[i]);
@@ -258,6 +265,7 @@ wrk_governor_finish(struct wrk *w)
         log_spent(w, i);
     }
     pthread_mutex_unlock(&g->lock);
+    wrk_capture_relax_client(w);
 }
 
 void
@@ -265,6 +273,7 @@ wrk_governor_forget(struct wrk *w, uint32_t ctx_index)
 {
     struct wrk_governor *g = w->priv->governor;
 
+    wrk_capture_relax_own(w);
     pthread_mutex_lock(&g->lock);
     for (uint32_t i = 0; i < g->n; i++) {
         struct gov_slice *s = &g->slices[i];
@@ -273,6 +282,7 @@ wrk_governor_forget(struct wrk *w, uint32_t ctx_index)
         wrk_meter_forget(&s->meter, ctx_index);
     }
     pthread_mutex_unlock(&g->lock);
+    wrk_capture_relax_client(w);
 }
 
 void

@@ -237,14 +237,16 @@ def arguments():
                         help="files; random ones besides only with --programs")
     parser.add_argument("--twice", action="store_true",
                         help="run each program twice on the driver itself as well")
-    parser.add_argument("--links", type=lambda text: text.split(","), default=LINKS,
+    parser.add_argument("--links", type=lambda text: text.split(",") if text != "none" else [], default=LINKS,
                         metavar="LINK[,LINK...]",
                         help="transports between programs and servers, of tcp, shm and rdma "
-                             "(tcp,shm)")
+                             "(tcp,shm); with --driver also none")
     parser.add_argument("--listen", metavar="HOST",
                         help="address of the servers, for rdma that of a port")
     parser.add_argument("--driver", type=Path, metavar="PATH",
                         help="a libcuda.so.1 instead of the software card")
+    parser.add_argument("--soft", action="store_true",
+                        help="compare that driver with the software card too")
     parser.add_argument("--cards", type=int, default=2, choices=(1, 2),
                         help="how many cards that driver shows to programs (2)")
     parser.add_argument("--batch", type=int, default=BATCH,
@@ -260,7 +262,7 @@ def main():
     args = arguments()
     with tempfile.TemporaryDirectory(prefix="gpf-") as name:
         with Sides(args.build.resolve(), Path(name), args.twice, args.links, args.listen,
-                   args.driver, args.cards) as sides:
+                   args.driver, args.cards, args.soft) as sides:
             fuzz = Fuzz(sides, Path(name), args.brief)
             for number in signal.SIGINT, signal.SIGTERM:
                 signal.signal(number, fuzz.stop)

@@ -166,13 +166,15 @@ class Sides:
     With a real driver one server, with its cards.
     """
 
-    def __init__(self, build, folder, twice=False, links=LINKS, listen=None, driver=None, cards=2):
+    def __init__(self, build, folder, twice=False, links=LINKS, listen=None, driver=None, cards=2,
+                 soft=False):
         self.build, self.folder, self.twice = build, folder, twice
         self.driver, self.cards = driver or build / "lib" / "libsoftgpu.so", cards
         # Where the kernel has HMM, real cards reach the worker's memory.
         self.pool = (["--driver", str(driver), "--pageable-access", "allow"] if driver else
                      ["--driver", "softgpu", "--servers", "4", "--cards", "2", "--memory", "1GiB"])
         self.several = not driver
+        self.soft = soft  # a real driver is compared with the software card as well
         self.links = links
         # Where servers listen: an RDMA port has an address of its own.
         self.listen = ["--listen", listen] if listen else []
@@ -192,22 +194,27 @@ class Sides:
                     {**self.env, "GPUPOOL_TRANSPORT": link, **env}, self.build, self.folder,
                     2 if name == "servers" else 1, self.evidence)
 
-    def plain(self, name):
-        return Side(name, [], {"LD_LIBRARY_PATH": str(self.folder / "local"), "SOFTGPU_CARDS": "2",
+    def plain(self, name, library="local"):
+        return Side(name, [], {"LD_LIBRARY_PATH": str(self.folder / library), "SOFTGPU_CARDS": "2",
                                "SOFTGPU_MEMORY": "1GiB",
                                "SOFTGPU_INSTANCE": f"{self.folder.name}-{name}"},
                     self.build, self.folder, 1, self.evidence)
 
     def __enter__(self):
-        (self.folder / "local").mkdir()
-        (self.folder / "local" / "libcuda.so.1").symlink_to(self.driver.resolve())
-        self.gpupool("up", *self.pool, *self.listen)
+        for name, library in (("local", self.driver),
+                              ("soft", self.build / "lib" / "libsoftgpu.so")):
+            (self.folder / name).mkdir()
+            (self.folder / name / "libcuda.so.1").symlink_to(library.resolve())
+        if self.links or self.several:
+            self.gpupool("up", *self.pool, *self.listen)
         self.all = [self.plain("plain"),
                     *(self.remote(link, link, ["--cards", str(self.cards)])
                       for link in self.links)]
         if self.several:  # the cards of a program are the first ones of two servers
             self.all.append(self.remote("servers", "auto", ["--cards", "4", "--span"],
                                         REPLAY_CARDS="0,2"))
+        if self.soft:
+            self.all.append(self.plain("softgpu", "soft"))
         if self.twice:
             self.all.append(self.plain("again"))
         return self

@@ -4,8 +4,8 @@
  * it (FAULTDRV_REAL names its library): what a test needs to see where an error ends
  * up.
  *
- * Its cuInit starts a thread that writes its name into /proc, as NVIDIA's does, and fails
- * with CUDA_ERROR_OPERATING_SYSTEM when it cannot.
+ * Its cuInit starts a thread that writes its name into /proc, as NVIDIA's does, and
+ * fails with CUDA_ERROR_OPERATING_SYSTEM when it cannot.
  *
  * The test tells it through a file that both map (FAULTDRV_CONTROL).  x86-64 only.
  */
