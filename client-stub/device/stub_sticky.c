@@ -78,8 +78,10 @@ sticky_note(struct stub_link *link, CUresult r)
 /* The stub's own calls, but for copies, have no reply that a program needs, and are
  * made where waiting is not allowed. */
 static bool
-sticky_wants_reply(uint16_t call)
+sticky_wants_reply(uint32_t attention, uint16_t call)
 {
+    if (!(attention & STUB_ATTEND_REPLY))
+        return false;
     return call < WIRE_CALL_gp_host_done || call == WIRE_CALL_gp_pin_up ||
            call == WIRE_CALL_gp_pin_copy;
 }

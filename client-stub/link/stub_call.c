@@ -186,7 +186,7 @@ static bool
 call_may_want_reply(const struct stub_call *c)
 {
     return !(((const struct wire_req *)c->body - 1)->flags & WIRE_F_D2H_ASYNC) &&
-           stub_hooks_wants_reply(c->call);
+           stub_hooks_wants_reply(stub_link_attention(c->link), c->call);
 }
 
 /* What stub_send_overflow_end() has moved into the empty buffer stays there, or is
@@ -361,7 +361,8 @@ stub_call_post(struct stub_call *c)
             return r;
     }
     queued = atomic_load_explicit(&link->queued, memory_order_relaxed);
-    if (unlikely(attention & STUB_ATTEND_REPLY) && call_may_want_reply(c))
+    if (unlikely(attention & (STUB_ATTEND_REPLY | STUB_ATTEND_FLAGS)) &&
+        call_may_want_reply(c))
         return stub_call_post_checked(c);
     if (unlikely(c->overflow))
         return call_post_overflow(c);
@@ -507,7 +508,8 @@ stub_call_post_chunks(struct stub_call *c, const struct iovec *chunks, size_t n)
 {
     CUresult r;
 
-    if (stub_link_wants_replies(c->link) && stub_hooks_wants_reply(c->call)) {
+    if (stub_link_attention(c->link) & (STUB_ATTEND_REPLY | STUB_ATTEND_FLAGS) &&
+        stub_hooks_wants_reply(stub_link_attention(c->link), c->call)) {
         r = stub_call_wait_chunks(c, chunks, n);
         stub_call_end(c);
         return r;

@@ -86,10 +86,10 @@ stub_hooks_provide(void)
 }
 
 bool
-stub_hooks_wants_reply(uint16_t call)
+stub_hooks_wants_reply(uint32_t attention, uint16_t call)
 {
     for (const struct stub_feature *const *at = stub_features; *at; at++)
-        if ((*at)->wants_reply && (*at)->wants_reply(call))
+        if ((*at)->wants_reply && (*at)->wants_reply(attention, call))
             return true;
     return false;
 }

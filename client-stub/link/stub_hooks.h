@@ -57,8 +57,9 @@ struct stub_feature {
     bool (*needs)(const void *bytes, size_t n);
     /* Gives the server what `needs` has found.  No lock is held; calls may be made. */
     void (*provide)(void);
-    /* STUB_ATTEND_REPLY. True if a call that is normally posted is to be waited for. */
-    bool (*wants_reply)(uint16_t call);
+    /* STUB_ATTEND_REPLY or STUB_ATTEND_FLAGS, whichever are in @attention.  True if a
+     * call that is normally posted is to be waited for.  Under send. */
+    bool (*wants_reply)(uint32_t attention, uint16_t call);
 
     /* STUB_ATTEND_SPARE.  A call is about to be made to @link, no lock is held.  An
      * error is what the call returns instead. */
@@ -102,7 +103,7 @@ void stub_hooks_placed(struct stub_link *link, uint32_t seq);
 uint16_t stub_hooks_frame_flags(void);
 bool stub_hooks_needs(const void *bytes, size_t n);
 void stub_hooks_provide(void);
-bool stub_hooks_wants_reply(uint16_t call);
+bool stub_hooks_wants_reply(uint32_t attention, uint16_t call);
 CUresult stub_hooks_spare_before(struct stub_link *link, uint16_t call);
 bool stub_hooks_spare_is_freed(void);
 CUresult stub_hooks_spare_named(struct stub_link *link, uint16_t call);

@@ -317,6 +317,25 @@ stub_impl_cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPo
                           hStream, per_thread);
 }
 
+/* While a capture may forbid it, or make a node of it: the server says which. */
+static CUresult
+free_async_captured(CUdeviceptr dptr, uint64_t stream)
+{
+    struct wire_cuMemFreeAsync_req *req;
+    struct stub_memory_end end;
+    struct stub_call c;
+    CUresult r = stub_call_begin(&c, WIRE_CALL_cuMemFreeAsync, sizeof(*req));
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    req = c.body;
+    *req = (struct wire_cuMemFreeAsync_req){.dptr = dptr, .hStream = stream};
+    r = stub_call_post_checked(&c);
+    if (r == CUDA_SUCCESS && stub_memory_freeing(dptr, false, &end) && end.pool)
+        stub_spare_freed(&end);
+    return r;
+}
+
 CUresult
 stub_impl_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream, bool per_thread)
 {
@@ -331,6 +350,8 @@ stub_impl_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream, bool per_thread)
         r = stub_stream_get(hStream, per_thread, &stream);
     if (r != CUDA_SUCCESS)
         return r;
+    if (stub_capture_any() && stub_capture_forbids())
+        return free_async_captured(dptr, stream);
     ours = stub_memory_freeing(dptr, false, &end);
     if (ours && end.pool) {
         if (stub_spare_keep(dptr, &end, stream))

@@ -207,6 +207,9 @@ stub_impl_cuMemFreeHost(void *p)
 
     if (r != CUDA_SUCCESS || !p)
         return r;
+    r = stub_capture_check();
+    if (r != CUDA_SUCCESS)
+        return r;
     if (!stub_memory_remove((uintptr_t)p, STUB_MEMORY_HOST, &m))
         return CUDA_ERROR_INVALID_VALUE;
     host_wait(&m);
@@ -228,6 +231,9 @@ stub_impl_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)
         return CUDA_ERROR_INVALID_VALUE;
     if (Flags & CU_MEMHOSTREGISTER_IOMEMORY)
         return stub_unsupported(WIRE_CALL_cuMemHostRegister_v2);
+    r = stub_capture_check();
+    if (r != CUDA_SUCCESS)
+        return r;
     e = stub_memory_add(STUB_MEMORY_REGISTERED, (uintptr_t)p, bytesize, Flags, 0);
     if (e == -EEXIST)
         return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
@@ -246,6 +252,9 @@ stub_impl_cuMemHostUnregister(void *p)
         return r;
     if (!p)
         return CUDA_ERROR_INVALID_VALUE;
+    r = stub_capture_check();
+    if (r != CUDA_SUCCESS)
+        return r;
     if (!stub_memory_remove((uintptr_t)p, STUB_MEMORY_REGISTERED, &m))
         return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
     stub_hooks_drain(p, m.range.size);

@@ -17,6 +17,7 @@
 #include "stub_link.h"
 #include "stub_manual.h"
 #include "wire_api.h"
+#include "wire_unsafe.h"
 
 #include <string.h>
 
@@ -224,6 +225,14 @@ capture_flags(void)
     return stub_capture_forbids() ? 0 : WIRE_F_RELAXED;
 }
 
+/* It may be refused, and then at once. */
+static bool
+capture_wants_reply(uint32_t attention, uint16_t call)
+{
+    return attention & STUB_ATTEND_FLAGS && wire_call_is_unsafe(call) &&
+           stub_capture_forbids();
+}
+
 /* The handles of its streams are deleted later. */
 static void
 capture_ctx_end(struct stub_ctx *ctx)
@@ -238,6 +247,7 @@ capture_ctx_end(struct stub_ctx *ctx)
 const struct stub_feature stub_capture_feature = {
     .name = "stream capture",
     .frame_flags = capture_flags,
+    .wants_reply = capture_wants_reply,
     .ctx_end = capture_ctx_end,
 };
 

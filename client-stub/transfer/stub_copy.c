@@ -126,15 +126,11 @@ CUresult
 stub_impl_cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
                           size_t ByteCount)
 {
-    CUresult r;
-
     if (copy_is_of_host(dstDevice, srcDevice, ByteCount))
         return stub_impl_cuMemcpy(dstDevice, srcDevice, ByteCount, false);
-    r = stub_capture_check();
-    if (r == CUDA_SUCCESS && copy_overruns(dstDevice, srcDevice, ByteCount))
-        r = CUDA_ERROR_INVALID_VALUE;
-    return r == CUDA_SUCCESS ? stub_gen_cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount)
-                             : r;
+    if (copy_overruns(dstDevice, srcDevice, ByteCount))
+        return CUDA_ERROR_INVALID_VALUE;
+    return stub_gen_cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount);
 }
 
 CUresult

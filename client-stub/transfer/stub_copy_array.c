@@ -75,11 +75,6 @@ array_copy(struct stub_copy *copy, CUarray array)
         return r;
     if (!stub_copy_host_side(copy))
         return CUDA_ERROR_INVALID_VALUE;
-    if (copy->blocking) {
-        r = stub_capture_check();
-        if (r != CUDA_SUCCESS)
-            return r;
-    }
     if (array_needs_box(copy))
         return array_as_box(copy, array);
     copy->facts = copy->blocking ? STUB_COPY_BLOCKING : 0;

@@ -149,8 +149,8 @@ stub_copy_find_facts(struct stub_copy *copy)
     CUresult r;
 
     copy->facts = copy->blocking ? STUB_COPY_BLOCKING : 0;
-    if (stub_capture_any()) {
-        r = copy->blocking ? stub_capture_refuse() : find_captured(copy);
+    if (stub_capture_any() && !copy->blocking) {
+        r = find_captured(copy);
         if (r != CUDA_SUCCESS || copy->facts & STUB_COPY_CAPTURED)
             return r;
     }

@@ -60,9 +60,9 @@ rect_may_be_unawaited(const struct stub_copy *copy)
 static bool
 rect_is_captured(struct stub_copy *copy, CUresult *ret)
 {
-    *ret = copy->blocking ? stub_capture_check() : CUDA_SUCCESS;
+    *ret = CUDA_SUCCESS;
     copy->facts = copy->blocking ? STUB_COPY_BLOCKING : 0;
-    if (*ret != CUDA_SUCCESS || !rect_is_capturable(copy) ||
+    if (!rect_is_capturable(copy) ||
         !stub_graph_hostmem_captures(copy->stream, copy->per_thread, copy->box->given,
                                      ret))
         return false;

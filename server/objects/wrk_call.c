@@ -5,6 +5,7 @@
 #include "wrk_call.h"
 #include "drv.h"
 
+#include "wire_unsafe.h"
 #include "wrk_capture.h"
 #include "wrk_ctx.h"
 #include "wrk_hooks.h"
@@ -24,14 +25,16 @@ before_call(struct wrk *w)
     wrk_hooks_run(wrk_hooks.before_call, w);
 }
 
-/* Asynchronous copies down are never unsafe, but what the worker does for one may be:
- * it allocates staging buffers. */
+/* What the worker does for a call may be unsafe during a capture where the call is not:
+ * it allocates buffers and asks events.  So while anything is captured the thread is
+ * relaxed, but for calls that are unsafe themselves and that a capture may forbid to
+ * the client's thread: the driver refuses them, and the capture is invalid. */
 static inline bool
 is_relaxed(const struct wrk *w, const struct wire_req *req)
 {
-    if (likely(!(req->flags & (WIRE_F_RELAXED | WIRE_F_D2H_ASYNC))))
+    if (likely(!(req->flags & WIRE_F_RELAXED) && !w->capturing))
         return false;
-    return req->flags & WIRE_F_RELAXED || w->priv->capturing;
+    return req->flags & WIRE_F_RELAXED || !wire_call_is_unsafe(req->call);
 }
 
 GP_HOT CUresult

@@ -91,6 +91,11 @@ wrk_capture_begun(struct wrk *w, const struct wrk_capture *capture, CUresult r)
     w->priv->captures = true;
     if (r == CUDA_SUCCESS && w->priv->capturing < UINT16_MAX)
         w->priv->capturing++;
+    w->capturing = w->priv->capturing != 0;
+    if (w->capturing) { /* what this thread asks before the next call is its own */
+        wrk_capture_relax_thread(w, true);
+        w->relaxed = true;
+    }
     if (r == CUDA_SUCCESS && n < CAPTURES_MAX)
         list[n++] = *capture;
     else
@@ -103,7 +108,7 @@ take(struct wrk *w, uint32_t i, struct wrk_capture *ret)
 {
     *ret = list[i];
     list[i] = list[--n];
-    w->priv->capturing--;
+    w->capturing = --w->priv->capturing != 0;
 }
 
 bool
@@ -127,7 +132,7 @@ wrk_capture_ended(struct wrk *w, CUstream stream)
     if (wrk_capture_take(w, stream, &capture))
         give_back(w, &capture);
     else if (w->priv->capturing > n)
-        w->priv->capturing--;
+        w->capturing = --w->priv->capturing != 0;
 }
 
 void

@@ -674,7 +674,13 @@ class Model(More):
         self.graphs[number].records = self.node_kinds.get(node, ("", None))[1]
         self.tails[number] = node
 
+    def may_be_unsafe(self):
+        """Whether no capture of the thread forbids what is unsafe, or programs want to see it."""
+        return self.hostile or not self.captured or self.captured[0] not in self.begun
+
     def instantiate(self, number):
+        if not self.may_be_unsafe():
+            return
         slot = self.free_slot(self.execs, GRAPHS)
         if slot is None:
             slot = self.pick(self.execs)
@@ -705,7 +711,7 @@ class Model(More):
             self.line("gd", number)
             del self.graphs[number]
             self.drop_nodes(number)
-        elif what < 0.76 and exec_ is not None:
+        elif what < 0.76 and exec_ is not None and self.may_be_unsafe():
             self.line("xd", exec_)
             del self.execs[exec_]
         elif what < 0.82 and exec_ is not None:

@@ -3,9 +3,9 @@
  * Which calls a capture forbids, and which of them invalidate it.
  *
  * For every call a capture begins in a stream, the call is made with other objects than
- * that stream, and the capture is ended: `NAME: RESULT END`, by the thread that captures
- * and then by another one, in both modes that forbid something.  It prints the same on a
- * driver and on a slice.
+ * that stream, and the capture is ended: `NAME: RESULT END`, by the thread that
+ * captures and then by another one, in both modes that forbid something.  It prints the
+ * same on a driver and on a slice.
  */
 #include "cuda_api.h"
 #include "cuda_names.h"
@@ -114,26 +114,64 @@ CALL(pool_destroy, cuMemPoolDestroy(pool))
 CALL(ctx_limit, cuCtxGetLimit(&room, CU_LIMIT_STACK_SIZE))
 CALL(ctx_set_limit, cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 2048))
 
-#define ENTRY(name) {#name, do_##name}
+#define ENTRY(name)                                                                    \
+    {                                                                                  \
+#name, do_##name                                                               \
+    }
 static const struct call {
     const char *name;
     CUresult (*make)(void);
 } calls[] = {
-    ENTRY(event_query), ENTRY(event_synchronize), ENTRY(event_record),
-    ENTRY(event_elapsed), ENTRY(event_create), ENTRY(event_destroy),
-    ENTRY(stream_query), ENTRY(stream_synchronize), ENTRY(stream_wait),
-    ENTRY(stream_create), ENTRY(stream_destroy), ENTRY(ctx_synchronize), ENTRY(launch),
-    ENTRY(host_func), ENTRY(mem_alloc), ENTRY(mem_free), ENTRY(mem_alloc_async),
-    ENTRY(mem_free_async), ENTRY(mem_alloc_host), ENTRY(mem_free_host),
-    ENTRY(host_register), ENTRY(host_unregister), ENTRY(mem_alloc_managed),
-    ENTRY(mem_free_managed), ENTRY(copy_up), ENTRY(copy_down), ENTRY(copy_device),
-    ENTRY(copy_up_async), ENTRY(copy_down_async), ENTRY(copy_up_pageable_async),
-    ENTRY(copy_down_pageable_async), ENTRY(memset), ENTRY(memset_async),
-    ENTRY(mem_info), ENTRY(array_create), ENTRY(array_destroy), ENTRY(module_load),
-    ENTRY(module_unload), ENTRY(function_get), ENTRY(function_attribute),
-    ENTRY(occupancy), ENTRY(graph_instantiate), ENTRY(graph_upload),
-    ENTRY(graph_launch), ENTRY(graph_exec_destroy), ENTRY(pool_create),
-    ENTRY(pool_trim), ENTRY(pool_destroy), ENTRY(ctx_limit), ENTRY(ctx_set_limit),
+    ENTRY(event_query),
+    ENTRY(event_synchronize),
+    ENTRY(event_record),
+    ENTRY(event_elapsed),
+    ENTRY(event_create),
+    ENTRY(event_destroy),
+    ENTRY(stream_query),
+    ENTRY(stream_synchronize),
+    ENTRY(stream_wait),
+    ENTRY(stream_create),
+    ENTRY(stream_destroy),
+    ENTRY(ctx_synchronize),
+    ENTRY(launch),
+    ENTRY(host_func),
+    ENTRY(mem_alloc),
+    ENTRY(mem_free),
+    ENTRY(mem_alloc_async),
+    ENTRY(mem_free_async),
+    ENTRY(mem_alloc_host),
+    ENTRY(mem_free_host),
+    ENTRY(host_register),
+    ENTRY(host_unregister),
+    ENTRY(mem_alloc_managed),
+    ENTRY(mem_free_managed),
+    ENTRY(copy_up),
+    ENTRY(copy_down),
+    ENTRY(copy_device),
+    ENTRY(copy_up_async),
+    ENTRY(copy_down_async),
+    ENTRY(copy_up_pageable_async),
+    ENTRY(copy_down_pageable_async),
+    ENTRY(memset),
+    ENTRY(memset_async),
+    ENTRY(mem_info),
+    ENTRY(array_create),
+    ENTRY(array_destroy),
+    ENTRY(module_load),
+    ENTRY(module_unload),
+    ENTRY(function_get),
+    ENTRY(function_attribute),
+    ENTRY(occupancy),
+    ENTRY(graph_instantiate),
+    ENTRY(graph_upload),
+    ENTRY(graph_launch),
+    ENTRY(graph_exec_destroy),
+    ENTRY(pool_create),
+    ENTRY(pool_trim),
+    ENTRY(pool_destroy),
+    ENTRY(ctx_limit),
+    ENTRY(ctx_set_limit),
 };
 #define N_CALLS (sizeof(calls) / sizeof(calls[0]))
 

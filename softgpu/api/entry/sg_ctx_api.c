@@ -2,6 +2,7 @@
 /*
  * The exported calls on contexts.
  */
+#include "sg_capture.h"
 #include "sg_core.h"
 #include "sg_ctx.h"
 #include "sg_dev.h"
@@ -265,8 +266,8 @@ SG_CALL(cuCtxSynchronize_v2, CUcontext hctx)
     if (rc != CUDA_SUCCESS)
         return rc;
     for (struct sg_stream *s = ctx->streams; s; s = s->next)
-        if (s->capture)
-            return sg_leave(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+        if (s->capture) /* whoever captures */
+            return sg_leave(sg_capture_check_none(s));
     sg_ctx_ref(ctx);
     rc = sg_streams_synchronize(ctx);
     sg_output_flush(ctx);
@@ -309,6 +310,9 @@ SG_CALL(cuCtxSetLimit, CUlimit limit, size_t value)
         return rc;
     if (!limit_is_known((int)limit))
         return sg_leave(CUDA_ERROR_UNSUPPORTED_LIMIT);
+    rc = sg_capture_check_unsafe();
+    if (rc != CUDA_SUCCESS)
+        return sg_leave(rc);
     switch ((int)limit) {
     case CU_LIMIT_STACK_SIZE:
         if (value > 512 << 10)

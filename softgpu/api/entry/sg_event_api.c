@@ -100,6 +100,9 @@ SG_CALL(cuEventQuery, CUevent hEvent)
         return rc;
     if (event->capture_id)
         return sg_leave(CUDA_ERROR_CAPTURED_EVENT);
+    rc = sg_capture_check_unsafe();
+    if (rc != CUDA_SUCCESS)
+        return sg_leave(rc);
     if (event->ctx->error != CUDA_SUCCESS)
         return sg_leave(event->ctx->error);
     done =
@@ -118,6 +121,9 @@ SG_CALL(cuEventSynchronize, CUevent hEvent)
         return rc;
     if (event->capture_id)
         return sg_leave(CUDA_ERROR_CAPTURED_EVENT);
+    rc = sg_capture_check_unsafe();
+    if (rc != CUDA_SUCCESS)
+        return sg_leave(rc);
     if (event->ipc)
         return sg_leave(sg_ipc_event_synchronize(event->ipc, event->ctx));
     ctx = sg_ctx_ref(event->ctx);

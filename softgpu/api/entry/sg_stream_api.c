@@ -87,6 +87,8 @@ SG_CALL(cuStreamSynchronize, CUstream hStream)
     if (rc != CUDA_SUCCESS)
         return rc;
     rc = sg_capture_check_none(stream);
+    if (rc == CUDA_SUCCESS)
+        rc = sg_capture_check_unsafe();
     if (rc != CUDA_SUCCESS)
         return sg_leave(rc);
     ctx = sg_ctx_ref(stream->ctx);
@@ -104,6 +106,8 @@ SG_CALL(cuStreamQuery, CUstream hStream)
     if (rc != CUDA_SUCCESS)
         return rc;
     rc = sg_capture_check_none(stream);
+    if (rc == CUDA_SUCCESS)
+        rc = sg_capture_check_unsafe();
     if (rc == CUDA_SUCCESS)
         rc = stream->kind == SG_STREAM_LEGACY_KIND
                  ? (sg_stream_is_idle(stream) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY)

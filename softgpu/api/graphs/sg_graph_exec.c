@@ -133,6 +133,9 @@ SG_CALL(cuGraphInstantiateWithFlags, CUgraphExec *phGraphExec, CUgraph hGraph,
         return rc;
     if (!phGraphExec)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    rc = sg_capture_check_unsafe();
+    if (rc != CUDA_SUCCESS)
+        return sg_leave(rc);
     rc = instantiate(graph, flags, &exec, &bad);
     if (rc == CUDA_SUCCESS)
         *phGraphExec = (CUgraphExec)(uintptr_t)exec->handle;
@@ -161,6 +164,9 @@ SG_CALL(cuGraphInstantiateWithParams, CUgraphExec *phGraphExec, CUgraph hGraph,
         return rc;
     if (!phGraphExec || !instantiateParams)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    rc = sg_capture_check_unsafe();
+    if (rc != CUDA_SUCCESS)
+        return sg_leave(rc);
     rc = instantiate(graph, instantiateParams->flags, &exec, &bad);
     if (rc == CUDA_SUCCESS)
         *phGraphExec = (CUgraphExec)(uintptr_t)exec->handle;
@@ -194,6 +200,9 @@ SG_CALL(cuGraphExecDestroy, CUgraphExec hGraphExec)
 
     if (rc != CUDA_SUCCESS)
         return rc;
+    rc = sg_capture_check_unsafe();
+    if (rc != CUDA_SUCCESS)
+        return sg_leave(rc);
     sg_handle_drop(exec->handle); /* launches have their own copies of everything */
     sg_work_unref(exec->last);
     sg_graph_free(exec->graph);

@@ -238,6 +238,9 @@ SG_CALL(cuArrayDestroy, CUarray hArray)
         return rc;
     if (a->mipmap) /* its mipmapped array owns it */
         return sg_leave(CUDA_ERROR_INVALID_HANDLE);
+    rc = sg_capture_check_unsafe();
+    if (rc != CUDA_SUCCESS)
+        return sg_leave(rc);
     sg_streams_synchronize(a->ctx); /* drops the lock */
     a = SG_OBJ(sg_array, SG_KIND_ARRAY, hArray);
     if (a)
@@ -428,6 +431,9 @@ SG_CALL(cuMipmappedArrayDestroy, CUmipmappedArray hMipmappedArray)
 
     if (rc != CUDA_SUCCESS)
         return rc;
+    rc = sg_capture_check_unsafe();
+    if (rc != CUDA_SUCCESS)
+        return sg_leave(rc);
     sg_streams_synchronize(m->ctx); /* drops the lock */
     m = SG_OBJ(sg_mipmap, SG_KIND_MIPMAP, hMipmappedArray);
     if (m)

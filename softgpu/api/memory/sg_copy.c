@@ -342,9 +342,7 @@ sg_copy_enqueue(struct sg_stream *stream, const CUDA_MEMCPY3D *desc, bool sync)
         return rc;
     if (stream->capture && !sync)
         return capture_copy(stream, desc);
-    rc = sync ? sg_capture_check_unsafe() : CUDA_SUCCESS;
-    if (rc == CUDA_SUCCESS)
-        rc = sg_capture_check_legacy_stream(stream);
+    rc = sg_capture_check_legacy_stream(stream);
     if (rc != CUDA_SUCCESS)
         return rc;
     bytes = box_bytes(&box);
@@ -367,15 +365,12 @@ sg_copy_enqueue(struct sg_stream *stream, const CUDA_MEMCPY3D *desc, bool sync)
     return sg_stream_enqueue(stream, work, NULL);
 }
 
-/* The same rules for captures as for every call that may wait. */
 static CUresult
 copy_check_between(struct sg_stream *stream, const CUDA_MEMCPY3D *desc,
                    struct sg_box *ret_box)
 {
     CUresult rc = sg_copy_resolve(desc, stream->capture != NULL, ret_box);
 
-    if (rc == CUDA_SUCCESS)
-        rc = sg_capture_check_unsafe();
     return rc == CUDA_SUCCESS ? sg_capture_check_legacy_stream(stream) : rc;
 }
 

@@ -179,6 +179,9 @@ free_host(void *p, enum sg_mem_kind kind)
 
     if (rc != CUDA_SUCCESS)
         return rc;
+    rc = sg_capture_check_unsafe();
+    if (rc != CUDA_SUCCESS)
+        return sg_leave(rc);
     wait_for_users(alloc);
     alloc = sg_mem_find((uintptr_t)p); /* the lock was dropped */
     if (!alloc || alloc->kind != kind)
@@ -213,6 +216,9 @@ SG_CALL(cuMemHostRegister_v2, void *p, size_t bytesize, unsigned int Flags)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
     if (Flags & CU_MEMHOSTREGISTER_IOMEMORY)
         return sg_leave(CUDA_ERROR_NOT_SUPPORTED);
+    rc = sg_capture_check_unsafe();
+    if (rc != CUDA_SUCCESS)
+        return sg_leave(rc);
     return sg_leave(sg_mem_new_registered(ctx, p, bytesize, Flags, &alloc));
 }
 

@@ -236,7 +236,9 @@ alloc_async(CUdeviceptr *dptr, size_t size, CUmemoryPool hpool, bool use_pool,
         return sg_leave(use_pool ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_OUT_OF_MEMORY);
     if (stream->capture)
         return sg_leave(capture_alloc(stream, pool, dptr, size));
-    rc = sg_pool_alloc(pool, size, &alloc);
+    rc = sg_capture_check_unsafe();
+    if (rc == CUDA_SUCCESS)
+        rc = sg_pool_alloc(pool, size, &alloc);
     if (rc == CUDA_SUCCESS)
         *dptr = alloc->base;
     return sg_leave(rc);
@@ -309,6 +311,9 @@ SG_CALL(cuMemFreeAsync, CUdeviceptr dptr, CUstream hStream)
     }
     if (!dptr)
         return sg_leave(CUDA_SUCCESS);
+    rc = sg_capture_check_unsafe();
+    if (rc != CUDA_SUCCESS)
+        return sg_leave(rc);
     alloc = sg_mem_find(dptr);
     if (!alloc || alloc->base != dptr || alloc->internal || alloc->given_back ||
         (alloc->kind != SG_MEM_DEVICE && !(alloc->kind == SG_MEM_IPC && alloc->pool)))
@@ -359,6 +364,9 @@ SG_CALL(cuMemPoolCreate, CUmemoryPool *pool, const CUmemPoolProps *poolProps)
     dev = sg_dev_get(poolProps->location.id);
     if (!dev)
         return sg_leave(CUDA_ERROR_INVALID_DEVICE);
+    rc = sg_capture_check_unsafe();
+    if (rc != CUDA_SUCCESS)
+        return sg_leave(rc);
     rc = pool_new(dev, poolProps, &p);
     if (rc == CUDA_SUCCESS)
         *pool = (CUmemoryPool)(uintptr_t)p->handle;
@@ -374,6 +382,9 @@ SG_CALL(cuMemPoolDestroy, CUmemoryPool pool)
         return rc;
     if (p->is_default)
         return sg_leave(CUDA_ERROR_NOT_PERMITTED);
+    rc = sg_capture_check_unsafe();
+    if (rc != CUDA_SUCCESS)
+        return sg_leave(rc);
     for (unsigned i = 0; i < sg_dev_count(); i++)
         if (sg_dev_get((CUdevice)i)->current_pool == p)
             sg_dev_get((CUdevice)i)->current_pool = NULL;
@@ -388,7 +399,8 @@ SG_CALL(cuMemPoolTrimTo, CUmemoryPool pool, size_t minBytesToKeep)
     struct sg_pool *p;
     CUresult rc = enter_pool(pool, &p);
 
-    return rc == CUDA_SUCCESS ? sg_leave(rc) : rc; /* nothing is kept */
+    return rc == CUDA_SUCCESS ? sg_leave(sg_capture_check_unsafe())
+                              : rc; /* nothing is kept */
 }
 
 static CUresult

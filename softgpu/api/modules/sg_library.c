@@ -2,6 +2,7 @@
 /*
  * Libraries: code bound to no context, and the exported calls on them.
  */
+#include "sg_capture.h"
 #include "sg_core.h"
 #include "sg_ctx.h"
 #include "sg_dev.h"
@@ -137,6 +138,9 @@ SG_CALL(cuLibraryUnload, CUlibrary library)
 
     if (rc != CUDA_SUCCESS)
         return rc;
+    rc = sg_capture_check_unsafe();
+    if (rc != CUDA_SUCCESS)
+        return sg_leave(rc);
     sg_handle_drop(lib->handle);
     for (uint32_t i = 0; i < sg_prog_n_kernels(lib->code->prog); i++)
         if (lib->kernels[i])

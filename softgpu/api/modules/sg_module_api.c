@@ -2,6 +2,7 @@
 /*
  * The exported calls on modules.
  */
+#include "sg_capture.h"
 #include "sg_core.h"
 #include "sg_ctx.h"
 #include "sg_dev.h"
@@ -106,6 +107,9 @@ SG_CALL(cuModuleUnload, CUmodule hmod)
         return rc;
     if (mod->library)
         return sg_leave(CUDA_ERROR_NOT_PERMITTED);
+    rc = sg_capture_check_unsafe();
+    if (rc != CUDA_SUCCESS)
+        return sg_leave(rc);
     rc = sg_streams_synchronize(mod->ctx);
     mod = SG_OBJ(sg_module, SG_KIND_MODULE, hmod); /* gone while waiting? */
     if (!mod)
