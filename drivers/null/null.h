@@ -28,6 +28,9 @@ struct null_card {
 /* The cards that this process sees; *ret_count of them. */
 const struct null_card *null_cards(unsigned *ret_count);
 
+/* What a card says of itself; NULLDRV_ATTRIBUTES may change it. */
+int null_attribute(CUdevice_attribute attribute);
+
 /* Ordinal of the context that is current on this thread, or -1. */
 int null_current_device(void);
 

@@ -13,7 +13,15 @@
 
 #include <string.h>
 
-#define CARD_SM 86 /* what the cards say they are */
+/* What the cards say they are: 86 for 8.6. */
+static unsigned
+card_sm(void)
+{
+    int major = null_attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
+        minor = null_attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+
+    return (unsigned)(10 * major + minor);
+}
 
 struct image {
     struct kernel_params_set kernels;
@@ -39,7 +47,7 @@ read_kernels(struct image *image, const void *data)
     struct gp_image found;
 
     if (gp_image_measure(data, GP_IMAGE_UNBOUNDED, &found, NULL) == 0)
-        kernel_params_image(found.data, found.len, CARD_SM, &image->kernels, NULL);
+        kernel_params_image(found.data, found.len, card_sm(), &image->kernels, NULL);
 }
 
 static struct image *
@@ -159,9 +167,8 @@ attribute_value(CUfunction_attribute attrib)
     case CU_FUNC_ATTRIBUTE_NUM_REGS:
         return 32;
     case CU_FUNC_ATTRIBUTE_PTX_VERSION:
-        return 86;
     case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
-        return 86;
+        return (int)card_sm();
     default:
         return 0;
     }

@@ -190,7 +190,8 @@ cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev)
     return CUDA_SUCCESS;
 }
 
-/* What is not zero; shaped like a mid-size card of compute capability 8.6. */
+/* What is not zero; shaped like a mid-size card of compute capability 8.6.  Others are
+ * put over it with NULLDRV_ATTRIBUTES=NUMBER=VALUE,... */
 static const struct {
     CUdevice_attribute attribute;
     int value;
@@ -232,6 +233,34 @@ static const struct {
     {CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1},
 };
 
+static int values[CU_DEVICE_ATTRIBUTE_MAX];
+static pthread_once_t values_once = PTHREAD_ONCE_INIT;
+
+static void
+values_init(void)
+{
+    const char *text = getenv("NULLDRV_ATTRIBUTES");
+
+    for (size_t i = 0; i < ARRAY_SIZE(attributes); i++)
+        values[attributes[i].attribute] = attributes[i].value;
+    while (text && *text) {
+        char *end;
+        unsigned long number = strtoul(text, &end, 10);
+        long value = *end == '=' ? strtol(end + 1, &end, 10) : 0;
+
+        if (number < ARRAY_SIZE(values))
+            values[number] = (int)value;
+        text = *end == ',' ? end + 1 : NULL;
+    }
+}
+
+int
+null_attribute(CUdevice_attribute attribute)
+{
+    pthread_once(&values_once, values_init);
+    return values[attribute];
+}
+
 CUresult
 cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
 {
@@ -241,10 +270,7 @@ cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
         return CUDA_ERROR_INVALID_DEVICE;
     if (attrib < 1 || attrib >= CU_DEVICE_ATTRIBUTE_MAX)
         return CUDA_ERROR_INVALID_VALUE;
-    *pi = attrib == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID ? (int)card->index + 1 : 0;
-    for (size_t i = 0; i < ARRAY_SIZE(attributes); i++) {
-        if (attributes[i].attribute == attrib)
-            *pi = attributes[i].value;
-    }
+    *pi = attrib == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID ? (int)card->index + 1
+                                                   : null_attribute(attrib);
     return CUDA_SUCCESS;
 }

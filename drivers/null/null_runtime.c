@@ -121,6 +121,38 @@ cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func,
 }
 
 CUresult
+cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunction func,
+                                        int numBlocks, int blockSize)
+{
+    (void)func;
+    if (numBlocks <= 0 || blockSize <= 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    *dynamicSmemSize = (size_t)gp_min(
+        null_attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN),
+        null_attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR) /
+            numBlocks);
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func,
+                             const CUlaunchConfig *config)
+{
+    int blocks = 1;
+
+    (void)func;
+    for (unsigned int i = 0; i < config->numAttrs; i++) {
+        const CUlaunchAttributeValue *v = &config->attrs[i].value;
+
+        if (config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
+            blocks = (int)(v->clusterDim.x * v->clusterDim.y * v->clusterDim.z);
+    }
+    *numClusters =
+        null_attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT) / gp_max(blocks, 1);
+    return CUDA_SUCCESS;
+}
+
+CUresult
 cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value)
 {
     (void)hfunc;
