@@ -39,8 +39,8 @@ STUB_TRANSFER := $(addprefix client-stub/transfer/stub_,box.c copy.c copy_array.
 STUB_MULTISERVER := $(addprefix client-stub/multiserver/stub_,internal_stream.c \
     link_switch.c move.c multi.c multi_managed.c multi_peer.c multi_rect.c relay.c)
 STUB_EXPORT_TABLES := $(addprefix client-stub/export_tables/stub_,proc_address.c table.c \
-    table_ctx.c table_cudart.c table_hooks.c table_module.c table_nvml.c table_profiler.c \
-    table_storage.c table_thread.c)
+    table_cublas.c table_ctx.c table_cudart.c table_hooks.c table_module.c table_nvml.c \
+    table_profiler.c table_storage.c table_thread.c)
 STUB_ENTRY := $(addprefix client-stub/entry/stub_,features.c init.c)
 STUB_CFLAGS := -ftls-model=initial-exec
 ifeq ($(VALIDITY),no)

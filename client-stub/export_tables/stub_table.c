@@ -17,9 +17,9 @@
 #include <string.h>
 
 static const struct stub_table *const tables[] = {
-    &stub_table_cudart,  &stub_table_hooks,  &stub_table_thread,
-    &stub_table_storage, &stub_table_ctxchk, &stub_table_ctx,
-    &stub_table_module,  &stub_table_nvml,   &stub_table_profiler,
+    &stub_table_cudart,   &stub_table_hooks,  &stub_table_thread, &stub_table_storage,
+    &stub_table_ctxchk,   &stub_table_ctx,    &stub_table_module, &stub_table_nvml,
+    &stub_table_profiler, &stub_table_cublas,
 #ifndef STUB_NO_VALIDITY
     &stub_table_check,
 #endif

@@ -33,6 +33,7 @@ extern const struct stub_table stub_table_ctx;      /* stub_table_ctx.c */
 extern const struct stub_table stub_table_module;   /* stub_table_module.c */
 extern const struct stub_table stub_table_nvml;     /* stub_table_nvml.c */
 extern const struct stub_table stub_table_profiler; /* stub_table_profiler.c */
+extern const struct stub_table stub_table_cublas;   /* stub_table_cublas.c */
 extern const struct stub_table stub_table_check;    /* stub_validity.c */
 
 #endif

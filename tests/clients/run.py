@@ -90,6 +90,9 @@ NVRTC_WHEEL = {"LD_LIBRARY_PATH": "{libraries}"}
 CUPY_PTX = {"CUPY_COMPILE_WITH_PTX": "1"}
 # Where nothing is computed, nothing is to be tuned.
 NO_TUNING = {"XLA_FLAGS": "--xla_gpu_autotune_level=0", "TF_CUDNN_USE_AUTOTUNE": "0"}
+# What an H200 says of itself, as far as libraries choose their kernels by it.
+HOPPER = {"NULLDRV_ATTRIBUTES": "16=132,34=6,38=62914560,39=2048,75=9,76=0,81=233472,97=232448,"
+                                "106=32,111=1024,120=1"}
 CLIENTS = [
     Client("pynvml", "management"),
     Client("pynvml-servers", "management_servers", packages="management", servers=2),
@@ -118,6 +121,7 @@ CLIENTS = [
     Client("pycuda", "driver_pycuda", packages="headers_pycuda driver_pycuda",
            apart="-pycuda", settings={".aksetup-defaults.py": "CUDA_ENABLE_CURAND = False\n"}),
     Client("toolkit", "toolkit_null", driver="null", packages=""),
+    Client("toolkit-hopper", "toolkit_null", driver="null", card=HOPPER, packages=""),
     # A driver that does not tell the parameters of kernels, as the runtime knows them.
     Client("toolkit-12", "toolkit_null", {**NVRTC_WHEEL, "TOOLKIT": "12"}, driver="null",
            card={"NULLDRV_CUDA_VERSION": "12010"}, packages="toolkit_12", apart="-12"),
@@ -127,6 +131,8 @@ CLIENTS = [
     Client("pytorch-expandable", "../gpu/torch_tensors",
            {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}, driver="null",
            packages="", module="torch"),
+    Client("pytorch-hopper", "../gpu/torch_tensors", driver="null", card=HOPPER, packages="",
+           module="torch"),
     Client("pytorch-gpt", "../gpu/torch_training", driver="null", packages="",
            module="torch"),
     Client("pytorch-libraries", "../gpu/libraries", driver="null", packages="",

@@ -90,6 +90,20 @@ def cublas_multiplies():
 
 
 @check
+def cublas_multiplies_halves():
+    """By cuBLASLt, which on cards of 9.0 asks for more than elsewhere."""
+    blas, runtime = library("cublas"), runtime_library()
+    handle, half, single, size = c_void_p(), 2, 68, 256
+    one = c_float(1)
+    a, b, c = (on_card(runtime, 2 * size * size) for _ in range(3))
+    done(blas.cublasCreate_v2(byref(handle)), "cublasCreate")
+    done(blas.cublasGemmEx(handle, 1, 0, size, size, size, byref(one), a, half, size, b, half,
+                           size, byref(one), c, half, size, single, -1), "cublasGemmEx")
+    done(runtime.cudaDeviceSynchronize(), "cudaDeviceSynchronize")
+    done(blas.cublasDestroy_v2(handle), "cublasDestroy")
+
+
+@check
 def cufft_transforms():
     fft, runtime = library("cufft"), runtime_library()
     plan = c_int()

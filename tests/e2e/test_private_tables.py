@@ -5,6 +5,7 @@ because a newer runtime calls slots that older ones leave alone."""
 import ctypes
 
 CUDART = "6bd5fb6c5bf4e74a8987d93912fd9df9"
+CUBLAS = "1734dc26800d47458726c0f1e7dd8bca"
 TABLES = {
     CUDART: 13,
     "a094798c2e742e7493f20800200c0a66": 7,
@@ -13,6 +14,7 @@ TABLES = {
     "21318c60971432488ca641ff7324c8f2": 93,
     "6e163fbeb958444d835ce182aff1991e": 8,
     "7cb63f9b9ca48e42a484beb66e6aed7f": 2,
+    CUBLAS: 5,
 }
 LOAD_COMPILERS = 12
 NOT_FOUND, NOT_SUPPORTED = 500, 801
@@ -49,6 +51,14 @@ def test_slot_that_nobody_knows_refuses(case):
     _, words = words_of(case, CUDART, 13)
     unknown = ctypes.CFUNCTYPE(ctypes.c_int)(words[8])
     case.equal(unknown(), NOT_SUPPORTED, "a slot without a meaning here")
+
+
+def test_cublas_learns_that_it_has_to_choose_alone(case):
+    _, words = words_of(case, CUBLAS, 5)
+    a, b = ctypes.c_void_p(), ctypes.c_void_p()
+    ask = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(words[4])
+    case.equal(ask(ctypes.byref(a), ctypes.byref(b)), NOT_SUPPORTED, "slot 4")
+    case.equal((a.value, b.value), (None, None), "what it leaves alone")
 
 
 def test_unknown_table_is_refused_and_named_in_the_log(case):
