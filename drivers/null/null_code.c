@@ -143,6 +143,8 @@ cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset,
 {
     const struct kernel_params *l = func ? ((const struct kernel *)func)->layout : NULL;
 
+    if (null_current_device() < 0)
+        return CUDA_ERROR_INVALID_CONTEXT;
     if (!l || paramIndex >= l->n_params)
         return CUDA_ERROR_INVALID_VALUE;
     *paramOffset = l->params[paramIndex].offset;
@@ -178,6 +180,8 @@ CUresult
 cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc)
 {
     (void)hfunc;
+    if (null_current_device() < 0)
+        return CUDA_ERROR_INVALID_CONTEXT;
     *pi = attribute_value(attrib);
     return CUDA_SUCCESS;
 }

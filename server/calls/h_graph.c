@@ -10,6 +10,7 @@
 #include "wire_api.h"
 #include "wrk.h"
 #include "wrk_args.h"
+#include "wrk_ctx.h"
 #include "wrk_graphmem.h"
 #include "wrk_hostfn.h"
 #include "wrk_hostfn_graph.h"
@@ -91,11 +92,14 @@ gather_params(struct wrk *w, const CUDA_KERNEL_NODE_PARAMS *p, uint8_t *to,
               uint32_t *ret)
 {
     CLEANUP_FREE struct wrk_kernel_params *known = malloc(sizeof(*known));
+    struct wrk_ctx_lent lent;
     CUresult r;
 
     if (!known)
         return CUDA_ERROR_OUT_OF_MEMORY;
+    wrk_ctx_lend(w, &lent);
     r = wrk_kernels_params(w, p->func ? p->func : (CUfunction)p->kern, !p->func, known);
+    wrk_ctx_take_back(w, &lent);
     if (r != CUDA_SUCCESS)
         return r;
     if (known->bytes > PARAM_BYTES_MAX)

@@ -9,6 +9,7 @@
 #include "wire_api.h"
 #include "wrk.h"
 #include "wrk_args.h"
+#include "wrk_ctx.h"
 #include "wrk_image.h"
 #include "wrk_jit.h"
 #include "wrk_kernels.h"
@@ -82,17 +83,20 @@ give_func(struct wrk *w, struct wrk_reply *rep, void *owner, uint64_t owner_id,
           const char *name, uint64_t id, CUfunction func, bool kernel)
 {
     CLEANUP_FREE struct wrk_kernel_params *known = malloc(sizeof(*known));
+    struct wrk_ctx_lent lent;
     CUresult r;
 
     if (!known)
         return CUDA_ERROR_OUT_OF_MEMORY;
+    wrk_ctx_lend(w, &lent);
     r = wrk_kernels_named(w, owner, name, func, kernel, known);
-    if (r != CUDA_SUCCESS)
-        return r;
-    wrk_handle_put(w, WIRE_KIND_FUNC, id, func);
-    wrk_handle_of(w, id, owner_id);
-    info_reply(w, rep, func, known);
-    return CUDA_SUCCESS;
+    if (r == CUDA_SUCCESS) {
+        wrk_handle_put(w, WIRE_KIND_FUNC, id, func);
+        wrk_handle_of(w, id, owner_id);
+        info_reply(w, rep, func, known);
+    }
+    wrk_ctx_take_back(w, &lent);
+    return r;
 }
 
 CUresult
@@ -124,13 +128,16 @@ h_gp_func_info(struct wrk *w, const struct wire_args_gp_func_info *a,
                struct wrk_reply *rep)
 {
     CLEANUP_FREE struct wrk_kernel_params *known = malloc(sizeof(*known));
+    struct wrk_ctx_lent lent;
     CUresult r;
 
     if (!known)
         return CUDA_ERROR_OUT_OF_MEMORY;
+    wrk_ctx_lend(w, &lent);
     r = wrk_kernels_params(w, a->hfunc, false, known);
     if (r == CUDA_SUCCESS)
         info_reply(w, rep, a->hfunc, known);
+    wrk_ctx_take_back(w, &lent);
     return r;
 }
 

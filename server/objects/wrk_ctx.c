@@ -154,6 +154,42 @@ wrk_ctx_epoch(void)
     return atomic_load(&contexts_gone);
 }
 
+static CUcontext
+any_ctx(const struct wrk *w)
+{
+    const struct wrk_handle_array *arrays[] = {&w->handles.client[WIRE_KIND_CTX],
+                                               &w->handles.server[WIRE_KIND_CTX]};
+
+    for (unsigned side = 0; side < ARRAY_SIZE(arrays); side++)
+        for (uint32_t i = 0; i < arrays[side]->cap; i++)
+            if (arrays[side]->slots[i].obj)
+                return arrays[side]->slots[i].obj;
+    return NULL;
+}
+
+void
+wrk_ctx_lend(struct wrk *w, struct wrk_ctx_lent *ret)
+{
+    CUcontext ctx;
+
+    *ret = (struct wrk_ctx_lent){0};
+    if (wrk_ctx_current(w))
+        return;
+    ctx = any_ctx(w);
+    if (!ctx)
+        ret->retained = WRK_CALL(w, cuDevicePrimaryCtxRetain, &ctx, 0) == CUDA_SUCCESS;
+    ret->current = ctx && WRK_CALL(w, cuCtxSetCurrent, ctx) == CUDA_SUCCESS;
+}
+
+void
+wrk_ctx_take_back(struct wrk *w, const struct wrk_ctx_lent *lent)
+{
+    if (lent->current)
+        WRK_CALL(w, cuCtxSetCurrent, NULL);
+    if (lent->retained)
+        WRK_CALL(w, cuDevicePrimaryCtxRelease_v2, 0);
+}
+
 void
 wrk_ctx_enter(struct wrk *w, CUcontext ctx)
 {

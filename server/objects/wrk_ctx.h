@@ -12,6 +12,7 @@
 #include "cuda_abi.h"
 #include "wire_format.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct wrk;
@@ -49,6 +50,16 @@ unsigned wrk_ctx_count(void);
 
 /* Counts contexts that have died; any thread. */
 unsigned wrk_ctx_epoch(void);
+
+/* Between these two some context is current, for questions that a driver answers only
+ * in one though the client's call needs none: what a kernel of a library is like.  Any
+ * context of the session, or, while it has none, the first device's primary one.
+ * Receive thread. */
+struct wrk_ctx_lent {
+    bool current, retained;
+};
+void wrk_ctx_lend(struct wrk *w, struct wrk_ctx_lent *ret);
+void wrk_ctx_take_back(struct wrk *w, const struct wrk_ctx_lent *lent);
 
 /* On a waiter thread: make @ctx current there unless it is already. */
 void wrk_ctx_enter(struct wrk *w, CUcontext ctx);

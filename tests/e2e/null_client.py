@@ -3,6 +3,7 @@
 `ok WHAT` for each promise."""
 
 import ctypes
+import threading
 import time
 from ctypes import byref, c_int, c_size_t, c_uint, c_ulonglong, c_void_p
 
@@ -25,10 +26,40 @@ def attribute(which, at, kind=c_uint):
     return value.value
 
 
+def kernel_of_a_library():
+    library, kernel = c_void_p(), c_void_p()
+    ok(cuda.cuLibraryLoadData(byref(library), b"""
+.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry two(.param .u64 a, .param .u32 b) { ret; }
+""", None, None, 0, None, None, 0))
+    ok(cuda.cuLibraryGetKernel(byref(kernel), library, b"two"))
+    return kernel
+
+
+def second_parameter(kernel):
+    at, size = c_size_t(), c_size_t()
+    ok(cuda.cuKernelGetParamInfo(kernel, c_size_t(1), byref(at), byref(size)))
+    return at.value, size.value
+
+
 ok(cuda.cuInit(0))
+kernels = [kernel_of_a_library()]  # while there is no context
 context = c_void_p()
 ok(cuda.cuDevicePrimaryCtxRetain(byref(context), 0))
 ok(cuda.cuCtxSetCurrent(context))
+
+# Where none is current.
+thread = threading.Thread(target=lambda: kernels.append(kernel_of_a_library()))
+thread.start()
+thread.join()
+assert [second_parameter(kernel) for kernel in kernels] == [(8, 4)] * 2
+numbers = (c_ulonglong * 2)(1, 2)
+places = (c_void_p * 2)(ctypes.addressof(numbers), ctypes.addressof(numbers) + 8)
+for kernel in kernels:
+    ok(cuda.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, None, places, None))
+print("ok kernels without a context")
 
 pinned, memory = c_void_p(), c_ulonglong()
 ok(cuda.cuMemHostAlloc(byref(pinned), c_size_t(2 * SIZE), 3))
