@@ -48,7 +48,7 @@ xport_ring_put_all(struct xport_ring *ring, const struct iovec *iov, size_t n_io
 }
 
 int
-xport_ring_room(const struct xport_ring *ring, size_t ahead, size_t len, uint8_t **ret,
+xport_ring_room(struct xport_ring *ring, size_t ahead, size_t len, uint8_t **ret,
                 size_t *ret_n)
 {
     int64_t used = xport_ring_used_by_producer(ring);

@@ -26,6 +26,11 @@
 /* Small enough that a ring and what is copied to and from it stay in a core's L2, large
  * enough that producer and consumer do not take turns too often (measured). */
 #define XPORT_RING_SIZE (512u << 10)
+/* A consumer that has emptied the ring publishes its tail once in so many bytes.  Each
+ * store to the tail has to fetch the cache line from the producer's core, and the
+ * answer to the call that was just taken out would wait for that store.  Less than half
+ * of the ring, because a producer sleeps until half of it is free. */
+#define XPORT_RING_LAG (XPORT_RING_SIZE / 8)
 
 enum xport_ring_sleep {
     XPORT_RING_AWAKE,
@@ -50,6 +55,8 @@ struct xport_ring {
     struct xport_ring_shared *shared;
     uint8_t *bytes;            /* XPORT_RING_SIZE */
     uint64_t index;            /* our own: head of the producer, tail of the consumer */
+    uint64_t tail;             /* in shared memory: as the producer last read it, as the
+                                  consumer last wrote it */
     const atomic_bool *closed; /* set before xport_ring_kick(): do not sleep any more */
     int wakefd; /* the consumer's, borrowed; -1: none, which a consumer may find out
                  while any thread kicks */
@@ -96,12 +103,27 @@ xport_ring_wake(uint32_t *word, int wakefd)
 
 /* Bytes in the ring as the producer sees them, or -1. */
 static GP_INLINE int64_t
-xport_ring_used_by_producer(const struct xport_ring *ring)
+xport_ring_used_by_producer(struct xport_ring *ring)
 {
     uint64_t tail = __atomic_load_n(&ring->shared->tail, __ATOMIC_SEQ_CST);
     uint64_t used = ring->index - tail;
 
-    return used > XPORT_RING_SIZE ? -1 : (int64_t)used;
+    if (unlikely(used > XPORT_RING_SIZE))
+        return -1;
+    ring->tail = tail;
+    return (int64_t)used;
+}
+
+/* The same, but with the tail that the producer read last if @len bytes fit even so.
+ * Both numbers are private to the producer, so there is nothing to check. */
+static GP_INLINE int64_t
+xport_ring_used_for(struct xport_ring *ring, size_t len)
+{
+    uint64_t used = ring->index - ring->tail;
+
+    if (likely(len <= XPORT_RING_SIZE - used))
+        return (int64_t)used;
+    return xport_ring_used_by_producer(ring);
 }
 
 static GP_INLINE int64_t
@@ -114,6 +136,21 @@ xport_ring_used_by_consumer(const struct xport_ring *ring)
     return used > XPORT_RING_SIZE ? -1 : (int64_t)used;
 }
 
+/* A store that comes before all later loads.  An exchange would do that too, but
+ * fetches its cache line only after the earlier stores, those of the frame, have
+ * fetched theirs.
+ */
+static GP_INLINE void
+xport_ring_publish(uint64_t *word, uint64_t value)
+{
+#if defined(__SANITIZE_THREAD__) /* which knows no fences */
+    __atomic_store_n(word, value, __ATOMIC_SEQ_CST);
+#else
+    __atomic_store_n(word, value, __ATOMIC_RELEASE);
+    atomic_thread_fence(memory_order_seq_cst);
+#endif
+}
+
 /* The next @n bytes are the consumer's.  Index and flag are written and read in
  * sequentially consistent order: here index, then flag; the sleeper flag, then index
  * (xport_ring_wait_data).  So one sees the other. */
@@ -122,7 +159,7 @@ xport_ring_push(struct xport_ring *ring, size_t n)
 {
     ring->index += n;
     XPORT_RING_SENT(ring);
-    __atomic_store_n(&ring->shared->head, ring->index, __ATOMIC_SEQ_CST);
+    xport_ring_publish(&ring->shared->head, ring->index);
     xport_ring_wake(&ring->shared->data_wanted, ring->wakefd);
 }
 
@@ -133,6 +170,9 @@ static GP_INLINE void
 xport_ring_drop_of(struct xport_ring *ring, size_t used, size_t n)
 {
     ring->index += n;
+    if (used == n && ring->index - ring->tail < XPORT_RING_LAG)
+        return;
+    ring->tail = ring->index;
     __atomic_store_n(&ring->shared->tail, ring->index, __ATOMIC_RELEASE);
     if (unlikely(__atomic_load_n(&ring->shared->room_wanted, __ATOMIC_RELAXED)) &&
         used - n <= XPORT_RING_SIZE / 2)
@@ -157,7 +197,7 @@ void xport_ring_copy_out(const struct xport_ring *ring, size_t at, void *buf,
 static GP_INLINE int64_t
 xport_ring_put(struct xport_ring *ring, const void *data, size_t len)
 {
-    int64_t used = xport_ring_used_by_producer(ring);
+    int64_t used = xport_ring_used_for(ring, len);
     size_t at = ring->index % XPORT_RING_SIZE;
 
     if (unlikely(used < 0))
@@ -224,8 +264,8 @@ xport_ring_wait_wakefd(struct xport_ring *ring)
  * other side's until xport_ring_push(), ours until xport_ring_drop(). */
 int xport_ring_peek(const struct xport_ring *ring, size_t ahead, size_t len,
                     uint8_t **ret, size_t *ret_n);
-int xport_ring_room(const struct xport_ring *ring, size_t ahead, size_t len,
-                    uint8_t **ret, size_t *ret_n);
+int xport_ring_room(struct xport_ring *ring, size_t ahead, size_t len, uint8_t **ret,
+                    size_t *ret_n);
 void xport_ring_drop(struct xport_ring *ring, size_t n);
 
 /* Is it empty?  (A broken index counts as data: the read reports it.) */

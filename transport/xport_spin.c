@@ -21,12 +21,13 @@ learn(struct xport_spin *spin, uint64_t ns)
         spin->look_ns = (uint32_t)gp_min(ns, (uint64_t)UINT32_MAX);
 }
 
+/* The first loss costs one wait only: an interrupt is a pause, too. */
 static bool
 lost(struct xport_spin *spin)
 {
     uint32_t most = spin->skip_max ? spin->skip_max : XPORT_SPIN_SKIP_MAX;
 
-    spin->backoff = gp_min(spin->backoff ? 2 * spin->backoff : 4u, most);
+    spin->backoff = gp_min(spin->backoff ? 2 * spin->backoff : 1u, most);
     spin->skip = spin->backoff;
     return false;
 }
@@ -34,6 +35,8 @@ lost(struct xport_spin *spin)
 void
 xport_spin_won(struct xport_spin *spin)
 {
+    if (!spin->backoff && ++spin->won % XPORT_SPIN_CHECKED)
+        return;
     if (gp_now_ns() - spin->last_ns > gap_of(spin))
         lost(spin);
     else

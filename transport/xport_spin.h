@@ -24,6 +24,12 @@
 /* At least so many polls: the last one receives what has come, and takes longer. */
 #define XPORT_SPIN_LOOKS 16
 #define XPORT_SPIN_SKIP_MAX 4096u /* waits between two trials when it never pays */
+/* A transport that polls memory polls it so often between two readings of the clock,
+ * each of which takes as long as polling once. */
+#define XPORT_SPIN_BATCH 4
+/* The clock is read for one won spin in so many as long as none has been lost, because
+ * that reading delays the execution of the frame that has come. */
+#define XPORT_SPIN_CHECKED 8u
 
 struct xport_spin {
     uint32_t skip;     /* waits still to go without spinning */
@@ -32,6 +38,7 @@ struct xport_spin {
     uint64_t last_ns;
     uint32_t spin_ns, gap_ns, skip_max; /* of this transport; 0: the values above */
     uint32_t look_ns, looks; /* the shortest look so far; how many in this spin */
+    uint32_t won;            /* spins, counted while backoff is 0 */
 };
 
 /* A wait begins: whether to do so without spinning. */

@@ -87,6 +87,18 @@ xport_stream_to_start(struct xport_conn *conn)
     conn->rx.end = stream->rx_buf + have;
 }
 
+/* Polls memory a few times without the clock. */
+static bool
+look_in_memory(struct xport_stream *stream)
+{
+    for (int i = 0; i < XPORT_SPIN_BATCH; i++) {
+        if (stream->io->readable(stream))
+            return true;
+        gp_cpu_relax();
+    }
+    return false;
+}
+
 /* Nothing there at the first look: again and again while that has paid.  -EAGAIN: now
  * sleep.  Taking out many bytes is no pause in which somebody else ran here, so who can
  * look without taking does. */
@@ -98,7 +110,7 @@ read_spinning(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n)
     xport_spin_begin(&stream->spin);
     while (r == -EAGAIN && xport_spin_again(&stream->spin)) {
         if (stream->io->readable) {
-            if (!stream->io->readable(stream))
+            if (!look_in_memory(stream))
                 continue;
             xport_spin_won(&stream->spin);
         }

@@ -557,7 +557,7 @@ ring_that_loses_its_wakefd_can_be_kicked_meanwhile(void **state)
 {
     struct xport_ring_shared shared = {0};
     atomic_bool closed = false;
-    struct waiting waiting = {{&shared, NULL, 0, &closed, -1}, false};
+    struct waiting waiting = {{&shared, NULL, 0, 0, &closed, -1}, false};
     pthread_t thread;
     int fd[2];
 

@@ -13,15 +13,50 @@ ring_index_out_of_bounds_is_an_error(void **state)
     struct xport_ring_shared shared = {0};
     CLEANUP_FREE uint8_t *bytes = calloc(1, XPORT_RING_SIZE);
     atomic_bool closed = false;
-    struct xport_ring ring = {&shared, bytes, 0, &closed, -1};
+    struct xport_ring ring = {&shared, bytes, 0, 0, &closed, -1};
     uint8_t buf[16];
 
     shared.head = XPORT_RING_SIZE + 1;
     assert_int_equal(xport_ring_get(&ring, buf, sizeof(buf)), -EPROTO);
     shared.head = UINT64_MAX;
     assert_int_equal(xport_ring_get(&ring, buf, sizeof(buf)), -EPROTO);
-    shared.tail = 1;
+    /* A producer looks at the tail when what it knows of it leaves no room. */
+    ring.index = XPORT_RING_SIZE;
+    shared.tail = XPORT_RING_SIZE + 1;
     assert_int_equal(xport_ring_put(&ring, buf, sizeof(buf)), -EPROTO);
+    shared.tail = UINT64_MAX;
+    assert_int_equal(xport_ring_put(&ring, buf, sizeof(buf)), -EPROTO);
+}
+
+/* Calls one behind the other: the consumer writes its tail once in many of them, and
+ * the producer, who waits until half of the ring is free, never waits for more. */
+static void
+tail_of_an_empty_ring_is_published_once_in_many_frames(void **state)
+{
+    struct xport_ring_shared shared = {0};
+    CLEANUP_FREE uint8_t *bytes = calloc(1, XPORT_RING_SIZE);
+    CLEANUP_FREE uint8_t *half = calloc(1, XPORT_RING_SIZE / 2);
+    atomic_bool closed = false;
+    struct xport_ring tx = {&shared, bytes, 0, 0, &closed, -1}, rx = tx;
+    uint64_t seen = 0, published = 0;
+    uint8_t frame[32] = {1};
+
+    for (size_t i = 0; i < 4 * XPORT_RING_SIZE / sizeof(frame); i++) {
+        assert_int_equal(xport_ring_put(&tx, frame, sizeof(frame)), sizeof(frame));
+        assert_int_equal(xport_ring_get(&rx, frame, sizeof(frame)), sizeof(frame));
+        published += shared.tail != seen;
+        seen = shared.tail;
+        assert_true(rx.index - shared.tail < XPORT_RING_LAG);
+        assert_true(xport_ring_used_by_producer(&tx) <= XPORT_RING_SIZE / 2);
+    }
+    assert_true(published <= 4 * XPORT_RING_SIZE / XPORT_RING_LAG);
+    for (int i = 0; i < 8; i++) {
+        assert_int_equal(xport_ring_put(&tx, half, XPORT_RING_SIZE / 2),
+                         XPORT_RING_SIZE / 2);
+        assert_int_equal(xport_ring_get(&rx, half, XPORT_RING_SIZE / 2),
+                         XPORT_RING_SIZE / 2);
+        assert_int_equal(shared.tail, rx.index);
+    }
 }
 
 /* All pieces go into the ring, as far as there is room, and become visible at once. */
@@ -32,7 +67,7 @@ pieces_are_published_together(void **state)
     CLEANUP_FREE uint8_t *bytes = calloc(1, XPORT_RING_SIZE);
     CLEANUP_FREE uint8_t *big = malloc(XPORT_RING_SIZE), *got = malloc(XPORT_RING_SIZE);
     atomic_bool closed = false;
-    struct xport_ring tx = {&shared, bytes, 0, &closed, -1}, rx = tx;
+    struct xport_ring tx = {&shared, bytes, 0, 0, &closed, -1}, rx = tx;
     struct iovec iov[] = {{(void *)(uintptr_t) "frame...", 8}, {NULL, 0}, {big, 0}};
 
     for (size_t i = 0; i < XPORT_RING_SIZE; i++)
@@ -58,6 +93,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ring_index_out_of_bounds_is_an_error),
+        cmocka_unit_test(tail_of_an_empty_ring_is_published_once_in_many_frames),
         cmocka_unit_test(pieces_are_published_together),
     };
 

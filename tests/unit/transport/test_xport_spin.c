@@ -65,11 +65,38 @@ taking_much_out_is_no_lost_spin(void **state)
     free(stream);
 }
 
+/* A frame that came while another thread had our core was no reason to spin.  The clock
+ * says so, which is read for one won spin in XPORT_SPIN_CHECKED, and for each from then
+ * on until spinning pays again. */
+static void
+spin_won_by_being_switched_away_is_found_out(void **state)
+{
+    struct xport_spin spin = {.gap_ns = XPORT_SPIN_GAP_NS};
+    uint32_t skip = 0;
+
+    (void)state;
+    for (uint32_t i = 0; i < XPORT_SPIN_CHECKED; i++) {
+        assert_int_equal(spin.backoff, 0);
+        xport_spin_begin(&spin);
+        spin.last_ns -= GP_NS_PER_MS;
+        xport_spin_won(&spin);
+    }
+    for (int i = 0; i < 4; i++) {
+        assert_true(spin.skip > skip);
+        skip = spin.skip;
+        xport_spin_begin(&spin);
+        spin.last_ns -= GP_NS_PER_MS;
+        xport_spin_won(&spin);
+    }
+    assert_true(spin.skip > skip);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(taking_much_out_is_no_lost_spin)};
+        cmocka_unit_test(taking_much_out_is_no_lost_spin),
+        cmocka_unit_test(spin_won_by_being_switched_away_is_found_out)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
