@@ -24,18 +24,15 @@
 #include <sys/rseq.h>
 #endif
 
+/* RAW_SET is the first request of a TCP link, which a setting follows, and the last one
+ * of a ring. */
 enum { RAW_MOVE = 1, RAW_MOVE_SHARED, RAW_SET, RAW_REST };
 
 /* A request; the first RAW_ANSWER bytes of one are an answer. */
 struct raw_message {
     uint64_t what;
-    union {
-        struct {
-            uint64_t up, down;
-        };
-        struct raw_setting setting; /* RAW_SET, the first request of a TCP link */
-    };
-    uint8_t rest[RAW_ANSWER - 8 - sizeof(struct raw_setting)];
+    uint64_t up, down;
+    uint8_t rest[RAW_ANSWER - 24];
 };
 _Static_assert(sizeof(struct raw_message) == RAW_ANSWER, "as long as a ping");
 
@@ -338,11 +335,11 @@ accept_links(struct serving *s, int listener)
         s->link = (struct raw_link){.fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC)};
         if (s->link.fd < 0)
             bench_die("raw link: accept");
-        if (!tcp_receive(&s->link, &message, sizeof(message))) {
+        if (!tcp_receive(&s->link, &message, sizeof(message)) ||
+            !tcp_receive(&s->link, &s->setting, sizeof(s->setting))) {
             close(s->link.fd);
             continue;
         }
-        s->setting = message.setting;
         if (!s->setting.card_kib || s->setting.card_kib > RAW_CARD_KIB_MAX)
             bench_die("raw link: card_kib");
         apply(&s->link, &s->setting);
@@ -513,7 +510,7 @@ static void
 open_tcp(struct raw_link *link, const struct raw_peer *peer,
          const struct raw_setting *setting)
 {
-    struct raw_message message = {.what = RAW_SET, .setting = *setting};
+    struct raw_message message = {.what = RAW_SET};
 
     link->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (link->fd < 0)
@@ -522,7 +519,7 @@ open_tcp(struct raw_link *link, const struct raw_peer *peer,
     if (connect(link->fd, (const struct sockaddr *)&peer->address,
                 sizeof(peer->address)) < 0)
         bench_die("raw link: connect");
-    tcp_send(link, &message, NULL, 0);
+    tcp_send(link, &message, setting, sizeof(*setting));
     if (!tcp_receive(link, &message, sizeof(message)))
         bench_die("raw link: the peer is gone");
 }

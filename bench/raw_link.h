@@ -46,7 +46,9 @@ struct raw_link {
     int events[4];
 };
 
-#define RAW_ANSWER 64u /* bytes of a request, and of an answer without payload */
+/* Bytes of a request, and of an answer without payload: more than the product's calls
+ * take, and in shared memory a cache line together with what publishes them. */
+#define RAW_ANSWER RAW_RING_LINE
 
 /* Before CUDA is there, so that the peer inherits nothing of it. */
 void raw_peer_start(struct raw_peer *peer, const struct raw_place *place,

@@ -18,6 +18,7 @@ raw_ring_of(struct raw_ring_shared *shared, const struct raw_setting *setting,
                             .slots = setting->slots,
                             .slot = setting->piece_kib << 10,
                             .late = setting->late,
+                            .pause = setting->pause,
                             .data_fd = fds[0],
                             .room_fd = fds[1]};
 
@@ -38,6 +39,18 @@ cpu_relax(void)
 #endif
 }
 
+static void
+poll_for_change(const struct raw_ring *ring, _Atomic uint32_t *word, uint32_t seen)
+{
+    if (!ring->pause) {
+        while (atomic_load_explicit(word, memory_order_acquire) == seen)
+            ;
+        return;
+    }
+    while (atomic_load_explicit(word, memory_order_acquire) == seen)
+        cpu_relax();
+}
+
 /* Sleep until @word is no longer @seen.  The flag is raised before the last look,
  * and the other side looks at the flag after it moved the word: one of the two
  * sees the other. */
@@ -48,8 +61,7 @@ wait_for_change(const struct raw_ring *ring, _Atomic uint32_t *word, uint32_t se
     uint64_t count;
 
     if (ring->wait == RAW_WAIT_POLL) {
-        while (atomic_load_explicit(word, memory_order_acquire) == seen)
-            cpu_relax();
+        poll_for_change(ring, word, seen);
         return;
     }
     for (;;) {
@@ -88,17 +100,26 @@ publish(const struct raw_ring *ring, _Atomic uint32_t *word, uint32_t value)
         atomic_store(word, value);
 }
 
-/* The slot at @number is the receiver's.  Late waking lets the receiver take many slots
- * at one switch; a sender that ran out of room, or of data, wakes it. */
+/* The slot is the receiver's.  Late waking lets the receiver take many slots at one
+ * switch; a sender that ran out of room, or of data, wakes it. */
 static void
-sent(struct raw_ring *ring, uint32_t number, size_t left)
+sent(struct raw_ring *ring, struct raw_head *head, size_t left)
 {
     struct raw_ring_shared *s = ring->shared;
 
-    publish(ring, &s->sent, number + 1);
+    publish(ring, &head->number, ++ring->count);
     if (!ring->late || left == 0 ||
-        number + 1 - atomic_load(&s->received) == ring->slots)
+        ring->count - atomic_load(&s->received) == ring->slots)
         wake(ring, &s->receiver_sleeps, ring->data_fd);
+}
+
+static char *
+bytes_of(const struct raw_ring *ring, struct raw_head *head, uint32_t slot,
+         uint32_t size)
+{
+    if (size <= RAW_RING_LINE)
+        return head->bytes;
+    return ring->shared->bytes + (size_t)slot * ring->slot;
 }
 
 void
@@ -108,32 +129,33 @@ raw_ring_send(struct raw_ring *ring, const void *data, size_t size)
     const char *at = data;
 
     while (size > 0) {
-        uint32_t number = atomic_load_explicit(&s->sent, memory_order_relaxed);
         uint32_t part = size < ring->slot ? (uint32_t)size : ring->slot;
+        uint32_t slot = ring->count % ring->slots;
 
-        if (number - ring->seen == ring->slots) {
+        if (ring->count - ring->seen == ring->slots) {
             ring->seen = atomic_load_explicit(&s->received, memory_order_acquire);
-            if (number - ring->seen == ring->slots)
+            if (ring->count - ring->seen == ring->slots)
                 wait_for_change(ring, &s->received, ring->seen, &s->sender_sleeps,
                                 ring->room_fd);
             continue;
         }
-        memcpy(s->bytes + (size_t)(number % ring->slots) * ring->slot, at, part);
-        s->size[number % ring->slots] = part;
+        memcpy(bytes_of(ring, &s->heads[slot], slot, part), at, part);
+        s->heads[slot].size = part;
         at += part;
         size -= part;
-        sent(ring, number, size);
+        sent(ring, &s->heads[slot], size);
     }
 }
 
 /* With late waking a sender that sleeps is woken when half of the ring is free. */
 static void
-received(struct raw_ring *ring, uint32_t number)
+received(struct raw_ring *ring)
 {
     struct raw_ring_shared *s = ring->shared;
+    uint32_t half = ++ring->count + ring->slots / 2;
 
-    publish(ring, &s->received, number + 1);
-    if (!ring->late || atomic_load(&s->sent) - (number + 1) <= ring->slots / 2)
+    publish(ring, &s->received, ring->count);
+    if (!ring->late || atomic_load(&s->heads[half % ring->slots].number) != half + 1)
         wake(ring, &s->sender_sleeps, ring->room_fd);
 }
 
@@ -144,21 +166,23 @@ raw_ring_receive(struct raw_ring *ring, void *data, size_t size)
     char *at = data;
 
     while (size > 0) {
-        uint32_t number = atomic_load_explicit(&s->received, memory_order_relaxed);
-        uint32_t upto = atomic_load_explicit(&s->sent, memory_order_acquire);
+        uint32_t slot = ring->count % ring->slots;
+        struct raw_head *head = &s->heads[slot];
+        uint32_t number = atomic_load_explicit(&head->number, memory_order_acquire);
         uint32_t part;
 
-        if (upto == number) {
-            wait_for_change(ring, &s->sent, upto, &s->receiver_sleeps, ring->data_fd);
+        if (number != ring->count + 1) {
+            wait_for_change(ring, &head->number, number, &s->receiver_sleeps,
+                            ring->data_fd);
             continue;
         }
-        part = s->size[number % ring->slots];
+        part = head->size;
         if (part > size) {
             fprintf(stderr, "raw ring: a piece of %u bytes, %zu wanted\n", part, size);
             exit(2);
         }
-        memcpy(at, s->bytes + (size_t)(number % ring->slots) * ring->slot, part);
-        received(ring, number);
+        memcpy(at, bytes_of(ring, head, slot, part), part);
+        received(ring);
         at += part;
         size -= part;
     }

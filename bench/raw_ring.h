@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The raw shared-memory transport: one direction between two processes, a ring of
- * slots, nothing else.
+ * slots, nothing else.  A slot's number is written last and publishes it; a message
+ * that fits is in the number's cache line, so that one line goes from core to core.
  *
  * Lives in memory that both map; one sender and one receiver, each with a struct
  * raw_ring of its own.  Bytes are copied into a slot and out of it, as any transport
@@ -20,20 +21,28 @@
 #define RAW_RING_SLOTS_MAX 64u
 #define RAW_RING_BYTES_MAX (4u << 20)
 
+#define RAW_RING_LINE 56u
+
+struct raw_head {
+    _Alignas(64) _Atomic uint32_t number; /* of the last slot sent here, from 1 on */
+    uint32_t size;
+    char bytes[RAW_RING_LINE]; /* all of them, if they fit */
+};
+
 /* In shared memory; the slots follow. */
 struct raw_ring_shared {
-    _Alignas(64) _Atomic uint32_t sent; /* slots, for ever counting up */
-    _Atomic uint32_t sender_sleeps;
-    uint32_t size[RAW_RING_SLOTS_MAX]; /* of the first slots: in the line of sent */
-    _Alignas(64) _Atomic uint32_t received;
+    struct raw_head heads[RAW_RING_SLOTS_MAX];
+    _Alignas(64) _Atomic uint32_t received; /* slots, for ever counting up */
     _Atomic uint32_t receiver_sleeps;
+    _Alignas(64) _Atomic uint32_t sender_sleeps;
     _Alignas(4096) char bytes[];
 };
 
 /* One end's view. */
 struct raw_ring {
     struct raw_ring_shared *shared;
-    uint32_t wait, slots, slot, late;
+    uint32_t wait, slots, slot, late, pause;
+    uint32_t count; /* slots that this end has sent, or received */
     uint32_t seen; /* the sender's: slots that were received when it last had to look */
     int data_fd, room_fd; /* eventfds of RAW_WAIT_BLOCK */
 };

@@ -154,15 +154,20 @@ calls(struct search *s, struct raw_setting *best)
     s->size = 0;
     s->down = 0;
     for (uint32_t wait = 0; wait < RAW_WAITS; wait++) {
-        for (uint32_t more = 0; more < 4; more++) {
+        for (uint32_t more = 0; more < 8; more++) {
             struct raw_setting setting = *best;
 
-            if (wait == RAW_WAIT_FUTEX && !s->peer.shm)
+            if (!s->peer.shm && (wait == RAW_WAIT_FUTEX || more & 4))
                 continue;
             setting.wait = wait;
             setting.slice_us = more & 1 ? 100 : 0;
             setting.rseq = !(more & 2);
+            setting.slots = more & 4 ? 32 : setting.slots;
+            setting.piece_kib = more & 4 ? 16 : setting.piece_kib;
             add(s, &setting);
+            setting.pause = 0;
+            if (s->peer.shm && wait == RAW_WAIT_POLL)
+                add(s, &setting);
         }
     }
     compete(s, 3, 5);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 const struct raw_setting raw_setting_default = {
-    .rseq = 1, .piece_kib = 256, .slots = 4, .card_kib = 256};
+    .rseq = 1, .piece_kib = 256, .slots = 4, .pause = 1, .card_kib = 256};
 
 static const struct {
     const char *name;
@@ -21,6 +21,7 @@ static const struct {
     {"piece_kib", offsetof(struct raw_setting, piece_kib)},
     {"slots", offsetof(struct raw_setting, slots)},
     {"late", offsetof(struct raw_setting, late)},
+    {"pause", offsetof(struct raw_setting, pause)},
     {"unpaced", offsetof(struct raw_setting, unpaced)},
     {"card_kib", offsetof(struct raw_setting, card_kib)},
 };
@@ -115,7 +116,7 @@ raw_setting_of(const char *path, const char *kind, size_t size)
     file = fopen(path, "r");
     if (!file)
         bench_die(path);
-    while (fscanf(file, "%31s %zu %127s", name, &of, text) == 3) {
+    while (fscanf(file, "%31s %zu %191s", name, &of, text) == 3) {
         one = raw_setting_default;
         if (!raw_setting_parse(&one, text)) {
             fprintf(stderr, "%s: no setting: %s\n", path, text);

@@ -29,11 +29,12 @@ struct raw_setting {
     uint32_t piece_kib; /* of one write, or a slot of a ring; 0: all at once */
     uint32_t slots;     /* of a ring */
     uint32_t late;      /* a ring wakes its reader when it is full or all is sent */
+    uint32_t pause;     /* a ring that is polled: a pause between two looks */
     uint32_t unpaced;   /* sockets use a congestion control that does not pace */
     uint32_t card_kib; /* sockets: what the peer copies to or from its card at a time */
 };
 
-#define RAW_SETTING_TEXT 160
+#define RAW_SETTING_TEXT 192
 #define RAW_CARD_KIB_MAX 1024u
 
 /* What to begin with: what a person would write without measuring. */
