@@ -102,6 +102,9 @@ measure_latency(struct fast *fast, const char *name, void (*act)(void *))
     long calls = bench_option(fast->argc, fast->argv, "--calls", SYNC_CALLS);
     struct bench_row row = {
         .name = name, .act = act, .data = fast, .slices = 30, .calls = calls / 30};
+    long slice_ms = bench_option(fast->argc, fast->argv, "--slice-ms", 0);
+
+    row.slice_ns = (uint64_t)slice_ms * 1000000u;
 
     if (bench_wants(fast->argc, fast->argv, name))
         bench_row_run(&fast->raw, &row);

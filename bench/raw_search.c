@@ -5,7 +5,7 @@
  * machine to machine.
  *
  *   raw_search --out=FILE [--shm=1] [--core=N] [--peer-core=N] [--max-mib=N]
- * [--only=call]
+ *              [--only=call] [--turn-ms=N]
  *
  * For calls, and for copies up and down of each size, settings compete in three stages:
  * all of a grid, the best of them with further keys, and the best of those for longer.
@@ -50,7 +50,8 @@ struct search {
     char *host;
     size_t size_max;
     int one_core;
-    int paced; /* sockets pace unless they are told not to */
+    uint64_t turn_ns; /* of calls, whose mean is compared then; 0: PINGS calls */
+    int paced;        /* sockets pace unless they are told not to */
     int tried;
 };
 
@@ -88,6 +89,18 @@ cpu_of_both(const struct search *s)
     return bench_cpu_ns() + raw_peer_cpu_ns(&s->peer);
 }
 
+static uint64_t
+mean_ping_ns(struct raw_link *link, uint64_t turn_ns)
+{
+    uint64_t begin = bench_now_ns(), now = begin, pings = 0;
+
+    for (; now - begin < turn_ns; pings++) {
+        raw_link_ping(link);
+        now = bench_now_ns();
+    }
+    return (now - begin) / pings;
+}
+
 /* One turn of one setting. */
 static void
 take_turn(struct search *s, struct trial *t)
@@ -99,6 +112,11 @@ take_turn(struct search *s, struct trial *t)
     double took;
 
     raw_link_open(&link, &s->peer, &t->setting);
+    if (!s->size && s->turn_ns) {
+        bench_times_add(&t->turns, mean_ping_ns(&link, s->turn_ns));
+        raw_link_close(&link);
+        return;
+    }
     for (long i = -warm; i < repeats(s); i++) {
         uint64_t start = bench_now_ns();
 
@@ -340,11 +358,12 @@ main(int argc, char **argv)
 
     if (!out) {
         fprintf(stderr, "usage: raw_search --out=FILE [--shm=1] [--core=N] "
-                        "[--peer-core=N] [--max-mib=N] [--only=call]\n");
+                        "[--peer-core=N] [--max-mib=N] [--only=call] [--turn-ms=N]\n");
         return 2;
     }
     bench_pin((int)bench_option(argc, argv, "--core", -1));
     s.one_core = place.core < 0 && bench_cores() == 1;
+    s.turn_ns = (uint64_t)bench_option(argc, argv, "--turn-ms", 0) * 1000000u;
     s.paced = system_paces();
     s.size_max = (size_t)bench_option(argc, argv, "--max-mib", 256) * MIB;
     raw_peer_start(&s.peer, &place, copies_too ? s.size_max : MIB);

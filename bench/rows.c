@@ -10,7 +10,7 @@ struct side {
     void (*act)(void *data);
     void *data;
     struct bench_times all, slice;
-    uint64_t cpu_ns;
+    uint64_t cpu_ns, calls, took_ns;
 };
 
 struct mover {
@@ -69,24 +69,58 @@ cpu_of(const struct bench_raw *raw, const struct side *side)
            (side->act == move ? raw_peer_cpu_ns(&raw->peer) : bench_workers_cpu_ns());
 }
 
-static double
-run_slice(struct bench_raw *raw, struct side *side, long calls)
-{
-    uint64_t cpu = cpu_of(raw, side);
+/* Slices of a fixed time have too many calls to keep the times of all: one in so many.
+ */
+enum { KEEP = 61 };
 
+static void
+run_calls(struct side *side, long calls)
+{
     side->slice.count = 0;
     for (long i = 0; i < calls; i++) {
         uint64_t start = bench_now_ns(), took;
 
         side->act(side->data);
         took = bench_now_ns() - start;
+        side->took_ns += took;
         bench_times_add(&side->slice, took);
         bench_times_add(&side->all, took);
     }
+    side->calls += (uint64_t)calls;
+}
+
+static double
+run_for(struct side *side, uint64_t ns)
+{
+    uint64_t begin = bench_now_ns(), now = begin, calls = 0;
+
+    while (now - begin < ns) {
+        uint64_t start = now;
+
+        side->act(side->data);
+        now = bench_now_ns();
+        if (calls++ % KEEP == 0)
+            bench_times_add(&side->all, now - start);
+    }
+    side->calls += calls;
+    side->took_ns += now - begin;
+    return (double)(now - begin) / (double)calls;
+}
+
+static double
+run_slice(struct bench_raw *raw, struct side *side, const struct bench_row *row)
+{
+    uint64_t cpu = cpu_of(raw, side);
+    double mean = 0;
+
+    if (row->slice_ns)
+        mean = run_for(side, row->slice_ns);
+    else
+        run_calls(side, row->calls);
     side->cpu_ns += cpu_of(raw, side) - cpu;
     if (side->act == move) /* one that polls would take the worker's core */
         raw_link_rest(((struct mover *)side->data)->link);
-    return bench_times_percentile(&side->slice, 50);
+    return row->slice_ns ? mean : bench_times_percentile(&side->slice, 50);
 }
 
 static void
@@ -107,10 +141,12 @@ say_side(const struct bench_row *row, const char *middle, struct side *side,
     if (row->bytes)
         say(row, middle, "_gbps", (double)row->bytes / median);
     say(row, middle, "_us", median / 1e3 / times);
+    say(row, middle, "_mean_us",
+        (double)side->took_ns / (double)side->calls / 1e3 / times);
     say(row, middle, "_p99_us", bench_times_percentile(&side->all, 99) / 1e3 / times);
     if (side->act == move || getenv("BENCH_SERVER"))
         say(row, middle, "_cpu_us",
-            (double)side->cpu_ns / 1e3 / (double)side->all.count / times);
+            (double)side->cpu_ns / 1e3 / (double)side->calls / times);
     bench_times_free(&side->all);
     bench_times_free(&side->slice);
 }
@@ -147,11 +183,11 @@ run_both(struct bench_raw *raw, const struct bench_row *row, struct side *ours)
         double a, b;
 
         if (slice % 2) {
-            b = run_slice(raw, &theirs, row->calls);
-            a = run_slice(raw, ours, row->calls);
+            b = run_slice(raw, &theirs, row);
+            a = run_slice(raw, ours, row);
         } else {
-            a = run_slice(raw, ours, row->calls);
-            b = run_slice(raw, &theirs, row->calls);
+            a = run_slice(raw, ours, row);
+            b = run_slice(raw, &theirs, row);
         }
         printf(" %.5g", row->bytes ? b / a : a / b);
     }
@@ -175,6 +211,6 @@ bench_row_run(struct bench_raw *raw, const struct bench_row *row)
         return;
     }
     for (int slice = 0; slice < row->slices; slice++)
-        run_slice(raw, &ours, row->calls);
+        run_slice(raw, &ours, row);
     say_side(row, "", &ours, row->times > 0 ? row->times : 1);
 }

@@ -34,9 +34,12 @@ struct bench_row {
     void *data;
     struct bench_move raw;
     int slices;
-    long calls;   /* in a slice */
-    double times; /* so many of what is reported in one act; 0: one */
-    size_t bytes; /* a copy: its speed is reported, and raw time / our time */
+    long calls;        /* in a slice */
+    uint64_t slice_ns; /* unless 0: a slice takes so long, and means are compared, not
+                          medians.  For cores that others want as well: a slice covers
+                          several turns of theirs */
+    double times;      /* so many of what is reported in one act; 0: one */
+    size_t bytes;      /* a copy: its speed is reported, and raw time / our time */
 };
 
 /* Options: --shm=1, --peer-core=N, --peer-netns=PATH, --raw-host=ADDRESS,

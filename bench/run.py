@@ -566,15 +566,15 @@ def print_wires(values):
 
 def print_sides(values):
     """Of each row beside the raw transport what a call takes on both sides."""
-    print(f"\n{'us: ours / raw':36} {'median':>19} {'99 %':>19} {'processor time':>19}")
+    print(f"\n{'us: ours / raw':36} {'median':>19} {'mean':>19} {'99 %':>19} {'processor time':>19}")
     for key in sorted(values):
         if not key.endswith("_raw_us"):
             continue
         name, cells = key[:-len("_raw_us")], []
-        for middle in ("", "_p99", "_cpu"):
+        for middle in ("", "_mean", "_p99", "_cpu"):
             ours, raw = values.get(f"{name}{middle}_us"), values.get(f"{name}_raw{middle}_us")
             cells.append("" if ours is None or raw is None else f"{ours:.4g} / {raw:.4g}")
-        print(f"{name:36} {cells[0]:>19} {cells[1]:>19} {cells[2]:>19}")
+        print(f"{name:36} {' '.join(f'{cell:>19}' for cell in cells)}")
 
 
 def print_beaten(values, samples):
