@@ -130,9 +130,9 @@ xport_room_bulk(struct xport_conn *conn, size_t ahead, size_t len, void **ret,
 }
 
 void
-xport_push_bulk(struct xport_conn *conn, size_t n)
+xport_push_bulk(struct xport_conn *conn, size_t n, bool more)
 {
-    conn->ops->push_bulk(conn, n);
+    conn->ops->push_bulk(conn, n, more);
 }
 
 int

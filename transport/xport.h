@@ -116,10 +116,15 @@ int xport_peek_bulk(struct xport_conn *conn, size_t ahead, size_t len, void **re
 void xport_drop_bulk(struct xport_conn *conn, size_t n);
 
 /* The same for sending: room for bytes of the payload, from @ahead on after those that
- * xport_push_bulk() has sent.  What was committed before is flushed first. */
+ * xport_push_bulk() has sent.  What was committed before is flushed first.
+ *
+ * @more: the caller will not wait before it pushes the next bytes, or none (@n 0)
+ * without
+ * @more.  A peer that sleeps on this core is woken then: woken now, it would only
+ * interrupt the caller. */
 int xport_room_bulk(struct xport_conn *conn, size_t ahead, size_t len, void **ret,
                     size_t *ret_n);
-void xport_push_bulk(struct xport_conn *conn, size_t n);
+void xport_push_bulk(struct xport_conn *conn, size_t n, bool more);
 
 /* --- descriptors --- */
 

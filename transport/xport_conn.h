@@ -104,7 +104,7 @@ struct xport_ops {
     void (*drop_bulk)(struct xport_conn *conn, size_t n);
     int (*room_bulk)(struct xport_conn *conn, size_t ahead, size_t len, void **ret,
                      size_t *ret_n);
-    void (*push_bulk)(struct xport_conn *conn, size_t n);
+    void (*push_bulk)(struct xport_conn *conn, size_t n, bool more);
     int (*give_fd)(struct xport_conn *conn, int fd); /* NULL where there is no socket */
     int (*take_fd)(struct xport_conn *conn);         /* that carries descriptors */
     void (*watch)(struct xport_conn *conn);          /* may be NULL, like look */

@@ -5,6 +5,7 @@
 #include "gp_time.h"
 
 #include <poll.h>
+#include <sched.h>
 
 void
 xport_ring_copy_in(struct xport_ring *ring, size_t at, const void *data, size_t len)
@@ -85,6 +86,27 @@ xport_ring_drop(struct xport_ring *ring, size_t n)
     xport_ring_drop_of(ring, (size_t)gp_max(used, (int64_t)n), n);
 }
 
+static uint32_t
+this_core(void)
+{
+    return (uint32_t)sched_getcpu() + 1;
+}
+
+void
+xport_ring_push_bulk(struct xport_ring *ring, size_t n, bool more)
+{
+    struct xport_ring_shared *s = ring->shared;
+
+    if (!more || !__atomic_load_n(&s->data_wanted, __ATOMIC_RELAXED) ||
+        __atomic_load_n(&s->data_core, __ATOMIC_RELAXED) != this_core()) {
+        xport_ring_push(ring, n);
+        return;
+    }
+    ring->index += n;
+    XPORT_RING_SENT(ring);
+    __atomic_store_n(&s->head, ring->index, __ATOMIC_RELEASE);
+}
+
 /* Who closes sets the flag, then clears the word and wakes; here the word was set
  * before the flag is read: one sees the other. */
 static int
@@ -147,6 +169,7 @@ xport_ring_wait_data(struct xport_ring *ring, uint64_t deadline_ns)
 {
     uint32_t *wanted = &ring->shared->data_wanted;
 
+    __atomic_store_n(&ring->shared->data_core, this_core(), __ATOMIC_RELAXED);
     if (ring->wakefd >= 0)
         return wait_wakefd_until(ring, deadline_ns);
     __atomic_store_n(wanted, XPORT_RING_ON_FUTEX, __ATOMIC_SEQ_CST);

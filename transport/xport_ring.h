@@ -46,7 +46,9 @@ struct xport_ring_shared {
     uint64_t tail;        /* bytes consumed; written by the consumer */
     uint32_t data_wanted; /* enum xport_ring_sleep: the consumer sleeps until there is
                              data */
-    uint8_t pad1[52];
+    uint32_t data_core;   /* the core on which it last slept for a payload, plus one; 0:
+                             unknown.  A hint */
+    uint8_t pad1[48];
 };
 static_assert(sizeof(struct xport_ring_shared) == 128, "shared layout");
 
@@ -267,6 +269,12 @@ int xport_ring_peek(const struct xport_ring *ring, size_t ahead, size_t len,
 int xport_ring_room(struct xport_ring *ring, size_t ahead, size_t len, uint8_t **ret,
                     size_t *ret_n);
 void xport_ring_drop(struct xport_ring *ring, size_t n);
+
+/* xport_ring_push() of a part of a payload.  @more: the next part follows at once. Then
+ * a consumer that sleeps on this core stays asleep until a push without @more, or until
+ * the producer calls xport_ring_wake() before it waits: woken now, it would interrupt
+ * the producer, take out this part, and sleep again. */
+void xport_ring_push_bulk(struct xport_ring *ring, size_t n, bool more);
 
 /* Is it empty?  (A broken index counts as data: the read reports it.) */
 bool xport_ring_empty(const struct xport_ring *ring);

@@ -117,6 +117,8 @@ room_wait(struct shm_conn *shm)
 
     if (atomic_load_explicit(&shm->closed, memory_order_relaxed))
         return -ECONNRESET;
+    /* xport_ring_push_bulk() may have left the consumer asleep. */
+    xport_ring_wake(&shm->tx.shared->data_wanted, shm->tx.wakefd);
     if (spin_for(shm, &shm->room_spin, has_room))
         return 0;
     r = xport_ring_wait_room(&shm->tx, gp_now_ns() + SHM_ROOM_NS);
@@ -402,11 +404,11 @@ shm_room_bulk(struct xport_conn *conn, size_t ahead, size_t len, void **ret,
 }
 
 static void
-shm_push_bulk(struct xport_conn *conn, size_t n)
+shm_push_bulk(struct xport_conn *conn, size_t n, bool more)
 {
     conn->stats.tx_writes++;
     conn->stats.tx_bytes += n;
-    xport_ring_push(&shm_of(xport_stream_of(conn))->tx, n);
+    xport_ring_push_bulk(&shm_of(xport_stream_of(conn))->tx, n, more);
 }
 
 /* A ring and its two wake-up descriptors. */

@@ -59,6 +59,13 @@ flight_end(struct flight *f, CUresult *result)
     return len;
 }
 
+/* Whether the oldest will end without a wait. */
+static bool
+flight_ends(const struct flight *f)
+{
+    return f->n && wrk_staging_done(f->w, &f->mark[f->first]);
+}
+
 bool
 wrk_ring_ready(struct wrk *w)
 {
@@ -151,9 +158,11 @@ ring_d2h(struct wrk_d2h *d, CUresult *ret_result)
                 result = flight_add(&f, d->ctx_index, d->stream, n);
             at += n;
         } else if (f.n) {
+            if (!flight_ends(&f)) /* the client may not have been woken yet */
+                xport_push_bulk(conn, 0, false);
             n = flight_end(&f, &result);
             if (result == CUDA_SUCCESS)
-                xport_push_bulk(conn, n);
+                xport_push_bulk(conn, n, flight_ends(&f));
         }
     }
     while (f.n)
@@ -198,7 +207,7 @@ wrk_path_ring_d2h_whole(struct wrk_d2h *d, const void *header, size_t size)
     if (r != CUDA_SUCCESS)
         return r;
     memcpy(at, header, size);
-    xport_push_bulk(conn, n);
+    xport_push_bulk(conn, n, n - size < d->copy->len);
     d->sent = n - size;
     return CUDA_SUCCESS;
 }

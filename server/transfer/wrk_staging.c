@@ -96,6 +96,13 @@ wrk_staging_result(struct wrk *w, struct wrk_staging *slot, uint64_t spin_until_
     return r;
 }
 
+bool
+wrk_staging_done(struct wrk *w, const struct wrk_staging *slot)
+{
+    return !slot->event ||
+           WRK_CALL(w, cuEventQuery, slot->event) != CUDA_ERROR_NOT_READY;
+}
+
 void
 wrk_staging_unfence(struct wrk *w, struct wrk_staging *slot)
 {

@@ -56,6 +56,9 @@ void wrk_staging_wait(struct wrk *w, struct wrk_staging *slot);
 CUresult wrk_staging_result(struct wrk *w, struct wrk_staging *slot,
                             uint64_t spin_until_ns);
 
+/* Has the GPU come past the fence, or did it fail?  The fence stays. */
+bool wrk_staging_done(struct wrk *w, const struct wrk_staging *slot);
+
 /* The event is not needed any more. */
 void wrk_staging_unfence(struct wrk *w, struct wrk_staging *slot);
 

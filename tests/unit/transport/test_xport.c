@@ -703,7 +703,7 @@ room_sender(void *arg)
             at += n;
             ahead += n;
             if (ahead > 140000 || n == 0 || at == job->len) {
-                xport_push_bulk(job->conn, ahead);
+                xport_push_bulk(job->conn, ahead, at < job->len);
                 ahead = 0;
             }
         }
