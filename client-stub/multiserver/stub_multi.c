@@ -90,13 +90,19 @@ stub_multi_wait_elsewhere(CUresult *ret, int link, CUstream stream, bool per_thr
     return true;
 }
 
+/* Make the context of @stream current, also at the server where the thread is: the
+ * driver refuses fences of other contexts. */
 static void
-multi_route_stream(struct stub_link_switch *link_switch, CUstream stream)
+multi_enter_stream(struct stub_link_switch *link_switch, CUstream stream)
 {
     struct stub_route route = STUB_ROUTE_HERE;
+    bool alive;
 
     stub_route_handle(&route, WIRE_KIND_STREAM, (uintptr_t)stream);
-    stub_link_switch_begin(link_switch, &route);
+    link_switch->away = route.link >= 0 && !stub_tls.stay &&
+                        ((uint32_t)route.link != stub_link_here()->number ||
+                         route.ctx != stub_tls.ctx_index) &&
+                        stub_ctx_push_on((uint32_t)route.link, route.ctx, &alive) == 0;
 }
 
 /* True if another session uses the device as well, or ours may use only a part of
@@ -141,7 +147,7 @@ stub_multi_copy_async(const struct stub_move *move, CUstream stream, bool per_th
         return CUDA_ERROR_INVALID_CONTEXT;
     if (id == UINT64_MAX)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    multi_route_stream(&link_switch, (CUstream)(uintptr_t)id);
+    multi_enter_stream(&link_switch, (CUstream)(uintptr_t)id);
     r = multi_copy_here(move, (CUstream)(uintptr_t)id);
     stub_link_switch_end(&link_switch);
     return r;
@@ -513,6 +519,40 @@ multi_wait_event(CUstream stream, CUevent event)
     return r == CUDA_SUCCESS ? stub_relay(&fence, NULL, &semaphore) : r;
 }
 
+/* An event is recorded in streams of its own context only.  Without this, a default
+ * stream would be that of a context at the event's server. */
+static bool
+multi_record_refused(CUresult *ret, CUevent event, CUstream stream)
+{
+    uint64_t id = (uintptr_t)stream;
+
+    if (!stub_handle_ok(WIRE_KIND_EVENT, (uintptr_t)event) ||
+        (id > 2 && !stub_handle_ok(WIRE_KIND_STREAM, id)) ||
+        wire_handle_link((uintptr_t)event) == multi_stream_link(stream))
+        return false;
+    *ret = stub_enter();
+    if (*ret == CUDA_SUCCESS)
+        *ret = id > 2 || stub_tls.ctx ? CUDA_ERROR_INVALID_HANDLE
+                                      : CUDA_ERROR_INVALID_CONTEXT;
+    return true;
+}
+
+bool
+stub_multi_cuEventRecord(CUresult *ret, CUevent hEvent, CUstream hStream,
+                         bool per_thread)
+{
+    (void)per_thread;
+    return multi_record_refused(ret, hEvent, hStream);
+}
+
+bool
+stub_multi_cuEventRecordWithFlags(CUresult *ret, CUevent hEvent, CUstream hStream,
+                                  unsigned int flags, bool per_thread)
+{
+    (void)per_thread;
+    return !(flags & ~1u) && multi_record_refused(ret, hEvent, hStream);
+}
+
 bool
 stub_multi_cuStreamWaitEvent(CUresult *ret, CUstream hStream, CUevent hEvent,
                              unsigned int Flags, bool per_thread)
@@ -529,7 +569,7 @@ stub_multi_cuStreamWaitEvent(CUresult *ret, CUstream hStream, CUevent hEvent,
                                                            : stub_enter();
     if (*ret != CUDA_SUCCESS)
         return true;
-    multi_route_stream(&link_switch, (CUstream)(uintptr_t)id);
+    multi_enter_stream(&link_switch, (CUstream)(uintptr_t)id);
     *ret = stub_tls.ctx ? multi_wait_event((CUstream)(uintptr_t)id, hEvent)
                         : CUDA_ERROR_INVALID_CONTEXT;
     stub_link_switch_end(&link_switch);

@@ -179,8 +179,7 @@ stub_event_unknown(CUevent event)
         atomic_store_explicit(&notes[RECORDED], 0, memory_order_relaxed);
 }
 
-/* A record that the driver refuses, because stream and event are of different contexts,
- * is not one. */
+/* The driver refuses to record an event in a stream of another context. */
 static bool
 is_one_context(CUevent event, uint64_t stream)
 {
@@ -190,12 +189,30 @@ is_one_context(CUevent event, uint64_t stream)
     return of_stream && of_stream == stub_handle_ctx(WIRE_KIND_EVENT, (uintptr_t)event);
 }
 
+/* The index of the context that @of is, or belongs to, and its server, in one word. */
+static uint64_t
+context_of(uint32_t kind, uint64_t of)
+{
+    if (kind == WIRE_KIND_STREAM && !wire_handle_is(of, WIRE_KIND_STREAM))
+        return stub_tls.ctx ? context_of(WIRE_KIND_CTX, stub_tls.ctx->handle) : 0;
+    return (uint64_t)wire_handle_link(of) << 32 |
+           (kind == WIRE_KIND_CTX ? wire_handle_index(of) : stub_handle_ctx(kind, of));
+}
+
+/* What a green context has may have been made with any other context current. */
+bool
+stub_event_asks(CUevent event, uint32_t kind, uint64_t of)
+{
+    return stub_ipc_event_is(event) ||
+           (context_of(kind, of) != context_of(WIRE_KIND_EVENT, (uintptr_t)event) &&
+            !stub_handle_any(WIRE_KIND_GREENCTX));
+}
+
 /* Under send, of the frame that records it. */
 static void
-note_record(const struct stub_call *c, CUevent event, uint64_t stream)
+note_record(const struct stub_call *c, CUevent event, uint64_t stream, bool known)
 {
     _Atomic uint64_t *notes = stub_handle_notes(WIRE_KIND_EVENT, (uintptr_t)event);
-    bool known = is_one_context(event, stream);
 
     if (!notes)
         return;
@@ -268,6 +285,7 @@ stub_impl_cuEventRecord(CUevent hEvent, CUstream hStream, bool per_thread)
     struct stub_call c;
     uint64_t stream;
     CUresult r;
+    bool known;
 
     if (unlikely(!records_are_plain())) {
         stub_event_unknown(hEvent);
@@ -282,8 +300,9 @@ stub_impl_cuEventRecord(CUevent hEvent, CUstream hStream, bool per_thread)
     req = c.body;
     req->hEvent = (uintptr_t)hEvent;
     req->hStream = stream;
-    note_record(&c, hEvent, stream);
-    return stub_call_post(&c);
+    known = is_one_context(hEvent, stream);
+    note_record(&c, hEvent, stream, known);
+    return likely(known) ? stub_call_post(&c) : stub_call_post_checked(&c);
 }
 
 CUresult

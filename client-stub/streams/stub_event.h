@@ -62,6 +62,11 @@ void stub_event_mark_done(CUevent event, uint64_t recorded);
 /* The event is about to be recorded in another way. */
 void stub_event_unknown(CUevent event);
 
+/* Must a record of @event in @of, a stream or a context (@kind), be answered?  If other
+ * processes know the event, or if the driver refuses the record because @of is of
+ * another context. */
+bool stub_event_asks(CUevent event, uint32_t kind, uint64_t of);
+
 /* From now on graphs may record events, each time that they are launched. */
 void stub_event_in_graphs(void);
 

@@ -92,12 +92,19 @@ class StubArg:
         if p.type.word == "devptr":
             return [f"!stub_memory_is_plausible({p.name})"]
         if p.shared:
-            return [f"stub_ipc_event_is({p.name})"]
+            return [f"stub_event_asks({p.name}, {self._recorded_in()})"]
         if p.type.word == "array" and not p.optional:
             return [f"!({self.count(p)})"]
         if p.life == "del" and p.type.word in ("texobj", "surfobj"):
             return ["true"]  # the driver's own value, which the stub does not know
         return []
+
+    def _recorded_in(self) -> str:
+        """The handle of the stream, or of the context, that an event is recorded in."""
+        p = next(p for p in self.call.args if p.type.word in ("stream", "ctx"))
+        return f"WIRE_KIND_{p.type.word.upper()}, " + (
+            f"{p.name}_id" if p.type.word == "stream" else f"(uintptr_t){p.name}"
+        )
 
     def _check_flags(self, t: Text, p: Param) -> None:
         """Nobody would hear of it otherwise: the call has no answer."""

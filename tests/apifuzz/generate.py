@@ -749,10 +749,10 @@ class Model(More):
         what = self.r.randrange(BAD)
         if self.share and what in (5, 19):
             return  # what others have may be among them
-        if what == 19 and (not self.hostile or self.cards > 1):
-            return  # a posted call, whose error comes with a later one; of two servers it succeeds
-        self.line("bad", what, PRIMARY if what == 16 else self.r.randrange(EVENTS),
-                  self.r.randrange(STREAMS))
+        number = PRIMARY if what == 16 else self.r.randrange(EVENTS)
+        if what == 19:
+            self.recorded.pop(number, None)
+        self.line("bad", what, number, self.r.randrange(STREAMS))
 
     # -- threads at the same time --------------------------------------------------------
 
