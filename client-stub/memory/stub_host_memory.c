@@ -315,8 +315,7 @@ host_show_here(const struct stub_memory *m, CUdeviceptr *ret)
         stub_memory_want(m->range.start);
         return stub_managed_adopt();
     }
-    if (m->kind == STUB_MEMORY_REGISTERED && stub_unified_open() &&
-        stub_unified_at(stub_link_here()))
+    if (m->kind == STUB_MEMORY_REGISTERED && stub_unified_open())
         return host_show_other(m, ret);
     return stub_alloc_mapped(ret, (void *)(uintptr_t)m->range.start, m->range.size);
 }

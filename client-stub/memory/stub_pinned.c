@@ -117,7 +117,7 @@ void *
 stub_pinned_new(size_t size, uint32_t *ret_number, enum stub_memory_reach *ret_reach)
 {
     struct stub_link *link = stub_link_here();
-    bool unified = stub_unified_at(link), shared = unified && stub_links_n == 1;
+    bool unified = stub_unified_any(), shared = unified && stub_links_n == 1;
     CLEANUP_FD int fd = -1;
     void *mem;
 
@@ -145,9 +145,7 @@ stub_pinned_new(size_t size, uint32_t *ret_number, enum stub_memory_reach *ret_r
 uint32_t
 stub_pinned_place(uint64_t addr, uint64_t size)
 {
-    struct stub_link *link = stub_link_here();
-
-    return stub_unified_at(link) ? hand_over(link, -1, size, addr) : 0;
+    return stub_unified_any() ? hand_over(stub_link_here(), -1, size, addr) : 0;
 }
 
 bool

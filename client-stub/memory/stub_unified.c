@@ -81,8 +81,7 @@ window_ask(struct stub_link *link, uint64_t base, uint64_t size)
     struct stub_call c;
     bool done;
 
-    if (!stub_link_can(link, "unified") ||
-        stub_call_begin_on(&c, link, WIRE_CALL_gp_window,
+    if (stub_call_begin_on(&c, link, WIRE_CALL_gp_window,
                            sizeof(struct wire_gp_window_req)) != CUDA_SUCCESS)
         return false;
     *(struct wire_gp_window_req *)c.body =
@@ -93,21 +92,16 @@ window_ask(struct stub_link *link, uint64_t base, uint64_t size)
     return done;
 }
 
-/* True if some server has the range now.  *ret_all: all of them that can. */
+/* True if every server has the range now. */
 static bool
-window_offer(uint64_t base, bool *ret_all)
+window_offer(uint64_t base)
 {
-    bool some = false;
-
-    *ret_all = true;
     for (uint32_t i = 0; i < stub_links_n; i++) {
+        unified.at[i] = window_ask(&stub_links[i], base, STUB_UNIFIED_SIZE);
         if (!unified.at[i])
-            unified.at[i] = window_ask(&stub_links[i], base, STUB_UNIFIED_SIZE);
-        some = some || unified.at[i];
-        if (!unified.at[i] && stub_link_can(&stub_links[i], "unified"))
-            *ret_all = false;
+            return false;
     }
-    return some;
+    return true;
 }
 
 /* False: a server of an earlier version keeps what it has taken. */
@@ -125,44 +119,36 @@ window_withdraw(uint64_t base)
 }
 
 /* A range that one server refuses may be where that server's cards have memory, whose
- * addresses the program then could not tell from those of the range.  So another one is
- * offered to all, and only the last one is used by those alone that take it. */
-static uint64_t
-window_try(uint64_t chance, uint32_t try)
+ * addresses the program then could not tell from those of the range; and its cards
+ * could not reach what is in the range, at any address.  So another one is offered to
+ * all.  False: there is no use in a further try. */
+static bool
+window_try(uint64_t chance, uint32_t try, uint64_t *ret_base)
 {
     uint64_t base = candidate(chance, try);
-    bool some, all;
+    bool again;
 
     if (!base)
-        return 0;
-    some = window_offer(base, &all);
-    if (some && !all && try + 1 < TRIES) {
-        some = !window_withdraw(base);
-        if (some)
-            window_offer(base, &all);
+        return true;
+    if (window_offer(base)) {
+        *ret_base = base;
+        return false;
     }
-    if (some)
-        return base;
+    again = window_withdraw(base);
     munmap((void *)(uintptr_t)base, STUB_UNIFIED_SIZE);
-    return 0;
+    return again;
 }
 
 static uint64_t
 window_agree(void)
 {
     uint64_t base = 0, chance = gp_now_ns() / 64 ^ (uint64_t)getpid() << 3;
-    uint32_t able = 0;
+    bool again = true;
 
     for (uint32_t i = 0; i < stub_links_n; i++)
-        able += stub_link_can(&stub_links[i], "unified");
-    for (uint32_t try = 0; able && try < TRIES && !base; try++)
-        base = window_try(chance, try);
-    for (uint32_t i = 0; base && i < stub_links_n; i++)
-        if (!unified.at[i])
-            gp_log_warn("stub",
-                        "server %u does not have the addresses of page-locked memory: "
-                        "its cards cannot reach it",
-                        i);
+        again = again && stub_link_can(&stub_links[i], "unified");
+    for (uint32_t try = 0; again && try < TRIES; try++)
+        again = window_try(chance, try, &base);
     return base;
 }
 
@@ -176,7 +162,7 @@ stub_unified_open(void)
         base = window_agree();
         if (!base && stub_link_can(stub_link_here(), "unified"))
             gp_log_warn("stub",
-                        "no addresses that this process and the server both have free: "
+                        "no addresses that this process and all servers have free: "
                         "page-locked memory has another address on the card");
         unified.next = base;
         unified.tried = true;
@@ -189,9 +175,9 @@ stub_unified_open(void)
 }
 
 bool
-stub_unified_at(const struct stub_link *link)
+stub_unified_any(void)
 {
-    return atomic_load(&unified.base) && unified.at[link->number];
+    return atomic_load(&unified.base) != 0;
 }
 
 bool

@@ -29,11 +29,11 @@ struct stub_link;
 /* Addresses, no memory: many times what a worker keeps for a client. */
 #define STUB_UNIFIED_SIZE (UINT64_C(64) << 30)
 
-/* Have the range, if it can be had; once. */
+/* Have the range, if this process and all servers have one free; once. */
 bool stub_unified_open(void);
 
-/* Does @link's server keep it free as well? */
-bool stub_unified_at(const struct stub_link *link);
+/* Is there one? */
+bool stub_unified_any(void);
 
 /* @size bytes there, whole pages; 0 when there is no room.  hold: without access.  map:
  * of @fd, or fresh when that is -1. */

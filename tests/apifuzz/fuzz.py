@@ -237,7 +237,8 @@ def arguments():
                         help="files; random ones besides only with --programs")
     parser.add_argument("--twice", action="store_true",
                         help="run each program twice on the driver itself as well")
-    parser.add_argument("--links", type=lambda text: text.split(",") if text != "none" else [], default=LINKS,
+    parser.add_argument("--links", default=LINKS,
+                        type=lambda text: text.split(",") if text != "none" else [],
                         metavar="LINK[,LINK...]",
                         help="transports between programs and servers, of tcp, shm and rdma "
                              "(tcp,shm); with --driver also none")
@@ -251,6 +252,8 @@ def arguments():
                         help="how many cards that driver shows to programs (2)")
     parser.add_argument("--batch", type=int, default=BATCH,
                         help="programs that run behind each other before answers are compared")
+    parser.add_argument("--no-range", action="store_true",
+                        help="programs have no addresses in common with their cards")
     parser.add_argument("--brief", action="store_true", help="name differences, shrink nothing")
     args = parser.parse_args()
     if not (args.seconds or args.calls or args.programs or args.program):
@@ -262,7 +265,7 @@ def main():
     args = arguments()
     with tempfile.TemporaryDirectory(prefix="gpf-") as name:
         with Sides(args.build.resolve(), Path(name), args.twice, args.links, args.listen,
-                   args.driver, args.cards, args.soft) as sides:
+                   args.driver, args.cards, args.soft, args.no_range) as sides:
             fuzz = Fuzz(sides, Path(name), args.brief)
             for number in signal.SIGINT, signal.SIGTERM:
                 signal.signal(number, fuzz.stop)

@@ -9,6 +9,7 @@ import os
 import select
 import signal
 import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -24,6 +25,10 @@ GOES_ON_S = 5
 # Whole cards: sessions that share a card take turns, and wait for each other.  The session before may
 # not have ended yet where its process had to be killed.
 SLICE = ["--core", "100", "--wait=60s"]
+# Runs a command line whose address space has no room for the range that host and cards have in common.
+NO_RANGE = [sys.executable, "-c", "import os, resource, sys\n"
+            "resource.setrlimit(resource.RLIMIT_AS, (32 << 30, 32 << 30))\n"
+            "os.execv(sys.argv[1], sys.argv[1:])"]
 
 
 def stop(child, patience):
@@ -167,7 +172,7 @@ class Sides:
     """
 
     def __init__(self, build, folder, twice=False, links=LINKS, listen=None, driver=None, cards=2,
-                 soft=False):
+                 soft=False, no_range=False):
         self.build, self.folder, self.twice = build, folder, twice
         self.driver, self.cards = driver or build / "lib" / "libsoftgpu.so", cards
         # Where the kernel has HMM, real cards reach the worker's memory.
@@ -175,6 +180,7 @@ class Sides:
                      ["--driver", "softgpu", "--servers", "4", "--cards", "2", "--memory", "1GiB"])
         self.several = not driver
         self.soft = soft  # a real driver is compared with the software card as well
+        self.behind_run = NO_RANGE if no_range else []
         self.links = links
         # Where servers listen: an RDMA port has an address of its own.
         self.listen = ["--listen", listen] if listen else []
@@ -190,7 +196,7 @@ class Sides:
                        stdout=subprocess.DEVNULL)
 
     def remote(self, name, link, cards, **env):
-        return Side(name, [self.command, "run", *SLICE, *cards, "--"],
+        return Side(name, [self.command, "run", *SLICE, *cards, "--", *self.behind_run],
                     {**self.env, "GPUPOOL_TRANSPORT": link, **env}, self.build, self.folder,
                     2 if name == "servers" else 1, self.evidence)
 

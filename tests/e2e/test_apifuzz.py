@@ -92,6 +92,16 @@ def test_programs_answer_as_on_the_driver_itself(case):
     case.contains(done.out, "differences at none", "the last line")
 
 
+def test_programs_answer_the_same_where_host_and_cards_have_no_addresses_in_common(case):
+    """Page-locked memory has another address on each server's card there."""
+    if case.sanitizer:
+        case.skip("the sanitizer's runtime needs more address space than the test leaves")
+    done = case.run([sys.executable, "-B", FOLDER / "fuzz.py", "--build", case.build, "--no-range", "--programs", 8,
+                     "--program", *sorted((FOLDER / "programs").iterdir())],
+                    env={"TMPDIR": str(case.folder)})
+    case.contains(done.out, "differences at none", "the last line")
+
+
 def test_programs_printed_as_c_compile_and_run(case):
     """What the fuzzer prints of a difference."""
     root = FOLDER.parents[1]

@@ -7,12 +7,15 @@
 
 #include "gp_net.h"
 #include "gp_time.h"
+#include "stub_device.h"
 #include "stub_unified.h"
 #include "wire_api.h"
 #include "xport.h"
 
 #include <pthread.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 /* The addresses of the software card (sg_dev.h): sixteen cards, two parts for reserved
  * addresses and one for managed memory, of 1 TiB each. */
@@ -116,8 +119,7 @@ range_that_one_server_refuses_is_used_at_none(void **state)
     servers[1].refuses = REFUSED;
     attach_to_two();
     assert_true(stub_unified_open());
-    assert_true(stub_unified_at(&stub_links[0]));
-    assert_true(stub_unified_at(&stub_links[1]));
+    assert_true(stub_unified_any());
     assert_int_equal(servers[0].offers, REFUSED + 1);
     assert_int_equal(servers[0].returns, REFUSED);
     assert_int_equal(servers[1].returns, 0);
@@ -130,10 +132,36 @@ range_that_one_server_refuses_is_used_at_none(void **state)
     }
 }
 
+static bool
+none_has_a_range(void)
+{
+    servers[1].refuses = UINT32_MAX;
+    attach_to_two();
+    return !stub_unified_open() && !stub_unified_any() && stub_device_no_unified &&
+           servers[0].offers > 1 && servers[0].offers == servers[0].returns &&
+           !servers[0].has;
+}
+
+/* Page-locked memory has other addresses on the cards of both.  In a child, and first:
+ * a process asks once. */
+static void
+server_that_refuses_every_range_leaves_the_others_without_one(void **state)
+{
+    int status;
+    pid_t child = fork();
+
+    assert_true(child >= 0);
+    if (child == 0)
+        _exit(none_has_a_range() ? 0 : 1);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(server_that_refuses_every_range_leaves_the_others_without_one),
         cmocka_unit_test(range_that_one_server_refuses_is_used_at_none),
     };
 
