@@ -64,7 +64,7 @@ class ServerArg:
                 t(f"    {p.type.name} {name};")
             elif word == "array" and self._needs_copy(p):
                 t(f"    {self.element(p)} *{name} = NULL;")
-            elif word == "sized":
+            elif word == "sized" and self.call.server != "manual":
                 t(f"    uint64_t {name} = view.f->{name};")
         elif p.wire_only:
             return

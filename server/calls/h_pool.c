@@ -76,6 +76,8 @@ struct attribute_job {
     struct wrk_job job;
     CUmemoryPool pool;
     CUmemPool_attribute attr;
+    bool set;
+    uint64_t value; /* that it gets */
     uint64_t frees; /* to wait for */
 };
 
@@ -84,12 +86,39 @@ attribute_job_run(struct wrk *w, struct wrk_job *job)
 {
     struct attribute_job *ask = container_of(job, struct attribute_job, job);
     struct wire_cuMemPoolGetAttribute_rep body = {0};
+    bool answer;
     CUresult r;
 
     wrk_release_await(ask->frees);
-    r = WRK_CALL(w, cuMemPoolGetAttribute, ask->pool, ask->attr, &body.value);
-    wrk_reply_whole(w, &job->req, r, &body, r == CUDA_SUCCESS ? sizeof(body) : 0);
+    if (ask->set)
+        r = WRK_CALL(w, cuMemPoolSetAttribute, ask->pool, ask->attr, &ask->value);
+    else
+        r = WRK_CALL(w, cuMemPoolGetAttribute, ask->pool, ask->attr, &body.value);
+    answer = r == CUDA_SUCCESS && !ask->set;
+    wrk_reply_whole(w, &job->req, r, &body, answer ? sizeof(body) : 0);
     free(ask);
+}
+
+/* False: no free waits for the card, and the call is to be made at once. */
+static bool
+attribute_behind_frees(struct wrk *w, struct wrk_reply *rep, CUresult *ret,
+                       const struct attribute_job *what)
+{
+    uint64_t frees = wrk_release_newest();
+    struct attribute_job *ask;
+
+    if (!frees)
+        return false;
+    ask = malloc(sizeof(*ask));
+    *ret = ask ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    if (!ask)
+        return true;
+    *ask = *what;
+    ask->job.run = attribute_job_run;
+    ask->frees = frees;
+    if (!wrk_wait_job(w, rep, &ask->job))
+        free(ask);
+    return true;
 }
 
 /* What was freed is not in use any more: frees that wait for the card are waited for,
@@ -98,18 +127,26 @@ CUresult
 h_cuMemPoolGetAttribute(struct wrk *w, const struct wire_args_cuMemPoolGetAttribute *a,
                         struct wrk_reply *rep)
 {
+    const struct attribute_job what = {.pool = a->pool, .attr = a->attr};
     struct wire_cuMemPoolGetAttribute_rep *body = rep->body;
-    uint64_t frees = wrk_release_newest();
-    struct attribute_job *ask;
+    CUresult r;
 
-    if (!frees)
-        return WRK_CALL(w, cuMemPoolGetAttribute, a->pool, a->attr, &body->value);
-    ask = malloc(sizeof(*ask));
-    if (!ask)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    *ask = (struct attribute_job){
-        .job.run = attribute_job_run, .pool = a->pool, .attr = a->attr, .frees = frees};
-    if (!wrk_wait_job(w, rep, &ask->job))
-        free(ask);
-    return CUDA_SUCCESS;
+    if (attribute_behind_frees(w, rep, &r, &what))
+        return r;
+    return WRK_CALL(w, cuMemPoolGetAttribute, a->pool, a->attr, &body->value);
+}
+
+/* The largest use begins anew with what is in use now. */
+CUresult
+h_cuMemPoolSetAttribute(struct wrk *w, const struct wire_args_cuMemPoolSetAttribute *a,
+                        struct wrk_reply *rep)
+{
+    uint64_t value = a->value;
+    const struct attribute_job what = {
+        .pool = a->pool, .attr = a->attr, .set = true, .value = value};
+    CUresult r;
+
+    if (attribute_behind_frees(w, rep, &r, &what))
+        return r;
+    return WRK_CALL(w, cuMemPoolSetAttribute, a->pool, a->attr, &value);
 }

@@ -63,6 +63,7 @@ class Model(More):
         self.node_kinds = {}  # number -> which of those that More adds
         self.recorded = {}    # event -> (stream, uses) of the graph that recorded it last
         self.pools = {}     # number -> card
+        self.unclear = set()  # those whose largest use is not compared
         self.tails = {}     # graph -> its last node
         self.last = {}      # memory or log -> stream whose work uses it
         self.captured = None  # (stream, uses)
@@ -417,6 +418,8 @@ class Model(More):
             if kind == "daa" or (before is not IDLE and self.ctx_of(before) != self.ctx):
                 self.order(IDLE, ("d", number))
             self.line("df", number)
+            if kind == "daa":
+                self.unclear.update(self.pools)
         del self.devs[number]
         self.forget(("d", number))
 
@@ -790,6 +793,7 @@ class Model(More):
             if self.captured:
                 self.capture()
         self.share, self.captures = None, True
+        self.unclear.update(self.pools)
         self.nodes = {n: node for n, node in self.nodes.items() if node.kind is not None}
         self.line("join")
         self.all_idle()

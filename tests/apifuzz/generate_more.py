@@ -39,13 +39,18 @@ class More:
         elif free is not None and (mine is None or what < 0.2):
             self.line("pl", free, self.card())
             self.pools[free] = self.card()
+            self.unclear.discard(free)
         elif mine is not None and what < 0.3:
             self.line("pld", mine)  # what is allocated from it stays
             del self.pools[mine]
         elif mine is not None and what < 0.4:
             self.line("pltrim", mine, self.r.choice([0, 1 << 20]))
         elif mine is not None and what < 0.43:
-            self.line(self.r.choice(["pluse", "pluse", "pluse", "plhigh"]), mine)
+            if self.r.random() < 0.75:
+                self.use_of(mine)
+            else:
+                self.line("plhigh", mine)
+                self.unclear.discard(mine)
         elif mine is not None and what < 0.45:
             self.line("plset", self.r.choice([-1, mine]), self.card())
         elif mine is not None:
@@ -55,6 +60,11 @@ class More:
             size = self.r.choice(self.SIZES)
             self.line("pla", number, size, mine, stream)
             self.filled(number, size, "daa", stream)
+
+    def use_of(self, pool):
+        """What cuMemFree frees in a busy context stays in use at the server until the context is idle,
+        so the largest use may be larger there; threads reach theirs in any order."""
+        self.line("pluse", pool, int(pool not in self.unclear))
 
     def laps(self, pool):
         """Blocks of two sizes are freed and allocated again, some in another stream."""
@@ -70,7 +80,7 @@ class More:
                 self.line("daa", number, size, stream)
             self.filled(number, size, "daa", stream)
             if pool is not None and self.r.random() < 0.1:
-                self.line("pluse", pool)
+                self.use_of(pool)
             if self.r.random() < 0.1:
                 return  # it stays
             to = self.stream() if self.r.random() < 0.2 else stream

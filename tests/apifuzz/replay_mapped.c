@@ -134,17 +134,18 @@ OP(pltrim)
                           : NO_OBJECT;
 }
 
-/* POOL.  What cuMemFree frees in a busy context stays in use at the server until the
- * context is idle, so the largest use may be larger there. */
+/* POOL HIGH: what is in use, and if HIGH the most that was. */
 OP(pluse)
 {
-    cuuint64_t used = 0;
+    cuuint64_t used = 0, high = 0;
     CUresult r;
 
     if (!rp.pools[a[0]])
         return NO_OBJECT;
     r = cuMemPoolGetAttribute(rp.pools[a[0]], CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used);
-    replay_say(" %llu", (unsigned long long)used);
+    if (r == CUDA_SUCCESS && a[1])
+        r = cuMemPoolGetAttribute(rp.pools[a[0]], CU_MEMPOOL_ATTR_USED_MEM_HIGH, &high);
+    replay_say(" %llu %llu", (unsigned long long)used, (unsigned long long)high);
     return (int)r;
 }
 

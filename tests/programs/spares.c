@@ -323,6 +323,27 @@ frees_that_wait(void)
     return 0;
 }
 
+/* Nor does the largest use, where it begins anew behind such a free. */
+static int
+largest_use_behind_frees_that_wait(void)
+{
+    cuuint64_t none = 0;
+    CUmemoryPool pool;
+    CUdeviceptr p;
+    int bad;
+
+    TRY(made(&pool));
+    TRY(cuMemAllocFromPoolAsync(&p, SIZE, pool, stream));
+    TRY(cuStreamSynchronize(stream));
+    TRY(cuLaunchHostFunc(stream, pause_a_while, NULL));
+    TRY(cuMemFree_v2(p));
+    TRY(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, &none));
+    bad = attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, 0);
+    TRY(cuStreamSynchronize(stream));
+    TRY(cuMemPoolDestroy(pool));
+    return bad;
+}
+
 static int
 streams_that_end(void)
 {
@@ -530,6 +551,7 @@ main(int argc, char **argv)
         {"identity", identity},
         {"other streams", other_streams},
         {"frees that wait", frees_that_wait},
+        {"largest use behind frees that wait", largest_use_behind_frees_that_wait},
         {"streams that end", streams_that_end},
         {"captures", captures},
         {"contexts", contexts},

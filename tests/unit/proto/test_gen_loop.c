@@ -418,15 +418,15 @@ outputs_of_a_failed_call_arrive_where_they_are_promised(void **state)
 
 static uint64_t pool_value;
 
-static CUresult
-drv_pool_set(CUmemoryPool pool, CUmemPool_attribute attr, void *value)
+/* The worker's are written by hand. */
+CUresult
+h_cuMemPoolSetAttribute(struct wrk *w, const struct wire_args_cuMemPoolSetAttribute *a,
+                        struct wrk_reply *rep)
 {
-    pool_value = attr == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD ? *(uint64_t *)value
-                                                           : *(uint32_t *)value;
+    pool_value = a->value;
     return CUDA_SUCCESS;
 }
 
-/* The worker's is written by hand. */
 CUresult
 h_cuMemPoolGetAttribute(struct wrk *w, const struct wire_args_cuMemPoolGetAttribute *a,
                         struct wrk_reply *rep)
@@ -447,7 +447,6 @@ attribute_value_has_the_size_its_number_says(void **state)
         int value, after;
     } narrow = {7, 0x5a5a5a5a};
 
-    loop.drv.cuMemPoolSetAttribute = drv_pool_set;
     assert_int_equal(
         cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &wide), 0);
     assert_true(pool_value == wide);
