@@ -3,6 +3,7 @@
 #include "stub_spare.h"
 
 #include "attach.pb-c.h"
+#include "cuda_api.h"
 #include "gp_base.h"
 #include "stub_call.h"
 #include "stub_capture.h"
@@ -107,6 +108,34 @@ spare_is_possible(struct stub_link *link, uint64_t stream)
            !(stub_link_attention(link) &
              (STUB_ATTEND_NOT_READY | STUB_ATTEND_FLAGS | STUB_ATTEND_REPLY)) &&
            !stub_capture_any() && !atomic_load(&stub_memory_exported);
+}
+
+/* An allocation in a captured stream is a node of a graph. */
+static bool
+is_captured(uint64_t stream)
+{
+    CUstreamCaptureStatus status;
+
+    return stub_capture_any() &&
+           (cuStreamIsCapturing((CUstream)(uintptr_t)stream, &status) != CUDA_SUCCESS ||
+            status != CU_STREAM_CAPTURE_STATUS_NONE);
+}
+
+/* Does an allocation for which no block may be handed out count for a pool all the
+ * same? The largest use of the pool is not known otherwise.  In a stream of another
+ * context the current pool is that of another device, perhaps. */
+static bool
+spare_is_counted(struct stub_link *link, uint64_t pool, uint64_t stream)
+{
+    const struct stub_ctx *ctx = stub_tls.ctx;
+    uint32_t attention = stub_link_attention(link);
+
+    return attention & STUB_ATTEND_SPARE &&
+           !(attention & (STUB_ATTEND_NOT_READY | STUB_ATTEND_REPLY)) && ctx &&
+           atomic_load(&ctx->alive) &&
+           (pool || !stream ||
+            stub_handle_ctx(WIRE_KIND_STREAM, stream) == ctx->index) &&
+           !is_captured(stream);
 }
 
 /* ---- freeing ---------------------------------------------------------------- */
@@ -390,16 +419,19 @@ stub_spare_take(uint64_t pool, uint64_t stream, uint64_t size,
     struct stub_link *link = stub_link_here();
     struct spare_link *s = spare_of(link);
     CUresult r = CUDA_SUCCESS;
-    bool unclear;
+    bool possible, unclear;
 
     *ret = (struct stub_spare_taken){0};
-    if (!size || size >= INT64_MAX || !spare_is_possible(link, stream))
+    if (!size || size >= INT64_MAX)
+        return CUDA_SUCCESS;
+    possible = spare_is_possible(link, stream);
+    if (unlikely(!possible) && !spare_is_counted(link, pool, stream))
         return CUDA_SUCCESS;
     gp_lock_take(&s->table.lock);
     unclear = stub_spare_table_is_unclear(&s->table, pool, stub_tls.ctx->dev);
     if (!pool || !unclear)
         ret->pool = stub_spare_table_pool(&s->table, pool, stub_tls.ctx->dev);
-    if (!unclear && ret->pool)
+    if (likely(possible) && !unclear && ret->pool)
         ret->addr = take(s, stream, size, ret->pool);
     gp_lock_release(&s->table.lock);
     if (likely(!unclear))
@@ -438,8 +470,13 @@ stub_spare_freed(const struct stub_memory_end *end)
 void
 stub_spare_lost(const struct stub_memory *m)
 {
-    spare_count(&stub_links[wire_handle_link(m->ctx)], m->pool, -(int64_t)m->range.size,
-                -(int64_t)m->range.size);
+    struct spare_link *s = &spare_links[wire_handle_link(m->ctx)];
+
+    if (!m->pool)
+        return;
+    gp_lock_take(&s->table.lock);
+    stub_spare_table_lose(&s->table, m->pool, m->range.size);
+    gp_lock_release(&s->table.lock);
 }
 
 /* Under the lock: those that were freed first make room. */

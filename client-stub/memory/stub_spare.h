@@ -57,7 +57,7 @@ bool stub_spare_keep(uint64_t addr, const struct stub_memory_end *end, uint64_t 
 /* It is freed in another way. */
 void stub_spare_freed(const struct stub_memory_end *end);
 
-/* Its context ended. */
+/* Its context ended; it stays in use, because pools are not of a context. */
 void stub_spare_lost(const struct stub_memory *m);
 
 /* The server has answered an allocation with @result.  *@ret_again: it had no memory,

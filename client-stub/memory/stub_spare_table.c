@@ -86,13 +86,14 @@ pool_find(const struct stub_spare_table *t, uint64_t handle)
 }
 
 /* Nobody can mean it any more: it was destroyed, or turned out to be another one, and
- * has no memory. */
+ * has no memory of a living context. */
 static bool
 pool_is_over(struct stub_spare_table *t, uint32_t i)
 {
     const struct stub_spare_pool *p = &t->pools[i], *of = pool_at(t, i + 1);
 
-    return !p->used || ((p->destroyed || p->same) && !of->live && !of->held);
+    return !p->used ||
+           ((p->destroyed || p->same) && of->live == of->lost && of->held == of->lost);
 }
 
 /* Numbers of the same pool go before its own. */
@@ -179,6 +180,7 @@ stub_spare_table_known(struct stub_spare_table *t, uint32_t pool, uint64_t handl
     other = &t->pools[same - 1];
     other->live += p->live;
     other->held += p->held;
+    other->lost += p->lost;
     other->live_high += p->live_high;
     other->held_high += p->held_high;
     p->same = same;
@@ -204,6 +206,12 @@ stub_spare_table_count(struct stub_spare_table *t, uint32_t pool, int64_t live,
     p->held += held;
     p->live_high = gp_max(p->live_high, p->live);
     p->held_high = gp_max(p->held_high, p->held);
+}
+
+void
+stub_spare_table_lose(struct stub_spare_table *t, uint32_t pool, uint64_t size)
+{
+    pool_at(t, pool)->lost += (int64_t)size;
 }
 
 uint64_t

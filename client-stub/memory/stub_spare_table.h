@@ -48,6 +48,7 @@ struct stub_spare_pool {
     uint32_t same; /* number of the pool that it has turned out to be, or 0 */
     int64_t live;  /* bytes that the program has */
     int64_t held;  /* bytes that the server has: spare blocks too */
+    int64_t lost;  /* of both: bytes whose context ended, which stay in use */
     int64_t live_high, held_high;
 };
 
@@ -104,6 +105,9 @@ void stub_spare_table_forget_current(struct stub_spare_table *t);
  * less, if negative. */
 void stub_spare_table_count(struct stub_spare_table *t, uint32_t pool, int64_t live,
                             int64_t held);
+
+/* The context of @size bytes of the pool has ended. */
+void stub_spare_table_lose(struct stub_spare_table *t, uint32_t pool, uint64_t size);
 
 /* By how much the server's largest use of the pool is higher than the program's. */
 uint64_t stub_spare_table_excess(const struct stub_spare_table *t, uint64_t handle);

@@ -397,6 +397,35 @@ captures(void)
     return 0;
 }
 
+/* An allocation in a stream that is not captured, while another one is. */
+static int
+largest_use_beside_captures(void)
+{
+    CUmemoryPool pool;
+    CUgraph graph;
+    CUstream own;
+    CUdeviceptr p, q;
+    int bad;
+
+    TRY(made(&pool));
+    TRY(cuStreamCreate(&own, CU_STREAM_NON_BLOCKING));
+    bad = lap(2 * SIZE, pool, stream, 1);
+    TRY(cuMemAllocFromPoolAsync(&p, SIZE, pool, stream));
+    TRY(cuStreamBeginCapture_v2(own, CU_STREAM_CAPTURE_MODE_RELAXED));
+    TRY(cuMemAllocFromPoolAsync(&q, 2 * SIZE, pool, stream));
+    bad |= attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, 3 * SIZE);
+    TRY(cuStreamEndCapture(own, &graph));
+    bad |= attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, 3 * SIZE);
+    TRY(cuMemFreeAsync(p, stream));
+    TRY(cuMemFreeAsync(q, stream));
+    TRY(cuStreamSynchronize(stream));
+    bad |= attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, 0);
+    TRY(cuGraphDestroy(graph));
+    TRY(cuStreamDestroy_v2(own));
+    TRY(cuMemPoolDestroy(pool));
+    return bad;
+}
+
 /* ---- contexts --------------------------------------------------------------- */
 
 static int
@@ -554,6 +583,7 @@ main(int argc, char **argv)
         {"largest use behind frees that wait", largest_use_behind_frees_that_wait},
         {"streams that end", streams_that_end},
         {"captures", captures},
+        {"largest use beside captures", largest_use_beside_captures},
         {"contexts", contexts},
         {"reset", reset},
         {"threads", threads},

@@ -137,6 +137,24 @@ pool_counts_what_the_server_has_too_many_in_use(void **state)
     assert_int_equal(stub_spare_table_excess(t, 101), 0);
 }
 
+/* One block is freed, one stays in use behind the end of its context, and a third one
+ * is as long as the first. */
+static void
+memory_of_a_context_that_ended_stays_in_use(void **state)
+{
+    struct stub_spare_table *t = empty();
+    uint32_t pool = stub_spare_table_pool(t, 100, 0);
+
+    stub_spare_table_count(t, pool, 20, 20);
+    stub_spare_table_count(t, pool, -20, 0); /* kept */
+    stub_spare_table_count(t, pool, 1, 1);
+    stub_spare_table_count(t, pool, 0, -20); /* freed before the end */
+    stub_spare_table_lose(t, pool, 1);
+    assert_int_equal(stub_spare_table_excess(t, 100), 1);
+    stub_spare_table_count(t, pool, 20, 20);
+    assert_int_equal(stub_spare_table_excess(t, 100), 0);
+}
+
 static void
 current_pool_gets_its_number_when_it_is_known(void **state)
 {
@@ -186,6 +204,11 @@ pools_are_bounded(void **state)
     stub_spare_table_count(t, 7, -8, -8);
     assert_int_equal(stub_spare_table_pool(t, 99, 0), 7);
     assert_int_equal(stub_spare_table_excess(t, 99), 0);
+
+    stub_spare_table_count(t, 7, 8, 8);
+    stub_spare_table_destroyed(t, 99);
+    stub_spare_table_lose(t, 7, 8); /* that nobody can free */
+    assert_int_equal(stub_spare_table_pool(t, 98, 0), 7);
 }
 
 int
@@ -196,6 +219,7 @@ main(void)
         cmocka_unit_test(bytes_and_blocks_are_bounded),
         cmocka_unit_test(frames_are_searched_for_addresses_inside_of_blocks),
         cmocka_unit_test(pool_counts_what_the_server_has_too_many_in_use),
+        cmocka_unit_test(memory_of_a_context_that_ended_stays_in_use),
         cmocka_unit_test(current_pool_gets_its_number_when_it_is_known),
         cmocka_unit_test(pools_are_bounded),
     };
