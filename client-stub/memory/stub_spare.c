@@ -590,6 +590,10 @@ view_of_copies(uint16_t call)
     case WIRE_CALL_cuMemsetD2D16Async:
     case WIRE_CALL_cuMemsetD2D32_v2:
     case WIRE_CALL_cuMemsetD2D32Async:
+    case WIRE_CALL_cuStreamWriteValue32_v2:
+    case WIRE_CALL_cuStreamWriteValue64_v2:
+    case WIRE_CALL_gp_peer_send:
+    case WIRE_CALL_gp_peer_recv:
     case WIRE_CALL_gp_pin:
     case WIRE_CALL_gp_unpin:
     case WIRE_CALL_gp_pin_at:

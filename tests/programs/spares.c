@@ -59,18 +59,24 @@ freed(CUdeviceptr *p, size_t size, CUstream s)
     return 0;
 }
 
+/* A stream writes words meanwhile, as the library's own do between servers. */
 static int
 over_and_over(void)
 {
     CUmemoryPool pool;
+    CUdeviceptr word;
     int bad = 0;
 
     TRY(made(&pool));
-    for (int i = 0; i < LAPS && !bad; i++)
+    TRY(cuMemAlloc_v2(&word, 4));
+    for (unsigned i = 0; i < LAPS && !bad; i++) {
+        TRY(cuStreamWriteValue32_v2(stream, word, i, 0));
         bad = lap(SIZE, NULL, stream, (unsigned char)i) ||
               lap(SIZE, pool, stream, (unsigned char)(i + 1)) ||
               lap(1000, NULL, NULL, (unsigned char)(i + 2)) ||
               lap(999, NULL, CU_STREAM_PER_THREAD, (unsigned char)(i + 3));
+    }
+    TRY(cuMemFree_v2(word));
     TRY(cuMemPoolDestroy(pool));
     return bad;
 }

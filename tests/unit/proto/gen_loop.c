@@ -212,7 +212,8 @@ wrk_reply_finish(struct wrk *w, struct wrk_reply *rep, CUresult result)
     answer_result = result;
     if (rep->taken || (result != CUDA_SUCCESS && !rep->on_error))
         return;
-    memcpy(answer, rep->body, rep->size);
+    if (rep->size)
+        memcpy(answer, rep->body, rep->size);
     answer_size = rep->size;
 }
 
