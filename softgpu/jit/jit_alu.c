@@ -93,6 +93,16 @@ ftz(struct jit *j, val f)
     return CAST(SEL(normal, u, AND(u, CONST_W(0x80000000))), j->f);
 }
 
+/* lane_f64_f32(): a NaN becomes the one NaN of its sign. */
+static val
+f64_to_f32(struct jit *j, val a)
+{
+    val high = TRUNC(LSHR(CAST(a, j->d), CONST_D(32)), j->w);
+    val r = CAST(LLVMBuildFPTrunc(B, a, j->f, ""), j->w);
+
+    return SEL(CMP_F(UNO, a, a), OR(high, CONST_W(0x7fffffff)), r);
+}
+
 /* lane_nan64(): the first operand that is a NaN, made quiet. */
 static val
 nan64(struct jit *j, val r, val a, val b, val c)
@@ -369,7 +379,7 @@ floats(struct jit *j, const struct sg_insn *op)
         D_(CVT_F64_S32, LLVMBuildSIToFP(B, A_W, j->g, ""))
         D_(CVT_F64_U32, LLVMBuildUIToFP(B, A_W, j->g, ""))
         D_(CVT_F64_F32, LLVMBuildFPExt(B, CAST(A_W, j->f), j->g, ""))
-        F_(CVT_F32_F64, LLVMBuildFPTrunc(B, A_G, j->f, ""))
+        W_(CVT_F32_F64, f64_to_f32(j, A_G))
         W_(CVT_S32_F32, f32_to_s32(j, A_F))
         W_(CVT_U32_F32, f32_to_u32(j, A_F))
         W_(CVT_F32_F16, f16_to_f32(j, A_W))

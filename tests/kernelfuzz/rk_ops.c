@@ -230,10 +230,18 @@ REF(shf)
                            : (n == 32 ? x[1] : both >> n);
 }
 
+/* A byte for 32 bits.  The ISA restricts it to one for 64, too, but a card takes all.
+ */
+static uint64_t
+field(const struct rk_op *op, uint64_t v)
+{
+    return op->bits == 32 ? v & 255 : v;
+}
+
 REF(bfe)
 {
-    unsigned pos = x[1] & 255, len = x[2] & 255, msb = op->bits - 1u;
-    unsigned last = pos + len - 1 > msb ? msb : pos + len - 1;
+    uint64_t pos = field(op, x[1]), len = field(op, x[2]), msb = op->bits - 1u;
+    uint64_t last = pos + len - 1 > msb ? msb : pos + len - 1;
     bool sign = op->is_signed && len && (x[0] >> last & 1);
     uint64_t v = 0;
 
@@ -244,10 +252,10 @@ REF(bfe)
 
 REF(bfi)
 {
-    unsigned pos = x[2] & 255, len = x[3] & 255, msb = op->bits - 1u;
+    uint64_t pos = field(op, x[2]), len = field(op, x[3]), msb = op->bits - 1u;
     uint64_t v = x[1];
 
-    for (unsigned i = 0; i < len && pos + i <= msb; i++)
+    for (uint64_t i = 0; i < len && pos + i <= msb; i++)
         v = (v & ~(UINT64_C(1) << (pos + i))) | (x[0] >> i & 1) << (pos + i);
     return v;
 }

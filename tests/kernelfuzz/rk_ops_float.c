@@ -167,8 +167,8 @@ REF(testp)
         return n.class != REF_NAN;
     case 3:
         return n.class == REF_NAN;
-    case 4:
-        return n.class == REF_FINITE && !sub;
+    case 4: /* zeros are normal */
+        return n.class == REF_ZERO || (n.class == REF_FINITE && !sub);
     default:
         return sub;
     }
@@ -201,6 +201,8 @@ REF(to_float)
 {
     uint64_t v = ref_pack(op->fmt, source(op, x[0]), ROUND);
 
+    if (op->from_fmt == &ref_f64 && ref_is_nan(&ref_f64, x[0])) /* keeps its sign */
+        v |= x[0] >> 63 << (op->bits - 1);
     if (op->fmt == &ref_f32)
         v = flushed(op, op->fmt, v);
     return op->sat ? ref_saturate(op->fmt, v) : v;
@@ -219,7 +221,7 @@ REF(to_int)
     unsigned up = 64u - op->bits;
     uint64_t v;
 
-    /* 64 bits are the odd ones: a NaN gives the top bit (docs/softgpu.md). */
+    /* Where either side has 64 bits, a NaN gives the top bit. */
     if (num.class == REF_NAN && op->bits < 64 && op->from_bits < 64)
         return 0;
     v = ref_to_int(num, op->bits, op->is_signed, ROUND);

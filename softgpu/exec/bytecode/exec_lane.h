@@ -56,6 +56,15 @@ lane_nan32(float r)
     return lane_float(r != r ? 0x7fffffffu : lane_bits32(r));
 }
 
+/* A NaN of f64 becomes the one NaN of its sign. */
+LANE float
+lane_f64_f32(double a, float r)
+{
+    uint32_t nan = (uint32_t)(lane_bits64(a) >> 32) | 0x7fffffffu;
+
+    return lane_float(a != a ? nan : lane_bits32(r));
+}
+
 /* f64 keeps the payload of the first NaN operand, made quiet. */
 LANE double
 lane_nan64(double r, double a, double b, double c)

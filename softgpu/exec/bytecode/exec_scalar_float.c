@@ -147,7 +147,7 @@ narrow(int mode, double x)
     DEF(f64_f32_##sfx)                                                                 \
     {                                                                                  \
         (void)b, (void)c;                                                              \
-        return B32(narrow(mode, F64(a)));                                              \
+        return lane_bits32(lane_f64_f32(F64(a), narrow(mode, F64(a))));                \
     }
 DIRECTED(rz, FE_TOWARDZERO)
 DIRECTED(rm, FE_DOWNWARD)
@@ -226,18 +226,19 @@ BIN(max_nan_xorsign_f32, xorsign(sg_fn_max_nan_f32, a, b))
 BIN(copysign_f32, (a & 0x80000000u) | (b & 0x7fffffffu))
 BIN(copysign_f64, (a & (1ull << 63)) | (b & ~(1ull << 63)))
 
+/* Zeros are normal numbers. */
 #define TESTP(test, sfx, F, fn) UNI(testp_##test##_##sfx, fn)
 TESTP(finite, f32, F32, isfinite(F32(a)))
 TESTP(infinite, f32, F32, !!isinf(F32(a)))
 TESTP(number, f32, F32, !isnan(F32(a)))
 TESTP(notanumber, f32, F32, !!isnan(F32(a)))
-TESTP(normal, f32, F32, !!isnormal(F32(a)))
+TESTP(normal, f32, F32, isnormal(F32(a)) || F32(a) == 0.0f)
 TESTP(subnormal, f32, F32, fpclassify(F32(a)) == FP_SUBNORMAL)
 TESTP(finite, f64, F64, isfinite(F64(a)))
 TESTP(infinite, f64, F64, !!isinf(F64(a)))
 TESTP(number, f64, F64, !isnan(F64(a)))
 TESTP(notanumber, f64, F64, !!isnan(F64(a)))
-TESTP(normal, f64, F64, !!isnormal(F64(a)))
+TESTP(normal, f64, F64, isnormal(F64(a)) || F64(a) == 0.0)
 TESTP(subnormal, f64, F64, fpclassify(F64(a)) == FP_SUBNORMAL)
 
 /* ------------------------------------------------------------------- float <-> int */
@@ -247,6 +248,14 @@ UNI(f64_rzi, N64(trunc(F64(a))))
 UNI(f64_rmi, N64(floor(F64(a))))
 UNI(f64_rpi, N64(ceil(F64(a))))
 
+/* The same of narrower floats, whose NaN are one. */
+#define FLT64(v) lane_bits64(F64(a) != F64(a) ? (double)NAN : (v))
+UNI(flt_rni, FLT64(nearbyint(F64(a))))
+UNI(flt_rzi, FLT64(trunc(F64(a))))
+UNI(flt_rmi, FLT64(floor(F64(a))))
+UNI(flt_rpi, FLT64(ceil(F64(a))))
+UNI(flt_nan, FLT64(F64(a)))
+
 static double
 saturate(double v)
 {
@@ -255,14 +264,14 @@ saturate(double v)
 UNI(f64_sat, B64(saturate(F64(a))))
 UNI(f64_relu, F64(a) != F64(a) ? a : F64(a) > 0.0 ? a : 0)
 
-/* Towards zero, saturating.  NaN: 0 for 32 bits and less, the sign bit for 64. */
+/* Towards zero, saturating.  NaN gives the top bit. */
 static uint64_t
 to_signed(double v, int bits)
 {
     double top = ldexp(1.0, bits - 1);
 
     if (v != v)
-        return bits == 64 ? 1ull << 63 : 0;
+        return 1ull << (bits - 1);
     if (v >= top)
         return (uint64_t)((bits == 64 ? INT64_MAX : (1ll << (bits - 1)) - 1));
     if (v < -top)
@@ -274,7 +283,7 @@ static uint64_t
 to_unsigned(double v, int bits)
 {
     if (v != v)
-        return bits == 64 ? 1ull << 63 : 0;
+        return 1ull << (bits - 1);
     if (v >= ldexp(1.0, bits))
         return bits == 64 ? UINT64_MAX : (1ull << bits) - 1;
     return v <= 0.0 ? 0 : (uint64_t)v;
@@ -287,6 +296,15 @@ UNI(f64_u8, to_unsigned(F64(a), 8))
 UNI(f64_u16, to_unsigned(F64(a), 16))
 UNI(f64_u32, to_unsigned(F64(a), 32))
 UNI(f64_u64, to_unsigned(F64(a), 64))
+
+/* Of narrower floats, whose NaN gives 0 in up to 32 bits. */
+#define NUMBER(v) (F64(a) != F64(a) ? 0 : (v))
+UNI(flt_s8, NUMBER(to_signed(F64(a), 8)))
+UNI(flt_s16, NUMBER(to_signed(F64(a), 16)))
+UNI(flt_s32, NUMBER(to_signed(F64(a), 32)))
+UNI(flt_u8, NUMBER(to_unsigned(F64(a), 8)))
+UNI(flt_u16, NUMBER(to_unsigned(F64(a), 16)))
+UNI(flt_u32, NUMBER(to_unsigned(F64(a), 32)))
 
 #define FROM_INT(sfx, mode)                                                            \
     static double s64_to_f64_##sfx(int64_t v)                                          \

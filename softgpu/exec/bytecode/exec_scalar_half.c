@@ -107,6 +107,14 @@ sg_bf16_to_f64(uint16_t h)
     }
 UNI(f16_f64, lane_bits64(sg_f16_to_f64((uint16_t)a)))
 UNI(bf16_f64, lane_bits64(sg_bf16_to_f64((uint16_t)a)))
+/* The half b is of becomes the NaN of b's sign where b is one. */
+DEF(half_nan)
+{
+    double v = lane_double(b);
+
+    (void)c;
+    return v != v ? 0x7fff | (b >> 48 & 0x8000) : a;
+}
 UNI(f64_f16_rn, to_f16(lane_double(a), RN))
 UNI(f64_f16_rz, to_f16(lane_double(a), RZ))
 UNI(f64_f16_rm, to_f16(lane_double(a), RM))

@@ -184,13 +184,14 @@ TRI(shf_r_wrap, U32(funnel(a, b) >> (c & 31)))
 TRI(shf_r_clamp, U32(c) > 31 ? U32(b) : U32(funnel(a, b) >> (c & 31)))
 BIN(shr_s16, U32(S16(a) >> (U32(b) > 15 ? 15 : b)) & 0xffff)
 
-/* Position and length are the low byte; a field that reaches over the top is filled
- * with zeros or with the sign, which is the field's or, cut off, the value's. */
+/* Position and length are the low byte for 32 bits, and all of the register for 64, as
+ * on a card: the ISA restricts them to 255.  A field that reaches over the top is
+ * filled with zeros or with the sign, which is the field's or, cut off, the value's. */
 static uint64_t
 bfe(uint64_t a, uint64_t b, uint64_t c, unsigned width, bool sgn)
 {
-    unsigned pos = b & 0xff, len = c & 0xff, last = pos + len - 1;
-    uint64_t v = pos < width ? a >> pos : 0, mask;
+    uint64_t pos = width == 32 ? b & 0xff : U32(b), v = pos < width ? a >> pos : 0;
+    uint64_t len = width == 32 ? c & 0xff : U32(c), last = pos + len - 1, mask;
     bool sign;
 
     if (len == 0)
@@ -201,7 +202,7 @@ bfe(uint64_t a, uint64_t b, uint64_t c, unsigned width, bool sgn)
     mask = len >= 64 ? UINT64_MAX : (1ull << len) - 1;
     v &= mask;
     if (sign) {
-        unsigned have = pos < width ? last - pos + 1 : 0;
+        uint64_t have = pos < width ? last - pos + 1 : 0;
         v |= have >= 64 ? 0 : UINT64_MAX << have;
     }
     return width == 32 ? U32(v) : v;
@@ -217,8 +218,8 @@ field_mask(uint64_t pos, uint64_t len, unsigned width)
 {
     uint64_t ones;
 
-    pos &= 0xff;
-    len &= 0xff;
+    pos = width == 32 ? pos & 0xff : U32(pos);
+    len = width == 32 ? len & 0xff : U32(len);
     if (pos >= width || len == 0)
         return 0;
     ones = len >= 64 ? UINT64_MAX : (1ull << len) - 1;

@@ -147,7 +147,9 @@ lower_bfi(struct lower *l, const struct ptx_insn *insn)
     }
     a = lo_src(l, &insn->opds[1], type);
     b = lo_src(l, &insn->opds[2], type);
-    pos = lo_op(l, SG_OP_ZX8, NONE, lo_src(l, &insn->opds[3], PTX_W_u32), NONE, NONE);
+    pos = lo_src(l, &insn->opds[3], PTX_W_u32);
+    if (!wide) /* 64 bits take all of the register, see bfe() */
+        pos = lo_op(l, SG_OP_ZX8, NONE, pos, NONE, NONE);
     len = lo_src(l, &insn->opds[4], PTX_W_u32);
     mask = lo_call_fn(l, wide ? SG_FN_bfi_mask_b64 : SG_FN_bfi_mask_b32, NONE, pos, len,
                       NONE);

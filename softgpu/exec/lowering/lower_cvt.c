@@ -132,20 +132,35 @@ integral_rounding(const struct ptx_insn *insn)
            lo_has(insn, PTX_W_rmi) || lo_has(insn, PTX_W_rpi);
 }
 
+/* An f64 in which @from is, to an integral value. */
+static int32_t
+to_integral(struct lower *l, unsigned from, enum mode mode, int32_t v)
+{
+    static const enum sg_fn_id f64[] = {SG_FN_f64_rni, SG_FN_f64_rzi, SG_FN_f64_rmi,
+                                        SG_FN_f64_rpi};
+    static const enum sg_fn_id flt[] = {SG_FN_flt_rni, SG_FN_flt_rzi, SG_FN_flt_rmi,
+                                        SG_FN_flt_rpi};
+
+    return lo_call_fn(l, (from == PTX_W_f64 ? f64 : flt)[mode], NONE, v, NONE, NONE);
+}
+
 static void
 float_to_int(struct lower *l, const struct ptx_insn *insn, unsigned to, unsigned from,
              int32_t v)
 {
+    /* A NaN gives the top bit, but of a narrower float to less than 64 bits 0. */
     static const struct {
-        uint16_t type, fn;
+        uint16_t type, of_f64, of_narrower;
     } map[] = {
-        {PTX_W_s8, SG_FN_f64_s8},   {PTX_W_u8, SG_FN_f64_u8},
-        {PTX_W_s16, SG_FN_f64_s16}, {PTX_W_u16, SG_FN_f64_u16},
-        {PTX_W_s32, SG_FN_f64_s32}, {PTX_W_u32, SG_FN_f64_u32},
-        {PTX_W_s64, SG_FN_f64_s64}, {PTX_W_u64, SG_FN_f64_u64},
+        {PTX_W_s8, SG_FN_f64_s8, SG_FN_flt_s8},
+        {PTX_W_u8, SG_FN_f64_u8, SG_FN_flt_u8},
+        {PTX_W_s16, SG_FN_f64_s16, SG_FN_flt_s16},
+        {PTX_W_u16, SG_FN_f64_u16, SG_FN_flt_u16},
+        {PTX_W_s32, SG_FN_f64_s32, SG_FN_flt_s32},
+        {PTX_W_u32, SG_FN_f64_u32, SG_FN_flt_u32},
+        {PTX_W_s64, SG_FN_f64_s64, SG_FN_f64_s64},
+        {PTX_W_u64, SG_FN_f64_u64, SG_FN_f64_u64},
     };
-    static const enum sg_fn_id round[] = {SG_FN_f64_rni, SG_FN_f64_rzi, SG_FN_f64_rmi,
-                                          SG_FN_f64_rpi};
     enum mode mode = rounding(insn);
 
     if (from == PTX_W_f32 && lo_has(insn, PTX_W_ftz))
@@ -158,10 +173,12 @@ float_to_int(struct lower *l, const struct ptx_insn *insn, unsigned to, unsigned
     }
     v = as_f64(l, from, v);
     if (mode != M_RZ)
-        v = lo_call_fn(l, round[mode], NONE, v, NONE, NONE);
-    for (size_t i = 0; i < ARRAY_SIZE(map); i++)
+        v = to_integral(l, from, mode, v);
+    for (size_t i = 0; i < ARRAY_SIZE(map); i++) {
+        uint16_t fn = from == PTX_W_f64 ? map[i].of_f64 : map[i].of_narrower;
         if (map[i].type == to)
-            v = lo_call_fn(l, (enum sg_fn_id)map[i].fn, NONE, v, NONE, NONE);
+            v = lo_call_fn(l, (enum sg_fn_id)fn, NONE, v, NONE, NONE);
+    }
     deliver(l, &insn->opds[0], to, narrow_int(l, &insn->opds[0], to, v));
 }
 
@@ -175,9 +192,11 @@ clamp_fn(unsigned to)
                               : 0;
 }
 
-/* f64 to any float type, one rounding. */
+/* f64 in which @from is, to any float type, one rounding.  A NaN becomes the one NaN of
+ * the type, and that of an f64 keeps its sign. */
 static int32_t
-from_f64(struct lower *l, const struct ptx_insn *insn, unsigned to, int32_t v)
+from_f64(struct lower *l, const struct ptx_insn *insn, unsigned to, unsigned from,
+         int32_t v)
 {
     static const enum sg_fn_id f16[] = {SG_FN_f64_f16_rn, SG_FN_f64_f16_rz,
                                         SG_FN_f64_f16_rm, SG_FN_f64_f16_rp};
@@ -186,14 +205,15 @@ from_f64(struct lower *l, const struct ptx_insn *insn, unsigned to, int32_t v)
     static const enum sg_fn_id f32[] = {SG_N_FNS, SG_FN_f64_f32_rz, SG_FN_f64_f32_rm,
                                         SG_FN_f64_f32_rp};
     enum mode mode = rounding(insn);
+    int32_t r;
 
     if (lo_has(insn, PTX_W_satfinite))
         v = lo_call_fn(l, clamp_fn(to), NONE, v, NONE, NONE);
     switch (to) {
     case PTX_W_f16:
-        return lo_call_fn(l, f16[mode], NONE, v, NONE, NONE);
     case PTX_W_bf16:
-        return lo_call_fn(l, bf16[mode], NONE, v, NONE, NONE);
+        r = lo_call_fn(l, (to == PTX_W_f16 ? f16 : bf16)[mode], NONE, v, NONE, NONE);
+        return from == PTX_W_f64 ? lo_call_fn(l, SG_FN_half_nan, NONE, r, v, NONE) : r;
     case PTX_W_tf32:
         return lo_call_fn(l,
                           lo_has(insn, PTX_W_rna) ? SG_FN_f64_tf32_rna
@@ -201,7 +221,7 @@ from_f64(struct lower *l, const struct ptx_insn *insn, unsigned to, int32_t v)
                                                   : SG_FN_f64_tf32_rn,
                           NONE, v, NONE, NONE);
     case PTX_W_f32:
-        if (mode == M_RN)
+        if (mode == M_RN || from != PTX_W_f64) /* a narrower one rounds no more */
             return lo_op(l, SG_OP_CVT_F32_F64, NONE, v, NONE, NONE);
         return lo_call_fn(l, f32[mode], NONE, v, NONE, NONE);
     default:
@@ -238,7 +258,7 @@ int_to_float(struct lower *l, const struct ptx_insn *insn, unsigned to, unsigned
             enum sg_fn_id odd = sgn ? SG_FN_s64_f64_odd : SG_FN_u64_f64_odd;
             v = lo_call_fn(l, to == PTX_W_f64 ? (sgn ? f64s : f64u)[mode] : odd, NONE,
                            v, NONE, NONE);
-            v = from_f64(l, insn, to, v);
+            v = from_f64(l, insn, to, from, v);
         }
     }
     if (lo_has(insn, PTX_W_sat)) {
@@ -256,8 +276,6 @@ static void
 float_to_float(struct lower *l, const struct ptx_insn *insn, unsigned to, unsigned from,
                int32_t v)
 {
-    static const enum sg_fn_id round[] = {SG_FN_f64_rni, SG_FN_f64_rzi, SG_FN_f64_rmi,
-                                          SG_FN_f64_rpi};
     bool ftz = lo_has(insn, PTX_W_ftz), sat = lo_has(insn, PTX_W_sat);
     bool relu = lo_has(insn, PTX_W_relu);
 
@@ -273,15 +291,15 @@ float_to_float(struct lower *l, const struct ptx_insn *insn, unsigned to, unsign
         v = lo_op(l, SG_OP_CVT_F32_F64, NONE, v, NONE, NONE);
     } else {
         v = as_f64(l, from, v);
-        if (from == to || integral_rounding(insn)) {
-            if (integral_rounding(insn))
-                v = lo_call_fn(l, round[rounding(insn)], NONE, v, NONE, NONE);
-        }
+        if (integral_rounding(insn))
+            v = to_integral(l, from, rounding(insn), v);
+        else if (from != PTX_W_f64 && to == PTX_W_f32)
+            v = lo_call_fn(l, SG_FN_flt_nan, NONE, v, NONE, NONE);
         if (sat)
             v = lo_call_fn(l, SG_FN_f64_sat, NONE, v, NONE, NONE);
         if (relu)
             v = lo_call_fn(l, SG_FN_f64_relu, NONE, v, NONE, NONE);
-        v = from_f64(l, insn, to, v);
+        v = from_f64(l, insn, to, from, v);
     }
     if (ftz && to == PTX_W_f32)
         v = lo_op(l, SG_OP_FTZ_F32, NONE, v, NONE, NONE);
@@ -329,7 +347,7 @@ lower_cvt_pack(struct lower *l, const struct ptx_insn *insn)
         int32_t v = as_f64(l, PTX_W_f32, lo_src(l, &insn->opds[1 + k], PTX_W_f32));
         if (lo_has(insn, PTX_W_relu))
             v = lo_call_fn(l, SG_FN_f64_relu, NONE, v, NONE, NONE);
-        half[k] = from_f64(l, insn, to, v);
+        half[k] = from_f64(l, insn, to, PTX_W_f32, v);
     }
     lo_op(l, SG_OP_PACK32, lo_dst(l, &insn->opds[0], PTX_W_b32), half[1], half[0],
           NONE);

@@ -9,7 +9,7 @@ $(foreach t,test_sg_sched test_sg_access test_sg_warp test_sg_matrix test_sg_isa
         sgexec ptx common,-lm)))
 
 # The same, and once more on every other build of the executor (ut_builds.h).
-$(foreach t,test_sg_litmus test_sg_model test_sg_ir,\
+$(foreach t,test_sg_litmus test_sg_model test_sg_ir test_sg_card,\
     $(eval $(call unit_test,$(t),$(addprefix tests/unit/softgpu/exec/,$(t).c ut_sgx.c ut_builds.c),$(UT_SGX_INCS),,\
         sgexec ptx common,-lm)))
 
@@ -42,5 +42,5 @@ $(eval $(call unit_test,test_sg_jit,tests/unit/softgpu/exec/test_sg_jit.c tests/
     $(RK_INCS) $(UT_SGX_INCS),,kernelfuzz sgexec ptx common,-lm))
 ifneq ($(wildcard $(SGJIT_SRCS)),)
 $(addprefix $(O)/tests/unit/,test_sg_jit test_sg_golden_int test_sg_golden_float test_sg_litmus \
-    test_sg_model): | $(SGJIT_LIB)
+    test_sg_model test_sg_card): | $(SGJIT_LIB)
 endif

@@ -367,7 +367,7 @@ ref_to_int(struct ref_num a, int bits, bool is_signed, enum ref_round round)
     bool huge;
 
     if (a.class == REF_NAN)
-        return bits == 64 ? UINT64_C(1) << 63 : 0;
+        return UINT64_C(1) << (bits - 1);
     if (a.class == REF_ZERO)
         return 0;
     a = ref_integral(a, round);

@@ -57,7 +57,7 @@ struct ref_num ref_from_uint(uint64_t value);
 /* -1, 0, 1; 2: unordered */
 int ref_compare(struct ref_num a, struct ref_num b);
 
-/* To an integer of @bits bits, saturating; NaN gives 0 (64 bits: the top bit). */
+/* To an integer of @bits bits, saturating; NaN gives the top bit. */
 uint64_t ref_to_int(struct ref_num a, int bits, bool is_signed, enum ref_round round);
 /* To an integral value. */
 struct ref_num ref_integral(struct ref_num a, enum ref_round round);

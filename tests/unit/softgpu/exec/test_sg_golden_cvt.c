@@ -83,6 +83,8 @@ want_to_float(const struct golden_arg *arg, uint64_t a, uint64_t b, uint64_t c)
     const struct ref_fmt *fmt = fmt_of(to_of(arg));
     uint64_t v = ref_pack(fmt, source(arg, a), (enum ref_round)arg->round);
 
+    if (from_of(arg) == F64 && ref_is_nan(&ref_f64, a)) /* keeps its sign */
+        v |= a >> 63 << (fmt->bits - 1);
     if (arg->ftz && to_of(arg) == F32)
         v = ref_flush(fmt, v);
     return arg->sat ? ref_saturate(fmt, v) : v;
@@ -105,7 +107,7 @@ want_float_to_int(const struct golden_arg *arg, uint64_t a, uint64_t b, uint64_t
     int to = to_of(arg), from = from_of(arg);
     struct ref_num num = source(arg, a);
 
-    /* 64 bits are the odd ones: a NaN gives the top bit */
+    /* where either side has 64 bits, a NaN gives the top bit */
     if (num.class == REF_NAN && types[to].bits < 64 && types[from].bits < 64)
         return 0;
     return in_register(to, ref_to_int(num, types[to].bits, types[to].kind == 's',

@@ -392,8 +392,8 @@ REF(testp)
         return n.class != REF_NAN;
     case 3:
         return n.class == REF_NAN;
-    case 4:
-        return n.class == REF_FINITE && !sub;
+    case 4: /* zeros are normal */
+        return n.class == REF_ZERO || (n.class == REF_FINITE && !sub);
     default:
         return sub;
     }

@@ -259,10 +259,18 @@ REF(shf_r_clamp)
     return pair(a, b) >> (low(c, 32) > 32 ? 32 : low(c, 32));
 }
 
-/* bit by bit, as the language's description does */
+/* Bit by bit, as the language's description does.  It restricts positions and lengths
+ * to a byte; a card takes no more of them for 32 bits, and the whole register for 64.
+ */
+static int64_t
+field(const struct golden_arg *arg, uint64_t v)
+{
+    return (int64_t)low(v, arg->bits == 32 ? 8 : 32);
+}
+
 REF(bfe)
 {
-    int msb = arg->bits - 1, pos = (int)(b & 0xff), len = (int)(c & 0xff), last;
+    int64_t msb = arg->bits - 1, pos = field(arg, b), len = field(arg, c), last;
     uint64_t out = 0, sign;
 
     last = pos + len - 1 < msb ? pos + len - 1 : msb;
@@ -281,7 +289,7 @@ REF(bfi_7_9)
 /* insert %a into %b, position %c, length 11 */
 REF(bfi)
 {
-    int msb = arg->bits - 1, pos = (int)(c & 0xff);
+    int64_t msb = arg->bits - 1, pos = field(arg, c);
     uint64_t out = b;
 
     for (int i = 0; i < 11 && pos + i <= msb; i++)
