@@ -93,14 +93,13 @@ ftz(struct jit *j, val f)
     return CAST(SEL(normal, u, AND(u, CONST_W(0x80000000))), j->f);
 }
 
-/* lane_f64_f32(): a NaN becomes the one NaN of its sign. */
+/* lane_sign64(): a NaN becomes quiet and keeps its sign. */
 static val
-f64_to_f32(struct jit *j, val a)
+sign64(struct jit *j, val a, val r)
 {
-    val high = TRUNC(LSHR(CAST(a, j->d), CONST_D(32)), j->w);
-    val r = CAST(LLVMBuildFPTrunc(B, a, j->f, ""), j->w);
+    val f = CAST(a, j->g);
 
-    return SEL(CMP_F(UNO, a, a), OR(high, CONST_W(0x7fffffff)), r);
+    return SEL(CMP_F(UNO, f, f), OR(a, CONST_D(0x0008000000000000ull)), r);
 }
 
 /* lane_nan64(): the first operand that is a NaN, made quiet. */
@@ -117,9 +116,9 @@ nan64(struct jit *j, val r, val a, val b, val c)
     return SEL(CMP_F(UNO, r, r), nan, CAST(r, j->d));
 }
 
-/* lane_min32() and the like; the canonical NaN of two is @nan. */
+/* lane_min32() and the like; two NaN give @nan. */
 static val
-extreme(struct jit *j, LLVMTypeRef ints, val a, val b, bool max, uint64_t nan)
+extreme(struct jit *j, LLVMTypeRef ints, val a, val b, bool max, val nan)
 {
     val ua = CAST(a, ints), ub = CAST(b, ints);
     val na = CMP_F(UNO, a, a), nb = CMP_F(UNO, b, b);
@@ -128,7 +127,7 @@ extreme(struct jit *j, LLVMTypeRef ints, val a, val b, bool max, uint64_t nan)
     r = SEL(CMP_F(OEQ, a, b), max ? AND(ua, ub) : OR(ua, ub), r);
     r = SEL(na, ub, r);
     r = SEL(nb, ua, r);
-    return SEL(AND(na, nb), jit_splat_int(ints, nan), r);
+    return SEL(AND(na, nb), nan, r);
 }
 
 static val
@@ -364,10 +363,10 @@ floats(struct jit *j, const struct sg_insn *op)
         F_(DIV_F32_FTZ, ftz(j, FDIV(ftz(j, A_F), ftz(j, B_F))))
         F_(SQRT_F32_FTZ, sqrt_of(j, j->f, ftz(j, A_F)))
         F_(RCP_F32_FTZ, ftz(j, FDIV(CONST_F(1), ftz(j, A_F))))
-        W_(MIN_F32, extreme(j, j->w, A_F, B_F, false, 0x7fffffff))
-        W_(MAX_F32, extreme(j, j->w, A_F, B_F, true, 0x7fffffff))
-        W_(NEG_F32, XOR(A_W, CONST_W(0x80000000)))
-        W_(ABS_F32, AND(A_W, CONST_W(0x7fffffff)))
+        W_(MIN_F32, extreme(j, j->w, A_F, B_F, false, CONST_W(0x7fffffff)))
+        W_(MAX_F32, extreme(j, j->w, A_F, B_F, true, CONST_W(0x7fffffff)))
+        F_(NEG_F32, LLVMBuildFNeg(B, A_F, ""))
+        F_(ABS_F32, CAST(AND(CAST(A_F, j->w), CONST_W(0x7fffffff)), j->f))
     case SG_OP_SAT_F32:
         a = A_F;
         a = SEL(CMP_F(OGT, a, CONST_F(0)), a, CONST_F(0));
@@ -379,21 +378,21 @@ floats(struct jit *j, const struct sg_insn *op)
         D_(CVT_F64_S32, LLVMBuildSIToFP(B, A_W, j->g, ""))
         D_(CVT_F64_U32, LLVMBuildUIToFP(B, A_W, j->g, ""))
         D_(CVT_F64_F32, LLVMBuildFPExt(B, CAST(A_W, j->f), j->g, ""))
-        W_(CVT_F32_F64, f64_to_f32(j, A_G))
+        W_(CVT_F32_F64, CAST(LLVMBuildFPTrunc(B, A_G, j->f, ""), j->w))
         W_(CVT_S32_F32, f32_to_s32(j, A_F))
         W_(CVT_U32_F32, f32_to_u32(j, A_F))
         W_(CVT_F32_F16, f16_to_f32(j, A_W))
     case SG_OP_ADD_F64:
         a = A_G, b = B_G;
-        jit_set_d(j, op->d, nan64(j, FADD(a, b), a, b, NULL));
+        jit_set_d(j, op->d, nan64(j, FADD(a, b), b, a, NULL));
         return true;
     case SG_OP_SUB_F64:
         a = A_G, b = B_G;
-        jit_set_d(j, op->d, nan64(j, FSUB(a, b), a, b, NULL));
+        jit_set_d(j, op->d, nan64(j, FSUB(a, b), b, a, NULL));
         return true;
     case SG_OP_MUL_F64:
         a = A_G, b = B_G;
-        jit_set_d(j, op->d, nan64(j, FMUL(a, b), a, b, NULL));
+        jit_set_d(j, op->d, nan64(j, FMUL(a, b), b, a, NULL));
         return true;
     case SG_OP_DIV_F64:
         a = A_G, b = B_G;
@@ -401,7 +400,7 @@ floats(struct jit *j, const struct sg_insn *op)
         return true;
     case SG_OP_FMA_F64:
         a = A_G, b = B_G, c = C_G;
-        jit_set_d(j, op->d, nan64(j, fma_of(j, j->g, a, b, c), a, b, c));
+        jit_set_d(j, op->d, nan64(j, fma_of(j, j->g, a, b, c), b, c, a));
         return true;
     case SG_OP_SQRT_F64:
         a = A_G;
@@ -411,10 +410,12 @@ floats(struct jit *j, const struct sg_insn *op)
         a = A_G;
         jit_set_d(j, op->d, nan64(j, FDIV(CONST_G(1), a), a, NULL, NULL));
         return true;
-        D_(MIN_F64, extreme(j, j->d, A_G, B_G, false, 0x7fffffffffffffffull))
-        D_(MAX_F64, extreme(j, j->d, A_G, B_G, true, 0x7fffffffffffffffull))
-        D_(NEG_F64, XOR(A_D, CONST_D(0x8000000000000000ull)))
-        D_(ABS_F64, AND(A_D, CONST_D(0x7fffffffffffffffull)))
+        D_(MIN_F64,
+           extreme(j, j->d, A_G, B_G, false, OR(B_D, CONST_D(0x0008000000000000ull))))
+        D_(MAX_F64,
+           extreme(j, j->d, A_G, B_G, true, OR(B_D, CONST_D(0x0008000000000000ull))))
+        D_(NEG_F64, sign64(j, A_D, XOR(A_D, CONST_D(0x8000000000000000ull))))
+        D_(ABS_F64, sign64(j, A_D, AND(A_D, CONST_D(0x7fffffffffffffffull))))
     default:
         return false;
     }

@@ -317,6 +317,7 @@ static bool
 gives_odd(unsigned code)
 {
     return (code >= SG_OP_ADD_F32 && code <= SG_OP_RCP_F32_FTZ) ||
+           code == SG_OP_NEG_F32 || code == SG_OP_ABS_F32 ||
            code == SG_OP_CVT_F32_S32 || code == SG_OP_CVT_F32_U32;
 }
 

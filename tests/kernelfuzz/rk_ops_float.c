@@ -68,11 +68,13 @@ REF(sqrt)
     return finish(op, ref_sqrt(X(0)));
 }
 
-/* mode 'a' or 'n' */
+/* mode 'a' or 'n'; a NaN of f32 becomes the one NaN, and that of f64 keeps its sign */
 REF(sign)
 {
     uint64_t v = flushed(op, op->fmt, x[0]), sign = UINT64_C(1) << (op->bits - 1);
 
+    if (ref_is_nan(op->fmt, v))
+        return op->bits == 64 ? v | UINT64_C(1) << 51 : op->fmt->nan;
     return op->mode == 'a' ? v & ~sign : v ^ sign;
 }
 
@@ -201,8 +203,8 @@ REF(to_float)
 {
     uint64_t v = ref_pack(op->fmt, source(op, x[0]), ROUND);
 
-    if (op->from_fmt == &ref_f64 && ref_is_nan(&ref_f64, x[0])) /* keeps its sign */
-        v |= x[0] >> 63 << (op->bits - 1);
+    if (op->from_fmt == &ref_f64 && ref_is_nan(&ref_f64, x[0]))
+        v = ref_narrow_nan(op->fmt, x[0]);
     if (op->fmt == &ref_f32)
         v = flushed(op, op->fmt, v);
     return op->sat ? ref_saturate(op->fmt, v) : v;
@@ -306,7 +308,7 @@ add_signs(void)
         struct rk_op *op =
             i < 4 ? add_float("WW", does_sign, word, &ref_f32)
                   : add_float("DD", does_sign, i & 1 ? "abs" : "neg", &ref_f64);
-        op->mode = mode, op->ftz = i < 4 && (i & 2), op->any_nan = true;
+        op->mode = mode, op->ftz = i < 4 && (i & 2);
     }
     rk_family();
     add_float("WWW", does_copysign, "copysign", &ref_f32);

@@ -8,6 +8,7 @@
 #ifndef EXEC_LANE_H
 #define EXEC_LANE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -56,16 +57,30 @@ lane_nan32(float r)
     return lane_float(r != r ? 0x7fffffffu : lane_bits32(r));
 }
 
-/* A NaN of f64 becomes the one NaN of its sign. */
-LANE float
-lane_f64_f32(double a, float r)
+/* The sign has no meaning in a NaN of f32, whose negation is the one NaN. */
+LANE uint32_t
+lane_neg32(uint32_t a)
 {
-    uint32_t nan = (uint32_t)(lane_bits64(a) >> 32) | 0x7fffffffu;
-
-    return lane_float(a != a ? nan : lane_bits32(r));
+    return (a & 0x7fffffffu) > 0x7f800000u ? 0x7fffffffu : a ^ 0x80000000u;
 }
 
-/* f64 keeps the payload of the first NaN operand, made quiet. */
+LANE uint32_t
+lane_abs32(uint32_t a)
+{
+    return (a & 0x7fffffffu) > 0x7f800000u ? 0x7fffffffu : a & 0x7fffffffu;
+}
+
+/* A NaN of f64 becomes quiet and keeps its sign. */
+LANE uint64_t
+lane_sign64(uint64_t a, uint64_t r)
+{
+    bool nan = (a & 0x7fffffffffffffffull) > 0x7ff0000000000000ull;
+
+    return nan ? a | 0x0008000000000000ull : r;
+}
+
+/* f64 keeps the payload of the first NaN among @a, @b and @c, made quiet.  A card looks
+ * at b, c and a in this order, in a division at the dividend first. */
 LANE double
 lane_nan64(double r, double a, double b, double c)
 {
@@ -109,7 +124,8 @@ lane_sqrt64(double a)
     return __builtin_sqrt(a);
 }
 
-/* One NaN gives the other operand, two the canonical one; -0 < +0. */
+/* One NaN gives the other operand, two of f32 the canonical one and of f64 the second,
+ * made quiet; -0 < +0. */
 LANE float
 lane_min32(float a, float b)
 {
@@ -145,7 +161,7 @@ lane_min64(double a, double b)
     r = a == b ? ua | ub : r;
     r = a != a ? ub : r;
     r = b != b ? ua : r;
-    r = ((a != a) & (b != b)) ? 0x7fffffffffffffffull : r;
+    r = ((a != a) & (b != b)) ? ub | 0x0008000000000000ull : r;
     return lane_double(r);
 }
 
@@ -158,7 +174,7 @@ lane_max64(double a, double b)
     r = a == b ? ua & ub : r;
     r = a != a ? ub : r;
     r = b != b ? ua : r;
-    r = ((a != a) & (b != b)) ? 0x7fffffffffffffffull : r;
+    r = ((a != a) & (b != b)) ? ub | 0x0008000000000000ull : r;
     return lane_double(r);
 }
 

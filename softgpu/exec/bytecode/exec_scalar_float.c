@@ -78,8 +78,10 @@ narrow(int mode, double x)
     ROUNDED(float, (float)vx);
 }
 
-/* f64 results keep the first NaN operand, as lane_nan64() does. */
+/* f64 results keep a NaN operand as those of exec_alu.def do. */
 #define N64(r) lane_bits64(lane_nan64(r, F64(a), F64(b), F64(c)))
+#define N64_2(r) lane_bits64(lane_nan64(r, F64(b), F64(a), F64(a)))
+#define N64_3(r) lane_bits64(lane_nan64(r, F64(b), F64(c), F64(a)))
 
 #define DIRECTED(sfx, mode)                                                            \
     DEF(add_f32_##sfx)                                                                 \
@@ -118,15 +120,15 @@ narrow(int mode, double x)
     }                                                                                  \
     DEF(add_f64_##sfx)                                                                 \
     {                                                                                  \
-        return N64(add64(mode, F64(a), F64(b)));                                       \
+        return N64_2(add64(mode, F64(a), F64(b)));                                     \
     }                                                                                  \
     DEF(sub_f64_##sfx)                                                                 \
     {                                                                                  \
-        return N64(sub64(mode, F64(a), F64(b)));                                       \
+        return N64_2(sub64(mode, F64(a), F64(b)));                                     \
     }                                                                                  \
     DEF(mul_f64_##sfx)                                                                 \
     {                                                                                  \
-        return N64(mul64(mode, F64(a), F64(b)));                                       \
+        return N64_2(mul64(mode, F64(a), F64(b)));                                     \
     }                                                                                  \
     DEF(div_f64_##sfx)                                                                 \
     {                                                                                  \
@@ -134,7 +136,7 @@ narrow(int mode, double x)
     }                                                                                  \
     DEF(fma_f64_##sfx)                                                                 \
     {                                                                                  \
-        return N64(fma64(mode, F64(a), F64(b), F64(c)));                               \
+        return N64_3(fma64(mode, F64(a), F64(b), F64(c)));                             \
     }                                                                                  \
     DEF(rcp_f64_##sfx)                                                                 \
     {                                                                                  \
@@ -147,7 +149,7 @@ narrow(int mode, double x)
     DEF(f64_f32_##sfx)                                                                 \
     {                                                                                  \
         (void)b, (void)c;                                                              \
-        return lane_bits32(lane_f64_f32(F64(a), narrow(mode, F64(a))));                \
+        return lane_bits32(narrow(mode, F64(a)));                                      \
     }
 DIRECTED(rz, FE_TOWARDZERO)
 DIRECTED(rm, FE_DOWNWARD)
@@ -181,10 +183,22 @@ div_approx(float x, float y)
     return x / y;
 }
 BIN(div_approx_f32, B32(div_approx(F32(a), F32(b))))
-/* The f64 approximations see the high word and deliver a high word. */
-UNI(rcp_approx_f64, N64(1.0 / F64(a & 0xffffffff00000000u)) & 0xffffffff00000000u)
-UNI(rsqrt_approx_f64,
-    N64(1.0 / sqrt(F64(a & 0xffffffff00000000u))) & 0xffffffff00000000u)
+/* The f64 approximations see the high word and deliver a high word.  Subnormal numbers
+ * are zeros, and there is one NaN. */
+static uint64_t
+high_approx(uint64_t a, bool root)
+{
+    double v = F64(a & 0xffffffff00000000u);
+
+    if (!(a & 0x7ff0000000000000u))
+        v = copysign(0.0, v);
+    v = 1.0 / (root ? sqrt(v) : v);
+    if (v != v)
+        return 0x7fffffff00000000u;
+    return B64(fabs(v) < 0x1p-1022 ? copysign(0.0, v) : v) & 0xffffffff00000000u;
+}
+UNI(rcp_approx_f64, high_approx(a, false))
+UNI(rsqrt_approx_f64, high_approx(a, true))
 UNI(rsqrt_f32, B32((float)(1.0 / sqrt((double)F32(a)))))
 UNI(rsqrt_f64, N64(1.0 / sqrt(F64(a))))
 UNI(sin_f32, B32((float)sin((double)F32(a))))
@@ -196,8 +210,8 @@ UNI(tanh_f32, B32((float)tanh((double)F32(a))))
 /* --------------------------------------------------------------- float odds and ends
  */
 
-UNI(neg_f32, (uint32_t)a ^ 0x80000000u)
-UNI(abs_f32, (uint32_t)a & 0x7fffffffu)
+UNI(neg_f32, lane_neg32((uint32_t)a))
+UNI(abs_f32, lane_abs32((uint32_t)a))
 BIN(min_f32, lane_bits32(lane_min32(F32(a), F32(b))))
 BIN(max_f32, lane_bits32(lane_max32(F32(a), F32(b))))
 
@@ -248,8 +262,8 @@ UNI(f64_rzi, N64(trunc(F64(a))))
 UNI(f64_rmi, N64(floor(F64(a))))
 UNI(f64_rpi, N64(ceil(F64(a))))
 
-/* The same of narrower floats, whose NaN are one. */
-#define FLT64(v) lane_bits64(F64(a) != F64(a) ? (double)NAN : (v))
+/* The same of narrower floats, whose NaN are the one NaN of f32. */
+#define FLT64(v) lane_bits64(F64(a) != F64(a) ? (double)lane_float(0x7fffffff) : (v))
 UNI(flt_rni, FLT64(nearbyint(F64(a))))
 UNI(flt_rzi, FLT64(trunc(F64(a))))
 UNI(flt_rmi, FLT64(floor(F64(a))))

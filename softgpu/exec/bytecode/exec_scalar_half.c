@@ -107,14 +107,37 @@ sg_bf16_to_f64(uint16_t h)
     }
 UNI(f16_f64, lane_bits64(sg_f16_to_f64((uint16_t)a)))
 UNI(bf16_f64, lane_bits64(sg_bf16_to_f64((uint16_t)a)))
-/* The half b is of becomes the NaN of b's sign where b is one. */
-DEF(half_nan)
+/* A half @a of @b, with the sign and the upper payload where that is a NaN. */
+static uint64_t
+half_nan(uint64_t a, uint64_t b, int mant)
 {
     double v = lane_double(b);
+    uint64_t payload = b >> (52 - mant) & ((1u << (mant - 1)) - 1);
+    uint64_t quiet = 0x7fff & ~((1u << (mant - 1)) - 1);
 
-    (void)c;
-    return v != v ? 0x7fff | (b >> 48 & 0x8000) : a;
+    return v != v ? (b >> 48 & 0x8000) | quiet | payload : a;
 }
+
+DEF(nan_f16)
+{
+    (void)c;
+    return half_nan(a, b, 10);
+}
+
+DEF(nan_bf16)
+{
+    (void)c;
+    return half_nan(a, b, 7);
+}
+
+DEF(f16_f64_nan)
+{
+    (void)b, (void)c;
+    if ((a & 0x7fff) > 0x7c00)
+        return (a & 0x8000) << 48 | 0x7ff8000000000000u | (a & 0x1ff) << 42;
+    return lane_bits64(sg_f16_to_f64((uint16_t)a));
+}
+
 UNI(f64_f16_rn, to_f16(lane_double(a), RN))
 UNI(f64_f16_rz, to_f16(lane_double(a), RZ))
 UNI(f64_f16_rm, to_f16(lane_double(a), RM))
@@ -124,15 +147,27 @@ UNI(f64_bf16_rz, to_bf16(lane_double(a), RZ))
 UNI(f64_bf16_rm, to_bf16(lane_double(a), RM))
 UNI(f64_bf16_rp, to_bf16(lane_double(a), RP))
 
-/* tf32: an f32 whose low 13 mantissa bits are zero, ties away from zero. */
-DEF(f64_tf32_rna)
+/* tf32: an f32 whose low 13 mantissa bits are zero.  To nearest, ties away from zero,
+ * is done with the bits alone: a NaN loses its low ones, and .satfinite, which a card
+ * makes of the number below where the result is none, makes a number of some NaN. */
+static uint32_t
+tf32_away(uint32_t u)
 {
-    uint32_t u = lane_bits32(lane_nan32((float)lane_double(a)));
+    return ((u & 0x7f800000u) == 0x7f800000u ? u : u + 0x1000u) & ~0x1fffu;
+}
+
+DEF(f32_tf32_rna)
+{
+    (void)b, (void)c;
+    return tf32_away((uint32_t)a);
+}
+
+DEF(f32_tf32_rna_finite)
+{
+    uint32_t u = tf32_away((uint32_t)a);
 
     (void)b, (void)c;
-    if ((u & 0x7f800000u) == 0x7f800000u)
-        return u;
-    return (u + 0x1000u) & ~0x1fffu;
+    return (u & 0x7f800000u) == 0x7f800000u ? u - 0x2000u : u;
 }
 
 DEF(f64_tf32_rn)
@@ -141,16 +176,14 @@ DEF(f64_tf32_rn)
 
     (void)b, (void)c;
     if ((u & 0x7f800000u) == 0x7f800000u)
-        return u;
+        return u & ~0x1fffu;
     return (u + 0xfffu + (u >> 13 & 1)) & ~0x1fffu;
 }
 
 DEF(f64_tf32_rz)
 {
-    uint32_t u = lane_bits32(lane_nan32((float)lane_double(a)));
-
     (void)b, (void)c;
-    return (u & 0x7fffffffu) > 0x7f800000u ? u : u & ~0x1fffu;
+    return lane_bits32(lane_nan32((float)lane_double(a))) & ~0x1fffu;
 }
 
 /* x * y + z with one rounding to odd: whoever rounds it further rounds once. */
@@ -305,9 +338,27 @@ PAIR(tanh, half_tanh)
 PAIR(sat, half_sat)
 PAIR(relu, half_relu)
 
-UNI(neg_b16, (a ^ 0x8000u) & 0xffffu)
-UNI(neg_b16x2, (uint32_t)a ^ 0x80008000u)
-UNI(abs_b16x2, (uint32_t)a & 0x7fff7fffu)
+/* The sign has no meaning in a NaN, whose negation is the one NaN.  @inf: above it are
+ * the NaNs. */
+static uint32_t
+half_sign(uint64_t a, uint32_t inf, bool negate)
+{
+    uint32_t mag = a & 0x7fffu;
+
+    return mag > inf ? 0x7fffu : negate ? (a & 0xffffu) ^ 0x8000u : mag;
+}
+
+static uint32_t
+pair_sign(uint64_t a, uint32_t inf, bool negate)
+{
+    return half_sign(a, inf, negate) | half_sign(a >> 16, inf, negate) << 16;
+}
+UNI(neg_f16, half_sign(a, 0x7c00, true))
+UNI(neg_f16x2, pair_sign(a, 0x7c00, true))
+UNI(abs_f16x2, pair_sign(a, 0x7c00, false))
+UNI(neg_bf16, half_sign(a, 0x7f80, true))
+UNI(neg_bf16x2, pair_sign(a, 0x7f80, true))
+UNI(abs_bf16x2, pair_sign(a, 0x7f80, false))
 
 /* The sign is the product's, the magnitude the smaller or greater one.  @inf: above it
  * are the NaNs. */

@@ -412,6 +412,10 @@ compare(struct lower *l, unsigned type, int cmp, int32_t d, int32_t a, int32_t b
     int code;
 
     if (is_half(type)) {
+        if (ftz && (type == PTX_W_f16 || type == PTX_W_f16x2)) {
+            a = lo_call_fn(l, SG_FN_ftz_f16x2, NONE, a, NONE, NONE);
+            b = lo_call_fn(l, SG_FN_ftz_f16x2, NONE, b, NONE, NONE);
+        }
         a = lo_half_as_f32(l, a, type, high);
         b = lo_half_as_f32(l, b, type, high);
         code = SG_OP_SETP_EQ_F32 + cmp;

@@ -193,7 +193,8 @@ clamp_fn(unsigned to)
 }
 
 /* f64 in which @from is, to any float type, one rounding.  A NaN becomes the one NaN of
- * the type, and that of an f64 keeps its sign. */
+ * the type; that of an f64 keeps its sign and as much of the payload as there is room
+ * for. */
 static int32_t
 from_f64(struct lower *l, const struct ptx_insn *insn, unsigned to, unsigned from,
          int32_t v)
@@ -213,13 +214,13 @@ from_f64(struct lower *l, const struct ptx_insn *insn, unsigned to, unsigned fro
     case PTX_W_f16:
     case PTX_W_bf16:
         r = lo_call_fn(l, (to == PTX_W_f16 ? f16 : bf16)[mode], NONE, v, NONE, NONE);
-        return from == PTX_W_f64 ? lo_call_fn(l, SG_FN_half_nan, NONE, r, v, NONE) : r;
+        if (from != PTX_W_f64)
+            return r;
+        return lo_call_fn(l, to == PTX_W_f16 ? SG_FN_nan_f16 : SG_FN_nan_bf16, NONE, r,
+                          v, NONE);
     case PTX_W_tf32:
-        return lo_call_fn(l,
-                          lo_has(insn, PTX_W_rna) ? SG_FN_f64_tf32_rna
-                          : mode == M_RZ          ? SG_FN_f64_tf32_rz
-                                                  : SG_FN_f64_tf32_rn,
-                          NONE, v, NONE, NONE);
+        return lo_call_fn(l, mode == M_RZ ? SG_FN_f64_tf32_rz : SG_FN_f64_tf32_rn, NONE,
+                          v, NONE, NONE);
     case PTX_W_f32:
         if (mode == M_RN || from != PTX_W_f64) /* a narrower one rounds no more */
             return lo_op(l, SG_OP_CVT_F32_F64, NONE, v, NONE, NONE);
@@ -272,6 +273,13 @@ int_to_float(struct lower *l, const struct ptx_insn *insn, unsigned to, unsigned
     deliver(l, &insn->opds[0], to, v);
 }
 
+/* A NaN of f32 becomes the one NaN, as where .ftz makes an operation of a move. */
+static int32_t
+one_nan(struct lower *l, int32_t v)
+{
+    return lo_op(l, SG_OP_MAX_F32, NONE, v, v, NONE);
+}
+
 static void
 float_to_float(struct lower *l, const struct ptx_insn *insn, unsigned to, unsigned from,
                int32_t v)
@@ -279,12 +287,19 @@ float_to_float(struct lower *l, const struct ptx_insn *insn, unsigned to, unsign
     bool ftz = lo_has(insn, PTX_W_ftz), sat = lo_has(insn, PTX_W_sat);
     bool relu = lo_has(insn, PTX_W_relu);
 
-    if (ftz && from == PTX_W_f32)
+    /* A card does not flush what it narrows to f16. */
+    if (ftz && from == PTX_W_f32 && to != PTX_W_f16)
         v = lo_op(l, SG_OP_FTZ_F32, NONE, v, NONE, NONE);
+    if (ftz && from == PTX_W_f32 && to == PTX_W_f64)
+        v = one_nan(l, v);
     if (from == PTX_W_f16 && to == PTX_W_f32 && !sat && !relu) {
         v = lo_op(l, SG_OP_CVT_F32_F16, NONE, v, NONE, NONE);
     } else if (from == PTX_W_bf16 && to == PTX_W_f32 && !sat && !relu) {
         v = lo_op(l, SG_OP_SHL_W, NONE, v, lo_const(l, SG_W, 16), NONE);
+        if (ftz)
+            v = one_nan(l, v);
+    } else if (from == PTX_W_f16 && to == PTX_W_f64 && !sat) {
+        v = lo_call_fn(l, SG_FN_f16_f64_nan, NONE, v, NONE, NONE);
     } else if (from == PTX_W_f32 && to == PTX_W_f64 && !sat) {
         v = lo_op(l, SG_OP_CVT_F64_F32, NONE, v, NONE, NONE);
     } else if (from == PTX_W_f64 && to == PTX_W_f32 && rounding(insn) == M_RN && !sat) {
@@ -322,7 +337,13 @@ lower_cvt(struct lower *l, const struct ptx_insn *insn)
         return;
     }
     v = source(l, &insn->opds[1], from);
-    if (to_float && lo_type_float(from))
+    if (to == PTX_W_tf32 && lo_has(insn, PTX_W_rna))
+        deliver(l, &insn->opds[0], to,
+                lo_call_fn(l,
+                           lo_has(insn, PTX_W_satfinite) ? SG_FN_f32_tf32_rna_finite
+                                                         : SG_FN_f32_tf32_rna,
+                           NONE, v, NONE, NONE));
+    else if (to_float && lo_type_float(from))
         float_to_float(l, insn, to, from, v);
     else if (to_float)
         int_to_float(l, insn, to, from, v);

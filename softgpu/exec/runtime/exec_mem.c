@@ -335,6 +335,12 @@ atom_next64(enum sg_atom what, uint64_t old, uint64_t b, uint64_t c)
         return old == b ? c : old;
     case SG_ATOM_ADD_F64:
         return lane_bits64(lane_double(old) + lane_double(b));
+    case SG_ATOM_ADD_F64_RAW:
+        if (lane_double(b) != lane_double(b))
+            return b;
+        if (lane_double(old) != lane_double(old))
+            return old;
+        return lane_bits64(lane_double(old) + lane_double(b));
     default:
         return old;
     }
@@ -378,7 +384,8 @@ reg_read(const struct sg_warp *warp, bool wide, uint32_t off, unsigned lane)
 }
 
 /* atom.add.f32 flushes subnormal numbers in global memory and keeps them in shared
- * memory, as the PTX ISA says of it. */
+ * memory, as the PTX ISA says of it.  In global memory, atom.add.f64 keeps a NaN as it
+ * is, as on a card. */
 static enum sg_atom
 atom_in_space(enum sg_atom what, unsigned space, uint64_t addr)
 {
@@ -386,7 +393,11 @@ atom_in_space(enum sg_atom what, unsigned space, uint64_t addr)
         space == SG_MEM_GLOBAL ||
         (space == SG_MEM_GENERIC && (addr < SG_WIN_SHARED || addr >= SG_WIN_END));
 
-    return what == SG_ATOM_ADD_F32 && global ? SG_ATOM_ADD_F32_FTZ : what;
+    if (!global)
+        return what;
+    return what == SG_ATOM_ADD_F32   ? SG_ATOM_ADD_F32_FTZ
+           : what == SG_ATOM_ADD_F64 ? SG_ATOM_ADD_F64_RAW
+                                     : what;
 }
 
 enum sg_stop

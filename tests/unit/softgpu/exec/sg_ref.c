@@ -160,6 +160,16 @@ ref_flush(const struct ref_fmt *fmt, uint64_t bits)
 }
 
 uint64_t
+ref_narrow_nan(const struct ref_fmt *fmt, uint64_t bits)
+{
+    int mant = fmt->precision - 1;
+    uint64_t payload = (bits & mantissa_mask(&ref_f64)) >> (52 - mant);
+    uint64_t inf = (sign_bit(fmt) - 1) & ~mantissa_mask(fmt);
+
+    return bits >> 63 << (fmt->bits - 1) | inf | UINT64_C(1) << (mant - 1) | payload;
+}
+
+uint64_t
 ref_saturate(const struct ref_fmt *fmt, uint64_t bits)
 {
     uint64_t one = (uint64_t)fmt->emax << (fmt->precision - 1);

@@ -38,6 +38,9 @@ struct ref_num {
 struct ref_num ref_unpack(const struct ref_fmt *fmt, uint64_t bits);
 uint64_t ref_pack(const struct ref_fmt *fmt, struct ref_num num, enum ref_round round);
 
+/* The NaN @bits of f64 in a narrower format: its sign and the upper payload, quiet. */
+uint64_t ref_narrow_nan(const struct ref_fmt *fmt, uint64_t bits);
+
 /* Subnormals become zeros of their sign. */
 uint64_t ref_flush(const struct ref_fmt *fmt, uint64_t bits);
 /* Into [+0, 1]; NaN becomes +0. */

@@ -13,7 +13,7 @@
 #include <string.h>
 
 /* %d1, %d2 and %d3 are 64 bits, %r1 to %r3 and %h1 to %h3 the lower ones of the same;
- * the result is %d4, %r4, %h4 or %p4. */
+ * the result is %d4, %r4, %h4 or %p4.  %own is memory of the thread. */
 static const struct {
     const char *insn;
     uint64_t in[3], want;
@@ -22,10 +22,71 @@ static const struct {
     {"cvt.rzi.s32.f64 %r4, %d1;", {0xfffffffffffffe12}, 0x80000000},
     {"cvt.rmi.s16.f64 %h4, %d1;", {0xfffffffffffffc6d}, 0x8000},
     {"cvt.rzi.u16.f64 %h4, %d1;", {0xfffffffffffffff6}, 0x8000},
-    /* Narrower floats get the one NaN of its sign. */
+    /* Narrower floats get its sign and what there is room for of its payload. */
+    {"cvt.rn.f32.f64 %r4, %d1;", {0x7ff8000000000005}, 0x7fc00000},
+    {"cvt.rm.f32.f64 %r4, %d1;", {0xfff0000000000001}, 0xffc00000},
+    {"cvt.rm.f16.f64 %h4, %d1;", {0xfff8000000000001}, 0xfe00},
+    {"cvt.rp.bf16.f64 %h4, %d1;", {0x7ff8000000000005}, 0x7fc0},
+    {"cvt.f64.f16 %d4, %h1;", {0x7c01}, 0x7ff8040000000000},
+    {"cvt.f64.f16 %d4, %h1;", {0x7f33}, 0x7ffccc0000000000},
     {"cvt.rz.f32.f64 %r4, %d1;", {0xfffffffffffffca1}, 0xffffffff},
     {"cvt.rn.f16.f64 %h4, %d1;", {0xfffffffffffffd01}, 0xffff},
     {"cvt.rn.f16.f64 %h4, %d1;", {0xffffffffffffff87}, 0xffff},
+    /* .ftz makes the one NaN. */
+    {"cvt.ftz.f64.f32 %d4, %r1;", {0xffffffff}, 0x7fffffffe0000000},
+    {"cvt.ftz.f32.bf16 %r4, %h1;", {0xff9a}, 0x7fffffff},
+    /* Of f32 and halves, neg and abs do, too; f64 keeps its sign. */
+    {"neg.f32 %r4, %r1;", {0x7fc00005}, 0x7fffffff},
+    {"abs.f32 %r4, %r1;", {0xff800001}, 0x7fffffff},
+    {"neg.ftz.f32 %r4, %r1;", {0xff800001}, 0x7fffffff},
+    {"neg.f16 %h4, %h1;", {0xfccd}, 0x7fff},
+    {"abs.f16x2 %r4, %r1;", {0x7e05fe01}, 0x7fff7fff},
+    {"neg.bf16x2 %r4, %r1;", {0x0040ffc1}, 0x80407fff},
+    {"abs.bf16 %h4, %h1;", {0x7f81}, 0x7fff},
+    {"neg.f64 %d4, %d1;", {0x7ff8000000000005}, 0x7ff8000000000005},
+    {"abs.f64 %d4, %d1;", {0xfff0000000000001}, 0xfff8000000000001},
+    /* Of two NaN, the second is kept, and that of b before that of c before a. */
+    {"add.f64 %d4, %d1, %d2;",
+     {0xfff8000000000001, 0x7ff8000000000005},
+     0x7ff8000000000005},
+    {"sub.rm.f64 %d4, %d1, %d2;",
+     {0x7ff0000000000003, 0xfff8000000000001},
+     0xfff8000000000001},
+    {"fma.rn.f64 %d4, %d1, %d2, %d3;",
+     {0, 0xfff8000000000001, 0x7ff8000000000005},
+     0xfff8000000000001},
+    {"fma.rn.f64 %d4, %d1, %d2, %d3;",
+     {0x7ff0000000000003, 0, 0x7ff8000000000005},
+     0x7ff8000000000005},
+    {"div.rn.f64 %d4, %d1, %d2;",
+     {0xfff8000000000001, 0x7ff8000000000005},
+     0xfff8000000000001},
+    {"min.f64 %d4, %d1, %d2;",
+     {0x7ff0000000000003, 0xfff0000000000001},
+     0xfff8000000000001},
+    {"st.global.b64 [%own], %d1; atom.global.add.f64 %d4, [%own], %d2; "
+     "ld.global.b64 %d4, [%own];",
+     {0x7ff0000000000003, 0},
+     0x7ff0000000000003},
+    /* tf32 keeps the bits that it has, to nearest away from zero even of a NaN. */
+    {"cvt.rn.tf32.f32 %r4, %r1;", {0xff800001}, 0x7fffe000},
+    {"cvt.rz.tf32.f32 %r4, %r1;", {0x7fc00005}, 0x7fffe000},
+    {"cvt.rna.tf32.f32 %r4, %r1;", {0x7f800003}, 0x7f800000},
+    {"cvt.rna.tf32.f32 %r4, %r1;", {0xffffffff}, 0xffffe000},
+    {"cvt.rna.satfinite.tf32.f32 %r4, %r1;", {0x7f98cb87}, 0x7f98a000},
+    {"cvt.rna.satfinite.tf32.f32 %r4, %r1;", {0xff7fffff}, 0xff7fe000},
+    /* What .ftz flushes and what not. */
+    {"cvt.rp.ftz.f16.f32 %h4, %r1;", {1}, 1},
+    {"cvt.rm.ftz.f16.f32 %h4, %r1;", {0x807fffff}, 0x8001},
+    {"set.eq.ftz.f16.f16 %h4, %h1, %h2;", {1, 0}, 0x3c00},
+    {"set.lt.ftz.u32.f16 %r4, %h1, %h2;", {0x83ff, 0}, 0},
+    {"setp.gt.ftz.f16x2 %p4|%p3, %r1, %r2;", {0x1c200, 0xbc00}, 0},
+    /* Divisors above 2^126, with .ftz and without. */
+    {"div.approx.f32 %r4, %r1, %r2;", {0x7f7fffff, 0x7f7fffff}, 0},
+    {"div.approx.f32 %r4, %r1, %r2;", {0xff800000, 0x7f7fffff}, 0x7fffffff},
+    {"rcp.approx.ftz.f64 %d4, %d1;", {0x7fefffffffffffff}, 0},
+    {"rcp.approx.ftz.f64 %d4, %d1;", {0x800fffffffffffff}, 0xfff0000000000000},
+    {"rsqrt.approx.ftz.f64 %d4, %d1;", {0xbff0000000000000}, 0x7fffffff00000000},
     /* Zeros are normal numbers. */
     {"testp.normal.f64 %p4, %d1;", {0}, 1},
     {"testp.normal.f32 %p4, %r1;", {0}, 1},
@@ -76,9 +137,11 @@ kernel_of_all(void)
 
     assert_non_null(f);
     fputs(".version 8.0\n.target sm_90\n.address_size 64\n"
-          ".visible .entry k(.param .u64 in, .param .u64 out)\n{\n"
-          ".reg .b64 %d<5>, %in, %out; .reg .b32 %r<5>; .reg .b16 %h<5>;\n"
-          ".reg .pred %p<5>;\nld.param.u64 %in, [in]; ld.param.u64 %out, [out];\n",
+          ".visible .entry k(.param .u64 in, .param .u64 out, .param .u64 own)\n{\n"
+          ".reg .b64 %d<5>, %in, %out, %own; .reg .b32 %r<5>; .reg .b16 %h<5>;\n"
+          ".reg .pred %p<5>;\nld.param.u64 %in, [in]; ld.param.u64 %out, [out];\n"
+          "ld.param.u64 %own, [own]; mov.u32 %r1, %tid.x; "
+          "mad.wide.u32 %own, %r1, 8, %own;\n",
           f);
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
         for (int k = 0; k < 3; k++)
@@ -110,6 +173,7 @@ results_are_those_of_a_card(void **state)
         memcpy(in + i * 3, rows[i].in, sizeof(rows[i].in));
     ut_sgx_param(&u, 0, (uintptr_t)in);
     ut_sgx_param(&u, 1, (uintptr_t)out);
+    ut_sgx_param(&u, 2, (uintptr_t)ut_sgx_buf(&u, 32 * 8));
     ut_sgx_shape(&u, 1, 32);
     assert_int_equal(ut_sgx_run(&u), SG_CTA_DONE);
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {

@@ -83,8 +83,8 @@ want_to_float(const struct golden_arg *arg, uint64_t a, uint64_t b, uint64_t c)
     const struct ref_fmt *fmt = fmt_of(to_of(arg));
     uint64_t v = ref_pack(fmt, source(arg, a), (enum ref_round)arg->round);
 
-    if (from_of(arg) == F64 && ref_is_nan(&ref_f64, a)) /* keeps its sign */
-        v |= a >> 63 << (fmt->bits - 1);
+    if (from_of(arg) == F64 && to_of(arg) != F64 && ref_is_nan(&ref_f64, a))
+        v = ref_narrow_nan(fmt, a);
     if (arg->ftz && to_of(arg) == F32)
         v = ref_flush(fmt, v);
     return arg->sat ? ref_saturate(fmt, v) : v;

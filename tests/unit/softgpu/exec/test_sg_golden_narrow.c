@@ -309,7 +309,7 @@ to_tf32(const struct golden_arg *arg, uint64_t a, uint64_t b, uint64_t c)
     uint64_t low = a & 0x1fff, up = a & ~UINT64_C(0x1fff), mag = a & 0x7fffffff;
 
     if (mag > 0x7f800000)
-        return 0x7fffffff;
+        return 0x7fffe000;
     if (mag == 0x7f800000)
         return arg->sat ? (a & 0x80000000) | 0x7f7fe000 : a;
     if (arg->round == 0 && (low > 0x1000 || (low == 0x1000 && (up & 0x2000))))
