@@ -141,7 +141,7 @@ print_kernel(const struct rk_form *form)
     if (!f)
         abort();
     fputs(
-        ".version 8.6\n.target sm_90\n.address_size 64\n"
+        ".version 8.7\n.target sm_90\n.address_size 64\n"
         ".visible .entry k(.param .u64 in, .param .u64 out)\n{\n"
         ".reg .b32 %wr, %ws<4>; .reg .b64 %dr, %ds<4>; .reg .b16 %hr, %hs<4>;\n"
         ".reg .pred %pr, %ps<4>; .reg .b32 %t<3>; .reg .b64 %u<2>; .reg .b16 %v<1>;\n"

@@ -351,7 +351,11 @@ lower_slct(struct lower *l, const struct ptx_insn *insn)
     a = lo_src(l, &insn->opds[1], type);
     b = lo_src(l, &insn->opds[2], type);
     c = lo_src(l, &insn->opds[3], ctype);
-    if (ctype == PTX_W_f32 && lo_has(insn, PTX_W_ftz))
+    if (ctype != PTX_W_f32 && lo_has(insn, PTX_W_ftz)) {
+        lo_fail(l, -EINVAL, "slct.ftz compares f32");
+        return;
+    }
+    if (lo_has(insn, PTX_W_ftz))
         c = lo_op(l, SG_OP_FTZ_F32, NONE, c, NONE, NONE);
     /* zero of either sign selects a, NaN b */
     p = lo_op(l, ctype == PTX_W_f32 ? SG_OP_SETP_GE_F32 : SG_OP_SETP_GE_S32, NONE, c,

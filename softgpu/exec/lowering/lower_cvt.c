@@ -321,9 +321,52 @@ float_to_float(struct lower *l, const struct ptx_insn *insn, unsigned to, unsign
     deliver(l, &insn->opds[0], to, v);
 }
 
+/* Every value of an integer type is one of another, which cvt.sat does not take. */
+static bool
+fits(unsigned to, unsigned from)
+{
+    unsigned bits = ptx_type_size(to) * 8u - lo_type_signed(to);
+    unsigned from_bits = ptx_type_size(from) * 8u - lo_type_signed(from);
+
+    return bits >= from_bits && (lo_type_signed(to) || !lo_type_signed(from));
+}
+
+/* What ptxas (13.0) refuses of modifiers and types that exist in other forms; NULL: it
+ * takes it. */
+static const char *
+refusal(const struct ptx_insn *insn, unsigned to, unsigned from)
+{
+    bool to_float = lo_type_float(to) || to == PTX_W_tf32;
+    bool from_float = lo_type_float(from),
+         bf16 = to == PTX_W_bf16 || from == PTX_W_bf16;
+    bool narrow =
+        from == PTX_W_f32 && (to == PTX_W_f16 || to == PTX_W_bf16 || to == PTX_W_tf32);
+    bool rounds = lo_has(insn, PTX_W_rn) || lo_has(insn, PTX_W_rz) ||
+                  lo_has(insn, PTX_W_rm) || lo_has(insn, PTX_W_rp);
+    bool up_or_down = lo_has(insn, PTX_W_rm) || lo_has(insn, PTX_W_rp);
+
+    if (bf16 && (ptx_type_size(to) == 1 || ptx_type_size(from) == 1))
+        return "bf16 has no conversion to or from 8 bits";
+    if (lo_has(insn, PTX_W_sat) &&
+        (bf16 || (!to_float && !from_float && fits(to, from))))
+        return ".sat is not for these types";
+    if ((lo_has(insn, PTX_W_relu) || lo_has(insn, PTX_W_satfinite)) &&
+        (!narrow || up_or_down || lo_has(insn, PTX_W_ftz)))
+        return ".relu and .satfinite narrow f32, in .rn and .rz, without .ftz";
+    if (lo_has(insn, PTX_W_relu) && lo_has(insn, PTX_W_rna))
+        return ".relu is not for .rna";
+    if (rounds && !to_float && !from_float)
+        return "integers are not rounded";
+    if (rounds && from_float && lo_type_float(to) && !bf16 &&
+        ptx_type_size(to) > ptx_type_size(from))
+        return "what becomes wider is not rounded";
+    return NULL;
+}
+
 void
 lower_cvt(struct lower *l, const struct ptx_insn *insn)
 {
+    const char *words;
     unsigned to = lo_type(insn, 0), from = lo_type(insn, 1);
     bool to_float = lo_type_float(to) || to == PTX_W_tf32;
     int32_t v;
@@ -332,8 +375,9 @@ lower_cvt(struct lower *l, const struct ptx_insn *insn)
         lo_fail(l, -EINVAL, "cvt: operands");
         return;
     }
-    if (lo_has(insn, PTX_W_satfinite) && (!lo_type_float(from) || !clamp_fn(to))) {
-        lo_fail(l, -EINVAL, "cvt.satfinite is for floats narrower than f32");
+    words = refusal(insn, to, from);
+    if (words) {
+        lo_fail(l, -EINVAL, "cvt: %s", words);
         return;
     }
     v = source(l, &insn->opds[1], from);

@@ -13,6 +13,7 @@
 #include "sg_prog.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -338,6 +339,26 @@ source_type(const struct ptx_insn *insn, int k, char sig, unsigned type)
     return ptx_type_size(type) <= 4 ? type : PTX_W_b32;
 }
 
+/* What ptxas (13.0) refuses of constants: in operations on lanes of integers, and of
+ * positions and lengths of fields above 255. */
+static void
+check_constants(struct lower *l, const struct ptx_insn *insn, unsigned type)
+{
+    bool lanes = type == PTX_W_u16x2 || type == PTX_W_s16x2 || type == PTX_W_u8x4 ||
+                 type == PTX_W_s8x4;
+    unsigned field = insn->op == PTX_W_bfe ? 2 : insn->op == PTX_W_bfi ? 3 : UINT_MAX;
+
+    for (unsigned i = 1; i < insn->n_opds; i++) {
+        if (insn->opds[i].kind != PTX_OPD_INT)
+            continue;
+        if (lanes)
+            lo_fail(l, -EINVAL, "operand %u: a constant cannot be lanes of integers",
+                    i);
+        else if (i >= field && insn->opds[i].imm > 255)
+            lo_fail(l, -EINVAL, "operand %u: out of the range from 0 to 255", i);
+    }
+}
+
 static void
 lower_row(struct lower *l, const struct ptx_insn *insn)
 {
@@ -347,6 +368,8 @@ lower_row(struct lower *l, const struct ptx_insn *insn)
     int32_t s[3] = {SG_NOREG, SG_NOREG, SG_NOREG}, d, r;
     bool ftz, sat;
 
+    if (row->kind == ISA_DO || row->kind == ISA_FN)
+        check_constants(l, insn, type);
     if (row->kind == ISA_DO) {
         row->lower(l, insn);
         return;

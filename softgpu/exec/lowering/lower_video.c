@@ -249,10 +249,16 @@ lower_vmad(struct lower *l, const struct ptx_insn *insn)
 {
     bool is_signed = lo_type(insn, 1) == PTX_W_s32 || lo_type(insn, 2) == PTX_W_s32;
     unsigned by = lo_has(insn, PTX_W_shr7) ? 7 : lo_has(insn, PTX_W_shr15) ? 15 : 0;
+    bool negative;
     int32_t v;
 
     if (insn->n_opds != 4) {
         lo_fail(l, -EINVAL, "wrong number of operands");
+        return;
+    }
+    negative = (insn->opds[1].flags ^ insn->opds[2].flags) & PTX_OPF_NEG;
+    if (negative && insn->opds[3].flags & PTX_OPF_NEG) { /* as ptxas says */
+        lo_fail(l, -EINVAL, "vmad: either the product or c is negated");
         return;
     }
     for (unsigned i = 1; i < 4; i++)

@@ -190,11 +190,68 @@ results_are_those_of_a_card(void **state)
     free(text);
 }
 
+/* By ptxas 13.0 on the same card, which says why in other words. */
+static void
+what_ptxas_refuses_is_refused(void **state)
+{
+    static const struct {
+        const char *insn, *words; /* words: NULL where it is taken */
+    } forms[] = {
+        {"add.u16x2 %r4, %r1, 0xfffffcec;", "lanes"},
+        {"min.s16x2 %r4, %r1, 0x28367b17;", "lanes"},
+        {"add.u16x2 %r4, %r1, %r2;", NULL},
+        {"bfe.s64 %d4, %d1, %r2, 0x800000;", "255"},
+        {"bfe.u32 %r4, %r1, 256, %r2;", "255"},
+        {"bfe.u32 %r4, %r1, 255, 255;", NULL},
+        {"bfi.b32 %r4, %r1, %r2, %r3, 0x7fff;", "255"},
+        {"bfi.b64 %d4, %d1, %d2, 255, 0;", NULL},
+        {"cvt.rni.s8.bf16 %h4, %h1;", "8 bits"},
+        {"cvt.rn.bf16.u8 %h4, %h1;", "8 bits"},
+        {"cvt.rn.bf16.u16 %h4, %h1;", NULL},
+        {"cvt.rn.sat.bf16.f32 %h4, %r1;", ".sat"},
+        {"cvt.sat.f32.bf16 %r4, %h1;", ".sat"},
+        {"cvt.sat.f32.f16 %r4, %h1;", NULL},
+        {"cvt.sat.s64.u32 %d4, %r1;", ".sat"},
+        {"cvt.sat.u64.s32 %d4, %r1;", NULL},
+        {"cvt.rn.relu.f16.f64 %h4, %d1;", ".relu"},
+        {"cvt.rp.relu.f16.f32 %h4, %r1;", ".relu"},
+        {"cvt.rz.relu.f16.f32 %h4, %r1;", NULL},
+        {"cvt.rn.ftz.satfinite.f16.f32 %h4, %r1;", ".satfinite"},
+        {"cvt.rn.satfinite.f16.f32 %h4, %r1;", NULL},
+        {"cvt.rna.relu.tf32.f32 %r4, %r1;", ".rna"},
+        {"cvt.rn.s32.s64 %r4, %d1;", "rounded"},
+        {"cvt.rn.f64.f32 %d4, %r1;", "rounded"},
+        {"cvt.rn.f32.bf16 %r4, %h1;", NULL},
+        {"slct.ftz.f32.s32 %r4, %r1, %r2, %r3;", "slct"},
+        {"vmad.s32.s32.s32 %r4, -%r1, %r2, -%r3;", "negated"},
+        {"vmad.s32.s32.s32 %r4, -%r1, -%r2, -%r3;", NULL},
+        {"atom.global.add.s64 %d4, [%d1], %d2;", "not carried"},
+        {"red.shared.add.s64 [%d1], %d2;", "not carried"},
+        {"atom.global.add.u64 %d4, [%d1], %d2;", NULL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
+        char text[512], words[512] = "";
+        snprintf(
+            text, sizeof(text),
+            ".version 8.7\n.target sm_90\n.address_size 64\n.visible .entry k()\n"
+            "{\n.reg .b64 %%d<5>; .reg .b32 %%r<5>; .reg .b16 %%h<5>;\n%s\nret;\n}\n",
+            forms[i].insn);
+        if ((ut_sgx_prepare_error(text, words, sizeof(words)) < 0) ==
+                (forms[i].words != NULL) &&
+            (!forms[i].words || strstr(words, forms[i].words)))
+            continue;
+        fail_msg("%s: %s", forms[i].insn, words);
+    }
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(results_are_those_of_a_card),
+        cmocka_unit_test(what_ptxas_refuses_is_refused),
         cmocka_unit_test(ut_builds_lower_agree),
         cmocka_unit_test(ut_builds_machine_code_agrees),
     };
