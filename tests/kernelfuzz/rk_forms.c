@@ -194,6 +194,29 @@ static const struct {
     {'g', "ggg", "fma.rn.oob{|.relu}.f16x2 %d, %a, %b, %c;"},
     {'b', "bbb", "fma.rn.oob{|.relu}.bf16 %d, %a, %b, %c;"},
     {'c', "ccc", "fma.rn.oob{|.relu}.bf16x2 %d, %a, %b, %c;"},
+    /* which NaN is out of bounds: every half */
+    {'h', "h",
+     "mov.b16 %v0, 0x3c00; fma.rn.oob{|.relu}.f16 %d, {%a, %v0|%v0, %a}, %v0;"},
+    {'b', "b", "mov.b16 %v0, 0x3f80; fma.rn.oob.bf16 %d, {%a, %v0|%v0, %a}, %v0;"},
+    {'g', "g", "mov.b32 %t0, 0x3c003c00; fma.rn.oob.f16x2 %d, {%a, %t0|%t0, %a}, %t0;"},
+    /* products next to the least normal number: tiny before rounding or behind it */
+    {'f', "i",
+     "and.b32 %t0, %a, 0x800007ff; xor.b32 %t0, %t0, 0x1f800400; shr.u32 %t1, %a, 11; "
+     "and.b32 %t1, %t1, 0x7ff; xor.b32 %t1, %t1, 0x207ff800; "
+     "{mul.rn|mul.rz|mul.rm|mul.rp}.ftz.f32 %d, %t0, %t1;"},
+    {'f', "i",
+     "and.b32 %t0, %a, 0x800007ff; xor.b32 %t0, %t0, 0x1f800400; shr.u32 %t1, %a, 11; "
+     "and.b32 %t1, %t1, 0x7ff; xor.b32 %t1, %t1, 0x207ff800; mov.b32 %t2, 0x80000000; "
+     "fma{.rn|.rz|.rm|.rp}.ftz.f32 %d, %t0, %t1, %t2;"},
+    {'f', "i",
+     "and.b32 %t0, %a, 0x800007ff; xor.b32 %t0, %t0, 0x00800000; shr.u32 %t1, %a, 11; "
+     "and.b32 %t1, %t1, 0x7ff; xor.b32 %t1, %t1, 0x3f800000; "
+     "div{.rn|.rz|.rm|.rp}.ftz.f32 %d, %t0, %t1;"},
+    {'h', "h",
+     "mov.b16 %v0, {0x1fe0|0x1ff0|0x13ff|0x3bff}; {mul|mul.sat}.ftz.f16 %d, %a, %v0;"},
+    {'h', "h",
+     "mov.b16 %v0, {0x1fe0|0x13ff}; mov.b16 %h0, 0x8000; "
+     "fma.rn.ftz.f16 %d, %a, %v0, %h0;"},
     {'h', "hh", "{min|max}{|.ftz}{|.NaN}{|.xorsign.abs}.f16 %d, %a, %b;"},
     {'g', "gg", "{min|max}{|.ftz}{|.NaN}{|.xorsign.abs}.f16x2 %d, %a, %b;"},
     {'b', "bb", "{min|max}{|.NaN}{|.xorsign.abs}.bf16 %d, %a, %b;"},
