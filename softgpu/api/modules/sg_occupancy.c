@@ -26,6 +26,21 @@ enter_func(CUfunction handle, struct sg_func **ret_func)
     return rc == CUDA_SUCCESS ? rc : sg_leave(rc);
 }
 
+/* Blocks of a multiprocessor; none, and no error, with more dynamic shared memory than
+ * a launch of the function may have. */
+static int
+resident(const struct sg_func *f, unsigned threads, size_t dyn_shared)
+{
+    const struct sg_dev *dev = f->module->ctx->dev;
+    int most = 0;
+
+    sg_func_attribute(dev, f->kernel, f->module->code, &f->attrs,
+                      CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, &most);
+    return dyn_shared > (size_t)most
+               ? 0
+               : sg_occupancy(dev, f->kernel, threads, dyn_shared);
+}
+
 SG_CALL(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, int *numBlocks,
         CUfunction func, int blockSize, size_t dynamicSMemSize, unsigned int flags)
 {
@@ -37,8 +52,7 @@ SG_CALL(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, int *numBlocks,
     if (!numBlocks || blockSize <= 0 ||
         flags & ~(unsigned)CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    *numBlocks = sg_occupancy(f->module->ctx->dev, f->kernel, (unsigned)blockSize,
-                              dynamicSMemSize);
+    *numBlocks = resident(f, (unsigned)blockSize, dynamicSMemSize);
     return sg_leave(CUDA_SUCCESS);
 }
 
@@ -130,20 +144,6 @@ SG_CALL(cuOccupancyAvailableDynamicSMemPerBlock, size_t *dynamicSmemSize,
     return sg_leave(CUDA_SUCCESS);
 }
 
-SG_CALL(cuOccupancyMaxPotentialClusterSize, int *clusterSize, CUfunction func,
-        const CUlaunchConfig *config)
-{
-    struct sg_func *f;
-    CUresult rc = enter_func(func, &f);
-
-    if (rc != CUDA_SUCCESS)
-        return rc;
-    if (!clusterSize || !config)
-        return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    *clusterSize = (int)sg_launch_max_cluster(f->module->ctx->dev, f);
-    return sg_leave(CUDA_SUCCESS);
-}
-
 /* The blocks of the cluster that @config asks for. */
 static CUresult
 cluster_of(const struct sg_func *f, const CUlaunchConfig *config, unsigned *ret)
@@ -165,6 +165,24 @@ cluster_of(const struct sg_func *f, const CUlaunchConfig *config, unsigned *ret)
     rc = sg_launch_cluster(f->module->ctx->dev, f, &req, shape);
     *ret = rc == CUDA_SUCCESS ? shape[0] * shape[1] * shape[2] : 1;
     return rc;
+}
+
+SG_CALL(cuOccupancyMaxPotentialClusterSize, int *clusterSize, CUfunction func,
+        const CUlaunchConfig *config)
+{
+    struct sg_func *f;
+    CUresult rc = enter_func(func, &f);
+    unsigned blocks;
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (!clusterSize || !config)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    rc = cluster_of(f, config, &blocks); /* its size is ignored, and has to be one */
+    if (rc != CUDA_SUCCESS)
+        return sg_leave(rc);
+    *clusterSize = (int)sg_launch_max_cluster(f->module->ctx->dev, f);
+    return sg_leave(CUDA_SUCCESS);
 }
 
 SG_CALL(cuOccupancyMaxActiveClusters, int *numClusters, CUfunction func,

@@ -337,6 +337,22 @@ size_local(struct unit_builder *ub, struct sg_unit *unit, struct gp_err *err)
     return 0;
 }
 
+/* What the kernel's own body declares counts as its shared memory, used or not, as on a
+ * card; variables of the module count where they are used. */
+static int
+declared_shared(struct unit_builder *ub)
+{
+    const struct ptx_func *kernel = ub->funcs[0].ast;
+    uint32_t off;
+    bool dynamic;
+    int r = 0;
+
+    for (uint32_t i = 0; i < kernel->n_vars && r == 0; i++)
+        if (kernel->vars[i]->space == PTX_SPACE_SHARED && kernel->vars[i]->size)
+            r = ub_shared(ub, kernel->vars[i], &off, &dynamic);
+    return r;
+}
+
 static int
 unit_finish(struct unit_builder *ub, struct sg_unit *unit, const uint32_t *table_at,
             struct gp_err *err)
@@ -366,6 +382,9 @@ unit_finish(struct unit_builder *ub, struct sg_unit *unit, const uint32_t *table
     memset(unit->func_by_id, 0xff, (unit->n_func_ids + 1u) * sizeof(int32_t));
     unit->n_funcs = ub->n_funcs;
     unit->uses_reserved = ub->reserved;
+    r = declared_shared(ub);
+    if (r < 0)
+        return gp_err_set(err, r, "kernel declares too much shared memory");
     dyn = (uint32_t)GP_ALIGN_UP(ub->shared_bytes, (uint64_t)gp_max(ub->dyn_align, 16u));
     unit->static_shared = ub->dyn_align ? dyn : (uint32_t)ub->shared_bytes;
     if (unit->static_shared > sg_prog_target(ub->prog)->max_shared_per_cta)
