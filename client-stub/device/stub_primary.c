@@ -165,13 +165,14 @@ CUresult
 stub_impl_cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active)
 {
     struct stub_ctx *ctx;
-    CUresult r = primary_find(dev, &ctx);
     uint64_t state;
+    CUresult r;
 
-    if (r != CUDA_SUCCESS)
-        return r;
     if (!flags || !active)
         return CUDA_ERROR_INVALID_VALUE;
+    r = primary_find(dev, &ctx);
+    if (r != CUDA_SUCCESS)
+        return r;
     state = atomic_load(&ctx->state);
     if (!state || stub_link_wants_replies(stub_devices[dev].link))
         r = primary_ask_state(ctx, flags);

@@ -210,7 +210,9 @@ stub_impl_cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hE
 {
     CUresult r;
 
-    if (pMilliseconds && is_known(pMilliseconds, (uintptr_t)hStart, (uintptr_t)hEnd))
+    if (!pMilliseconds) /* a driver says it of the events */
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (is_known(pMilliseconds, (uintptr_t)hStart, (uintptr_t)hEnd))
         return CUDA_SUCCESS;
     r = stub_gen_cuEventElapsedTime_v2(pMilliseconds, hStart, hEnd);
     if (r == CUDA_SUCCESS)

@@ -19,8 +19,11 @@ event_is_shared(CUevent event)
 CUresult
 stub_impl_cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event)
 {
-    CUresult r = stub_gen_cuIpcGetEventHandle(pHandle, event);
+    CUresult r;
 
+    if (!event) /* of a handle that is none a driver says something else */
+        return CUDA_ERROR_INVALID_VALUE;
+    r = stub_gen_cuIpcGetEventHandle(pHandle, event);
     if (r == CUDA_SUCCESS)
         event_is_shared(event);
     return r;

@@ -113,6 +113,8 @@ h_cuIpcOpenEventHandle(struct wrk *w, const struct wire_args_cuIpcOpenEventHandl
     (void)rep;
     if (r == CUDA_SUCCESS)
         r = WRK_CALL(w, cuIpcOpenEventHandle, &event, *a->handle);
+    else if (r == CUDA_ERROR_INVALID_VALUE)
+        r = CUDA_ERROR_MAP_FAILED; /* what a driver says of one that nobody made */
     if (r == CUDA_SUCCESS)
         wrk_handle_put(w, WIRE_KIND_EVENT, a->phEvent_id, event);
     return r;

@@ -23,11 +23,11 @@ def same_remotely_and_locally(case, name, env=None, **options):
     driver = case.need_file(case.build / "lib" / "libsoftgpu.so", "libsoftgpu.so is not built")
     (case.folder / "local").mkdir()
     (case.folder / "local" / "libcuda.so.1").symlink_to(driver)
-    local = case.run([program], status=None,
+    local = case.run([program, "strict"], status=None,
                      env={"LD_LIBRARY_PATH": str(case.folder / "local"),
                           "SOFTGPU_INSTANCE": name, **(env or {})})
     pool = case.pool(env=env)
-    remote = pool.run(program, status=None, **options)
+    remote = pool.run(program, "strict", status=None, **options)
     case.equal(remote.out, local.out, "what the program prints")
     case.equal(remote.status, local.status, "exit status")
     case.equal(local.status, 0, "exit status of the program on the driver itself")
@@ -78,10 +78,10 @@ def test_stream_ordered_memory_that_is_freed_and_allocated_again(case):
 
 
 def test_stream_ordered_memory_over_tcp_and_without_spare_blocks(case):
-    local = case.run([case.programs / "spares"], env=local_driver(case), status=None)
+    local = case.run([case.programs / "spares", "strict"], env=local_driver(case), status=None)
     pool = case.pool()
     for env in ({"GPUPOOL_TRANSPORT": "tcp"}, {"GPUPOOL_SPARE_BLOCKS": "0"}):
-        remote = pool.run(case.programs / "spares", env=env, status=None)
+        remote = pool.run(case.programs / "spares", "strict", env=env, status=None)
         case.equal((remote.out, remote.status), (local.out, 0), f"what it prints with {env}")
 
 

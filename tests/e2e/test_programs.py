@@ -83,9 +83,9 @@ def test_managed_memory_is_fetched_whole_from_a_driver_that_does_not_say(case):
 
 
 def test_linking_gives_the_same_results_logs_and_errors(case):
-    local = case.run([case.programs / "linking"], env=local_driver(case))
+    local = case.run([case.programs / "linking", "strict"], env=local_driver(case))
     case.contains(local.out, "linking: ok", "on the driver itself")
-    remote = case.pool().run(case.programs / "linking", core=50, status=None)
+    remote = case.pool().run(case.programs / "linking", "strict", core=50, status=None)
     case.equal(remote.out, local.out, "linking: remote against local")
     # The software card says once what was wrong with an image.
     words = [line for line in remote.err.splitlines()
@@ -156,11 +156,12 @@ def test_page_locked_memory_keeps_order_and_content_shared_or_sent(case):
 
 
 def test_page_locked_memory_has_one_address_for_host_and_card(case):
-    local = case.run([case.programs / "unified"], env=local_driver(case))
+    local = case.run([case.programs / "unified", "strict"], env=local_driver(case))
     case.check("wrong" not in local.out, "unified on the driver itself")
     pool = case.pool()
     for link in ("tcp", "shm"):
-        remote = pool.run(case.programs / "unified", core=100, memory="1GiB", status=None,
+        remote = pool.run(case.programs / "unified", "strict", core=100, memory="1GiB",
+                          status=None,
                           env={"GPUPOOL_TRANSPORT": link})
         case.equal(remote.out, local.out, f"unified over {link}: remote against local")
         case.equal((remote.status, remote.err), (0, ""), f"status and words over {link}")
@@ -169,8 +170,8 @@ def test_page_locked_memory_has_one_address_for_host_and_card(case):
 def test_page_locked_memory_has_one_address_at_several_servers(case):
     if "thread" in case.sanitizer:
         case.skip("ThreadSanitizer leaves no addresses that three processes are sure to have free")
-    local = case.run([case.programs / "unified"], env=local_driver(case))
-    done = case.pool(servers=2, cards=1).run(case.programs / "unified",
+    local = case.run([case.programs / "unified", "strict"], env=local_driver(case))
+    done = case.pool(servers=2, cards=1).run(case.programs / "unified", "strict",
                                              options=["--cards", "2", "--span"], core=100,
                                              memory="1GiB", status=None)
     case.equal((done.out, done.status), (local.out, 0), "unified in a session of two servers")

@@ -159,7 +159,8 @@ libraries(void)
     TRY(cuKernelSetCacheConfig(k, CU_FUNC_CACHE_PREFER_NONE, dev));
     TRY(cuLibraryGetModule(&own, lib));
     SAME(own != NULL, 1);
-    say("a unified function", cuLibraryGetUnifiedFunction(&unified, lib, "first"));
+    /* How it is refused depends on whether the card has such functions at all. */
+    SAME(cuLibraryGetUnifiedFunction(&unified, lib, "first") != CUDA_SUCCESS, 1);
     TRY(cuLibraryUnload(lib));
     say("no such file",
         cuLibraryLoadFromFile(&lib, "asked.none", NULL, NULL, 0, NULL, NULL, 0));

@@ -257,7 +257,7 @@ run_graphs(void)
         struct card *c = &cards[i];
         unsigned n = WORDS, seed = 5 + i;
         void *params[] = {&c->b, &n, &seed};
-        CUDA_KERNEL_NODE_PARAMS p = {.func = (CUfunction)fill,
+        CUDA_KERNEL_NODE_PARAMS p = {.kern = fill,
                                      .gridDimX = (WORDS + 255) / 256,
                                      .gridDimY = 1,
                                      .gridDimZ = 1,

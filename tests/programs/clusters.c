@@ -134,8 +134,13 @@ sizes_have_limits(void)
     CUlaunchConfig c = config(BLOCKS, &attr, 16);
     int size = 0, active = 0;
 
+    /* The size that it names is ignored, but has to be one that can be launched. */
+    CODE(cuOccupancyMaxPotentialClusterSize(&size, around, &c),
+         CUDA_ERROR_INVALID_CLUSTER_SIZE);
+    c = config(BLOCKS, &attr, CLUSTER);
     TRY(cuOccupancyMaxPotentialClusterSize(&size, around, &c));
     SAME(size, 8);
+    c = config(BLOCKS, &attr, 16);
     CODE(settled(cuLaunchKernelEx(&c, around, params, NULL)),
          CUDA_ERROR_INVALID_CLUSTER_SIZE);
     TRY(cuFuncSetAttribute(around, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED,

@@ -194,7 +194,7 @@ check_what_it_is(struct prog *prog)
 {
     unsigned type = 0, managed = 0;
     int read_mostly = -1;
-    CUdeviceptr data, dev = 0;
+    CUdeviceptr data, dev = 0, none;
     void *host = NULL;
     size_t wrong = 0;
 
@@ -208,10 +208,13 @@ check_what_it_is(struct prog *prog)
     TRY(cuMemRangeGetAttribute(&read_mostly, sizeof(read_mostly),
                                CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, data, VALUES));
     wrong +=
-        cuMemAllocManaged(&dev, 0, CU_MEM_ATTACH_GLOBAL) != CUDA_ERROR_INVALID_VALUE;
-    wrong += cuMemAllocManaged(&dev, 16, 99) != CUDA_ERROR_INVALID_VALUE;
+        cuMemAllocManaged(&none, 0, CU_MEM_ATTACH_GLOBAL) != CUDA_ERROR_INVALID_VALUE;
+    wrong += cuMemAllocManaged(&none, 16, 99) != CUDA_ERROR_INVALID_VALUE;
     wrong += type != CU_MEMORYTYPE_DEVICE || managed != 1 || read_mostly != 1;
     wrong += host != at(data) || dev != data;
+    if (wrong)
+        printf("managed: type %u, managed %u, read mostly %d, host %d, device %d\n",
+               type, managed, read_mostly, host == at(data), dev == data);
     TRY(cuMemFree(data));
     return wrong;
 }

@@ -138,13 +138,12 @@ copy_writes(const struct memory *m, uint32_t to, uint32_t from)
     memmove(model_page(m, to), model_page(m, from), PAGE);
 }
 
-static void
+/* Values of streams cannot be written there. */
+static size_t
 stream_writes(const struct memory *m, uint32_t page)
 {
-    const uint32_t value = util_random(&chance);
-
-    CU(cuStreamWriteValue32_v2(NULL, m->ptr + (CUdeviceptr)page * PAGE + 64, value, 0));
-    model_page(m, page)[16] = value;
+    return cuStreamWriteValue32_v2(NULL, m->ptr + (CUdeviceptr)page * PAGE + 64, 7,
+                                   0) != CUDA_ERROR_INVALID_VALUE;
 }
 
 static uint32_t
@@ -211,7 +210,7 @@ check_scattered(void)
         for (uint32_t i = 0; i < count / 10; i++)
             copy_writes(&m, any_page(&m), any_page(&m));
         for (uint32_t i = 0; i < count / 10; i++)
-            stream_writes(&m, any_page(&m));
+            wrong += stream_writes(&m, any_page(&m));
         wrong += turn_ends(&m);
     }
     memory_free(&m);

@@ -6,6 +6,7 @@
  * same everywhere.  The card's memory budget is 64 MiB (SOFTGPU_MEMORY_BUDGET).
  */
 #include "parts.h"
+#include "strict.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -17,6 +18,7 @@
 
 static CUcontext ctx;
 static CUmodule module;
+static bool strict;
 
 /* What one callback has heard. */
 struct heard {
@@ -89,7 +91,8 @@ lines_come_to_every_callback(void)
     SAME(comes(&b, 2), 1);
     SAME(atomic_load(&a.count), 1);
     TRY(cuLogsUnregisterCallback(hb));
-    CODE(cuLogsUnregisterCallback(hb), CUDA_ERROR_INVALID_VALUE);
+    if (strict)
+        CODE(cuLogsUnregisterCallback(hb), CUDA_ERROR_INVALID_VALUE);
     CODE(cuLogsUnregisterCallback(NULL), CUDA_ERROR_INVALID_VALUE);
     CODE(cuLogsRegisterCallback(NULL, NULL, &ha), CUDA_ERROR_INVALID_VALUE);
     return 0;
@@ -149,7 +152,8 @@ a_budget_is_noticed_each_time_it_is_passed(void)
     TRY(cuMemFree_v2(a));
     TRY(cuMemFree_v2(b));
     TRY(cuDeviceUnregisterAsyncNotification(0, heard.handle));
-    CODE(cuDeviceUnregisterAsyncNotification(0, gone), CUDA_ERROR_INVALID_VALUE);
+    if (strict)
+        CODE(cuDeviceUnregisterAsyncNotification(0, gone), CUDA_ERROR_INVALID_VALUE);
     CODE(cuDeviceRegisterAsyncNotification(99, on_budget, NULL, &gone),
          CUDA_ERROR_INVALID_DEVICE);
     CODE(cuDeviceRegisterAsyncNotification(0, NULL, NULL, &gone),
@@ -189,18 +193,21 @@ a_callback_takes_itself_away(void)
 }
 
 int
-main(void)
+main(int argc, char **argv)
 {
     static const struct part parts[] = {
         {"lines come to every callback", lines_come_to_every_callback},
         {"the log can be read", the_log_can_be_read},
-        {"a budget is noticed each time it is passed",
-         a_budget_is_noticed_each_time_it_is_passed},
         {"a callback takes itself away", a_callback_takes_itself_away},
+        {"a budget is noticed each time it is passed",
+         a_budget_is_noticed_each_time_it_is_passed}, /* a driver has none */
     };
+    const size_t n = sizeof(parts) / sizeof(parts[0]);
+
+    strict = strict_asked(argc, argv);
 
     if (cuInit(0) != CUDA_SUCCESS || cuCtxCreate_v2(&ctx, 0, 0) != CUDA_SUCCESS ||
         cuModuleLoadData(&module, ptx) != CUDA_SUCCESS)
         return 2;
-    return parts_run(parts, sizeof(parts) / sizeof(parts[0]));
+    return parts_run(parts, strict ? n : n - 1);
 }

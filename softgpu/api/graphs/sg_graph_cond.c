@@ -54,7 +54,6 @@ SG_CALL(cuGraphConditionalHandleCreate, CUgraphConditionalHandle *pHandle_out,
         CUgraph hGraph, CUcontext ctx, unsigned int defaultLaunchValue,
         unsigned int flags)
 {
-    struct sg_ctx *current;
     struct sg_graph *graph;
     struct sg_cond *cond;
     CUresult rc = sg_enter_init();
@@ -64,12 +63,7 @@ SG_CALL(cuGraphConditionalHandleCreate, CUgraphConditionalHandle *pHandle_out,
     graph = SG_OBJ(sg_graph, SG_KIND_GRAPH, hGraph);
     if (!graph || !pHandle_out || flags & ~(unsigned)CU_GRAPH_COND_ASSIGN_DEFAULT)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    if (!ctx) {
-        rc = sg_ctx_current(&current);
-        if (rc != CUDA_SUCCESS)
-            return sg_leave(rc);
-        ctx = (CUcontext)(uintptr_t)current->handle;
-    }
+    /* The current one does not stand in for NULL. */
     if (!sg_handle_get(SG_KIND_CTX, (uintptr_t)ctx))
         return sg_leave(CUDA_ERROR_INVALID_CONTEXT);
     rc = cond_new(graph, (uintptr_t)ctx, defaultLaunchValue, flags, &cond);

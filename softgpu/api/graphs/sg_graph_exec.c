@@ -63,7 +63,7 @@ check_nodes(const struct sg_graph *graph, bool in_body, struct sg_graph_node **r
 
         *ret_bad = graph->nodes[i];
         if (in_body && !may_be_in_body(d->type))
-            rc = CUDA_ERROR_NOT_SUPPORTED;
+            rc = CUDA_ERROR_INVALID_VALUE;
         for (unsigned k = 0; k < n && rc == CUDA_SUCCESS; k++)
             rc = check_nodes(
                 sub[k], in_body || d->type == CU_GRAPH_NODE_TYPE_CONDITIONAL, ret_bad);
@@ -219,7 +219,8 @@ SG_CALL(cuGraphExecGetFlags, CUgraphExec hGraphExec, cuuint64_t *flags)
         return rc;
     if (!flags)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    *flags = exec->flags;
+    /* Uploading does not change the instance: documented not to be told. */
+    *flags = exec->flags & ~(uint64_t)CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD;
     return sg_leave(CUDA_SUCCESS);
 }
 

@@ -249,8 +249,9 @@ sg_memops_check(unsigned n, const CUstreamBatchMemOpParams *ops)
         case CU_STREAM_MEM_OP_WRITE_VALUE_32:
         case CU_STREAM_MEM_OP_WRITE_VALUE_64:
             if (ops[i].waitValue.address % size ||
-                !sg_mem_holds(ops[i].waitValue.address, size))
-                return CUDA_ERROR_INVALID_VALUE;
+                !sg_mem_holds(ops[i].waitValue.address, size) ||
+                sg_mem_find(ops[i].waitValue.address)->kind == SG_MEM_MANAGED)
+                return CUDA_ERROR_INVALID_VALUE; /* managed memory: as documented */
             break;
         case CU_STREAM_MEM_OP_BARRIER:
         case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:

@@ -28,6 +28,7 @@ struct sg_event {
     uint64_t capture_id;
     struct sg_deps capture_deps;
     struct sg_ipc_event *ipc; /* shared with other processes; NULL: not yet */
+    bool opened;              /* by cuIpcOpenEventHandle: it is another process's */
 };
 
 CUresult sg_event_new(struct sg_ctx *ctx, unsigned flags, struct sg_event **ret_event);

@@ -288,7 +288,7 @@ sg_ipc_event_open(struct sg_dev *dev, const CUipcEventHandle *handle,
 
     memcpy(&h, handle, sizeof(h));
     if (h.magic != IPC_MAGIC || memcmp(h.uuid, dev->uuid, sizeof(h.uuid)))
-        return CUDA_ERROR_INVALID_VALUE;
+        return CUDA_ERROR_MAP_FAILED;
     if (h.slot == sg_card_slot(dev->card)) /* our own */
         return CUDA_ERROR_INVALID_CONTEXT;
     return ipc_new(dev, h.slot, h.id, false, ret_ipc);

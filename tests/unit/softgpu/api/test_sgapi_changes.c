@@ -152,8 +152,9 @@ copies_and_fills_write_exactly_these_pages(void **state)
     assert_int_equal(written(), 3u << 20);
     ok(cuMemcpyDtoH_v2(host, mem, PAGE));
     assert_int_equal(written(), 0);
-    ok(cuStreamWriteValue32_v2(NULL, mem + 30 * PAGE, 7, 0));
-    assert_int_equal(written(), 1u << 30);
+    fails(cuStreamWriteValue32_v2(NULL, mem + 30 * PAGE, 7, 0),
+          CUDA_ERROR_INVALID_VALUE); /* not to managed memory */
+    assert_int_equal(written(), 0);
 }
 
 static void

@@ -519,7 +519,8 @@ textures_read_arrays(void **state)
     res.res.linear.format = CU_AD_FORMAT_FLOAT;
     res.res.linear.numChannels = 1;
     res.res.linear.sizeInBytes = 12; /* 4 more than there are */
-    fails(cuTexObjectCreate(&tex, &res, &how, NULL), CUDA_ERROR_INVALID_VALUE);
+    ok(cuTexObjectCreate(&tex, &res, &how, NULL));
+    ok(cuTexObjectDestroy(tex));
     ok(cuMemFree_v2(p));
     ok(cuModuleUnload(mod));
 }
