@@ -248,7 +248,10 @@ def _fix_field(t: Text, rule_field: str, handle: str, when: str, into: bool) -> 
     s = f"s->{rule_field}"
     t(f"    if (r == CUDA_SUCCESS && {when}) {{" if into else f"    if ({when})")
     if into:
-        t(f"        r = wrk_handle_get(w, WIRE_KIND_{kind}, (uint64_t){s}, &obj);")
+        if handle == "func":
+            t(f"        r = wrk_func_get(w, (uint64_t){s}, &obj);")
+        else:
+            t(f"        r = wrk_handle_get(w, WIRE_KIND_{kind}, (uint64_t){s}, &obj);")
         t(f"        {s} = ({ctype})(uintptr_t)obj;", "    }")
     else:
         t(f"        {s} = ({ctype})wrk_handle_name(w, WIRE_KIND_{kind}, (void *){s});")

@@ -16,6 +16,11 @@ def has_fix(api: Api, abi: Abi, name: str) -> bool:
     return any(r.kind in ("handle", "zero", "known") for r in struct_rules(api, abi, name))
 
 
+def takes_kernels(call: str) -> bool:
+    """Does a driver take a CUkernel for the CUfunction of this call?"""
+    return call.startswith(("cuLaunch", "cuOccupancy"))
+
+
 class ServerArg:
     """Emits what one parameter needs in the dispatch of a call."""
 
@@ -117,10 +122,11 @@ class ServerArg:
         if p.client:
             return
         if p.dir in ("in", "send") and is_handle(p.type):
-            t(
-                "    if (r == CUDA_SUCCESS)",
-                f"        r = wrk_handle_get(w, {kind_of(p.type)}, view.f->{name}, &{name});",
-            )
+            if word == "func" and not takes_kernels(self.call.name):
+                get = f"wrk_func_get(w, view.f->{name}, &{name});"
+            else:
+                get = f"wrk_handle_get(w, {kind_of(p.type)}, view.f->{name}, &{name});"
+            t("    if (r == CUDA_SUCCESS)", f"        r = {get}")
         elif word == "struct" and p.dir != "out" and p.dir != "recv":
             self._prepare_struct(t, p)
         elif word == "struct" and p.dir == "out":

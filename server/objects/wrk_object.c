@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wrk_object.h"
 
+#include "drv.h"
 #include "gp_log.h"
 #include "wire_format.h"
 #include "wire_result.h"
@@ -28,6 +29,25 @@ wrk_handle_get(struct wrk *w, unsigned kind, uint64_t id, void **ret)
         return wire_handle_error((enum wire_kind)kind);
     *ret = slot->obj;
     return CUDA_SUCCESS;
+}
+
+/* Set in the owner's number of a function: that is a library, and the function a
+ * kernel.
+ */
+#define OWNER_LIBRARY (UINT32_C(1) << 31)
+
+CUresult
+wrk_func_get(struct wrk *w, uint64_t id, void **ret)
+{
+    CUresult r = wrk_handle_get(w, WIRE_KIND_FUNC, id, ret);
+    CUfunction func = NULL;
+
+    if (r != CUDA_SUCCESS || !*ret ||
+        !(wrk_handles_find(&w->handles, WIRE_KIND_FUNC, id)->user & OWNER_LIBRARY))
+        return r;
+    r = WRK_CALL(w, cuKernelGetFunction, &func, (CUkernel)*ret);
+    *ret = func;
+    return r;
 }
 
 /* If there is no memory for the table, the next call with a reply reports it.  The
@@ -86,7 +106,7 @@ owner_key(uint64_t owner_id)
 {
     bool library = wire_handle_is(owner_id, WIRE_KIND_LIBRARY);
 
-    return (library ? UINT32_C(1) << 31 : 0) | (wire_handle_index(owner_id) + 1);
+    return (library ? OWNER_LIBRARY : 0) | (wire_handle_index(owner_id) + 1);
 }
 
 void

@@ -20,6 +20,11 @@ struct wrk;
  * contexts; *ret is then NULL. */
 CUresult wrk_handle_get(struct wrk *w, unsigned kind, uint64_t id, void **ret);
 
+/* The same for a call that needs a function: a kernel of a library (CUkernel), whose id
+ * serves for both, gives its function in the current context.  A driver takes a kernel
+ * for a function where it is launched and in questions of occupancy, nowhere else. */
+CUresult wrk_func_get(struct wrk *w, uint64_t id, void **ret);
+
 /* Enter a new object under the id that the client allocated.  A malformed or
  * taken id ends the attachment (only a broken client sends one). */
 void wrk_handle_put(struct wrk *w, unsigned kind, uint64_t id, void *obj);

@@ -257,8 +257,7 @@ run_graphs(void)
         struct card *c = &cards[i];
         unsigned n = WORDS, seed = 5 + i;
         void *params[] = {&c->b, &n, &seed};
-        CUDA_KERNEL_NODE_PARAMS p = {.kern = fill,
-                                     .gridDimX = (WORDS + 255) / 256,
+        CUDA_KERNEL_NODE_PARAMS p = {.gridDimX = (WORDS + 255) / 256,
                                      .gridDimY = 1,
                                      .gridDimZ = 1,
                                      .blockDimX = 256,
@@ -270,6 +269,7 @@ run_graphs(void)
         CUgraphExec exec;
 
         CU(cuCtxSetCurrent(c->ctx));
+        CU(cuKernelGetFunction(&p.func, fill)); /* it belongs to this context */
         CU(cuGraphCreate(&graph, 0));
         CU(cuGraphAddKernelNode_v2(&node, graph, NULL, 0, &p));
         CU(cuGraphInstantiateWithFlags(&exec, graph, 0));

@@ -10,6 +10,9 @@
 
 #include "gp_base.h"
 
+/* No kernel of a library: launches and the occupancy calls alone take one as a
+ * function.
+ */
 static CUresult
 enter_func(CUfunction handle, struct sg_func **ret_func)
 {
@@ -18,8 +21,8 @@ enter_func(CUfunction handle, struct sg_func **ret_func)
 
     if (rc != CUDA_SUCCESS)
         return rc;
-    rc = sg_func_get(ctx, handle, ret_func);
-    return rc == CUDA_SUCCESS ? rc : sg_leave(rc);
+    *ret_func = SG_OBJ(sg_func, SG_KIND_FUNC, handle);
+    return *ret_func ? CUDA_SUCCESS : sg_leave(CUDA_ERROR_INVALID_HANDLE);
 }
 
 static CUresult
@@ -108,10 +111,14 @@ SG_CALL(cuFuncGetModule, CUmodule *hmod, CUfunction hfunc)
 SG_CALL(cuKernelGetFunction, CUfunction *pFunc, CUkernel kernel)
 {
     struct sg_func *f;
-    CUresult rc = enter_func((CUfunction)kernel, &f);
+    struct sg_ctx *ctx;
+    CUresult rc = sg_enter(&ctx);
 
     if (rc != CUDA_SUCCESS)
         return rc;
+    rc = sg_func_get(ctx, (CUfunction)kernel, &f);
+    if (rc != CUDA_SUCCESS)
+        return sg_leave(rc);
     if (!pFunc)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
     *pFunc = (CUfunction)(uintptr_t)f->handle;

@@ -128,6 +128,12 @@ wrk_handle_get(struct wrk *w, unsigned kind, uint64_t id, void **ret)
     return CUDA_SUCCESS;
 }
 
+CUresult
+wrk_func_get(struct wrk *w, uint64_t id, void **ret)
+{
+    return wrk_handle_get(w, WIRE_KIND_FUNC, id, ret);
+}
+
 void
 wrk_handle_put(struct wrk *w, unsigned kind, uint64_t id, void *obj)
 {
