@@ -183,17 +183,21 @@ give(struct wrk *w, struct wrk_graphmem *m, uint32_t n)
         wrk_quota_drop(w->priv->quota, key_of(m->allocs[i].ptr));
 }
 
-static bool
+/* NOT_SUPPORTED: another executable graph has the memory, and a driver makes no second.
+ */
+static CUresult
 take_one(struct wrk *w, const struct graph_alloc *a)
 {
     struct wrk_quota *q = w->priv->quota;
+    int r;
 
     if (!wrk_quota_take(q, a->slice, a->bytes))
-        return false;
-    if (wrk_quota_note(q, key_of(a->ptr), a->slice, w->ctx_index, a->bytes) == 0)
-        return true;
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    r = wrk_quota_note(q, key_of(a->ptr), a->slice, w->ctx_index, a->bytes);
+    if (r == 0)
+        return CUDA_SUCCESS;
     wrk_quota_give(q, a->slice, a->bytes);
-    return false;
+    return r == -EEXIST ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult
@@ -215,10 +219,11 @@ wrk_graphmem_take(struct wrk *w, CUgraph graph, struct wrk_graphmem **ret)
             a->kept = false;
     }
     for (uint32_t i = 0; i < m->n_allocs; i++) {
-        if (take_one(w, &m->allocs[i]))
+        r = take_one(w, &m->allocs[i]);
+        if (r == CUDA_SUCCESS)
             continue;
         give(w, m, i);
-        return CUDA_ERROR_OUT_OF_MEMORY;
+        return r;
     }
     *ret = TAKE_PTR(m);
     return CUDA_SUCCESS;
