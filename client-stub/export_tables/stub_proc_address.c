@@ -123,24 +123,35 @@ stub_impl_cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion,
 {
     CUdriverProcAddressQueryResult status;
 
-    if (!symbol || !pfn)
-        return CUDA_ERROR_INVALID_VALUE;
-    *pfn = NULL;
-    if (flags & ~(cuuint64_t)(CU_GET_PROC_ADDRESS_LEGACY_STREAM |
+    if (!symbol || !pfn ||
+        flags & ~(cuuint64_t)(CU_GET_PROC_ADDRESS_LEGACY_STREAM |
                               CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM))
         return CUDA_ERROR_INVALID_VALUE;
+    *pfn = NULL;
     if (atomic_load(&stub_links[0].phase) == STUB_COLD && stub_session_named())
         stub_open();
     proc_note_version(cudaVersion);
     status = proc_find(symbol, cudaVersion, flags, pfn);
     if (symbolStatus)
         *symbolStatus = status;
-    return status == CU_GET_PROC_ADDRESS_SUCCESS ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+    return CUDA_SUCCESS; /* with NULL, as a driver has it: the status says why */
 }
+
+/* The first version has no status, so that a name without a function is an error. */
 
 CUresult
 stub_impl_cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion,
                            cuuint64_t flags)
 {
-    return stub_impl_cuGetProcAddress_v2(symbol, pfn, cudaVersion, flags, NULL);
+    void *fn = NULL;
+    CUresult r =
+        pfn ? stub_impl_cuGetProcAddress_v2(symbol, &fn, cudaVersion, flags, NULL)
+            : CUDA_ERROR_INVALID_VALUE;
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!fn)
+        return CUDA_ERROR_NOT_FOUND;
+    *pfn = fn;
+    return CUDA_SUCCESS;
 }

@@ -441,16 +441,19 @@ check_proc_address(struct prog *prog)
 {
     CUdriverProcAddressQueryResult found = (CUdriverProcAddressQueryResult)9;
     CUresult (*get_version)(int *) = NULL;
-    void *nothing = &found;
+    void *nothing = &found, *left = &found;
     int direct = 0, looked_up = 0;
+    size_t wrong;
 
     TRY(cuGetProcAddress_v2("cuDriverGetVersion", (void **)&get_version, 12000, 0,
                             &found));
     TRY(cuDriverGetVersion(&direct));
     TRY(get_version(&looked_up));
-    return (size_t)(direct != looked_up) + (found != CU_GET_PROC_ADDRESS_SUCCESS) +
-           (cuGetProcAddress_v2("cuNoSuchCall", &nothing, 12000, 0, NULL) !=
-            CUDA_ERROR_NOT_FOUND);
+    wrong = (size_t)(direct != looked_up) + (found != CU_GET_PROC_ADDRESS_SUCCESS);
+    TRY(cuGetProcAddress_v2("cuNoSuchCall", &nothing, 12000, 0, &found));
+    return wrong + (nothing != NULL) + (found != CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND) +
+           (cuGetProcAddress("cuNoSuchCall", &left, 12000, 0) != CUDA_ERROR_NOT_FOUND) +
+           (left != &found);
 }
 
 /* Records two launches into a graph, then runs the graph three times. */

@@ -69,9 +69,8 @@ sg_get_proc_address(const char *symbol, void **pfn, int version, cuuint64_t flag
     if (!p)
         p = find(symbol, version, false, &known);
     *pfn = p ? (void *)p->fn : NULL;
-    if (status)
-        *status = p       ? CU_GET_PROC_ADDRESS_SUCCESS
-                  : known ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
-                          : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-    return p ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+    *status = p       ? CU_GET_PROC_ADDRESS_SUCCESS
+              : known ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
+                      : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+    return CUDA_SUCCESS;
 }
