@@ -25,6 +25,7 @@ import platform
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from pathlib import Path
 
@@ -42,6 +43,17 @@ OURS = ("vecadd", "matmul", "reduce", "histogram", "mandelbrot", "pipeline", "fe
 # The same kernels as runtime-API programs, where an nvcc has built them.
 KINDS = ("", "-static", "-shared")
 OTHERS = ("threads", "graphs", "landing")
+# Programs that look at one family of calls each, one after the other line by line; a few
+# at a time, because none of them looks at the memory of the whole card.  Left out are
+# those that do (counted, limits, tiny), that need another card, a second process or lines
+# on stdin (held, beside, cudash), and negative: a driver does not survive all of it.
+FAMILIES = ("asked", "blocking", "cards", "clusters", "conditions", "copies", "elapsed",
+            "faults", "flags", "graphcopies", "graphframe", "hostfuncs", "hostnodes", "ipc",
+            "linking", "managed_traffic", "moves", "nodes", "notices", "order", "pinned",
+            "queries", "rarecalls", "shareable", "sharedcards", "space", "spares", "stress",
+            "textures", "unified", "updates", "waited", "wakers")
+WORDS = {"managed_traffic": ["whole"]} # the driver does not tell what it has written
+AT_A_TIME = 4
 THEIRS = ("torch_tensors", "torch_training", "torch_errors", "ranks_nccl", "libraries")
 # What the null driver cannot do for a program.
 NO_MANAGED = "uses managed variables of its image, which the null driver does not have"
@@ -85,12 +97,13 @@ class Comparison:
         lines, status = run_bounded(command, env, self.logs / f"{name}.local.log", LIMIT_S)
         return lines, status, time.monotonic() - begin
 
-    def there(self, name, command, pool):
-        """On a slice."""
+    def there(self, name, command, pool, sharers=1):
+        """On a slice, which leaves room for as many others."""
         begin = time.monotonic()
         lines, status = pool.run(command, QUIET_PYTHON,
-                                 self.logs / f"{name}.remote.log", core=100 * self.cards,
-                                 memory=self.driver.slice, limit_s=LIMIT_S)
+                                 self.logs / f"{name}.remote.log",
+                                 core=100 * self.cards // sharers,
+                                 memory=self.driver.slice // sharers, limit_s=LIMIT_S)
         return lines, status, time.monotonic() - begin
 
     def rehearse_program(self, name, path, pool):
@@ -123,16 +136,31 @@ class Comparison:
             return self.report.line("SKIP", name, "is not built on this machine")
         if not self.driver.alone:
             return self.rehearse_program(name, path, pool)
-        local, remote = self.here(name, [path], pool), self.there(name, [path], pool)
+        return self.report.line(*self.judge(name, pool))
+
+    def judge(self, name, pool, sharers=1):
+        """What to report of a program of ours."""
+        path = self.build / "tests" / "programs" / name
+        if not path.exists():
+            return "SKIP", name, "is not built on this machine"
+        command = [path, *WORDS.get(name, [])]
+        local = self.here(name, command, pool)
+        remote = self.there(name, command, pool, sharers)
         if local[1] != 0:
-            return self.report.line("SKIP", name, "fails on the driver itself, see "
-                                    f"{self.logs / name}.local.log")
-        ratio = remote[2] / local[2] if local[2] > 1 else None
+            return ("SKIP", name, "fails on the driver itself, see "
+                    f"{self.logs / name}.local.log")
+        ratio = remote[2] / local[2] if local[2] > 1 and sharers == 1 else None
         if local[:2] == remote[:2]:
-            return self.report.line("PASS", name, "", ratio)
+            return "PASS", name, "", ratio
         differing = next((f"here \"{a}\", there \"{b}\"" for a, b in zip(local[0], remote[0])
                           if a != b), f"exit status {local[1]} and {remote[1]}")
-        return self.report.line("FAIL", name, differing[:200], ratio)
+        return "FAIL", name, differing[:200], ratio
+
+    def families(self, names, pool):
+        """A few at a time, reported in their order."""
+        with ThreadPoolExecutor(AT_A_TIME) as runners:
+            for said in runners.map(lambda name: self.judge(name, pool, AT_A_TIME), names):
+                self.report.line(*said)
 
     def observations(self, name, pool):
         """One of theirs: each observation is a result."""
@@ -242,6 +270,8 @@ def compare_all(comparison, pattern, pool):
     for name in (*OTHERS, *(name + kind for kind in KINDS for name in OURS)):
         if fnmatch.fnmatch(name, pattern):
             comparison.program(name, pool)
+    if comparison.driver.alone:
+        comparison.families([name for name in FAMILIES if fnmatch.fnmatch(name, pattern)], pool)
     for name in (name for name in THEIRS if fnmatch.fnmatch(name, pattern)):
         if not comparison.driver.machine_code:
             comparison.report.line("SKIP", name, "its kernels are machine code for real cards")
