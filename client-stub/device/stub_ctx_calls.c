@@ -55,7 +55,7 @@ stub_impl_cuCtxPushCurrent_v2(CUcontext ctx)
     if (r != CUDA_SUCCESS)
         return r;
     if (!c)
-        return CUDA_ERROR_INVALID_CONTEXT;
+        return ctx ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_VALUE;
     return stub_result_errno(stub_ctx_push(c));
 }
 
@@ -250,6 +250,8 @@ stub_impl_cuCtxDestroy_v2(CUcontext ctx)
 
     if (r != CUDA_SUCCESS)
         return r;
+    if (!ctx)
+        return CUDA_ERROR_INVALID_VALUE;
     if (!c || c->primary)
         return CUDA_ERROR_INVALID_CONTEXT;
     stub_hooks_drain_all();

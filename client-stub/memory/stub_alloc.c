@@ -13,6 +13,7 @@
 #include "stub_manual.h"
 #include "stub_memory.h"
 #include "stub_spare.h"
+#include "stub_sticky.h"
 #include "wire_api.h"
 
 #include <string.h>
@@ -72,8 +73,12 @@ stub_impl_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
     bool again = false;
     CUresult r;
 
-    if (!dptr || bytesize == 0)
-        return stub_ctx_refuse();
+    if (!dptr || bytesize == 0) {
+        r = stub_ctx_refuse();
+        if (dptr && r == CUDA_ERROR_INVALID_VALUE)
+            *dptr = 0; /* as a driver leaves it where an allocation fails */
+        return r;
+    }
     r = stub_capture_check();
     if (r != CUDA_SUCCESS)
         return r;
@@ -82,8 +87,10 @@ stub_impl_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
         r = stub_spare_make_room(r, &again);
     if (unlikely(again))
         r = alloc_ask(bytesize, &addr);
-    return r == CUDA_SUCCESS ? alloc_finish(STUB_MEMORY_DEVICE, dptr, addr, bytesize, 0)
-                             : r;
+    if (likely(r == CUDA_SUCCESS))
+        return alloc_finish(STUB_MEMORY_DEVICE, dptr, addr, bytesize, 0);
+    *dptr = 0;
+    return r;
 }
 
 CUresult
@@ -183,8 +190,10 @@ stub_impl_cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int fla
 
     if (r != CUDA_SUCCESS)
         return r;
-    if (!dptr || bytesize == 0 ||
-        (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
+    if (!dptr)
+        return CUDA_ERROR_INVALID_VALUE;
+    *dptr = 0;
+    if (bytesize == 0 || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
         return CUDA_ERROR_INVALID_VALUE;
     r = stub_capture_check();
     if (r == CUDA_SUCCESS)
@@ -298,7 +307,12 @@ alloc_async_in(uint16_t number, CUdeviceptr *dptr, size_t bytesize, CUmemoryPool
         r = stub_stream_get(hStream, per_thread, &a.stream);
     if (r != CUDA_SUCCESS)
         return r;
-    return dptr ? alloc_async(&a, dptr) : CUDA_ERROR_INVALID_VALUE;
+    if (!dptr)
+        return CUDA_ERROR_INVALID_VALUE;
+    *dptr = 0;
+    if (!bytesize && (pool || number == WIRE_CALL_cuMemAllocAsync))
+        return stub_sticky_result(); /* no bytes: a success, and no address */
+    return alloc_async(&a, dptr);
 }
 
 CUresult

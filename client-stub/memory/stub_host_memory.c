@@ -203,10 +203,12 @@ CUresult
 stub_impl_cuMemFreeHost(void *p)
 {
     struct stub_memory m;
-    CUresult r = host_enter();
+    CUresult r = p ? host_enter() : stub_enter(); /* nothing needs no context */
 
-    if (r != CUDA_SUCCESS || !p)
+    if (r != CUDA_SUCCESS)
         return r;
+    if (!p)
+        return stub_sticky_result();
     r = stub_capture_check();
     if (r != CUDA_SUCCESS)
         return r;

@@ -411,6 +411,15 @@ stub_memory_is_plausible(uint64_t addr)
     return !stub_memory_is_freed(addr);
 }
 
+bool
+stub_memory_takes_values(uint64_t addr, unsigned size)
+{
+    struct stub_memory m;
+
+    return addr % size == 0 && stub_memory_is_plausible(addr) &&
+           !(stub_memory_find(addr, &m) && m.pool);
+}
+
 /* ---- reservation ------------------------------------------------------------ */
 
 /* The thread sanitizer ends a program that maps outside of its own ranges, of which the

@@ -181,6 +181,10 @@ stub_memory_is_waiting(void)
  * freed memory.  Another address is most likely wrong. */
 bool stub_memory_is_plausible(uint64_t addr);
 
+/* The same where a stream is to write a value of @size bytes at @addr, or wait for one:
+ * it has to be aligned, and no driver takes memory of a pool. */
+bool stub_memory_takes_values(uint64_t addr, unsigned size);
+
 /* True if it is in freed memory. */
 bool stub_memory_is_freed(uint64_t addr);
 

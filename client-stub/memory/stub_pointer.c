@@ -53,7 +53,7 @@ pointer_known(void *data, CUpointer_attribute attribute, uint64_t ptr,
 
     switch ((int)attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
-        pointer_put_u64(data, m->ctx);
+        pointer_put_u64(data, m->pool ? 0 : m->ctx); /* a pool's is of no context */
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
         pointer_put_u32(data, host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE);
@@ -86,6 +86,23 @@ pointer_known(void *data, CUpointer_attribute attribute, uint64_t ptr,
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MAPPED:
         pointer_put_u32(data, 1);
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+        if (!host)
+            return CUDA_ERROR_NOT_FOUND;
+        pointer_put_u32(data, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+        if (!host) /* the server has the host's at another address, or not at all */
+            return CUDA_ERROR_NOT_FOUND;
+        pointer_put_u32(data, 0);
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+        if (!host)
+            return CUDA_ERROR_NOT_FOUND;
+        pointer_put_u64(data, 0);
         return CUDA_SUCCESS;
     default:
         return CUDA_ERROR_NOT_FOUND; /* not known here: ask the server */

@@ -83,9 +83,12 @@ stub_impl_cuModuleLoadDataEx(CUmodule *module, const void *image,
 {
     struct stub_jit jit;
     struct stub_image img;
+    struct stub_ctx *ctx;
     uint64_t handle;
     CUresult r = stub_enter();
 
+    if (r == CUDA_SUCCESS)
+        r = stub_ctx_resolve(NULL, &ctx);
     if (r != CUDA_SUCCESS)
         return r;
     if (!module || !image)

@@ -89,6 +89,11 @@ class StubArg:
         """Tests for arguments that are wrong, or that only the driver can judge."""
         if p.client or p.dir != "in":
             return []
+        if p.type.word == "devptr" and self.call.name.startswith(
+            ("cuStreamWriteValue", "cuStreamWaitValue")
+        ):
+            size = 8 if "64" in self.call.name else 4
+            return [f"!stub_memory_takes_values({p.name}, {size})"]
         if p.type.word == "devptr":
             return [f"!stub_memory_is_plausible({p.name})"]
         if p.shared:

@@ -193,13 +193,37 @@ streams(void)
     return 0;
 }
 
+/* What is left in a place that gets nothing, and what needs none. */
+static int
+nothing(void)
+{
+    CUdeviceptr p = 7, q = 7, none = 7;
+    unsigned long long pool = 7;
+
+    CODE(cuMemAlloc_v2(&p, 0), CUDA_ERROR_INVALID_VALUE);
+    SAME(p, 0);
+    CODE(cuMemAlloc_v2(&q, (size_t)1 << 50), CUDA_ERROR_OUT_OF_MEMORY);
+    SAME(q, 0);
+    q = 7;
+    CODE(cuMemAllocManaged(&q, 16, 99), CUDA_ERROR_INVALID_VALUE);
+    SAME(q, 0);
+    TRY(cuMemAllocAsync(&none, 0, stream));
+    CODE(cuCtxPushCurrent_v2(NULL), CUDA_ERROR_INVALID_VALUE);
+    CODE(cuCtxDestroy_v2(NULL), CUDA_ERROR_INVALID_VALUE);
+    TRY(cuMemAllocAsync(&p, 64, stream));
+    TRY(cuPointerGetAttribute(&pool, CU_POINTER_ATTRIBUTE_CONTEXT, p));
+    SAME(pool, 0); /* its memory is of no context */
+    TRY(cuMemFreeAsync(p, stream));
+    return 0;
+}
+
 static int
 values_in_memory(void)
 {
     CUstreamBatchMemOpParams ops[2];
     uint64_t got[2] = {0};
     CUevent event;
-    CUdeviceptr p;
+    CUdeviceptr p, of_pool;
 
     TRY(cuMemAlloc_v2(&p, 16));
     TRY(cuMemsetD8_v2(p, 0, 16));
@@ -216,6 +240,11 @@ values_in_memory(void)
     TRY(cuEventCreate(&event, 0));
     TRY(cuEventRecordWithFlags(event, stream, CU_EVENT_RECORD_DEFAULT));
     TRY(cuEventSynchronize(event));
+    CODE(cuStreamWriteValue64_v2(stream, p + 4, 42, 0), CUDA_ERROR_INVALID_VALUE);
+    CODE(cuStreamWaitValue32_v2(stream, p + 2, 42, 0), CUDA_ERROR_INVALID_VALUE);
+    TRY(cuMemAllocAsync(&of_pool, 16, stream));
+    CODE(cuStreamWriteValue32_v2(stream, of_pool, 42, 0), CUDA_ERROR_INVALID_VALUE);
+    TRY(cuMemFreeAsync(of_pool, stream));
     TRY(cuMemcpyDtoH_v2(got, p, 16));
     SAME(got[0], 0x123456789abc);
     SAME(got[1], 42);
@@ -307,6 +336,7 @@ main(void)
         {"functions", functions},
         {"libraries", libraries},
         {"streams", streams},
+        {"nothing", nothing},
         {"values in memory", values_in_memory},
         {"green contexts", green_contexts},
         {"launches of the first interface", launches_of_the_first_interface},

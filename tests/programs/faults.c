@@ -19,6 +19,22 @@ static const char ptx[] = ".version 7.0\n"
                           "    st.global.u32 [%rd1], %r1;\n"
                           "    ret;\n"
                           "}\n"
+                          ".extern .func __assertfail(.param .b64 m, .param .b64 f, "
+                          ".param .b32 l, .param .b64 n, .param .b64 s);\n"
+                          ".global .align 1 .b8 word[4] = {111, 110, 101, 0};\n"
+                          ".visible .entry claim()\n"
+                          "{\n"
+                          "    .reg .b64 %rd<3>;\n"
+                          "    mov.u64 %rd1, word;\n"
+                          "    cvta.global.u64 %rd2, %rd1;\n"
+                          "    { .param .b64 m; .param .b64 f; .param .b32 l;\n"
+                          "      .param .b64 n; .param .b64 s;\n"
+                          "      st.param.b64 [m], %rd2; st.param.b64 [f], %rd2;\n"
+                          "      st.param.b32 [l], 7; st.param.b64 [n], %rd2;\n"
+                          "      st.param.b64 [s], 1;\n"
+                          "      call.uni __assertfail, (m, f, l, n, s); }\n"
+                          "    ret;\n"
+                          "}\n"
                           ".visible .entry stop()\n"
                           "{\n"
                           "    trap;\n"
@@ -120,6 +136,23 @@ kernel_that_traps(void)
         return 1;
     TRY(cuCtxDestroy_v2(b.ctx));
     return process_is_dead(CUDA_ERROR_LAUNCH_FAILED);
+}
+
+/* CUDA's documentation says it of the context alone. */
+static int
+kernel_that_asserts(void)
+{
+    CUfunction claim;
+    struct bench b;
+
+    if (begin(&b))
+        return 1;
+    TRY(cuModuleGetFunction(&claim, b.mod, "claim"));
+    TRY(cuLaunchKernel(claim, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
+    if (is_dead(&b, CUDA_ERROR_ASSERT))
+        return 1;
+    TRY(cuCtxDestroy_v2(b.ctx));
+    return process_is_dead(CUDA_ERROR_ASSERT);
 }
 
 static void
@@ -327,6 +360,7 @@ main(void)
     static const struct part parts[] = {
         {"address that is none", address_that_is_none},
         {"kernel that traps", kernel_that_traps},
+        {"kernel that asserts", kernel_that_asserts},
         {"told by the wait for an event", told_by_the_wait_for_an_event},
         {"other contexts have it too", other_contexts_have_it_too},
         {"reset of the primary context", reset_of_the_primary_context},

@@ -380,6 +380,18 @@ linear_memory_and_its_end(void)
     TRY(cuTexObjectCreate(&tex, &res, &sampling, NULL));
     TRY(run("read1d", tex, W, H, 0, got));
     SAME(memcmp(got, data, sizeof(data)), 0);
+    TRY(cuTexObjectDestroy(tex));
+    res.res.linear.sizeInBytes = sizeof(data) / 2;
+    TRY(cuTexObjectCreate(&tex, &res, &sampling, NULL));
+    TRY(run("read1d", tex, W, H, 0, got));
+    SAME(memcmp(got, data, sizeof(data) / 2), 0);
+    SAME(got[W * H / 2], 0); /* outside */
+    SAME(got[W * H - 1], 0);
+    TRY(cuTexObjectDestroy(tex));
+    res.res.linear.devPtr = p + 32;
+    CODE(cuTexObjectCreate(&tex, &res, &sampling, NULL), CUDA_ERROR_INVALID_VALUE);
+    res.res.linear.devPtr = p;
+    TRY(cuTexObjectCreate(&tex, &res, &sampling, NULL));
     TRY(cuMemFree_v2(p));
     if (strict)
         CODE(run("read1d", tex, W, H, 0, got), CUDA_ERROR_ILLEGAL_ADDRESS);

@@ -286,13 +286,17 @@ sg_ctx_unref(struct sg_ctx *ctx)
     free(ctx);
 }
 
-/* Those of which CUDA says that the process is left in an inconsistent state. */
+/* Those of which CUDA says that the process is left in an inconsistent state, and the
+ * failed assertion, of which it says so of the context, and drivers do so of the
+ * process.
+ */
 static bool
 ends_the_process(CUresult error)
 {
     switch (error) {
     case CUDA_ERROR_ILLEGAL_ADDRESS:
     case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_ASSERT:
     case CUDA_ERROR_HARDWARE_STACK_ERROR:
     case CUDA_ERROR_ILLEGAL_INSTRUCTION:
     case CUDA_ERROR_MISALIGNED_ADDRESS:

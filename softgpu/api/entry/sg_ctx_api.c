@@ -77,6 +77,8 @@ SG_CALL(cuCtxDestroy_v2, CUcontext hctx)
 
     if (rc != CUDA_SUCCESS)
         return rc;
+    if (!hctx)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
     ctx = SG_OBJ(sg_ctx, SG_KIND_CTX, hctx);
     if (!ctx || ctx->primary)
         return sg_leave(CUDA_ERROR_INVALID_CONTEXT);
@@ -110,7 +112,7 @@ SG_CALL(cuCtxDetach, CUcontext hctx)
         return rc;
     ctx = SG_OBJ(sg_ctx, SG_KIND_CTX, hctx);
     if (!ctx)
-        return sg_leave(CUDA_ERROR_INVALID_CONTEXT);
+        return sg_leave(hctx ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_VALUE);
     if (!ctx->primary && !ctx->attached) {
         sg_leave(CUDA_SUCCESS);
         return cuCtxDestroy_v2(hctx);
@@ -125,6 +127,8 @@ SG_CALL(cuCtxPushCurrent_v2, CUcontext hctx)
 
     if (rc != CUDA_SUCCESS)
         return rc;
+    if (!hctx)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
     if (sg_handle_kind((uintptr_t)hctx) != SG_KIND_CTX)
         return sg_leave(CUDA_ERROR_INVALID_CONTEXT);
     return sg_leave(sg_result(sg_ctx_push((uintptr_t)hctx)));

@@ -53,6 +53,8 @@ SG_CALL(cuEventDestroy_v2, CUevent hEvent)
 
     if (rc != CUDA_SUCCESS)
         return rc;
+    if (event->ctx->error != CUDA_SUCCESS)
+        return sg_leave(event->ctx->error); /* it ends with its context */
     sg_event_destroy(event);
     return sg_leave(CUDA_SUCCESS);
 }

@@ -49,6 +49,8 @@ SG_CALL(cuStreamDestroy_v2, CUstream hStream)
     stream = SG_OBJ(sg_stream, SG_KIND_STREAM, hStream);
     if (!stream || stream->kind != SG_STREAM_NORMAL)
         return sg_leave(CUDA_ERROR_INVALID_HANDLE);
+    if (stream->ctx->error != CUDA_SUCCESS)
+        return sg_leave(stream->ctx->error); /* it ends with its context */
     sg_stream_destroy(stream);
     return sg_leave(CUDA_SUCCESS);
 }

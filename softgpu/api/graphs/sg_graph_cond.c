@@ -119,8 +119,9 @@ sg_cond_build(const CUDA_CONDITIONAL_NODE_PARAMS *p, struct sg_node_data *data)
     struct sg_cond *cond = sg_handle_get(SG_KIND_COND, p->handle);
     CUresult rc;
 
-    if (!cond || cond->used || !size_fits(p) ||
-        (p->ctx && (uintptr_t)p->ctx != cond->ctx))
+    if (!p->ctx)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    if (!cond || cond->used || !size_fits(p) || (uintptr_t)p->ctx != cond->ctx)
         return CUDA_ERROR_INVALID_VALUE;
     memset(data, 0, sizeof(*data));
     data->type = CU_GRAPH_NODE_TYPE_CONDITIONAL;

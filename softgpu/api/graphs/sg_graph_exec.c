@@ -79,10 +79,10 @@ instantiate(struct sg_graph *graph, uint64_t flags, struct sg_graph_exec **ret_e
     CUresult rc;
 
     *ret_bad = NULL;
+    if (sg_ctx_process_error() != CUDA_SUCCESS)
+        return sg_ctx_process_error();
     if (graph->child && graph->level) /* a node's own: goes with its graph */
         return CUDA_ERROR_INVALID_VALUE;
-    if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH)
-        return CUDA_ERROR_NOT_SUPPORTED;
     if (flags & ~(uint64_t)(CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH |
                             CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |
                             CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY))
@@ -131,7 +131,8 @@ SG_CALL(cuGraphInstantiateWithFlags, CUgraphExec *phGraphExec, CUgraph hGraph,
 
     if (rc != CUDA_SUCCESS)
         return rc;
-    if (!phGraphExec)
+    /* There is no stream to upload in. */
+    if (!phGraphExec || flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
     rc = sg_capture_check_unsafe();
     if (rc != CUDA_SUCCESS)
@@ -219,8 +220,9 @@ SG_CALL(cuGraphExecGetFlags, CUgraphExec hGraphExec, cuuint64_t *flags)
         return rc;
     if (!flags)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    /* Uploading does not change the instance: documented not to be told. */
-    *flags = exec->flags & ~(uint64_t)CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD;
+    /* Uploading does not change the instance: documented not to be told.  Nor does a
+     * driver tell of priorities. */
+    *flags = exec->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
     return sg_leave(CUDA_SUCCESS);
 }
 

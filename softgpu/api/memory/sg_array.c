@@ -43,12 +43,14 @@ array_shape(const CUDA_ARRAY3D_DESCRIPTOR *d, struct sg_array *a, uint64_t *ret_
     unsigned element = sg_format_texel(d->Format, d->NumChannels);
 
     if (!sg_format_is_known(d->Format))
-        return CUDA_ERROR_NOT_SUPPORTED;
+        return CUDA_ERROR_INVALID_VALUE;
     if (!element || !d->Width || d->Width > MAX_EXTENT || d->Height > MAX_EXTENT ||
         d->Depth > MAX_EXTENT || d->Flags & ~(unsigned)ARRAY_FLAGS)
         return CUDA_ERROR_INVALID_VALUE;
     if (!d->Height && d->Depth && !(d->Flags & CUDA_ARRAY3D_LAYERED))
         return CUDA_ERROR_INVALID_VALUE;
+    if ((d->Flags & CUDA_ARRAY3D_LAYERED) && !d->Depth)
+        return CUDA_ERROR_INVALID_VALUE; /* no layers */
     if ((d->Flags & CUDA_ARRAY3D_CUBEMAP) &&
         (d->Width != d->Height || !d->Depth || d->Depth % 6))
         return CUDA_ERROR_INVALID_VALUE;
@@ -199,6 +201,8 @@ enter_array(CUarray handle, const void *out, struct sg_array **ret_array)
     *ret_array = SG_OBJ(sg_array, SG_KIND_ARRAY, handle);
     if (!*ret_array)
         return sg_leave(CUDA_ERROR_INVALID_HANDLE);
+    if ((*ret_array)->ctx->error != CUDA_SUCCESS)
+        return sg_leave((*ret_array)->ctx->error);
     return out ? CUDA_SUCCESS : sg_leave(CUDA_ERROR_INVALID_VALUE);
 }
 

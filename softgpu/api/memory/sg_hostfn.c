@@ -235,6 +235,13 @@ static const struct sg_work_class memops_class = {
     .run = memops_poll,
 };
 
+/* Not managed memory, as documented, and not that of pools, as drivers have it. */
+static bool
+may_have_values(const struct sg_alloc *alloc)
+{
+    return alloc->kind != SG_MEM_MANAGED && !alloc->pool;
+}
+
 CUresult
 sg_memops_check(unsigned n, const CUstreamBatchMemOpParams *ops)
 {
@@ -250,8 +257,8 @@ sg_memops_check(unsigned n, const CUstreamBatchMemOpParams *ops)
         case CU_STREAM_MEM_OP_WRITE_VALUE_64:
             if (ops[i].waitValue.address % size ||
                 !sg_mem_holds(ops[i].waitValue.address, size) ||
-                sg_mem_find(ops[i].waitValue.address)->kind == SG_MEM_MANAGED)
-                return CUDA_ERROR_INVALID_VALUE; /* managed memory: as documented */
+                !may_have_values(sg_mem_find(ops[i].waitValue.address)))
+                return CUDA_ERROR_INVALID_VALUE;
             break;
         case CU_STREAM_MEM_OP_BARRIER:
         case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:

@@ -23,8 +23,10 @@ SG_CALL(cuMemAllocManaged, CUdeviceptr *dptr, size_t bytesize, unsigned int flag
 
     if (rc != CUDA_SUCCESS)
         return rc;
-    if (!dptr || !bytesize ||
-        (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
+    if (!dptr)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    *dptr = 0;
+    if (!bytesize || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
     rc = sg_capture_check_unsafe();
     if (rc == CUDA_SUCCESS)
@@ -99,7 +101,9 @@ SG_CALL(cuMemAdvise_v2, CUdeviceptr devPtr, size_t count, CUmem_advise advice,
 
     if (rc != CUDA_SUCCESS)
         return rc;
-    rc = find_range(devPtr, count, &alloc);
+    rc = sg_ctx_process_error();
+    if (rc == CUDA_SUCCESS)
+        rc = find_range(devPtr, count, &alloc);
     return sg_leave(rc == CUDA_SUCCESS ? advise(alloc, advice, &location) : rc);
 }
 

@@ -21,9 +21,10 @@ SG_CALL(cuMemAlloc_v2, CUdeviceptr *dptr, size_t bytesize)
 
     if (rc != CUDA_SUCCESS)
         return rc;
-    if (!dptr || !bytesize)
+    if (!dptr)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    rc = sg_capture_check_unsafe();
+    *dptr = 0;
+    rc = bytesize ? sg_capture_check_unsafe() : CUDA_ERROR_INVALID_VALUE;
     if (rc == CUDA_SUCCESS)
         rc = sg_mem_new(ctx, bytesize, &alloc);
     if (rc == CUDA_SUCCESS) {
@@ -67,13 +68,13 @@ wait_for_users(const struct sg_alloc *alloc)
 SG_CALL(cuMemFree_v2, CUdeviceptr dptr)
 {
     struct sg_alloc *alloc;
-    struct sg_ctx *ctx;
-    CUresult rc = sg_enter(&ctx);
+    CUresult rc = sg_enter_init(); /* the memory says whose it is */
 
     if (rc != CUDA_SUCCESS)
         return rc;
-    if (!dptr)
-        return sg_leave(CUDA_SUCCESS);
+    rc = sg_ctx_process_error();
+    if (!dptr || rc != CUDA_SUCCESS)
+        return sg_leave(rc);
     rc = sg_capture_check_unsafe();
     if (rc != CUDA_SUCCESS)
         return sg_leave(rc);
@@ -193,13 +194,12 @@ free_host(void *p, enum sg_mem_kind kind)
 /* NULL is freed as free(3) does it. */
 SG_CALL(cuMemFreeHost, void *p)
 {
-    struct sg_ctx *ctx;
     CUresult rc;
 
     if (p)
         return free_host(p, SG_MEM_HOST);
-    rc = sg_enter(&ctx);
-    return rc == CUDA_SUCCESS ? sg_leave(CUDA_SUCCESS) : rc;
+    rc = sg_enter_init(); /* no context is needed to free nothing */
+    return rc == CUDA_SUCCESS ? sg_leave(sg_ctx_process_error()) : rc;
 }
 
 SG_CALL(cuMemHostRegister_v2, void *p, size_t bytesize, unsigned int Flags)

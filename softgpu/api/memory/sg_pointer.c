@@ -57,7 +57,7 @@ known_pointer(const struct sg_alloc *alloc, CUdeviceptr ptr, int attr, void *dat
             return CUDA_ERROR_INVALID_VALUE;
         return PUT(void *, (void *)(uintptr_t)ptr);
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-        return PUT(unsigned, alloc->sync_memops);
+        return PUT(unsigned, alloc->sync_memops || alloc->kind == SG_MEM_MANAGED);
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
         return PUT(unsigned long long, alloc->id);
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:

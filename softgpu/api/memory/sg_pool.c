@@ -225,11 +225,14 @@ alloc_async(CUdeviceptr *dptr, size_t size, CUmemoryPool hpool, bool use_pool,
 
     if (rc != CUDA_SUCCESS)
         return rc;
-    if (!dptr || !size)
+    if (!dptr)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    *dptr = 0;
     rc = sg_stream_get(ctx, hstream, &stream);
     if (rc != CUDA_SUCCESS)
         return sg_leave(rc);
+    if (!size) /* of nothing there is something to be had: nothing */
+        return sg_leave(CUDA_SUCCESS);
     pool = use_pool ? SG_OBJ(sg_pool, SG_KIND_POOL, hpool)
                     : current_pool(stream->ctx->dev);
     if (!pool)

@@ -14,6 +14,7 @@
 #include <string.h>
 
 enum {
+    LINEAR_ALIGN = 512, /* CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT */
     KNOWN_FLAGS = CU_TRSF_READ_AS_INTEGER | CU_TRSF_NORMALIZED_COORDINATES |
                   CU_TRSF_SRGB | CU_TRSF_DISABLE_TRILINEAR_OPTIMIZATION |
                   CU_TRSF_SEAMLESS_CUBEMAP,
@@ -90,16 +91,21 @@ is_readable(uint64_t addr, uint64_t len)
 static CUresult
 from_linear(struct sg_tex *t, const CUDA_RESOURCE_DESC *res)
 {
+    const struct sg_alloc *alloc = sg_mem_find(res->res.linear.devPtr);
     uint64_t width = res->res.linear.sizeInBytes;
     CUresult rc = set_format(t, res->res.linear.format, res->res.linear.numChannels);
 
     if (rc != CUDA_SUCCESS)
         return rc;
-    width /= texel_bytes(t);
-    /* It may end behind its memory, as on a card: a kernel that reads there fails. */
-    if (!width || width > 1u << 28 || !is_readable(res->res.linear.devPtr, 1))
+    if (!res->res.linear.devPtr || res->res.linear.devPtr % LINEAR_ALIGN)
         return CUDA_ERROR_INVALID_VALUE;
+    /* It may be said to end behind its memory, as on a card, or where there is none. */
+    if (alloc)
+        width = gp_min(width, alloc->base + alloc->size - res->res.linear.devPtr);
+    width = gp_min(width / texel_bytes(t), UINT64_C(1) << 28);
+    width = gp_max(width, UINT64_C(1));
     t->dims = 1;
+    t->buffer = true;
     t->n_levels = 1;
     t->level[0] = (struct sg_tex_level){.base = res->res.linear.devPtr,
                                         .width = (uint32_t)width,
@@ -173,6 +179,10 @@ set_sampling(struct sg_tex *t, const CUDA_TEXTURE_DESC *d)
     t->read_float = (t->read_float || !(d->flags & CU_TRSF_READ_AS_INTEGER)) &&
                     t->format != SG_TEX_U32 && t->format != SG_TEX_S32;
     memcpy(t->border, d->borderColor, sizeof(t->border));
+    if (t->buffer) { /* no address mode applies: what is outside reads as 0 */
+        t->address[0] = SG_TEX_BORDER;
+        memset(t->border, 0, sizeof(t->border));
+    }
     t->lod_bias = d->mipmapLevelBias;
     t->lod_min = d->minMipmapLevelClamp;
     t->lod_max = d->maxMipmapLevelClamp;

@@ -234,6 +234,8 @@ check_prop(const CUmemAllocationProp *prop)
         return CUDA_ERROR_NOT_SUPPORTED;
     if (!sg_dev_get(prop->location.id))
         return CUDA_ERROR_INVALID_DEVICE;
+    if (prop->requestedHandleTypes & CU_MEM_HANDLE_TYPE_WIN32)
+        return CUDA_ERROR_INVALID_VALUE;
     if ((unsigned)prop->requestedHandleTypes &
         ~(unsigned)CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
         return CUDA_ERROR_NOT_SUPPORTED;

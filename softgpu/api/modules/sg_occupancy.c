@@ -26,19 +26,45 @@ enter_func(CUfunction handle, struct sg_func **ret_func)
     return rc == CUDA_SUCCESS ? rc : sg_leave(rc);
 }
 
+/* The part of the first cache that would be shared memory: the smallest that a card of
+ * this capability can set aside, that is as much as was asked for and holds @block.
+ * There is no such cache here, but programs choose their blocks by this answer. */
+static uint64_t
+shared_part(const struct sg_func *f, uint64_t block)
+{
+    static const uint8_t kib[] = {8, 16, 32, 64, 100, 132, 164, 196};
+    const struct sg_ctx *ctx = f->module->ctx;
+    uint64_t all = (uint64_t)ctx->dev->profile->shared_per_sm, want;
+    CUfunc_cache cache = f->attrs.cache ? f->attrs.cache : ctx->cache_config;
+    int percent = f->attrs.carveout >= 0                ? f->attrs.carveout
+                  : cache == CU_FUNC_CACHE_PREFER_L1    ? 0
+                  : cache == CU_FUNC_CACHE_PREFER_EQUAL ? 50
+                                                        : 100;
+
+    want = gp_max(all * (unsigned)percent / 100, block);
+    for (size_t i = 0; i < ARRAY_SIZE(kib); i++)
+        if (kib[i] * UINT64_C(1024) >= want && kib[i] * UINT64_C(1024) < all &&
+            (ctx->dev->profile->major > 7 || kib[i] >= 32))
+            return kib[i] * UINT64_C(1024);
+    return all;
+}
+
 /* Blocks of a multiprocessor; none, and no error, with more dynamic shared memory than
  * a launch of the function may have. */
 static int
 resident(const struct sg_func *f, unsigned threads, size_t dyn_shared)
 {
     const struct sg_dev *dev = f->module->ctx->dev;
-    int most = 0;
+    int most = 0, blocks;
+    uint64_t block;
 
     sg_func_attribute(dev, f->kernel, f->module->code, &f->attrs,
                       CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, &most);
-    return dyn_shared > (size_t)most
-               ? 0
-               : sg_occupancy(dev, f->kernel, threads, dyn_shared);
+    if (dyn_shared > (size_t)most)
+        return 0;
+    blocks = sg_occupancy(dev, f->kernel, threads, dyn_shared);
+    block = ((f->kernel->static_shared + dyn_shared + 127) & ~UINT64_C(127)) + 1024;
+    return gp_min(blocks, (int)(shared_part(f, block) / block));
 }
 
 SG_CALL(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, int *numBlocks,
@@ -146,7 +172,8 @@ SG_CALL(cuOccupancyAvailableDynamicSMemPerBlock, size_t *dynamicSmemSize,
 
 /* The blocks of the cluster that @config asks for. */
 static CUresult
-cluster_of(const struct sg_func *f, const CUlaunchConfig *config, unsigned *ret)
+cluster_of(const struct sg_func *f, const CUlaunchConfig *config, unsigned *ret,
+           bool *ret_clustered)
 {
     struct sg_launch_req req = {
         .grid = {config->gridDimX, config->gridDimY, config->gridDimZ}};
@@ -164,6 +191,7 @@ cluster_of(const struct sg_func *f, const CUlaunchConfig *config, unsigned *ret)
     }
     rc = sg_launch_cluster(f->module->ctx->dev, f, &req, shape);
     *ret = rc == CUDA_SUCCESS ? shape[0] * shape[1] * shape[2] : 1;
+    *ret_clustered = req.cluster[0] || f->kernel->reqcluster[0] || f->attrs.cluster[0];
     return rc;
 }
 
@@ -173,12 +201,14 @@ SG_CALL(cuOccupancyMaxPotentialClusterSize, int *clusterSize, CUfunction func,
     struct sg_func *f;
     CUresult rc = enter_func(func, &f);
     unsigned blocks;
+    bool clustered;
 
     if (rc != CUDA_SUCCESS)
         return rc;
     if (!clusterSize || !config)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    rc = cluster_of(f, config, &blocks); /* its size is ignored, and has to be one */
+    rc = cluster_of(f, config, &blocks,
+                    &clustered); /* its size is ignored, and has to be one */
     if (rc != CUDA_SUCCESS)
         return sg_leave(rc);
     *clusterSize = (int)sg_launch_max_cluster(f->module->ctx->dev, f);
@@ -192,16 +222,21 @@ SG_CALL(cuOccupancyMaxActiveClusters, int *numClusters, CUfunction func,
     struct sg_func *f;
     CUresult rc = enter_func(func, &f);
     unsigned blocks;
+    bool clustered;
     uint64_t threads;
 
     if (rc != CUDA_SUCCESS)
         return rc;
     if (!numClusters || !config)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    rc = cluster_of(f, config, &blocks);
+    rc = cluster_of(f, config, &blocks, &clustered);
     if (rc != CUDA_SUCCESS)
         return sg_leave(rc);
     dev = f->module->ctx->dev;
+    if (!clustered) { /* none, as a driver has it */
+        *numClusters = 0;
+        return sg_leave(CUDA_SUCCESS);
+    }
     threads = (uint64_t)config->blockDimX * config->blockDimY * config->blockDimZ;
     *numClusters =
         sg_occupancy(dev, f->kernel, (unsigned)gp_min(threads, (uint64_t)2048),

@@ -42,6 +42,7 @@ struct sg_tex {
     uint8_t channels; /* 1, 2, 4 */
     uint8_t dims;     /* 1, 2, 3 */
     bool layered, cube;
+    bool buffer;  /* linear memory: sg_texdesc.c */
     bool surface; /* suld and sust may use it */
     bool linear;  /* filter; else the nearest texel */
     bool mip_linear;

@@ -128,7 +128,7 @@ unknown_context_is_refused(void **state)
     assert_int_equal(stub_impl_cuCtxPushCurrent_v2(bad), CUDA_ERROR_INVALID_CONTEXT);
     assert_int_equal(stub_impl_cuCtxPushCurrent_v2((CUcontext)&on_stack),
                      CUDA_ERROR_INVALID_CONTEXT);
-    assert_int_equal(stub_impl_cuCtxPushCurrent_v2(NULL), CUDA_ERROR_INVALID_CONTEXT);
+    assert_int_equal(stub_impl_cuCtxPushCurrent_v2(NULL), CUDA_ERROR_INVALID_VALUE);
 }
 
 static void

@@ -452,6 +452,12 @@ stub_memory_is_plausible(uint64_t addr)
 }
 
 bool
+stub_memory_takes_values(uint64_t addr, unsigned size)
+{
+    return stub_memory_is_plausible(addr) && size != 0;
+}
+
+bool
 stub_memory_reserve(uint64_t start, uint64_t size)
 {
     return size != 0;
