@@ -9,6 +9,7 @@ $(eval $(call driver_program,bench/fast,bench/fast.c $(RAW_SRCS),bench,vecadd.pt
 $(eval $(call driver_program,bench/real,$(addprefix bench/,real.c real_graph.c real_memory.c net.c) $(RAW_SRCS),bench))
 $(eval $(call driver_program,bench/clients,bench/clients.c $(RAW_SRCS),bench))
 $(eval $(call driver_program,bench/sessions,bench/sessions.c bench/bench.c,bench,vecadd.ptx))
+$(eval $(call driver_program,bench/turns,bench/turns.c bench/bench.c,bench,vecadd.ptx))
 $(eval $(call driver_program,bench/step,bench/step.c bench/bench.c,bench,vecadd.ptx))
 $(eval $(call driver_program,bench/transfer,bench/transfer.c bench/bench.c,bench))
 $(eval $(call driver_program,bench/resume,bench/resume.c bench/bench.c,bench))
@@ -22,7 +23,7 @@ $(eval $(call helper_program,bench/delay_proxy,bench/delay_proxy.c bench/bench.c
 $(eval $(call helper_program,bench/payload,bench/payload.c bench/bench.c,\
     bench tests/programs proto $(O)/gen transport common,,transport common))
 
-BENCH_PROGRAMS := $(addprefix $(O)/bench/,fast real clients sessions raw_search step transfer image attach resume raw_tls delay_proxy payload place scheduler week sched_load etcd_wire shares softgpu-kernels) \
+BENCH_PROGRAMS := $(addprefix $(O)/bench/,fast turns real clients sessions raw_search step transfer image attach resume raw_tls delay_proxy payload place scheduler week sched_load etcd_wire shares softgpu-kernels) \
     $(O)/tests/programs/cudash $(O)/tests/k8s/podprobe
 
 # The part over RDMA runs in a guest, beside the measure of its adapter.

@@ -24,6 +24,7 @@ from pathlib import Path
 
 import adopt
 import etcd
+import journal
 import k8s
 import kernels
 import links
@@ -74,15 +75,10 @@ AIMS.update({
     "refusal_us": ("a refusal on 100,000 cards, us", 20, True),
     "step_part_of_limit_1ms": ("step at 1 ms / (compute + own syncs x 1 ms x 1.1)", 1, True),
     "sync_trips_per_step": ("round trips in a training-like step (its own: 2)", 2.2, True),
-    "journal_overhead": ("what a link that can be replaced costs, the worst of:", 0.02, True),
-    "journal_overhead_sync": ("  a synchronous call", None, True),
-    "journal_overhead_burst": ("  an asynchronous call of a burst that fits the buffer", None, True),
-    "journal_overhead_async": ("  an asynchronous call, processor time", None, True),
-    "journal_overhead_up": ("  64 MiB up", None, True),
-    "journal_overhead_down": ("  64 MiB down", None, True),
     "resume_ms": ("a call that finds its link broken, ms", 5, True),
     "resume_ms_tls": ("the same through TLS, ms", 5, True),
 })
+AIMS.update(journal.AIMS)
 AIMS.update(links.AIMS)
 AIMS.update(tls.AIMS)
 AIMS.update(kernels.AIMS)
@@ -105,13 +101,6 @@ OF_ALL = ("async_call_ns", "async_calls_per_s", "async_client_cpu_ns", "async_wo
 ROUNDS = 3
 LOG_LINES = 20  # of each log, shown when a measure fails
 OWN_SYNCS = 2  # of the step: it reads a result, and waits once
-# What a journal may cost: of each part of the fast program its figures, and whether less is
-# better.
-JOURNAL = {"sync_call": {"sync": ("sync_call_us", True)},
-           "async_call": {"burst": ("async_call_ns", True),
-                          "async": ("async_client_cpu_ns", True)},
-           "copy_cost": {"up": ("h2d_64mib_gbps", False), "down": ("d2h_64mib_gbps", False)}}
-JOURNAL_PAIRS = 4  # for each round
 DELAYS = {"0": 0, "100us": 50, "1ms": 500, "10ms": 5000}  # one way, microseconds
 
 
@@ -172,12 +161,12 @@ class Bench:
             self.samples[key] = [values[key] for values in rounds if key in values]
         return median_of(rounds)
 
-    def up(self, driver="null", core=None, listen="127.0.0.1"):
+    def up(self, driver="null", core=None, listen="127.0.0.1", cards=1):
         # A real driver's cards are those that are there; where the kernel has HMM, they reach
         # the worker's memory.
-        cards = (["--pageable-access", "allow"] if "/" in driver else
-                 ["--servers", 1, "--cards", 1])
-        self.call(self.gpupool, "up", "--driver", driver, *cards, "--listen", listen, core=core)
+        which = (["--pageable-access", "allow"] if "/" in driver else
+                 ["--servers", 1, "--cards", cards])
+        self.call(self.gpupool, "up", "--driver", driver, *which, "--listen", listen, core=core)
 
     def down(self):
         subprocess.run([str(self.gpupool), "down", "--force"], env=self.env, capture_output=True)
@@ -303,28 +292,8 @@ class Bench:
                 "attach_ms": statistics.median(remote) - statistics.median(local)}
 
     def journal(self):
-        """With and without a link that can be replaced, in turns.
-
-        Compared are the lower quartiles of what the processes took: pairs differ by more
-        than what is looked for, because each process gets pages and a moment of its own.
-        """
-        found = {}
-        pairs = JOURNAL_PAIRS * self.args.rounds
-        for only, figures in JOURNAL.items():
-            progress(f"journal: {only}, {pairs} pairs")
-            runs = {"0": [], "60": []}
-            for number in range(pairs):
-                for seconds in (("0", "60") if number % 2 else ("60", "0")):
-                    runs[seconds].append(self.run(
-                        self.build / "bench" / "fast", "--shm=0", "--beside=0",
-                        f"--only={only}", env={"GPUPOOL_RESUME": seconds}))
-            for name, (key, less) in figures.items():
-                took = {seconds: statistics.quantiles(
-                            [values[key] if less else 1 / values[key] for values in of_them])[0]
-                        for seconds, of_them in runs.items()}
-                found[f"journal_overhead_{name}"] = took["60"] / took["0"] - 1
-        found["journal_overhead"] = max(found.values())
-        return found
+        """With and without a link that can be replaced, in turns."""
+        return journal.measure(self, progress)
 
     def resume(self):
         """A call that finds its link broken, in clear text and through TLS."""

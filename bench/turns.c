@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One slice of calls or copies whenever the standard input asks for one by its name, so
+ * that several processes that are set up differently can be measured in turns.
+ *
+ * A slice is short, so that a disturbance that lasts hits all of the processes, and
+ * begins with a part of it that is not timed, because the caches hold what the process
+ * before needed.  Each answer is the median of its slice, as a line "NAME VALUE...".
+ */
+#include "bench.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#define MIB (1024ul * 1024ul)
+#define SIZE (64 * MIB)
+#define HUGE (2 * MIB)
+#define SYNC_CALLS 400
+#define BURST 200 /* asynchronous calls that fit a send buffer */
+#define BURSTS 40
+#define STREAM 200000 /* asynchronous calls that do not */
+
+extern const char turns_ptx[];
+__asm__(".pushsection .rodata\n"
+        "turns_ptx:\n"
+        ".incbin \"vecadd.ptx\"\n"
+        ".byte 0\n"
+        ".popsection\n");
+
+/* Copies go to each of them in turn: the null driver's memory has ordinary pages, and
+ * how those follow each other makes a copy up to 10 % slower in one process than in
+ * another. */
+#define BUFFERS 8
+
+struct turns {
+    CUfunction kernel;
+    CUdeviceptr memory[BUFFERS];
+    char *host; /* in huge pages, where the system has any, for the same reason */
+    unsigned copies;
+};
+
+static void
+launch(struct turns *turns, int n)
+{
+    unsigned count = 1;
+    CUdeviceptr *memory = turns->memory;
+    void *params[] = {memory, memory, memory, &count};
+
+    for (int i = 0; i < n; i++)
+        CU(cuLaunchKernel(turns->kernel, 1, 1, 1, 32, 1, 1, 0, NULL, params, NULL));
+}
+
+/* ---- slices: each says its figures ---- */
+
+static void
+slice_sync(struct turns *turns)
+{
+    struct bench_times times = {0};
+
+    (void)turns;
+    for (int i = 0; i < SYNC_CALLS; i++) {
+        uint64_t start = bench_now_ns();
+        size_t free_bytes, total;
+
+        CU(cuMemGetInfo(&free_bytes, &total)); /* a round trip, see fast.c */
+        if (i >= SYNC_CALLS / 4)
+            bench_times_add(&times, bench_now_ns() - start);
+    }
+    bench_say("sync", bench_times_percentile(&times, 50));
+    bench_times_free(&times);
+}
+
+static void
+slice_burst(struct turns *turns)
+{
+    struct bench_times times = {0};
+
+    for (int i = 0; i < BURSTS; i++) {
+        uint64_t start = bench_now_ns();
+
+        launch(turns, BURST);
+        if (i >= BURSTS / 4)
+            bench_times_add(&times, bench_now_ns() - start);
+        CU(cuCtxSynchronize());
+    }
+    bench_say("burst", bench_times_percentile(&times, 50) / BURST);
+    bench_times_free(&times);
+}
+
+/* Processor time of this process and, on one core, what both ends take together. */
+static void
+slice_async(struct turns *turns)
+{
+    uint64_t cpu, start;
+
+    launch(turns, STREAM / 4);
+    CU(cuCtxSynchronize());
+    cpu = bench_cpu_ns();
+    start = bench_now_ns();
+    launch(turns, STREAM);
+    CU(cuCtxSynchronize());
+    printf("async %.6g %.6g\n", (double)(bench_cpu_ns() - cpu) / STREAM,
+           (double)(bench_now_ns() - start) / STREAM);
+    fflush(stdout);
+}
+
+static void
+slice_up(struct turns *turns)
+{
+    CUdeviceptr memory = turns->memory[turns->copies++ % BUFFERS];
+    uint64_t start;
+
+    CU(cuMemcpyHtoD(memory, turns->host, MIB));
+    CU(cuCtxSynchronize());
+    start = bench_now_ns();
+    CU(cuMemcpyHtoD(memory, turns->host, SIZE));
+    CU(cuCtxSynchronize());
+    bench_say("up", (double)(bench_now_ns() - start));
+}
+
+static void
+slice_down(struct turns *turns)
+{
+    CUdeviceptr memory = turns->memory[turns->copies++ % BUFFERS];
+    uint64_t start;
+
+    CU(cuMemcpyDtoH(turns->host, memory, MIB));
+    start = bench_now_ns();
+    CU(cuMemcpyDtoH(turns->host, memory, SIZE));
+    bench_say("down", (double)(bench_now_ns() - start));
+}
+
+static void
+memory_new(struct turns *turns)
+{
+    turns->host = aligned_alloc(HUGE, SIZE);
+    if (!turns->host)
+        bench_die("aligned_alloc");
+    madvise(turns->host, SIZE, MADV_HUGEPAGE);
+    bench_noise(turns->host, SIZE);
+    for (unsigned i = 0; i < BUFFERS; i++)
+        CU(cuMemAlloc(&turns->memory[i], SIZE));
+    /* Slots, registrations, and what the link is worth. */
+    CU(cuMemcpyHtoD(turns->memory[0], turns->host, SIZE));
+    CU(cuMemcpyDtoH(turns->host, turns->memory[0], SIZE));
+}
+
+static void
+memory_free(struct turns *turns)
+{
+    for (unsigned i = 0; i < BUFFERS; i++)
+        CU(cuMemFree(turns->memory[i]));
+    free(turns->host);
+}
+
+static const struct {
+    const char *name;
+    void (*run)(struct turns *turns);
+} slices[] = {{"sync", slice_sync},
+              {"burst", slice_burst},
+              {"async", slice_async},
+              {"up", slice_up},
+              {"down", slice_down}};
+
+static void
+serve(struct turns *turns, const char *name)
+{
+    for (size_t i = 0; i < sizeof(slices) / sizeof(slices[0]); i++) {
+        if (strcmp(name, slices[i].name) == 0) {
+            slices[i].run(turns);
+            return;
+        }
+    }
+    fprintf(stderr, "turns: no slice %s\n", name);
+    exit(2);
+}
+
+int
+main(void)
+{
+    struct turns turns = {0};
+    CUcontext context;
+    CUdevice device;
+    CUmodule module;
+    char name[32];
+
+    CU(cuInit(0));
+    CU(cuDeviceGet(&device, 0));
+    CU(cuCtxCreate(&context, 0, device));
+    CU(cuModuleLoadData(&module, turns_ptx));
+    CU(cuModuleGetFunction(&turns.kernel, module, "vecadd"));
+    memory_new(&turns);
+    bench_say("ready", 1);
+    while (scanf("%31s", name) == 1)
+        serve(&turns, name);
+    memory_free(&turns);
+    CU(cuModuleUnload(module));
+    CU(cuCtxDestroy(context));
+    return 0;
+}
