@@ -139,7 +139,7 @@ struct rk_memory {
 
 struct rk_kernel *rk_kernel_new(uint64_t seed);
 void rk_kernel_free(struct rk_kernel *k); /* NULL is a no-op */
-/* Without what the compiler of a card gets wrong, for comparisons with a card. */
+/* Turn off what the compiler of a card gets wrong, for comparisons with a card. */
 void rk_kernel_for_card(struct rk_kernel *k);
 
 /* Fills the memory that a kernel starts with; the caller has room for the largest. */

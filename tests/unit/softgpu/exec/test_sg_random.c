@@ -99,6 +99,41 @@ a_seed_is_always_the_same_kernel(void **state)
     rk_kernel_free(c);
 }
 
+/* Statements of @list that are on and whose form's name begins with @word. */
+static unsigned
+forms_named(const struct rk_list *list, const char *word)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < list->n; i++) {
+        const struct rk_stmt *s = &list->v[i];
+        n += !s->off && s->kind == RK_ALU &&
+             strncmp(s->op->name, word, strlen(word)) == 0;
+        for (unsigned w = 0; w < RK_MAX_WAYS; w++)
+            n += forms_named(&s->sub[w], word);
+    }
+    return n;
+}
+
+static void
+kernels_for_a_card_have_no_form_that_its_compiler_mistakes(void **state)
+{
+    unsigned before = 0, after = 0, others = 0;
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        struct rk_kernel *k = rk_kernel_new(seed);
+        before += forms_named(&k->body, "testp") + forms_named(&k->body, "shl.b64");
+        rk_kernel_for_card(k);
+        after += forms_named(&k->body, "testp") + forms_named(&k->body, "shl.b64");
+        others += forms_named(&k->body, "shl.b32");
+        rk_kernel_free(k);
+    }
+    assert_in_range(before, 10, 10000);
+    assert_int_equal(after, 0);
+    assert_in_range(others, 1, 10000);
+}
+
 static unsigned
 statements(const struct rk_list *list)
 {
@@ -147,6 +182,7 @@ main(void)
         cmocka_unit_test(random_kernels_give_what_the_reference_says),
         cmocka_unit_test(checks_accuse_no_random_kernel),
         cmocka_unit_test(a_seed_is_always_the_same_kernel),
+        cmocka_unit_test(kernels_for_a_card_have_no_form_that_its_compiler_mistakes),
         cmocka_unit_test(a_wrong_result_is_found_and_shrunk),
     };
 
