@@ -4,8 +4,11 @@ executed twice."""
 
 import os
 import re
+import select
 import socket
 import struct
+import threading
+import time
 
 from harness import proc
 from harness.cudash import DEVICE_UNAVAILABLE, SUCCESS, Cudash
@@ -202,6 +205,77 @@ def test_cuts_while_several_connections_are_made_are_survived(case):
     case.wait_for(lambda: shell("copies", memory, 64 * MIB, 1, patience=6 * case.patience)
                   == [SUCCESS, 1] and line.cutter.busy >= 5, "bulk data over five connections")
     report(case, "copies while five connections are made", line.cutter.cuts, line.log_of(shell), 0)
+
+
+class Late(Relay):
+    """The first connection goes through at once, the one for acknowledgements when it is let
+    through: what the client has sent over the first one, and when things happened."""
+
+    def __init__(self, case, server):
+        self.let = threading.Event()
+        self.sent = 0
+        self.at_s = {}
+        super().__init__(case, server)
+
+    def pass_on(self, client):
+        first = self.connections == 1
+        if not first:
+            self.let.wait()
+        with client, socket.create_connection(self.server, self.case.patience) as server:
+            if not first:
+                self.at_s.setdefault("let", time.monotonic())
+            try:
+                while self.move(client, server, first):
+                    pass
+            except OSError:
+                return
+
+    def move(self, client, server, first):
+        for ready in select.select([client, server], [], [])[0]:
+            data = ready.recv(1 << 16)
+            (server if ready is client else client).sendall(data)
+            if first and ready is client:
+                self.sent += len(data)
+                if "answered" in self.at_s:
+                    self.at_s.setdefault("went on", time.monotonic())
+            elif not first and ready is server:
+                self.at_s.setdefault("answered", time.monotonic())
+            if not data:
+                return False
+        return True
+
+    def until_it_stands_still(self):
+        """The journal is full when nothing more is sent, and all of it has arrived."""
+        before = -1
+        while self.sent != before or self.sent < MIB:
+            before = self.sent
+            time.sleep(0.1)
+
+
+def test_journal_that_was_full_is_acknowledged_when_that_can_be(case):
+    """A client fills its journal before its connection for acknowledgements is there, and
+    goes on soon after it is: compared with the time that the handshake of it takes.  The
+    worker came to that connection 300 ms later at most, so one case in ten would look soon."""
+    parts = []
+    line = Line(case, every=0, driver="null", tls="off")
+    for _ in range(7):
+        late = Late(case, line.session.field("server"))
+        line.cutter.port = int(late.at.rpartition(":")[2])
+        shell = line.cudash()
+        shell.ok("load", case.build / "tests" / "ptx" / "spin.ptx")
+        word = shell.ok("alloc", MIB)
+        shell.send("flood", word, 100000)
+        late.until_it_stands_still()
+        late.let.set()
+        case.equal(shell.answer(("flood",)), [SUCCESS, 100000], "launches")
+        shell.ok("sync")
+        case.check(late.connections > 1, "no connection for acknowledgements was made")
+        took = late.at_s
+        parts.append((took["went on"] - took["answered"]) / (took["answered"] - took["let"]))
+        shell.close()
+    print("on after the handshake, in handshakes:", " ".join(f"{part:.1f}" for part in parts),
+          flush=True)
+    case.check(sorted(parts)[2] < 20, f"the client went on late: {parts} handshakes")
 
 
 def test_worker_that_is_gone_fails_every_call_at_once(case):
