@@ -27,24 +27,17 @@ __asm__(".pushsection .rodata\n"
         ".byte 0\n"
         ".popsection\n");
 
-/* Copies go to each of them in turn: the null driver's memory has ordinary pages, and
- * how those follow each other makes a copy up to 10 % slower in one process than in
- * another. */
-#define BUFFERS 8
-
 struct turns {
     CUfunction kernel;
-    CUdeviceptr memory[BUFFERS];
-    char *host; /* in huge pages, where the system has any, for the same reason */
-    unsigned copies;
+    CUdeviceptr memory;
+    char *host;
 };
 
 static void
 launch(struct turns *turns, int n)
 {
     unsigned count = 1;
-    CUdeviceptr *memory = turns->memory;
-    void *params[] = {memory, memory, memory, &count};
+    void *params[] = {&turns->memory, &turns->memory, &turns->memory, &count};
 
     for (int i = 0; i < n; i++)
         CU(cuLaunchKernel(turns->kernel, 1, 1, 1, 32, 1, 1, 0, NULL, params, NULL));
@@ -107,13 +100,12 @@ slice_async(struct turns *turns)
 static void
 slice_up(struct turns *turns)
 {
-    CUdeviceptr memory = turns->memory[turns->copies++ % BUFFERS];
     uint64_t start;
 
-    CU(cuMemcpyHtoD(memory, turns->host, MIB));
+    CU(cuMemcpyHtoD(turns->memory, turns->host, MIB));
     CU(cuCtxSynchronize());
     start = bench_now_ns();
-    CU(cuMemcpyHtoD(memory, turns->host, SIZE));
+    CU(cuMemcpyHtoD(turns->memory, turns->host, SIZE));
     CU(cuCtxSynchronize());
     bench_say("up", (double)(bench_now_ns() - start));
 }
@@ -121,15 +113,17 @@ slice_up(struct turns *turns)
 static void
 slice_down(struct turns *turns)
 {
-    CUdeviceptr memory = turns->memory[turns->copies++ % BUFFERS];
     uint64_t start;
 
-    CU(cuMemcpyDtoH(turns->host, memory, MIB));
+    CU(cuMemcpyDtoH(turns->host, turns->memory, MIB));
     start = bench_now_ns();
-    CU(cuMemcpyDtoH(turns->host, memory, SIZE));
+    CU(cuMemcpyDtoH(turns->host, turns->memory, SIZE));
     bench_say("down", (double)(bench_now_ns() - start));
 }
 
+/* In huge pages, where the system has any, as the null driver's memory: in ordinary
+ * ones a copy takes up to 10 % more in one process than in another, by how the pages
+ * follow each other in physical memory. */
 static void
 memory_new(struct turns *turns)
 {
@@ -138,19 +132,10 @@ memory_new(struct turns *turns)
         bench_die("aligned_alloc");
     madvise(turns->host, SIZE, MADV_HUGEPAGE);
     bench_noise(turns->host, SIZE);
-    for (unsigned i = 0; i < BUFFERS; i++)
-        CU(cuMemAlloc(&turns->memory[i], SIZE));
+    CU(cuMemAlloc(&turns->memory, SIZE));
     /* Slots, registrations, and what the link is worth. */
-    CU(cuMemcpyHtoD(turns->memory[0], turns->host, SIZE));
-    CU(cuMemcpyDtoH(turns->host, turns->memory[0], SIZE));
-}
-
-static void
-memory_free(struct turns *turns)
-{
-    for (unsigned i = 0; i < BUFFERS; i++)
-        CU(cuMemFree(turns->memory[i]));
-    free(turns->host);
+    CU(cuMemcpyHtoD(turns->memory, turns->host, SIZE));
+    CU(cuMemcpyDtoH(turns->host, turns->memory, SIZE));
 }
 
 static const struct {
@@ -193,7 +178,8 @@ main(void)
     bench_say("ready", 1);
     while (scanf("%31s", name) == 1)
         serve(&turns, name);
-    memory_free(&turns);
+    free(turns.host);
+    CU(cuMemFree(turns.memory));
     CU(cuModuleUnload(module));
     CU(cuCtxDestroy(context));
     return 0;
