@@ -6,7 +6,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
+
+/* The sender's congestion window begins with ten segments. */
+#define PEEKED_MAX 8
 
 /* Under the lock. */
 static bool
@@ -75,12 +79,54 @@ xport_acks_send(struct xport_acks *acks, const struct xport_resume_owner *owner,
     return r;
 }
 
+/* The values of @len bytes, of which the last may be a part of one. */
+static void
+take_values(const uint8_t *buf, size_t len, uint64_t *value, uint64_t *striped)
+{
+    for (size_t at = 0; at + 8 <= len; at += 8) {
+        uint64_t one;
+
+        memcpy(&one, buf + at, 8);
+        if (unlikely(one & XPORT_ACK_STRIPED))
+            *striped = gp_max(*striped, one & ~XPORT_ACK_STRIPED);
+        else
+            *value = gp_max(*value, one);
+    }
+}
+
+/* Look at what has come without taking it out.  The kernel answers a read that empties
+ * the queue with a TCP acknowledgement, which costs both ends more than the rest of the
+ * read; so only every eighth acknowledgement of ours causes one.  False: it is time to
+ * take them out, or there are none, or the socket is not the kernel's alone. */
+static bool
+peek(struct xport_acks *acks, uint64_t *value, uint64_t *striped)
+{
+    uint8_t buf[8 * PEEKED_MAX];
+    ssize_t n;
+
+    if (acks->wire || acks->part_len)
+        return false;
+    n = recv(acks->fd, buf, sizeof(buf), MSG_PEEK | MSG_DONTWAIT);
+    if (n <= 0 || n == sizeof(buf))
+        return false;
+    take_values(buf, (size_t)n, value, striped);
+    acks->unread = true;
+    return true;
+}
+
 int
 xport_acks_read(struct xport_acks *acks, uint64_t *value, uint64_t *striped)
+{
+    return peek(acks, value, striped) ? 0 : xport_acks_take(acks, value, striped);
+}
+
+int
+xport_acks_take(struct xport_acks *acks, uint64_t *value, uint64_t *striped)
 {
     uint8_t buf[8 * 64];
     ssize_t n;
 
+    acks->unread = false;
     do {
         size_t have = acks->part_len;
 
@@ -90,15 +136,7 @@ xport_acks_read(struct xport_acks *acks, uint64_t *value, uint64_t *striped)
         if (n <= 0)
             return n == -EAGAIN ? 0 : -ECONNRESET;
         have += (size_t)n;
-        for (size_t at = 0; at + 8 <= have; at += 8) {
-            uint64_t one;
-
-            memcpy(&one, buf + at, 8);
-            if (unlikely(one & XPORT_ACK_STRIPED))
-                *striped = gp_max(*striped, one & ~XPORT_ACK_STRIPED);
-            else
-                *value = gp_max(*value, one);
-        }
+        take_values(buf, have, value, striped);
         acks->part_len = have % 8;
         memcpy(acks->part, buf + have - have % 8, have % 8);
     } while (n > 256);
@@ -114,6 +152,7 @@ xport_acks_install(struct xport_acks *acks, const struct xport_resume_link *link
     gp_wire_free(acks->wire);
     acks->wire = link->ack_wire;
     acks->part_len = 0;
+    acks->unread = false;
     atomic_store(&acks->sent, atomic_load(&acks->received));
     atomic_store(&acks->striped_sent, atomic_load(&acks->striped));
     if (acks->fd >= 0 && link->ack_fd >= 0) {

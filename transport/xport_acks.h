@@ -25,6 +25,7 @@ struct xport_acks {
     _Atomic uint64_t striped, striped_sent; /* the same of the striped stream */
     uint8_t part[8];                        /* of one that has come in pieces */
     size_t part_len;
+    bool unread; /* some were looked at and are still in the socket */
 };
 
 /* -1: not here yet.  Without the lock, by any thread. */
@@ -61,6 +62,10 @@ int xport_acks_send(struct xport_acks *acks, const struct xport_resume_owner *ow
 /* The greatest that have come, if they are more than *value and *striped.  -ECONNRESET:
  * no more will. */
 int xport_acks_read(struct xport_acks *acks, uint64_t *value, uint64_t *striped);
+
+/* The same; what has been read is not in the socket any more, so that poll() tells of
+ * new ones only. */
+int xport_acks_take(struct xport_acks *acks, uint64_t *value, uint64_t *striped);
 
 /* Those of a new link, whose peer knows what has been received: its socket, or none. */
 int xport_acks_install(struct xport_acks *acks, const struct xport_resume_link *link);

@@ -4,6 +4,7 @@
 #include "gp_err.h"
 #include "gp_net.h"
 #include "xport.h"
+#include "xport_block.h"
 #include "xport_resume_conn.h"
 #include "xport_resume_rdma.h"
 
@@ -56,15 +57,15 @@ xport_resume_confirmed_take(struct xport_resume_conn *rc)
     xport_journal_ack(j, gp_min(upto, j->end), j->end);
 }
 
-/* Under tx_lock.  -ECONNRESET: no more will come over this link. */
-int
-xport_resume_acks_read(struct xport_resume_conn *rc)
+/* Under tx_lock: what @read finds. */
+static int
+acks_read_with(struct xport_resume_conn *rc,
+               int (*read)(struct xport_acks *acks, uint64_t *value, uint64_t *striped))
 {
     struct xport_journal *j = &rc->journal;
     struct xport_striped *s = atomic_load_explicit(&rc->striped, memory_order_acquire);
     uint64_t value = 0, striped = 0;
-    int r =
-        xport_resume_have_acks(rc) ? xport_acks_read(&rc->acks, &value, &striped) : 0;
+    int r = xport_resume_have_acks(rc) ? read(&rc->acks, &value, &striped) : 0;
 
     if (xport_resume_over_rdma(rc))
         value = xport_resume_rdma_peer_has(rc);
@@ -73,6 +74,13 @@ xport_resume_acks_read(struct xport_resume_conn *rc)
     if (unlikely(striped) && (!s || xport_resume_stripes_acked(s, striped) < 0))
         return -EPROTO;
     return xport_journal_ack(j, value, j->end + rc->writing) < 0 ? -EPROTO : r;
+}
+
+/* Under tx_lock.  -ECONNRESET: no more will come over this link. */
+int
+xport_resume_acks_read(struct xport_resume_conn *rc)
+{
+    return acks_read_with(rc, xport_acks_read);
 }
 
 /* ---- a new link --------------------------------------------------------------------
@@ -278,6 +286,8 @@ xport_resume_acks_wait(struct xport_resume_conn *rc, uint64_t deadline_ns)
         return xport_resume_fatal(r) ? r : -ECONNRESET;
     if (xport_resume_over_rdma(rc))
         return xport_resume_rdma_acks_wait(rc, deadline_ns);
+    if (rc->acks.unread) /* the socket would be readable for what is known already */
+        return acks_read_with(rc, xport_acks_take);
     for (;;) {
         bool here = xport_resume_have_acks(rc);
         struct pollfd fds[] = {{.fd = conn->fd, .events = POLLRDHUP},
@@ -314,11 +324,27 @@ xport_resume_replay_some(struct xport_resume_conn *rc)
 /* ---- receiving --------------------------------------------------------------------
  */
 
+/* How much of a payload may be unacknowledged.  What a client lends is its caller's
+ * memory, and the call cannot end before all of it has been sent, so nothing waits for
+ * the acknowledgements of a long upload but for the last ones.  A block that is not
+ * compressed was lent as a whole.  Over a long line the call ends sooner with more. */
+static uint64_t
+bulk_limit(const struct xport_resume_conn *rc)
+{
+    const struct xport_conn *conn = &rc->stream.conn;
+    const struct xport_blocks *b = conn->blocks;
+
+    return xport_resume_passive(rc) && b && !b->rx.striped &&
+                   b->rx.raw > XPORT_ACK_TAIL && is_near(conn)
+               ? XPORT_ACK_UPLOAD
+               : XPORT_ACK_BULK;
+}
+
 /* Under rx_lock. */
 static GP_INLINE void
 got(struct xport_resume_conn *rc, size_t n, size_t wanted)
 {
-    uint64_t limit = wanted > XPORT_STREAM_READ ? XPORT_ACK_BULK : rc->ack_after;
+    uint64_t limit = wanted > XPORT_STREAM_READ ? bulk_limit(rc) : rc->ack_after;
     _Atomic uint64_t *received = &rc->acks.received;
     uint64_t have = atomic_load_explicit(received, memory_order_relaxed);
 

@@ -28,6 +28,9 @@
 #define XPORT_ACK_REPLIES (512u << 10)
 #define XPORT_ACK_CALLS (640u << 10)
 #define XPORT_ACK_BULK (1u << 20)
+/* Of an upload from nearby, until so much of it is left. */
+#define XPORT_ACK_UPLOAD (8u << 20)
+#define XPORT_ACK_TAIL (2u << 20)
 /* The end of a payload is acknowledged at once (xport_acknowledge()) when so much is
  * due; what its sender has lent it copies up to here, without waiting.  Copying 128 KiB
  * takes as long as an acknowledgement and its way through both kernels. */

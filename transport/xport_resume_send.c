@@ -148,6 +148,20 @@ parts_make_room(struct xport_resume_conn *rc)
     return r == -ECONNRESET ? 0 : r; /* the write finds the link broken as well */
 }
 
+/* Look for acknowledgements only when no block is free, for that is a system call: near
+ * the peer when all blocks are in use that frames may have, and over a long line, where
+ * that would be all of the memory, as soon as some may have come. */
+static bool
+look_pays(const struct xport_resume_conn *rc)
+{
+    const struct xport_journal_blocks *blocks = &rc->journal.blocks;
+
+    return !blocks->n_idle &&
+           (blocks->made >= blocks->wanted ||
+            (blocks->wanted == blocks->most &&
+             rc->journal.end - rc->looked_at >= xport_resume_acks_every(rc)));
+}
+
 /* Nothing waits to be sent: the next frame asks for room, and xport_resume_reserve()
  * chooses the best there is by then. */
 static GP_INLINE void
@@ -158,6 +172,27 @@ room_close(struct xport_resume_conn *rc)
     if (atomic_load_explicit(&rc->confirmed, memory_order_relaxed) &&
         xport_journal_used(&rc->journal) >= REWIND_MIN)
         conn->tx.end = conn->tx.pos;
+}
+
+/* The same after a write for which nobody waits, so that no reply to it can confirm
+ * anything soon: the next block at once, which saves the next frame the general path,
+ * if that needs neither a look at the socket nor a wait. */
+static GP_INLINE void
+room_renew(struct xport_resume_conn *rc)
+{
+    struct xport_conn *conn = &rc->stream.conn;
+    struct xport_journal *j = &rc->journal;
+
+    if ((size_t)(conn->tx.end - conn->tx.pos) >= ROOM_MIN) {
+        room_close(rc);
+        return;
+    }
+    if (look_pays(rc) || xport_journal_next_block(j, 0) < 0) {
+        conn->tx.end = conn->tx.pos;
+        return;
+    }
+    conn->tx.base = conn->tx.pos = j->frames.room;
+    conn->tx.end = xport_journal_room_end(j);
 }
 
 static GP_INLINE int
@@ -183,7 +218,10 @@ send_locked(struct xport_resume_conn *rc, const void *bulk, size_t len)
         xport_journal_sent_lent(&rc->journal, bulk, len);
         conn->tx.base = conn->tx.pos;
         conn->stats.tx_bytes += frames + len;
-        room_close(rc);
+        if (len)
+            room_close(rc);
+        else
+            room_renew(rc);
     }
     return r;
 }
@@ -285,9 +323,7 @@ block_wait(struct xport_resume_conn *rc, size_t n)
     uint64_t patience = 0;
 
     for (;;) {
-        /* Look only when some may have come: that is a system call. */
-        bool look = rc->journal.end - rc->looked_at >= xport_resume_acks_every(rc);
-        int r = look ? xport_resume_acks_read(rc) : 0;
+        int r = look_pays(rc) ? xport_resume_acks_read(rc) : 0;
 
         if (r == 0)
             r = xport_journal_next_block(&rc->journal, n);
