@@ -196,6 +196,7 @@ begin_capture(CUstream stream, CUstreamCaptureMode mode)
     struct wrk_capture c;
 
     wrk_wait_captures(me);
+    wrk_governor_idle(me); /* launches of before are marked before */
     wrk_capture_begin(me, stream, &c);
     return wrk_capture_begun(me, &c, found.drv.cuStreamBeginCapture_v2(stream, mode));
 }
@@ -207,6 +208,7 @@ begin_capture_to(CUstream stream, CUgraph graph, const CUgraphNode *dependencies
     struct wrk_capture c;
 
     wrk_wait_captures(me);
+    wrk_governor_idle(me); /* launches of before are marked before */
     wrk_capture_begin(me, stream, &c);
     return wrk_capture_begun(me, &c,
                              found.drv.cuStreamBeginCaptureToGraph(

@@ -156,7 +156,7 @@ wrk_capture_allows(const struct wrk *w)
     return w->relaxed || !w->priv->capturing;
 }
 
-void
+bool
 wrk_capture_relax_thread(struct wrk *w, bool relaxed)
 {
     static _Thread_local bool is;
@@ -164,9 +164,10 @@ wrk_capture_relax_thread(struct wrk *w, bool relaxed)
         relaxed ? CU_STREAM_CAPTURE_MODE_RELAXED : CU_STREAM_CAPTURE_MODE_GLOBAL;
 
     if (is == relaxed || !w->drv->cuThreadExchangeStreamCaptureMode)
-        return;
-    w->drv->cuThreadExchangeStreamCaptureMode(&mode);
-    is = relaxed;
+        return true;
+    if (w->drv->cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS)
+        is = relaxed;
+    return is == relaxed;
 }
 
 void

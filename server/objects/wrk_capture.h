@@ -49,8 +49,10 @@ void wrk_capture_forget(struct wrk *w, uint32_t ctx_index);
  * no capture was under way, or the client found that none keeps its thread from the
  * call (WIRE_F_RELAXED).  Receive thread. */
 bool wrk_capture_allows(const struct wrk *w);
-/* The mode of cuThreadExchangeStreamCaptureMode of the thread that calls this. */
-void wrk_capture_relax_thread(struct wrk *w, bool relaxed);
+/* The mode of cuThreadExchangeStreamCaptureMode of the thread that calls this, which
+ * needs a current context.  False: it could not be set, and the next call tries again.
+ */
+bool wrk_capture_relax_thread(struct wrk *w, bool relaxed);
 /* Around driver calls that the receive thread makes for the worker itself in the middle
  * of a call of the client: a capture of the client must not forbid them, nor be
  * invalidated by them. */

@@ -84,8 +84,8 @@ waiter_main(void *arg)
             waits->last = &waits->first;
         waits->n_queued--;
         pthread_mutex_unlock(&waits->lock);
-        wrk_capture_relax_thread(waits->w, job->relaxed);
         wrk_ctx_enter(waits->w, job->ctx);
+        wrk_capture_relax_thread(waits->w, job->relaxed);
         job->run(waits->w, job);
         pthread_mutex_lock(&waits->lock);
         waits->n_jobs--;

@@ -139,8 +139,8 @@ queue_serve(struct wrk *w, struct wrk_job *serve)
     struct wrk_job *job;
 
     while ((job = queue_take(queue))) {
-        wrk_capture_relax_thread(w, job->relaxed);
         wrk_ctx_enter(w, job->ctx); /* it may have died since */
+        wrk_capture_relax_thread(w, job->relaxed);
         job->run(w, job);
     }
     free(queue);

@@ -4,6 +4,7 @@
 #include "drv.h"
 #include "gp_time.h"
 #include "wrk.h"
+#include "wrk_capture.h"
 #include "wrk_ctx.h"
 #include "wrk_evpool.h"
 
@@ -78,6 +79,11 @@ wrk_meter_mark(struct wrk *w, struct wrk_meter *m)
 
     if (!n || m->head - m->tail == WRK_METER_MARKS)
         return;
+    /* An event would become one of the capture, and asking for it would end that. */
+    if (unlikely(w->capturing) && wrk_capturing(w, m->stream) != CUDA_SUCCESS) {
+        wrk_meter_drop_unmarked(w, m);
+        return;
+    }
     if (w->ctx_index != m->ctx_index && wrk_ctx_use(w, m->ctx_index) != CUDA_SUCCESS)
         return;
     event = event_get(w, m, m->ctx_index);

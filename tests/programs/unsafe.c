@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
                           ".visible .entry nothing()\n{\n ret;\n}\n";
@@ -251,6 +252,48 @@ begin_all(void)
     MUST(cuCtxSynchronize());
 }
 
+/* An event recorded in the capturing stream is the capture's: asking for it. */
+static void
+ask_captured(const char *name, CUresult (*call)(CUevent))
+{
+    CUgraph graph = NULL;
+    CUresult r;
+
+    MUST(cuStreamBeginCapture_v2(captured, CU_STREAM_CAPTURE_MODE_RELAXED));
+    MUST(cuEventRecord(event, captured));
+    r = call(event);
+    printf("%s: %d", name, (int)r);
+    r = cuStreamEndCapture(captured, &graph);
+    printf(" %d\n", (int)r);
+    if (graph)
+        cuGraphDestroy(graph);
+    MUST(cuEventRecord(event, other));
+    MUST(cuCtxSynchronize());
+}
+
+/* Work that was launched just before is no part of the capture, however long that takes. */
+static void
+ask_behind_work(void)
+{
+    CUgraph graph = NULL;
+    size_t nodes = 0;
+    CUresult r;
+
+    for (int i = 0; i < 3; i++)
+        MUST(cuLaunchKernel(nothing, 1, 1, 1, 1, 1, 1, 0, captured, NULL, NULL));
+    MUST(cuStreamBeginCapture_v2(captured, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    for (int i = 0; i < 20; i++) {
+        MUST(cuLaunchKernel(nothing, 1, 1, 1, 1, 1, 1, 0, captured, NULL, NULL));
+        usleep(1000);
+    }
+    r = cuStreamEndCapture(captured, &graph);
+    if (r == CUDA_SUCCESS)
+        MUST(cuGraphGetNodes(graph, NULL, &nodes));
+    printf("behind work: %d, %zu nodes\n", (int)r, nodes);
+    if (graph)
+        cuGraphDestroy(graph);
+}
+
 int
 main(void)
 {
@@ -270,5 +313,8 @@ main(void)
                 ask(&calls[i], modes[m].mode, elsewhere);
         }
     }
+    ask_captured("query of the capture's event", cuEventQuery);
+    ask_captured("wait for the capture's event", cuEventSynchronize);
+    ask_behind_work();
     return 0;
 }

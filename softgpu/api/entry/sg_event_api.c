@@ -101,7 +101,7 @@ SG_CALL(cuEventQuery, CUevent hEvent)
     if (rc != CUDA_SUCCESS)
         return rc;
     if (event->capture_id)
-        return sg_leave(CUDA_ERROR_CAPTURED_EVENT);
+        return sg_leave(sg_capture_event_used(event));
     rc = sg_capture_check_unsafe();
     if (rc != CUDA_SUCCESS)
         return sg_leave(rc);
@@ -122,7 +122,7 @@ SG_CALL(cuEventSynchronize, CUevent hEvent)
     if (rc != CUDA_SUCCESS)
         return rc;
     if (event->capture_id)
-        return sg_leave(CUDA_ERROR_CAPTURED_EVENT);
+        return sg_leave(sg_capture_event_used(event));
     rc = sg_capture_check_unsafe();
     if (rc != CUDA_SUCCESS)
         return sg_leave(rc);

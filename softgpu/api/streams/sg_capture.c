@@ -156,6 +156,16 @@ capture_of_event(const struct sg_event *event)
 }
 
 CUresult
+sg_capture_event_used(const struct sg_event *event)
+{
+    struct sg_capture *cap = capture_of_event(event);
+
+    if (cap)
+        cap->invalid = true;
+    return CUDA_ERROR_CAPTURED_EVENT;
+}
+
+CUresult
 sg_capture_event_wait(struct sg_stream *stream, struct sg_event *event, bool external)
 {
     struct sg_capture *cap = stream->capture, *from = capture_of_event(event);
