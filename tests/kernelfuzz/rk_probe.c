@@ -27,8 +27,6 @@
 #define BLOCK 128
 #define OUT_WORDS 4
 #define SHOWN 5
-#define IN_BYTES (sizeof(uint64_t) * RK_ROW_WORDS * RK_MAX_ROWS)
-#define OUT_BYTES (sizeof(uint64_t) * OUT_WORDS * RK_MAX_ROWS)
 
 /* One process. */
 struct probe {
@@ -172,6 +170,34 @@ print_kernel(const struct rk_form *form)
     fputs("ret;\n}\n", f);
     fclose(f);
     return text;
+}
+
+/* FNV-1a, by words. */
+static uint64_t
+hash_rows(const struct rk_form *form, const uint64_t *out, unsigned rows)
+{
+    uint64_t h = UINT64_C(0xcbf29ce484222325);
+
+    for (unsigned r = 0; r < rows; r++)
+        for (unsigned w = 0; w < form->words; w++)
+            h = (h ^ out[(size_t)r * OUT_WORDS + w]) * UINT64_C(0x100000001b3);
+    return h;
+}
+
+int
+rk_probe_hash(struct rk_run *run, const struct rk_form *form, uint64_t *in,
+              uint64_t *out, uint64_t *ret)
+{
+    CLEANUP_FREE char *text = print_kernel(form);
+    const uint64_t params[] = {(uintptr_t)in, (uintptr_t)out};
+    unsigned rows = rk_operands_rows(form->sources);
+    int r;
+
+    rk_operands_fill(form->sources, rows, in);
+    r = rk_run_text(run, text, rows / BLOCK, BLOCK, params, ARRAY_SIZE(params), NULL);
+    if (r == 0)
+        *ret = hash_rows(form, out, rows);
+    return r;
 }
 
 /* ---- both sides --------------------------------------------------------------------
@@ -416,9 +442,9 @@ work(const char *driver, const char *file, struct sum *sum)
     struct gp_err err = {0};
     unsigned n = rk_forms(&forms), at;
 
-    p.in = rk_run_memory(p.run, IN_BYTES);
-    p.got = rk_run_memory(p.run, OUT_BYTES);
-    p.want = malloc(OUT_BYTES);
+    p.in = rk_run_memory(p.run, RK_PROBE_IN_BYTES);
+    p.got = rk_run_memory(p.run, RK_PROBE_OUT_BYTES);
+    p.want = malloc(RK_PROBE_OUT_BYTES);
     p.rows = fopen(file, "a");
     if (!p.want || !p.rows) {
         perror(file);

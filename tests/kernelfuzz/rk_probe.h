@@ -10,7 +10,21 @@
 #ifndef RK_PROBE_H
 #define RK_PROBE_H
 
+#include "rk_operands.h"
+
+#include <stdint.h>
+
+struct rk_form;
+struct rk_run;
+
 /* 0: no form differs; @driver may be NULL. */
 int rk_probe(const char *driver, const char *file, unsigned jobs);
+
+/* What the executor gives for all rows of @form, as one number; < 0: it refuses it. @in
+ * and @out are memory of @run for these many bytes. */
+#define RK_PROBE_IN_BYTES (8u * RK_ROW_WORDS * RK_MAX_ROWS)
+#define RK_PROBE_OUT_BYTES (8u * 4 * RK_MAX_ROWS)
+int rk_probe_hash(struct rk_run *run, const struct rk_form *form, uint64_t *in,
+                  uint64_t *out, uint64_t *ret);
 
 #endif

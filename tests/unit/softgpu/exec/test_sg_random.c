@@ -2,8 +2,11 @@
 /*
  * A few hundred kernels of the search of docs/fuzzing.md, on each build of the
  * executor, against the reference; and the search itself: it finds what is wrong and
- * shrinks it.
+ * shrinks it.  And the forms of the probe on all their operands, against what a card
+ * gave for them.
  */
+#include "rk_forms.h"
+#include "rk_probe.h"
 #include "rk_run.h"
 #include "sg_exec.h"
 
@@ -175,6 +178,78 @@ a_wrong_result_is_found_and_shrunk(void **state)
     rk_run_free(run);
 }
 
+/* ---- results of a card -------------------------------------------------------------
+ */
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define EVERY 40
+#else
+#define EVERY 1
+#endif
+
+static const uint64_t h200[] = {
+#include "rk_h200.def"
+};
+
+static uint32_t
+hash_of_text(const struct rk_form *form)
+{
+    uint64_t h = (UINT64_C(0xcbf29ce484222325) ^ (uint8_t)rk_kind_class(form->result)) *
+                 UINT64_C(0x100000001b3);
+
+    for (const char *c = form->text; *c; c++)
+        h = (h ^ (uint8_t)*c) * UINT64_C(0x100000001b3);
+    return (uint32_t)(h >> 32);
+}
+
+/* The card's results of @form, if it was asked for them and they are ours. */
+static const uint64_t *
+recorded(const struct rk_form *form)
+{
+    size_t low = 0, high = ARRAY_SIZE(h200);
+
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (h200[middle] >> 32 == hash_of_text(form))
+            return &h200[middle];
+        if (h200[middle] >> 32 < hash_of_text(form))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+
+static void
+forms_give_what_a_card_gave(void **state)
+{
+    struct rk_run *run = rk_run_new();
+    uint64_t *in = rk_run_memory(run, RK_PROBE_IN_BYTES);
+    uint64_t *out = rk_run_memory(run, RK_PROBE_OUT_BYTES);
+    const struct rk_form *forms;
+    unsigned n, found = 0, wrong = 0;
+
+    (void)state;
+    rk_forms_init();
+    n = rk_forms(&forms);
+    for (unsigned i = 0; i < n; i += EVERY) {
+        const uint64_t *card = recorded(&forms[i]);
+        uint64_t hash = 0;
+
+        if (!card)
+            continue;
+        found++;
+        if (rk_probe_hash(run, &forms[i], in, out, &hash) == 0 &&
+            (uint32_t)*card == hash >> 32)
+            continue;
+        printf("%s\n", forms[i].text);
+        wrong++;
+    }
+    assert_in_range(found, 3000 / EVERY, n);
+    assert_int_equal(wrong, 0);
+    rk_run_free(run);
+}
+
 int
 main(void)
 {
@@ -183,6 +258,7 @@ main(void)
         cmocka_unit_test(checks_accuse_no_random_kernel),
         cmocka_unit_test(a_seed_is_always_the_same_kernel),
         cmocka_unit_test(kernels_for_a_card_have_no_form_that_its_compiler_mistakes),
+        cmocka_unit_test(forms_give_what_a_card_gave),
         cmocka_unit_test(a_wrong_result_is_found_and_shrunk),
     };
 
