@@ -337,49 +337,57 @@ is_cut(const struct mat *mat)
            (d == SG_MAT_F32 || d == SG_MAT_F16);
 }
 
+/* The first two of each four of a row of 32 to its first half. */
+static void
+part_pairs(double *rows, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        double row[32];
+        memcpy(row, rows + i * 32, sizeof(row));
+        for (unsigned k = 0; k < 32; k++)
+            rows[i * 32 + k / 4 * 2 + k % 2 + (k & 2 ? 16 : 0)] = row[k];
+    }
+}
+
 static void
 find_exponents(const struct mat *mat, struct work *w)
 {
     int a = least_exponent(mat->type[SG_MAT_A]),
         b = least_exponent(mat->type[SG_MAT_B]);
 
+    if (of_8_bits(mat)) {
+        part_pairs(w->fa, mat->m);
+        part_pairs(w->fb, mat->n);
+    }
     for (unsigned i = 0; i < mat->m * mat->k; i++)
         w->xa[i] = cut_exponent(w->fa[i], a);
     for (unsigned i = 0; i < mat->n * mat->k; i++)
         w->xb[i] = cut_exponent(w->fb[i], b);
 }
 
+/* The sum of @c, of exponent @xc, and the products of the row and column.  Cut, a term
+ * is below 2^27. */
 static double
-whole(double v)
+cut_sum(const struct work *w, size_t a, size_t b, unsigned k, double c, int xc)
 {
-    return (double)(int64_t)v;
-}
-
-/* The sum of @c, of exponent @xc, and the products of @n pairs of the row and column,
- * all or two of each four. */
-static double
-cut_sum(const struct work *w, size_t a, size_t b, unsigned k, unsigned pairs, double c,
-        int xc)
-{
-    unsigned first = pairs == 2 ? 2 : 0, step = pairs ? 4 : 2;
-    double scale, sum;
+    const double *fa = w->fa + a, *fb = w->fb + b;
+    const int16_t *xa = w->xa + a, *xb = w->xb + b;
+    double scale;
+    int64_t sum;
     int most = xc;
 
-    for (unsigned i = first; i < k; i += step)
-        for (unsigned j = i; j < i + 2; j++)
-            most =
-                w->xa[a + j] + w->xb[b + j] > most ? w->xa[a + j] + w->xb[b + j] : most;
+    for (unsigned i = 0; i < k; i++)
+        most = xa[i] + xb[i] > most ? xa[i] + xb[i] : most;
     if (most < CUT_ZERO / 2 || most > CUT_NONE / 8) { /* zeros alone, or no number */
-        for (unsigned i = first; i < k; i += step)
-            c += w->fa[a + i] * w->fb[b + i] + w->fa[a + i + 1] * w->fb[b + i + 1];
+        for (unsigned i = 0; i < k; i++)
+            c += fa[i] * fb[i];
         return c;
     }
     scale = lane_double((uint64_t)(1023 + CUT_BITS - most) << 52);
-    sum = whole(c * scale);
-    for (unsigned i = first; i < k; i += step)
-        sum += whole(w->fa[a + i] * w->fb[b + i] * scale) +
-               whole(w->fa[a + i + 1] * w->fb[b + i + 1] * scale);
-    return sum / scale;
+    sum = (int32_t)(c * scale);
+    for (unsigned i = 0; i < k; i++)
+        sum += (int32_t)(fa[i] * fb[i] * scale);
+    return (double)sum / scale;
 }
 
 /* Towards zero, beyond the largest number infinite. */
@@ -389,7 +397,7 @@ cut_to_f32(double v)
     double mag = fabs(v);
 
     if (mag < 0x1p-126)
-        return whole(v * 0x1p149) * 0x1p-149;
+        return (double)(int64_t)(v * 0x1p149) * 0x1p-149;
     if (mag >= 0x1p128 || v != v)
         return mag < (double)INFINITY ? copysign((double)INFINITY, v) : v;
     return lane_double(lane_bits64(v) & ~((1ull << 29) - 1));
@@ -405,12 +413,13 @@ dot_cut(const struct work *w, const struct mat *mat, unsigned row, unsigned col,
     double sum;
 
     if (of_8_bits(mat)) {
-        sum = cut_to_f32(cut_sum(w, a, b, mat->k, 1, 0.0, CUT_ZERO));
-        sum = cut_to_f32(cut_sum(w, a, b, mat->k, 2, sum,
+        unsigned half = mat->k / 2;
+        sum = cut_to_f32(cut_sum(w, a, b, half, 0.0, CUT_ZERO));
+        sum = cut_to_f32(cut_sum(w, a + half, b + half, half, sum,
                                  cut_exponent(sum, least_exponent(SG_MAT_F32))));
         return (double)((float)sum + (float)c);
     }
-    sum = cut_sum(w, a, b, mat->k, 0, c,
+    sum = cut_sum(w, a, b, mat->k, c,
                   cut_exponent(c, least_exponent(mat->type[SG_MAT_C])));
     return mat->type[SG_MAT_D] == SG_MAT_F32 ? cut_to_f32(sum) : sum;
 }
