@@ -73,6 +73,9 @@ bodies(void)
         "record an event", "wait for an event", "function of the host", "allocation",
         "empty",           "value written",     "child graph"};
 
+    CUstreamBatchMemOpParams flush = {.operation =
+                                          CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES};
+
     probe_begin();
     for (int i = 0; i < 7; i++) {
         CUgraphNodeParams p = {0};
@@ -115,8 +118,7 @@ bodies(void)
             p.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
             p.memOp.ctx = probe_ctx;
             p.memOp.count = 1;
-            p.memOp.paramArray = &(CUstreamBatchMemOpParams){
-                .operation = CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES};
+            p.memOp.paramArray = &flush;
             break;
         default:
             p.type = CU_GRAPH_NODE_TYPE_GRAPH;
