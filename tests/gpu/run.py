@@ -45,10 +45,11 @@ KINDS = ("", "-static", "-shared")
 OTHERS = ("threads", "graphs", "landing")
 # Programs that look at one family of calls each, one after the other line by line; a few
 # at a time, because none of them looks at the memory of the whole card.  Left out are
-# those that do (counted, limits, tiny), that need another card, a second process or lines
-# on stdin (held, beside, cudash), and negative: a driver does not survive all of it.
+# those that do (counted, limits, tiny), that need lines on stdin (held, beside, cudash),
+# negative, all of which no driver survives, flags, which prints an attribute that a slice
+# has otherwise (docs/managed.md), and hostnodes, which wants a card's whole share.
 FAMILIES = ("asked", "blocking", "cards", "clusters", "conditions", "copies", "elapsed",
-            "faults", "flags", "graphcopies", "graphframe", "hostfuncs", "hostnodes", "ipc",
+            "faults", "graphcopies", "graphframe", "hostfuncs", "ipc",
             "linking", "managed_traffic", "moves", "nodes", "notices", "order", "pinned",
             "queries", "rarecalls", "shareable", "sharedcards", "space", "spares", "stress",
             "textures", "unified", "updates", "waited", "wakers")
@@ -90,10 +91,10 @@ class Comparison:
         self.logs = build / "gpu-logs"
         self.logs.mkdir(parents=True, exist_ok=True)
 
-    def here(self, name, command, pool):
+    def here(self, name, command, pool, env=None):
         """On the driver itself: lines, status, seconds."""
         begin = time.monotonic()
-        env = {**pool.env, **self.driver.environment, **QUIET_PYTHON}
+        env = {**pool.env, **self.driver.environment, **QUIET_PYTHON, **(env or {})}
         lines, status = run_bounded(command, env, self.logs / f"{name}.local.log", LIMIT_S)
         return lines, status, time.monotonic() - begin
 
@@ -144,7 +145,8 @@ class Comparison:
         if not path.exists():
             return "SKIP", name, "is not built on this machine"
         command = [path, *WORDS.get(name, [])]
-        local = self.here(name, command, pool)
+        # A slice is of one card.
+        local = self.here(name, command, pool, {"CUDA_VISIBLE_DEVICES": "0"})
         remote = self.there(name, command, pool, sharers)
         if local[1] != 0:
             return ("SKIP", name, "fails on the driver itself, see "
