@@ -24,7 +24,7 @@ struct wrk {
     uint32_t ctx_index;         /* context current on the reader thread, 0 = none */
     _Atomic(CUresult) deferred; /* first failing result of calls without reply */
     bool relaxed;               /* WIRE_F_RELAXED holds for the reader thread */
-    bool capturing;             /* of the client, a stream or more */
+    _Atomic bool capturing;     /* of the client, a stream or more */
     bool before_call;           /* the next frame runs those hooks (wrk_hooks.h) */
     struct wrk_handles handles;
 };

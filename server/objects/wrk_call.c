@@ -32,7 +32,8 @@ before_call(struct wrk *w)
 static inline bool
 is_relaxed(const struct wrk *w, const struct wire_req *req)
 {
-    if (likely(!(req->flags & WIRE_F_RELAXED) && !w->capturing))
+    if (likely(!(req->flags & WIRE_F_RELAXED) &&
+               !atomic_load_explicit(&w->capturing, memory_order_relaxed)))
         return false;
     return req->flags & WIRE_F_RELAXED || !wire_call_is_unsafe(req->call);
 }

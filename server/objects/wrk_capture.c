@@ -91,8 +91,9 @@ wrk_capture_begun(struct wrk *w, const struct wrk_capture *capture, CUresult r)
     w->priv->captures = true;
     if (r == CUDA_SUCCESS && w->priv->capturing < UINT16_MAX)
         w->priv->capturing++;
-    w->capturing = w->priv->capturing != 0;
-    if (w->capturing) { /* what this thread asks before the next call is its own */
+    atomic_store(&w->capturing, w->priv->capturing != 0);
+    if (w->priv
+            ->capturing) { /* what this thread asks before the next call is its own */
         wrk_capture_relax_thread(w, true);
         w->relaxed = true;
     }
@@ -108,7 +109,7 @@ take(struct wrk *w, uint32_t i, struct wrk_capture *ret)
 {
     *ret = list[i];
     list[i] = list[--n];
-    w->capturing = --w->priv->capturing != 0;
+    atomic_store(&w->capturing, --w->priv->capturing != 0);
 }
 
 bool
@@ -132,7 +133,7 @@ wrk_capture_ended(struct wrk *w, CUstream stream)
     if (wrk_capture_take(w, stream, &capture))
         give_back(w, &capture);
     else if (w->priv->capturing > n)
-        w->capturing = --w->priv->capturing != 0;
+        atomic_store(&w->capturing, --w->priv->capturing != 0);
 }
 
 void

@@ -21,7 +21,10 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+/* Between looks whether the client still captures. */
+#define CAPTURE_POLL_US 1000
 /* How long the session's turn to copy is, at least. */
 #define PIECE (8u << 20)
 #define HOSTREGISTER_PORTABLE 0x1u
@@ -218,7 +221,11 @@ unpin_run(struct wrk *w, struct wrk_job *job)
     if (!atomic_load(&w->priv->stopping)) {
         for (unsigned i = 0; i < WRK_PINNED_FENCES; i++)
             wrk_staging_wait(w, &unpin->p->mark[i]);
-        /* Kernels and copies by its address have no marks. */
+        /* Kernels and copies by its address have no marks.  A wait for the context ends
+         * every capture in it, whoever captures: those are over soon. */
+        while (unpin->p->placed && atomic_load(&w->capturing) &&
+               !atomic_load(&w->priv->stopping))
+            usleep(CAPTURE_POLL_US);
         if (unpin->p->placed)
             WRK_CALL(w, cuCtxSynchronize);
         pinned_free(w, unpin->p);

@@ -271,7 +271,8 @@ ask_captured(const char *name, CUresult (*call)(CUevent))
     MUST(cuCtxSynchronize());
 }
 
-/* Work that was launched just before is no part of the capture, however long that takes. */
+/* Work that was launched just before is no part of the capture, however long that
+ * takes. */
 static void
 ask_behind_work(void)
 {

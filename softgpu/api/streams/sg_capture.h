@@ -63,7 +63,8 @@ CUresult sg_capture_add(struct sg_stream *stream, struct sg_node_data *data,
 const struct sg_node_data *sg_capture_node_data(struct sg_graph_node *node);
 CUresult sg_capture_event_record(struct sg_stream *stream, struct sg_event *event,
                                  bool external);
-/* A call that asks for an event of a capture: it is refused, and the capture invalid. */
+/* A call that asks for an event of a capture: it is refused, and the capture invalid.
+ */
 CUresult sg_capture_event_used(const struct sg_event *event);
 CUresult sg_capture_event_wait(struct sg_stream *stream, struct sg_event *event,
                                bool external);
