@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The calls that CUDA calls potentially unsafe during a capture
- * (cuThreadExchangeStreamCaptureMode): where a capture forbids them to a thread they are
- * refused with CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, and the capture is invalid.
+ * (cuThreadExchangeStreamCaptureMode): where a capture forbids them to a thread they
+ * are refused with CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, and the capture is invalid.
  *
- * As an H200 with driver 580.159 answers, call by call (tests/programs/unsafe.c).  Copies
- * that wait, loading modules, and making and destroying streams and events are not
- * among them.  Waits for streams are, and ours are calls of their own.
+ * As an H200 with driver 580.159 answers, call by call (tests/programs/unsafe.c).
+ * Copies that wait, loading modules, and making and destroying streams and events are
+ * not among them.  Waits for streams are, and ours are calls of their own.
  */
 #ifndef WIRE_UNSAFE_H
 #define WIRE_UNSAFE_H

@@ -80,7 +80,8 @@ wrk_meter_mark(struct wrk *w, struct wrk_meter *m)
     if (!n || m->head - m->tail == WRK_METER_MARKS)
         return;
     /* An event would become one of the capture, and asking for it would end that. */
-    if (unlikely(atomic_load(&w->capturing)) && wrk_capturing(w, m->stream) != CUDA_SUCCESS) {
+    if (unlikely(atomic_load(&w->capturing)) &&
+        wrk_capturing(w, m->stream) != CUDA_SUCCESS) {
         wrk_meter_drop_unmarked(w, m);
         return;
     }
