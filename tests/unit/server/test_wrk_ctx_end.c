@@ -87,9 +87,10 @@ wrk_ctx_enter(struct wrk *w, CUcontext ctx)
 {
 }
 
-void
+bool
 wrk_capture_relax_thread(struct wrk *w, bool relaxed)
 {
+    return true;
 }
 
 void
