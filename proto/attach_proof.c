@@ -76,6 +76,7 @@ attach_cookie_make(const uint8_t key[ATTACH_KEY_SIZE], enum attach_cookie kind,
         [ATTACH_COOKIE_ENDING] = "gpupool attach ending v1",
         [ATTACH_COOKIE_RESUME] = "gpupool attach resume v1",
         [ATTACH_COOKIE_ACKS] = "gpupool attach acks v1",
+        [ATTACH_COOKIE_CONTROL] = "gpupool attach control v1",
     };
     uint8_t text[DOMAIN_SIZE + ATTACH_KEY_SIZE + 4];
 

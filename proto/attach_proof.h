@@ -55,12 +55,13 @@ void attach_key_make(const struct attach_transcript *t,
                      uint8_t ret_key[ATTACH_KEY_SIZE]);
 
 enum attach_cookie {
-    ATTACH_COOKIE_STRIPE, /* @index: which of the further connections (attach.proto) */
-    ATTACH_COOKIE_PEER,   /* @index: which of the client's servers connects */
-    ATTACH_COOKIE_RDMA,   /* @index: the number of the link; 0: the first */
-    ATTACH_COOKIE_ENDING, /* to ask how the attachment ended; @index 0 */
-    ATTACH_COOKIE_RESUME, /* @index: the number of the link, each once */
-    ATTACH_COOKIE_ACKS,   /* the same, for its connection for acknowledgements */
+    ATTACH_COOKIE_STRIPE,  /* @index: which of the further connections (attach.proto) */
+    ATTACH_COOKIE_PEER,    /* @index: which of the client's servers connects */
+    ATTACH_COOKIE_RDMA,    /* @index: the number of the link; 0: the first */
+    ATTACH_COOKIE_ENDING,  /* to ask how the attachment ended; @index 0 */
+    ATTACH_COOKIE_RESUME,  /* @index: the number of the link, each once */
+    ATTACH_COOKIE_ACKS,    /* the same, for its connection for acknowledgements */
+    ATTACH_COOKIE_CONTROL, /* @index: which of the control connections, each once */
 };
 
 /* Who knows one of them knows none of the others.  Users that need fewer bytes take the

@@ -48,6 +48,7 @@ struct stub_tls {
     struct stub_ctx **stack;         /* each entry holds a reference */
     struct stub_own_stream *streams; /* the thread's default streams, per context */
     struct stub_range block;         /* of server addresses, the one seen last */
+    uint32_t frames;                 /* placed, to links with STUB_ATTEND_COUNT */
     uint32_t capture_mode;           /* cuThreadExchangeStreamCaptureMode */
 };
 

@@ -8,6 +8,7 @@
  * here why it comes before or after.
  */
 #include "stub_capture.h"
+#include "stub_control.h"
 #include "stub_d2h_async.h"
 #include "stub_hooks.h"
 #include "stub_hostfn.h"
@@ -18,6 +19,7 @@
 #include "stub_stripes.h"
 #include "stub_unified.h"
 
+/* clang-format off */
 const struct stub_feature *const stub_features[] = {
     &stub_unified_feature, /* finds what a frame names */
     &stub_managed_feature, /* and brings it to the server */
@@ -26,7 +28,9 @@ const struct stub_feature *const stub_features[] = {
     &stub_sticky_feature,
     &stub_d2h_async_feature,
     &stub_hostfn_feature,
+    &stub_control_feature,
     &stub_stripes_feature,
     &stub_spare_feature,
     NULL,
 };
+/* clang-format on */

@@ -4,6 +4,7 @@
 
 #include "gp_lock.h"
 #include "stub_call.h"
+#include "stub_control.h"
 #include "stub_gen.h"
 #include "stub_graph.h"
 #include "stub_host_memory.h"
@@ -83,10 +84,26 @@ fetch_chunk(const struct hostmem *s, uint64_t offset, char *to, uint32_t n)
     return ok;
 }
 
-/* Moves a row in chunks.  A failure has ended the link, and every later call returns
- * that. */
+/* Over the control connection (stub_control.h), or else the main one. */
 static bool
-move_row(const struct hostmem *s, size_t row)
+move_chunk(const struct hostmem *s, bool control, size_t row, size_t at, uint32_t n)
+{
+    uint64_t offset = (uint64_t)row * s->copy.WidthInBytes + at;
+    bool last =
+        row + 1 == s->copy.Height * s->copy.Depth && at + n == s->copy.WidthInBytes;
+
+    if (s->src.base && control)
+        return stub_control_fill(s->link, stub_hostfn_ticket(), s->token, offset,
+                                 row_of(s, &s->src, row) + at, n, last);
+    if (s->src.base)
+        return send_chunk(s, offset, row_of(s, &s->src, row) + at, n);
+    return control ? stub_control_fetch(s->link, s->token, offset,
+                                        row_of(s, &s->dst, row) + at, n)
+                   : fetch_chunk(s, offset, row_of(s, &s->dst, row) + at, n);
+}
+
+static bool
+move_row(const struct hostmem *s, bool control, size_t row)
 {
     size_t width = s->copy.WidthInBytes;
 
@@ -96,23 +113,31 @@ move_row(const struct hostmem *s, size_t row)
     }
     for (size_t at = 0; at < width; at += CHUNK) {
         uint32_t n = (uint32_t)gp_min(width - at, (size_t)CHUNK);
-        uint64_t offset = (uint64_t)row * width + at;
 
-        if (s->src.base ? !send_chunk(s, offset, row_of(s, &s->src, row) + at, n)
-                        : !fetch_chunk(s, offset, row_of(s, &s->dst, row) + at, n))
+        if (!move_chunk(s, control, row, at, n))
             return false;
     }
     return true;
 }
 
+static bool
+move_all(const struct hostmem *s, bool control)
+{
+    for (size_t row = 0; row < s->copy.Height * s->copy.Depth; row++)
+        if (!move_row(s, control, row))
+            return false;
+    return true;
+}
+
+/* A control connection that breaks may have carried a part, or all.  A failure of the
+ * main one has ended the link, and every later call returns that. */
 static void
 hostmem_run(void *user)
 {
     const struct hostmem *s = user;
 
-    for (size_t row = 0; row < s->copy.Height * s->copy.Depth; row++)
-        if (!move_row(s, row))
-            return;
+    if (!stub_control_possible(s->link) || !move_all(s, true))
+        move_all(s, false);
 }
 
 /* ---- those that write here --------------------------------------------------- */

@@ -78,6 +78,8 @@ call_room(struct stub_call *c, uint32_t size)
 static GP_COLD uint16_t
 call_attended(struct stub_link *link, struct wire_req *req, uint32_t attention)
 {
+    if (attention & STUB_ATTEND_COUNT)
+        stub_tls.frames++;
     if (attention & STUB_ATTEND_CALL)
         stub_hooks_placed(link, req->seq);
     if (attention & STUB_ATTEND_CONTENT)
@@ -106,8 +108,8 @@ call_claim(struct stub_call *c, uint16_t call, uint32_t body_size)
     req->call = call;
     req->seq = atomic_load_explicit(&link->seq, memory_order_relaxed) + 1;
     atomic_store_explicit(&link->seq, req->seq, memory_order_relaxed);
-    req->flags = likely(!(attention &
-                          (STUB_ATTEND_FLAGS | STUB_ATTEND_CONTENT | STUB_ATTEND_CALL)))
+    req->flags = likely(!(attention & (STUB_ATTEND_FLAGS | STUB_ATTEND_CONTENT |
+                                       STUB_ATTEND_CALL | STUB_ATTEND_COUNT)))
                      ? 0
                      : call_attended(link, req, attention);
     req->ctx = stub_tls.ctx_index;

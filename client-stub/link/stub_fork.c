@@ -2,6 +2,7 @@
 /* What runs in the child of a fork(): async-signal-safe calls only. */
 #include "stub_fork.h"
 
+#include "stub_control.h"
 #include "stub_link.h"
 #include "xport.h"
 #include "xport_resume.h"
@@ -47,6 +48,8 @@ fork_in_child(void)
         close(link->conn->fd);
         if (xport_resume_ack_fd(link->conn) >= 0)
             close(xport_resume_ack_fd(link->conn));
+        if (stub_control_fd(link) >= 0)
+            close(stub_control_fd(link));
         if (phase == STUB_LINKED)
             fork_forget(link);
         else

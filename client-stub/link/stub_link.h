@@ -56,6 +56,7 @@ enum stub_attend {
     STUB_ATTEND_FLUSH = 32,    /* every frame leaves at once */
     STUB_ATTEND_WATCH = 64,    /* the flusher sleeps without a limit (stub_flush.c) */
     STUB_ATTEND_SPARE = 128,   /* spare_before, spare_named; set for this link alone */
+    STUB_ATTEND_COUNT = 256,   /* threads count their frames; set for this link alone */
 };
 
 /* Frames that other threads post while one of them sends: stub_send_overflow.h.

@@ -6,10 +6,12 @@
 #include "gp_log.h"
 #include "gp_table.h"
 #include "stub_call.h"
+#include "stub_control.h"
 #include "stub_hooks.h"
 #include "stub_link.h"
 #include "stub_manual.h"
 #include "stub_thread.h"
+#include "stub_tls.h"
 #include "stub_wait.h"
 #include "wire_api.h"
 
@@ -172,20 +174,25 @@ hostfn_take(struct hostfns *fns)
 
 /* The stream continues only when the worker is told that the function has returned.
  * The thread that receives the worker's next reply takes the lead after this one, so
- * that it sees what the function did. */
+ * that it sees what the function did.
+ *
+ * @in_order: this thread has sent frames over the main connection meanwhile, which the
+ * worker has to execute before; so this has to be behind them. */
 static void
-hostfn_report_done(struct stub_link *link, const struct wire_event_host_func *event)
+hostfn_report_done(struct stub_link *link, uint64_t ticket, bool in_order)
 {
     struct wire_gp_host_done_req *req;
     struct stub_call c;
 
     gp_lock_take(&link->wait);
     gp_lock_release(&link->wait);
+    if (!in_order && stub_control_done(link, ticket))
+        return;
     if (stub_call_begin_on(&c, link, WIRE_CALL_gp_host_done, sizeof(*req)) !=
         CUDA_SUCCESS)
         return;
     req = c.body;
-    *req = (struct wire_gp_host_done_req){.ticket = event->ticket};
+    *req = (struct wire_gp_host_done_req){.ticket = ticket};
     stub_call_post_now(&c);
 }
 
@@ -215,26 +222,51 @@ notice_run(struct hostfns *fns, struct due *d)
     free(forgotten);
 }
 
-static void
-hostfn_run(struct hostfns *fns, struct due *d)
-{
-    bool shares = d->event.ticket &&
-                  stub_link_attention(&stub_links[d->what.link]) & STUB_ATTEND_CALL;
+/* Of the function that this thread runs; 0: nobody waits for it. */
+static __thread uint64_t running_ticket;
 
-    if (d->what.notice) {
-        notice_run(fns, d);
-        return;
-    }
+uint64_t
+stub_hostfn_ticket(void)
+{
+    return running_ticket;
+}
+
+static void
+hostfn_call(const struct due *d)
+{
+    struct stub_link *link = &stub_links[d->what.link];
+    bool shares = d->event.ticket && stub_link_attention(link) & STUB_ATTEND_CALL;
+
     if (shares)
-        stub_hooks_hostfn_begin(&stub_links[d->what.link]);
+        stub_hooks_hostfn_begin(link);
     if (d->what.callback)
         d->what.callback(d->what.stream, (CUresult)d->event.status, d->what.user);
     else
         d->what.fn(d->what.user);
     if (shares)
-        stub_hooks_hostfn_end(&stub_links[d->what.link]);
+        stub_hooks_hostfn_end(link);
+}
+
+static void
+hostfn_run(struct hostfns *fns, struct due *d)
+{
+    struct stub_link *link = &stub_links[d->what.link];
+    bool counts = d->event.ticket && stub_control_possible(link);
+    uint32_t frames = stub_tls.frames;
+
+    if (d->what.notice) {
+        notice_run(fns, d);
+        return;
+    }
+    if (counts)
+        stub_link_attend(link, STUB_ATTEND_COUNT, true);
+    running_ticket = d->event.ticket;
+    hostfn_call(d);
+    running_ticket = 0;
+    if (counts)
+        stub_link_attend(link, STUB_ATTEND_COUNT, false);
     if (d->event.ticket)
-        hostfn_report_done(&stub_links[d->what.link], &d->event);
+        hostfn_report_done(link, d->event.ticket, !counts || stub_tls.frames != frames);
 }
 
 /* Sleep until a function may be due.  False: the link is dead.
@@ -317,6 +349,8 @@ hostfn_add(const struct hostfn *what)
     gp_lock_release(&lock);
     if (!token)
         free(f);
+    else if (!what->notice)
+        stub_control_want(link);
     return token;
 }
 

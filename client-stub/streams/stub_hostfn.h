@@ -44,6 +44,9 @@ bool stub_hostfn_find(uint64_t token, CUhostFn *fn, void **user);
 typedef void stub_notice_fn(uint64_t token, void *what,
                             const struct wire_event_callback *event, char *words);
 
+/* In a host function: which run of it this is, for the worker (wire_format.h). */
+uint64_t stub_hostfn_ticket(void);
+
 /* Remember @what, from malloc(), which is the table's then; its token, 0: none. */
 uint64_t stub_hostfn_add_notice(stub_notice_fn *run, void *what);
 /* What was given for that token with that function; NULL: nothing. */

@@ -101,6 +101,7 @@ struct wrk_conf {
     uint32_t adopt_window_s; /* how long there may be no supervisor */
     uint32_t work_limit_s; /* of work that others wait for, for this session's class */
     uint32_t tell_started; /* 1: the supervisor expects WRK_REQUEST_STARTED */
+    uint32_t control;      /* 1: the client may make a control connection */
 };
 
 #endif

@@ -56,6 +56,9 @@ enum wrk_ask_kind {
     WRK_REQUEST_NOTICE = 12,
     /* Worker: its client has been answered, so its start is over.  Not answered. */
     WRK_REQUEST_STARTED = 13,
+    /* Supervisor, on WRK_FD_LINK, with a descriptor: the client's control connection
+     * (wrk_control.h), in place of the one before. */
+    WRK_REQUEST_CONTROL = 14,
 };
 
 enum wrk_share_kind {

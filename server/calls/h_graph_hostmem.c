@@ -115,6 +115,16 @@ h_gp_stage_write(struct wrk *w, const struct wire_args_gp_stage_write *a,
 }
 
 CUresult
+h_gp_stage_fill(struct wrk *w, const struct wire_args_gp_stage_fill *a,
+                struct wrk_reply *rep)
+{
+    (void)rep;
+    return wrk_graph_hostmem_fill(w, a->ticket, a->token, a->offset, a->data, a->n)
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult
 h_gp_stage_read(struct wrk *w, const struct wire_args_gp_stage_read *a,
                 struct wrk_reply *rep)
 {

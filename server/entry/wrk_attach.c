@@ -32,12 +32,14 @@
  * "unified": it can have one address at both ends (gp_window).
  * "link-images": what a linker is given may be named like an image (wire_image.h).
  * "stripes-again": further connections may be made for each link (gp_stripes).
+ * "control": there may be a control connection (wrk_control.h).
  * "elapsed": a wait may ask for the time between two events (gp_wait_elapsed).
  * And what not all drivers do:
  * "runs": the driver tells what its cards change in shared memory (gp_runs_down).
  * "checks": it looks for what is wrong in kernels (gp_check_end). */
-static const char *const capabilities[] = {
-    "land", "pinned", "unified", "link-images", "endings", "stripes-again", "elapsed"};
+static const char *const capabilities[] = {"land",        "pinned",  "unified",
+                                           "link-images", "endings", "stripes-again",
+                                           "elapsed",     "control"};
 #define OF_DRIVERS 2
 
 struct reply {
@@ -187,7 +189,7 @@ wrk_attach_reply(struct wrk *w, const struct wrk_link *link, int fd, struct gp_e
     }
     reply->msg.resume_s = conf->resume_s;
     reply->msg.resume_rdma = conf->resume_s && conf->resume_rdma && link->rdma.listener;
-    if (conf->resume_s && !conf->proven) {
+    if (!conf->proven) {
         reply->msg.resume_token.data = conf->resume_key;
         reply->msg.resume_token.len = sizeof(conf->resume_key);
     }

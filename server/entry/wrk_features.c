@@ -5,6 +5,7 @@
  */
 #include "wrk.h"
 #include "wrk_capture.h"
+#include "wrk_control.h"
 #include "wrk_d2h_async.h"
 #include "wrk_governor.h"
 #include "wrk_h2d_fence.h"
@@ -47,5 +48,6 @@ const struct wrk_hooks wrk_hooks = {
     .stream_gone = {wrk_governor_stream_gone, wrk_hostfn_due_stream_gone},
     .ctx_named = {wrk_spatial_named},
     .link_replaced = {wrk_windows_link_replaced},
+    .host_function = {wrk_control_want},
     .peer_arrived = wrk_peer_arrived,
 };

@@ -59,6 +59,8 @@ struct wrk_hooks {
     wrk_ctx_named_hook *ctx_named[WRK_HOOKS_MAX];
     /* The client's link has been replaced by another one; any thread. */
     wrk_hook *link_replaced[WRK_HOOKS_MAX];
+    /* A function of the client was registered that work of the GPU will wait for. */
+    wrk_hook *host_function[WRK_HOOKS_MAX];
     /* The supervisor sent a connection of another worker, which is the hook's. */
     wrk_peer_hook *peer_arrived;
 };

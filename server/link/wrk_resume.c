@@ -53,8 +53,34 @@ static struct {
     struct xport_rdma_port ports[XPORT_RDMA_PORTS_MAX]; /* of one that began over it */
     size_t n_ports;
     uint32_t number; /* of the link in use */
-    struct arrived acks, link;
-} links = {.acks.fd = -1, .link.fd = -1};
+    struct arrived acks, link, control;
+    int control_wake; /* eventfd that says that the last of them has come; -1: none */
+} links = {.acks.fd = -1, .link.fd = -1, .control.fd = -1, .control_wake = -1};
+
+/* Where a message of the supervisor goes; NULL: it is of a newer one. */
+static struct arrived *
+place_of(uint32_t kind)
+{
+    switch (kind) {
+    case WRK_REQUEST_LINK:
+        return &links.link;
+    case WRK_REQUEST_ACKS:
+        return &links.acks;
+    case WRK_REQUEST_CONTROL:
+        return &links.control;
+    default:
+        return NULL;
+    }
+}
+
+static void
+control_tell(void)
+{
+    static const uint64_t one = 1;
+
+    if (links.control_wake >= 0 && write(links.control_wake, &one, sizeof(one)) < 0)
+        gp_log_debug("worker", "an eventfd is full"); /* so it wakes its reader */
+}
 
 /* What the supervisor has sent; under the lock. */
 static void
@@ -66,10 +92,10 @@ collect(void)
 
     while (poll(&pending, 1, 0) == 1 &&
            wrk_request_recv(WRK_FD_LINK, &msg, &fd, MSG_DONTWAIT) == 0 && fd >= 0) {
-        struct arrived *at = msg.kind == WRK_REQUEST_LINK ? &links.link : &links.acks;
+        struct arrived *at = place_of(msg.kind);
 
-        if (msg.kind != WRK_REQUEST_LINK && msg.kind != WRK_REQUEST_ACKS) {
-            close(fd); /* of a newer supervisor */
+        if (!at) {
+            close(fd);
             continue;
         }
         if (at->fd >= 0)
@@ -80,6 +106,8 @@ collect(void)
                                .peer = {msg.bytes, msg.striped, msg.striped_sent},
                                .tls = msg.tls};
         memcpy(at->cookie, msg.secret, sizeof(at->cookie));
+        if (at == &links.control)
+            control_tell();
     }
 }
 
@@ -306,4 +334,34 @@ void
 wrk_resume_end(void)
 {
     atomic_store(&links.ending, true);
+}
+
+/* ---- control connections ---- */
+
+void
+wrk_resume_collect(void)
+{
+    gp_lock_take(&links.lock);
+    collect();
+    gp_lock_release(&links.lock);
+}
+
+void
+wrk_resume_control_wake(int eventfd)
+{
+    gp_lock_take(&links.lock);
+    links.control_wake = eventfd;
+    gp_lock_release(&links.lock);
+}
+
+bool
+wrk_resume_take_control(int *ret_fd, struct gp_wire **ret_wire)
+{
+    bool here;
+
+    gp_lock_take(&links.lock);
+    collect();
+    here = take(&links.control, ret_fd, ret_wire);
+    gp_lock_release(&links.lock);
+    return here;
 }

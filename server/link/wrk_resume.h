@@ -8,10 +8,12 @@
 #ifndef WRK_RESUME_H
 #define WRK_RESUME_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct gp_err;
+struct gp_wire;
 struct wrk;
 struct xport_conn;
 struct xport_rdma_port;
@@ -24,6 +26,15 @@ int wrk_resume_open(struct wrk *w, int fd, struct xport_conn **ret, struct gp_er
 int wrk_resume_open_rdma(struct wrk *w, struct xport_conn *rdma,
                          const struct xport_rdma_port *ports, size_t n,
                          struct xport_conn **ret, struct gp_err *err);
+
+/* The client's control connection (wrk_control.h), which comes over WRK_FD_LINK too.
+ *
+ * Take what has come over it. */
+void wrk_resume_collect(void);
+/* Have @eventfd written to whenever anybody has collected a control connection. */
+void wrk_resume_control_wake(int eventfd);
+/* The last one that came, the caller's then.  False: none, or none that can be used. */
+bool wrk_resume_take_control(int *ret_fd, struct gp_wire **ret_wire);
 
 /* The attachment ends: a link that is broken now stays broken. */
 void wrk_resume_end(void);

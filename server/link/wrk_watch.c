@@ -5,6 +5,7 @@
 #include "wrk_conf.h"
 #include "wrk_priv.h"
 #include "wrk_reply.h"
+#include "wrk_resume.h"
 #include "wrk_state.h"
 #include "wrk_wake.h"
 #include "xport.h"
@@ -105,6 +106,8 @@ watch_wait(struct watch *watch, int ms)
     if (ppoll(fds, ARRAY_SIZE(fds), ms < 0 ? NULL : &time, &watch->waiting) <= 0)
         return false;
     watch->came = fds[2].revents & POLLIN;
+    if (watch->came)
+        wrk_resume_collect();
     for (size_t i = 1; i < ARRAY_SIZE(fds); i++)
         watch->hung_up |= (fds[i].revents & ~POLLIN) != 0;
     wrk_wake_clear();

@@ -6,6 +6,7 @@
 #include "wire_format.h"
 #include "wrk.h"
 #include "wrk_capture.h"
+#include "wrk_hooks.h"
 #include "wrk_hostfn_own.h"
 #include "wrk_sender.h"
 
@@ -15,7 +16,7 @@
 /* A driver thread that waits for the client; lives on its stack. */
 struct host_wait {
     struct host_wait *next;
-    uint64_t ticket;
+    uint64_t ticket, token;
     bool done;
 };
 
@@ -82,6 +83,8 @@ wrk_hostfn_new(struct wrk *w, enum wrk_hostfn_kind kind, uint64_t token,
         free(host);
         return NULL;
     }
+    if (kind != WRK_HOST_NOTIFY)
+        wrk_hooks_run(wrk_hooks.host_function, w);
     return host;
 }
 
@@ -232,7 +235,7 @@ host_call(struct wrk_hostfn *host, CUresult status)
 {
     struct wrk_hostfns *hosts = host->w->priv->hosts;
     bool waits = host->kind != WRK_HOST_NOTIFY;
-    struct host_wait wait = {0};
+    struct host_wait wait = {.token = host->token};
     struct wire_event_host_func event = {.token = host->token,
                                          .stream = host->stream,
                                          .status = (int32_t)status,
@@ -283,4 +286,22 @@ wrk_hostfn_done(struct wrk *w, uint64_t ticket)
     }
     pthread_cond_broadcast(&hosts->returned);
     pthread_mutex_unlock(&hosts->lock);
+}
+
+bool
+wrk_hostfn_while_running(struct wrk *w, uint64_t ticket, uint64_t token,
+                         void (*fn)(void *arg), void *arg)
+{
+    struct wrk_hostfns *hosts = w->priv->hosts;
+    const struct host_wait *wait;
+    bool runs;
+
+    pthread_mutex_lock(&hosts->lock);
+    for (wait = hosts->waiting; wait && wait->ticket != ticket;)
+        wait = wait->next;
+    runs = wait && wait->token == token && !wait->done;
+    if (runs)
+        fn(arg);
+    pthread_mutex_unlock(&hosts->lock);
+    return runs;
 }

@@ -67,7 +67,14 @@ CUgraph wrk_hostfn_graph(struct wrk *w, CUstream stream);
 void wrk_hostfn_run(void *host);
 void wrk_hostfn_stream_run(CUstream stream, CUresult status, void *host);
 
-/* The client's function of this ticket has returned. */
+/* The client's function of this ticket has returned.  Any thread; more than once is the
+ * same as once. */
 void wrk_hostfn_done(struct wrk *w, uint64_t ticket);
+
+/* Call @fn with @arg while the function of @ticket, which is @token's, runs: it cannot
+ * be done before @fn has returned, which is soon.  False: it does not run.  Any thread.
+ */
+bool wrk_hostfn_while_running(struct wrk *w, uint64_t ticket, uint64_t token,
+                              void (*fn)(void *arg), void *arg);
 
 #endif

@@ -11,6 +11,7 @@
 #include "gp_str.h"
 #include "gp_time.h"
 #include "srv.h"
+#include "srv_resume.h"
 #include "srv_session.h"
 #include "srv_state.h"
 #include "srv_worker.h"
@@ -203,6 +204,7 @@ attach_client(const struct srv_attach *a, char program[64], char hostname[64])
                                        .resume_s = a->local ? 0 : req->resume_s,
                                        .resume_stripes = req->resume_stripes,
                                        .resume_rdma = req->resume_rdma,
+                                       .control = req->control,
                                        .program = program,
                                        .hostname = hostname};
 
@@ -494,6 +496,20 @@ attach_peer(struct srv_attach *a, const Gpupool__AttachRequest *req)
     attach_passed(a, r, "this is no server that an attachment waits for");
 }
 
+/* The control connection of an attachment. */
+static void
+attach_control(struct srv_attach *a, const Gpupool__AttachRequest *req)
+{
+    struct tls_keys tls;
+    int r = attach_take(a, &tls);
+
+    tls.tx.seq++; /* our answer, one record */
+    if (r == 0)
+        r = srv_resume_control(a->srv, req, a->conn.wire != NULL, a->fd, &tls);
+    explicit_bzero(&tls, sizeof(tls));
+    attach_passed(a, r, "this is no control connection of an attachment");
+}
+
 /* A connection for an attachment whose connection broke, which its worker answers when
  * it has it; or one for acknowledgements.  To that one the worker may write at once, so
  * it is answered before. */
@@ -588,6 +604,8 @@ on_msg(struct gp_msg_conn *conn, const void *data, size_t len)
         attach_resume(a, req);
     } else if (req->lane_cookie.len) {
         attach_stripe(a, req);
+    } else if (req->control_cookie.len) {
+        attach_control(a, req);
     } else if (req->peer_cookie.len) {
         attach_peer(a, req);
     } else if (attach_in_time(a, srv_rates_attach(&a->srv->rates, a->from),

@@ -213,17 +213,24 @@ srv_resume_since(const struct srv_worker *w)
 
 /* In a time that does not tell where they differ. */
 static bool
-token_is(const struct srv_resume *resume, const Gpupool__AttachRequest *req)
+cookie_is(const struct srv_resume *resume, enum attach_cookie kind, uint32_t index,
+          const uint8_t *shown)
 {
     uint8_t cookie[ATTACH_COOKIE_SIZE];
     unsigned differ = 0;
 
-    attach_cookie_make(resume->key,
-                       req->resume_acks ? ATTACH_COOKIE_ACKS : ATTACH_COOKIE_RESUME,
-                       req->resume_seq, cookie);
+    attach_cookie_make(resume->key, kind, index, cookie);
     for (unsigned i = 0; i < sizeof(cookie); i++)
-        differ |= cookie[i] ^ req->resume_token.data[i];
+        differ |= cookie[i] ^ shown[i];
     return differ == 0;
+}
+
+static bool
+token_is(const struct srv_resume *resume, const Gpupool__AttachRequest *req)
+{
+    return cookie_is(resume,
+                     req->resume_acks ? ATTACH_COOKIE_ACKS : ATTACH_COOKIE_RESUME,
+                     req->resume_seq, req->resume_token.data);
 }
 
 /* Is it a link that was never there, or what the link in use lacks?  Nobody makes a
@@ -308,4 +315,27 @@ srv_resume_give(struct srv_worker *w, const struct Gpupool__AttachRequest *req, 
     gp_log_info("server", "%s: its client is back (link %u)", w->name, resume->link);
     back(w, TAKE_FD(own));
     return 0;
+}
+
+/* ---- control connections ----------------------------------------------------------
+ */
+
+int
+srv_resume_control(struct srv *srv, const struct Gpupool__AttachRequest *req,
+                   bool secure, int fd, const struct tls_keys *tls)
+{
+    struct wrk_request msg = {.kind = WRK_REQUEST_CONTROL, .tls = *tls};
+    struct srv_worker *w = srv->workers;
+    uint32_t round = req->control_round;
+
+    if (req->control_cookie.len != ATTACH_COOKIE_SIZE || round == UINT32_MAX)
+        return -EINVAL;
+    while (w && (!w->resume || !cookie_is(w->resume, ATTACH_COOKIE_CONTROL, round,
+                                          req->control_cookie.data)))
+        w = w->next;
+    if (!w || w->ending || w->resume->secure != secure ||
+        round < w->kept->control_round)
+        return -ENOENT;
+    w->kept->control_round = round + 1; /* first: a cookie is good once */
+    return wrk_request_send(w->resume->channel, &msg, fd, MSG_DONTWAIT);
 }

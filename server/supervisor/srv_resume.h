@@ -8,6 +8,8 @@
  * the new one goes to the worker.  A link's connection for acknowledgements, which
  * comes later or never (xport_resume.h), has a cookie of its own.
  *
+ * The channel carries control connections (wire_format.h) too, for every attachment.
+ *
  * A connection for an attachment that began with TLS has to be TLS; its keys are its
  * own.
  *
@@ -67,6 +69,12 @@ struct srv_worker *srv_resume_find(const struct srv *srv,
 int srv_resume_give(struct srv_worker *w, const struct Gpupool__AttachRequest *req,
                     int fd, const struct tls_keys *tls,
                     void (*back)(struct srv_worker *w, int fd));
+
+/* Hand @fd, the control connection that comes with the control_cookie of @req, to its
+ * worker, whichever transport its client uses; @fd stays the caller's.  -ENOENT: there
+ * is no such attachment (any more), or that connection was made already. */
+int srv_resume_control(struct srv *srv, const struct Gpupool__AttachRequest *req,
+                       bool secure, int fd, const struct tls_keys *tls);
 
 /* Since when its client is away, gp_now_ns(); 0: it is not. */
 uint64_t srv_resume_since(const struct srv_worker *w);

@@ -59,6 +59,7 @@ struct srv_worker_kept {
     uint8_t ending_cookie[WIRE_ENDING_COOKIE];
     uint8_t peer_cookies[WIRE_LINKS_MAX][WIRE_PEER_COOKIE];
     struct srv_resume_kept resume;
+    uint32_t control_round; /* of the next control connection, at least */
 };
 SRV_KEPT_SIZE(struct srv_worker_kept, 624);
 

@@ -218,6 +218,7 @@ conf_file(const struct srv_worker *w, const struct srv_worker_client *client,
         .resume_s = resume_seconds(w, client),
         .resume_stripes = client->resume_stripes,
         .resume_rdma = client->resume_rdma,
+        .control = client->control,
         .images = w->srv->image_bytes != 0,
         .tls = *client->tls,
     };
@@ -402,8 +403,7 @@ cookies_draw(struct srv_worker *w)
         memcpy(w->lane_cookies[i], drawn, WIRE_STRIPE_COOKIE);
     for (uint32_t i = 0; i < WIRE_LINKS_MAX; i++)
         memcpy(w->peer_cookies[i], drawn + WIRE_STRIPE_COOKIE, WIRE_PEER_COOKIE);
-    /* The client knows this one only as the cookie of further connections. */
-    static_assert(WIRE_ENDING_COOKIE == WIRE_STRIPE_COOKIE, "one stands for the other");
+    static_assert(WIRE_ENDING_COOKIE == WIRE_STRIPE_COOKIE, "a client has one of both");
     memcpy(w->ending_cookie, drawn, WIRE_ENDING_COOKIE);
     return 0;
 }

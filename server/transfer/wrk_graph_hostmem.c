@@ -355,3 +355,26 @@ wrk_graph_hostmem_read(uint64_t token, uint64_t offset, void *to, uint64_t n)
     pthread_mutex_unlock(&lock);
     return s != NULL;
 }
+
+struct fill {
+    uint64_t token, offset, n;
+    const void *from;
+    bool ok;
+};
+
+static void
+fill_run(void *arg)
+{
+    struct fill *fill = arg;
+
+    fill->ok = wrk_graph_hostmem_write(fill->token, fill->offset, fill->from, fill->n);
+}
+
+bool
+wrk_graph_hostmem_fill(struct wrk *w, uint64_t ticket, uint64_t token, uint64_t offset,
+                       const void *from, uint64_t n)
+{
+    struct fill fill = {.token = token, .offset = offset, .n = n, .from = from};
+
+    return !wrk_hostfn_while_running(w, ticket, token, fill_run, &fill) || fill.ok;
+}

@@ -42,6 +42,9 @@ bool wrk_graph_hostmem_of(struct wrk *w, CUgraphNode node, CUDA_MEMCPY3D *ret_co
 /* The client's side.  False: no such stage, or not so many bytes. */
 bool wrk_graph_hostmem_write(uint64_t token, uint64_t offset, const void *from,
                              uint64_t n);
+/* The same, but nothing is written unless the host function of that @ticket runs. */
+bool wrk_graph_hostmem_fill(struct wrk *w, uint64_t ticket, uint64_t token,
+                            uint64_t offset, const void *from, uint64_t n);
 bool wrk_graph_hostmem_read(uint64_t token, uint64_t offset, void *to, uint64_t n);
 
 #endif

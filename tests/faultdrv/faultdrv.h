@@ -18,12 +18,18 @@
 #define FAULTDRV_NAME 64
 #define FAULTDRV_ALWAYS 2
 #define FAULTDRV_DELAY 3
+#define FAULTDRV_HOLD 4
 
 struct faultdrv {
     /* Set last by the test, cleared by the driver: the next call of the function
      * fails, whichever of its versions (_v2, Async, _ptsz...) it is.  With
      * FAULTDRV_ALWAYS every call of it does, until the test clears it; with
-     * FAULTDRV_DELAY every call of it is made, @result milliseconds late. */
+     * FAULTDRV_DELAY every call of it is made, @result milliseconds late.
+     *
+     * With FAULTDRV_HOLD no call of it begins while a host function runs that this
+     * driver was given meanwhile; an empty @stem stands for cuGraphLaunch,
+     * cuEventRecord and cuLaunchKernel.  NVIDIA's driver does so when its queues are
+     * full. */
     atomic_uint armed;
     int32_t result;
     char stem[FAULTDRV_NAME]; /* of the name, as faultdrv_stem() makes it */

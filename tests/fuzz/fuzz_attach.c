@@ -55,6 +55,14 @@ srv_worker_peer(struct srv *srv, const uint8_t cookie[WIRE_PEER_COOKIE], uint32_
     return cookie[WIRE_PEER_COOKIE - 1] == link ? -EINVAL : -ENOENT;
 }
 
+int
+srv_resume_control(struct srv *srv, const struct Gpupool__AttachRequest *req,
+                   bool secure, int fd, const struct tls_keys *tls)
+{
+    (void)srv, (void)secure, (void)fd, (void)tls;
+    return req->control_cookie.len == ATTACH_COOKIE_SIZE ? -ENOENT : -EINVAL;
+}
+
 struct srv_worker *
 srv_worker_resumes(struct srv *srv, const struct Gpupool__AttachRequest *req,
                    bool secure)

@@ -16,6 +16,7 @@
 #include "srv_arbiter.h"
 #include "srv_desk.h"
 #include "srv_ledger.h"
+#include "wrk_control.h"
 
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -225,6 +226,18 @@ serve_client(struct wrk *w, const uint8_t *frames, size_t size)
     wrk_ring_free(TAKE_PTR(p->ring));
 }
 
+/* The same frames over a control connection, whose dispatch is its own. */
+static void
+control_serve_frames(struct wrk *w, const uint8_t *frames, size_t size)
+{
+    struct wire_req req;
+
+    for (size_t at = 0; at < size; at += req.size) {
+        memcpy(&req, frames + at, sizeof(req));
+        wrk_control_execute(w, conn_dead(), frames + at, req.size, req.seq);
+    }
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -236,6 +249,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size = frames_make(frames, data, gp_min(size, (size_t)INPUT_MAX));
     guard_begin(frames, size);
     serve_client(w, frames, size);
+    control_serve_frames(w, frames, size);
     wrk_handles_fini(&w->handles);
     w->ctx_index = 0;
     return 0;

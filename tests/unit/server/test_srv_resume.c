@@ -227,10 +227,58 @@ test_ending_attachment_is_not_replaced(void **state)
     end();
 }
 
+static int
+control_comes(const uint8_t *of, uint32_t round, bool tls_on)
+{
+    Gpupool__AttachRequest req = GPUPOOL__ATTACH_REQUEST__INIT;
+
+    attach_cookie_make(of, ATTACH_COOKIE_CONTROL, round, token);
+    req.control_cookie.data = token;
+    req.control_cookie.len = sizeof(token);
+    req.control_round = round;
+    return srv_resume_control(&srv, &req, tls_on, STDIN_FILENO,
+                              tls_on ? &secure : &clear);
+}
+
+static void
+control_connections_go_to_their_worker_and_each_once(void **state)
+{
+    struct srv_worker_kept kept = {0}, kept_other = {0};
+    Gpupool__AttachRequest req = GPUPOOL__ATTACH_REQUEST__INIT;
+    struct wrk_request msg;
+    int fd;
+
+    (void)state;
+    start(&secure, false);
+    worker.kept = &kept;
+    other.kept = &kept_other;
+    assert_int_equal(control_comes(key, 0, false), -ENOENT); /* TLS began it */
+    assert_int_equal(control_comes(key, 0, true), 0);
+    assert_int_equal(wrk_request_recv(channel, &msg, &fd, MSG_DONTWAIT), 0);
+    assert_int_equal(msg.kind, WRK_REQUEST_CONTROL);
+    assert_int_equal(msg.tls.suite, secure.suite);
+    close(fd);
+    assert_int_equal(control_comes(key, 0, true), -ENOENT);
+    assert_int_equal(control_comes(key, 5, true), 0);
+    assert_int_equal(control_comes(key, 4, true), -ENOENT);
+    assert_int_equal(control_comes((const uint8_t[ATTACH_KEY_SIZE]){4}, 6, true),
+                     -ENOENT);
+    assert_int_equal(control_comes(key, UINT32_MAX, true), -EINVAL);
+    assert_int_equal(srv_resume_control(&srv, &req, true, STDIN_FILENO, &secure),
+                     -EINVAL);
+    assert_int_equal(kept.control_round, 6); /* what a successor goes on from */
+    worker.ending = true;
+    assert_int_equal(control_comes(key, 7, true), -ENOENT);
+    worker.ending = false;
+    worker.kept = other.kept = NULL;
+    end();
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(control_connections_go_to_their_worker_and_each_once),
         cmocka_unit_test(test_token_is_good_once),
         cmocka_unit_test(test_client_says_that_it_would_go_on_over_rdma),
         cmocka_unit_test(test_acknowledgements_belong_to_the_link_in_use),

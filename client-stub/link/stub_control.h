@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The control connection: a second connection to the worker of a link, for what host
+ * functions send.
+ *
+ * A driver may hold a call back until a host function has returned.  The worker's
+ * receive thread is in that call then, and a frame on the main connection that says
+ * that the function has returned would not be read.  Another thread of the worker reads
+ * this connection.
+ *
+ * A thread makes it when the first host function is registered, reads its replies, and
+ * makes another one when it breaks.  Nobody waits for it but copies of graphs.  What
+ * was sent and is not confirmed when it breaks is sent over the main connection, and
+ * again over the next one; to say twice that a function has returned is the same as
+ * once.
+ *
+ * One per link, for the life of the process; any thread.
+ */
+#ifndef STUB_CONTROL_H
+#define STUB_CONTROL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct stub_feature;
+struct stub_link;
+
+/* The link's connection has been replaced: this one may not know yet that it is broken
+ * (stub_hooks.h). */
+extern const struct stub_feature stub_control_feature;
+
+/* A host function is about to be registered. */
+void stub_control_want(struct stub_link *link);
+
+/* False: there is none, and there will be none. */
+bool stub_control_possible(struct stub_link *link);
+
+/* Say that the function of @ticket has returned.  False: it has to be said over the
+ * main connection, now. */
+bool stub_control_done(struct stub_link *link, uint64_t ticket);
+
+/* Fill a stage, or fetch from it (gp_stage_fill, gp_stage_read): @n <= 32 KiB.  They
+ * wait for a connection that is being made; a fill waits for its confirmation, and that
+ * of the fills before it, if it is the @last one.  False: the connection broke, or
+ * there is none, and all has to be done again by other means. */
+bool stub_control_fill(struct stub_link *link, uint64_t ticket, uint64_t token,
+                       uint64_t offset, const void *from, uint32_t n, bool last);
+bool stub_control_fetch(struct stub_link *link, uint64_t token, uint64_t offset,
+                        void *to, uint32_t n);
+
+/* For the child of a fork(): the socket, or -1.  Async-signal-safe. */
+int stub_control_fd(const struct stub_link *link);
+
+#endif

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A driver whose calls do not return while a host function runs, as NVIDIA's do when its
+queues are full: what the function's end needs must not be behind such a call."""
+
+import struct
+
+HOLD = 4  # FAULTDRV_HOLD
+LAUNCHES = b"cuGraphLaunch"
+ALL = b""  # the calls that put work into streams
+
+
+def holding_pool(case):
+    """A pool whose driver holds calls back, and what its programs need for that."""
+    library = case.need_file(case.build / "tests" / "softgpu-fault" / "libfaultdrv.so",
+                             "the driver that holds calls back is for x86-64 only")
+    control = case.folder / "control"
+    control.write_bytes(bytes(4096))
+    env = {"FAULTDRV_CONTROL": str(control),
+           "FAULTDRV_REAL": str(case.build / "lib" / "libsoftgpu.so")}
+    pool = case.pool(env=env)
+    pool.restart(pool.pid("gpupool-server"), "--driver", str(library))
+    return pool, control
+
+
+def run_held(case, name, held, *ways):
+    """The program ends, and well, with the environment of each of @ways."""
+    pool, control = holding_pool(case)
+    control.write_bytes(struct.pack("<Ii64s", HOLD, 0, held))
+    for way in ways:
+        pool.run(case.programs / name, core=50, memory="1GiB", env=way)
+
+
+TCP = {"GPUPOOL_TRANSPORT": "tcp"}
+SHM = {"GPUPOOL_TRANSPORT": "shm"}
+
+
+def test_graph_copies_of_client_memory_go_on_while_calls_are_held(case):
+    run_held(case, "graphcopies", ALL, {**TCP, "GPUPOOL_TLS": "require"},
+             {**TCP, "GPUPOOL_TLS": "off"}, SHM)
+
+
+def test_graphs_go_on_while_calls_are_held(case):
+    run_held(case, "graphs", ALL, TCP, SHM)
+
+
+def test_host_nodes_go_on_while_calls_are_held(case):
+    run_held(case, "hostnodes", ALL, TCP, SHM)
+
+
+def test_host_functions_go_on_while_launches_of_graphs_are_held(case):
+    run_held(case, "hostfuncs", LAUNCHES, TCP)
+
+
+def test_programs_without_host_functions_have_no_control_connection(case):
+    pool = case.pool()
+    words = {}
+    for name in ("vecadd", "graphcopies"):
+        done = pool.run(case.programs / name, core=50, memory="1GiB",
+                        env={"GPUPOOL_TRANSPORT": "tcp", "GPUPOOL_LOG": "stub:debug"})
+        words[name] = done.err
+    case.check("a control connection" not in words["vecadd"], "vecadd makes none")
+    case.contains(words["graphcopies"], "a control connection, number 1", "graphcopies")
