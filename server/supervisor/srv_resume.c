@@ -13,9 +13,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -320,6 +322,18 @@ srv_resume_give(struct srv_worker *w, const struct Gpupool__AttachRequest *req, 
 /* ---- control connections ----------------------------------------------------------
  */
 
+/* A worker reads the channel when it has a link to replace or a host function.  What is
+ * in it counts as descriptors of ours, of which a client must not use up many. */
+#define CHANNEL_FULL 16384
+
+static bool
+channel_is_full(int channel)
+{
+    int bytes = 0;
+
+    return ioctl(channel, SIOCOUTQ, &bytes) == 0 && bytes > CHANNEL_FULL;
+}
+
 int
 srv_resume_control(struct srv *srv, const struct Gpupool__AttachRequest *req,
                    bool secure, int fd, const struct tls_keys *tls)
@@ -336,6 +350,8 @@ srv_resume_control(struct srv *srv, const struct Gpupool__AttachRequest *req,
     if (!w || w->ending || w->resume->secure != secure ||
         round < w->kept->control_round)
         return -ENOENT;
+    if (channel_is_full(w->resume->channel))
+        return -EAGAIN;
     w->kept->control_round = round + 1; /* first: a cookie is good once */
     return wrk_request_send(w->resume->channel, &msg, fd, MSG_DONTWAIT);
 }

@@ -8,7 +8,7 @@
  * the new one goes to the worker.  A link's connection for acknowledgements, which
  * comes later or never (xport_resume.h), has a cookie of its own.
  *
- * The channel carries control connections (wire_format.h) too, for every attachment.
+ * The channel carries control connections (wrk_control.h) too, for every attachment.
  *
  * A connection for an attachment that began with TLS has to be TLS; its keys are its
  * own.
@@ -72,7 +72,8 @@ int srv_resume_give(struct srv_worker *w, const struct Gpupool__AttachRequest *r
 
 /* Hand @fd, the control connection that comes with the control_cookie of @req, to its
  * worker, whichever transport its client uses; @fd stays the caller's.  -ENOENT: there
- * is no such attachment (any more), or that connection was made already. */
+ * is no such attachment (any more), or that connection was made already.  -EAGAIN: the
+ * worker has not read several of them yet. */
 int srv_resume_control(struct srv *srv, const struct Gpupool__AttachRequest *req,
                        bool secure, int fd, const struct tls_keys *tls);
 

@@ -102,6 +102,25 @@ def used(pool):
                for slice_ in session["slices"])
 
 
+def test_control_connection_comes_to_a_worker_that_was_adopted(case):
+    kept = Kept(case, servers=1, cards=1)
+    session = kept.pool.session(core=40, memory="1GiB")
+    shells = [kept.shell(session, transport, GPUPOOL_LOG="stub:debug")
+              for transport in ("tcp", "shm")]
+    for shell in shells:
+        shell.ok("context")
+    kept.restart()
+    said = case.folder / "spawned.err"
+    for n, shell in enumerate(shells):
+        case.equal(shell("hostfn"), [SUCCESS, 1], "a host function of the adopted worker")
+        case.wait_for(lambda n=n: said.read_text().count("a control connection, number 1") > n,
+                      "it has a control connection")
+    kept.restart()
+    for shell in shells:
+        case.equal(shell("hostfn"), [SUCCESS, 1], "and of one that is adopted again")
+        case.equal(shell.close(), 0, "exit status")
+
+
 def test_programs_do_not_notice_that_their_server_is_killed(case):
     kept = Kept(case, servers=1, cards=1)
     sessions = [kept.pool.session(core=40, memory="1GiB") for _ in range(2)]

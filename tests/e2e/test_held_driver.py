@@ -4,28 +4,28 @@ queues are full: what the function's end needs must not be behind such a call.""
 
 import struct
 
+from test_resume import Line
+
 HOLD = 4  # FAULTDRV_HOLD
 LAUNCHES = b"cuGraphLaunch"
 ALL = b""  # the calls that put work into streams
 
 
-def holding_pool(case):
-    """A pool whose driver holds calls back, and what its programs need for that."""
+def holding_pool(case, held):
+    """A pool whose driver holds those calls back."""
     library = case.need_file(case.build / "tests" / "softgpu-fault" / "libfaultdrv.so",
                              "the driver that holds calls back is for x86-64 only")
     control = case.folder / "control"
-    control.write_bytes(bytes(4096))
-    env = {"FAULTDRV_CONTROL": str(control),
-           "FAULTDRV_REAL": str(case.build / "lib" / "libsoftgpu.so")}
-    pool = case.pool(env=env)
+    control.write_bytes(struct.pack("<Ii64s", HOLD, 0, held).ljust(4096, b"\0"))
+    pool = case.pool(env={"FAULTDRV_CONTROL": str(control),
+                          "FAULTDRV_REAL": str(case.build / "lib" / "libsoftgpu.so")})
     pool.restart(pool.pid("gpupool-server"), "--driver", str(library))
-    return pool, control
+    return pool
 
 
 def run_held(case, name, held, *ways):
     """The program ends, and well, with the environment of each of @ways."""
-    pool, control = holding_pool(case)
-    control.write_bytes(struct.pack("<Ii64s", HOLD, 0, held))
+    pool = holding_pool(case, held)
     for way in ways:
         pool.run(case.programs / name, core=50, memory="1GiB", env=way)
 
@@ -49,6 +49,14 @@ def test_host_nodes_go_on_while_calls_are_held(case):
 
 def test_host_functions_go_on_while_launches_of_graphs_are_held(case):
     run_held(case, "hostfuncs", LAUNCHES, TCP)
+
+
+def test_links_are_cut_while_calls_are_held(case):
+    line = Line(case, pool=holding_pool(case, ALL), core=100, memory="1GiB")
+    for program in ("graphcopies", "graphs"):
+        line.run(case.programs / program, timeout=7 * case.patience)
+    case.check(line.cutter.cuts > 0, "nothing was cut")
+    case.wait_for(lambda: not line.pool.workers(), "a worker is left")
 
 
 def test_programs_without_host_functions_have_no_control_connection(case):

@@ -37,9 +37,9 @@ class Line:
     """A session whose server is behind a cutter."""
 
     def __init__(self, case, every=0.3, kib=0, driver="softgpu", options=(), tls="require",
-                 through=None, **limits):
+                 through=None, pool=None, **limits):
         self.case = case
-        self.pool = case.pool(driver=driver, options=options)
+        self.pool = pool or case.pool(driver=driver, options=options)
         self.session = self.pool.session(**limits)
         host, _, port = self.session.field("server").rpartition(":")
         self.relay = through(case, f"{host}:{port}") if through else None

@@ -461,6 +461,27 @@ do_poolimport(struct cudash *sh, char **args)
 }
 
 static void
+count_one(void *count)
+{
+    ++*(int *)count;
+}
+
+/* hostfn: a host function in the default stream; the wait's result, and how often it
+ * ran */
+static void
+do_hostfn(struct cudash *sh, char **args)
+{
+    static int count;
+    CUresult result;
+
+    count = 0;
+    result = cuLaunchHostFunc(NULL, count_one, &count);
+    if (result == CUDA_SUCCESS)
+        result = cuCtxSynchronize();
+    printf("%d %d\n", (int)result, count);
+}
+
+static void
 do_sync(struct cudash *sh, char **args)
 {
     printf("%d\n", (int)cuCtxSynchronize());
@@ -499,6 +520,7 @@ static const struct cudash_command commands[] = {
     {"poolexport", 1, do_poolexport},
     {"poolimport", 1, do_poolimport},
     {"sync", 0, do_sync},
+    {"hostfn", 0, do_hostfn},
 };
 /* clang-format on */
 

@@ -274,11 +274,29 @@ control_connections_go_to_their_worker_and_each_once(void **state)
     end();
 }
 
+static void
+worker_that_reads_no_control_connections_holds_few(void **state)
+{
+    struct srv_worker_kept kept = {0};
+    uint32_t n = 0;
+
+    (void)state;
+    start(&clear, false);
+    worker.kept = &kept;
+    while (n < 100 && control_comes(key, n, false) == 0)
+        n++;
+    assert_in_range(n, 4, 64);
+    assert_int_equal(control_comes(key, n, false), -EAGAIN);
+    worker.kept = NULL;
+    end();
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(control_connections_go_to_their_worker_and_each_once),
+        cmocka_unit_test(worker_that_reads_no_control_connections_holds_few),
         cmocka_unit_test(test_token_is_good_once),
         cmocka_unit_test(test_client_says_that_it_would_go_on_over_rdma),
         cmocka_unit_test(test_acknowledgements_belong_to_the_link_in_use),

@@ -11,7 +11,6 @@
 #include "wrk_control.h"
 #include "wrk_graph_hostmem.h"
 #include "wrk_hostfn.h"
-#include "wrk_resume.h"
 #include "xport.h"
 
 #include <string.h>
@@ -54,17 +53,6 @@ wrk_graph_hostmem_read(uint64_t token, uint64_t offset, void *to, uint64_t n)
         return false;
     memcpy(to, stage + offset, n);
     return true;
-}
-
-bool
-wrk_resume_take_control(int *ret_fd, struct gp_wire **ret_wire)
-{
-    return false;
-}
-
-void
-wrk_resume_control_wake(int eventfd)
-{
 }
 
 static int
