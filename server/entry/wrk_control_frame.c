@@ -76,7 +76,8 @@ run_fill(struct wrk *w, struct xport_conn *conn, const struct wire_req *req,
 }
 
 static const char *
-run_read(struct xport_conn *conn, const struct wire_req *req, size_t body_size)
+run_read(struct wrk *w, struct xport_conn *conn, const struct wire_req *req,
+         size_t body_size)
 {
     struct wire_gp_stage_read_req_view view;
     struct wire_gp_stage_read_rep fixed;
@@ -87,6 +88,7 @@ run_read(struct xport_conn *conn, const struct wire_req *req, size_t body_size)
 
     if (!wire_gp_stage_read_req_open(&view, req + 1, body_size, req->flags))
         return "gp_stage_read: malformed body";
+    wrk_hostfns_see(w->priv->hosts);
     fixed = (struct wire_gp_stage_read_rep){.len = view.f->n};
     if (view.f->n > READ_MAX ||
         !wrk_graph_hostmem_read(view.f->token, view.f->offset, piece, view.f->n)) {
@@ -123,7 +125,7 @@ wrk_control_execute(struct wrk *w, struct xport_conn *conn, const void *frame,
     case WIRE_CALL_gp_stage_fill:
         return run_fill(w, conn, req, size - sizeof(*req));
     case WIRE_CALL_gp_stage_read:
-        return run_read(conn, req, size - sizeof(*req));
+        return run_read(w, conn, req, size - sizeof(*req));
     default:
         return "a call that does not belong on this connection";
     }

@@ -71,6 +71,10 @@ void wrk_hostfn_stream_run(CUstream stream, CUresult status, void *host);
  * same as once. */
 void wrk_hostfn_done(struct wrk *w, uint64_t ticket);
 
+/* What the driver did before it called a function whose event has been sent is seen by
+ * the calling thread from now on: the client's answer alone orders no memory. */
+void wrk_hostfns_see(struct wrk_hostfns *hosts);
+
 /* Call @fn with @arg while the function of @ticket, which is @token's, runs: it cannot
  * be done before @fn has returned, which is soon.  False: it does not run.  Any thread.
  */

@@ -34,6 +34,11 @@ wrk_hostfn_done(struct wrk *w, uint64_t ticket)
     n_done++;
 }
 
+void
+wrk_hostfns_see(struct wrk_hostfns *hosts)
+{
+}
+
 bool
 wrk_graph_hostmem_fill(struct wrk *w, uint64_t ticket, uint64_t token, uint64_t offset,
                        const void *from, uint64_t n)
