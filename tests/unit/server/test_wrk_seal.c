@@ -36,6 +36,12 @@ static struct {
 } seen;
 
 void
+wrk_governor_idle(struct wrk *w)
+{
+    (void)w;
+}
+
+void
 wrk_governor_acquire_copy(struct wrk *w, struct wrk_charge *charge, CUstream stream,
                           uint64_t bytes)
 {
