@@ -1,25 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Graph host memory; see wrk_graph_hostmem.h.  It is ordinary memory and not
- * page-locked, because it is freed where the driver may not be called.
+ * Graph host memory; see wrk_graph_hostmem.h.
  */
 #include "wrk_graph_hostmem.h"
 
 #include "drv.h"
+#include "gp_base.h"
+#include "gp_log.h"
 #include "wrk.h"
 #include "wrk_args.h"
 #include "wrk_box.h"
+#include "wrk_ctx.h"
 #include "wrk_hostfn.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define PAGE_BYTES 4096u
+
+struct piece;
+
 struct stage {
     struct stage *next;
     uint64_t token;
     uint64_t size;
-    uint8_t *mem;
+    struct piece *piece;
+    uint8_t *mem;            /* the piece's */
     CUDA_MEMCPY3D copy;      /* as the client has it */
     struct wrk_hostfn *run;  /* moves the bytes; the host node's argument */
     struct wrk_hostfn *gone; /* sends WIRE_EVENT_HOST_GONE to the client */
@@ -29,16 +36,134 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all below */
 static struct stage *stages;
 static uint64_t total;
 
+/* ---- their memory -------------------------------------------------------------------
+ *
+ * Page-locked: a copy of pageable memory takes its bytes when the graph is launched,
+ * which is before the host function in front of it has brought them, and hands out
+ * those of a copy down whenever it likes (seen on an H200; a software card copies when
+ * it gets there).  A stage ends where the driver may not be called, so its memory is
+ * not taken back there but kept for the next one.
+ */
+
+struct piece {
+    struct piece *next;
+    uint8_t *mem;
+    uint64_t size;
+    unsigned epoch; /* of contexts: one that died since may have been the one that... */
+    bool locked;    /* ...it was registered with */
+};
+
+static struct piece *pieces; /* that no stage has */
+static uint64_t pieces_total;
+
+static void
+piece_lock(struct wrk *w, struct piece *p)
+{
+    if (p->locked && p->epoch == wrk_ctx_epoch())
+        return;
+    if (p->locked)
+        WRK_CALL(w, cuMemHostUnregister, p->mem);
+    p->epoch = wrk_ctx_epoch();
+    p->locked = WRK_CALL(w, cuMemHostRegister_v2, p->mem, p->size,
+                         CU_MEMHOSTREGISTER_PORTABLE) == CUDA_SUCCESS;
+    if (!p->locked)
+        gp_log_debug("bulk", "a stage of %llu bytes stays pageable",
+                     (unsigned long long)p->size);
+}
+
+static void
+piece_free(struct wrk *w, struct piece *p)
+{
+    if (p->locked)
+        WRK_CALL(w, cuMemHostUnregister, p->mem);
+    free(p->mem);
+    free(p);
+}
+
+/* One that is kept, of @size bytes and not many more. */
+static struct piece *
+piece_kept(uint64_t size)
+{
+    struct piece **at, *p;
+
+    pthread_mutex_lock(&lock);
+    for (at = &pieces; *at && ((*at)->size < size || (*at)->size > 2 * size);)
+        at = &(*at)->next;
+    p = *at;
+    if (p) {
+        *at = p->next;
+        pieces_total -= p->size;
+    }
+    pthread_mutex_unlock(&lock);
+    return p;
+}
+
+/* Until what is kept leaves room for as much as stages may have. */
+static void
+pieces_trim(struct wrk *w)
+{
+    for (;;) {
+        struct piece *p = NULL;
+
+        pthread_mutex_lock(&lock);
+        if (pieces_total > WRK_STAGES_MAX) {
+            p = pieces;
+            pieces = p->next;
+            pieces_total -= p->size;
+        }
+        pthread_mutex_unlock(&lock);
+        if (!p)
+            return;
+        piece_free(w, p);
+    }
+}
+
+static struct piece *
+piece_new(struct wrk *w, uint64_t bytes)
+{
+    uint64_t size = GP_ALIGN_UP(gp_max(bytes, (uint64_t)1), (uint64_t)PAGE_BYTES);
+    struct piece *p = piece_kept(size);
+
+    pieces_trim(w);
+    if (!p) {
+        p = calloc(1, sizeof(*p));
+        if (p)
+            p->mem = aligned_alloc(PAGE_BYTES, size);
+        if (!p || !p->mem) {
+            free(p);
+            return NULL;
+        }
+        p->size = size;
+    }
+    memset(p->mem, 0, size);
+    piece_lock(w, p);
+    return p;
+}
+
+static void
+piece_keep(struct piece *p)
+{
+    pthread_mutex_lock(&lock);
+    p->next = pieces;
+    pieces = p;
+    pieces_total += p->size;
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- stages -------------------------------------------------------------------------
+ */
+
 static void
 stage_free(struct stage *s)
 {
     if (!s)
         return;
+    if (s->piece)
+        piece_keep(s->piece);
     if (s->run)
         wrk_hostfn_drop(s->run);
     if (s->gone)
         wrk_hostfn_drop(s->gone);
-    free(s->mem);
     free(s);
 }
 DEFINE_CLEANUP(struct stage, stage_free)
@@ -61,7 +186,8 @@ stage_new(struct wrk *w, const CUDA_MEMCPY3D *copy, uint64_t token, uint64_t end
         return CUDA_ERROR_OUT_OF_MEMORY;
     s->token = token;
     s->copy = *copy;
-    s->mem = calloc(1, s->size + 1);
+    s->piece = piece_new(w, s->size);
+    s->mem = s->piece ? s->piece->mem : NULL;
     s->run = wrk_hostfn_new(w, WRK_HOST_GRAPH, token, 0);
     s->gone = wrk_hostfn_new(w, WRK_HOST_NOTIFY, end, 0);
     if (!s->mem || !s->run || !s->gone)
