@@ -6,6 +6,7 @@
  * No session and no worker is behind it: whatever comes as far as that is a ticket that
  * nobody has signed.
  */
+#include "attach.pb-c.h"
 #include "gp_log.h"
 #include "gp_time.h"
 #include "srv.h"
