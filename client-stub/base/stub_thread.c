@@ -2,6 +2,9 @@
 /* Starting a thread that the application does not notice. */
 #include "stub_thread.h"
 
+#include "cuda_abi.h"
+#include "stub_tls.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -21,6 +24,9 @@ thread_main(void *arg)
 
     free(arg);
     prctl(PR_SET_NAME, start.name, 0, 0, 0);
+    /* What the library asks for itself no capture of the program forbids, nor does it
+     * end one. */
+    stub_tls.capture_mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     start.fn(start.arg);
     return NULL;
 }

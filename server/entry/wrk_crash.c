@@ -4,6 +4,7 @@
 #include "gp_base.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -12,11 +13,16 @@
 #include <unwind.h>
 
 #define FRAMES_MAX 48
+#define LOG_FD_MIN 100 /* beyond those that the server gives */
+
+/* The server's log.  What goes to standard error once programs are served is theirs, by
+ * way of a thread that is dead then. */
+static int log_fd = STDERR_FILENO;
 
 static void
 put(const char *text)
 {
-    ssize_t n = write(STDERR_FILENO, text, strlen(text));
+    ssize_t n = write(log_fd, text, strlen(text));
 
     (void)n;
 }
@@ -85,6 +91,10 @@ wrk_crash_tell(void)
                                .sa_flags = SA_SIGINFO | SA_RESETHAND};
 
 #ifndef GP_SANITIZED /* a sanitizer tells more */
+    int copy = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, LOG_FD_MIN);
+
+    if (copy >= 0)
+        log_fd = copy;
     for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
         sigaction(signals[i], &action, NULL);
 #else

@@ -12,6 +12,7 @@
 #include "wrk_box.h"
 #include "wrk_ctx.h"
 #include "wrk_hostfn.h"
+#include "wrk_wait.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -46,6 +47,7 @@ static uint64_t total;
  */
 
 struct piece {
+    struct wrk_job job; /* to be given back by a waiter thread */
     struct piece *next;
     uint8_t *mem;
     uint64_t size;
@@ -57,27 +59,56 @@ static struct piece *pieces; /* that no stage has */
 static uint64_t pieces_total;
 
 static void
-piece_lock(struct wrk *w, struct piece *p)
+piece_run(struct wrk *w, struct wrk_job *job)
 {
-    if (p->locked && p->epoch == wrk_ctx_epoch())
-        return;
-    if (p->locked)
-        WRK_CALL(w, cuMemHostUnregister, p->mem);
-    p->epoch = wrk_ctx_epoch();
-    p->locked = WRK_CALL(w, cuMemHostRegister_v2, p->mem, p->size,
-                         CU_MEMHOSTREGISTER_PORTABLE) == CUDA_SUCCESS;
-    if (!p->locked)
-        gp_log_debug("bulk", "a stage of %llu bytes stays pageable",
-                     (unsigned long long)p->size);
-}
+    struct piece *p = container_of(job, struct piece, job);
 
-static void
-piece_free(struct wrk *w, struct piece *p)
-{
     if (p->locked)
         WRK_CALL(w, cuMemHostUnregister, p->mem);
     free(p->mem);
     free(p);
+}
+
+/* A driver may wait for all work of the card before it takes a registration back.  One
+ * that finds no thread is lost with the process. */
+static void
+piece_give_back(struct wrk *w, struct piece *p)
+{
+    p->job = (struct wrk_job){
+        .run = piece_run, .ctx = wrk_ctx_current(w), .ctx_index = w->ctx_index};
+    if (!wrk_wait_background(w, &p->job))
+        gp_log_debug("bulk", "a stage's memory is not given back");
+}
+
+/* Whether nothing but to give it back can be done with it: too much is kept, or its
+ * registration may have ended.  The lock is held. */
+static bool
+piece_is_over(const struct piece *p)
+{
+    return pieces_total > WRK_STAGES_MAX || p->epoch != wrk_ctx_epoch();
+}
+
+static void
+pieces_trim(struct wrk *w)
+{
+    struct piece **at = &pieces, *over = NULL, *p;
+
+    pthread_mutex_lock(&lock);
+    while ((p = *at)) {
+        if (!piece_is_over(p)) {
+            at = &p->next;
+            continue;
+        }
+        *at = p->next;
+        pieces_total -= p->size;
+        p->next = over;
+        over = p;
+    }
+    pthread_mutex_unlock(&lock);
+    while ((p = over)) {
+        over = p->next;
+        piece_give_back(w, p);
+    }
 }
 
 /* One that is kept, of @size bytes and not many more. */
@@ -98,45 +129,39 @@ piece_kept(uint64_t size)
     return p;
 }
 
-/* Until what is kept leaves room for as much as stages may have. */
-static void
-pieces_trim(struct wrk *w)
+static struct piece *
+piece_made(struct wrk *w, uint64_t size)
 {
-    for (;;) {
-        struct piece *p = NULL;
+    struct piece *p = calloc(1, sizeof(*p));
 
-        pthread_mutex_lock(&lock);
-        if (pieces_total > WRK_STAGES_MAX) {
-            p = pieces;
-            pieces = p->next;
-            pieces_total -= p->size;
-        }
-        pthread_mutex_unlock(&lock);
-        if (!p)
-            return;
-        piece_free(w, p);
+    if (p)
+        p->mem = aligned_alloc(PAGE_BYTES, size);
+    if (!p || !p->mem) {
+        free(p);
+        return NULL;
     }
+    p->size = size;
+    p->epoch = wrk_ctx_epoch();
+    p->locked = WRK_CALL(w, cuMemHostRegister_v2, p->mem, size,
+                         CU_MEMHOSTREGISTER_PORTABLE) == CUDA_SUCCESS;
+    if (!p->locked)
+        gp_log_debug("bulk", "a stage of %llu bytes stays pageable",
+                     (unsigned long long)size);
+    return p;
 }
 
 static struct piece *
 piece_new(struct wrk *w, uint64_t bytes)
 {
     uint64_t size = GP_ALIGN_UP(gp_max(bytes, (uint64_t)1), (uint64_t)PAGE_BYTES);
-    struct piece *p = piece_kept(size);
+    struct piece *p;
 
     pieces_trim(w);
-    if (!p) {
-        p = calloc(1, sizeof(*p));
-        if (p)
-            p->mem = aligned_alloc(PAGE_BYTES, size);
-        if (!p || !p->mem) {
-            free(p);
-            return NULL;
-        }
-        p->size = size;
-    }
-    memset(p->mem, 0, size);
-    piece_lock(w, p);
+    p = piece_kept(size);
+    if (!p)
+        p = piece_made(w, size);
+    if (p)
+        memset(p->mem, 0, p->size);
     return p;
 }
 
