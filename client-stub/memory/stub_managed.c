@@ -636,7 +636,7 @@ stub_managed_sync(void)
     if (!stub_managed_pending())
         return CUDA_SUCCESS;
     r = stub_ctx_synchronize_uncaptured(&captured);
-    return captured ? cuStreamSynchronize(NULL) : r;
+    return captured ? stub_capture_wait_stream(NULL) : r;
 }
 
 /* ---- ranges ----------------------------------------------------------------- */

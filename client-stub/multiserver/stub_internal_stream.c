@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "stub_capture.h"
 #include "stub_internal_stream.h"
 
 #include "cuda_api.h"
@@ -169,7 +170,7 @@ semaphore_words_new(void)
         cuMemAlloc_v2(&words, STUB_SEMAPHORES * sizeof(uint32_t)) != CUDA_SUCCESS)
         return 0;
     if (cuMemsetD32Async(words, 0, STUB_SEMAPHORES, stream) != CUDA_SUCCESS ||
-        cuStreamSynchronize(stream) != CUDA_SUCCESS)
+        stub_capture_wait_stream(stream) != CUDA_SUCCESS)
         return 0;
     stub_internal_stream_put(stream);
     return words;
@@ -270,7 +271,7 @@ stub_semaphore_release(const struct stub_semaphore *semaphore)
     if (stream &&
         cuStreamWriteValue32_v2(stream, semaphore->word, semaphore->value, 0) ==
             CUDA_SUCCESS &&
-        cuStreamSynchronize(stream) == CUDA_SUCCESS) {
+        stub_capture_wait_stream(stream) == CUDA_SUCCESS) {
         semaphore_give(semaphore);
         stub_internal_stream_put(stream);
     }

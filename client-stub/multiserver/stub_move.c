@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "stub_capture.h"
 #include "stub_move.h"
 
 #include "attach.pb-c.h"
@@ -41,7 +42,7 @@ bounce_linear(const struct bounce *b, CUdeviceptr dst, CUdeviceptr src, uint64_t
             return CUDA_ERROR_CONTEXT_IS_DESTROYED;
         r = cuMemcpyDtoHAsync_v2(b->buffer, src + at, n, b->down);
         if (r == CUDA_SUCCESS)
-            r = cuStreamSynchronize(b->down);
+            r = stub_capture_wait_stream(b->down);
         stub_internal_ctx_pop();
         if (r != CUDA_SUCCESS)
             return r;
@@ -80,7 +81,7 @@ bounce_rows(const struct bounce *b, CUdeviceptr dst, CUdeviceptr src, uint64_t r
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     r = cuMemcpy2DAsync_v2(&down, b->down);
     if (r == CUDA_SUCCESS)
-        r = cuStreamSynchronize(b->down);
+        r = stub_capture_wait_stream(b->down);
     stub_internal_ctx_pop();
     if (r != CUDA_SUCCESS || !stub_internal_ctx_push(m->dst_ctx))
         return r == CUDA_SUCCESS ? CUDA_ERROR_CONTEXT_IS_DESTROYED : r;
@@ -118,7 +119,7 @@ bounce_run(struct bounce *b)
     if (!stub_internal_ctx_push(m->dst_ctx))
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     if (r == CUDA_SUCCESS)
-        r = cuStreamSynchronize(b->up);
+        r = stub_capture_wait_stream(b->up);
     stub_internal_stream_put(b->up);
     stub_internal_ctx_pop();
     return r;

@@ -6,6 +6,7 @@
  * Each stub_multi_cuX() returns false when its arguments belong to one server after
  * all; then the call is made there as usual (stub_link_switch.h).
  */
+#include "stub_capture.h"
 #include "stub_multi.h"
 #include "attach.pb-c.h"
 #include "cuda_api.h"
@@ -86,7 +87,7 @@ stub_multi_wait_elsewhere(CUresult *ret, int link, CUstream stream, bool per_thr
     *ret = multi_not_captured(stream, per_thread);
     if (*ret == CUDA_SUCCESS)
         *ret =
-            per_thread ? cuStreamSynchronize_ptsz(stream) : cuStreamSynchronize(stream);
+            per_thread ? cuStreamSynchronize_ptsz(stream) : stub_capture_wait_stream(stream);
     return true;
 }
 
@@ -165,7 +166,7 @@ multi_resolve(struct stub_ctx *ctx)
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     r = stub_ctx_synchronize_uncaptured(&captured);
     if (captured)
-        r = cuStreamSynchronize(CU_STREAM_LEGACY);
+        r = stub_capture_wait_stream(CU_STREAM_LEGACY);
     stub_internal_ctx_pop();
     return r;
 }
@@ -184,7 +185,7 @@ stub_multi_copy_now(const struct stub_move *move)
     CUresult r = multi_resolve_both(move);
 
     if (r == CUDA_SUCCESS && stub_tls.ctx)
-        r = cuStreamSynchronize(CU_STREAM_LEGACY);
+        r = stub_capture_wait_stream(CU_STREAM_LEGACY);
     return r == CUDA_SUCCESS ? stub_move_now(move) : r;
 }
 
@@ -223,7 +224,7 @@ multi_elsewhere(CUresult *ret, const struct stub_move *move)
 
     if (!at || !stub_tls.ctx || multi_link(at) == multi_link(stub_tls.ctx))
         return false;
-    *ret = cuStreamSynchronize(CU_STREAM_LEGACY);
+    *ret = stub_capture_wait_stream(CU_STREAM_LEGACY);
     if (*ret != CUDA_SUCCESS)
         return true;
     if (!stub_internal_ctx_push(at)) {
@@ -232,7 +233,7 @@ multi_elsewhere(CUresult *ret, const struct stub_move *move)
     }
     *ret = stub_impl_cuMemcpyDtoD_v2(move->dst, move->src, move->width);
     if (*ret == CUDA_SUCCESS)
-        *ret = cuStreamSynchronize(CU_STREAM_LEGACY);
+        *ret = stub_capture_wait_stream(CU_STREAM_LEGACY);
     stub_internal_ctx_pop();
     return true;
 }
@@ -401,7 +402,7 @@ multi_peers_beside_relays(const struct stub_peer_copy *copy)
     stream = stub_internal_stream();
     r = stream ? copy->in_stream(copy->what, stream) : CUDA_ERROR_OUT_OF_MEMORY;
     if (r == CUDA_SUCCESS)
-        r = cuStreamSynchronize(stream);
+        r = stub_capture_wait_stream(stream);
     if (stream)
         stub_internal_stream_put(stream);
     stub_internal_ctx_pop();

@@ -7,6 +7,7 @@
 #include "gp_base.h"
 #include "stub_box.h"
 #include "stub_call.h"
+#include "stub_capture.h"
 #include "stub_ctx.h"
 #include "stub_link_switch.h"
 #include "stub_manual.h"
@@ -112,7 +113,7 @@ rect_in_default_stream(const struct stub_route *route, const void *copy,
     stub_link_switch_begin(&link_switch, route);
     r = body(copy, CU_STREAM_LEGACY, false);
     if (r == CUDA_SUCCESS)
-        r = cuStreamSynchronize(CU_STREAM_LEGACY);
+        r = stub_capture_wait_stream(CU_STREAM_LEGACY);
     stub_link_switch_end(&link_switch);
     return r;
 }

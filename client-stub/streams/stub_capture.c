@@ -8,6 +8,7 @@
  */
 #include "stub_capture.h"
 
+#include "cuda_api.h"
 #include "gp_lock.h"
 #include "stub_call.h"
 #include "stub_ctx.h"
@@ -155,6 +156,31 @@ capture_forbids(uint32_t i)
     return capturing.list[i].thread == this_thread() ||
            (mode == CU_STREAM_CAPTURE_MODE_GLOBAL &&
             mine == CU_STREAM_CAPTURE_MODE_GLOBAL);
+}
+
+uint32_t
+stub_capture_relax(void)
+{
+    uint32_t mode = stub_tls.capture_mode;
+
+    stub_tls.capture_mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    return mode;
+}
+
+void
+stub_capture_restore(uint32_t mode)
+{
+    stub_tls.capture_mode = mode;
+}
+
+CUresult
+stub_capture_wait_stream(CUstream stream)
+{
+    uint32_t mode = stub_capture_relax();
+    CUresult r = cuStreamSynchronize(stream);
+
+    stub_capture_restore(mode);
+    return r;
 }
 
 /* The newest capture that forbids this thread what is unsafe; its stream. */
