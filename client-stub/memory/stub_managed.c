@@ -286,7 +286,7 @@ static CUresult
 managed_up_end(const struct managed_up *up)
 {
     CUresult r =
-        up->sent ? stub_impl_cuStreamSynchronize(up->stream, false) : CUDA_SUCCESS;
+        up->sent ? stub_capture_wait_stream(up->stream) : CUDA_SUCCESS;
 
     return r == CUDA_SUCCESS ? managed_runs_close() : r;
 }
@@ -658,7 +658,7 @@ managed_begin(struct managed_range *range)
     }
     r = cuMemsetD8Async(dev, 0, range->size, stream);
     if (r == CUDA_SUCCESS)
-        r = stub_impl_cuStreamSynchronize(stream, false);
+        r = stub_capture_wait_stream(stream);
     return r == CUDA_SUCCESS ? managed_runs_agree(dev, range->size, stream) : r;
 }
 

@@ -4,6 +4,7 @@
 
 #include "cuda_api.h"
 #include "gp_base.h"
+#include "stub_capture.h"
 #include "stub_ctx.h"
 #include "stub_managed_runs.h"
 #include "stub_manual.h"
@@ -260,7 +261,7 @@ managed_range_join(struct managed_range *range, uint64_t dev, CUstream stream)
         return CUDA_ERROR_OUT_OF_MEMORY;
     r = cuMemsetD8Async(dev, 0, range->size, stream);
     if (r == CUDA_SUCCESS)
-        r = stub_impl_cuStreamSynchronize(stream, false);
+        r = stub_capture_wait_stream(stream);
     if (r != CUDA_SUCCESS) {
         munmap(shadow, range->size);
         return r;
