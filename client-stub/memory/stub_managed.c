@@ -285,8 +285,7 @@ managed_up_begin(bool fine)
 static CUresult
 managed_up_end(const struct managed_up *up)
 {
-    CUresult r =
-        up->sent ? stub_capture_wait_stream(up->stream) : CUDA_SUCCESS;
+    CUresult r = up->sent ? stub_capture_wait_stream(up->stream) : CUDA_SUCCESS;
 
     return r == CUDA_SUCCESS ? managed_runs_close() : r;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "stub_capture.h"
 #include "stub_internal_stream.h"
+#include "stub_capture.h"
 
 #include "cuda_api.h"
 #include "gp_lock.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "stub_capture.h"
 #include "stub_move.h"
+#include "stub_capture.h"
 
 #include "attach.pb-c.h"
 #include "cuda_api.h"

@@ -6,11 +6,11 @@
  * Each stub_multi_cuX() returns false when its arguments belong to one server after
  * all; then the call is made there as usual (stub_link_switch.h).
  */
-#include "stub_capture.h"
 #include "stub_multi.h"
 #include "attach.pb-c.h"
 #include "cuda_api.h"
 #include "stub_call.h"
+#include "stub_capture.h"
 #include "stub_ctx.h"
 #include "stub_device.h"
 #include "stub_internal_stream.h"
@@ -86,8 +86,8 @@ stub_multi_wait_elsewhere(CUresult *ret, int link, CUstream stream, bool per_thr
         return false;
     *ret = multi_not_captured(stream, per_thread);
     if (*ret == CUDA_SUCCESS)
-        *ret =
-            per_thread ? cuStreamSynchronize_ptsz(stream) : stub_capture_wait_stream(stream);
+        *ret = per_thread ? cuStreamSynchronize_ptsz(stream)
+                          : stub_capture_wait_stream(stream);
     return true;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wrk_sender.h"
 
+#include "drv.h"
 #include "wire_format.h"
 #include "wrk_priv.h"
 #include "wrk_reply.h"
@@ -39,9 +40,13 @@ wrk_sender_new(struct wrk_sender **ret)
 static void *
 sender_main(void *arg)
 {
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     struct wrk *w = arg;
     struct wrk_sender *sender = w->priv->sender;
 
+    /* What comes before a reply asks events: a capture of the client must not end by
+     * it. */
+    WRK_CALL(w, cuThreadExchangeStreamCaptureMode, &mode);
     for (;;) {
         struct note *note;
 

@@ -54,10 +54,8 @@ struct wrk_governor {
     pthread_cond_t wake;
     pthread_t thread;
     uint32_t n;
-    bool asleep;   /* the thread, until it is woken; under the lock */
-    CUcontext ctx; /* of the last turn, while it lives; under the lock */
-    uint32_t ctx_index;
-    bool off; /* GPUPOOL_GOVERNOR=off in the server's environment: for measuring */
+    bool asleep; /* the thread, until it is woken; under the lock */
+    bool off;    /* GPUPOOL_GOVERNOR=off in the server's environment: for measuring */
     struct gov_slice slices[TICKET_SLICES_MAX];
 };
 

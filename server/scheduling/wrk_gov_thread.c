@@ -92,20 +92,6 @@ tick(struct wrk *w, struct gov_slice *s)
     return wrk_gov_capped(s) || wrk_gov_contended(s) ? TICK_TIGHT_NS : TICK_LOOSE_NS;
 }
 
-/* The thread's queries are no client's: a capture of the client would forbid them else,
- * and they would end it.  Setting the mode takes a context, which the thread needs for
- * nothing else. */
-static void
-relax(struct wrk_governor *g)
-{
-    static _Thread_local bool relaxed;
-
-    if (relaxed || !g->ctx || WRK_CALL(g->w, cuCtxSetCurrent, g->ctx) != CUDA_SUCCESS)
-        return;
-    relaxed = wrk_capture_relax_thread(g->w, true);
-    WRK_CALL(g->w, cuCtxSetCurrent, NULL);
-}
-
 void *
 wrk_gov_main(void *governor)
 {
@@ -115,7 +101,9 @@ wrk_gov_main(void *governor)
     while (!atomic_load(&g->w->priv->stopping)) {
         uint64_t next = 0;
 
-        relax(g);
+        /* The thread's queries are no client's: a capture of the client would forbid
+         * them else, and they would end it. */
+        wrk_capture_relax_thread(g->w, true);
 
         for (uint32_t i = 0; i < g->n; i++) {
             uint64_t ns = tick(g->w, &g->slices[i]);

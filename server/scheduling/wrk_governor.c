@@ -75,8 +75,6 @@ acquire_slowly(struct wrk *w, struct gov_slice *s, struct wrk_charge *c)
 
     wrk_capture_relax_own(w);
     pthread_mutex_lock(&g->lock);
-    g->ctx = wrk_ctx_current(w);
-    g->ctx_index = ctx_index;
     began = now = gp_now_ns();
     if (wrk_gov_turn(w, s, c)) {
         now = gp_now_ns();
@@ -283,8 +281,6 @@ wrk_governor_forget(struct wrk *w, uint32_t ctx_index)
         take_in(w, s);
         wrk_meter_forget(&s->meter, ctx_index);
     }
-    if (g->ctx_index == ctx_index)
-        g->ctx = NULL;
     pthread_mutex_unlock(&g->lock);
     wrk_capture_relax_client(w);
 }
