@@ -25,6 +25,8 @@
 #include <time.h>
 #include <unistd.h>
 
+/* For the worker to say that it has the connection. */
+#define GREETING_NS (5 * GP_NS_PER_S)
 #define FRAME_MAX 40960u /* 32 KiB of a stage and what goes before them */
 #define REPLY_MAX 4096u
 #define OPEN_NS (10 * GP_NS_PER_S)
@@ -382,6 +384,18 @@ control_read(struct control *c)
         reply_came(c, frame);
 }
 
+/* Whether the worker has it: what is said before would wait for nobody. */
+static bool
+control_greeted(struct xport_conn *conn)
+{
+    const void *frame;
+    uint32_t size;
+
+    return xport_recv(conn, &frame, &size, gp_now_ns() + GREETING_NS) == 0 &&
+           size >= sizeof(struct wire_rep) &&
+           ((const struct wire_rep *)frame)->call == WIRE_CALL_gp_ping;
+}
+
 static void
 control_main(void *arg)
 {
@@ -389,6 +403,10 @@ control_main(void *arg)
     struct xport_conn *conn;
 
     while (control_open(c, &conn) == 0) {
+        if (!control_greeted(conn)) {
+            xport_free(conn);
+            break;
+        }
         gp_log_debug("stub", "a control connection, number %u", c->round);
         control_up(c, conn);
         control_read(c);

@@ -4,6 +4,7 @@
 #include "gp_err.h"
 #include "gp_log.h"
 #include "gp_wire.h"
+#include "wire_api.h"
 #include "wrk.h"
 #include "wrk_conf.h"
 #include "wrk_resume.h"
@@ -31,6 +32,20 @@ control_close(struct control *c)
     c->seq = 0;
 }
 
+/* The client uses the connection only behind this: the supervisor's word is no proof
+ * that it has arrived here. */
+static void
+control_greet(struct xport_conn *conn)
+{
+    struct wire_rep *rep = xport_reserve(conn, sizeof(*rep));
+
+    if (!rep)
+        return;
+    *rep = (struct wire_rep){.size = sizeof(*rep), .call = WIRE_CALL_gp_ping};
+    xport_commit(conn, sizeof(*rep));
+    xport_flush(conn); /* an error is sticky: the next receive returns it */
+}
+
 /* The client has made another connection, so the one before is of no use to it. */
 static void
 control_renew(struct control *c)
@@ -51,7 +66,9 @@ control_renew(struct control *c)
         gp_log_warn("worker", "a control connection cannot be used: %s",
                     gp_err_msg(&err, r));
         control_close(c);
+        return;
     }
+    control_greet(c->conn);
 }
 
 /* Execute what has come. */
