@@ -14,8 +14,11 @@
 #include "ctl_prove.h"
 #include "gp_log.h"
 #include "stub_pod.h"
+#include "stub_tls.h"
 
 #include <sys/socket.h>
+
+__thread struct stub_tls stub_tls;
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
