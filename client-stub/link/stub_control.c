@@ -27,6 +27,7 @@
 
 /* For the worker to say that it has the connection. */
 #define GREETING_NS (5 * GP_NS_PER_S)
+#define GREETINGS 3      /* that may fail to come, one after the other */
 #define FRAME_MAX 40960u /* 32 KiB of a stage and what goes before them */
 #define REPLY_MAX 4096u
 #define OPEN_NS (10 * GP_NS_PER_S)
@@ -401,12 +402,16 @@ control_main(void *arg)
 {
     struct control *c = arg;
     struct xport_conn *conn;
+    unsigned ungreeted = 0;
 
     while (control_open(c, &conn) == 0) {
         if (!control_greeted(conn)) {
             xport_free(conn);
-            break;
+            if (++ungreeted == GREETINGS)
+                break;
+            continue;
         }
+        ungreeted = 0;
         gp_log_debug("stub", "a control connection, number %u", c->round);
         control_up(c, conn);
         control_read(c);
