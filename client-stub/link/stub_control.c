@@ -392,9 +392,14 @@ control_greeted(struct xport_conn *conn)
     const void *frame;
     uint32_t size;
 
-    return xport_recv(conn, &frame, &size, gp_now_ns() + GREETING_NS) == 0 &&
-           size >= sizeof(struct wire_rep) &&
-           ((const struct wire_rep *)frame)->call == WIRE_CALL_gp_ping;
+    int r = xport_recv(conn, &frame, &size, gp_now_ns() + GREETING_NS);
+
+    if (r == 0 && (size < sizeof(struct wire_rep) ||
+                   ((const struct wire_rep *)frame)->call != WIRE_CALL_gp_ping))
+        r = -EPROTO;
+    if (r < 0)
+        gp_log_debug("stub", "a control connection is not greeted: %s", strerror(-r));
+    return r == 0;
 }
 
 static void

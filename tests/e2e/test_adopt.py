@@ -113,7 +113,8 @@ def test_control_connection_comes_to_a_worker_that_was_adopted(case):
     said = case.folder / "spawned.err"
     for n, shell in enumerate(shells):
         case.equal(shell("hostfn"), [SUCCESS, 1], "a host function of the adopted worker")
-        case.wait_for(lambda n=n: said.read_text().count("a control connection, number 1") > n,
+        # Whichever attempt it is: the first may have met no server.
+        case.wait_for(lambda n=n: said.read_text().count("a control connection, number") > n,
                       "it has a control connection")
     kept.restart()
     for shell in shells:
