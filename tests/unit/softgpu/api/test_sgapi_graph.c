@@ -194,7 +194,6 @@ streams_join_a_capture_through_events(void **state)
     ok(cuStreamBeginCapture_v2(a, CU_STREAM_CAPTURE_MODE_RELAXED));
     ok(ut_sg_run(sg.store, 1, 1, a, buf, 3));
     ok(cuEventRecord(fork, a));
-    fails(cuEventQuery(fork), CUDA_ERROR_CAPTURED_EVENT);
     ok(cuStreamWaitEvent(b, fork, 0));
     ok(ut_sg_run(sg.add_one, 1, 1, b, buf, 1));
     ok(ut_sg_run(sg.store, 1, 1, a, buf + 4, 9));
@@ -261,6 +260,31 @@ misuse_ends_a_capture(void **state)
     fails(cuStreamWaitEvent(a, e, 0), CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
     ok(cuStreamDestroy_v2(a)); /* in the middle of it */
     ok(cuStreamSynchronize(b));
+}
+
+/* An event of a capture has no point in time; who asks for one ends the capture. */
+static void
+asking_for_a_captured_event_ends_its_capture(void **state)
+{
+    CUresult (*const asks[])(CUevent) = {cuEventQuery, cuEventSynchronize};
+    CUstream s;
+    CUevent e;
+    CUgraph graph;
+
+    ok(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    ok(cuEventCreate(&e, CU_EVENT_DISABLE_TIMING));
+    for (size_t i = 0; i < sizeof(asks) / sizeof(*asks); i++) {
+        ok(cuStreamBeginCapture_v2(s, CU_STREAM_CAPTURE_MODE_RELAXED));
+        ok(ut_sg_run(sg.store, 1, 1, s, buf, 3));
+        ok(cuEventRecord(e, s));
+        fails(asks[i](e), CUDA_ERROR_CAPTURED_EVENT);
+        fails(ut_sg_run(sg.store, 1, 1, s, buf, 3),
+              CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+        fails(cuStreamEndCapture(s, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+        assert_null(graph);
+    }
+    ok(cuEventDestroy_v2(e));
+    ok(cuStreamDestroy_v2(s));
 }
 
 /* Its work stays in the graph, joined or not. */
@@ -657,6 +681,7 @@ main(void)
         T(captured_work_runs_at_launch),
         T(streams_join_a_capture_through_events),
         T(misuse_ends_a_capture),
+        T(asking_for_a_captured_event_ends_its_capture),
         T(streams_of_a_capture_may_be_destroyed),
         T(a_destroyed_stream_is_joined_by_its_event),
         T(asking_leaves_a_capture_as_it_is),
