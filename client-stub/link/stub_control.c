@@ -25,15 +25,13 @@
 #include <time.h>
 #include <unistd.h>
 
-/* For the worker to say that it has the connection. */
-#define GREETING_NS (5 * GP_NS_PER_S)
-#define GREETINGS 3      /* that may fail to come, one after the other */
-#define FRAME_MAX 40960u /* 32 KiB of a stage and what goes before them */
+#define GREETING_NS (5 * GP_NS_PER_S) /* for the worker to say that it has it */
+#define FRAME_MAX 40960u              /* 32 KiB of a stage and what goes before them */
 #define REPLY_MAX 4096u
 #define OPEN_NS (10 * GP_NS_PER_S)
-/* Attempts in a row that fail before there is to be none; the server may be replacing
- * itself meanwhile. */
-#define ATTEMPTS 8u
+/* Without a connection before there is to be none.  The server may be replacing itself
+ * meanwhile, and what cuts one connection may cut the next. */
+#define GIVE_UP_NS (60 * GP_NS_PER_S)
 /* Functions that have returned and are not confirmed.  Those that the worker still
  * waits for are the last ones, one for each thread of its driver. */
 #define DONES_MAX 256u
@@ -167,19 +165,40 @@ control_useful(const struct control *c)
     return phase == STUB_READY || phase == STUB_LINKED;
 }
 
+/* Whether the worker has it: what is said before would wait for nobody. */
+static int
+control_greeted(struct xport_conn *conn, struct gp_err *err)
+{
+    const void *frame;
+    uint32_t size;
+    int r = xport_recv(conn, &frame, &size, gp_now_ns() + GREETING_NS);
+
+    if (r == 0 && (size < sizeof(struct wire_rep) ||
+                   ((const struct wire_rep *)frame)->call != WIRE_CALL_gp_ping))
+        r = -EPROTO;
+    return r < 0 ? gp_err_set(err, r, "the worker did not greet: %s", strerror(-r)) : 0;
+}
+
 /* -errno: it cannot be had. */
 static int
 control_open(struct control *c, struct xport_conn **ret)
 {
-    uint64_t pause_ns = PAUSE_MIN_NS;
+    uint64_t pause_ns = PAUSE_MIN_NS, end = gp_now_ns() + GIVE_UP_NS;
     struct gp_err err = {0};
     int r = -ENOTCONN;
 
-    for (unsigned i = 0; i < ATTEMPTS && control_useful(c); i++) {
+    while (control_useful(c) && gp_now_ns() < end) {
+        CLEANUP(xport_freep) struct xport_conn *conn = NULL;
+
         err = (struct gp_err){0};
-        r = control_connect(c, ret, &err);
+        r = control_connect(c, &conn, &err);
         if (r >= 0)
+            r = control_greeted(conn, &err);
+        if (r >= 0) {
+            *ret = TAKE_PTR(conn);
             return 0;
+        }
+        gp_log_debug("stub", "a control connection again: %s", gp_err_msg(&err, r));
         if (r == -EACCES)
             break;
         nanosleep(&(struct timespec){.tv_sec = (time_t)(pause_ns / GP_NS_PER_S),
@@ -385,38 +404,13 @@ control_read(struct control *c)
         reply_came(c, frame);
 }
 
-/* Whether the worker has it: what is said before would wait for nobody. */
-static bool
-control_greeted(struct xport_conn *conn)
-{
-    const void *frame;
-    uint32_t size;
-
-    int r = xport_recv(conn, &frame, &size, gp_now_ns() + GREETING_NS);
-
-    if (r == 0 && (size < sizeof(struct wire_rep) ||
-                   ((const struct wire_rep *)frame)->call != WIRE_CALL_gp_ping))
-        r = -EPROTO;
-    if (r < 0)
-        gp_log_debug("stub", "a control connection is not greeted: %s", strerror(-r));
-    return r == 0;
-}
-
 static void
 control_main(void *arg)
 {
     struct control *c = arg;
     struct xport_conn *conn;
-    unsigned ungreeted = 0;
 
     while (control_open(c, &conn) == 0) {
-        if (!control_greeted(conn)) {
-            xport_free(conn);
-            if (++ungreeted == GREETINGS)
-                break;
-            continue;
-        }
-        ungreeted = 0;
         gp_log_debug("stub", "a control connection, number %u", c->round);
         control_up(c, conn);
         control_read(c);

@@ -496,18 +496,31 @@ attach_peer(struct srv_attach *a, const Gpupool__AttachRequest *req)
     attach_passed(a, r, "this is no server that an attachment waits for");
 }
 
-/* The control connection of an attachment. */
+/* The control connection of an attachment.  The worker greets over it at once, so it is
+ * answered before; if the worker does not get it, the client finds it closed. */
 static void
 attach_control(struct srv_attach *a, const Gpupool__AttachRequest *req)
 {
+    struct srv_worker *w = NULL;
     struct tls_keys tls;
     int r = attach_take(a, &tls);
 
-    tls.tx.seq++; /* our answer, one record */
     if (r == 0)
-        r = srv_resume_control(a->srv, req, a->conn.wire != NULL, a->fd, &tls);
+        r = srv_resume_control(a->srv, req, a->conn.wire != NULL, &w);
+    if (r == -EAGAIN) {
+        attach_refuse(a, GPUPOOL__ATTACH_STATUS__ATTACH_LIMIT,
+                      "the worker has not taken its control connections yet");
+    } else if (r < 0) {
+        attach_refuse(a, GPUPOOL__ATTACH_STATUS__ATTACH_BAD_REQUEST,
+                      "this is no control connection of an attachment");
+    } else {
+        attach_say_ok(a);
+        tls.tx.seq++; /* our answer, one record */
+        if (srv_resume_control_give(w, a->fd, &tls) < 0)
+            gp_log_info("server", "a control connection did not get to its worker");
+        attach_free(a); /* the worker has its own descriptor */
+    }
     explicit_bzero(&tls, sizeof(tls));
-    attach_passed(a, r, "this is no control connection of an attachment");
 }
 
 /* A connection for an attachment whose connection broke, which its worker answers when

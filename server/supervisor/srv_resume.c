@@ -336,9 +336,8 @@ channel_is_full(int channel)
 
 int
 srv_resume_control(struct srv *srv, const struct Gpupool__AttachRequest *req,
-                   bool secure, int fd, const struct tls_keys *tls)
+                   bool secure, struct srv_worker **ret)
 {
-    struct wrk_request msg = {.kind = WRK_REQUEST_CONTROL, .tls = *tls};
     struct srv_worker *w = srv->workers;
     uint32_t round = req->control_round;
 
@@ -353,5 +352,14 @@ srv_resume_control(struct srv *srv, const struct Gpupool__AttachRequest *req,
     if (channel_is_full(w->resume->channel))
         return -EAGAIN;
     w->kept->control_round = round + 1; /* first: a cookie is good once */
+    *ret = w;
+    return 0;
+}
+
+int
+srv_resume_control_give(struct srv_worker *w, int fd, const struct tls_keys *tls)
+{
+    struct wrk_request msg = {.kind = WRK_REQUEST_CONTROL, .tls = *tls};
+
     return wrk_request_send(w->resume->channel, &msg, fd, MSG_DONTWAIT);
 }

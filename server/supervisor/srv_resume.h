@@ -70,12 +70,15 @@ int srv_resume_give(struct srv_worker *w, const struct Gpupool__AttachRequest *r
                     int fd, const struct tls_keys *tls,
                     void (*back)(struct srv_worker *w, int fd));
 
-/* Hand @fd, the control connection that comes with the control_cookie of @req, to its
- * worker, whichever transport its client uses; @fd stays the caller's.  -ENOENT: there
- * is no such attachment (any more), or that connection was made already.  -EAGAIN: the
- * worker has not read several of them yet. */
+/* The worker whose control connection comes with the control_cookie of @req, which is
+ * used up by this, whichever transport its client uses.  -ENOENT: there is no such
+ * attachment (any more), or that connection was made already.  -EAGAIN: the worker has
+ * not read several of them yet. */
 int srv_resume_control(struct srv *srv, const struct Gpupool__AttachRequest *req,
-                       bool secure, int fd, const struct tls_keys *tls);
+                       bool secure, struct srv_worker **ret);
+
+/* Hand @fd to it; @fd stays the caller's.  It writes to the connection at once. */
+int srv_resume_control_give(struct srv_worker *w, int fd, const struct tls_keys *tls);
 
 /* Since when its client is away, gp_now_ns(); 0: it is not. */
 uint64_t srv_resume_since(const struct srv_worker *w);

@@ -58,10 +58,17 @@ srv_worker_peer(struct srv *srv, const uint8_t cookie[WIRE_PEER_COOKIE], uint32_
 
 int
 srv_resume_control(struct srv *srv, const struct Gpupool__AttachRequest *req,
-                   bool secure, int fd, const struct tls_keys *tls)
+                   bool secure, struct srv_worker **ret)
 {
-    (void)srv, (void)secure, (void)fd, (void)tls;
+    (void)srv, (void)secure, (void)ret;
     return req->control_cookie.len == ATTACH_COOKIE_SIZE ? -ENOENT : -EINVAL;
+}
+
+int
+srv_resume_control_give(struct srv_worker *w, int fd, const struct tls_keys *tls)
+{
+    (void)w, (void)fd, (void)tls;
+    __builtin_trap();
 }
 
 struct srv_worker *

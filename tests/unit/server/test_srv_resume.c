@@ -231,13 +231,16 @@ static int
 control_comes(const uint8_t *of, uint32_t round, bool tls_on)
 {
     Gpupool__AttachRequest req = GPUPOOL__ATTACH_REQUEST__INIT;
+    struct srv_worker *w;
+    int r;
 
     attach_cookie_make(of, ATTACH_COOKIE_CONTROL, round, token);
     req.control_cookie.data = token;
     req.control_cookie.len = sizeof(token);
     req.control_round = round;
-    return srv_resume_control(&srv, &req, tls_on, STDIN_FILENO,
-                              tls_on ? &secure : &clear);
+    r = srv_resume_control(&srv, &req, tls_on, &w);
+    return r < 0 ? r
+                 : srv_resume_control_give(w, STDIN_FILENO, tls_on ? &secure : &clear);
 }
 
 static void
@@ -246,6 +249,7 @@ control_connections_go_to_their_worker_and_each_once(void **state)
     struct srv_worker_kept kept = {0}, kept_other = {0};
     Gpupool__AttachRequest req = GPUPOOL__ATTACH_REQUEST__INIT;
     struct wrk_request msg;
+    struct srv_worker *w;
     int fd;
 
     (void)state;
@@ -264,8 +268,7 @@ control_connections_go_to_their_worker_and_each_once(void **state)
     assert_int_equal(control_comes((const uint8_t[ATTACH_KEY_SIZE]){4}, 6, true),
                      -ENOENT);
     assert_int_equal(control_comes(key, UINT32_MAX, true), -EINVAL);
-    assert_int_equal(srv_resume_control(&srv, &req, true, STDIN_FILENO, &secure),
-                     -EINVAL);
+    assert_int_equal(srv_resume_control(&srv, &req, true, &w), -EINVAL);
     assert_int_equal(kept.control_round, 6); /* what a successor goes on from */
     worker.ending = true;
     assert_int_equal(control_comes(key, 7, true), -ENOENT);
