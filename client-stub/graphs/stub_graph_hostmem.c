@@ -129,15 +129,19 @@ move_all(const struct hostmem *s, bool control)
     return true;
 }
 
-/* A control connection that breaks may have carried a part, or all.  A failure of the
- * main one has ended the link, and every later call returns that. */
+/* A control connection that breaks may have carried a part, or all; the next one
+ * carries all again.  Over the main one only where there will be none: a driver may
+ * hold up the thread that reads it until this copy is made.  A failure of the main one
+ * has ended the link, and every later call returns that. */
 static void
 hostmem_run(void *user)
 {
     const struct hostmem *s = user;
 
-    if (!stub_control_possible(s->link) || !move_all(s, true))
-        move_all(s, false);
+    while (stub_control_possible(s->link))
+        if (move_all(s, true))
+            return;
+    move_all(s, false);
 }
 
 /* ---- those that write here --------------------------------------------------- */

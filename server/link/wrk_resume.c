@@ -26,6 +26,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -54,8 +55,13 @@ static struct {
     size_t n_ports;
     uint32_t number; /* of the link in use */
     struct arrived acks, link, control;
-    int control_wake; /* eventfd that says that the last of them has come; -1: none */
-} links = {.acks.fd = -1, .link.fd = -1, .control.fd = -1, .control_wake = -1};
+    int link_wake;    /* eventfd: a link has come, whoever has read so; -1: none */
+    int control_wake; /* eventfd: a control connection has; -1: none */
+} links = {.acks.fd = -1,
+           .link.fd = -1,
+           .control.fd = -1,
+           .link_wake = -1,
+           .control_wake = -1};
 
 /* Where a message of the supervisor goes; NULL: it is of a newer one. */
 static struct arrived *
@@ -74,11 +80,11 @@ place_of(uint32_t kind)
 }
 
 static void
-control_tell(void)
+tell(int eventfd)
 {
     static const uint64_t one = 1;
 
-    if (links.control_wake >= 0 && write(links.control_wake, &one, sizeof(one)) < 0)
+    if (eventfd >= 0 && write(eventfd, &one, sizeof(one)) < 0)
         gp_log_debug("worker", "an eventfd is full"); /* so it wakes its reader */
 }
 
@@ -106,8 +112,10 @@ collect(void)
                                .peer = {msg.bytes, msg.striped, msg.striped_sent},
                                .tls = msg.tls};
         memcpy(at->cookie, msg.secret, sizeof(at->cookie));
+        if (at == &links.link)
+            tell(links.link_wake);
         if (at == &links.control)
-            control_tell();
+            tell(links.control_wake);
     }
 }
 
@@ -255,13 +263,25 @@ give_up(uint32_t seconds)
     return -ETIME;
 }
 
+/* Until something has come, perhaps; the thread that watches reads the channel too. */
+static void
+await_link(void)
+{
+    struct pollfd pending[] = {{.fd = WRK_FD_LINK, .events = POLLIN},
+                               {.fd = links.link_wake, .events = POLLIN}};
+    uint64_t count;
+
+    if (poll(pending, ARRAY_SIZE(pending), LOOK_MS) > 0 && pending[1].revents &&
+        read(links.link_wake, &count, sizeof(count)) < 0)
+        gp_log_debug("worker", "another thread has read an eventfd");
+}
+
 static int
 reconnect(struct xport_conn *conn, const struct xport_resume_have *have,
           struct xport_resume_link *ret)
 {
     uint32_t seconds = links.worker->priv->conf.resume_s;
     uint64_t deadline = gp_now_ns() + seconds * GP_NS_PER_S;
-    struct pollfd pending = {.fd = WRK_FD_LINK, .events = POLLIN};
     uint8_t cookie[XPORT_RDMA_COOKIE];
     bool rdma;
 
@@ -280,7 +300,7 @@ reconnect(struct xport_conn *conn, const struct xport_resume_have *have,
             return xport_error(conn);
         if (gp_now_ns() >= deadline)
             return give_up(seconds);
-        poll(&pending, 1, LOOK_MS);
+        await_link();
     }
 }
 
@@ -306,10 +326,18 @@ static const struct xport_resume_owner owner = {
     .replaced = replaced,
 };
 
+/* Without the eventfd a link is found some time later. */
+static void
+begin(struct wrk *w)
+{
+    links.worker = w;
+    links.link_wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+}
+
 int
 wrk_resume_open(struct wrk *w, int fd, struct xport_conn **ret, struct gp_err *err)
 {
-    links.worker = w;
+    begin(w);
     return xport_resume_new(fd, -1, WIRE_FRAME_MAX, &owner, ret, err);
 }
 
@@ -320,7 +348,7 @@ wrk_resume_open_rdma(struct wrk *w, struct xport_conn *rdma,
 {
     int r;
 
-    links.worker = w;
+    begin(w);
     memcpy(links.ports, ports, n * sizeof(*ports));
     links.n_ports = n;
     atomic_store(&links.rdma, true);

@@ -24,7 +24,6 @@ struct watch {
     uint32_t seq, drained;
     bool announced; /* watch_asleep was set one check ago */
     bool hung_up;   /* a descriptor would wake us again at once */
-    bool came;      /* a connection did; perhaps it was not taken yet */
     sigset_t waiting;
 };
 
@@ -94,7 +93,7 @@ watch_wait(struct watch *watch, int ms)
     const struct xport_conn *conn = watch->w->priv->conn;
     struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
     /* While it works, too: the client may wait for what it could acknowledge now. */
-    bool listens = ms < 0 || !(watch->hung_up || watch->came);
+    bool listens = ms < 0 || !watch->hung_up;
     struct pollfd fds[] = {
         {.fd = wrk_wake_fd(), .events = POLLIN},
         {.fd = ms < 0 && conn->ops->kind == XPORT_KIND_SHM ? conn->fd : -1,
@@ -102,11 +101,9 @@ watch_wait(struct watch *watch, int ms)
         {.fd = listens && xport_resumes(conn) ? WRK_FD_LINK : -1, .events = POLLIN},
     };
 
-    watch->came = false;
     if (ppoll(fds, ARRAY_SIZE(fds), ms < 0 ? NULL : &time, &watch->waiting) <= 0)
         return false;
-    watch->came = fds[2].revents & POLLIN;
-    if (watch->came)
+    if (fds[2].revents & POLLIN)
         wrk_resume_collect();
     for (size_t i = 1; i < ARRAY_SIZE(fds); i++)
         watch->hung_up |= (fds[i].revents & ~POLLIN) != 0;
