@@ -14,6 +14,7 @@
 #include "gp_time.h"
 #include "gp_wire.h"
 #include "gp_x25519.h"
+#include "stub_answer.h"
 #include "stub_rdma.h"
 #include "stub_resume.h"
 #include "stub_session.h"
@@ -71,23 +72,6 @@ attach_send_request(struct gp_wire *wire, int fd, const struct stub_server *serv
         return -ENOMEM;
     gpupool__attach_request__pack(&req, bytes);
     return gp_msg_send_over(wire, fd, bytes, len, deadline, err);
-}
-
-/* The reply, which the caller owns.  It is well-formed, also if it refuses. */
-static int
-attach_recv_reply(struct gp_wire *wire, int fd, uint64_t deadline,
-                  Gpupool__AttachReply **ret, struct gp_err *err)
-{
-    CLEANUP_FREE void *bytes = NULL;
-    size_t len;
-    int r = gp_msg_recv_over(wire, fd, ATTACH_REPLY_MAX, deadline, &bytes, &len, err);
-
-    if (r < 0)
-        return r;
-    *ret = gpupool__attach_reply__unpack(NULL, len, bytes);
-    if (!*ret)
-        return gp_err_set(err, -EPROTO, "the server's answer is no attach reply");
-    return 0;
 }
 
 static int
@@ -165,13 +149,15 @@ attach_ask(struct gp_wire *wire, int fd, const struct stub_server *server,
     int r = attach_send_request(wire, fd, server, at, extra, at->deadline_ns, err);
 
     if (r >= 0)
-        r = attach_recv_reply(wire, fd, at->deadline_ns, ret, err);
+        r = stub_answer_receive(wire, fd, ATTACH_REPLY_MAX, at->deadline_ns, ret, err);
     if (r < 0 || (*ret)->status != GPUPOOL__ATTACH_STATUS__ATTACH_PROVE)
         return r;
     r = attach_prove(wire, fd, server->ticket, *ret, at, at->deadline_ns, err);
     gpupool__attach_reply__free_unpacked(TAKE_PTR(*ret), NULL);
     attach_queue(at);
-    return r < 0 ? r : attach_recv_reply(wire, fd, at->deadline_ns, ret, err);
+    return r < 0 ? r
+                 : stub_answer_receive(wire, fd, ATTACH_REPLY_MAX, at->deadline_ns, ret,
+                                       err);
 }
 
 static int

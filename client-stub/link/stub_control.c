@@ -9,6 +9,7 @@
 #include "gp_net.h"
 #include "gp_time.h"
 #include "gp_wire.h"
+#include "stub_answer.h"
 #include "stub_call.h"
 #include "stub_hooks.h"
 #include "stub_link.h"
@@ -27,7 +28,6 @@
 
 #define GREETING_NS (5 * GP_NS_PER_S) /* for the worker to say that it has it */
 #define FRAME_MAX 40960u              /* 32 KiB of a stage and what goes before them */
-#define REPLY_MAX 4096u
 #define OPEN_NS (10 * GP_NS_PER_S)
 /* Without a connection before there is to be none.  The server may be replacing itself
  * meanwhile, and what cuts one connection may cut the next. */
@@ -106,16 +106,11 @@ control_request(struct control *c, struct gp_wire *wire, int fd, uint64_t deadli
 static int
 control_answer(struct gp_wire *wire, int fd, uint64_t deadline, struct gp_err *err)
 {
-    CLEANUP_FREE void *bytes = NULL;
     Gpupool__AttachReply *reply;
-    size_t len;
-    int r = gp_msg_recv_over(wire, fd, REPLY_MAX, deadline, &bytes, &len, err);
+    int r = stub_answer_receive(wire, fd, STUB_ANSWER_MAX, deadline, &reply, err);
 
     if (r < 0)
         return r;
-    reply = gpupool__attach_reply__unpack(NULL, len, bytes);
-    if (!reply)
-        return gp_err_set(err, -EACCES, "the answer is no attach reply");
     if (reply->status != GPUPOOL__ATTACH_STATUS__ATTACH_OK)
         r = gp_err_set(err,
                        reply->status == GPUPOOL__ATTACH_STATUS__ATTACH_BAD_REQUEST

@@ -10,6 +10,7 @@
 #include "gp_str.h"
 #include "gp_time.h"
 #include "gp_wire.h"
+#include "stub_answer.h"
 #include "stub_link.h"
 #include "stub_session.h"
 #include "wire_format.h"
@@ -22,7 +23,6 @@
 #include <string.h>
 #include <time.h>
 
-#define REPLY_MAX 4096
 #define CAUSE_MAX 700 /* the longest of the software GPU's is 520 */
 /* The interval of queries while the supervisor does not know yet that the worker has
  * ended. */
@@ -55,16 +55,11 @@ static int
 ending_receive(struct gp_wire *wire, int fd, uint64_t deadline,
                char words[STUB_ENDING_MAX])
 {
-    CLEANUP_FREE void *bytes = NULL;
     Gpupool__AttachReply *reply;
-    size_t len;
-    int r = gp_msg_recv_over(wire, fd, REPLY_MAX, deadline, &bytes, &len, NULL);
+    int r = stub_answer_receive(wire, fd, STUB_ANSWER_MAX, deadline, &reply, NULL);
 
     if (r < 0)
         return r;
-    reply = gpupool__attach_reply__unpack(NULL, len, bytes);
-    if (!reply)
-        return -EPROTO;
     if (reply->status == GPUPOOL__ATTACH_STATUS__ATTACH_OK)
         gp_str_copy(words, STUB_ENDING_MAX, reply->message);
     gpupool__attach_reply__free_unpacked(reply, NULL);

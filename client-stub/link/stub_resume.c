@@ -11,6 +11,7 @@
 #include "gp_str.h"
 #include "gp_time.h"
 #include "gp_wire.h"
+#include "stub_answer.h"
 #include "stub_hooks.h"
 #include "stub_link.h"
 #include "stub_rdma.h"
@@ -28,7 +29,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define REPLY_MAX 4096u
 /* Between two attempts: the first follows at once. */
 #define PAUSE_MIN_NS (5 * GP_NS_PER_MS)
 #define PAUSE_MAX_NS (500 * GP_NS_PER_MS)
@@ -122,16 +122,11 @@ static int
 resume_answer(const struct resume_conn *c, uint64_t deadline,
               Gpupool__AttachReply **ret, struct gp_err *err)
 {
-    CLEANUP_FREE void *bytes = NULL;
     Gpupool__AttachReply *reply;
-    size_t len;
-    int r = gp_msg_recv_over(c->wire, c->fd, REPLY_MAX, deadline, &bytes, &len, err);
+    int r = stub_answer_receive(c->wire, c->fd, STUB_ANSWER_MAX, deadline, &reply, err);
 
     if (r < 0)
-        return r;
-    reply = gpupool__attach_reply__unpack(NULL, len, bytes);
-    if (!reply)
-        return gp_err_set(err, -EACCES, "the answer is no attach reply");
+        return r == -EPROTO ? -EACCES : r;
     if (reply->status == GPUPOOL__ATTACH_STATUS__ATTACH_LIMIT)
         r = gp_err_set(err, -EAGAIN, "later: %s", reply->message);
     else if (reply->status != GPUPOOL__ATTACH_STATUS__ATTACH_OK)

@@ -9,6 +9,7 @@
 #include "gp_str.h"
 #include "gp_time.h"
 #include "gp_wire.h"
+#include "stub_answer.h"
 #include "stub_call.h"
 #include "stub_hooks.h"
 #include "stub_link.h"
@@ -30,7 +31,6 @@
 /* Attempts for one link. */
 #define ATTEMPTS 4u
 #define OPEN_NS (10 * GP_NS_PER_S)
-#define REPLY_MAX 4096u
 
 /* Connections in all, 0: auto. */
 static _Atomic uint32_t requested;
@@ -103,16 +103,11 @@ stripe_ask(const struct stub_link *link, const struct stripes_made *made, uint32
 static int
 stripe_answered(struct gp_wire *wire, int fd, uint64_t deadline, struct gp_err *err)
 {
-    CLEANUP_FREE void *bytes = NULL;
     Gpupool__AttachReply *reply;
-    size_t len;
-    int r = gp_msg_recv_over(wire, fd, REPLY_MAX, deadline, &bytes, &len, err);
+    int r = stub_answer_receive(wire, fd, STUB_ANSWER_MAX, deadline, &reply, err);
 
     if (r < 0)
         return r;
-    reply = gpupool__attach_reply__unpack(NULL, len, bytes);
-    if (!reply)
-        return gp_err_set(err, -EPROTO, "the answer is no attach reply");
     if (reply->status != GPUPOOL__ATTACH_STATUS__ATTACH_OK)
         r = gp_err_set(err, -EACCES, "refused: %s", reply->message);
     gpupool__attach_reply__free_unpacked(reply, NULL);

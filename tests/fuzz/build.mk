@@ -68,7 +68,7 @@ $(eval $(call fuzz_target,fuzz_store,$(SCHED_CORE_SRCS) pool-scheduler/sched_ses
 # server's configuration.
 $(eval $(call fuzz_target,fuzz_attach,$(addprefix server/supervisor/srv_,attach.c rates.c ending.c) \
     proto/attach_proof.c $(O)/gen/attach.pb-c.c $(TLS_SRCS) $(CTL_FUZZ_SRCS),$(SERVER_INCS),$(CTL_LDLIBS) -lssl -lcrypto))
-$(eval $(call fuzz_target,fuzz_client,$(TRANSPORT_SRCS) client-stub/link/stub_secure.c client-stub/base/stub_thread.c \
+$(eval $(call fuzz_target,fuzz_client,$(TRANSPORT_SRCS) client-stub/link/stub_answer.c client-stub/link/stub_secure.c client-stub/base/stub_thread.c \
     tls/tls_found.c tls/tls_policy.c proto/attach_proof.c $(O)/gen/attach.pb-c.c \
     $(CTL_FUZZ_SRCS),$(STUB_DIRS) transport $(CTL_INCS),$(CTL_LDLIBS) -ldl -lpthread))
 $(eval $(call fuzz_target,fuzz_agent,$(addprefix cli/cli_,agent.c holder.c ctl.c pool.c folder.c path.c) \
