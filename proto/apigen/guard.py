@@ -14,6 +14,11 @@ from .emit import Output, Text
 from .model import Api, Call, Param, Rule
 
 
+# Values of a driver's that a client hands back as they are (wrk_opaque.h).
+OBJECTS = ("texobj", "surfobj")
+RESOURCE = "CUdevResource"
+
+
 def _value(expression: str) -> str:
     return f"(uint64_t)(uintptr_t){expression}"
 
@@ -109,6 +114,9 @@ class Guard:
         if is_handle(p.type) and "*" not in ctype:
             t(f'    guard_handle("{name}", {_value(name)});')
             return
+        if p.type.word in OBJECTS and goes:
+            t(f'    guard_object("{name}", {name});')
+            return
         if p.type.word in ("devptr", "devptr32", "address"):
             if "*" not in ctype or p.type.word == "address":
                 return
@@ -118,21 +126,34 @@ class Guard:
             t(f'    guard_pointer("{name}", {_value(name)});')
         if not goes:
             return
-        if p.type.word == "struct" and self.struct(Text(), p.type.name):
+        if p.type.word == "struct" and p.type.name == RESOURCE:
+            t(f"    if ({name})", f"        guard_resource({name});")
+        elif p.type.word == "struct" and self.struct(Text(), p.type.name):
             t(f"    if ({name})", f"        look_{self.abi.base(p.type.name)}({name});")
         elem = p.type.elem
         if p.type.word == "array" and elem and self.count(c, p):
             loop = f"    for (uint64_t i = 0; {name} && i < {self.count(c, p)}; i++)"
             if is_handle(elem):
                 t(loop, f'        guard_handle("{name}", {_value(f"{name}[i]")});')
+            elif elem.word == "struct" and elem.name == RESOURCE:
+                t(loop, f"        guard_resource(&{name}[i]);")
             elif elem.word == "struct" and self.struct(Text(), elem.name):
                 t(loop, f"        look_{self.abi.base(elem.name)}(&{name}[i]);")
 
     def after(self, t: Text, c: Call, p: Param) -> None:
-        """Remember the handles that the driver gives."""
+        """Remember the handles, objects and resources that the driver gives."""
         elem = p.type.elem
         if p.dir not in ("out", "inout"):
             return
+        if p.type.word in OBJECTS:
+            t(f"    if (r == CUDA_SUCCESS && {p.name})", f"        guard_made(*{p.name});")
+        if p.type.word == "struct" and p.type.name == RESOURCE:
+            t(f"    if (r == CUDA_SUCCESS && {p.name})")
+            t(f"        guard_made_resource({p.name});")
+        if p.type.word == "array" and elem and elem.word == "struct" and elem.name == RESOURCE:
+            t("    if (r == CUDA_SUCCESS)")
+            t(f"        for (uint64_t i = 0; {p.name} && i < {self.count(c, p)}; i++)")
+            t(f"            guard_made_resource(&{p.name}[i]);")
         if is_handle(p.type) and "*" in c_type(p):
             t(f"    if (r == CUDA_SUCCESS && {p.name})")
             t(f"        guard_given({_value(f'*{p.name}')});")

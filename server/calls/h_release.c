@@ -6,6 +6,7 @@
 #include "drv.h"
 #include "wrk.h"
 #include "wrk_args.h"
+#include "wrk_opaque.h"
 #include "wrk_release.h"
 
 static CUresult
@@ -19,6 +20,10 @@ CUresult
 h_cuTexObjectDestroy(struct wrk *w, const struct wire_args_cuTexObjectDestroy *a,
                      struct wrk_reply *rep)
 {
+    CUresult r = wrk_opaque_leave(WRK_OPAQUE_TEXTURE, a->texObject);
+
+    if (r != CUDA_SUCCESS)
+        return r;
     return wrk_release(
         w, rep, &(struct wrk_release_what){.fn = texobj_destroy, .obj = a->texObject});
 }
@@ -34,6 +39,10 @@ CUresult
 h_cuSurfObjectDestroy(struct wrk *w, const struct wire_args_cuSurfObjectDestroy *a,
                       struct wrk_reply *rep)
 {
+    CUresult r = wrk_opaque_leave(WRK_OPAQUE_SURFACE, a->surfObject);
+
+    if (r != CUDA_SUCCESS)
+        return r;
     return wrk_release(
         w, rep,
         &(struct wrk_release_what){.fn = surfobj_destroy, .obj = a->surfObject});

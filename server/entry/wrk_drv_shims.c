@@ -8,6 +8,7 @@
 #include "wrk_governor.h"
 #include "wrk_hostfn_due.h"
 #include "wrk_kernels.h"
+#include "wrk_opaque.h"
 #include "wrk_seal.h"
 #include "wrk_wait.h"
 
@@ -227,6 +228,117 @@ end_capture(CUstream stream, CUgraph *graph)
     return r;
 }
 
+/* ---- opaque ---- */
+
+static CUresult
+device_resource(CUdevice device, CUdevResource *res, CUdevResourceType type)
+{
+    CUresult r = found.drv.cuDeviceGetDevResource(device, res, type);
+
+    return r == CUDA_SUCCESS ? wrk_opaque_hide(res, 1) : r;
+}
+
+static CUresult
+context_resource(CUcontext ctx, CUdevResource *res, CUdevResourceType type)
+{
+    CUresult r = found.drv.cuCtxGetDevResource(ctx, res, type);
+
+    return r == CUDA_SUCCESS ? wrk_opaque_hide(res, 1) : r;
+}
+
+static CUresult
+green_resource(CUgreenCtx green, CUdevResource *res, CUdevResourceType type)
+{
+    CUresult r = found.drv.cuGreenCtxGetDevResource(green, res, type);
+
+    return r == CUDA_SUCCESS ? wrk_opaque_hide(res, 1) : r;
+}
+
+static CUresult
+split_resource(CUdevResource *results, unsigned *n, const CUdevResource *of_client,
+               CUdevResource *rest, unsigned flags, unsigned min_count)
+{
+    unsigned room = n ? *n : 0;
+    CUdevResource input;
+    CUresult r = of_client ? wrk_opaque_show(of_client, 1, &input) : CUDA_SUCCESS;
+
+    if (r == CUDA_SUCCESS)
+        r = found.drv.cuDevSmResourceSplitByCount(results, n, of_client ? &input : NULL,
+                                                  rest, flags, min_count);
+    if (r == CUDA_SUCCESS && results)
+        r = wrk_opaque_hide(results, gp_min(*n, room));
+    if (r == CUDA_SUCCESS && rest)
+        r = wrk_opaque_hide(rest, 1);
+    return r;
+}
+
+/* As many as a frame may hold, and a card be cut into. */
+#define RESOURCES_MAX 64
+
+static CUresult
+describe_resources(CUdevResourceDesc *desc, CUdevResource *of_client, unsigned n)
+{
+    CUdevResource own[RESOURCES_MAX];
+    CUresult r = n <= ARRAY_SIZE(own) ? wrk_opaque_show(of_client, n, own)
+                                      : CUDA_ERROR_INVALID_VALUE;
+
+    return r == CUDA_SUCCESS ? found.drv.cuDevResourceGenerateDesc(desc, own, n) : r;
+}
+
+static CUresult
+create_texture(CUtexObject *ret, const CUDA_RESOURCE_DESC *resource,
+               const CUDA_TEXTURE_DESC *texture, const CUDA_RESOURCE_VIEW_DESC *view)
+{
+    CUresult r = found.drv.cuTexObjectCreate(ret, resource, texture, view);
+
+    if (r == CUDA_SUCCESS)
+        r = wrk_opaque_enter(WRK_OPAQUE_TEXTURE, *ret, me->ctx_index);
+    return r;
+}
+
+static CUresult
+create_surface(CUsurfObject *ret, const CUDA_RESOURCE_DESC *resource)
+{
+    CUresult r = found.drv.cuSurfObjectCreate(ret, resource);
+
+    if (r == CUDA_SUCCESS)
+        r = wrk_opaque_enter(WRK_OPAQUE_SURFACE, *ret, me->ctx_index);
+    return r;
+}
+
+static CUresult
+texture_resource(CUDA_RESOURCE_DESC *ret, CUtexObject texture)
+{
+    CUresult r = wrk_opaque_find(WRK_OPAQUE_TEXTURE, texture);
+
+    return r == CUDA_SUCCESS ? found.drv.cuTexObjectGetResourceDesc(ret, texture) : r;
+}
+
+static CUresult
+texture_desc(CUDA_TEXTURE_DESC *ret, CUtexObject texture)
+{
+    CUresult r = wrk_opaque_find(WRK_OPAQUE_TEXTURE, texture);
+
+    return r == CUDA_SUCCESS ? found.drv.cuTexObjectGetTextureDesc(ret, texture) : r;
+}
+
+static CUresult
+texture_view(CUDA_RESOURCE_VIEW_DESC *ret, CUtexObject texture)
+{
+    CUresult r = wrk_opaque_find(WRK_OPAQUE_TEXTURE, texture);
+
+    return r == CUDA_SUCCESS ? found.drv.cuTexObjectGetResourceViewDesc(ret, texture)
+                             : r;
+}
+
+static CUresult
+surface_resource(CUDA_RESOURCE_DESC *ret, CUsurfObject surface)
+{
+    CUresult r = wrk_opaque_find(WRK_OPAQUE_SURFACE, surface);
+
+    return r == CUDA_SUCCESS ? found.drv.cuSurfObjectGetResourceDesc(ret, surface) : r;
+}
+
 /* ---- missing ---- */
 
 static CUresult
@@ -273,7 +385,28 @@ enumerate_functions(CUfunction *functions, unsigned n, CUmodule module)
         present(cuStreamBeginCapture_v2, cuStreamBeginCapture_v2, begin_capture)       \
             present(cuStreamEndCapture, cuStreamEndCapture, end_capture)               \
                 present(cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph,      \
-                        begin_capture_to) /* missing */                                \
+                        begin_capture_to) /* opaque */                                 \
+        present(cuDeviceGetDevResource, cuDeviceGetDevResource, device_resource)       \
+            present(cuCtxGetDevResource, cuCtxGetDevResource, context_resource)        \
+                present(cuGreenCtxGetDevResource, cuGreenCtxGetDevResource,            \
+                        green_resource) present(cuDevSmResourceSplitByCount,           \
+                                                cuDevSmResourceSplitByCount,           \
+                                                split_resource)                        \
+                    present(cuDevResourceGenerateDesc, cuDevResourceGenerateDesc,      \
+                            describe_resources)                                        \
+                        present(cuTexObjectCreate, cuTexObjectCreate, create_texture)  \
+                            present(cuSurfObjectCreate, cuSurfObjectCreate,            \
+                                    create_surface)                                    \
+                                present(cuTexObjectGetResourceDesc,                    \
+                                        cuTexObjectGetResourceDesc, texture_resource)  \
+                                    present(cuTexObjectGetTextureDesc,                 \
+                                            cuTexObjectGetTextureDesc, texture_desc)   \
+                                        present(cuTexObjectGetResourceViewDesc,        \
+                                                cuTexObjectGetResourceViewDesc,        \
+                                                texture_view)                          \
+                                            present(cuSurfObjectGetResourceDesc,       \
+                                                    cuSurfObjectGetResourceDesc,       \
+                                                    surface_resource) /* missing */    \
         missing(cuModuleGetFunctionCount, cuFuncGetParamInfo, count_functions)         \
             missing(cuModuleEnumerateFunctions, cuFuncGetParamInfo,                    \
                     enumerate_functions)

@@ -11,8 +11,11 @@
  *              although their contract does not ask for it, become the call in the
  *              default stream, which means the same and never waits
  *   capture    the first capture of the client is noted: work in a capturing stream
- * does not run, so the governor ignores it missing    the list of a module's functions,
- * which a driver before 12.4 lacks and the client's private tables need
+ *              does not run, so the governor ignores it
+ *   opaque     of values that only the driver understands it is given its own
+ *              (wrk_opaque.h)
+ *   missing    the list of a module's functions, which a driver before 12.4 lacks and
+ *              the client's private tables need
  *
  * Entered once, by the main thread, before the table is sealed (wrk_seal.h); called on
  * the receive thread.  For the one worker of the process.

@@ -13,6 +13,7 @@
 #include "wrk_hostfn_due.h"
 #include "wrk_kernels.h"
 #include "wrk_left.h"
+#include "wrk_opaque.h"
 #include "wrk_peer.h"
 #include "wrk_quota.h"
 #include "wrk_spatial.h"
@@ -44,7 +45,7 @@ const struct wrk_hooks wrk_hooks = {
      * copies end before the staging buffers that they use. */
     .ctx_gone = {quota_ctx_gone, wrk_d2h_async_forget, wrk_transfer_forget,
                  wrk_kernels_forget_ctx, windows_ctx_gone, wrk_left_forget,
-                 wrk_capture_forget, wrk_hostfn_due_ctx_gone},
+                 wrk_capture_forget, wrk_hostfn_due_ctx_gone, wrk_opaque_forget},
     .stream_gone = {wrk_governor_stream_gone, wrk_hostfn_due_stream_gone},
     .ctx_named = {wrk_spatial_named},
     .link_replaced = {wrk_windows_link_replaced},

@@ -18,6 +18,8 @@ STREAM_CREATE, STREAM_SET = 0x0c01, 0x0c1a
 GRAPH, EXEC, NODE, STREAM, POOL = 7, 8, 9, 5, 16
 
 LENGTH = 64
+# Of CUdevResource: bytes, CU_DEV_RESOURCE_TYPE_SM, and what a software card writes in it.
+RESOURCE, SM_RESOURCE, SOFTGPU_RESOURCE, RESDESC = 144, 1, b"uMgS", 25
 
 
 def copy(src_type, src, dst_type, dst, src_host=0):
@@ -226,3 +228,34 @@ def test_a_wrapper_is_no_input_of_the_linker(case):
                           struct.pack("<QiIIIQ", link, kind, 0, 2, 0, len(wrapper)) + wrapper +
                           b"x\0".ljust(8, b"\0"))
         case.equal(result, 200, f"a wrapper as input of type {kind}")
+
+
+def test_resources_of_a_card_hold_no_bytes_of_the_driver(case):
+    """And one that a client has changed does not reach it."""
+    pool = case.pool(servers=1, cards=1)
+    session = pool.session(core=20, memory="128MiB")
+    a = Attack(case, pool, session)
+    resource = a.must(calls("cuDeviceGetDevResource"), struct.pack("<ii", 0, SM_RESOURCE))[:RESOURCE]
+    case.check(SOFTGPU_RESOURCE not in resource, "the driver's own bytes are shown")
+
+    def describe(*resources):
+        body = struct.pack("<QII", a.new(RESDESC), len(resources), 0) + b"".join(resources)
+        return a.ask(calls("cuDevResourceGenerateDesc"), body)[0]
+
+    case.equal(describe(resource), 0, "the resource as it was told")
+    for at in (4, 12, 20, 95, 96, 100, 140):
+        changed = bytearray(resource)
+        changed[at] ^= 1
+        case.equal(describe(bytes(changed)), 915, f"byte {at} changed")
+        case.equal(describe(resource, bytes(changed)), 915, f"byte {at} of the second changed")
+
+
+def test_textures_that_do_not_exist_do_not_reach_the_driver(case):
+    """The null driver believes every number."""
+    pool = case.pool(servers=1, cards=1, driver="null")
+    session = pool.session(core=20, memory="128MiB")
+    a = Attack(case, pool, session)
+    for name in ("cuTexObjectGetResourceDesc", "cuTexObjectGetTextureDesc",
+                 "cuTexObjectGetResourceViewDesc", "cuSurfObjectGetResourceDesc"):
+        result, _ = a.ask(calls(name), struct.pack("<Q", a.target()))
+        case.equal(result, 1, name)

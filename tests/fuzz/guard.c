@@ -98,6 +98,54 @@ guard_handle(const char *what, uint64_t v)
         refuse(what, v);
 }
 
+/* What the driver has made, for the life of the process; with more than the set holds
+ * nobody is judged any more. */
+static struct set made = {.now = 1};
+
+static bool
+was_made(uint64_t v)
+{
+    return made.count > WORDS / 2 || has(&made, v);
+}
+
+void
+guard_made(uint64_t object)
+{
+    add(&made, object);
+}
+
+void
+guard_object(const char *what, uint64_t object)
+{
+    if (object && !was_made(object))
+        refuse(what, object);
+}
+
+static uint64_t
+hash_of(const CUdevResource *resource)
+{
+    uint64_t h = UINT64_C(0xcbf29ce484222325);
+
+    for (size_t i = 0; i < sizeof(*resource); i++)
+        h = (h ^ ((const unsigned char *)resource)[i]) * UINT64_C(0x100000001b3);
+    return h;
+}
+
+void
+guard_made_resource(const CUdevResource *resource)
+{
+    add(&made, hash_of(resource));
+}
+
+void
+guard_resource(const CUdevResource *resource)
+{
+    uint64_t h = hash_of(resource);
+
+    if (!was_made(h))
+        refuse("a resource that the driver did not make", h);
+}
+
 void
 guard_given(uint64_t handle)
 {

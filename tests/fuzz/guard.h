@@ -5,7 +5,8 @@
  * The generated functions of guard_calls.c stand before a driver's and look at every
  * pointer and handle of their arguments and of the structures that those point to.  One
  * that is a number of the client's frames reached the driver without being looked up:
- * the program ends.  Handles that the driver gave are known, whatever their value.
+ * the program ends.  Handles that the driver gave are known, whatever their value; of
+ * textures, surfaces and resources only those that it made may reach it.
  * Device addresses are the driver's to check.  Test code; the reader's thread.
  */
 #ifndef GUARD_H
@@ -29,6 +30,10 @@ void guard_call(const char *name);
 void guard_pointer(const char *what, uint64_t value);
 void guard_handle(const char *what, uint64_t value);
 void guard_given(uint64_t handle);
+void guard_made(uint64_t object); /* a texture or a surface */
+void guard_object(const char *what, uint64_t object);
+void guard_made_resource(const CUdevResource *resource);
+void guard_resource(const CUdevResource *resource);
 uintptr_t guard_new(void); /* a handle that no driver gave; nothing follows it */
 void guard_memory_type(int type);
 void guard_attribute(int id, const CUlaunchAttributeValue *value);

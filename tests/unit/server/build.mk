@@ -2,8 +2,10 @@
 # The pool server's parts that can be tried alone.
 $(eval $(call unit_test,test_wrk_handle,tests/unit/server/test_wrk_handle.c server/link/wrk_handle.c,\
     $(SERVER_DIRS) tls common proto tests/unit,,common,))
+$(eval $(call unit_test,test_wrk_opaque,tests/unit/server/test_wrk_opaque.c server/objects/wrk_opaque.c,\
+    $(SERVER_DIRS) tls common proto tests/unit,,common,))
 $(eval $(call unit_test,test_wrk_seal,tests/unit/server/test_wrk_seal.c server/sandbox/wrk_seal.c \
-    server/entry/wrk_drv_shims.c server/objects/wrk_capture.c,$(SERVER_DIRS) tls common proto tests/unit $(O)/gen,,common,))
+    server/entry/wrk_drv_shims.c server/objects/wrk_capture.c server/objects/wrk_opaque.c,$(SERVER_DIRS) tls common proto tests/unit $(O)/gen,,common,))
 $(eval $(call unit_test,test_wrk_cards,tests/unit/server/test_wrk_cards.c server/link/wrk_cards.c,\
     $(SERVER_DIRS) tls common proto tests/unit $(O)/gen,,common,))
 $(eval $(call unit_test,test_wrk_ctx_end,tests/unit/server/test_wrk_ctx_end.c \
