@@ -4,6 +4,7 @@
 
 #include <limits.h>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -81,13 +82,19 @@ thread_that_ends_lets_go_of_its_contexts(void **state)
 #define FINDS 10000
 
 static atomic_bool enough;
+static atomic_uint looks;
 
+/* Every other one lives until the other thread has looked, so that it finds some
+ * however the two are scheduled. */
 static void *
 make_and_end(void *arg)
 {
-    while (!atomic_load(&enough)) {
+    for (unsigned n = 0; !atomic_load(&enough); n++) {
         struct stub_ctx *ctx = stub_ctx_new(0, 0);
+        unsigned seen = atomic_load(&looks);
 
+        while (n % 2 && atomic_load(&looks) == seen && !atomic_load(&enough))
+            sched_yield();
         if (ctx)
             stub_ctx_end(ctx);
     }
@@ -107,6 +114,7 @@ context_is_found_while_another_thread_destroys_it(void **state)
         assert_int_equal(stub_ctx_push_on(0, 0, &alive), 0);
         assert_true(!alive || atomic_load(&stub_tls.ctx->refs) > 0);
         stub_ctx_pop();
+        atomic_fetch_add(&looks, 1);
     }
     atomic_store(&enough, true);
     pthread_join(thread, NULL);
