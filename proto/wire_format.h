@@ -89,6 +89,9 @@ enum wire_event {
     WIRE_EVENT_CALLBACK = 0xf006,  /* struct wire_event_callback, then its words */
     WIRE_EVENT_HOST_GONE = 0xf007, /* struct wire_event_host_gone */
     WIRE_EVENT_CAUSE = 0xf008,     /* struct wire_event_cause, then its words */
+    /* As WIRE_EVENT_HOST_FUNC, over the control connection; may come again over it, and
+     * as that one. */
+    WIRE_EVENT_HOST_URGENT = 0xf009,
 };
 
 /* What gp_wait_elapsed waits for. */

@@ -611,6 +611,12 @@ stub_call_post_now(struct stub_call *c)
     return r == CUDA_SUCCESS ? call_send(c, NULL, 0) : r;
 }
 
+CUresult
+stub_call_post_soon(struct stub_call *c)
+{
+    return c->overflow ? call_post_overflow(c) : call_send(c, NULL, 0);
+}
+
 GP_HOT void
 stub_call_end(struct stub_call *c)
 {

@@ -81,6 +81,9 @@ uint32_t stub_call_mark_d2h_async(struct stub_call *c);
 
 /* Send without a reply, and at once instead of with the frames that follow. */
 CUresult stub_call_post_now(struct stub_call *c);
+/* The same, but behind a payload that another thread is sending the call is left to
+ * that thread and not waited for. */
+CUresult stub_call_post_soon(struct stub_call *c);
 
 /* To be called after every wait: the reply becomes invalid, and another thread may
  * read.  A call that succeeded may fail here, by c->result: work that belongs to the

@@ -16,6 +16,7 @@
 #include "stub_secure.h"
 #include "stub_session.h"
 #include "stub_thread.h"
+#include "stub_unsolicited.h"
 #include "wire_api.h"
 #include "xport.h"
 
@@ -32,6 +33,8 @@
 /* Without a connection before there is to be none.  The server may be replacing itself
  * meanwhile, and what cuts one connection may cut the next. */
 #define GIVE_UP_NS (60 * GP_NS_PER_S)
+/* Without one before the main one says what the last one may have lost. */
+#define SAY_NS (100 * GP_NS_PER_MS)
 /* Functions that have returned and are not confirmed.  Those that the worker still
  * waits for are the last ones, one for each thread of its driver. */
 #define DONES_MAX 256u
@@ -174,37 +177,6 @@ control_greeted(struct xport_conn *conn, struct gp_err *err)
     return r < 0 ? gp_err_set(err, r, "the worker did not greet: %s", strerror(-r)) : 0;
 }
 
-/* -errno: it cannot be had. */
-static int
-control_open(struct control *c, struct xport_conn **ret)
-{
-    uint64_t pause_ns = PAUSE_MIN_NS, end = gp_now_ns() + GIVE_UP_NS;
-    struct gp_err err = {0};
-    int r = -ENOTCONN;
-
-    while (control_useful(c) && gp_now_ns() < end) {
-        CLEANUP(xport_freep) struct xport_conn *conn = NULL;
-
-        err = (struct gp_err){0};
-        r = control_connect(c, &conn, &err);
-        if (r >= 0)
-            r = control_greeted(conn, &err);
-        if (r >= 0) {
-            *ret = TAKE_PTR(conn);
-            return 0;
-        }
-        gp_log_debug("stub", "a control connection again: %s", gp_err_msg(&err, r));
-        if (r == -EACCES)
-            break;
-        nanosleep(&(struct timespec){.tv_sec = (time_t)(pause_ns / GP_NS_PER_S),
-                                     .tv_nsec = (long)(pause_ns % GP_NS_PER_S)},
-                  NULL);
-        pause_ns = gp_min(4 * pause_ns, PAUSE_MAX_NS);
-    }
-    gp_log_info("stub", "no control connection: %s", gp_err_msg(&err, r));
-    return r;
-}
-
 /* ---- sending: under send ----------------------------------------------------------
  */
 
@@ -283,31 +255,42 @@ say_done(struct stub_link *link, uint64_t ticket)
         return;
     req = call.body;
     *req = (struct wire_gp_host_done_req){.ticket = ticket};
-    stub_call_post_now(&call);
+    stub_call_post_soon(&call);
 }
 
-/* It has broken. */
-static void
-control_down(struct control *c)
+/* All that are not confirmed. */
+static bool
+dones_say(struct control *c)
 {
     uint64_t tickets[DONES_MAX];
     uint32_t n;
 
+    gp_lock_take(&c->lock);
+    n = c->n;
+    for (uint32_t i = 0; i < n; i++)
+        tickets[i] = c->dones[i].ticket;
+    gp_lock_release(&c->lock);
+    for (uint32_t i = 0; i < n; i++)
+        say_done(c->link, tickets[i]);
+    return true;
+}
+
+/* It has broken.  What is not confirmed is said again over the next one, and over the
+ * main one only if that takes long: there a payload may be in the way that the worker
+ * reads when it has heard this. */
+static void
+control_down(struct control *c)
+{
     xport_abort(c->conn); /* whoever sends holds the lock */
     gp_lock_take(&c->send);
     gp_lock_take(&c->lock);
     xport_free(TAKE_PTR(c->conn));
     phase_set(c, CONTROL_OPENING);
     await_nothing(c);
-    n = c->n;
-    for (uint32_t i = 0; i < n; i++) {
-        tickets[i] = c->dones[i].ticket;
+    for (uint32_t i = 0; i < c->n; i++)
         c->dones[i].seq = 0;
-    }
     gp_lock_release(&c->lock);
     gp_lock_release(&c->send);
-    for (uint32_t i = 0; i < n; i++)
-        say_done(c->link, tickets[i]);
 }
 
 /* The functions that are not confirmed are few, so that their frames and replies have
@@ -374,6 +357,19 @@ reply_take(const struct control *c, const struct wire_rep *rep)
     return true;
 }
 
+/* No other message has to come this way. */
+static bool
+event_came(struct control *c, const struct wire_rep *event)
+{
+    const char *bad = "no message of this connection";
+
+    if (event->call == WIRE_EVENT_HOST_URGENT)
+        bad = stub_unsolicited_take(c->link, event);
+    if (bad)
+        gp_log_warn("stub", "control connection: %s; it ends", bad);
+    return !bad;
+}
+
 static void
 reply_came(struct control *c, const struct wire_rep *rep)
 {
@@ -395,8 +391,49 @@ control_read(struct control *c)
     uint32_t size;
 
     while (xport_recv(c->conn, &frame, &size, GP_FOREVER) == 0 &&
-           size >= sizeof(struct wire_rep))
-        reply_came(c, frame);
+           size >= sizeof(struct wire_rep)) {
+        const struct wire_rep *rep = frame;
+
+        if (!(rep->flags & WIRE_F_EVENT))
+            reply_came(c, rep);
+        else if (!event_came(c, rep))
+            break;
+    }
+}
+
+/* -errno: it cannot be had. */
+static int
+control_open(struct control *c, struct xport_conn **ret)
+{
+    uint64_t pause_ns = PAUSE_MIN_NS, start = gp_now_ns();
+    struct gp_err err = {0};
+    bool said = false;
+    int r = -ENOTCONN;
+
+    while (control_useful(c) && gp_now_ns() - start < GIVE_UP_NS) {
+        CLEANUP(xport_freep) struct xport_conn *conn = NULL;
+
+        err = (struct gp_err){0};
+        r = control_connect(c, &conn, &err);
+        if (r >= 0)
+            r = control_greeted(conn, &err);
+        if (r >= 0) {
+            *ret = TAKE_PTR(conn);
+            return 0;
+        }
+        gp_log_debug("stub", "a control connection again: %s", gp_err_msg(&err, r));
+        if (r == -EACCES)
+            break;
+        if (!said && gp_now_ns() - start >= SAY_NS)
+            said = dones_say(c);
+        nanosleep(&(struct timespec){.tv_sec = (time_t)(pause_ns / GP_NS_PER_S),
+                                     .tv_nsec = (long)(pause_ns % GP_NS_PER_S)},
+                  NULL);
+        pause_ns = gp_min(4 * pause_ns, PAUSE_MAX_NS);
+    }
+    gp_log_info("stub", "no control connection: %s", gp_err_msg(&err, r));
+    dones_say(c);
+    return r;
 }
 
 static void

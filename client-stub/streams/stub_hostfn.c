@@ -40,7 +40,16 @@ struct due {
     char words[];
 };
 
-/* The functions of one link, whose frames say when they are due, have a thread. */
+/* Tickets kept of the last functions that were due by way of the control connection. */
+#define URGENT_KEPT 64u
+
+/* The functions of one link, whose frames say when they are due, have a thread.
+ *
+ * When nobody else reads the main connection that thread does, and may be in the middle
+ * of a payload; or it cannot send over it, because another thread's payload waits for a
+ * worker that waits for the next function.  So there is a second thread, which takes
+ * from the same list when a function is due by way of the control connection, or while
+ * the first one sends.  One of both runs functions at a time. */
 struct hostfns {
     struct due *first, **last;
     bool started;
@@ -50,6 +59,13 @@ struct hostfns {
     _Atomic uint32_t outstanding; /* functions registered */
     _Atomic uint32_t changes;     /* futex word: see hostfn_rest() */
     struct stub_call waiting_call; /* the thread's, for stub_wait_events() */
+
+    struct gp_lock runs;             /* of the thread that runs functions */
+    _Atomic uint32_t sending;        /* threads that may be held up by a report */
+    bool second_started;             /* under the lock of all */
+    _Atomic uint32_t second_changes; /* futex word: it has to look */
+    uint64_t urgent[URGENT_KEPT];    /* tickets, under the lock of all */
+    uint32_t n_urgent;               /* ever */
 };
 
 GP_TABLE_TYPE(hostfn_table, struct hostfn *);
@@ -172,6 +188,30 @@ hostfn_take(struct hostfns *fns)
     return d;
 }
 
+static void second_thread(void *arg);
+
+/* Let the second thread look for what is due. */
+static void
+second_wake(struct hostfns *fns)
+{
+    gp_lock_take(&lock);
+    if (!fns->second_started)
+        fns->second_started =
+            stub_thread_start("gpupool-hostfn2", second_thread, fns) == 0;
+    gp_lock_release(&lock);
+    atomic_fetch_add(&fns->second_changes, 1);
+    gp_futex_wake(&fns->second_changes, 1);
+}
+
+/* What is due by now, or will be, need not wait for this thread. */
+static void
+sending_begin(struct hostfns *fns)
+{
+    atomic_fetch_add(&fns->sending, 1);
+    if (atomic_load(&fns->due_count))
+        second_wake(fns);
+}
+
 /* The stream continues only when the worker is told that the function has returned.
  * The thread that receives the worker's next reply takes the lead after this one, so
  * that it sees what the function did.
@@ -179,7 +219,8 @@ hostfn_take(struct hostfns *fns)
  * @in_order: this thread has sent frames over the main connection meanwhile, which the
  * worker has to execute before; so this has to be behind them. */
 static void
-hostfn_report_done(struct stub_link *link, uint64_t ticket, bool in_order)
+hostfn_report_done(struct hostfns *fns, struct stub_link *link, uint64_t ticket,
+                   bool in_order)
 {
     struct wire_gp_host_done_req *req;
     struct stub_call c;
@@ -188,12 +229,14 @@ hostfn_report_done(struct stub_link *link, uint64_t ticket, bool in_order)
     gp_lock_release(&link->wait);
     if (!in_order && stub_control_done(link, ticket))
         return;
-    if (stub_call_begin_on(&c, link, WIRE_CALL_gp_host_done, sizeof(*req)) !=
-        CUDA_SUCCESS)
-        return;
-    req = c.body;
-    *req = (struct wire_gp_host_done_req){.ticket = ticket};
-    stub_call_post_now(&c);
+    sending_begin(fns);
+    if (stub_call_begin_on(&c, link, WIRE_CALL_gp_host_done, sizeof(*req)) ==
+        CUDA_SUCCESS) {
+        req = c.body;
+        *req = (struct wire_gp_host_done_req){.ticket = ticket};
+        stub_call_post_soon(&c);
+    }
+    atomic_fetch_sub(&fns->sending, 1);
 }
 
 /* True on the threads that run them. */
@@ -247,8 +290,10 @@ hostfn_call(const struct due *d)
         stub_hooks_hostfn_end(link);
 }
 
-static void
-hostfn_run(struct hostfns *fns, struct due *d)
+/* True: it has to be reported; *ret_in_order as in hostfn_report_done().  Under runs.
+ */
+static bool
+hostfn_run(struct hostfns *fns, struct due *d, bool *ret_in_order)
 {
     struct stub_link *link = &stub_links[d->what.link];
     bool counts = d->event.ticket && stub_control_possible(link);
@@ -256,7 +301,7 @@ hostfn_run(struct hostfns *fns, struct due *d)
 
     if (d->what.notice) {
         notice_run(fns, d);
-        return;
+        return false;
     }
     if (counts)
         stub_link_attend(link, STUB_ATTEND_COUNT, true);
@@ -265,8 +310,8 @@ hostfn_run(struct hostfns *fns, struct due *d)
     running_ticket = 0;
     if (counts)
         stub_link_attend(link, STUB_ATTEND_COUNT, false);
-    if (d->event.ticket)
-        hostfn_report_done(link, d->event.ticket, !counts || stub_tls.frames != frames);
+    *ret_in_order = !counts || stub_tls.frames != frames;
+    return d->event.ticket != 0;
 }
 
 /* Sleep until a function may be due.  False: the link is dead.
@@ -285,21 +330,57 @@ hostfn_rest(struct hostfns *fns, uint32_t seen)
     return true;
 }
 
+/* Run the first one that is due.  False: none is. */
+static bool
+hostfns_run_one(struct hostfns *fns)
+{
+    bool ran, report = false, in_order = false;
+    struct due *d;
+
+    gp_lock_take(&fns->runs);
+    d = hostfn_take(fns);
+    ran = d != NULL;
+    if (ran)
+        report = hostfn_run(fns, d, &in_order);
+    gp_lock_release(&fns->runs);
+    if (report)
+        hostfn_report_done(fns, &stub_links[d->what.link], d->event.ticket, in_order);
+    free(d);
+    return ran;
+}
+
+static void
+hostfns_run(struct hostfns *fns)
+{
+    while (hostfns_run_one(fns))
+        ;
+}
+
 static void
 hostfn_thread(void *arg)
 {
     struct hostfns *fns = arg;
     uint32_t seen;
-    struct due *d;
 
     is_runner = true;
     do {
         seen = atomic_load(&fns->changes);
-        while ((d = hostfn_take(fns))) {
-            hostfn_run(fns, d);
-            free(d);
-        }
+        hostfns_run(fns);
     } while (hostfn_rest(fns, seen));
+}
+
+static void
+second_thread(void *arg)
+{
+    struct hostfns *fns = arg;
+
+    is_runner = true;
+    for (;;) {
+        uint32_t seen = atomic_load(&fns->second_changes);
+
+        hostfns_run(fns);
+        gp_futex_wait(&fns->second_changes, seen, NULL);
+    }
 }
 
 /* Under the lock. */
@@ -451,6 +532,18 @@ notice_due(struct stub_link *link, const struct wire_event_callback *event,
     return NULL;
 }
 
+/* Did it come over the control connection already?  Under the lock. */
+static bool
+hostfn_was_urgent(const struct hostfns *fns, uint64_t ticket)
+{
+    uint32_t n = gp_min(fns->n_urgent, URGENT_KEPT);
+
+    for (uint32_t i = 0; i < n; i++)
+        if (fns->urgent[i] == ticket)
+            return true;
+    return false;
+}
+
 /* One is due.  NULL, or why the link must end. */
 static const char *
 hostfn_due(struct stub_link *link, const struct wire_event_host_func *event)
@@ -477,6 +570,8 @@ hostfn_due(struct stub_link *link, const struct wire_event_host_func *event)
         free(d);
         return "a host function is due that was never given";
     }
+    if (atomic_load(&fns->sending))
+        second_wake(fns);
     stub_wait_wake(&fns->waiting_call);
     return NULL;
 }
@@ -510,6 +605,17 @@ body_size(const struct wire_rep *message)
     return message->size - (uint32_t)sizeof(*message);
 }
 
+static bool
+hostfn_is_late(const struct hostfns *fns, uint64_t ticket)
+{
+    bool late;
+
+    gp_lock_take(&lock);
+    late = hostfn_was_urgent(fns, ticket);
+    gp_lock_release(&lock);
+    return late;
+}
+
 static const char *
 hostfn_take_due(struct stub_link *link, const struct wire_rep *message)
 {
@@ -518,7 +624,9 @@ hostfn_take_due(struct stub_link *link, const struct wire_rep *message)
     if (body_size(message) < sizeof(ev))
         return "short host-function event";
     memcpy(&ev, message + 1, sizeof(ev));
-    return hostfn_due(link, &ev);
+    return ev.ticket && hostfn_is_late(&of_link[link->number], ev.ticket)
+               ? NULL
+               : hostfn_due(link, &ev);
 }
 
 static const char *
@@ -546,8 +654,43 @@ hostfn_take_notice(struct stub_link *link, const struct wire_rep *message)
     return notice_due(link, &ev, (const char *)(message + 1) + sizeof(ev));
 }
 
+/* False: it came before. */
+static bool
+urgent_enter(struct hostfns *fns, uint64_t ticket)
+{
+    bool new;
+
+    gp_lock_take(&lock);
+    new = !hostfn_was_urgent(fns, ticket);
+    if (new)
+        fns->urgent[fns->n_urgent++ % URGENT_KEPT] = ticket;
+    gp_lock_release(&lock);
+    return new;
+}
+
+/* Without a second thread it runs when the first one can. */
+static const char *
+hostfn_take_urgent(struct stub_link *link, const struct wire_rep *message)
+{
+    struct hostfns *fns = &of_link[link->number];
+    struct wire_event_host_func ev;
+    const char *bad;
+
+    if (body_size(message) < sizeof(ev))
+        return "short event of an urgent host function";
+    memcpy(&ev, message + 1, sizeof(ev));
+    if (!ev.ticket)
+        return "an urgent host function that nobody waits for";
+    if (!urgent_enter(fns, ev.ticket))
+        return NULL;
+    bad = hostfn_due(link, &ev);
+    second_wake(fns);
+    return bad;
+}
+
 static const struct stub_unsolicited hostfn_messages[] = {
     {WIRE_EVENT_HOST_FUNC, hostfn_take_due},
+    {WIRE_EVENT_HOST_URGENT, hostfn_take_urgent},
     {WIRE_EVENT_HOST_GONE, hostfn_take_gone},
     {WIRE_EVENT_CALLBACK, hostfn_take_notice},
     {0},

@@ -38,6 +38,8 @@ cuUserObjectCreate(CUuserObject *object_out, void *ptr, CUhostFn destroy,
 CUresult
 cuUserObjectRetain(CUuserObject object, unsigned int count)
 {
+    if (!object)
+        return CUDA_ERROR_INVALID_VALUE;
     atomic_fetch_add(&((struct object *)object)->refs, count);
     return CUDA_SUCCESS;
 }
@@ -47,6 +49,8 @@ cuUserObjectRelease(CUuserObject object, unsigned int count)
 {
     struct object *o = (struct object *)object;
 
+    if (!o)
+        return CUDA_ERROR_INVALID_VALUE;
     if (atomic_fetch_sub(&o->refs, count) == count) {
         o->destroy(o->ptr);
         free(o);
@@ -59,8 +63,11 @@ cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned int count,
                         unsigned int flags)
 {
     struct null_graph *g = (struct null_graph *)graph;
-    struct null_graph_user *user = malloc(sizeof(*user));
+    struct null_graph_user *user;
 
+    if (!g || !object)
+        return CUDA_ERROR_INVALID_VALUE;
+    user = malloc(sizeof(*user));
     if (!user)
         return CUDA_ERROR_OUT_OF_MEMORY;
     *user = (struct null_graph_user){g->users, (struct object *)object, count};
@@ -73,8 +80,11 @@ cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned int count,
 CUresult
 cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned int count)
 {
-    struct null_graph_user **at = &((struct null_graph *)graph)->users, *user;
+    struct null_graph_user **at, *user;
 
+    if (!graph)
+        return CUDA_ERROR_INVALID_VALUE;
+    at = &((struct null_graph *)graph)->users;
     while (*at && ((*at)->object != (struct object *)object || (*at)->count != count))
         at = &(*at)->next;
     user = *at;

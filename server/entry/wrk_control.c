@@ -7,6 +7,7 @@
 #include "wire_api.h"
 #include "wrk.h"
 #include "wrk_conf.h"
+#include "wrk_hostfn.h"
 #include "wrk_resume.h"
 #include "xport.h"
 #include "xport_resume.h"
@@ -14,6 +15,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -25,11 +27,16 @@ struct control {
     uint32_t seq;            /* of its last frame */
 };
 
+static struct control control = {.wake = -1};
+
 static void
 control_close(struct control *c)
 {
+    if (!c->conn)
+        return;
     xport_free(TAKE_PTR(c->conn));
     c->seq = 0;
+    wrk_hostfns_unsaid(c->w);
 }
 
 /* The client uses the connection only behind this: the supervisor's word is no proof
@@ -69,6 +76,22 @@ control_renew(struct control *c)
         return;
     }
     control_greet(c->conn);
+}
+
+static void
+control_say(void *arg, const struct wire_event_host_func *event)
+{
+    struct xport_conn *conn = arg;
+    struct wire_rep *rep = xport_reserve(conn, sizeof(*rep) + sizeof(*event));
+
+    if (!rep)
+        return;
+    *rep = (struct wire_rep){.size = sizeof(*rep) + sizeof(*event),
+                             .call = WIRE_EVENT_HOST_URGENT,
+                             .flags = WIRE_F_EVENT};
+    memcpy(rep + 1, event, sizeof(*event));
+    xport_commit(conn, rep->size);
+    xport_flush(conn); /* an error is sticky: the next receive returns it */
 }
 
 /* Execute what has come. */
@@ -113,6 +136,8 @@ control_main(void *arg)
     for (;;) {
         control_renew(c);
         if (c->conn)
+            wrk_hostfns_say(c->w->priv->hosts, control_say, c->conn);
+        if (c->conn)
             control_serve(c);
         control_wait(c);
     }
@@ -120,9 +145,18 @@ control_main(void *arg)
 }
 
 void
+wrk_control_wake(struct wrk *w)
+{
+    static const uint64_t one = 1;
+
+    (void)w;
+    if (control.wake >= 0 && write(control.wake, &one, sizeof(one)) < 0)
+        gp_log_debug("worker", "an eventfd is full"); /* so it wakes its reader */
+}
+
+void
 wrk_control_want(struct wrk *w)
 {
-    static struct control control = {.wake = -1};
     static bool started;
     pthread_t thread;
 

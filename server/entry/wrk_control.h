@@ -10,6 +10,10 @@
  * this connection, and nothing else.  A call that sends no reply on the main connection
  * is confirmed here if the frame has WIRE_F_REPLY.
  *
+ * The worker says over it that a host function is due (WIRE_EVENT_HOST_URGENT) when the
+ * main connection is in the middle of a payload: what that waits for may be a driver
+ * that goes on when the function has returned.
+ *
  * The client may have none, lose it or make another one at any time: whatever comes
  * over it may also come over the main connection.  The supervisor hands it over, and
  * the last one counts.
@@ -27,6 +31,9 @@ struct xport_conn;
 
 /* The client has given a host function: have the thread.  Receive thread. */
 void wrk_control_want(struct wrk *w);
+
+/* A host function is urgent (wrk_hooks.h).  Any thread. */
+void wrk_control_wake(struct wrk *w);
 
 /* Execute one frame, whose length the transport has checked, and reply over @conn if
  * there is a reply.  @seq: the number that it must have.  NULL, or why the connection

@@ -50,5 +50,6 @@ const struct wrk_hooks wrk_hooks = {
     .ctx_named = {wrk_spatial_named},
     .link_replaced = {wrk_windows_link_replaced},
     .host_function = {wrk_control_want},
+    .host_urgent = {wrk_control_wake},
     .peer_arrived = wrk_peer_arrived,
 };

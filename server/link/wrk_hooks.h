@@ -61,6 +61,9 @@ struct wrk_hooks {
     wrk_hook *link_replaced[WRK_HOOKS_MAX];
     /* A function of the client was registered that work of the GPU will wait for. */
     wrk_hook *host_function[WRK_HOOKS_MAX];
+    /* Such a function is due and the main connection cannot be had to say so; a thread
+     * of the driver. */
+    wrk_hook *host_urgent[WRK_HOOKS_MAX];
     /* The supervisor sent a connection of another worker, which is the hook's. */
     wrk_peer_hook *peer_arrived;
 };

@@ -213,11 +213,9 @@ wrk_reply_whole(struct wrk *w, const struct wire_req *req, CUresult result,
 }
 
 void
-wrk_before_reply(struct wrk *w)
+wrk_before_reply_locked(struct wrk *w)
 {
-    gp_lock_take(&w->priv->send_lock);
     before_reply(w);
-    gp_lock_release(&w->priv->send_lock);
 }
 
 void
@@ -252,6 +250,17 @@ wrk_unsolicited(struct wrk *w, enum wire_event what, const void *body, uint32_t 
     gp_lock_take(&w->priv->send_lock);
     wrk_unsolicited_locked(w, what, body, size, more, more_size);
     gp_lock_release(&w->priv->send_lock);
+}
+
+bool
+wrk_unsolicited_within(struct wrk *w, uint64_t ns, enum wire_event what,
+                       const void *body, uint32_t size)
+{
+    if (!gp_lock_try(&w->priv->send_lock) && !gp_lock_take_for(&w->priv->send_lock, ns))
+        return false;
+    wrk_unsolicited_locked(w, what, body, size, NULL, 0);
+    gp_lock_release(&w->priv->send_lock);
+    return true;
 }
 
 GP_HOT void

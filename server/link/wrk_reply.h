@@ -71,8 +71,8 @@ void wrk_reply_whole(struct wrk *w, const struct wire_req *req, CUresult result,
                      const void *body, uint32_t size);
 
 /* Run the before_reply hooks; what they send leaves with the next flush.  Any thread
- * that may call the driver. */
-void wrk_before_reply(struct wrk *w);
+ * that may call the driver and holds the sender's lock. */
+void wrk_before_reply_locked(struct wrk *w);
 
 /* Send an unsolicited message; flushed. */
 void wrk_unsolicited(struct wrk *w, enum wire_event what, const void *body,
@@ -80,6 +80,10 @@ void wrk_unsolicited(struct wrk *w, enum wire_event what, const void *body,
 /* The same by a thread that holds the sender's lock. */
 void wrk_unsolicited_locked(struct wrk *w, enum wire_event what, const void *body,
                             uint32_t size, const void *more, uint32_t more_size);
+
+/* The same if the lock can be had within about @ns; else nothing is sent. */
+bool wrk_unsolicited_within(struct wrk *w, uint64_t ns, enum wire_event what,
+                            const void *body, uint32_t size);
 
 /* Send what the receive thread has committed.  Receive thread. */
 void wrk_flush(struct wrk *w);

@@ -14,6 +14,7 @@
 struct note {
     struct note *next;
     struct wire_event_host_func event;
+    wrk_sender_due *due;
 };
 
 struct wrk_sender {
@@ -37,30 +38,40 @@ wrk_sender_new(struct wrk_sender **ret)
     return 0;
 }
 
+static struct note *
+sender_take(struct wrk_sender *sender)
+{
+    struct note *note;
+
+    pthread_mutex_lock(&sender->lock);
+    while (!sender->first)
+        pthread_cond_wait(&sender->more, &sender->lock);
+    note = sender->first;
+    sender->first = note->next;
+    if (!sender->first)
+        sender->last = &sender->first;
+    pthread_mutex_unlock(&sender->lock);
+    return note;
+}
+
 static void *
 sender_main(void *arg)
 {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     struct wrk *w = arg;
-    struct wrk_sender *sender = w->priv->sender;
 
     /* What comes before a reply asks events: a capture of the client must not end by
      * it. */
     WRK_CALL(w, cuThreadExchangeStreamCaptureMode, &mode);
     for (;;) {
-        struct note *note;
+        struct note *note = sender_take(w->priv->sender);
 
-        pthread_mutex_lock(&sender->lock);
-        while (!sender->first)
-            pthread_cond_wait(&sender->more, &sender->lock);
-        note = sender->first;
-        sender->first = note->next;
-        if (!sender->first)
-            sender->last = &sender->first;
-        pthread_mutex_unlock(&sender->lock);
-        wrk_before_reply(w);
-        wrk_unsolicited(w, WIRE_EVENT_HOST_FUNC, &note->event, sizeof(note->event),
-                        NULL, 0);
+        gp_lock_take(&w->priv->send_lock);
+        wrk_before_reply_locked(w);
+        if (!note->due || note->due(w, &note->event))
+            wrk_unsolicited_locked(w, WIRE_EVENT_HOST_FUNC, &note->event,
+                                   sizeof(note->event), NULL, 0);
+        gp_lock_release(&w->priv->send_lock);
         free(note);
     }
     return NULL;
@@ -80,7 +91,8 @@ sender_start(struct wrk *w)
 }
 
 void
-wrk_sender_event(struct wrk *w, const struct wire_event_host_func *event)
+wrk_sender_event(struct wrk *w, const struct wire_event_host_func *event,
+                 wrk_sender_due *due)
 {
     struct wrk_sender *sender = w->priv->sender;
     struct note *note = malloc(sizeof(*note));
@@ -89,7 +101,7 @@ wrk_sender_event(struct wrk *w, const struct wire_event_host_func *event)
     pthread_mutex_lock(&sender->lock);
     started = note && sender_start(w);
     if (started) {
-        *note = (struct note){.event = *event};
+        *note = (struct note){.event = *event, .due = due};
         *sender->last = note;
         sender->last = &note->next;
         pthread_cond_signal(&sender->more);

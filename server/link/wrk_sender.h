@@ -10,13 +10,19 @@
 #ifndef WRK_SENDER_H
 #define WRK_SENDER_H
 
+#include <stdbool.h>
+
 struct wire_event_host_func;
 struct wrk;
 struct wrk_sender;
 
+typedef bool wrk_sender_due(struct wrk *w, const struct wire_event_host_func *event);
+
 int wrk_sender_new(struct wrk_sender **ret);
 
-/* Send @event behind what it must not overtake.  Any thread. */
-void wrk_sender_event(struct wrk *w, const struct wire_event_host_func *event);
+/* Send @event behind what it must not overtake, unless @due says, with the send lock
+ * held, that it need not be any more; NULL: it always is.  Any thread. */
+void wrk_sender_event(struct wrk *w, const struct wire_event_host_func *event,
+                      wrk_sender_due *due);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "drv.h"
 #include "gp_log.h"
+#include "gp_time.h"
 #include "wire_format.h"
 #include "wrk.h"
 #include "wrk_capture.h"
@@ -13,10 +14,17 @@
 #include <errno.h>
 #include <pthread.h>
 
+/* For the main connection, before a function is said to be due over the control
+ * connection as well.  Whoever sends there may be in the middle of a payload, and may
+ * wait for a driver that goes on when this function has returned. */
+#define SEND_NS (5 * GP_NS_PER_MS)
+
 /* A driver thread that waits for the client; lives on its stack. */
 struct host_wait {
     struct host_wait *next;
     uint64_t ticket, token;
+    const struct wire_event_host_func *urgent; /* what to say; NULL: it is not */
+    bool by_main, by_control; /* it was said so, over the connection in use */
     bool done;
 };
 
@@ -230,6 +238,80 @@ host_await(struct wrk_hostfns *hosts, struct host_wait *wait)
     pthread_mutex_unlock(&hosts->lock);
 }
 
+/* ---- being due while the main connection is taken ---- */
+
+/* Under the lock. */
+static struct host_wait *
+host_find(const struct wrk_hostfns *hosts, uint64_t ticket)
+{
+    struct host_wait *wait = hosts->waiting;
+
+    while (wait && wait->ticket != ticket)
+        wait = wait->next;
+    return wait;
+}
+
+/* Is it still to be said over the main connection?  Then it is, now. */
+static bool
+host_due(struct wrk *w, const struct wire_event_host_func *event)
+{
+    struct wrk_hostfns *hosts = w->priv->hosts;
+    struct host_wait *wait;
+    bool due;
+
+    pthread_mutex_lock(&hosts->lock);
+    wait = host_find(hosts, event->ticket);
+    due = wait && !wait->done && !wait->by_control && !wait->by_main;
+    if (due)
+        wait->by_main = true;
+    pthread_mutex_unlock(&hosts->lock);
+    return due;
+}
+
+/* Both connections may say it now, and one will. */
+static void
+host_urgent(struct wrk *w, struct host_wait *wait,
+            const struct wire_event_host_func *event)
+{
+    struct wrk_hostfns *hosts = w->priv->hosts;
+
+    pthread_mutex_lock(&hosts->lock);
+    wait->urgent = event;
+    pthread_mutex_unlock(&hosts->lock);
+    wrk_hooks_run(wrk_hooks.host_urgent, w);
+    wrk_sender_event(w, event, host_due);
+}
+
+void
+wrk_hostfns_say(struct wrk_hostfns *hosts,
+                void (*say)(void *arg, const struct wire_event_host_func *event),
+                void *arg)
+{
+    pthread_mutex_lock(&hosts->lock);
+    for (struct host_wait *wait = hosts->waiting; wait; wait = wait->next) {
+        if (!wait->urgent || wait->done || wait->by_main || wait->by_control)
+            continue;
+        wait->by_control = true;
+        say(arg, wait->urgent);
+    }
+    pthread_mutex_unlock(&hosts->lock);
+}
+
+void
+wrk_hostfns_unsaid(struct wrk *w)
+{
+    struct wrk_hostfns *hosts = w->priv->hosts;
+
+    pthread_mutex_lock(&hosts->lock);
+    for (struct host_wait *wait = hosts->waiting; wait; wait = wait->next) {
+        if (!wait->by_control || wait->done)
+            continue;
+        wait->by_control = false;
+        wrk_sender_event(w, wait->urgent, host_due);
+    }
+    pthread_mutex_unlock(&hosts->lock);
+}
+
 static void
 host_call(struct wrk_hostfn *host, CUresult status)
 {
@@ -250,9 +332,14 @@ host_call(struct wrk_hostfn *host, CUresult status)
     if (event.once) /* before the client can count it as over */
         host_uncount(host);
     if (atomic_load(&host->w->priv->before_reply))
-        wrk_sender_event(host->w, &event);
+        wrk_sender_event(host->w, &event, NULL);
+    else if (wrk_unsolicited_within(host->w, SEND_NS, WIRE_EVENT_HOST_FUNC, &event,
+                                    sizeof(event)))
+        ; /* as usual */
+    else if (waits)
+        host_urgent(host->w, &wait, &event);
     else
-        wrk_unsolicited(host->w, WIRE_EVENT_HOST_FUNC, &event, sizeof(event), NULL, 0);
+        wrk_sender_event(host->w, &event, NULL);
     if (waits)
         host_await(hosts, &wait);
     if (host->returned)

@@ -20,6 +20,7 @@
 struct wrk;
 struct wrk_hostfn;
 struct wrk_hostfns;
+struct wire_event_host_func;
 
 /* Functions registered and not run yet: WIRE_HOST_FUNCS_MAX.  A stream of training
  * steps has a few; a client that queues more gets CUDA_ERROR_OUT_OF_MEMORY. */
@@ -74,6 +75,15 @@ void wrk_hostfn_done(struct wrk *w, uint64_t ticket);
 /* What the driver did before it called a function whose event has been sent is seen by
  * the calling thread from now on: the client's answer alone orders no memory. */
 void wrk_hostfns_see(struct wrk_hostfns *hosts);
+
+/* Have @say called for each function that is due and that the main connection cannot
+ * say so of now, once.  The thread of the control connection. */
+void wrk_hostfns_say(struct wrk_hostfns *hosts,
+                     void (*say)(void *arg, const struct wire_event_host_func *event),
+                     void *arg);
+/* The connection over which they were said has ended: they are said again, over the
+ * next one or the main one. */
+void wrk_hostfns_unsaid(struct wrk *w);
 
 /* Call @fn with @arg while the function of @ticket, which is @token's, runs: it cannot
  * be done before @fn has returned, which is soon.  False: it does not run.  Any thread.

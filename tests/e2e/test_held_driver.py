@@ -47,6 +47,13 @@ def test_host_nodes_go_on_while_calls_are_held(case):
     run_held(case, "hostnodes", ALL, TCP, SHM)
 
 
+def test_functions_are_due_while_a_payload_waits_for_the_driver(case):
+    """The answer to a copy down has begun and goes on when a function has returned, which
+    is said to be due over the control connection."""
+    run_held(case, "stress", ALL, {**TCP, "GPUPOOL_TLS": "require"},
+             {**TCP, "GPUPOOL_TLS": "off"}, SHM)
+
+
 def test_host_functions_go_on_while_launches_of_graphs_are_held(case):
     run_held(case, "hostfuncs", LAUNCHES, TCP)
 
@@ -54,7 +61,7 @@ def test_host_functions_go_on_while_launches_of_graphs_are_held(case):
 def test_links_are_cut_while_calls_are_held(case):
     line = Line(case, every=2 if case.sanitizer else 0.1, pool=holding_pool(case, ALL),
                 core=100, memory="1GiB")
-    for program in ("graphcopies", "graphs"):
+    for program in ("graphcopies", "graphs", "stress"):
         line.run(case.programs / program, timeout=7 * case.patience)
     case.check(line.cutter.cuts > 0, "nothing was cut")
     case.wait_for(lambda: not line.pool.workers(), "a worker is left")

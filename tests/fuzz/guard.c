@@ -6,9 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WORDS (1u << 17)
+#define WORDS (1u << 20)
 
-/* Numbers, by open addressing; a number of an older epoch is no longer there. */
+/* Numbers, by open addressing; a number of an older epoch is no longer there.  What the
+ * driver gave is kept for the life of the process; with more than a set holds nobody is
+ * judged by it any more. */
 struct set {
     uint64_t value[WORDS];
     uint32_t epoch[WORDS];
@@ -60,8 +62,6 @@ guard_begin(const void *frames, size_t size)
     const uint8_t *at = frames;
 
     clear(&named);
-    if (given.count > WORDS / 4)
-        clear(&given);
     for (; size >= sizeof(uint64_t); at += 4, size -= 4) {
         uint64_t v;
 
@@ -94,12 +94,11 @@ guard_pointer(const char *what, uint64_t v)
 void
 guard_handle(const char *what, uint64_t v)
 {
-    if (v > 2 && has(&named, v) && !has(&given, v))
+    if (v > 2 && has(&named, v) && given.count <= WORDS / 2 && !has(&given, v))
         refuse(what, v);
 }
 
-/* What the driver has made, for the life of the process; with more than the set holds
- * nobody is judged any more. */
+/* Objects and resources that the driver has made. */
 static struct set made = {.now = 1};
 
 static bool

@@ -40,6 +40,31 @@ found_due(void)
     assert_null(hostfn_due(&stub_links[0], &event));
 }
 
+/* As the thread of the control connection does. */
+static const char *
+found_urgent(uint64_t ticket)
+{
+    struct {
+        struct wire_rep head;
+        struct wire_event_host_func event;
+    } message = {{.size = sizeof(message), .call = WIRE_EVENT_HOST_URGENT},
+                 {.token = UT_TOKEN, .ticket = ticket}};
+
+    return hostfn_take_urgent(&stub_links[0], &message.head);
+}
+
+static const char *
+found_due_late(uint64_t ticket)
+{
+    struct {
+        struct wire_rep head;
+        struct wire_event_host_func event;
+    } message = {{.size = sizeof(message), .call = WIRE_EVENT_HOST_FUNC},
+                 {.token = UT_TOKEN, .ticket = ticket}};
+
+    return hostfn_take_due(&stub_links[0], &message.head);
+}
+
 static void
 taken(void)
 {
@@ -95,6 +120,30 @@ function_that_comes_and_is_due_before_the_sleep_is_not_forgotten(void **state)
     taken();
 }
 
+/* The worker says it again over another connection, and cannot know that it came. */
+static void
+function_that_is_due_by_way_of_two_connections_is_due_once(void **state)
+{
+    fns->second_started = true; /* this test is the thread */
+    registered();
+    assert_null(found_urgent(5));
+    taken();
+    assert_null(found_urgent(5));
+    assert_null(found_due_late(5));
+    assert_null(hostfn_take(fns));
+    assert_null(found_due_late(6));
+    taken();
+    for (uint64_t ticket = 7; ticket < 7 + 2 * URGENT_KEPT; ticket++) {
+        assert_null(found_urgent(ticket));
+        taken();
+        assert_null(found_due_late(ticket));
+    }
+    assert_null(hostfn_take(fns));
+    assert_non_null(found_urgent(0));
+    found_due();
+    taken();
+}
+
 int
 main(void)
 {
@@ -104,6 +153,8 @@ main(void)
         cmocka_unit_test_setup_teardown(
             function_that_comes_and_is_due_before_the_sleep_is_not_forgotten, start,
             end),
+        cmocka_unit_test_setup_teardown(
+            function_that_is_due_by_way_of_two_connections_is_due_once, start, end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
