@@ -684,6 +684,11 @@ hostfn_take_urgent(struct stub_link *link, const struct wire_rep *message)
     if (!urgent_enter(fns, ev.ticket))
         return NULL;
     bad = hostfn_due(link, &ev);
+    if (bad) { /* it will be said again */
+        gp_lock_take(&lock);
+        fns->urgent[--fns->n_urgent % URGENT_KEPT] = 0;
+        gp_lock_release(&lock);
+    }
     second_wake(fns);
     return bad;
 }

@@ -254,14 +254,22 @@ green_resource(CUgreenCtx green, CUdevResource *res, CUdevResourceType type)
     return r == CUDA_SUCCESS ? wrk_opaque_hide(res, 1) : r;
 }
 
+/* Flags that nobody knows are wrong whatever the resource is. */
+#define SPLIT_FLAGS                                                                    \
+    ((unsigned)(CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING |                      \
+                CU_DEV_SM_RESOURCE_SPLIT_MAX_POTENTIAL_CLUSTER_SIZE))
+
 static CUresult
 split_resource(CUdevResource *results, unsigned *n, const CUdevResource *of_client,
                CUdevResource *rest, unsigned flags, unsigned min_count)
 {
     unsigned room = n ? *n : 0;
     CUdevResource input;
-    CUresult r = of_client ? wrk_opaque_show(of_client, 1, &input) : CUDA_SUCCESS;
+    CUresult r;
 
+    if (flags & ~SPLIT_FLAGS)
+        return CUDA_ERROR_INVALID_VALUE;
+    r = of_client ? wrk_opaque_show(of_client, 1, &input) : CUDA_SUCCESS;
     if (r == CUDA_SUCCESS)
         r = found.drv.cuDevSmResourceSplitByCount(results, n, of_client ? &input : NULL,
                                                   rest, flags, min_count);
