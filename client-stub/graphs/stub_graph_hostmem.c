@@ -14,6 +14,7 @@
 #include "stub_memory.h"
 #include "wire_api.h"
 
+#include <errno.h>
 #include <string.h>
 
 #define CHUNK 32768u /* what a frame of gp_stage_* takes */
@@ -84,64 +85,69 @@ fetch_chunk(const struct hostmem *s, uint64_t offset, char *to, uint32_t n)
     return ok;
 }
 
-/* Over the control connection (stub_control.h), or else the main one. */
-static bool
-move_chunk(const struct hostmem *s, bool control, size_t row, size_t at, uint32_t n)
+/* Over the control connection of that @number (stub_control.h); 0: over the main one.
+ * -ECONNRESET and -EBADMSG as there; -EIO: the link is dead, or the worker refuses. */
+static int
+move_chunk(const struct hostmem *s, uint32_t number, size_t row, size_t at, uint32_t n)
 {
     uint64_t offset = (uint64_t)row * s->copy.WidthInBytes + at;
     bool last =
         row + 1 == s->copy.Height * s->copy.Depth && at + n == s->copy.WidthInBytes;
+    char *from = s->src.base ? row_of(s, &s->src, row) + at : NULL;
+    char *to = s->dst.base ? row_of(s, &s->dst, row) + at : NULL;
 
-    if (s->src.base && control)
-        return stub_control_fill(s->link, stub_hostfn_ticket(), s->token, offset,
-                                 row_of(s, &s->src, row) + at, n, last);
-    if (s->src.base)
-        return send_chunk(s, offset, row_of(s, &s->src, row) + at, n);
-    return control ? stub_control_fetch(s->link, s->token, offset,
-                                        row_of(s, &s->dst, row) + at, n)
-                   : fetch_chunk(s, offset, row_of(s, &s->dst, row) + at, n);
+    if (number && from)
+        return stub_control_fill(s->link, number, stub_hostfn_ticket(), s->token,
+                                 offset, from, n, last);
+    if (number)
+        return stub_control_fetch(s->link, number, s->token, offset, to, n);
+    return (from ? send_chunk(s, offset, from, n) : fetch_chunk(s, offset, to, n))
+               ? 0
+               : -EIO;
 }
 
-static bool
-move_row(const struct hostmem *s, bool control, size_t row)
+static int
+move_row(const struct hostmem *s, uint32_t number, size_t row)
 {
     size_t width = s->copy.WidthInBytes;
+    int r = 0;
 
     if (s->src.base && s->dst.base) {
         memmove(row_of(s, &s->dst, row), row_of(s, &s->src, row), width);
-        return true;
+        return 0;
     }
-    for (size_t at = 0; at < width; at += CHUNK) {
-        uint32_t n = (uint32_t)gp_min(width - at, (size_t)CHUNK);
-
-        if (!move_chunk(s, control, row, at, n))
-            return false;
-    }
-    return true;
+    for (size_t at = 0; at < width && r == 0; at += CHUNK)
+        r = move_chunk(s, number, row, at, (uint32_t)gp_min(width - at, (size_t)CHUNK));
+    return r;
 }
 
-static bool
-move_all(const struct hostmem *s, bool control)
+static int
+move_all(const struct hostmem *s, uint32_t number)
 {
-    for (size_t row = 0; row < s->copy.Height * s->copy.Depth; row++)
-        if (!move_row(s, control, row))
-            return false;
-    return true;
+    int r = 0;
+
+    for (size_t row = 0; row < s->copy.Height * s->copy.Depth && r == 0; row++)
+        r = move_row(s, number, row);
+    return r;
 }
 
 /* A control connection that breaks may have carried a part, or all; the next one
- * carries all again.  Over the main one only where there will be none: a driver may
- * hold up the thread that reads it until this copy is made.  A failure of the main one
- * has ended the link, and every later call returns that. */
+ * carries all again.  Over the main one only where there is none, or the worker refuses
+ * and has to say why: a driver may hold up the thread that reads the main one until
+ * this copy is made.  A failure there has ended the link, and every later call returns
+ * that.
+ */
 static void
 hostmem_run(void *user)
 {
     const struct hostmem *s = user;
+    int r = s->src.base && s->dst.base ? -EIO : -ECONNRESET; /* or nothing to send */
+    uint32_t number;
 
-    while (stub_control_possible(s->link))
-        if (move_all(s, true))
-            return;
-    move_all(s, false);
+    while (r == -ECONNRESET && (number = stub_control_number(s->link)) != 0)
+        r = move_all(s, number);
+    if (r != 0)
+        move_all(s, 0);
 }
 
 /* ---- those that write here --------------------------------------------------- */

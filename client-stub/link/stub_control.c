@@ -30,10 +30,10 @@
 #define GREETING_NS (5 * GP_NS_PER_S) /* for the worker to say that it has it */
 #define FRAME_MAX 40960u              /* 32 KiB of a stage and what goes before them */
 #define OPEN_NS (10 * GP_NS_PER_S)
-/* Without a connection before there is to be none.  The server may be replacing itself
- * meanwhile, and what cuts one connection may cut the next. */
+/* How long to try for a connection.  The server may be replacing itself meanwhile, and
+ * what cuts one connection may cut the next. */
 #define GIVE_UP_NS (60 * GP_NS_PER_S)
-/* Without one before the main one says what the last one may have lost. */
+/* How long to try before what the last one may have lost goes over the main one. */
 #define SAY_NS (100 * GP_NS_PER_MS)
 /* Functions that have returned and are not confirmed.  Those that the worker still
  * waits for are the last ones, one for each thread of its driver. */
@@ -62,6 +62,7 @@ struct control {
 
     struct gp_lock send;     /* of sending; taken first */
     struct xport_conn *conn; /* while UP; written under both locks */
+    uint32_t number;         /* its own, from one on */
     uint32_t seq;            /* of the last frame over it */
 
     struct gp_lock lock; /* of what follows */
@@ -71,7 +72,7 @@ struct control {
     uint32_t awaited;          /* 0: none */
     void *to;                  /* where its bytes go */
     uint32_t len;              /* how many these must be */
-    bool ok;                   /* it was the right one */
+    int outcome;               /* 0: it was the right one; or as documented */
     _Atomic uint32_t answered; /* futex word: 1, it has come, or never will */
 };
 
@@ -259,7 +260,7 @@ say_done(struct stub_link *link, uint64_t ticket)
 }
 
 /* All that are not confirmed. */
-static bool
+static void
 dones_say(struct control *c)
 {
     uint64_t tickets[DONES_MAX];
@@ -272,7 +273,6 @@ dones_say(struct control *c)
     gp_lock_release(&c->lock);
     for (uint32_t i = 0; i < n; i++)
         say_done(c->link, tickets[i]);
-    return true;
 }
 
 /* It has broken.  What is not confirmed is said again over the next one, and over the
@@ -301,6 +301,7 @@ control_up(struct control *c, struct xport_conn *conn)
     gp_lock_take(&c->send);
     gp_lock_take(&c->lock);
     c->conn = conn;
+    c->number = c->round; /* one more than was asked for: not 0 */
     c->seq = 0;
     for (uint32_t i = 0; i < c->n; i++)
         c->dones[i].seq = done_write(c, c->dones[i].ticket);
@@ -377,7 +378,7 @@ reply_came(struct control *c, const struct wire_rep *rep)
     if (rep->call == WIRE_CALL_gp_host_done) {
         done_confirmed(c, rep->seq);
     } else if (c->awaited && rep->seq == c->awaited) {
-        c->ok = reply_take(c, rep);
+        c->outcome = reply_take(c, rep) ? 0 : -EBADMSG;
         await_nothing(c);
     }
     gp_lock_release(&c->lock);
@@ -424,8 +425,10 @@ control_open(struct control *c, struct xport_conn **ret)
         gp_log_debug("stub", "a control connection again: %s", gp_err_msg(&err, r));
         if (r == -EACCES)
             break;
-        if (!said && gp_now_ns() - start >= SAY_NS)
-            said = dones_say(c);
+        if (!said && gp_now_ns() - start >= SAY_NS) {
+            dones_say(c);
+            said = true;
+        }
         nanosleep(&(struct timespec){.tv_sec = (time_t)(pause_ns / GP_NS_PER_S),
                                      .tv_nsec = (long)(pause_ns % GP_NS_PER_S)},
                   NULL);
@@ -517,12 +520,30 @@ stub_control_done(struct stub_link *link, uint64_t ticket)
     return said; /* if it was not sent, the reader says it again */
 }
 
-static bool
-control_await_up(struct control *c)
+/* Of the connection in use, if there is one. */
+static uint32_t
+control_number(struct control *c)
 {
-    while (atomic_load(&c->phase) == CONTROL_OPENING)
-        gp_futex_wait(&c->phase, CONTROL_OPENING, NULL);
-    return atomic_load(&c->phase) == CONTROL_UP;
+    uint32_t number;
+
+    gp_lock_take(&c->send);
+    number = c->conn ? c->number : 0;
+    gp_lock_release(&c->send);
+    return number;
+}
+
+uint32_t
+stub_control_number(struct stub_link *link)
+{
+    struct control *c = control_of(link);
+    uint32_t number = 0;
+
+    while (!number && stub_control_possible(link)) {
+        while (atomic_load(&c->phase) == CONTROL_OPENING)
+            gp_futex_wait(&c->phase, CONTROL_OPENING, NULL);
+        number = control_number(c);
+    }
+    return number;
 }
 
 /* Under send: the reply to the last frame will be waited for. */
@@ -533,40 +554,40 @@ await_begin(struct control *c, void *to, uint32_t len)
     c->awaited = c->seq;
     c->to = to;
     c->len = len;
-    c->ok = false;
+    c->outcome = -ECONNRESET;
     atomic_store(&c->answered, 0);
     gp_lock_release(&c->lock);
 }
 
-static bool
+static int
 await_end(struct control *c)
 {
-    bool ok;
+    int r;
 
     while (!atomic_load(&c->answered))
         gp_futex_wait(&c->answered, 0, NULL);
     gp_lock_take(&c->lock);
-    ok = c->ok;
+    r = c->outcome;
     gp_lock_release(&c->lock);
-    return ok;
+    return r;
 }
 
-bool
-stub_control_fill(struct stub_link *link, uint64_t ticket, uint64_t token,
-                  uint64_t offset, const void *from, uint32_t n, bool last)
+int
+stub_control_fill(struct stub_link *link, uint32_t number, uint64_t ticket,
+                  uint64_t token, uint64_t offset, const void *from, uint32_t n,
+                  bool last)
 {
     const struct wire_gp_stage_fill_req head = {
         .ticket = ticket, .token = token, .offset = offset, .n = n};
     uint32_t size = wire_gp_stage_fill_req_size(&head);
     struct control *c = control_of(link);
     struct wire_gp_stage_fill_req_room room;
-    bool ok = false;
-    void *body;
+    void *body = NULL;
+    int r = -ECONNRESET;
 
-    if (!control_await_up(c))
-        return false;
     gp_lock_take(&c->send);
-    body = frame_begin(c, WIRE_CALL_gp_stage_fill, last ? WIRE_F_REPLY : 0, size);
+    if (c->number == number)
+        body = frame_begin(c, WIRE_CALL_gp_stage_fill, last ? WIRE_F_REPLY : 0, size);
     if (body) {
         memcpy(body, &head, sizeof(head));
         wire_gp_stage_fill_req_place(&room, body);
@@ -574,23 +595,22 @@ stub_control_fill(struct stub_link *link, uint64_t ticket, uint64_t token,
         if (last)
             await_begin(c, NULL, 0);
         frame_commit(c, size);
-        ok = frames_flush(c) || last;
+        r = frames_flush(c) || last ? 0 : -ECONNRESET;
     }
     gp_lock_release(&c->send);
-    return ok && (!last || await_end(c));
+    return r == 0 && last ? await_end(c) : r;
 }
 
-bool
-stub_control_fetch(struct stub_link *link, uint64_t token, uint64_t offset, void *to,
-                   uint32_t n)
+int
+stub_control_fetch(struct stub_link *link, uint32_t number, uint64_t token,
+                   uint64_t offset, void *to, uint32_t n)
 {
+    struct wire_gp_stage_read_req *req = NULL;
     struct control *c = control_of(link);
-    struct wire_gp_stage_read_req *req;
 
-    if (!control_await_up(c))
-        return false;
     gp_lock_take(&c->send);
-    req = frame_begin(c, WIRE_CALL_gp_stage_read, 0, sizeof(*req));
+    if (c->number == number)
+        req = frame_begin(c, WIRE_CALL_gp_stage_read, 0, sizeof(*req));
     if (req) {
         *req =
             (struct wire_gp_stage_read_req){.token = token, .offset = offset, .n = n};
@@ -599,7 +619,7 @@ stub_control_fetch(struct stub_link *link, uint64_t token, uint64_t offset, void
         frames_flush(c);
     }
     gp_lock_release(&c->send);
-    return req && await_end(c);
+    return req ? await_end(c) : -ECONNRESET;
 }
 
 int

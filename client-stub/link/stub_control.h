@@ -10,9 +10,9 @@
  *
  * A thread makes it when the first host function is registered, reads its replies, and
  * makes another one when it breaks.  Nobody waits for it but copies of graphs.  What
- * was sent and is not confirmed when it breaks is sent over the main connection, and
- * again over the next one; to say twice that a function has returned is the same as
- * once.
+ * was sent and is not confirmed when it breaks is sent again over the next one, and
+ * over the main one if that takes long; to say twice that a function has returned is
+ * the same as once.
  *
  * One per link, for the life of the process; any thread.
  */
@@ -39,14 +39,20 @@ bool stub_control_possible(struct stub_link *link);
  * main connection, now. */
 bool stub_control_done(struct stub_link *link, uint64_t ticket);
 
-/* Fill a stage, or fetch from it (gp_stage_fill, gp_stage_read): @n <= 32 KiB.  They
- * wait for a connection that is being made; a fill waits for its confirmation, and that
- * of the fills before it, if it is the @last one.  False: the connection broke, or
- * there is none, and all has to be done again by other means. */
-bool stub_control_fill(struct stub_link *link, uint64_t ticket, uint64_t token,
-                       uint64_t offset, const void *from, uint32_t n, bool last);
-bool stub_control_fetch(struct stub_link *link, uint64_t token, uint64_t offset,
-                        void *to, uint32_t n);
+/* The number of the connection, from one on; waits for one that is being made.  0:
+ * there is none, and there will be none. */
+uint32_t stub_control_number(struct stub_link *link);
+
+/* Fill a stage, or fetch from it (gp_stage_fill, gp_stage_read), over the connection of
+ * that @number and no other: of what an earlier one has sent, nobody knows what came.
+ * @n <= 32 KiB.  A fill waits for its confirmation, and that of the fills before it, if
+ * it is the @last one.  -ECONNRESET: that connection has broken, and all has to be done
+ * again over another one.  -EBADMSG: the worker refuses. */
+int stub_control_fill(struct stub_link *link, uint32_t number, uint64_t ticket,
+                      uint64_t token, uint64_t offset, const void *from, uint32_t n,
+                      bool last);
+int stub_control_fetch(struct stub_link *link, uint32_t number, uint64_t token,
+                       uint64_t offset, void *to, uint32_t n);
 
 /* For the child of a fork(): the socket, or -1.  Async-signal-safe. */
 int stub_control_fd(const struct stub_link *link);

@@ -532,7 +532,8 @@ notice_due(struct stub_link *link, const struct wire_event_callback *event,
     return NULL;
 }
 
-/* Did it come over the control connection already?  Under the lock. */
+/* Did it come over the control connection already?  No urgent one has the ticket 0, of
+ * those that nobody waits for.  Under the lock. */
 static bool
 hostfn_was_urgent(const struct hostfns *fns, uint64_t ticket)
 {
@@ -544,31 +545,36 @@ hostfn_was_urgent(const struct hostfns *fns, uint64_t ticket)
     return false;
 }
 
-/* One is due.  NULL, or why the link must end. */
+/* One is due, @urgent: by way of the control connection.  NULL, or why the connection
+ * must end. */
 static const char *
-hostfn_due(struct stub_link *link, const struct wire_event_host_func *event)
+hostfn_due(struct stub_link *link, const struct wire_event_host_func *event,
+           bool urgent)
 {
     struct hostfns *fns = &of_link[link->number];
     struct due *d = calloc(1, sizeof(*d));
     struct hostfn *f;
-    bool known;
+    bool again, known;
 
     if (!d)
         return "out of memory for a host function that is due";
     d->event = *event;
     gp_lock_take(&lock);
-    f = hostfn_get(event->token);
+    again = hostfn_was_urgent(fns, event->ticket);
+    f = again ? NULL : hostfn_get(event->token);
     known = f && f->link == link->number && !f->notice;
     if (known) {
         d->what = *f;
         due_add(fns, d);
         if (event->once && !f->keep)
             hostfn_drop(f);
+        if (urgent)
+            fns->urgent[fns->n_urgent++ % URGENT_KEPT] = event->ticket;
     }
     gp_lock_release(&lock);
     if (!known) {
         free(d);
-        return "a host function is due that was never given";
+        return again ? NULL : "a host function is due that was never given";
     }
     if (atomic_load(&fns->sending))
         second_wake(fns);
@@ -605,17 +611,6 @@ body_size(const struct wire_rep *message)
     return message->size - (uint32_t)sizeof(*message);
 }
 
-static bool
-hostfn_is_late(const struct hostfns *fns, uint64_t ticket)
-{
-    bool late;
-
-    gp_lock_take(&lock);
-    late = hostfn_was_urgent(fns, ticket);
-    gp_lock_release(&lock);
-    return late;
-}
-
 static const char *
 hostfn_take_due(struct stub_link *link, const struct wire_rep *message)
 {
@@ -624,9 +619,7 @@ hostfn_take_due(struct stub_link *link, const struct wire_rep *message)
     if (body_size(message) < sizeof(ev))
         return "short host-function event";
     memcpy(&ev, message + 1, sizeof(ev));
-    return ev.ticket && hostfn_is_late(&of_link[link->number], ev.ticket)
-               ? NULL
-               : hostfn_due(link, &ev);
+    return hostfn_due(link, &ev, false);
 }
 
 static const char *
@@ -654,25 +647,10 @@ hostfn_take_notice(struct stub_link *link, const struct wire_rep *message)
     return notice_due(link, &ev, (const char *)(message + 1) + sizeof(ev));
 }
 
-/* False: it came before. */
-static bool
-urgent_enter(struct hostfns *fns, uint64_t ticket)
-{
-    bool new;
-
-    gp_lock_take(&lock);
-    new = !hostfn_was_urgent(fns, ticket);
-    if (new)
-        fns->urgent[fns->n_urgent++ % URGENT_KEPT] = ticket;
-    gp_lock_release(&lock);
-    return new;
-}
-
 /* Without a second thread it runs when the first one can. */
 static const char *
 hostfn_take_urgent(struct stub_link *link, const struct wire_rep *message)
 {
-    struct hostfns *fns = &of_link[link->number];
     struct wire_event_host_func ev;
     const char *bad;
 
@@ -681,15 +659,8 @@ hostfn_take_urgent(struct stub_link *link, const struct wire_rep *message)
     memcpy(&ev, message + 1, sizeof(ev));
     if (!ev.ticket)
         return "an urgent host function that nobody waits for";
-    if (!urgent_enter(fns, ev.ticket))
-        return NULL;
-    bad = hostfn_due(link, &ev);
-    if (bad) { /* it will be said again */
-        gp_lock_take(&lock);
-        fns->urgent[--fns->n_urgent % URGENT_KEPT] = 0;
-        gp_lock_release(&lock);
-    }
-    second_wake(fns);
+    bad = hostfn_due(link, &ev, true);
+    second_wake(&of_link[link->number]);
     return bad;
 }
 

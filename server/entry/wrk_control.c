@@ -21,13 +21,11 @@
 
 struct control {
     struct wrk *w;
-    int wake;                /* eventfd: somebody else has collected a connection */
+    int wake;                /* eventfd: a connection was collected, or is needed */
     bool listens;            /* nobody else reads WRK_FD_LINK */
     struct xport_conn *conn; /* NULL: none now */
     uint32_t seq;            /* of its last frame */
 };
-
-static struct control control = {.wake = -1};
 
 static void
 control_close(struct control *c)
@@ -145,18 +143,9 @@ control_main(void *arg)
 }
 
 void
-wrk_control_wake(struct wrk *w)
-{
-    static const uint64_t one = 1;
-
-    (void)w;
-    if (control.wake >= 0 && write(control.wake, &one, sizeof(one)) < 0)
-        gp_log_debug("worker", "an eventfd is full"); /* so it wakes its reader */
-}
-
-void
 wrk_control_want(struct wrk *w)
 {
+    static struct control control = {.wake = -1};
     static bool started;
     pthread_t thread;
 

@@ -32,9 +32,6 @@ struct xport_conn;
 /* The client has given a host function: have the thread.  Receive thread. */
 void wrk_control_want(struct wrk *w);
 
-/* A host function is urgent (wrk_hooks.h).  Any thread. */
-void wrk_control_wake(struct wrk *w);
-
 /* Execute one frame, whose length the transport has checked, and reply over @conn if
  * there is a reply.  @seq: the number that it must have.  NULL, or why the connection
  * has to end. */

@@ -263,16 +263,16 @@ static CUresult
 split_resource(CUdevResource *results, unsigned *n, const CUdevResource *of_client,
                CUdevResource *rest, unsigned flags, unsigned min_count)
 {
-    unsigned room = n ? *n : 0;
+    unsigned room = *n;
     CUdevResource input;
     CUresult r;
 
     if (flags & ~SPLIT_FLAGS)
         return CUDA_ERROR_INVALID_VALUE;
-    r = of_client ? wrk_opaque_show(of_client, 1, &input) : CUDA_SUCCESS;
+    r = wrk_opaque_show(of_client, 1, &input);
     if (r == CUDA_SUCCESS)
-        r = found.drv.cuDevSmResourceSplitByCount(results, n, of_client ? &input : NULL,
-                                                  rest, flags, min_count);
+        r = found.drv.cuDevSmResourceSplitByCount(results, n, &input, rest, flags,
+                                                  min_count);
     if (r == CUDA_SUCCESS && results)
         r = wrk_opaque_hide(results, gp_min(*n, room));
     if (r == CUDA_SUCCESS && rest)
@@ -299,8 +299,11 @@ create_texture(CUtexObject *ret, const CUDA_RESOURCE_DESC *resource,
 {
     CUresult r = found.drv.cuTexObjectCreate(ret, resource, texture, view);
 
-    if (r == CUDA_SUCCESS)
-        r = wrk_opaque_enter(WRK_OPAQUE_TEXTURE, *ret, me->ctx_index);
+    if (r != CUDA_SUCCESS)
+        return r;
+    r = wrk_opaque_enter(WRK_OPAQUE_TEXTURE, *ret, me->ctx_index);
+    if (r != CUDA_SUCCESS)
+        found.drv.cuTexObjectDestroy(*ret);
     return r;
 }
 
@@ -309,8 +312,11 @@ create_surface(CUsurfObject *ret, const CUDA_RESOURCE_DESC *resource)
 {
     CUresult r = found.drv.cuSurfObjectCreate(ret, resource);
 
-    if (r == CUDA_SUCCESS)
-        r = wrk_opaque_enter(WRK_OPAQUE_SURFACE, *ret, me->ctx_index);
+    if (r != CUDA_SUCCESS)
+        return r;
+    r = wrk_opaque_enter(WRK_OPAQUE_SURFACE, *ret, me->ctx_index);
+    if (r != CUDA_SUCCESS)
+        found.drv.cuSurfObjectDestroy(*ret);
     return r;
 }
 
@@ -369,55 +375,49 @@ enumerate_functions(CUfunction *functions, unsigned n, CUmodule module)
 /* Entry of the table; the driver function that must exist (or with "missing" must not);
  * the shim.  The forms without a stream call the charged ones above, so they are
  * charged too. */
-#define SHIMS(present, missing)                                                        \
-    /* charged */                                                                      \
-    present(cuMemcpyDtoDAsync_v2, cuMemcpyDtoDAsync_v2, copy_dtod_async)               \
-        present(cuMemcpyPeerAsync, cuMemcpyPeerAsync, copy_peer_async)                 \
-            present(cuMemsetD8Async, cuMemsetD8Async, set_d8_async)                    \
-                present(cuMemsetD16Async, cuMemsetD16Async, set_d16_async)             \
-                    present(cuMemsetD32Async, cuMemsetD32Async, set_d32_async)         \
-                        present(cuMemsetD2D8Async, cuMemsetD2D8Async, set_2d8_async)   \
-                            present(cuMemsetD2D16Async, cuMemsetD2D16Async,            \
-                                    set_2d16_async)                                    \
-                                present(cuMemsetD2D32Async, cuMemsetD2D32Async,        \
-                                        set_2d32_async) /* in stream */                \
-        present(cuMemcpyDtoD_v2, cuMemcpyDtoDAsync_v2,                                 \
-                copy_dtod) present(cuMemcpyPeer, cuMemcpyPeerAsync, copy_peer)         \
-            present(cuMemsetD8_v2, cuMemsetD8Async, set_d8)                            \
-                present(cuMemsetD16_v2, cuMemsetD16Async, set_d16)                     \
-                    present(cuMemsetD32_v2, cuMemsetD32Async, set_d32)                 \
-                        present(cuMemsetD2D8_v2, cuMemsetD2D8Async, set_2d8)           \
-                            present(cuMemsetD2D16_v2, cuMemsetD2D16Async, set_2d16)    \
-                                present(cuMemsetD2D32_v2, cuMemsetD2D32Async,          \
-                                        set_2d32) /* capture */                        \
-        present(cuStreamBeginCapture_v2, cuStreamBeginCapture_v2, begin_capture)       \
-            present(cuStreamEndCapture, cuStreamEndCapture, end_capture)               \
-                present(cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph,      \
-                        begin_capture_to) /* opaque */                                 \
-        present(cuDeviceGetDevResource, cuDeviceGetDevResource, device_resource)       \
-            present(cuCtxGetDevResource, cuCtxGetDevResource, context_resource)        \
-                present(cuGreenCtxGetDevResource, cuGreenCtxGetDevResource,            \
-                        green_resource) present(cuDevSmResourceSplitByCount,           \
-                                                cuDevSmResourceSplitByCount,           \
-                                                split_resource)                        \
-                    present(cuDevResourceGenerateDesc, cuDevResourceGenerateDesc,      \
-                            describe_resources)                                        \
-                        present(cuTexObjectCreate, cuTexObjectCreate, create_texture)  \
-                            present(cuSurfObjectCreate, cuSurfObjectCreate,            \
-                                    create_surface)                                    \
-                                present(cuTexObjectGetResourceDesc,                    \
-                                        cuTexObjectGetResourceDesc, texture_resource)  \
-                                    present(cuTexObjectGetTextureDesc,                 \
-                                            cuTexObjectGetTextureDesc, texture_desc)   \
-                                        present(cuTexObjectGetResourceViewDesc,        \
-                                                cuTexObjectGetResourceViewDesc,        \
-                                                texture_view)                          \
-                                            present(cuSurfObjectGetResourceDesc,       \
-                                                    cuSurfObjectGetResourceDesc,       \
-                                                    surface_resource) /* missing */    \
-        missing(cuModuleGetFunctionCount, cuFuncGetParamInfo, count_functions)         \
-            missing(cuModuleEnumerateFunctions, cuFuncGetParamInfo,                    \
-                    enumerate_functions)
+/* clang-format off */
+#define SHIMS(present, missing) \
+    /* charged */ \
+    present(cuMemcpyDtoDAsync_v2, cuMemcpyDtoDAsync_v2, copy_dtod_async) \
+    present(cuMemcpyPeerAsync, cuMemcpyPeerAsync, copy_peer_async) \
+    present(cuMemsetD8Async, cuMemsetD8Async, set_d8_async) \
+    present(cuMemsetD16Async, cuMemsetD16Async, set_d16_async) \
+    present(cuMemsetD32Async, cuMemsetD32Async, set_d32_async) \
+    present(cuMemsetD2D8Async, cuMemsetD2D8Async, set_2d8_async) \
+    present(cuMemsetD2D16Async, cuMemsetD2D16Async, set_2d16_async) \
+    present(cuMemsetD2D32Async, cuMemsetD2D32Async, set_2d32_async) \
+    /* in stream */ \
+    present(cuMemcpyDtoD_v2, cuMemcpyDtoDAsync_v2, copy_dtod) \
+    present(cuMemcpyPeer, cuMemcpyPeerAsync, copy_peer) \
+    present(cuMemsetD8_v2, cuMemsetD8Async, set_d8) \
+    present(cuMemsetD16_v2, cuMemsetD16Async, set_d16) \
+    present(cuMemsetD32_v2, cuMemsetD32Async, set_d32) \
+    present(cuMemsetD2D8_v2, cuMemsetD2D8Async, set_2d8) \
+    present(cuMemsetD2D16_v2, cuMemsetD2D16Async, set_2d16) \
+    present(cuMemsetD2D32_v2, cuMemsetD2D32Async, set_2d32) \
+    /* capture */ \
+    present(cuStreamBeginCapture_v2, cuStreamBeginCapture_v2, begin_capture) \
+    present(cuStreamEndCapture, cuStreamEndCapture, end_capture) \
+    present(cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph, \
+            begin_capture_to) \
+    /* opaque */ \
+    present(cuDeviceGetDevResource, cuDeviceGetDevResource, device_resource) \
+    present(cuCtxGetDevResource, cuCtxGetDevResource, context_resource) \
+    present(cuGreenCtxGetDevResource, cuGreenCtxGetDevResource, green_resource) \
+    present(cuDevSmResourceSplitByCount, cuDevSmResourceSplitByCount, split_resource) \
+    present(cuDevResourceGenerateDesc, cuDevResourceGenerateDesc, describe_resources) \
+    present(cuTexObjectCreate, cuTexObjectCreate, create_texture) \
+    present(cuSurfObjectCreate, cuSurfObjectCreate, create_surface) \
+    present(cuTexObjectGetResourceDesc, cuTexObjectGetResourceDesc, texture_resource) \
+    present(cuTexObjectGetTextureDesc, cuTexObjectGetTextureDesc, texture_desc) \
+    present(cuTexObjectGetResourceViewDesc, cuTexObjectGetResourceViewDesc, \
+            texture_view) \
+    present(cuSurfObjectGetResourceDesc, cuSurfObjectGetResourceDesc, \
+            surface_resource) \
+    /* missing */ \
+    missing(cuModuleGetFunctionCount, cuFuncGetParamInfo, count_functions) \
+    missing(cuModuleEnumerateFunctions, cuFuncGetParamInfo, enumerate_functions)
+/* clang-format on */
 
 #define ENTER_IF_PRESENT(entry, own, fn)                                               \
     if (found.drv.own)                                                                 \

@@ -16,6 +16,7 @@
 #include "wrk_opaque.h"
 #include "wrk_peer.h"
 #include "wrk_quota.h"
+#include "wrk_resume.h"
 #include "wrk_spatial.h"
 #include "wrk_transfer.h"
 #include "wrk_window.h"
@@ -50,6 +51,6 @@ const struct wrk_hooks wrk_hooks = {
     .ctx_named = {wrk_spatial_named},
     .link_replaced = {wrk_windows_link_replaced},
     .host_function = {wrk_control_want},
-    .host_urgent = {wrk_control_wake},
+    .host_urgent = {wrk_resume_wake_control},
     .peer_arrived = wrk_peer_arrived,
 };

@@ -56,7 +56,7 @@ static struct {
     uint32_t number; /* of the link in use */
     struct arrived acks, link, control;
     int link_wake;    /* eventfd: a link has come, whoever has read so; -1: none */
-    int control_wake; /* eventfd: a control connection has; -1: none */
+    int control_wake; /* eventfd: its thread has to look; -1: none */
 } links = {.acks.fd = -1,
            .link.fd = -1,
            .control.fd = -1,
@@ -379,6 +379,15 @@ wrk_resume_control_wake(int eventfd)
 {
     gp_lock_take(&links.lock);
     links.control_wake = eventfd;
+    gp_lock_release(&links.lock);
+}
+
+void
+wrk_resume_wake_control(struct wrk *w)
+{
+    (void)w;
+    gp_lock_take(&links.lock);
+    tell(links.control_wake);
     gp_lock_release(&links.lock);
 }
 

@@ -33,6 +33,9 @@ int wrk_resume_open_rdma(struct wrk *w, struct xport_conn *rdma,
 void wrk_resume_collect(void);
 /* Have @eventfd written to whenever anybody has collected a control connection. */
 void wrk_resume_control_wake(int eventfd);
+/* Write to it for another reason: a host function is urgent (wrk_hooks.h).  Any thread.
+ */
+void wrk_resume_wake_control(struct wrk *w);
 /* The last one that came, the caller's then.  False: none, or none that can be used. */
 bool wrk_resume_take_control(int *ret_fd, struct gp_wire **ret_wire);
 

@@ -268,13 +268,18 @@ host_due(struct wrk *w, const struct wire_event_host_func *event)
     return due;
 }
 
-/* Both connections may say it now, and one will. */
+/* Both connections may say it now, and one will.  One that nobody waits for is not
+ * urgent. */
 static void
 host_urgent(struct wrk *w, struct host_wait *wait,
             const struct wire_event_host_func *event)
 {
     struct wrk_hostfns *hosts = w->priv->hosts;
 
+    if (!event->ticket) {
+        wrk_sender_event(w, event, NULL);
+        return;
+    }
     pthread_mutex_lock(&hosts->lock);
     wait->urgent = event;
     pthread_mutex_unlock(&hosts->lock);
@@ -333,13 +338,9 @@ host_call(struct wrk_hostfn *host, CUresult status)
         host_uncount(host);
     if (atomic_load(&host->w->priv->before_reply))
         wrk_sender_event(host->w, &event, NULL);
-    else if (wrk_unsolicited_within(host->w, SEND_NS, WIRE_EVENT_HOST_FUNC, &event,
-                                    sizeof(event)))
-        ; /* as usual */
-    else if (waits)
+    else if (!wrk_unsolicited_within(host->w, SEND_NS, WIRE_EVENT_HOST_FUNC, &event,
+                                     sizeof(event)))
         host_urgent(host->w, &wait, &event);
-    else
-        wrk_sender_event(host->w, &event, NULL);
     if (waits)
         host_await(hosts, &wait);
     if (host->returned)
@@ -365,12 +366,12 @@ void
 wrk_hostfn_done(struct wrk *w, uint64_t ticket)
 {
     struct wrk_hostfns *hosts = w->priv->hosts;
+    struct host_wait *wait;
 
     pthread_mutex_lock(&hosts->lock);
-    for (struct host_wait *wait = hosts->waiting; wait; wait = wait->next) {
-        if (wait->ticket == ticket)
-            wait->done = true;
-    }
+    wait = host_find(hosts, ticket);
+    if (wait)
+        wait->done = true;
     pthread_cond_broadcast(&hosts->returned);
     pthread_mutex_unlock(&hosts->lock);
 }
@@ -384,8 +385,7 @@ wrk_hostfn_while_running(struct wrk *w, uint64_t ticket, uint64_t token,
     bool runs;
 
     pthread_mutex_lock(&hosts->lock);
-    for (wait = hosts->waiting; wait && wait->ticket != ticket;)
-        wait = wait->next;
+    wait = host_find(hosts, ticket);
     runs = wait && wait->token == token && !wait->done;
     if (runs)
         fn(arg);

@@ -8,9 +8,9 @@
  * itself.
  *
  *   resources   CUdevResource: in the place of the driver's bytes stands a number, with
- * a keyed hash by which a number of another worker's is told from ours objects textures
- * and surfaces (CUtexObject, CUsurfObject), which kernels must see as they are: those
- * that live are known
+ *               a keyed hash that tells a number of another worker's from ours
+ *   objects     textures and surfaces (CUtexObject, CUsurfObject), which kernels must
+ *               see as they are: those that live are known
  *
  * Receive thread only.
  */

@@ -26,7 +26,7 @@ $(eval $(call unit_test,test_stub_no_validity,\
     -DSTUB_NO_VALIDITY,cudastub wire ctl tlsfound transport common,-lprotobuf-c))
 
 # With the insides of one file, which stands in front of the others.
-$(foreach t,test_stub_wait test_stub_hostfn,\
+$(foreach t,test_stub_wait test_stub_hostfn test_stub_control,\
     $(eval $(call unit_test,$(t),tests/unit/client-stub/$(t).c,$(UT_STUB_INCS),,\
     cudastub wire ctl tlsfound transport common,-lprotobuf-c)))
 

@@ -37,32 +37,20 @@ found_due(void)
 {
     struct wire_event_host_func event = {.token = UT_TOKEN, .once = 1};
 
-    assert_null(hostfn_due(&stub_links[0], &event));
+    assert_null(hostfn_due(&stub_links[0], &event, false));
 }
 
-/* As the thread of the control connection does. */
+/* A message as a thread that reads has it. */
 static const char *
-found_urgent(uint64_t ticket)
+message_came(const char *(*take)(struct stub_link *, const struct wire_rep *),
+             uint64_t ticket)
 {
     struct {
         struct wire_rep head;
         struct wire_event_host_func event;
-    } message = {{.size = sizeof(message), .call = WIRE_EVENT_HOST_URGENT},
-                 {.token = UT_TOKEN, .ticket = ticket}};
+    } message = {{.size = sizeof(message)}, {.token = UT_TOKEN, .ticket = ticket}};
 
-    return hostfn_take_urgent(&stub_links[0], &message.head);
-}
-
-static const char *
-found_due_late(uint64_t ticket)
-{
-    struct {
-        struct wire_rep head;
-        struct wire_event_host_func event;
-    } message = {{.size = sizeof(message), .call = WIRE_EVENT_HOST_FUNC},
-                 {.token = UT_TOKEN, .ticket = ticket}};
-
-    return hostfn_take_due(&stub_links[0], &message.head);
+    return take(&stub_links[0], &message.head);
 }
 
 static void
@@ -126,20 +114,20 @@ function_that_is_due_by_way_of_two_connections_is_due_once(void **state)
 {
     fns->second_started = true; /* this test is the thread */
     registered();
-    assert_null(found_urgent(5));
+    assert_null(message_came(hostfn_take_urgent, 5));
     taken();
-    assert_null(found_urgent(5));
-    assert_null(found_due_late(5));
+    assert_null(message_came(hostfn_take_urgent, 5));
+    assert_null(message_came(hostfn_take_due, 5));
     assert_null(hostfn_take(fns));
-    assert_null(found_due_late(6));
+    assert_null(message_came(hostfn_take_due, 6));
     taken();
     for (uint64_t ticket = 7; ticket < 7 + 2 * URGENT_KEPT; ticket++) {
-        assert_null(found_urgent(ticket));
+        assert_null(message_came(hostfn_take_urgent, ticket));
         taken();
-        assert_null(found_due_late(ticket));
+        assert_null(message_came(hostfn_take_due, ticket));
     }
     assert_null(hostfn_take(fns));
-    assert_non_null(found_urgent(0));
+    assert_non_null(message_came(hostfn_take_urgent, 0));
     found_due();
     taken();
 }
