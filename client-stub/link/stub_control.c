@@ -466,7 +466,7 @@ stub_control_want(struct stub_link *link)
 
     if (atomic_load(&c->phase) != CONTROL_UNWANTED)
         return;
-    can = link->address && stub_link_can(link, "control") &&
+    can = link->address && stub_link_can(link, "control-greeted") &&
           (link->proven || link->attach->resume_token.len == ATTACH_KEY_SIZE);
     if (!atomic_compare_exchange_strong(&c->phase, &unwanted,
                                         can ? CONTROL_OPENING : CONTROL_NEVER) ||

@@ -32,14 +32,15 @@
  * "unified": it can have one address at both ends (gp_window).
  * "link-images": what a linker is given may be named like an image (wire_image.h).
  * "stripes-again": further connections may be made for each link (gp_stripes).
- * "control": there may be a control connection (wrk_control.h).
+ * "control-greeted": there may be a control connection (wrk_control.h), over which the
+ * worker greets and says that functions are due.
  * "elapsed": a wait may ask for the time between two events (gp_wait_elapsed).
  * And what not all drivers do:
  * "runs": the driver tells what its cards change in shared memory (gp_runs_down).
  * "checks": it looks for what is wrong in kernels (gp_check_end). */
-static const char *const capabilities[] = {"land",        "pinned",  "unified",
-                                           "link-images", "endings", "stripes-again",
-                                           "elapsed",     "control"};
+static const char *const capabilities[] = {
+    "land",    "pinned",        "unified", "link-images",
+    "endings", "stripes-again", "elapsed", "control-greeted"};
 #define OF_DRIVERS 2
 
 struct reply {
