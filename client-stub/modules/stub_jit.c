@@ -55,10 +55,10 @@ jit_take_log(const struct stub_jit *jit, CUjit_option buffer, CUjit_option size,
 
     if (b < 0 || !jit->values[b] || room == 0)
         return;
-    len = log ? gp_min(len, room - 1) : 0;
+    len = log ? gp_min(len, room) : 0;
     if (len)
         memcpy(jit->values[b], log, len);
-    ((char *)jit->values[b])[len] = '\0';
+    ((char *)jit->values[b])[gp_min(len, room - 1)] = '\0';
     jit->values[s] = (void *)(uintptr_t)len;
 }
 

@@ -74,7 +74,11 @@ wrk_jit_init(struct wrk_jit *jit, unsigned n, const CUjit_option *options,
 uint32_t
 wrk_jit_log_len(const struct wrk_jit *jit, const char *log, unsigned size_at)
 {
-    if (!log || size_at == WRK_JIT_OPTIONS_MAX)
+    size_t said, len;
+
+    if (!log || size_at == WRK_JIT_OPTIONS_MAX || !log[0])
         return 0;
-    return (uint32_t)gp_min(strlen(log), (size_t)(uintptr_t)jit->values[size_at]);
+    said = (unsigned)(uintptr_t)jit->values[size_at]; /* the driver wrote so much */
+    len = strlen(log);
+    return (uint32_t)gp_min(said, len + 1);
 }

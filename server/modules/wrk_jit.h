@@ -31,7 +31,8 @@ CUresult wrk_jit_init(struct wrk_jit *jit, unsigned n, const CUjit_option *optio
                       const unsigned long long *values);
 void wrk_jit_fini(struct wrk_jit *jit);
 
-/* Bytes of a log that the client has room for; @size_at is its size's index. */
+/* Bytes of a log as the driver counts them, with the NUL where it does: it counts that
+ * of a log that did not fit its room.  @size_at is the index of the log's size. */
 uint32_t wrk_jit_log_len(const struct wrk_jit *jit, const char *log, unsigned size_at);
 
 #endif

@@ -230,7 +230,7 @@ never(void *user)
 
 struct late {
     struct bench b;
-    CUstream stream;
+    CUstream stream, other;
     CUevent event, fresh;
     CUgraph graph;
     CUgraphExec exec;
@@ -265,7 +265,11 @@ say_posted(struct late *l)
     SAY("host function", cuLaunchHostFunc(l->stream, never, NULL));
     SAY("graph", cuGraphLaunch(l->exec, l->stream));
     SAY("stream-ordered free", cuMemFreeAsync(l->b.mem, l->stream));
-    SAY("new stream", cuStreamCreate(&l->stream, CU_STREAM_NON_BLOCKING));
+    l->other = l->stream;
+    SAY("new stream", cuStreamCreate(&l->other, CU_STREAM_NON_BLOCKING));
+    printf("  its handle: %s\n", l->other == l->stream ? "as before"
+                                 : l->other            ? "a new one"
+                                                       : "none");
     SAY("new event", cuEventCreate(&l->fresh, 0));
     SAY("free", cuMemFree_v2(l->b.mem));
     SAY("free of pinned memory", cuMemFreeHost(l->pinned));

@@ -60,6 +60,7 @@ sg_jit_log_begin(struct sg_jit_log *log, unsigned n, const CUjit_option *options
     return CUDA_SUCCESS;
 }
 
+/* As a card's driver, one that is cut off is said to fill its room, with the NUL. */
 static void
 fill(char *buf, size_t size, void **slot, const char *text)
 {
@@ -67,7 +68,8 @@ fill(char *buf, size_t size, void **slot, const char *text)
 
     if (buf && size) {
         n = (size_t)snprintf(buf, size, "%s", text);
-        n = n < size ? n : size - 1;
+        if (n >= size)
+            n = size > 1 ? size : 0;
     }
     if (slot)
         *slot = (void *)(uintptr_t)n;
