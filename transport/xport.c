@@ -29,6 +29,33 @@ xport_bulk_in_parts(struct xport_conn *conn, uint64_t total)
         conn->blocks->tx.total = total;
 }
 
+bool
+xport_bulk_from_source(struct xport_conn *conn, uint64_t total,
+                       struct xport_source *source)
+{
+    struct xport_blocks *b = conn->blocks;
+
+    xport_bulk_in_parts(conn, total);
+    if (!b || !b->tx.rereads || !conn->ops->flush_source || total < XPORT_SOURCE_MIN)
+        return false;
+    b->tx.length = total;
+    b->tx.source = source;
+    return true;
+}
+
+int
+xport_bulk_source_done(struct xport_conn *conn)
+{
+    int r = xport_error(conn);
+
+    if (!conn->blocks || !conn->blocks->tx.source)
+        return 0;
+    if (r == 0)
+        r = conn->ops->source_done(conn);
+    conn->blocks->tx.source = NULL;
+    return r < 0 ? xport_fail(conn, r) : 0;
+}
+
 static GP_COLD int
 frame_bad(struct xport_conn *conn, uint32_t size)
 {

@@ -32,8 +32,25 @@ int xport_send_bulk(struct xport_conn *conn, const void *buf, size_t len);
  * one.  Not needed for a payload that one call sends. */
 void xport_bulk_in_parts(struct xport_conn *conn, uint64_t total);
 
-/* The same, but @buf is in use until xport_send_bulk_wait() has returned for the ticket
- * (0: not any more).  Pieces end in the order they were started; up to 16 are useful.
+/* What a payload can be read again from, for as long as it is being sent. */
+struct xport_source {
+    /* The payload's bytes from @at on, at most @len of them; *ret stays valid until the
+     * next call.  How many; -errno: the connection ends.  By the thread that sends. */
+    int64_t (*read)(struct xport_source *source, uint64_t at, uint64_t len,
+                    const uint8_t **ret);
+};
+
+/* xport_bulk_in_parts() of a payload with a source, whose parts need not be kept for a
+ * link that breaks: xport_send_bulk_start() has a ticket for few of them.  When all
+ * have been started, xport_bulk_source_done() waits until the source is not needed any
+ * more. False: it never is. */
+bool xport_bulk_from_source(struct xport_conn *conn, uint64_t total,
+                            struct xport_source *source);
+int xport_bulk_source_done(struct xport_conn *conn);
+
+/* xport_send_bulk(), but @buf is in use until xport_send_bulk_wait() has returned for
+ * the ticket (0: not any more).  Pieces end in the order they were started; up to 16
+ * are useful.
  */
 int xport_send_bulk_start(struct xport_conn *conn, const void *buf, size_t len,
                           uint64_t *ret_ticket);

@@ -74,6 +74,12 @@ xport_blocks_start(struct xport_conn *conn, enum xport_pack pack, struct gp_err 
 }
 
 void
+xport_blocks_peer_rereads(struct xport_conn *conn)
+{
+    conn->blocks->tx.rereads = true;
+}
+
+void
 xport_blocks_count(struct xport_conn *conn, _Atomic uint64_t *raw,
                    _Atomic uint64_t *wire)
 {
@@ -109,13 +115,15 @@ put_head(struct xport_conn *conn, enum xport_block_kind kind, uint32_t raw,
 static int
 send_measured(struct xport_conn *conn, const void *bytes, uint32_t len)
 {
+    const struct xport_blocks_tx *tx = &conn->blocks->tx;
     struct xport_rate *link = &conn->blocks->tx.link;
     bool measure = len >= PLAIN_MAX;
     int r;
 
     if (measure)
         xport_rate_begin(link, &conn->fd, 1);
-    r = conn->ops->flush(conn, bytes, len);
+    r = tx->reread ? conn->ops->flush_source(conn, bytes, len, tx->length - tx->total)
+                   : conn->ops->flush(conn, bytes, len);
     if (measure)
         xport_rate_end(link, &conn->fd, 1, len);
     return r;
@@ -228,6 +236,16 @@ raw_run(struct xport_blocks *b, uint64_t len)
     return (uint64_t)b->tx.skip * XPORT_BLOCK_PACKED;
 }
 
+/* How much of the payload is yet to come that need not be kept.  Its end is: the sender
+ * waits for the rest until the peer has it, which that usually has by then. */
+static uint64_t
+source_left(const struct xport_blocks *b)
+{
+    return b->tx.source && b->tx.total > XPORT_SOURCE_TAIL
+               ? b->tx.total - XPORT_SOURCE_TAIL
+               : 0;
+}
+
 /* Send the first bytes of a run of @run as they are, at most @here, over the stripes if
  * there are any and they are faster; *ret_sent: how many. */
 static int
@@ -247,7 +265,8 @@ send_raw(struct xport_conn *conn, const uint8_t *bytes, uint32_t run, uint32_t h
         }
         run = *ret_sent; /* the next part may go over them */
     }
-    if (!put_head(conn, XPORT_BLOCK_RAW, run, run))
+    b->tx.reread = source_left(b) != 0;
+    if (!put_head(conn, b->tx.reread ? XPORT_BLOCK_REREAD : XPORT_BLOCK_RAW, run, run))
         return -ECONNRESET;
     b->tx.open = run - *ret_sent;
     return send_measured(conn, bytes, *ret_sent);
@@ -270,7 +289,8 @@ static int
 send_new(struct xport_conn *conn, const uint8_t *bytes, size_t len, uint32_t *ret_sent)
 {
     struct xport_blocks *b = conn->blocks;
-    uint64_t whole = gp_max((uint64_t)len, b->tx.total);
+    uint64_t body = source_left(b);
+    uint64_t whole = body ? body : gp_max((uint64_t)len, b->tx.total);
     uint64_t run = gp_min(raw_run(b, whole), whole);
     uint32_t here = (uint32_t)gp_min(run ? run : XPORT_BLOCK_PACKED, (uint64_t)len);
     uint32_t packed = run ? 0 : try_pack(b, bytes, here);
@@ -328,7 +348,8 @@ recv_head(struct xport_conn *conn, struct xport_block *head)
     if (head->raw == 0)
         return -EPROTO;
     b->rx.striped = kind == XPORT_BLOCK_STRIPED;
-    if (kind == XPORT_BLOCK_RAW || b->rx.striped) {
+    b->rx.reread = kind == XPORT_BLOCK_REREAD;
+    if (kind == XPORT_BLOCK_RAW || b->rx.striped || b->rx.reread) {
         b->rx.raw = head->raw;
         b->rx.at = 0;
         if (b->rx.striped && !atomic_load_explicit(&b->stripes, memory_order_acquire))

@@ -28,6 +28,12 @@
 /* What zstd may make of that at worst. */
 #define XPORT_BLOCK_BOUND (XPORT_BLOCK_PACKED + XPORT_BLOCK_PACKED / 256 + 64)
 
+/* So much of the end of a payload with a source is kept as others are: twice what the
+ * peer leaves unacknowledged at a time. */
+#define XPORT_SOURCE_TAIL (2u << 20)
+/* Payloads that gain by a source. */
+#define XPORT_SOURCE_MIN (2 * XPORT_SOURCE_TAIL)
+
 /* Longer ones are several. */
 #define XPORT_BLOCK_RAW_MAX (1u << 29)
 
@@ -35,6 +41,9 @@ enum xport_block_kind {
     XPORT_BLOCK_RAW,
     XPORT_BLOCK_ZSTD,
     XPORT_BLOCK_STRIPED, /* its bytes come over the stripes (xport_stripes.h) */
+    /* Raw, and its sender can read it again where it came from (struct xport_source).
+     */
+    XPORT_BLOCK_REREAD,
 };
 
 struct xport_block {
@@ -58,7 +67,7 @@ struct xport_blocks {
     _Atomic uint64_t own_counts[2];
     _Atomic uint64_t *count_raw, *count_wire; /* of packed blocks, both ways */
 
-    struct {
+    struct xport_blocks_tx {
         void *cctx;
         uint8_t *out;
         struct xport_rate link;
@@ -69,6 +78,10 @@ struct xport_blocks {
         uint32_t run;    /* bytes to send at a time on a link too fast for packing */
         uint32_t open;   /* bytes to come of a raw block whose header is sent */
         uint64_t total;  /* bytes to come of a payload that is sent in parts, or 0 */
+        uint64_t length; /* of all of it */
+        struct xport_source *source; /* that it can be read again from, or NULL */
+        bool reread;                 /* the raw block is an XPORT_BLOCK_REREAD */
+        bool rereads;                /* the peer knows those */
     } tx;
     struct {
         void *dctx;
@@ -78,6 +91,7 @@ struct xport_blocks {
         uint32_t raw;      /* bytes to come of a raw or striped block */
         uint32_t at;       /* how many of a striped one have come */
         bool striped;
+        bool reread;
     } rx;
 };
 

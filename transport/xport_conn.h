@@ -66,6 +66,12 @@ struct xport_ops {
     int (*recv_start)(struct xport_conn *conn, void *buf, size_t len,
                       uint64_t *ret_ticket);
     int (*recv_wait)(struct xport_conn *conn, uint64_t ticket);
+    /* A piece of a payload whose bytes need not be kept, for they can be read again at
+     * @at of conn->blocks->tx.source; and the wait until none of them will be.  NULL:
+     * nothing is ever sent again, or what is has to be kept. */
+    int (*flush_source)(struct xport_conn *conn, const void *bulk, size_t len,
+                        uint64_t at);
+    int (*source_done)(struct xport_conn *conn);
     /* The payload that was sent last is its caller's again; NULL where it is at once.
      */
     int (*bulk_done)(struct xport_conn *conn);
@@ -256,6 +262,9 @@ bool xport_pack_usable(void);
  * agreed before; nothing of a payload is under way.  -ENOENT: no libzstd. */
 int xport_blocks_start(struct xport_conn *conn, enum xport_pack pack,
                        struct gp_err *err);
+
+/* The peer of @conn, whose payloads travel in blocks, knows XPORT_BLOCK_REREAD. */
+void xport_blocks_peer_rereads(struct xport_conn *conn);
 
 /* Count there what was compressed, of both directions: bytes before and after. */
 void xport_blocks_count(struct xport_conn *conn, _Atomic uint64_t *raw,

@@ -202,6 +202,29 @@ xport_journal_sent_card(struct xport_journal *j, uint64_t addr, size_t len)
         part_append(j, (const uint8_t *)(uintptr_t)addr, len, XPORT_JOURNAL_CARD);
 }
 
+void
+xport_journal_sent_source(struct xport_journal *j, uint64_t place, size_t len)
+{
+    struct xport_journal_part *last = &j->parts[j->first + j->n - (j->n > 0)];
+
+    if (j->n && last->block == XPORT_JOURNAL_SOURCE &&
+        (uintptr_t)last->bytes + last->len == place) {
+        last->len += len;
+        j->end += len;
+    } else if (len) {
+        part_append(j, (const uint8_t *)(uintptr_t)place, len, XPORT_JOURNAL_SOURCE);
+    }
+}
+
+bool
+xport_journal_has_source(const struct xport_journal *j)
+{
+    for (unsigned i = j->first; i < j->first + j->n; i++)
+        if (j->parts[i].block == XPORT_JOURNAL_SOURCE)
+            return true;
+    return false;
+}
+
 int64_t
 xport_journal_give_back(struct xport_journal *j)
 {
@@ -344,19 +367,39 @@ xport_journal_keep(struct xport_journal *j, uint64_t until)
 /* ---- again ------------------------------------------------------------------------
  */
 
-int64_t
-xport_journal_at(const struct xport_journal *j, uint64_t at, const uint8_t **ret)
+static const struct xport_journal_part *
+part_at(const struct xport_journal *j, uint64_t at)
 {
-    if (at == j->end)
-        return 0;
     for (unsigned i = j->first; i < j->first + j->n; i++) {
         const struct xport_journal_part *part = &j->parts[i];
 
-        if (at < part->at || at - part->at >= part->len ||
-            part->block == XPORT_JOURNAL_CARD)
-            continue;
-        *ret = part->bytes + (at - part->at);
-        return (int64_t)(part->len - (at - part->at));
+        if (at >= part->at && at - part->at < part->len)
+            return part;
     }
-    return -ERANGE;
+    return NULL;
+}
+
+uint64_t
+xport_journal_source(const struct xport_journal *j, uint64_t at, uint64_t *ret_place)
+{
+    const struct xport_journal_part *part = part_at(j, at);
+
+    if (!part || part->block != XPORT_JOURNAL_SOURCE)
+        return 0;
+    *ret_place = (uintptr_t)part->bytes + (at - part->at);
+    return part->len - (at - part->at);
+}
+
+int64_t
+xport_journal_at(const struct xport_journal *j, uint64_t at, const uint8_t **ret)
+{
+    const struct xport_journal_part *part = at == j->end ? NULL : part_at(j, at);
+
+    if (at == j->end)
+        return 0;
+    if (!part || part->block == XPORT_JOURNAL_CARD ||
+        part->block == XPORT_JOURNAL_SOURCE)
+        return -ERANGE;
+    *ret = part->bytes + (at - part->at);
+    return (int64_t)(part->len - (at - part->at));
 }

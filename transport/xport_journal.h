@@ -6,7 +6,8 @@
  * The journal is a list of parts in the order of the stream.  A part lies in a block of
  * the journal's own, where frames were written in the first place and are not copied
  * again, or in memory that a caller has lent for the time of its call: a payload.  What
- * of a payload is unacknowledged when the call ends is copied into blocks.
+ * of a payload is unacknowledged when the call ends is copied into blocks.  Of bytes
+ * that can be read again where they came from only their place there is kept.
  *
  * Offsets count the bytes of the stream since the first link.  One thread at a time;
  * who writes a frame at @frames.room needs no lock of the journal's users for that,
@@ -47,10 +48,11 @@ struct xport_journal_part {
     uint64_t at;
     const uint8_t *bytes;
     size_t len;
-    int block; /* or XPORT_JOURNAL_LENT, XPORT_JOURNAL_CARD */
+    int block; /* or XPORT_JOURNAL_LENT, _CARD, _SOURCE */
 };
 #define XPORT_JOURNAL_LENT (-1)
 #define XPORT_JOURNAL_CARD (-2)
+#define XPORT_JOURNAL_SOURCE (-3) /* @bytes is the place in the source */
 
 /* Blocks of one size. */
 struct xport_journal_blocks {
@@ -120,6 +122,16 @@ void xport_journal_sent_lent(struct xport_journal *j, const void *bytes, size_t 
 /* The same for bytes of a card at @addr, which cannot be read here. */
 void xport_journal_sent_card(struct xport_journal *j, uint64_t addr, size_t len);
 
+/* The same for bytes of a source that begin at @place there. */
+void xport_journal_sent_source(struct xport_journal *j, uint64_t place, size_t len);
+
+/* Is some of a source not acknowledged? */
+bool xport_journal_has_source(const struct xport_journal *j);
+
+/* How many bytes from @at on are a source's, and where they are there; 0: none. */
+uint64_t xport_journal_source(const struct xport_journal *j, uint64_t at,
+                              uint64_t *ret_place);
+
 /* The journal ends before a card's bytes that are not acknowledged: how many those are.
  * Nothing else may have been sent behind them: -EPROTO. */
 int64_t xport_journal_give_back(struct xport_journal *j);
@@ -146,7 +158,7 @@ uint64_t xport_journal_lent(const struct xport_journal *j, uint64_t until);
 void xport_journal_keep(struct xport_journal *j, uint64_t until);
 
 /* The bytes of the stream from @at on that lie together; 0: @at is the end.  -ERANGE:
- * not kept any more, or never sent. */
+ * not kept any more, a source's, or never sent. */
 int64_t xport_journal_at(const struct xport_journal *j, uint64_t at,
                          const uint8_t **ret);
 

@@ -228,6 +228,40 @@ xport_resume_recover(struct xport_resume_conn *rc, uint32_t epoch)
     return r;
 }
 
+/* Of a source's bytes that begin at @place.  Without the lock, which others need for a
+ * new link: who sends is this thread, which has the source, and nobody else. */
+static int64_t
+source_read(struct xport_resume_conn *rc, uint64_t place, uint64_t len,
+            const uint8_t **ret)
+{
+    struct xport_source *source = rc->stream.conn.blocks->tx.source;
+    uint32_t epoch = atomic_load(&rc->epoch);
+    int64_t n;
+
+    if (!source)
+        return -EPROTO;
+    gp_lock_release(&rc->tx_lock);
+    n = source->read(source, place, len, ret);
+    gp_lock_take(&rc->tx_lock);
+    if (n <= 0)
+        return -EPROTO;
+    return atomic_load(&rc->epoch) == epoch ? n : 0;
+}
+
+/* What is to be sent from @at on; 0: look again, the link is another one. */
+static int64_t
+replay_next(struct xport_resume_conn *rc, const struct xport_journal *j, uint64_t at,
+            int flags, const uint8_t **ret)
+{
+    uint64_t place, len = xport_journal_source(j, at, &place);
+    int64_t n;
+
+    if (len)
+        return flags ? -EAGAIN : source_read(rc, place, len, ret);
+    n = xport_journal_at(j, at, ret);
+    return n > 0 ? n : -EPROTO;
+}
+
 /* The same for one of the streams. */
 static int
 replay_stream(struct xport_resume_conn *rc, const struct xport_journal *j, uint64_t *at,
@@ -236,13 +270,15 @@ replay_stream(struct xport_resume_conn *rc, const struct xport_journal *j, uint6
     struct xport_conn *conn = &rc->stream.conn;
 
     while (*at < end) {
-        const uint8_t *bytes;
-        int64_t len = xport_journal_at(j, *at, &bytes);
+        const uint8_t *bytes = NULL;
+        int64_t len = replay_next(rc, j, *at, flags, &bytes);
         struct iovec iov = {(void *)(uintptr_t)bytes, (size_t)len};
         ssize_t n;
 
-        if (len <= 0)
-            return -EPROTO;
+        if (len < 0)
+            return (int)len;
+        if (len == 0)
+            continue;
         n = unlikely(xport_resume_over_rdma(rc))
                 ? xport_resume_rdma_replay(rc, &iov, flags)
                 : gp_wire_send(rc->stream.wire, conn->fd, &iov, 1, flags);
@@ -327,16 +363,19 @@ xport_resume_replay_some(struct xport_resume_conn *rc)
 /* How much of a payload may be unacknowledged.  What a client lends is its caller's
  * memory, and the call cannot end before all of it has been sent, so nothing waits for
  * the acknowledgements of a long upload but for the last ones.  A block that is not
- * compressed was lent as a whole.  Over a long line the call ends sooner with more. */
+ * compressed was lent as a whole.  Over a long line the call ends sooner with more.
+ * What the sender can read again it does not keep. */
 static uint64_t
 bulk_limit(const struct xport_resume_conn *rc)
 {
     const struct xport_conn *conn = &rc->stream.conn;
     const struct xport_blocks *b = conn->blocks;
 
+    if (b && b->rx.reread)
+        return XPORT_ACK_SELDOM;
     return xport_resume_passive(rc) && b && !b->rx.striped &&
                    b->rx.raw > XPORT_ACK_TAIL && is_near(conn)
-               ? XPORT_ACK_UPLOAD
+               ? XPORT_ACK_SELDOM
                : XPORT_ACK_BULK;
 }
 
@@ -555,6 +594,8 @@ static const struct xport_ops resume_ops = {
     .recv_bulk = xport_stream_recv_bulk,
     .send_start = xport_resume_send_start,
     .send_wait = xport_resume_send_wait,
+    .flush_source = xport_resume_flush_source,
+    .source_done = xport_resume_source_done,
     .bulk_done = xport_resume_bulk_done,
     .acknowledge = xport_resume_acknowledge,
     .confirm = xport_resume_confirm,

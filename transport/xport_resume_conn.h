@@ -28,8 +28,9 @@
 #define XPORT_ACK_REPLIES (512u << 10)
 #define XPORT_ACK_CALLS (640u << 10)
 #define XPORT_ACK_BULK (1u << 20)
-/* Of an upload from nearby, until so much of it is left. */
-#define XPORT_ACK_UPLOAD (8u << 20)
+/* Of what nobody waits to have acknowledged: payloads that can be read again, and
+ * uploads from nearby until so much of them is left. */
+#define XPORT_ACK_SELDOM (8u << 20)
 #define XPORT_ACK_TAIL (2u << 20)
 /* The end of a payload is acknowledged at once (xport_acknowledge()) when so much is
  * due; what its sender has lent it copies up to here, without waiting.  Copying 128 KiB
@@ -133,7 +134,7 @@ int xport_resume_recover(struct xport_resume_conn *rc, uint32_t epoch);
 void xport_resume_ack(struct xport_resume_conn *rc);
 
 /* Send again what the peer did not get, under tx_lock.  With MSG_DONTWAIT as @flags
- * -EAGAIN: not all of it yet. */
+ * -EAGAIN: not all of it yet.  Without, by the sender, who reads sources. */
 int xport_resume_replay(struct xport_resume_conn *rc, int flags);
 /* As much of that as goes without waiting, by those who read: nobody may be sending.
  * What fails here fails for the next who sends or reads. */
@@ -152,6 +153,9 @@ extern const struct xport_ops xport_resume_rdma_ops; /* xport_resume_rdma.c */
 
 int xport_resume_reserve(struct xport_conn *conn, size_t n);
 int xport_resume_flush(struct xport_conn *conn, const void *bulk, size_t len);
+int xport_resume_flush_source(struct xport_conn *conn, const void *bulk, size_t len,
+                              uint64_t at);
+int xport_resume_source_done(struct xport_conn *conn);
 int xport_resume_flush_now(struct xport_conn *conn);
 int xport_resume_bulk_done(struct xport_conn *conn);
 int xport_resume_send_start(struct xport_conn *conn, const void *bulk, size_t len,

@@ -31,6 +31,7 @@
 #define WAIT_ROOM_NS (4 * GP_NS_PER_MS)
 
 #define MAX_IOV 4
+#define NO_SOURCE UINT64_MAX
 
 /* ---- sending ----------------------------------------------------------------------
  */
@@ -195,8 +196,9 @@ room_renew(struct xport_resume_conn *rc)
     conn->tx.end = xport_journal_room_end(j);
 }
 
+/* @place: in the source that @bulk need not be kept for, or NO_SOURCE. */
 static GP_INLINE int
-send_locked(struct xport_resume_conn *rc, const void *bulk, size_t len)
+send_locked(struct xport_resume_conn *rc, const void *bulk, size_t len, uint64_t place)
 {
     struct xport_conn *conn = &rc->stream.conn;
     size_t frames = xport_pending(conn), n = 0;
@@ -215,7 +217,10 @@ send_locked(struct xport_resume_conn *rc, const void *bulk, size_t len)
         r = write_through(rc, iov, n, frames + len, bulk);
     if (likely(r == 0)) {
         xport_journal_sent(&rc->journal, frames);
-        xport_journal_sent_lent(&rc->journal, bulk, len);
+        if (place == NO_SOURCE)
+            xport_journal_sent_lent(&rc->journal, bulk, len);
+        else
+            xport_journal_sent_source(&rc->journal, place, len);
         conn->tx.base = conn->tx.pos;
         conn->stats.tx_bytes += frames + len;
         if (len)
@@ -229,7 +234,7 @@ send_locked(struct xport_resume_conn *rc, const void *bulk, size_t len)
 int
 xport_resume_send_locked(struct xport_resume_conn *rc, const void *bulk, size_t len)
 {
-    return send_locked(rc, bulk, len);
+    return send_locked(rc, bulk, len, NO_SOURCE);
 }
 
 GP_HOT int
@@ -239,7 +244,20 @@ xport_resume_flush(struct xport_conn *conn, const void *bulk, size_t len)
     int r;
 
     gp_lock_take(&rc->tx_lock);
-    r = send_locked(rc, bulk, len);
+    r = send_locked(rc, bulk, len, NO_SOURCE);
+    gp_lock_release(&rc->tx_lock);
+    return r;
+}
+
+int
+xport_resume_flush_source(struct xport_conn *conn, const void *bulk, size_t len,
+                          uint64_t at)
+{
+    struct xport_resume_conn *rc = xport_resume_of(conn);
+    int r;
+
+    gp_lock_take(&rc->tx_lock);
+    r = send_locked(rc, bulk, len, at);
     gp_lock_release(&rc->tx_lock);
     return r;
 }
@@ -473,14 +491,31 @@ xport_resume_bulk_done(struct xport_conn *conn)
     return lent_return(xport_resume_of(conn), UINT64_MAX);
 }
 
+/* Something is lent, on the stream or the stripes: not only a source's bytes were sent.
+ */
+static bool
+bulk_is_lent(struct xport_resume_conn *rc)
+{
+    struct xport_blocks *b = rc->stream.conn.blocks;
+    bool lent = true;
+
+    if (b && b->tx.source) {
+        gp_lock_take(&rc->tx_lock);
+        lent = lent_any(rc, UINT64_MAX);
+        gp_lock_release(&rc->tx_lock);
+    }
+    return lent;
+}
+
 int
 xport_resume_send_start(struct xport_conn *conn, const void *bulk, size_t len,
                         uint64_t *ret_ticket)
 {
+    struct xport_resume_conn *rc = xport_resume_of(conn);
     int r = conn->blocks ? xport_blocks_send(conn, bulk, len)
                          : xport_resume_flush(conn, bulk, len);
 
-    *ret_ticket = r < 0 ? 0 : xport_resume_of(conn)->journal.end;
+    *ret_ticket = r < 0 || !bulk_is_lent(rc) ? 0 : rc->journal.end;
     return r;
 }
 
@@ -488,4 +523,25 @@ int
 xport_resume_send_wait(struct xport_conn *conn, uint64_t ticket)
 {
     return lent_return(xport_resume_of(conn), ticket);
+}
+
+/* The end of the payload is on its way, behind which the peer acknowledges everything
+ * before it.  A link that breaks is replaced here, for the source can be read for no
+ * longer than this. */
+int
+xport_resume_source_done(struct xport_conn *conn)
+{
+    struct xport_resume_conn *rc = xport_resume_of(conn);
+    int r = 0;
+
+    gp_lock_take(&rc->tx_lock);
+    while (r == 0 && xport_journal_has_source(&rc->journal)) {
+        r = xport_resume_acks_read(rc);
+        if (r == 0 && xport_journal_has_source(&rc->journal))
+            r = xport_resume_acks_wait(rc, GP_FOREVER);
+        if (r == -ECONNRESET)
+            r = xport_resume_recover_locked(rc);
+    }
+    gp_lock_release(&rc->tx_lock);
+    return r;
 }

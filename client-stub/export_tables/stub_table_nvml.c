@@ -105,8 +105,10 @@ nvml_take_use(struct stub_nvml_use *ret, const struct wire_gp_card_use_rep_view 
     *ret = (struct stub_nvml_use){.gpu_ns = rep->f->gpu_ns, .now_ns = rep->f->now_ns};
     ret->n = gp_min(gp_min(rep->f->n_pids, rep->f->n_bytes),
                     (uint32_t)ARRAY_SIZE(ret->pids));
-    memcpy(ret->pids, rep->pids, ret->n * sizeof(ret->pids[0]));
-    memcpy(ret->bytes, rep->bytes, ret->n * sizeof(ret->bytes[0]));
+    if (ret->n) { /* else there are no arrays either */
+        memcpy(ret->pids, rep->pids, ret->n * sizeof(ret->pids[0]));
+        memcpy(ret->bytes, rep->bytes, ret->n * sizeof(ret->bytes[0]));
+    }
 }
 
 static CUresult

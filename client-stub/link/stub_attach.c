@@ -64,6 +64,7 @@ attach_send_request(struct gp_wire *wire, int fd, const struct stub_server *serv
     req.resume_stripes = true;
     req.resume_rdma = true;
     req.control = true;
+    req.rereads = true;
     req.transports = transports;
     req.n_transports = !extra ? 1 : strcmp(extra, "shm") == 0 ? 3 : 2;
     len = gpupool__attach_request__get_packed_size(&req);

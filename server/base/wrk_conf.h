@@ -102,6 +102,7 @@ struct wrk_conf {
     uint32_t work_limit_s; /* of work that others wait for, for this session's class */
     uint32_t tell_started; /* 1: the supervisor expects WRK_REQUEST_STARTED */
     uint32_t control;      /* 1: the client may make a control connection */
+    uint32_t rereads;      /* 1: the client knows XPORT_BLOCK_REREAD */
 };
 
 #endif

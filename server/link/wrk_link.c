@@ -74,6 +74,7 @@ wrk_link_prepare(struct wrk_link *link, const struct wrk_conf *conf, int fd)
     link->payloads = gp_min(conf->payloads, 1u + XPORT_PACK_ALWAYS);
     if (link->payloads > 1 + XPORT_PACK_NEVER && !xport_pack_usable())
         link->payloads = 1 + XPORT_PACK_NEVER;
+    link->rereads = conf->rereads;
     if (conf->shm) {
         link->offer = "shm";
         link->wakefds = conf->wakefds;
@@ -148,7 +149,10 @@ wrk_link_open(struct wrk_link *link, struct wrk *w, int fd, struct xport_conn **
 
     if (r < 0 || link->payloads == 0 || !xport_can(*ret, XPORT_CAN_BLOCKS))
         return r;
-    return xport_blocks_start(*ret, (enum xport_pack)(link->payloads - 1), err);
+    r = xport_blocks_start(*ret, (enum xport_pack)(link->payloads - 1), err);
+    if (r == 0 && link->rereads)
+        xport_blocks_peer_rereads(*ret);
+    return r;
 }
 
 void

@@ -28,6 +28,7 @@ struct wrk_link {
     size_t parameters_len;
     char refusal[256]; /* why not what the client asked for */
     uint32_t payloads; /* what is offered, as in attach.proto */
+    bool rereads;      /* the client knows XPORT_BLOCK_REREAD */
     struct wrk_rdma_offer rdma;
     struct xport_rdma_port ports[XPORT_RDMA_PORTS_MAX];
     size_t n_ports;

@@ -205,6 +205,7 @@ attach_client(const struct srv_attach *a, char program[64], char hostname[64])
                                        .resume_stripes = req->resume_stripes,
                                        .resume_rdma = req->resume_rdma,
                                        .control = req->control,
+                                       .rereads = req->rereads,
                                        .program = program,
                                        .hostname = hostname};
 

@@ -219,6 +219,7 @@ conf_file(const struct srv_worker *w, const struct srv_worker_client *client,
         .resume_stripes = client->resume_stripes,
         .resume_rdma = client->resume_rdma,
         .control = client->control,
+        .rereads = client->rereads,
         .images = w->srv->image_bytes != 0,
         .tls = *client->tls,
     };

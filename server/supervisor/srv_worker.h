@@ -42,6 +42,7 @@ struct srv_worker_client {
     bool resume_stripes;               /* and have stripes all the same */
     bool resume_rdma;                  /* and one that was RDMA */
     bool control;                      /* it may make a control connection */
+    bool rereads;                      /* it knows payloads that are read again */
     const uint8_t *key; /* of the attachment (attach_proof.h); NULL: not proven */
     const struct tls_keys *tls; /* of its connection; their suite says if it has any */
     const char *program;

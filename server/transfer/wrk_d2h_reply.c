@@ -16,6 +16,7 @@
 #include "xport.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -97,7 +98,11 @@ down_send_header(struct wrk_d2h *d)
         return -ECONNRESET;
     *header = down_header(d);
     xport_commit(conn, sizeof(*header));
-    xport_bulk_in_parts(conn, d->copy->len);
+    d->source.read = wrk_path_staging_reread;
+    if (d->copy->grain <= 1)
+        xport_bulk_from_source(conn, d->copy->len, &d->source);
+    else
+        xport_bulk_in_parts(conn, d->copy->len);
     return 0;
 }
 
@@ -171,6 +176,11 @@ down_send(struct wrk_d2h *d, const struct wrk_path *path)
     path->d2h_send(d);
     wrk_path_registered_window_drop(d);
     xport_flush(d->w->priv->conn);
+    xport_bulk_source_done(d->w->priv->conn);
+    if (d->n_reread)
+        gp_log_info("copy", "%" PRIu64 " of %" PRIu64 " bytes were read again",
+                    d->n_reread, d->copy->len);
+    free(TAKE_PTR(d->reread));
 }
 
 /* With the header in one piece, where the path can: d->sent. */

@@ -18,6 +18,7 @@
 #include "wire_format.h"
 #include "wrk_copy.h"
 #include "wrk_staging.h"
+#include "xport.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -54,6 +55,8 @@ int wrk_path_staging_h2d_until(struct wrk_h2d *t, uint64_t end);
 /* ---- device to host, for a reply ---- */
 
 /* At most one chunk is copied while another is sent. */
+#define WRK_D2H_CHUNKS 2u
+
 struct wrk_d2h {
     struct wrk *w;
     const struct wrk_copy *copy;
@@ -64,9 +67,15 @@ struct wrk_d2h {
     uint32_t ctx_index, slice;
     uint64_t started, sent;
     uint64_t chunk;      /* bytes of one */
-    unsigned head, tail; /* of slots: copies started, and sent */
-    uint64_t lens[WRK_STAGING_D2H_LENT];
-    struct wrk_window *window; /* taken by the registered_window path; else NULL */
+    unsigned head, tail; /* of chunks: copies started, and sent */
+    struct wrk_d2h_chunk {
+        struct wrk_staging *slot;
+        uint64_t len;
+    } chunks[WRK_D2H_CHUNKS];   /* by their number */
+    struct xport_source source; /* of the payload, for a link that breaks */
+    uint8_t *reread;            /* what was read from it last, or NULL */
+    uint64_t n_reread;          /* bytes in all */
+    struct wrk_window *window;  /* taken by the registered_window path; else NULL */
     uint64_t window_len;
 };
 
@@ -84,6 +93,10 @@ wrk_path_d2h_whole wrk_path_ring_d2h_whole;
 wrk_path_d2h_begin wrk_path_staging_d2h_begin, wrk_path_registered_window_d2h_begin;
 wrk_path_d2h_send wrk_path_staging_d2h_send, wrk_path_ring_d2h_send,
     wrk_path_registered_window_d2h_send;
+
+/* struct xport_source of a copy that may be cut anywhere. */
+int64_t wrk_path_staging_reread(struct xport_source *source, uint64_t at, uint64_t len,
+                                const uint8_t **ret);
 
 /* The last bytes of a source whose first @begun are looked at anyway: an invalid
  * address range is invalid at one of its ends, and now the error can still be the

@@ -220,9 +220,11 @@ wrk_path_ring_d2h_send(struct wrk_d2h *d)
     CUresult r = CUDA_SUCCESS;
 
     if (!d->sent) {
-        if (xport_send_bulk(d->w->priv->conn, d->slots[0].mem, d->lens[0]) < 0)
+        const struct wrk_d2h_chunk *first = &d->chunks[0];
+
+        if (xport_send_bulk(d->w->priv->conn, first->slot->mem, first->len) < 0)
             return;
-        d->sent = d->lens[0];
+        d->sent = first->len;
     }
     if (ring_d2h(d, &r) == 0 && r != CUDA_SUCCESS)
         wrk_path_d2h_broken(d, r);

@@ -28,6 +28,9 @@
 /* How long to poll for a chunk before sleeping in the driver. */
 #define D2H_SPIN_NS 20000
 
+/* What is read again at a time. */
+#define REREAD_BYTES (256u << 10)
+
 /* ---- host to device ---- */
 
 /* Chunks that are being received, oldest first. */
@@ -124,28 +127,57 @@ down_copy(struct wrk_d2h *d, struct wrk_staging *slot, uint64_t offset, uint64_t
     return copy.start(d->w, &copy, slot->mem, offset, len);
 }
 
+static struct wrk_d2h_chunk *
+chunk_of(struct wrk_d2h *d, unsigned number)
+{
+    return &d->chunks[number % WRK_D2H_CHUNKS];
+}
+
+static bool
+slot_has_chunk(struct wrk_d2h *d, const struct wrk_staging *slot)
+{
+    for (unsigned i = d->tail; i != d->head; i++)
+        if (chunk_of(d, i)->slot == slot)
+            return true;
+    return false;
+}
+
+/* The first buffer that is free, for the caches have it; else the one that was sent
+ * first. */
+static struct wrk_staging *
+slot_pick(struct wrk_d2h *d)
+{
+    struct wrk_staging *best = NULL;
+
+    for (unsigned i = 0; i < d->n_slots; i++) {
+        struct wrk_staging *slot = &d->slots[i];
+
+        if (!slot_has_chunk(d, slot) && (!best || slot->ticket < best->ticket))
+            best = slot;
+    }
+    return best;
+}
+
 static CUresult
 down_start(struct wrk_d2h *d)
 {
-    unsigned at = d->head % d->n_slots;
-    struct wrk_staging *slot = &d->slots[at];
-    CUresult r;
+    struct wrk_d2h_chunk chunk = {slot_pick(d),
+                                  wrk_copy_chunk(d->copy, d->started, d->chunk)};
+    CUresult r = wrk_staging_ready(d->w, chunk.slot, wrk_staging_size(chunk.len));
 
-    d->lens[at] = wrk_copy_chunk(d->copy, d->started, d->chunk);
-    r = wrk_staging_ready(d->w, slot, wrk_staging_size(d->lens[at]));
     if (r != CUDA_SUCCESS)
         return r;
     /* What was sent from the buffer before may still be in flight. */
-    xport_send_bulk_wait(d->w->priv->conn, slot->ticket);
-    slot->ticket = 0;
-    wrk_copy_account(d->w, d->slice, d->lens[at]);
-    r = down_copy(d, slot, d->started, d->lens[at]);
+    xport_send_bulk_wait(d->w->priv->conn, chunk.slot->ticket);
+    chunk.slot->ticket = 0;
+    wrk_copy_account(d->w, d->slice, chunk.len);
+    r = down_copy(d, chunk.slot, d->started, chunk.len);
     if (r == CUDA_SUCCESS)
-        r = wrk_staging_fence(d->w, slot, d->ctx_index, d->stream);
+        r = wrk_staging_fence(d->w, chunk.slot, d->ctx_index, d->stream);
     if (r != CUDA_SUCCESS)
         return r;
-    d->started += d->lens[at];
-    d->head++;
+    d->started += chunk.len;
+    *chunk_of(d, d->head++) = chunk;
     return CUDA_SUCCESS;
 }
 
@@ -153,7 +185,7 @@ down_start(struct wrk_d2h *d)
 static CUresult
 down_wait(struct wrk_d2h *d)
 {
-    struct wrk_staging *slot = &d->slots[d->tail % d->n_slots];
+    struct wrk_staging *slot = chunk_of(d, d->tail)->slot;
 
     return slot->event ? wrk_staging_result(d->w, slot, gp_now_ns() + D2H_SPIN_NS)
                        : CUDA_SUCCESS;
@@ -184,6 +216,33 @@ wrk_path_staging_d2h_begin(struct wrk_d2h *d)
     return r == CUDA_SUCCESS && copy->len ? down_wait(d) : r;
 }
 
+/* For a link that broke behind bytes of which no buffer has a copy any more: struct
+ * xport_source.  The call has not returned, so the memory is still what it copies. */
+int64_t
+wrk_path_staging_reread(struct xport_source *source, uint64_t at, uint64_t len,
+                        const uint8_t **ret)
+{
+    struct wrk_d2h *d = container_of(source, struct wrk_d2h, source);
+    struct wrk_copy copy = *d->copy;
+    uint64_t n = gp_min(len, (uint64_t)REREAD_BYTES);
+    CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
+
+    if (!d->reread)
+        d->reread = malloc(REREAD_BYTES);
+    copy.stream = d->stream;
+    if (d->reread)
+        r = copy.start(d->w, &copy, d->reread, at, n);
+    if (r == CUDA_SUCCESS)
+        r = WRK_CALL(d->w, cuStreamSynchronize, d->stream);
+    if (r != CUDA_SUCCESS) {
+        wrk_path_d2h_broken(d, r);
+        return -EIO;
+    }
+    d->n_reread += n;
+    *ret = d->reread;
+    return (int64_t)n;
+}
+
 /* After a path that sent the first bytes itself, the next chunk has not been started.
  */
 static CUresult
@@ -200,15 +259,15 @@ wrk_path_staging_d2h_send(struct wrk_d2h *d)
     CUresult r = d->sent < d->copy->len ? down_resume(d) : CUDA_SUCCESS;
 
     while (r == CUDA_SUCCESS && d->sent < d->copy->len) {
-        unsigned at = d->tail % d->n_slots;
+        struct wrk_d2h_chunk *chunk = chunk_of(d, d->tail);
 
-        if (d->started < d->copy->len && d->head - d->tail < 2)
+        if (d->started < d->copy->len && d->head - d->tail < WRK_D2H_CHUNKS)
             r = down_start(d);
         if (r == CUDA_SUCCESS &&
-            xport_send_bulk_start(d->w->priv->conn, d->slots[at].mem, d->lens[at],
-                                  &d->slots[at].ticket) < 0)
+            xport_send_bulk_start(d->w->priv->conn, chunk->slot->mem, chunk->len,
+                                  &chunk->slot->ticket) < 0)
             return; /* the loop finds the connection dead */
-        d->sent += d->lens[at];
+        d->sent += chunk->len;
         d->tail++;
         if (r == CUDA_SUCCESS && d->head != d->tail)
             r = down_wait(d);

@@ -59,7 +59,7 @@ def test_host_functions_go_on_while_launches_of_graphs_are_held(case):
 
 
 def test_links_are_cut_while_calls_are_held(case):
-    line = Line(case, every=2 if case.sanitizer else 0.1, pool=holding_pool(case, ALL),
+    line = Line(case, every=0.4 if case.sanitizer else 0.1, pool=holding_pool(case, ALL),
                 core=100, memory="1GiB")
     for program in ("graphcopies", "graphs", "stress"):
         line.run(case.programs / program, timeout=7 * case.patience)

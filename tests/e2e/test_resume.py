@@ -145,13 +145,16 @@ def test_launches_are_carried_out_once_however_often_the_link_is_cut(case):
 
 
 def copies(case, tls):
-    line = Line(case, every=0, kib=16384, tls=tls, memory="600MiB")
+    line = Line(case, every=0, kib=16384, tls=tls, memory="600MiB",
+                pool=case.pool(env={"GPUPOOL_LOG": "info"}))
     shell = line.cudash(env={"GPUPOOL_LOG": "stub:info"})
     memory = shell.ok("alloc", 64 * MIB)
     before = line.cutter.cuts
     done = shell("copies", memory, 64 * MIB, COPIES)
     report(case, f"{2 * COPIES} copies of 64 MiB, TLS {tls}", line.cutter.cuts - before,
            line.log_of(shell), int(done != [SUCCESS, COPIES]))
+    case.check(re.search(r"\d+ of 67108864 bytes were read again", line.pool.log()),
+               "nothing was read again from the card's memory")
 
 
 def test_copies_survive_cuts_in_the_middle(case):

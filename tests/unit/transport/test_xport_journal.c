@@ -271,6 +271,38 @@ test_memory_of_a_card_is_given_back(void **state)
     xport_journal_fini(&journal);
 }
 
+/* Only their places are kept, which lie together whatever the parts were. */
+static void
+test_bytes_of_a_source_are_places_in_it(void **state)
+{
+    const uint8_t *bytes;
+    uint64_t place = 0;
+
+    (void)state;
+    assert_int_equal(xport_journal_init(&journal, BLOCK, LARGE), 0);
+    assert_true(send_frame(64));
+    assert_false(xport_journal_has_source(&journal));
+    for (uint64_t at = 1000; at < 1000 + 1000 * 100; at += 100)
+        xport_journal_sent_source(&journal, at, 100);
+    assert_int_equal(journal.n, 2);
+    assert_true(send_frame(64));
+    assert_int_equal(xport_journal_lent(&journal, UINT64_MAX), 0);
+    assert_int_equal(xport_journal_source(&journal, 63, &place), 0);
+    assert_int_equal(xport_journal_source(&journal, 64 + 250, &place), 100000 - 250);
+    assert_int_equal(place, 1250);
+    assert_int_equal(xport_journal_at(&journal, 64 + 250, &bytes), -ERANGE);
+    assert_int_equal(xport_journal_source(&journal, 64 + 100000, &place), 0);
+    assert_int_equal(xport_journal_at(&journal, 64 + 100000, &bytes), 64);
+    assert_int_equal(xport_journal_ack(&journal, 64 + 99990, journal.end), 0);
+    assert_true(xport_journal_has_source(&journal));
+    assert_int_equal(xport_journal_source(&journal, 64 + 99990, &place), 10);
+    assert_int_equal(place, 1000 + 99990);
+    assert_int_equal(xport_journal_give_back(&journal), 0);
+    assert_int_equal(xport_journal_ack(&journal, 64 + 100000, journal.end), 0);
+    assert_false(xport_journal_has_source(&journal));
+    xport_journal_fini(&journal);
+}
+
 int
 main(void)
 {
@@ -283,6 +315,7 @@ main(void)
         cmocka_unit_test(test_acknowledged_block_is_used_from_its_start),
         cmocka_unit_test(test_long_frames_have_blocks_of_their_own),
         cmocka_unit_test(test_memory_of_a_card_is_given_back),
+        cmocka_unit_test(test_bytes_of_a_source_are_places_in_it),
         cmocka_unit_test(test_what_was_never_sent_cannot_be_acknowledged),
     };
     uint32_t state = 7;

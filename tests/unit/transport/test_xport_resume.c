@@ -32,6 +32,8 @@ talk_over(uint32_t seed, uint32_t most, uint32_t frames, enum xport_pack pack,
                          0);
         if (blocks)
             assert_int_equal(xport_blocks_start(meeting.conn[i], pack, NULL), 0);
+        if (meeting.sources)
+            xport_blocks_peer_rereads(meeting.conn[i]);
         if (n_stripes)
             stripes_add(meeting.conn[i], stripes[i]);
     }
@@ -476,6 +478,25 @@ test_cut_within_stripes(void **state)
     assert_true(again > 8u << 20);
 }
 
+/* Neither end keeps the long payloads: what a link took along is read again, while the
+ * memory that it was sent from is overwritten.  Beside stripes some of it is kept. */
+static void
+test_cut_within_payloads_with_a_source(void **state)
+{
+    (void)state;
+    meeting.sources = true;
+    for (uint32_t i = 0; i < 6; i++) {
+        talk_over(first_seed() + 600 + i, i % 2 ? 3u << 20 : 12u << 20, 60,
+                  XPORT_PACK_NEVER, true, false, i < 4 ? 0 : STRIPES);
+        assert_true(meeting.cuts > 0);
+        print_message("read again %llu times\n", (unsigned long long)meeting.reread);
+        assert_true(meeting.reread > 0 || i >= 4);
+    }
+    if (xport_pack_usable())
+        talk(first_seed() + 610, 1u << 20, 40, XPORT_PACK_AUTO, true, false);
+    meeting.sources = false;
+}
+
 /* They are of one link, at both ends, and of as many as there were. */
 static void
 test_stripes_are_those_of_the_link_in_use(void **state)
@@ -522,6 +543,7 @@ main(void)
         cmocka_unit_test(test_cut_where_messages_confirm),
         cmocka_unit_test(test_cut_within_blocks),
         cmocka_unit_test(test_cut_within_stripes),
+        cmocka_unit_test(test_cut_within_payloads_with_a_source),
         cmocka_unit_test(test_stripes_are_those_of_the_link_in_use),
         cmocka_unit_test(test_goodbye_ends_the_other_end),
         cmocka_unit_test(test_goodbye_is_read_although_a_reply_cannot_be_sent),

@@ -28,6 +28,7 @@
 #define FRAME_MAX 4096u
 #define PAYLOAD_MAX (300u << 10)
 #define PAYLOAD_STRIPED (2u << 20) /* where there are stripes, which long ones use */
+#define PAYLOAD_SOURCE (3 * XPORT_SOURCE_TAIL) /* where they can be read again */
 #define STRIPES 3
 #define PATIENCE_S 60
 
@@ -67,6 +68,8 @@ static struct {
     enum xport_kind kind[2]; /* of the last link */
     bool pieces;             /* payloads are received in pieces, and memory is pinned */
     uint64_t replayed;       /* bytes, by both ends of the last conversation */
+    bool sources;            /* some payloads are read again instead of kept */
+    uint64_t reread;         /* how often */
     /* May make another kind of link; false: it has not. */
     bool (*other_link)(struct xport_resume_link link[2]);
 } meeting = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
@@ -238,6 +241,50 @@ fill(uint8_t *to, uint32_t n, uint32_t number)
         to[i] = (uint8_t)(number * 31 + i * 7 + (i >> 8));
 }
 
+struct source {
+    struct xport_source base;
+    const uint8_t *bytes;
+};
+
+static int64_t
+source_read(struct xport_source *base, uint64_t at, uint64_t len, const uint8_t **ret)
+{
+    struct source *source = container_of(base, struct source, base);
+
+    *ret = source->bytes + at;
+    __atomic_fetch_add(&meeting.reread, 1, __ATOMIC_SEQ_CST);
+    return (int64_t)gp_min(len, (uint64_t)100000);
+}
+
+/* Parts whose memory is somebody else's as soon as nobody has a ticket for it. */
+static void
+payload_send_from_source(struct end *e, const uint8_t *bytes, uint32_t len,
+                         uint32_t *state)
+{
+    struct source source = {.base.read = source_read, .bytes = bytes};
+    struct {
+        uint8_t *bytes;
+        uint64_t ticket;
+    } part[64];
+    unsigned k = 0;
+
+    xport_bulk_from_source(e->conn, len, &source.base);
+    for (uint32_t at = 0, n; at < len; at += n, k++) {
+        n = k < 63 ? gp_min(1 + draw(state, len / 16), len - at) : len - at;
+        part[k].bytes = malloc(n);
+        memcpy(part[k].bytes, bytes + at, n);
+        xport_send_bulk_start(e->conn, part[k].bytes, n, &part[k].ticket);
+        if (!part[k].ticket)
+            memset(part[k].bytes, 0xdd, n);
+    }
+    assert_int_equal(xport_bulk_source_done(e->conn), 0);
+    source.bytes = NULL;
+    for (unsigned i = 0; i < k; i++) {
+        assert_int_equal(xport_send_bulk_wait(e->conn, part[i].ticket), 0);
+        free(part[i].bytes);
+    }
+}
+
 static void
 message_send(struct end *e, uint32_t number, uint32_t *state)
 {
@@ -264,7 +311,9 @@ message_send(struct end *e, uint32_t number, uint32_t *state)
         if (pinned)
             xport_pin(e->conn, bytes, payload);
         fill(bytes, payload, number + 1);
-        if (how == 0) {
+        if (meeting.sources && how < 2) {
+            payload_send_from_source(e, bytes, payload, state);
+        } else if (how == 0) {
             xport_bulk_in_parts(e->conn, payload);
             for (uint32_t at = 0, n; at < payload; at += n) {
                 n = 1 + draw(state, payload - at);
@@ -299,7 +348,8 @@ sender_main(void *arg)
     return NULL;
 }
 
-static _Thread_local uint8_t receiver_bytes[PAYLOAD_STRIPED];
+/* Of a receiver: what came, and what should have. */
+static _Thread_local uint8_t *receiver_bytes, *receiver_wanted;
 
 /* In one piece, or in several that are under way together. */
 static void
@@ -324,8 +374,7 @@ payload_receive(struct end *e, uint8_t *bytes, uint32_t len)
 static void
 message_check(struct end *e, uint32_t number)
 {
-    static _Thread_local uint8_t wanted[PAYLOAD_STRIPED];
-    uint8_t *bytes = receiver_bytes;
+    uint8_t *bytes = receiver_bytes, *wanted = receiver_wanted;
     struct message m;
     const void *frame;
     uint32_t size;
@@ -365,11 +414,17 @@ receiver_main(void *arg)
 {
     struct end *e = arg;
 
+    receiver_bytes = calloc(1, PAYLOAD_SOURCE);
+    receiver_wanted = calloc(1, PAYLOAD_SOURCE);
     if (meeting.pieces && e->seed % 3)
-        xport_pin(e->conn, receiver_bytes, sizeof(receiver_bytes));
+        xport_pin(e->conn, receiver_bytes, PAYLOAD_SOURCE);
     for (uint32_t i = 0; i < e->frames; i++)
         message_check(e, i);
     read_on(e);
+    if (meeting.pieces)
+        xport_unpin(e->conn, receiver_bytes);
+    free(receiver_bytes);
+    free(receiver_wanted);
     return NULL;
 }
 
@@ -475,7 +530,10 @@ meeting_begin(uint32_t seed, uint32_t most, unsigned n_stripes)
 {
     meeting.seed = seed;
     meeting.most = most;
-    meeting.payload_max = n_stripes ? PAYLOAD_STRIPED : PAYLOAD_MAX;
+    meeting.payload_max = meeting.sources ? PAYLOAD_SOURCE
+                          : n_stripes     ? PAYLOAD_STRIPED
+                                          : PAYLOAD_MAX;
+    meeting.reread = 0;
     meeting.cuts = 0;
     meeting.n_stripes = n_stripes;
     meeting.stripes_wait = false;
