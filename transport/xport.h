@@ -106,7 +106,7 @@ static inline void
 xport_acknowledge(struct xport_conn *conn)
 {
     if (conn->ops->acknowledge)
-        conn->ops->acknowledge(conn);
+        conn->ops->acknowledge(conn, false);
 }
 
 /* --- payloads where they lie --- */

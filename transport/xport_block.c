@@ -435,6 +435,8 @@ xport_blocks_recv(struct xport_conn *conn, uint8_t *buf, size_t len)
             n = gp_min((size_t)b->rx.raw, len);
             r = recv_raw(conn, buf, n);
             b->rx.raw -= (uint32_t)n;
+            if (!b->rx.raw && b->rx.reread && r == 0 && conn->ops->acknowledge)
+                conn->ops->acknowledge(conn, true);
         } else {
             r = recv_block(conn, buf, len, &n);
         }

@@ -478,11 +478,12 @@ resume_read_asleep(struct xport_stream *stream, void *buf, size_t len, size_t *r
 }
 
 void
-xport_resume_acknowledge(struct xport_conn *conn)
+xport_resume_acknowledge(struct xport_conn *conn, bool surely)
 {
     struct xport_resume_conn *rc = xport_resume_of(conn);
+    uint64_t due = xport_acks_due(&rc->acks);
 
-    if (xport_acks_due(&rc->acks) > XPORT_ACK_END || xport_acks_striped_due(&rc->acks))
+    if (due > (surely ? 0 : XPORT_ACK_END) || xport_acks_striped_due(&rc->acks))
         xport_resume_ack(rc);
 }
 

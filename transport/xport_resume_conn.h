@@ -141,7 +141,7 @@ int xport_resume_replay(struct xport_resume_conn *rc, int flags);
 void xport_resume_replay_some(struct xport_resume_conn *rc);
 
 /* For struct xport_ops. */
-void xport_resume_acknowledge(struct xport_conn *conn);
+void xport_resume_acknowledge(struct xport_conn *conn, bool surely);
 int xport_resume_ended(struct xport_conn *conn);
 int xport_resume_look(struct xport_conn *conn, bool *ret_again);
 void xport_resume_abort(struct xport_conn *conn);

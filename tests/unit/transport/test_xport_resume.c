@@ -262,9 +262,6 @@ test_acknowledgement_that_is_not_due_is_not_waited_for(void **state)
     close(pair[1]);
 }
 
-/* ---- an end that only reads --------------------------------------------------------
- */
-
 /* Two ends and their socket for acknowledgements, without a relay; over TCP if @tcp,
  * where they find each other near. */
 static void
@@ -282,6 +279,63 @@ pair_new(uint32_t frame_max, bool tcp, struct xport_conn *ret[2])
             xport_resume_new(stream[i], acks[i], frame_max, &alone[i], &ret[i], NULL),
             0);
 }
+
+/* ---- a payload with a source -------------------------------------------------------
+ */
+
+/* More than is acknowledged at a time, and a little. */
+#define SHORT_TAIL (XPORT_ACK_SELDOM + XPORT_BLOCK_PACKED + XPORT_SOURCE_TAIL)
+
+static uint8_t tail_from[SHORT_TAIL], tail_to[SHORT_TAIL];
+
+static int64_t
+tail_reread(struct xport_source *source, uint64_t at, uint64_t len, const uint8_t **ret)
+{
+    (void)source;
+    *ret = tail_from + at;
+    return (int64_t)len;
+}
+
+static void *
+tail_receive(void *conn)
+{
+    assert_int_equal(xport_recv_bulk(conn, tail_to, SHORT_TAIL), 0);
+    return NULL;
+}
+
+/* What comes behind the bytes that are not kept is so short once it is packed that it
+ * causes no acknowledgement, and nothing says that the payload is here as a whole. */
+static void
+test_bytes_of_a_source_are_acknowledged_whatever_follows(void **state)
+{
+    struct xport_source source = {tail_reread};
+    struct xport_conn *conn[2];
+    uint32_t noise = 1;
+    pthread_t thread;
+    uint64_t ticket;
+
+    (void)state;
+    if (!xport_pack_usable())
+        skip();
+    for (uint32_t i = 0; i < SHORT_TAIL - XPORT_SOURCE_TAIL; i++)
+        tail_from[i] = (uint8_t)draw(&noise, 256);
+    pair_new(FRAME_MAX, false, conn);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(xport_blocks_start(conn[i], XPORT_PACK_ALWAYS, NULL), 0);
+    xport_blocks_peer_rereads(conn[1]);
+    pthread_create(&thread, NULL, tail_receive, conn[0]);
+    assert_true(xport_bulk_from_source(conn[1], SHORT_TAIL, &source));
+    assert_int_equal(xport_send_bulk_start(conn[1], tail_from, SHORT_TAIL, &ticket), 0);
+    assert_int_equal(xport_bulk_source_done(conn[1]), 0);
+    assert_int_equal(xport_send_bulk_wait(conn[1], ticket), 0);
+    pthread_join(thread, NULL);
+    assert_memory_equal(tail_from, tail_to, SHORT_TAIL);
+    for (int i = 0; i < 2; i++)
+        xport_free(conn[i]);
+}
+
+/* ---- an end that only reads --------------------------------------------------------
+ */
 
 static void *
 reader_main(void *arg)
@@ -549,6 +603,7 @@ main(void)
         cmocka_unit_test(test_goodbye_is_read_although_a_reply_cannot_be_sent),
         cmocka_unit_test(test_server_cannot_say_goodbye),
         cmocka_unit_test(test_acknowledgement_that_is_not_due_is_not_waited_for),
+        cmocka_unit_test(test_bytes_of_a_source_are_acknowledged_whatever_follows),
         cmocka_unit_test(test_offset_outside_of_the_journal_ends_the_connection),
         cmocka_unit_test(test_claim_of_striped_bytes_is_bounded),
         cmocka_unit_test(test_near_sender_does_not_wait_long_for_room),
