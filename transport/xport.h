@@ -154,6 +154,10 @@ int xport_take_fd(struct xport_conn *conn);
 
 /* --- life --- */
 
+/* Look at the system for what TCP connections need to know, which the first one does
+ * where a process may make sockets by then. */
+void xport_tcp_start(void);
+
 /* A connection over the connected stream socket @fd, which it owns from then on (made
  * blocking).  @frame_max <= XPORT_FRAME_LIMIT. */
 int xport_tcp_new(int fd, uint32_t frame_max, struct xport_conn **ret,

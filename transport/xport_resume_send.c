@@ -26,6 +26,8 @@
 /* Beyond it waiting is cheaper where a round trip takes less than copying: 10 GB/s. */
 #define COPY_BYTES_PER_NS 10u
 #define WAIT_MAX_NS GP_NS_PER_MS
+/* Never up to here, which the second-level cache holds. */
+#define COPY_WARM (512u << 10)
 /* Who waits longer for room for frames takes more memory instead: the peer is slow, or
  * the socket for acknowledgements is not here yet. */
 #define WAIT_ROOM_NS (4 * GP_NS_PER_MS)
@@ -418,7 +420,7 @@ lent_is_waited_for(const struct xport_resume_conn *rc, uint64_t until)
                                        : j->acked + (j->end - j->acked) /
                                                         XPORT_ACK_BULK * XPORT_ACK_BULK;
 
-    return !rc->left && gp_min(until, j->end) <= covered && lent > XPORT_ACK_END &&
+    return !rc->left && gp_min(until, j->end) <= covered && lent > COPY_WARM &&
            lent > rc->trip_ns * COPY_BYTES_PER_NS;
 }
 

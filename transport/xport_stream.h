@@ -62,6 +62,10 @@ void xport_tcp_prepare(struct xport_conn *conn, int fd);
  * administrator forbids that with a route's "congctl lock". */
 void xport_tcp_unpace(int fd);
 
+/* The shortest round trip of a connected socket so far, in microseconds; UINT32_MAX:
+ * the kernel does not say (before Linux 4.6). */
+uint32_t xport_tcp_trip_us(int fd);
+
 /* Zeroed storage for what begins with a connection; free() gives it back. */
 static inline void *
 xport_stream_alloc(size_t size)

@@ -11,16 +11,18 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 /* Within a host a piece of a payload is as long as half the second-level cache, so that
- * it is still there when it is copied out, and the other side's queue has room for two
- * of them: with less, sender and receiver take turns more often (docs/performance.md
- * has what other sizes did). */
+ * it is still there when it is copied out, and the other side's queue has room for
+ * several of them: with less, sender and receiver take turns more often
+ * (docs/performance.md has what other sizes did). */
 #define LOCAL_PIECE_MIN (128 * 1024)
 #define LOCAL_PIECE_MAX (512 * 1024)
+#define LOCAL_PIECES 8
 
 /* A round trip below which a link is not paced, and small uploads are part of frames.
  */
@@ -162,25 +164,72 @@ local_piece(void)
     return (int)gp_min(gp_max(cache / 2, (long)LOCAL_PIECE_MIN), (long)LOCAL_PIECE_MAX);
 }
 
+/* The longest queues of a socket that the system allows (net.core.wmem_max, rmem_max).
+ * A longer one would be cut to that, which may be a twentieth, and for good, where the
+ * queue that the kernel chooses itself grows to more. */
+static struct {
+    pthread_once_t once;
+    int send, receive; /* 0: not known */
+} queues = {.once = PTHREAD_ONCE_INIT};
+
+static int
+queue_most(int fd, int which)
+{
+    int most = LOCAL_PIECES * LOCAL_PIECE_MAX;
+    socklen_t len = sizeof(most);
+
+    if (setsockopt(fd, SOL_SOCKET, which, &most, sizeof(most)) < 0 ||
+        getsockopt(fd, SOL_SOCKET, which, &most, &len) < 0)
+        return 0;
+    return most / 2; /* the kernel adds as much for its own needs */
+}
+
+static void
+queues_look(void)
+{
+    CLEANUP_FD int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (fd < 0)
+        return;
+    queues.send = queue_most(fd, SO_SNDBUF);
+    queues.receive = queue_most(fd, SO_RCVBUF);
+}
+
+void
+xport_tcp_start(void)
+{
+    pthread_once(&queues.once, queues_look);
+}
+
 /* There is no line to keep full. */
 static void
 stay_local(struct xport_conn *conn, int fd)
 {
-    int piece = local_piece(), receive = 2 * piece;
+    int piece = local_piece(), send = piece, receive = LOCAL_PIECES * piece;
 
-    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &piece, sizeof(piece));
-    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive, sizeof(receive));
+    xport_tcp_start();
+    if (queues.send >= send)
+        setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send, sizeof(send));
+    if (queues.receive >= receive)
+        setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive, sizeof(receive));
     conn->piece = (uint32_t)piece;
+}
+
+uint32_t
+xport_tcp_trip_us(int fd)
+{
+    uint32_t info[TCP_INFO_MIN_RTT / sizeof(uint32_t) + 1];
+    socklen_t len = sizeof(info);
+
+    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, info, &len) == 0 && len == sizeof(info)
+               ? info[TCP_INFO_MIN_RTT / sizeof(uint32_t)]
+               : UINT32_MAX;
 }
 
 static bool
 is_near(int fd)
 {
-    uint32_t info[TCP_INFO_MIN_RTT / sizeof(uint32_t) + 1];
-    socklen_t len = sizeof(info);
-
-    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, info, &len) == 0 &&
-           len == sizeof(info) && info[TCP_INFO_MIN_RTT / sizeof(uint32_t)] < NEAR_US;
+    return xport_tcp_trip_us(fd) < NEAR_US;
 }
 
 void

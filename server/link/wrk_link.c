@@ -71,6 +71,7 @@ wrk_link_prepare(struct wrk_link *link, const struct wrk_conf *conf, int fd)
     struct gp_err err = {0};
     int r;
 
+    xport_tcp_start();
     link->payloads = gp_min(conf->payloads, 1u + XPORT_PACK_ALWAYS);
     if (link->payloads > 1 + XPORT_PACK_NEVER && !xport_pack_usable())
         link->payloads = 1 + XPORT_PACK_NEVER;
