@@ -15,6 +15,7 @@
 #include "srv_session.h"
 #include "srv_state.h"
 #include "srv_worker.h"
+#include "srv_worker_conf.h"
 #include "ticket_keys.h"
 #include "tls_door.h"
 #include "tls_record.h"

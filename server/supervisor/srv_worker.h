@@ -26,28 +26,8 @@ struct srv_desk;
 struct srv_keep_fds;
 struct srv_keep_msg;
 struct srv_session;
+struct srv_worker_client;
 struct tls_keys;
-
-/* From the client's request, already checked. */
-struct srv_worker_client {
-    uint32_t wire_minor;
-    uint32_t cuda_version;
-    uint32_t pid;
-    bool shm;          /* it is on this host and can use shared memory */
-    bool wakefds;      /* it takes wake-up descriptors with that */
-    bool rdma;         /* it has an RDMA device */
-    uint32_t payloads; /* values as in attach.proto, not checked */
-    uint32_t links, link, device_base; /* as in wrk_conf.h */
-    uint32_t resume_s;                 /* for how long it would replace a broken link */
-    bool resume_stripes;               /* and have stripes all the same */
-    bool resume_rdma;                  /* and one that was RDMA */
-    bool control;                      /* it may make a control connection */
-    bool rereads;                      /* it knows payloads that are read again */
-    const uint8_t *key; /* of the attachment (attach_proof.h); NULL: not proven */
-    const struct tls_keys *tls; /* of its connection; their suite says if it has any */
-    const char *program;
-    const char *hostname;
-};
 
 /* Start a worker of @session on the client's socket @fd, which it owns on
  * success.  -EDQUOT: a cap, the words say which. */

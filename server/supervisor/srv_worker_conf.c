@@ -11,7 +11,6 @@
 #include "srv_keeper.h"
 #include "srv_resume.h"
 #include "srv_session.h"
-#include "srv_worker.h"
 #include "wrk_conf.h"
 
 #include <errno.h>

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a worker is told before it starts: its configuration (wrk_conf.h), as a file that
- * nobody can change, and the cards that its driver shows.
+ * What a worker is told before it starts: its configuration (wrk_conf.h), as a file
+ * that nobody can change, and the cards that its driver shows.
  *
  * Event-loop thread only.
  */
 #ifndef SRV_WORKER_CONF_H
 #define SRV_WORKER_CONF_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,7 +16,28 @@ struct gp_err;
 struct srv;
 struct srv_session;
 struct srv_worker;
-struct srv_worker_client;
+struct tls_keys;
+
+/* From the client's request, already checked. */
+struct srv_worker_client {
+    uint32_t wire_minor;
+    uint32_t cuda_version;
+    uint32_t pid;
+    bool shm;          /* it is on this host and can use shared memory */
+    bool wakefds;      /* it takes wake-up descriptors with that */
+    bool rdma;         /* it has an RDMA device */
+    uint32_t payloads; /* values as in attach.proto, not checked */
+    uint32_t links, link, device_base; /* as in wrk_conf.h */
+    uint32_t resume_s;                 /* for how long it would replace a broken link */
+    bool resume_stripes;               /* and have stripes all the same */
+    bool resume_rdma;                  /* and one that was RDMA */
+    bool control;                      /* it may make a control connection */
+    bool rereads;                      /* it knows payloads that are read again */
+    const uint8_t *key; /* of the attachment (attach_proof.h); NULL: not proven */
+    const struct tls_keys *tls; /* of its connection; their suite says if it has any */
+    const char *program;
+    const char *hostname;
+};
 
 /* A sealed file with the configuration of @w, whose client says what it is; the
  * descriptor is the caller's. */

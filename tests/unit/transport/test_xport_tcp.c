@@ -31,6 +31,38 @@ congestion_control_of(const char *wanted, char ret[16])
     close(fd[1]);
 }
 
+static int
+queue_of(int fd, int which)
+{
+    socklen_t len = sizeof(which);
+    int bytes;
+
+    assert_int_equal(getsockopt(fd, SOL_SOCKET, which, &bytes, &len), 0);
+    return bytes;
+}
+
+/* Longer than the system allows would be what it allows, and shorter than what the
+ * kernel chooses where nobody asks. */
+static void
+queues_are_as_long_as_wanted_or_the_kernels(void **state)
+{
+    static const int which[] = {SO_SNDBUF, SO_RCVBUF};
+    struct xport_conn *conn;
+    int fd[2];
+
+    (void)state;
+    loopback(fd);
+    assert_int_equal(xport_tcp_new(fd[0], FRAME_MAX, &conn, NULL), 0);
+    assert_true(conn->piece >= 128 << 10);
+    for (unsigned i = 0; i < 2; i++) {
+        int wanted = (int)conn->piece * (i ? 8 : 1), got = queue_of(conn->fd, which[i]);
+
+        assert_true(got == 2 * wanted || got == queue_of(fd[1], which[i]));
+    }
+    xport_free(conn);
+    close(fd[1]);
+}
+
 static bool
 is_near(int fd)
 {
@@ -76,6 +108,7 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(queues_are_as_long_as_wanted_or_the_kernels),
         cmocka_unit_test(link_within_reach_is_not_paced),
         cmocka_unit_test(short_line_is_known_as_one),
     };
