@@ -9,6 +9,8 @@ from pathlib import Path
 PROGRAMS = ("vecadd", "matmul-shared", "reduce-shared", "histogram-shared", "pipeline-shared",
             "managed-shared", "graphs", "nodes", "hostfuncs", "hostnodes", "copies", "order",
             "textures", "threads", "clusters", "conditions", "linking")
+# Of these it is the version of the server: they hold its software card to what that answers.
+OF_THE_CARD = ("textures", "conditions", "linking")
 
 
 def previous(case):
@@ -26,14 +28,15 @@ def as_on_another_machine(case):
             "GPUPOOL_RUN_DIR": str(case.folder / "elsewhere")}
 
 
-def run_programs(case, client, pool, older, transport, extra=None):
-    """Every program on the stub and the command line of the build @client."""
+def run_programs(case, client, pool, older, server, transport, extra=None):
+    """Every program on the stub and the command line of the build @client; @server is the
+    pool's."""
     env = {**pool.env, **(extra or {}), "GPUPOOL_TRANSPORT": transport}
     env["PATH"] = f"{client}/bin:{case.environment()['PATH']}"
     failed = []
     ran = 0
     for name in PROGRAMS:
-        program = older / "tests" / "programs" / name
+        program = (server if name in OF_THE_CARD else older) / "tests" / "programs" / name
         if not program.exists():
             continue
         done = case.run([client / "bin" / "gpupool", "run", "--core", "50", "--memory", "1GiB",
@@ -50,7 +53,7 @@ def client_of_before_with_servers_of_now(case, transport):
     pool = case.pool(servers=1, cards=1)
     # An older command line asks for tickets that are not bound to it.
     pool.restart(pool.pid("gpupool-server"), "--allow-unbound-tickets")
-    run_programs(case, older, pool, older, transport, as_on_another_machine(case))
+    run_programs(case, older, pool, older, case.build, transport, as_on_another_machine(case))
 
 
 def client_of_now_with_servers_of_before(case, transport):
@@ -61,7 +64,7 @@ def client_of_now_with_servers_of_before(case, transport):
     # Clear text is the user's choice; without it the refusal names the choice.
     refused = case.run([now / "bin" / "gpupool", "status"], env=pool.env, status=4)
     case.contains(refused.err, "GPUPOOL_TLS=off", "the remedy")
-    run_programs(case, now, pool, older, transport, {"GPUPOOL_TLS": "off"})
+    run_programs(case, now, pool, older, older, transport, {"GPUPOOL_TLS": "off"})
 
 
 def test_older_client_works_with_this_server_over_tcp(case):
