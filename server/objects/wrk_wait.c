@@ -249,8 +249,13 @@ ctx_query(struct wrk *w, uint32_t ctx_index)
 GP_HOT static CUresult
 ctx_end(struct wrk *w)
 {
-    CUresult r = ctx_query(w, w->ctx_index);
+    CUresult r;
 
+    /* Asking is forbidden while streams are captured, in whichever context; waiting for
+     * another one is not. */
+    wrk_capture_relax_own(w);
+    r = ctx_query(w, w->ctx_index);
+    wrk_capture_relax_client(w);
     if (r == CUDA_SUCCESS && !wrk_hostfns_none(w->priv->hosts))
         return CUDA_ERROR_NOT_READY;
     if (r == CUDA_SUCCESS)
@@ -286,9 +291,11 @@ parts_wait(struct wrk *w, const struct wrk_wait *wait)
         r = WRK_CALL(w, cuEventSynchronize, wait->events[i]);
     if (r != CUDA_SUCCESS)
         return r;
-    return atomic_load(&w->priv->waits->captured)
-               ? WRK_CALL(w, cuStreamSynchronize, NULL)
-               : WRK_CALL(w, cuCtxSynchronize);
+    if (!atomic_load(&w->priv->waits->captured))
+        return WRK_CALL(w, cuCtxSynchronize);
+    /* A capture in another context forbids this, and not the client's call. */
+    wrk_capture_relax_thread(w, true);
+    return WRK_CALL(w, cuStreamSynchronize, NULL);
 }
 
 static void
