@@ -266,7 +266,7 @@ ctx_end(struct wrk *w)
 }
 
 static CUresult
-wait_query(struct wrk *w, const struct wrk_wait *wait)
+wait_ask(struct wrk *w, const struct wrk_wait *wait)
 {
     CUresult r;
 
@@ -279,6 +279,19 @@ wait_query(struct wrk *w, const struct wrk_wait *wait)
     }
     return wait->what == WRK_WAIT_STREAM ? WRK_CALL(w, cuStreamQuery, wait->stream)
                                          : ctx_end(w);
+}
+
+/* The call itself was allowed; what is asked until it is done is the worker's own, and
+ * the call before may have left the thread in the client's mode. */
+static CUresult
+wait_query(struct wrk *w, const struct wrk_wait *wait)
+{
+    CUresult r;
+
+    wrk_capture_relax_own(w);
+    r = wait_ask(w, wait);
+    wrk_capture_relax_client(w);
+    return r;
 }
 
 /* The default stream comes last: it has the context's error. */
