@@ -42,16 +42,15 @@ struct xport_source {
 
 /* xport_bulk_in_parts() of a payload with a source, whose parts need not be kept for a
  * link that breaks: xport_send_bulk_start() has a ticket for few of them.  When all
- * have been started, xport_bulk_source_done() waits until the source is not needed any
- * more. False: it never is. */
+ * have been started, xport_bulk_source_done() waits until the source is of no use any
+ * more.  False: it never is of any. */
 bool xport_bulk_from_source(struct xport_conn *conn, uint64_t total,
                             struct xport_source *source);
 int xport_bulk_source_done(struct xport_conn *conn);
 
 /* xport_send_bulk(), but @buf is in use until xport_send_bulk_wait() has returned for
  * the ticket (0: not any more).  Pieces end in the order they were started; up to 16
- * are useful.
- */
+ * help. */
 int xport_send_bulk_start(struct xport_conn *conn, const void *buf, size_t len,
                           uint64_t *ret_ticket);
 int xport_send_bulk_wait(struct xport_conn *conn, uint64_t ticket);

@@ -41,9 +41,7 @@ enum xport_block_kind {
     XPORT_BLOCK_RAW,
     XPORT_BLOCK_ZSTD,
     XPORT_BLOCK_STRIPED, /* its bytes come over the stripes (xport_stripes.h) */
-    /* Raw, and its sender can read it again where it came from (struct xport_source).
-     */
-    XPORT_BLOCK_REREAD,
+    XPORT_BLOCK_REREAD,  /* raw, and has a source (struct xport_source) */
 };
 
 struct xport_block {

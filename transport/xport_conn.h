@@ -75,8 +75,8 @@ struct xport_ops {
     /* The payload that was sent last is its caller's again; NULL where it is at once.
      */
     int (*bulk_done)(struct xport_conn *conn);
-    /* A payload has been received whole: its sender may be waiting to hear so. @surely:
-     * it waits for that, for a block of it that it has kept nothing of. */
+    /* A payload has been received whole: its sender may be waiting to hear so.  With
+     * @surely it is, for a block that it has kept nothing of. */
     void (*acknowledge)(struct xport_conn *conn, bool surely);
     /* The peer has received the first @upto bytes.  Any thread.  NULL: of no use. */
     void (*confirm)(struct xport_conn *conn, uint64_t upto);

@@ -99,7 +99,8 @@ down_send_header(struct wrk_d2h *d)
     *header = down_header(d);
     xport_commit(conn, sizeof(*header));
     d->source.read = wrk_path_staging_reread;
-    if (d->copy->grain <= 1)
+    /* Over a long line the end of the copy would be a wait of a round trip more. */
+    if (d->copy->grain <= 1 && atomic_load_explicit(&conn->near, memory_order_relaxed))
         xport_bulk_from_source(conn, d->copy->len, &d->source);
     else
         xport_bulk_in_parts(conn, d->copy->len);
