@@ -26,7 +26,7 @@ thread_main(void *arg)
     prctl(PR_SET_NAME, start.name, 0, 0, 0);
     /* What the library asks for itself no capture of the program forbids, nor does it
      * end one. */
-    stub_tls.capture_mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    stub_tls_relax();
     start.fn(start.arg);
     return NULL;
 }

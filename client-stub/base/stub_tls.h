@@ -9,6 +9,7 @@
 #ifndef STUB_TLS_H
 #define STUB_TLS_H
 
+#include "cuda_abi.h"
 #include "stub_range.h"
 
 #include <stdint.h>
@@ -53,5 +54,22 @@ struct stub_tls {
 };
 
 extern __thread struct stub_tls stub_tls __attribute__((tls_model("initial-exec")));
+
+/* Around calls of the library's own in the middle of one of the program: no capture
+ * forbids them, nor do they end one.  The thread's mode before. */
+static inline uint32_t
+stub_tls_relax(void)
+{
+    uint32_t mode = stub_tls.capture_mode;
+
+    stub_tls.capture_mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    return mode;
+}
+
+static inline void
+stub_tls_restore(uint32_t mode)
+{
+    stub_tls.capture_mode = mode;
+}
 
 #endif

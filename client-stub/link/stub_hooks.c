@@ -2,20 +2,28 @@
 /* Asking the features; see stub_hooks.h. */
 #include "stub_hooks.h"
 
+#include "stub_tls.h"
+
 void
 stub_hooks_before_call(uint16_t call)
 {
+    uint32_t mode = stub_tls_relax();
+
     for (const struct stub_feature *const *at = stub_features; *at; at++)
         if ((*at)->before_call)
             (*at)->before_call(call);
+    stub_tls_restore(mode);
 }
 
 CUresult
 stub_hooks_after_wait(uint16_t call, CUresult result)
 {
+    uint32_t mode = stub_tls_relax();
+
     for (const struct stub_feature *const *at = stub_features; *at; at++)
         if ((*at)->after_wait)
             result = (*at)->after_wait(call, result);
+    stub_tls_restore(mode);
     return result;
 }
 
@@ -23,10 +31,12 @@ CUresult
 stub_hooks_stream_waited(uint64_t stream)
 {
     CUresult result = CUDA_SUCCESS;
+    uint32_t mode = stub_tls_relax();
 
     for (const struct stub_feature *const *at = stub_features; *at; at++)
         if ((*at)->stream_waited && result == CUDA_SUCCESS)
             result = (*at)->stream_waited(stream);
+    stub_tls_restore(mode);
     return result;
 }
 
@@ -80,9 +90,12 @@ stub_hooks_needs(const void *bytes, size_t n)
 void
 stub_hooks_provide(void)
 {
+    uint32_t mode = stub_tls_relax();
+
     for (const struct stub_feature *const *at = stub_features; *at; at++)
         if ((*at)->provide)
             (*at)->provide();
+    stub_tls_restore(mode);
 }
 
 bool
@@ -98,10 +111,12 @@ CUresult
 stub_hooks_spare_before(struct stub_link *link, uint16_t call)
 {
     CUresult result = CUDA_SUCCESS;
+    uint32_t mode = stub_tls_relax();
 
     for (const struct stub_feature *const *at = stub_features; *at; at++)
         if ((*at)->spare_before && result == CUDA_SUCCESS)
             result = (*at)->spare_before(link, call);
+    stub_tls_restore(mode);
     return result;
 }
 
@@ -118,10 +133,12 @@ CUresult
 stub_hooks_spare_named(struct stub_link *link, uint16_t call)
 {
     CUresult result = CUDA_SUCCESS;
+    uint32_t mode = stub_tls_relax();
 
     for (const struct stub_feature *const *at = stub_features; *at; at++)
         if ((*at)->spare_named && result == CUDA_SUCCESS)
             result = (*at)->spare_named(link, call);
+    stub_tls_restore(mode);
     return result;
 }
 
@@ -160,9 +177,12 @@ stub_hooks_unread(struct stub_link *link)
 void
 stub_hooks_drain(const void *addr, uint64_t len)
 {
+    uint32_t mode = stub_tls_relax();
+
     for (const struct stub_feature *const *at = stub_features; *at; at++)
         if ((*at)->drain)
             (*at)->drain(addr, len);
+    stub_tls_restore(mode);
 }
 
 void
@@ -174,9 +194,12 @@ stub_hooks_drain_all(void)
 void
 stub_hooks_ctx_end(struct stub_ctx *ctx)
 {
+    uint32_t mode = stub_tls_relax();
+
     for (const struct stub_feature *const *at = stub_features; *at; at++)
         if ((*at)->ctx_end)
             (*at)->ctx_end(ctx);
+    stub_tls_restore(mode);
 }
 
 const struct stub_unsolicited *

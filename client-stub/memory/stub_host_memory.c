@@ -330,16 +330,16 @@ static CUresult
 host_show(const struct stub_memory *m, CUdeviceptr *ret)
 {
     struct stub_ctx *ctx = stub_ctx_get((CUcontext)(uintptr_t)m->ctx);
-    uint32_t mode = stub_tls.capture_mode;
+    uint32_t mode;
     CUresult r;
 
     if (!ctx)
         return CUDA_ERROR_INVALID_VALUE; /* ended meanwhile */
     if (stub_ctx_push(ctx) < 0)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    stub_tls.capture_mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    mode = stub_tls_relax();
     r = host_show_here(m, ret);
-    stub_tls.capture_mode = mode;
+    stub_tls_restore(mode);
     stub_ctx_pop();
     return r;
 }

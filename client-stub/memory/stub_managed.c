@@ -65,6 +65,7 @@ static struct {
 } managed = {.turn = {[0 ... STUB_LINKS_MAX - 1] = {.work = MANAGED_TURN_IDLE}}};
 
 static __thread bool managed_busy;
+static __thread uint32_t managed_mode; /* of captures, before that */
 /* The calling thread moves in a context that is not the program's choice: for a host
  * function.  And: that context has been destroyed meanwhile. */
 static __thread bool managed_in_any, managed_lost;
@@ -82,6 +83,7 @@ static void
 managed_stir(void)
 {
     managed_busy = true;
+    managed_mode = stub_tls_relax();
     stub_tls.stay++;
 }
 
@@ -89,6 +91,7 @@ static void
 managed_quiesce(void)
 {
     stub_tls.stay--;
+    stub_tls_restore(managed_mode);
     managed_busy = false;
 }
 

@@ -205,14 +205,14 @@ send_free(uint64_t addr, uint64_t stream)
     struct wire_cuMemFreeAsync_req *req;
     struct stub_call c;
 
-    uint32_t mode = stub_capture_relax(); /* the program freed it before */
+    uint32_t mode = stub_tls_relax(); /* the program freed it before */
 
     if (stub_call_begin(&c, WIRE_CALL_cuMemFreeAsync, sizeof(*req)) == CUDA_SUCCESS) {
         req = c.body;
         *req = (struct wire_cuMemFreeAsync_req){.dptr = addr, .hStream = stream};
         stub_call_post(&c);
     }
-    stub_capture_restore(mode);
+    stub_tls_restore(mode);
 }
 
 /* Under the lock, by a thread that is `freeing`.  The block's place is empty only when
@@ -251,7 +251,7 @@ stream_wait(struct spare_stream *stream)
     stream->busy = false;
     if (!atomic_load(&stream->ctx->alive) || stub_ctx_push(stream->ctx) < 0)
         return CUDA_SUCCESS;
-    mode = stub_capture_relax();
+    mode = stub_tls_relax();
     r = stub_call_begin(&c, WIRE_CALL_cuStreamSynchronize, sizeof(*req));
     if (r == CUDA_SUCCESS) {
         req = c.body;
@@ -259,7 +259,7 @@ stream_wait(struct spare_stream *stream)
         r = stub_call_wait(&c);
         stub_call_end(&c);
     }
-    stub_capture_restore(mode);
+    stub_tls_restore(mode);
     stub_ctx_pop();
     return r;
 }

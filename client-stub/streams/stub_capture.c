@@ -158,28 +158,13 @@ capture_forbids(uint32_t i)
             mine == CU_STREAM_CAPTURE_MODE_GLOBAL);
 }
 
-uint32_t
-stub_capture_relax(void)
-{
-    uint32_t mode = stub_tls.capture_mode;
-
-    stub_tls.capture_mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    return mode;
-}
-
-void
-stub_capture_restore(uint32_t mode)
-{
-    stub_tls.capture_mode = mode;
-}
-
 CUresult
 stub_capture_wait_stream(CUstream stream)
 {
-    uint32_t mode = stub_capture_relax();
+    uint32_t mode = stub_tls_relax();
     CUresult r = cuStreamSynchronize(stream);
 
-    stub_capture_restore(mode);
+    stub_tls_restore(mode);
     return r;
 }
 

@@ -27,11 +27,7 @@ stub_capture_any(void)
         atomic_load_explicit(&stub_captures, memory_order_relaxed) != 0, false);
 }
 
-/* Around calls of the library's own in the middle of one of the program: no capture
- * forbids them, nor do they end one.  The thread's mode before. */
-uint32_t stub_capture_relax(void);
-void stub_capture_restore(uint32_t mode);
-/* cuStreamSynchronize() so. */
+/* cuStreamSynchronize() that no capture forbids, and that ends none. */
 CUresult stub_capture_wait_stream(CUstream stream);
 
 /* Whether CUDA forbids this thread now what is unsafe during a capture. */

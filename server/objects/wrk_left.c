@@ -7,35 +7,62 @@
 #include "wrk_ctx.h"
 #include "wrk_evpool.h"
 
-/* Programs destroy streams that are idle; a client that leaves more of them busy has
- * its waits made by waiter threads until those of the list are done. */
-#define LEFT_MAX 64
+/* Contexts of one client in which a busy stream was destroyed; in further ones the
+ * waits are made by waiter threads. */
+#define LEFT_CONTEXTS_MAX 64
 
-static struct {
-    CUevent
-        event; /* NULL: there was none; waiter threads wait until the context ends */
+static struct left {
     uint32_t ctx_index;
-} list[LEFT_MAX];
+    bool unknown;    /* there is work behind which no event could be recorded */
+    CUstream stream; /* NULL: none was needed, or there was none to be had */
+} list[LEFT_CONTEXTS_MAX];
 
 static uint32_t n;
 
-static void
-add(CUevent event, uint32_t ctx_index)
+static struct left *
+find(uint32_t ctx_index)
 {
-    list[n].event = event;
-    list[n++].ctx_index = ctx_index;
+    for (uint32_t i = 0; i < n; i++)
+        if (list[i].ctx_index == ctx_index)
+            return &list[i];
+    return NULL;
 }
 
-/* One of them holds up the end of its context whatever there is besides. */
-static void
-add_unknown(uint32_t ctx_index)
+/* NULL when there is no room. */
+static struct left *
+find_or_add(uint32_t ctx_index)
 {
-    if (n == LEFT_MAX)
-        return;
-    for (uint32_t i = 0; i < n; i++)
-        if (!list[i].event && list[i].ctx_index == ctx_index)
-            return;
-    add(NULL, ctx_index);
+    struct left *left = find(ctx_index);
+
+    if (left || n == LEFT_CONTEXTS_MAX)
+        return left;
+    list[n] = (struct left){.ctx_index = ctx_index};
+    return &list[n++];
+}
+
+static bool
+enter(struct wrk *w, uint32_t ctx_index)
+{
+    return ctx_index == w->ctx_index || wrk_ctx_use(w, ctx_index) == CUDA_SUCCESS;
+}
+
+/* The context's stream of the worker's own waits for @event, NULL if there was none to
+ * be had.  The event is the pool's again: what was recorded in it before counts. */
+static void
+add(struct wrk *w, uint32_t ctx_index, CUevent event)
+{
+    struct left *left = find_or_add(ctx_index);
+
+    if (left && !left->stream && event && enter(w, ctx_index) &&
+        WRK_CALL(w, cuStreamCreate, &left->stream, CU_STREAM_NON_BLOCKING) !=
+            CUDA_SUCCESS)
+        left->stream = NULL;
+    if (left &&
+        (!left->stream || !event ||
+         WRK_CALL(w, cuStreamWaitEvent, left->stream, event, 0) != CUDA_SUCCESS))
+        left->unknown = true;
+    if (event)
+        wrk_evpool_put(w, ctx_index, event);
 }
 
 /* The stream may have work from before its capture.  It cannot be queried, and an event
@@ -47,67 +74,63 @@ note_captured(struct wrk *w, CUstream stream, uint32_t ctx_index)
     struct wrk_capture capture;
 
     if (!wrk_capture_take(w, stream, &capture))
-        add_unknown(ctx_index);
-    else if (capture.event && n < LEFT_MAX)
-        add(capture.event, ctx_index);
-    else if (capture.event)
-        wrk_evpool_put(w, ctx_index, capture.event);
-    else if (capture.unknown)
-        add_unknown(ctx_index);
+        add(w, ctx_index, NULL);
+    else if (capture.event || capture.unknown)
+        add(w, ctx_index, capture.event);
 }
 
-void
-wrk_left_note(struct wrk *w, CUstream stream)
+static void
+note(struct wrk *w, CUstream stream, uint32_t ctx_index)
 {
-    uint32_t ctx_index = wrk_ctx_of_stream(w, stream);
     CUevent event;
 
     if (wrk_capturing(w, stream) != CUDA_SUCCESS) {
         note_captured(w, stream, ctx_index);
         return;
     }
-    if (n == LEFT_MAX || WRK_CALL(w, cuStreamQuery, stream) == CUDA_SUCCESS ||
-        (ctx_index != w->ctx_index && wrk_ctx_use(w, ctx_index) != CUDA_SUCCESS))
+    if (WRK_CALL(w, cuStreamQuery, stream) == CUDA_SUCCESS || !enter(w, ctx_index))
         return;
     event = wrk_evpool_get(w, ctx_index);
     if (event && WRK_CALL(w, cuEventRecord, event, stream) != CUDA_SUCCESS) {
         wrk_evpool_put(w, ctx_index, event);
         event = NULL;
     }
-    if (event)
-        add(event, ctx_index);
-    else
-        add_unknown(ctx_index);
+    add(w, ctx_index, event);
+}
+
+void
+wrk_left_note(struct wrk *w, CUstream stream)
+{
+    wrk_capture_relax_own(w);
+    note(w, stream, wrk_ctx_of_stream(w, stream));
+    wrk_capture_relax_client(w);
+}
+
+bool
+wrk_left_stream(uint32_t ctx_index, CUstream *ret)
+{
+    const struct left *left = find(ctx_index);
+
+    *ret = left ? left->stream : NULL;
+    return left ? !left->unknown : n < LEFT_CONTEXTS_MAX;
 }
 
 CUresult
 wrk_left_query(struct wrk *w, uint32_t ctx_index)
 {
-    for (uint32_t i = 0; i < n;) {
-        CUresult r;
+    CUstream stream;
 
-        if (list[i].ctx_index != ctx_index) {
-            i++;
-            continue;
-        }
-        r = list[i].event ? WRK_CALL(w, cuEventQuery, list[i].event)
-                          : CUDA_ERROR_NOT_READY;
-        if (r != CUDA_SUCCESS)
-            return r;
-        wrk_evpool_put(w, ctx_index, list[i].event);
-        list[i] = list[--n];
-    }
-    return n == LEFT_MAX ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+    if (!wrk_left_stream(ctx_index, &stream))
+        return CUDA_ERROR_NOT_READY;
+    return stream ? WRK_CALL(w, cuStreamQuery, stream) : CUDA_SUCCESS;
 }
 
 void
 wrk_left_forget(struct wrk *w, uint32_t ctx_index)
 {
+    struct left *left = find(ctx_index);
+
     (void)w;
-    for (uint32_t i = 0; i < n;) {
-        if (list[i].ctx_index == ctx_index)
-            list[i] = list[--n];
-        else
-            i++;
-    }
+    if (left)
+        *left = list[--n];
 }

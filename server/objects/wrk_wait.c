@@ -13,6 +13,7 @@
 #include "wrk_hooks.h"
 #include "wrk_hostfn.h"
 #include "wrk_left.h"
+#include "wrk_parts.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -38,9 +39,7 @@ struct wrk_wait {
     bool own_event; /* from the pool, goes back there */
     struct wrk_elapsed elapsed;
     uint64_t since_ns;
-    CUevent *events; /* WRK_WAIT_CTX: what the driver's call would wait for... */
-    unsigned n_events;
-    bool parted; /* ...before that is made */
+    struct wrk_parts parts; /* WRK_WAIT_CTX */
 };
 
 struct wrk_waits {
@@ -49,7 +48,6 @@ struct wrk_waits {
     struct wrk_wait *spare;            /* the reader's; finished waits for reuse */
     const struct wrk_elapsed_ask *ask; /* the reader's; of the wait that it makes */
     unsigned cpus;
-    atomic_bool captured; /* a capture has begun at some time */
 
     pthread_mutex_t lock;
     pthread_cond_t more;
@@ -210,34 +208,29 @@ wrk_waits_free(struct wrk_waits *waits)
 
 /* ---- one wait ---- */
 
-/* Asking a stream that is being captured would end its capture. */
-static bool
-is_capturing(struct wrk *w, CUstream stream)
-{
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-
-    return WRK_CALL(w, cuStreamIsCapturing, stream, &status) == CUDA_SUCCESS &&
-           status != CU_STREAM_CAPTURE_STATUS_NONE;
-}
-
 /* A context is idle when its default stream and every stream made in it are, those that
- * were destroyed included. */
+ * were destroyed included.  The default stream comes first, because it has the work of
+ * most programs, but must not be used while a blocking stream is captured. */
 GP_HOT static CUresult
 ctx_query(struct wrk *w, uint32_t ctx_index)
 {
     const struct wrk_handle_array *streams = &w->handles.client[WIRE_KIND_STREAM];
+    bool capturing = w->priv->capturing != 0;
     unsigned asked = 0;
-    CUresult r = WRK_CALL(w, cuStreamQuery, NULL);
+    CUresult r = capturing ? CUDA_SUCCESS : WRK_CALL(w, cuStreamQuery, NULL);
 
     for (uint32_t i = 0; r == CUDA_SUCCESS && i < streams->cap; i++) {
         const struct wrk_handle_slot *slot = &streams->slots[i];
 
         if (!slot->obj || slot->user != ctx_index)
             continue;
-        if (++asked > CTX_STREAMS_MAX || is_capturing(w, slot->obj))
+        if (++asked > CTX_STREAMS_MAX ||
+            (capturing && wrk_capturing(w, slot->obj) != CUDA_SUCCESS))
             return CUDA_ERROR_NOT_READY;
         r = WRK_CALL(w, cuStreamQuery, slot->obj);
     }
+    if (capturing && r == CUDA_SUCCESS)
+        r = WRK_CALL(w, cuStreamQuery, NULL);
     return r == CUDA_SUCCESS ? wrk_left_query(w, ctx_index) : r;
 }
 
@@ -294,31 +287,6 @@ wait_query(struct wrk *w, const struct wrk_wait *wait)
     return r;
 }
 
-/* The default stream comes last: it has the context's error. */
-static CUresult
-parts_wait(struct wrk *w, const struct wrk_wait *wait)
-{
-    CUresult r = CUDA_SUCCESS;
-
-    for (unsigned i = 0; i < wait->n_events && r == CUDA_SUCCESS; i++)
-        r = WRK_CALL(w, cuEventSynchronize, wait->events[i]);
-    if (r != CUDA_SUCCESS)
-        return r;
-    if (!atomic_load(&w->priv->waits->captured))
-        return WRK_CALL(w, cuCtxSynchronize);
-    /* A capture in another context forbids this, and not the client's call. */
-    wrk_capture_relax_thread(w, true);
-    return WRK_CALL(w, cuStreamSynchronize, NULL);
-}
-
-static void
-parts_free(struct wrk *w, struct wrk_wait *wait)
-{
-    for (unsigned i = 0; i < wait->n_events; i++)
-        wrk_evpool_put(w, wait->job.ctx_index, wait->events[i]);
-    free(wait->events);
-}
-
 /* Of a call whose reply has the time between two events. */
 static bool
 wait_has_body(const struct wrk_wait *wait, CUresult r)
@@ -356,15 +324,14 @@ wait_run(struct wrk *w, struct wrk_job *job)
         r = WRK_CALL(w, cuEventSynchronize, wait->event);
     else if (wait->what == WRK_WAIT_STREAM)
         r = WRK_CALL(w, cuStreamSynchronize, wait->stream);
-    else if (wait->parted)
-        r = parts_wait(w, wait);
+    else if (wait->parts.events)
+        r = wrk_parts_wait(w, &wait->parts);
     else
         r = WRK_CALL(w, cuCtxSynchronize);
     /* Before the reply: with it the client may end the context, and make another one
      * with its index, for which the pool must not keep these events. */
     if (wait->own_event)
         wrk_evpool_put(w, wait->job.ctx_index, wait->event);
-    parts_free(w, wait);
     wait_reply_whole(w, wait, r);
     free(wait);
 }
@@ -407,74 +374,15 @@ wait_done(struct wrk *w, struct wrk_wait *wait, CUresult r)
     waits->spare = wait;
 }
 
-/* ---- a context, piece by piece ----
- *
- * The driver refuses to wait for a context with a stream that is captured, and makes
- * the capture invalid.  A wait that came before the capture must do neither, and a
- * waiter thread may be late.  So it waits for events first, one at the end of each
- * stream that is busy now.  The driver's call comes behind them, when it has nothing
- * left to wait for; with captures in the program, only the default stream does.
- */
-
-static bool
-part_add(struct wrk *w, struct wrk_wait *wait, CUstream stream)
-{
-    CUevent event;
-
-    if (is_capturing(w, stream))
-        return false;
-    if (WRK_CALL(w, cuStreamQuery, stream) != CUDA_ERROR_NOT_READY)
-        return true;
-    event = wrk_evpool_get(w, wait->job.ctx_index);
-    if (!event)
-        return false;
-    wait->events[wait->n_events++] = event;
-    return WRK_CALL(w, cuEventRecord, event, stream) == CUDA_SUCCESS;
-}
-
-/* False: a stream captures already, or cannot be waited for so. */
-static bool
-parts_add(struct wrk *w, struct wrk_wait *wait)
-{
-    const struct wrk_handle_array *streams = &w->handles.client[WIRE_KIND_STREAM];
-    unsigned asked = 0;
-
-    wait->events = calloc(CTX_STREAMS_MAX, sizeof(CUevent));
-    if (!wait->events || wrk_left_query(w, wait->job.ctx_index) != CUDA_SUCCESS)
-        return false;
-    for (uint32_t i = 0; i < streams->cap; i++) {
-        const struct wrk_handle_slot *slot = &streams->slots[i];
-
-        if (slot->obj && slot->user == wait->job.ctx_index &&
-            (asked++ == CTX_STREAMS_MAX || !part_add(w, wait, slot->obj)))
-            return false;
-    }
-    return true;
-}
-
-static void
-wait_part(struct wrk *w, struct wrk_wait *wait)
-{
-    uint32_t current = w->ctx_index;
-
-    if (wait->what != WRK_WAIT_CTX)
-        return;
-    if (current != wait->job.ctx_index &&
-        wrk_ctx_use(w, wait->job.ctx_index) != CUDA_SUCCESS)
-        return;
-    wait->parted = parts_add(w, wait);
-    if (w->ctx_index != current)
-        wrk_ctx_use(w, current);
-}
-
 static void
 wait_hand_over(struct wrk *w, struct wrk_wait *wait)
 {
-    wait_part(w, wait);
+    if (wait->what == WRK_WAIT_CTX)
+        wrk_parts_take(w, wait->job.ctx_index, &wait->parts);
     if (!job_queue(w->priv->waits, &wait->job)) {
         wrk_frame_bad(w, &wait->job.req, "too many calls wait");
         wrk_elapsed_end(w, &wait->elapsed, CUDA_ERROR_NOT_READY, &(float){0});
-        parts_free(w, wait);
+        wrk_parts_drop(w, &wait->parts);
         free(wait);
     }
 }
@@ -653,6 +561,6 @@ wrk_wait_hand_over(struct wrk *w)
 void
 wrk_wait_captures(struct wrk *w)
 {
-    atomic_store(&w->priv->waits->captured, true);
+    wrk_parts_captures();
     wrk_wait_hand_over(w);
 }

@@ -7,9 +7,11 @@
 #include "gp_log.h"
 #include "wire_lines.h"
 #include "wrk.h"
+#include "wrk_capture.h"
 #include "wrk_copy.h"
 #include "wrk_ctx.h"
 #include "wrk_hostfn.h"
+#include "wrk_parts.h"
 #include "wrk_staging.h"
 #include "wrk_unified.h"
 #include "wrk_wait.h"
@@ -211,23 +213,32 @@ wrk_pinned_add(struct wrk *w, const struct wrk_pinned_request *request)
 struct unpin_job {
     struct wrk_job job;
     struct pinned *p;
+    struct wrk_parts parts; /* of kernels and copies by its address, which have no marks */
 };
+
+/* A stream was captured already when the client gave the memory back.  A wait for the
+ * context would end the capture, whoever captures; those are over soon. */
+static void
+wait_behind_captures(struct wrk *w)
+{
+    while (atomic_load(&w->capturing) && !atomic_load(&w->priv->stopping))
+        usleep(CAPTURE_POLL_US);
+    WRK_CALL(w, cuCtxSynchronize);
+}
 
 static void
 unpin_run(struct wrk *w, struct wrk_job *job)
 {
     struct unpin_job *unpin = container_of(job, struct unpin_job, job);
 
+    wrk_capture_relax_thread(w, true); /* the client's call was allowed, or is over */
     if (!atomic_load(&w->priv->stopping)) {
         for (unsigned i = 0; i < WRK_PINNED_FENCES; i++)
             wrk_staging_wait(w, &unpin->p->mark[i]);
-        /* Kernels and copies by its address have no marks.  A wait for the context ends
-         * every capture in it, whoever captures: those are over soon. */
-        while (unpin->p->placed && atomic_load(&w->capturing) &&
-               !atomic_load(&w->priv->stopping))
-            usleep(CAPTURE_POLL_US);
-        if (unpin->p->placed)
-            WRK_CALL(w, cuCtxSynchronize);
+        if (unpin->parts.events)
+            wrk_parts_wait(w, &unpin->parts);
+        else if (unpin->p->placed)
+            wait_behind_captures(w);
         pinned_free(w, unpin->p);
     }
     free(unpin);
@@ -274,7 +285,11 @@ wrk_pinned_drop(struct wrk *w, uint32_t id)
     unpin = calloc(1, sizeof(*unpin));
     if (unpin)
         *unpin = (struct unpin_job){.job.run = unpin_run, .job.ctx = p->ctx, .p = p};
+    if (unpin && p->placed)
+        wrk_parts_take(w, p->ctx_index, &unpin->parts);
     if (!unpin || !wrk_wait_background(w, &unpin->job)) {
+        if (unpin)
+            wrk_parts_drop(w, &unpin->parts);
         free(unpin);
         pinned_keep(p);
     }

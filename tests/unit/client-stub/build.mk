@@ -33,3 +33,7 @@ $(foreach t,test_stub_wait test_stub_hostfn test_stub_control,\
 # One file of libnvidia-ml.so.1, with cards that the test pretends.
 $(eval $(call unit_test,test_nvml_events,tests/unit/client-stub/test_nvml_events.c,\
     client-stub/nvml client-stub/export_tables $(UT_STUB_INCS)))
+
+# What features do around calls, with a feature of the test's.
+$(eval $(call unit_test,test_stub_hooks,tests/unit/client-stub/test_stub_hooks.c \
+    client-stub/link/stub_hooks.c,$(UT_STUB_INCS)))

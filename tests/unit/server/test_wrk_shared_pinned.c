@@ -6,8 +6,10 @@
 #include "gp_err.h"
 #include "wire_lines.h"
 #include "wrk.h"
+#include "wrk_capture.h"
 #include "wrk_ctx.h"
 #include "wrk_hostfn.h"
+#include "wrk_parts.h"
 #include "wrk_shared_pinned.h"
 #include "wrk_staging.h"
 #include "wrk_transfer.h"
@@ -35,6 +37,8 @@ static int next_fd = -1; /* what the client has handed over */
 static bool copying;     /* copies do not end */
 static unsigned registered, marks;
 static uint64_t moved;
+static unsigned waits, whole_waits; /* for a context: in parts, by the driver's call */
+static bool captured;               /* a stream is, so there are no parts */
 static struct wrk_job *queued;
 
 /* ---- the worker around it ---------------------------------------------------------
@@ -100,6 +104,33 @@ wrk_wait_idle(struct wrk *w, CUstream stream)
 }
 
 bool
+wrk_parts_take(struct wrk *w, uint32_t ctx_index, struct wrk_parts *ret)
+{
+    static CUevent event = EVENT;
+
+    *ret = (struct wrk_parts){.events = captured ? NULL : &event};
+    return !captured;
+}
+
+CUresult
+wrk_parts_wait(struct wrk *w, struct wrk_parts *parts)
+{
+    waits++;
+    return CUDA_SUCCESS;
+}
+
+void
+wrk_parts_drop(struct wrk *w, struct wrk_parts *parts)
+{
+}
+
+bool
+wrk_capture_relax_thread(struct wrk *w, bool relaxed)
+{
+    return true;
+}
+
+bool
 wrk_wait_background(struct wrk *w, struct wrk_job *job)
 {
     queued = job;
@@ -123,6 +154,7 @@ driver_unregister(void *p)
 static CUresult
 driver_synchronize(void)
 {
+    whole_waits++;
     return CUDA_SUCCESS;
 }
 
@@ -147,7 +179,8 @@ set_up(void **state)
     drv.cuMemcpyHtoDAsync_v2 = driver_up;
     drv.cuEventRecord = driver_record;
     drv.cuCtxSynchronize = driver_synchronize;
-    registered = marks = 0;
+    registered = marks = waits = whole_waits = 0;
+    captured = false;
     moved = 0;
     copying = false;
     queued = NULL;
@@ -397,9 +430,15 @@ addresses_are_taken_only_in_the_range_and_once(void **state)
     assert_false(add_at(0, window + SIZE, SIZE));
     assert_non_null(queued);
     copying = false;
+    captured = true; /* only later, so the driver's call would end that capture */
     run_queued();
+    assert_int_equal(waits, 1);
+    assert_int_equal(whole_waits, 0);
     assert_true(add_at(0, window + SIZE, SIZE));
-    drop(0);
+    copying = true;
+    drop(0); /* while it is captured */
+    assert_int_equal(waits, 1);
+    assert_int_equal(whole_waits, 1);
     drop(1);
     assert_int_equal(registered, 0);
 }

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wrk_parts.h"
+
+#include "drv.h"
+#include "gp_time.h"
+#include "wire_api.h"
+#include "wrk.h"
+#include "wrk_capture.h"
+#include "wrk_ctx.h"
+#include "wrk_evpool.h"
+#include "wrk_left.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+/* Streams of a context; with more, the driver's call for all of them is cheaper. */
+#define PARTS_STREAMS_MAX 32
+/* And the default stream, and the work of streams that were destroyed. */
+#define PARTS_MAX (PARTS_STREAMS_MAX + 2)
+
+/* How long the first capture of a program waits for calls of the driver that would make
+ * it invalid.  They have nothing left to wait for, unless another thread of the program
+ * has launched more since; that may take any time. */
+#define PARTS_CAPTURE_WAIT_NS 20000000
+
+#define PARTS_CAPTURE_POLL_NS 50000
+
+/* One process is one attachment, so this is the process's. */
+static atomic_uint whole;    /* threads in the driver's call for a context */
+static atomic_bool captured; /* a capture has begun at some time */
+
+static bool
+part_add(struct wrk *w, struct wrk_parts *parts, CUstream stream)
+{
+    CUevent event;
+
+    if (wrk_capturing(w, stream) != CUDA_SUCCESS)
+        return false;
+    if (WRK_CALL(w, cuStreamQuery, stream) != CUDA_ERROR_NOT_READY)
+        return true;
+    event = wrk_evpool_get(w, parts->ctx_index);
+    if (!event)
+        return false;
+    parts->events[parts->n++] = event;
+    return WRK_CALL(w, cuEventRecord, event, stream) == CUDA_SUCCESS;
+}
+
+/* The default stream only with captures: its event would be a barrier between all other
+ * streams, and a late wait for it is a use of the default stream, which the capture of
+ * a blocking stream forbids. */
+static bool
+parts_add(struct wrk *w, struct wrk_parts *parts)
+{
+    const struct wrk_handle_array *streams = &w->handles.client[WIRE_KIND_STREAM];
+    unsigned n = 0;
+    CUstream left;
+
+    if (!wrk_left_stream(parts->ctx_index, &left) ||
+        (left && !part_add(w, parts, left)))
+        return false;
+    for (uint32_t i = 0; i < streams->cap; i++) {
+        const struct wrk_handle_slot *slot = &streams->slots[i];
+
+        if (slot->obj && slot->user == parts->ctx_index &&
+            (n++ == PARTS_STREAMS_MAX || !part_add(w, parts, slot->obj)))
+            return false;
+    }
+    parts->with_default = atomic_load(&captured);
+    return !parts->with_default || part_add(w, parts, NULL);
+}
+
+/* What is asked is the worker's own question. */
+static bool
+parts_fill(struct wrk *w, struct wrk_parts *parts)
+{
+    uint32_t current = w->ctx_index;
+    bool ok;
+
+    if (current != parts->ctx_index &&
+        wrk_ctx_use(w, parts->ctx_index) != CUDA_SUCCESS)
+        return false;
+    wrk_capture_relax_own(w);
+    ok = parts_add(w, parts);
+    wrk_capture_relax_client(w);
+    if (w->ctx_index != current)
+        wrk_ctx_use(w, current);
+    return ok;
+}
+
+bool
+wrk_parts_take(struct wrk *w, uint32_t ctx_index, struct wrk_parts *ret)
+{
+    *ret = (struct wrk_parts){.events = calloc(PARTS_MAX, sizeof(*ret->events)),
+                              .ctx_index = ctx_index,
+                              .epoch = wrk_ctx_epoch()};
+    if (ret->events && parts_fill(w, ret))
+        return true;
+    wrk_parts_drop(w, ret);
+    return false;
+}
+
+/* Of a context that has ended meanwhile there are none to give back, and its index may
+ * be another one's. */
+void
+wrk_parts_drop(struct wrk *w, struct wrk_parts *parts)
+{
+    for (unsigned i = 0; i < parts->n && parts->epoch == wrk_ctx_epoch(); i++)
+        wrk_evpool_put(w, parts->ctx_index, parts->events[i]);
+    free(parts->events);
+    *parts = (struct wrk_parts){0};
+}
+
+/* Behind the events. */
+static CUresult
+wait_rest(struct wrk *w, bool with_default)
+{
+    CUresult r = CUDA_SUCCESS;
+
+    atomic_fetch_add(&whole, 1);
+    if (!atomic_load(&captured)) {
+        r = WRK_CALL(w, cuCtxSynchronize);
+    } else if (!with_default) { /* the first capture came in between */
+        wrk_capture_relax_thread(w, true);
+        r = WRK_CALL(w, cuStreamSynchronize, NULL);
+    }
+    atomic_fetch_sub(&whole, 1);
+    return r;
+}
+
+CUresult
+wrk_parts_wait(struct wrk *w, struct wrk_parts *parts)
+{
+    bool with_default = parts->with_default;
+    CUresult r = CUDA_SUCCESS;
+
+    for (unsigned i = 0; i < parts->n && r == CUDA_SUCCESS; i++)
+        r = WRK_CALL(w, cuEventSynchronize, parts->events[i]);
+    wrk_parts_drop(w, parts);
+    return r == CUDA_SUCCESS ? wait_rest(w, with_default) : r;
+}
+
+void
+wrk_parts_captures(void)
+{
+    uint64_t until;
+
+    if (atomic_exchange(&captured, true))
+        return;
+    until = gp_now_ns() + PARTS_CAPTURE_WAIT_NS;
+    while (atomic_load(&whole) && gp_now_ns() < until)
+        gp_sleep_ns(PARTS_CAPTURE_POLL_NS);
+}
