@@ -28,6 +28,7 @@ class Thing:
     """An object: the number of its context, and what is known of it."""
 
     records = None  # of a graph: the event that its last node records
+    nothing = False  # of a graph: a copy of no bytes was captured, of which drivers make what they want
 
     def __init__(self, ctx, size=0, kind="", uses=None):
         self.ctx, self.size, self.kind, self.uses = ctx, size, kind, uses
@@ -67,6 +68,7 @@ class Model(More):
         self.tails = {}     # graph -> its last node
         self.last = {}      # memory or log -> stream whose work uses it
         self.captured = None  # (stream, uses)
+        self.nothing = False  # it has a copy of no bytes
         self.begun = {}       # stream that captures -> the thread that has to end it
         self.share = None     # (which, of how many) threads, in a section
         self.captures = True  # not in a section whose threads wait for contexts
@@ -484,6 +486,7 @@ class Model(More):
             off, n = self.devs[dev].size - limit // 2, limit
         if self.r.random() < 0.04:
             off, n = off if off < limit else 0, 0
+            self.nothing = True
         what = self.r.choice(["h2d", "h2d", "d2h", "d2h", "uni"])
         self.order_copy(stream, dev, host, what == "d2h")
         self.line(what, dev, off, host,
@@ -607,6 +610,7 @@ class Model(More):
             elif stream in self.begun:
                 self.still_captured(stream)
             self.graphs[number] = Thing(self.ctx, uses=None if "dead" in uses else uses)
+            self.graphs[number].nothing = self.nothing
             return
         stream = self.pick(self.streams)
         if stream is None or not self.captures:
@@ -619,6 +623,7 @@ class Model(More):
         mode = self.r.choice([1, 2] if self.share else [0, 1, 2])
         self.line("cap", stream, mode)
         self.captured = (stream, set())
+        self.nothing = False
         if mode != RELAXED:
             self.begun.setdefault(stream, self.thread)
 
@@ -694,6 +699,7 @@ class Model(More):
         uses = self.graphs[number].uses
         self.execs[slot] = Thing(self.ctx, uses=set(uses) if uses is not None else None)
         self.execs[slot].records = self.graphs[number].records
+        self.execs[slot].nothing = self.graphs[number].nothing
 
     def graph(self):
         number, what = self.pick(self.graphs), self.r.random()
@@ -718,6 +724,8 @@ class Model(More):
             self.line("xd", exec_)
             del self.execs[exec_]
         elif what < 0.82 and exec_ is not None:
+            if self.graphs[number].nothing or self.execs[exec_].nothing:
+                return
             self.line("upd", exec_, number)
             self.execs[exec_].records = None
             # Updated or not: it may use what either did.
@@ -729,6 +737,7 @@ class Model(More):
                 self.line("gcl", slot, number)
                 uses = self.graphs[number].uses
                 self.graphs[slot] = Thing(self.ctx, uses=set(uses) if uses is not None else None)
+                self.graphs[slot].nothing = self.graphs[number].nothing
         else:
             self.change_node(exec_)
 
