@@ -424,7 +424,9 @@ wrk_wait_stream(struct wrk *w, struct wrk_reply *rep, CUstream stream)
     if (!wait)
         return CUDA_ERROR_OUT_OF_MEMORY;
     wait->stream = stream;
-    if ((uintptr_t)stream > 2) {
+    /* A late wait for the default stream would be a use of it, which the capture of a
+     * blocking stream forbids; its event is a barrier between blocking streams. */
+    if ((uintptr_t)stream > 2 || w->priv->captures) {
         wait->event = wrk_evpool_get(w, w->ctx_index);
         wait->own_event = wait->event != NULL;
         if (wait->event &&

@@ -79,10 +79,12 @@ SG_CALL(cuEventRecordWithFlags, CUevent hEvent, CUstream hStream, unsigned int f
     if (stream->ctx != event->ctx)
         return sg_leave(CUDA_ERROR_INVALID_HANDLE);
     if (stream->capture)
-        rc = sg_capture_event_record(stream, event, flags & CU_EVENT_RECORD_EXTERNAL);
-    else if (flags & CU_EVENT_RECORD_EXTERNAL)
-        rc = CUDA_ERROR_ILLEGAL_STATE;
-    else
+        return sg_leave(sg_capture_event_record(stream, event,
+                                                flags & CU_EVENT_RECORD_EXTERNAL));
+    if (flags & CU_EVENT_RECORD_EXTERNAL)
+        return sg_leave(CUDA_ERROR_ILLEGAL_STATE);
+    rc = sg_capture_check_legacy_stream(stream);
+    if (rc == CUDA_SUCCESS)
         rc = sg_event_record(event, stream);
     return sg_leave(rc);
 }
@@ -177,8 +179,10 @@ SG_CALL(cuStreamWaitEvent, CUstream hStream, CUevent hEvent, unsigned int Flags)
     if (Flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
     if (stream->capture || event->capture_id)
-        rc = sg_capture_event_wait(stream, event, Flags & CU_EVENT_WAIT_EXTERNAL);
-    else
+        return sg_leave(
+            sg_capture_event_wait(stream, event, Flags & CU_EVENT_WAIT_EXTERNAL));
+    rc = sg_capture_check_legacy_stream(stream);
+    if (rc == CUDA_SUCCESS)
         rc = sg_event_wait(stream, event);
     return sg_leave(rc);
 }

@@ -218,15 +218,6 @@ sg_capture_blocking(struct sg_stream *stream)
 }
 
 CUresult
-sg_capture_check_none(struct sg_stream *stream)
-{
-    if (!stream->capture)
-        return CUDA_SUCCESS;
-    stream->capture->invalid = true;
-    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-}
-
-CUresult
 sg_capture_check_legacy_stream(struct sg_stream *stream)
 {
     struct sg_stream *s = sg_capture_blocking(stream);
@@ -235,6 +226,15 @@ sg_capture_check_legacy_stream(struct sg_stream *stream)
         return CUDA_SUCCESS;
     s->capture->invalid = true;
     return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+}
+
+CUresult
+sg_capture_check_none(struct sg_stream *stream)
+{
+    if (!stream->capture)
+        return sg_capture_check_legacy_stream(stream);
+    stream->capture->invalid = true;
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
 CUresult

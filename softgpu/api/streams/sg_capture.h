@@ -72,15 +72,16 @@ CUresult sg_capture_event_wait(struct sg_stream *stream, struct sg_event *event,
 bool sg_capture_uses(const struct sg_graph *graph);
 
 /* CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, and the capture is invalid: streams that are
- * part of one may not be waited for or queried. */
+ * part of one may not be waited for or queried.  The legacy stream is part of those of
+ * all blocking streams: as below. */
 CUresult sg_capture_check_none(struct sg_stream *stream);
 /* A call that is not allowed while @stream captures was made: nothing good can come of
  * the capture any more. */
 void sg_capture_invalidate(struct sg_stream *stream);
 
 /* CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, and the capture is invalid, when work put
- * into @stream would order itself behind a capturing stream: only the legacy
- * stream does that, with every blocking stream. */
+ * into @stream, a wait for it or a question about it would order itself behind a
+ * capturing stream: only the legacy stream does that, with every blocking stream. */
 CUresult sg_capture_check_legacy_stream(struct sg_stream *stream);
 /* For calls that could wait or allocate: CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
  * and the capture is invalid, while this thread may not make them. */

@@ -370,6 +370,49 @@ asking_leaves_a_capture_as_it_is(void **state)
     ok(cuStreamDestroy_v2(a));
 }
 
+static CUevent recorded;
+
+static CUresult
+wait_for(CUstream stream)
+{
+    return cuStreamWaitEvent(stream, recorded, 0);
+}
+
+static CUresult
+record(CUstream stream)
+{
+    return cuEventRecord(recorded, stream);
+}
+
+/* It stands for every blocking stream, so a question about it is one about them. */
+static void
+the_legacy_stream_is_not_used_beside_a_captured_blocking_one(void **state)
+{
+    static CUresult (*const uses[])(CUstream stream) = {cuStreamQuery,
+                                                        cuStreamSynchronize, record,
+                                                        wait_for};
+    CUstream blocking, other;
+    CUgraph graph;
+
+    ok(cuEventCreate(&recorded, 0));
+    ok(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
+    ok(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    for (size_t i = 0; i < sizeof(uses) / sizeof(uses[0]); i++) {
+        ok(cuStreamBeginCapture_v2(blocking, CU_STREAM_CAPTURE_MODE_RELAXED));
+        ok(uses[i](other));
+        fails(uses[i](NULL), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+        fails(cuStreamEndCapture(blocking, &graph),
+              CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+        ok(cuStreamBeginCapture_v2(other, CU_STREAM_CAPTURE_MODE_RELAXED));
+        ok(uses[i](NULL));
+        ok(cuStreamEndCapture(other, &graph));
+        ok(cuGraphDestroy(graph));
+    }
+    ok(cuStreamDestroy_v2(other));
+    ok(cuStreamDestroy_v2(blocking));
+    ok(cuEventDestroy_v2(recorded));
+}
+
 /* Who captures to a graph has it already. */
 static void
 a_capture_may_end_without_asking_for_the_graph(void **state)
@@ -685,6 +728,7 @@ main(void)
         T(streams_of_a_capture_may_be_destroyed),
         T(a_destroyed_stream_is_joined_by_its_event),
         T(asking_leaves_a_capture_as_it_is),
+        T(the_legacy_stream_is_not_used_beside_a_captured_blocking_one),
         T(pictures_of_graphs_name_kernels),
         T(a_capture_may_end_without_asking_for_the_graph),
         T(instances_can_be_changed),
