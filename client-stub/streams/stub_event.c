@@ -332,11 +332,38 @@ stub_impl_cuGraphAddEventRecordNode(CUgraphNode *phGraphNode, CUgraph hGraph,
                                               numDependencies, event);
 }
 
+/* An event of another server is none that the server of the node knows.  That the node
+ * is of another kind than @type is what a driver finds first. */
+static CUresult
+node_check_event(CUgraphNode node, CUevent event, CUgraphNodeType type)
+{
+    CUgraphNodeType is = type;
+    CUresult r = CUDA_SUCCESS;
+
+    if (wire_handle_link((uintptr_t)node) != wire_handle_link((uintptr_t)event) &&
+        stub_handle_ok(WIRE_KIND_GRAPHNODE, (uintptr_t)node) &&
+        stub_handle_ok(WIRE_KIND_EVENT, (uintptr_t)event))
+        r = cuGraphNodeGetType(node, &is);
+    return r == CUDA_SUCCESS && is != type ? CUDA_ERROR_INVALID_VALUE : r;
+}
+
 CUresult
 stub_impl_cuGraphEventRecordNodeSetEvent(CUgraphNode hNode, CUevent event)
 {
+    CUresult r = node_check_event(hNode, event, CU_GRAPH_NODE_TYPE_EVENT_RECORD);
+
+    if (r != CUDA_SUCCESS)
+        return r;
     stub_event_in_graphs();
     return stub_gen_cuGraphEventRecordNodeSetEvent(hNode, event);
+}
+
+CUresult
+stub_impl_cuGraphEventWaitNodeSetEvent(CUgraphNode hNode, CUevent event)
+{
+    CUresult r = node_check_event(hNode, event, CU_GRAPH_NODE_TYPE_WAIT_EVENT);
+
+    return r == CUDA_SUCCESS ? stub_gen_cuGraphEventWaitNodeSetEvent(hNode, event) : r;
 }
 
 CUresult
