@@ -17,6 +17,7 @@
 #include "wrk_peer.h"
 #include "wrk_quota.h"
 #include "wrk_resume.h"
+#include "wrk_shared_pinned.h"
 #include "wrk_spatial.h"
 #include "wrk_transfer.h"
 #include "wrk_window.h"
@@ -39,7 +40,8 @@ const struct wrk_hooks wrk_hooks = {
     /* The bytes of completed copies go before a reply that reports the completion. */
     .before_reply = {wrk_d2h_async_before_reply},
     .idle = {wrk_governor_idle},
-    .poll = {{wrk_d2h_async_pending, wrk_d2h_async_poll}},
+    .poll = {{wrk_d2h_async_pending, wrk_d2h_async_poll},
+             {wrk_pinned_pending, wrk_pinned_poll}},
     .d2h_async_end = {wrk_d2h_async_end},
     .ctx_idle = {wrk_governor_ctx_idle},
     /* Memory is given back first, so that other processes see it as free.  Asynchronous

@@ -104,12 +104,21 @@ wrk_capture_begun(struct wrk *w, const struct wrk_capture *capture, CUresult r)
     return r;
 }
 
+/* What waits for the last one is looked after before the next frame. */
+static void
+count_ended(struct wrk *w)
+{
+    atomic_store(&w->capturing, --w->priv->capturing != 0);
+    if (!w->priv->capturing)
+        w->priv->polled |= WRK_POLL_HOOKS;
+}
+
 static void
 take(struct wrk *w, uint32_t i, struct wrk_capture *ret)
 {
     *ret = list[i];
     list[i] = list[--n];
-    atomic_store(&w->capturing, --w->priv->capturing != 0);
+    count_ended(w);
 }
 
 bool
@@ -133,7 +142,7 @@ wrk_capture_ended(struct wrk *w, CUstream stream)
     if (wrk_capture_take(w, stream, &capture))
         give_back(w, &capture);
     else if (w->priv->capturing > n)
-        atomic_store(&w->capturing, --w->priv->capturing != 0);
+        count_ended(w);
 }
 
 void

@@ -13,10 +13,10 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* Streams of a context; with more, the driver's call for all of them is cheaper. */
+/* Streams of a context; with more, the driver's call for all of them is cheaper, in
+ * programs that capture nothing. */
 #define PARTS_STREAMS_MAX 32
-/* And the default stream, and the work of streams that were destroyed. */
-#define PARTS_MAX (PARTS_STREAMS_MAX + 2)
+#define PARTS_ROOM 8 /* for events, at first */
 
 /* How long the first capture of a program waits for calls of the driver that would make
  * it invalid.  They have nothing left to wait for, unless another thread of the program
@@ -30,6 +30,19 @@ static atomic_uint whole;    /* threads in the driver's call for a context */
 static atomic_bool captured; /* a capture has begun at some time */
 
 static bool
+parts_grow(struct wrk_parts *parts)
+{
+    unsigned room = parts->room ? 2 * parts->room : PARTS_ROOM;
+    CUevent *events = realloc(parts->events, room * sizeof(*events));
+
+    if (!events)
+        return false;
+    parts->events = events;
+    parts->room = room;
+    return true;
+}
+
+static bool
 part_add(struct wrk *w, struct wrk_parts *parts, CUstream stream)
 {
     CUevent event;
@@ -38,6 +51,8 @@ part_add(struct wrk *w, struct wrk_parts *parts, CUstream stream)
         return false;
     if (WRK_CALL(w, cuStreamQuery, stream) != CUDA_ERROR_NOT_READY)
         return true;
+    if (parts->n == parts->room && !parts_grow(parts))
+        return false;
     event = wrk_evpool_get(w, parts->ctx_index);
     if (!event)
         return false;
@@ -55,6 +70,7 @@ parts_add(struct wrk *w, struct wrk_parts *parts)
     unsigned n = 0;
     CUstream left;
 
+    parts->with_default = atomic_load(&captured);
     if (!wrk_left_stream(parts->ctx_index, &left) ||
         (left && !part_add(w, parts, left)))
         return false;
@@ -62,10 +78,10 @@ parts_add(struct wrk *w, struct wrk_parts *parts)
         const struct wrk_handle_slot *slot = &streams->slots[i];
 
         if (slot->obj && slot->user == parts->ctx_index &&
-            (n++ == PARTS_STREAMS_MAX || !part_add(w, parts, slot->obj)))
+            ((n++ == PARTS_STREAMS_MAX && !parts->with_default) ||
+             !part_add(w, parts, slot->obj)))
             return false;
     }
-    parts->with_default = atomic_load(&captured);
     return !parts->with_default || part_add(w, parts, NULL);
 }
 
@@ -90,10 +106,8 @@ parts_fill(struct wrk *w, struct wrk_parts *parts)
 bool
 wrk_parts_take(struct wrk *w, uint32_t ctx_index, struct wrk_parts *ret)
 {
-    *ret = (struct wrk_parts){.events = calloc(PARTS_MAX, sizeof(*ret->events)),
-                              .ctx_index = ctx_index,
-                              .epoch = wrk_ctx_epoch()};
-    if (ret->events && parts_fill(w, ret))
+    *ret = (struct wrk_parts){.ctx_index = ctx_index, .epoch = wrk_ctx_epoch()};
+    if (parts_grow(ret) && parts_fill(w, ret))
         return true;
     wrk_parts_drop(w, ret);
     return false;

@@ -20,7 +20,7 @@ struct wrk;
 
 struct wrk_parts {
     CUevent *events; /* @n of context @ctx_index; NULL: nothing was taken */
-    unsigned n;
+    unsigned n, room;
     uint32_t ctx_index;
     unsigned epoch;    /* when they were taken: wrk_ctx_epoch() */
     bool with_default; /* the default stream's work is among it */

@@ -25,8 +25,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Between looks whether the client still captures. */
-#define CAPTURE_POLL_US 1000
 /* How long the session's turn to copy is, at least. */
 #define PIECE (8u << 20)
 #define HOSTREGISTER_PORTABLE 0x1u
@@ -212,19 +210,14 @@ wrk_pinned_add(struct wrk *w, const struct wrk_pinned_request *request)
 
 struct unpin_job {
     struct wrk_job job;
+    struct unpin_job *next; /* in behind_captures */
     struct pinned *p;
     struct wrk_parts parts; /* of kernels and copies by its address, which have no marks */
 };
 
-/* A stream was captured already when the client gave the memory back.  A wait for the
- * context would end the capture, whoever captures; those are over soon. */
-static void
-wait_behind_captures(struct wrk *w)
-{
-    while (atomic_load(&w->capturing) && !atomic_load(&w->priv->stopping))
-        usleep(CAPTURE_POLL_US);
-    WRK_CALL(w, cuCtxSynchronize);
-}
+/* What a stream that is captured had to do before cannot be told, so memory that is given
+ * back meanwhile waits for the end of all captures.  Receive thread. */
+static struct unpin_job *behind_captures;
 
 static void
 unpin_run(struct wrk *w, struct wrk_job *job)
@@ -238,10 +231,61 @@ unpin_run(struct wrk *w, struct wrk_job *job)
         if (unpin->parts.events)
             wrk_parts_wait(w, &unpin->parts);
         else if (unpin->p->placed)
-            wait_behind_captures(w);
+            WRK_CALL(w, cuCtxSynchronize);
         pinned_free(w, unpin->p);
     }
     free(unpin);
+}
+
+/* Until the process ends, and counted until then. */
+static void
+pinned_keep(struct pinned *p)
+{
+    p->next = kept;
+    kept = p;
+}
+
+static void
+unpin_start(struct wrk *w, struct unpin_job *unpin)
+{
+    struct pinned *p = unpin->p;
+
+    if (p->placed && !wrk_parts_take(w, p->ctx_index, &unpin->parts) &&
+        w->priv->capturing) {
+        unpin->next = behind_captures;
+        behind_captures = unpin;
+        return;
+    }
+    unpin->job.ctx = p->ctx;
+    if (wrk_wait_background(w, &unpin->job))
+        return;
+    wrk_parts_drop(w, &unpin->parts);
+    free(unpin);
+    pinned_keep(p);
+}
+
+bool
+wrk_pinned_pending(const struct wrk *w)
+{
+    return behind_captures && !w->priv->capturing;
+}
+
+void
+wrk_pinned_poll(struct wrk *w)
+{
+    struct unpin_job *unpin = TAKE_PTR(behind_captures);
+
+    while (unpin) {
+        struct unpin_job *next = unpin->next;
+
+        if (unpin->p->ctx) {
+            unpin_start(w, unpin);
+        } else {
+            pinned_free(w, unpin->p);
+            free(unpin);
+        }
+        unpin = next;
+    }
 }
 
 /* Whether the driver unregisters without waiting: no copy uses the memory, this context
@@ -254,14 +298,6 @@ pinned_is_idle(struct wrk *w, struct pinned *p)
             return false;
     return !p->for_good && wrk_ctx_current(w) && wrk_hostfns_none(w->priv->hosts) &&
            wrk_wait_idle(w, NULL) != CUDA_ERROR_NOT_READY;
-}
-
-/* Until the process ends, and counted until then. */
-static void
-pinned_keep(struct pinned *p)
-{
-    p->next = kept;
-    kept = p;
 }
 
 void
@@ -283,16 +319,12 @@ wrk_pinned_drop(struct wrk *w, uint32_t id)
         return;
     }
     unpin = calloc(1, sizeof(*unpin));
-    if (unpin)
-        *unpin = (struct unpin_job){.job.run = unpin_run, .job.ctx = p->ctx, .p = p};
-    if (unpin && p->placed)
-        wrk_parts_take(w, p->ctx_index, &unpin->parts);
-    if (!unpin || !wrk_wait_background(w, &unpin->job)) {
-        if (unpin)
-            wrk_parts_drop(w, &unpin->parts);
-        free(unpin);
+    if (!unpin) {
         pinned_keep(p);
+        return;
     }
+    *unpin = (struct unpin_job){.job.run = unpin_run, .p = p};
+    unpin_start(w, unpin);
 }
 
 /* ---- copies ---- */
@@ -423,5 +455,11 @@ wrk_pinned_forget(uint32_t ctx_index)
             wrk_staging_forget(&p->mark[i], ctx_index);
         if (p->ctx_index == ctx_index)
             p->ctx = NULL;
+    }
+    for (struct unpin_job *unpin = behind_captures; unpin; unpin = unpin->next) {
+        for (unsigned i = 0; i < WRK_PINNED_FENCES; i++)
+            wrk_staging_forget(&unpin->p->mark[i], ctx_index);
+        if (unpin->p->ctx_index == ctx_index)
+            unpin->p->ctx = NULL;
     }
 }

@@ -71,6 +71,11 @@ bool wrk_pinned_lines_put(uint32_t id, const struct wire_line *lines, size_t n);
  * lines, and where to go on, *@id UINT32_MAX at the end. */
 size_t wrk_pinned_lines_take(uint32_t *id, uint64_t *offset, struct wire_line *lines);
 
+/* Memory that was given back while a stream was captured is taken back behind the last
+ * capture: hooks of the loop. */
+bool wrk_pinned_pending(const struct wrk *w);
+void wrk_pinned_poll(struct wrk *w);
+
 /* The context is gone. */
 void wrk_pinned_forget(uint32_t ctx_index);
 

@@ -38,7 +38,7 @@ static bool copying;     /* copies do not end */
 static unsigned registered, marks;
 static uint64_t moved;
 static unsigned waits, whole_waits; /* for a context: in parts, by the driver's call */
-static bool captured;               /* a stream is, so there are no parts */
+static bool no_parts;               /* there are none to be had */
 static struct wrk_job *queued;
 
 /* ---- the worker around it ---------------------------------------------------------
@@ -108,8 +108,8 @@ wrk_parts_take(struct wrk *w, uint32_t ctx_index, struct wrk_parts *ret)
 {
     static CUevent event = EVENT;
 
-    *ret = (struct wrk_parts){.events = captured ? NULL : &event};
-    return !captured;
+    *ret = (struct wrk_parts){.events = no_parts || priv.capturing ? NULL : &event};
+    return ret->events;
 }
 
 CUresult
@@ -180,7 +180,8 @@ set_up(void **state)
     drv.cuEventRecord = driver_record;
     drv.cuCtxSynchronize = driver_synchronize;
     registered = marks = waits = whole_waits = 0;
-    captured = false;
+    no_parts = false;
+    priv.capturing = 0;
     moved = 0;
     copying = false;
     queued = NULL;
@@ -430,17 +431,59 @@ addresses_are_taken_only_in_the_range_and_once(void **state)
     assert_false(add_at(0, window + SIZE, SIZE));
     assert_non_null(queued);
     copying = false;
-    captured = true; /* only later, so the driver's call would end that capture */
     run_queued();
-    assert_int_equal(waits, 1);
-    assert_int_equal(whole_waits, 0);
     assert_true(add_at(0, window + SIZE, SIZE));
-    copying = true;
-    drop(0); /* while it is captured */
-    assert_int_equal(waits, 1);
-    assert_int_equal(whole_waits, 1);
+    drop(0);
     drop(1);
     assert_int_equal(registered, 0);
+}
+
+/* The driver's call for the whole context would end captures that began meanwhile. */
+static void
+captures_survive_memory_that_is_given_back(void **state)
+{
+    struct gp_err err = {0};
+
+    if (!window) {
+        window = window_new(SIZE);
+        assert_int_equal(wrk_unified_reserve(window, SIZE, &err), 0);
+    }
+    assert_true(add_at(0, window, SIZE));
+    copying = true;
+    wrk_pinned_drop(&worker, 0);
+    priv.capturing = 1; /* before the waiter thread comes to it */
+    run_queued();
+    assert_int_equal(registered, 0);
+    assert_int_equal(waits, 1);
+
+    assert_true(add_at(0, window, SIZE));
+    drop(0); /* in the middle of one */
+    assert_int_equal(registered, 1);
+    assert_false(wrk_pinned_pending(&worker));
+    priv.capturing = 0;
+    assert_true(wrk_pinned_pending(&worker));
+    wrk_pinned_poll(&worker);
+    priv.capturing = 1; /* the next one */
+    run_queued();
+    assert_int_equal(registered, 0);
+    assert_int_equal(waits, 2);
+    assert_false(wrk_pinned_pending(&worker));
+
+    assert_true(add_at(0, window, SIZE));
+    drop(0);
+    wrk_pinned_forget(1);
+    priv.capturing = 0;
+    wrk_pinned_poll(&worker);
+    assert_null(queued);
+    assert_false(wrk_pinned_pending(&worker));
+    registered = 0; /* it ended with its context */
+    assert_int_equal(whole_waits, 0);
+
+    no_parts = true;
+    assert_true(add_at(0, window, SIZE));
+    drop(0);
+    assert_int_equal(registered, 0);
+    assert_int_equal(whole_waits, 1);
 }
 
 static void
@@ -497,6 +540,7 @@ main(void)
         cmocka_unit_test_setup(it_stays_until_the_last_copy_is_over, set_up),
         cmocka_unit_test_setup(a_context_takes_its_registration_along, set_up),
         cmocka_unit_test_setup(addresses_are_taken_only_in_the_range_and_once, set_up),
+        cmocka_unit_test_setup(captures_survive_memory_that_is_given_back, set_up),
         cmocka_unit_test_setup(changes_travel_byte_by_byte_and_once, set_up),
         cmocka_unit_test_setup(with_more_streams_than_marks_it_stays_for_good, set_up),
     };
