@@ -179,7 +179,6 @@ link_install(struct xport_resume_conn *rc, struct xport_resume_link *link)
     rc->replay_at = gp_min(link->peer.received, j->end);
     atomic_store(&rc->replaying, rc->replay_at < j->end || striped_waits(rc));
     rc->trip_ns = link->rdma ? XPORT_TRIP_RDMA_NS : trip_of(conn->fd);
-    rc->cuts++;
     atomic_store(&rc->number, link->number);
     atomic_fetch_add(&rc->epoch, 1);
     return r;
@@ -743,10 +742,8 @@ xport_resume_ack_fd(struct xport_conn *conn)
     return xport_resumes(conn) ? xport_acks_fd(&xport_resume_of(conn)->acks) : -1;
 }
 
-struct xport_resume_stats
-xport_resume_stats(struct xport_conn *conn)
+uint64_t
+xport_resume_replayed(struct xport_conn *conn)
 {
-    struct xport_resume_conn *rc = xport_resume_of(conn);
-
-    return (struct xport_resume_stats){.links = rc->cuts, .replayed = rc->replayed};
+    return xport_resume_of(conn)->replayed;
 }

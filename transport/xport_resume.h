@@ -102,10 +102,7 @@ bool xport_resumes(const struct xport_conn *conn);
 /* The socket for acknowledgements, for the child of a fork() to close; -1: none. */
 int xport_resume_ack_fd(struct xport_conn *conn);
 
-/* How often the link was replaced, and bytes sent again.  Any thread. */
-struct xport_resume_stats {
-    uint64_t links, replayed;
-};
-struct xport_resume_stats xport_resume_stats(struct xport_conn *conn);
+/* Bytes that were sent again over other links.  Any thread. */
+uint64_t xport_resume_replayed(struct xport_conn *conn);
 
 #endif

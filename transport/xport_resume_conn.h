@@ -68,7 +68,7 @@ struct xport_resume_conn {
     uint64_t peer_at;   /* what the peer had when this link began */
     uint64_t trip_ns;   /* the shortest round trip of the link */
     uint64_t looked_at; /* journal.end when acknowledgements were read last */
-    uint64_t replayed, cuts;
+    uint64_t replayed;
     bool left; /* the link is broken, and the reader replaces it */
     struct xport_striped *_Atomic striped; /* NULL: there never were stripes */
 };

@@ -54,6 +54,9 @@ struct resume {
     bool acks_wanted;              /* a connection for them, for the link in use */
     bool opening;                  /* a thread makes it */
     struct xport_resume_link acks; /* it is here, and nobody has taken it yet */
+    uint64_t took_ns;              /* of the last new link, from the break on */
+    uint64_t replaced;             /* links, as the log says */
+    bool ended;                    /* the program: the log says no more of them */
 };
 
 /* A connection on its way. */
@@ -272,15 +275,20 @@ stub_resume_tell(struct xport_conn *conn)
 void
 stub_resume_end(struct xport_conn *conn)
 {
-    struct xport_resume_stats stats;
+    struct resume *re;
+    uint64_t replaced;
 
     if (!xport_resumes(conn))
         return;
-    stats = xport_resume_stats(conn);
-    if (stats.links)
+    re = resume_find(conn);
+    gp_lock_take(&re->lock);
+    re->ended = true;
+    replaced = re->replaced;
+    gp_lock_release(&re->lock);
+    if (replaced)
         gp_log_info("stub", "%llu links to %s were replaced, %llu bytes sent again",
-                    (unsigned long long)stats.links, resume_find(conn)->address,
-                    (unsigned long long)stats.replayed);
+                    (unsigned long long)replaced, re->address,
+                    (unsigned long long)xport_resume_replayed(conn));
 }
 
 /* ---- a new link ---------------------------------------------------------------- */
@@ -388,13 +396,26 @@ resume_reconnect(struct xport_conn *conn, const struct xport_resume_have *have,
     gp_log_info("stub", "the link to %s broke; trying to replace it for up to %u s",
                 re->address, re->seconds);
     r = resume_loop(re, have, ret, &err);
-    if (r >= 0)
-        gp_log_info("stub", "link %u to %s after %llu us", re->link, re->address,
-                    (unsigned long long)(gp_now_ns() - start) / 1000);
-    else
+    gp_lock_take(&re->lock);
+    re->took_ns = gp_now_ns() - start;
+    gp_lock_release(&re->lock);
+    if (r < 0)
         gp_log_info("stub", "no new link to %s: %s", re->address, gp_err_msg(&err, r));
     /* Why it ended is the server's to say, if it can be asked. */
     return r == -EACCES || r == -ECONNREFUSED ? -ECONNRESET : r;
+}
+
+/* Another thread may do it while the program ends. */
+static void
+resume_say(struct resume *re)
+{
+    gp_lock_take(&re->lock);
+    if (!re->ended) {
+        re->replaced++;
+        gp_log_info("stub", "link %u to %s after %llu us", re->up, re->address,
+                    (unsigned long long)re->took_ns / 1000);
+    }
+    gp_lock_release(&re->lock);
 }
 
 /* Whose it is; during the attach it is nobody's yet. */
@@ -403,6 +424,7 @@ resume_replaced(struct xport_conn *conn)
 {
     struct resume *re = resume_find(conn);
 
+    resume_say(re);
     stub_rdma_replaced(&re->rdma, re->tls.on);
     for (uint32_t i = 0; i < stub_links_n; i++) {
         if (stub_links[i].conn == conn)

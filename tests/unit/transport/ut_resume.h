@@ -507,7 +507,7 @@ talk_by(const struct parts parts[2], uint32_t seed, uint32_t frames, bool confir
     meeting.replayed = 0;
     for (int i = 0; i < 2; i++) {
         pthread_join(end[i].receiver, NULL);
-        meeting.replayed += xport_resume_stats(end[i].conn).replayed;
+        meeting.replayed += xport_resume_replayed(end[i].conn);
     }
     for (int i = 0; i < 2; i++) {
         meeting.kind[i] = xport_link_kind(end[i].conn);
