@@ -228,6 +228,14 @@ def children_of(pid):
                                            stdout=subprocess.PIPE).stdout.split()]
 
 
+def is_running(pid):
+    """Not a process that has ended and that nobody has waited for yet."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
 @case
 def the_api_server_is_killed_in_the_middle(c, ns):
     """SIGKILL while claims are being bound, and the same command line again."""
@@ -238,8 +246,11 @@ def the_api_server_is_killed_in_the_middle(c, ns):
     pid_file = c.folder / "apiserver.pid"
     pid = int(pid_file.read_text().split()[0])
     command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:-1]
-    for victim in [*children_of(pid), pid]:
+    victims = [*children_of(pid), pid]
+    for victim in victims:
         os.kill(victim, signal.SIGKILL)
+    # Its address is free when it has ended, which takes a while.
+    await_true("the API server has ended", lambda: not any(is_running(v) for v in victims))
     with open(c.folder / "apiserver.log", "ab") as log:
         again = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                  start_new_session=True)
