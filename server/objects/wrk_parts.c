@@ -92,8 +92,7 @@ parts_fill(struct wrk *w, struct wrk_parts *parts)
     uint32_t current = w->ctx_index;
     bool ok;
 
-    if (current != parts->ctx_index &&
-        wrk_ctx_use(w, parts->ctx_index) != CUDA_SUCCESS)
+    if (current != parts->ctx_index && wrk_ctx_use(w, parts->ctx_index) != CUDA_SUCCESS)
         return false;
     wrk_capture_relax_own(w);
     ok = parts_add(w, parts);

@@ -26,8 +26,8 @@ struct wrk_parts {
     bool with_default; /* the default stream's work is among it */
 };
 
-/* What context @ctx_index has to do now, in @ret.  False, with nothing taken: a stream of
- * it is captured already, or there are too many.  Receive thread. */
+/* What context @ctx_index has to do now, in @ret.  False, with nothing taken: a stream
+ * of it is captured already, or there are too many.  Receive thread. */
 bool wrk_parts_take(struct wrk *w, uint32_t ctx_index, struct wrk_parts *ret);
 
 /* Waits for that and gives the events back, once; the context's error.  Any thread, in

@@ -212,11 +212,12 @@ struct unpin_job {
     struct wrk_job job;
     struct unpin_job *next; /* in behind_captures */
     struct pinned *p;
-    struct wrk_parts parts; /* of kernels and copies by its address, which have no marks */
+    struct wrk_parts
+        parts; /* of kernels and copies by its address, which have no marks */
 };
 
-/* What a stream that is captured had to do before cannot be told, so memory that is given
- * back meanwhile waits for the end of all captures.  Receive thread. */
+/* What a stream that is captured had to do before cannot be told, so memory that is
+ * given back meanwhile waits for the end of all captures.  Receive thread. */
 static struct unpin_job *behind_captures;
 
 static void

@@ -79,8 +79,8 @@ SG_CALL(cuEventRecordWithFlags, CUevent hEvent, CUstream hStream, unsigned int f
     if (stream->ctx != event->ctx)
         return sg_leave(CUDA_ERROR_INVALID_HANDLE);
     if (stream->capture)
-        return sg_leave(sg_capture_event_record(stream, event,
-                                                flags & CU_EVENT_RECORD_EXTERNAL));
+        return sg_leave(
+            sg_capture_event_record(stream, event, flags & CU_EVENT_RECORD_EXTERNAL));
     if (flags & CU_EVENT_RECORD_EXTERNAL)
         return sg_leave(CUDA_ERROR_ILLEGAL_STATE);
     rc = sg_capture_check_legacy_stream(stream);

@@ -388,9 +388,8 @@ record(CUstream stream)
 static void
 the_legacy_stream_is_not_used_beside_a_captured_blocking_one(void **state)
 {
-    static CUresult (*const uses[])(CUstream stream) = {cuStreamQuery,
-                                                        cuStreamSynchronize, record,
-                                                        wait_for};
+    static CUresult (*const uses[])(CUstream stream) = {
+        cuStreamQuery, cuStreamSynchronize, record, wait_for};
     CUstream blocking, other;
     CUgraph graph;
 
