@@ -11,8 +11,8 @@
  * the links (stub_link.h); while no bit is set, hooks cost a call nothing.  No object,
  * no thread of its own: everything runs in the calling thread.
  *
- * Calls that a hook makes are the library's own (stub_tls_relax()): captures of the
- * program forbid them no more than the call that they are made for.
+ * Calls that a hook makes are the library's own (stub_tls_relax()): no capture of the
+ * program forbids them, nor do they make one invalid.
  */
 #ifndef STUB_HOOKS_H
 #define STUB_HOOKS_H

@@ -212,8 +212,8 @@ struct unpin_job {
     struct wrk_job job;
     struct unpin_job *next; /* in behind_captures */
     struct pinned *p;
-    struct wrk_parts
-        parts; /* of kernels and copies by its address, which have no marks */
+    /* The context's work: kernels and copies by the address have no marks. */
+    struct wrk_parts parts;
 };
 
 /* What a stream that is captured had to do before cannot be told, so memory that is

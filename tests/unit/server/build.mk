@@ -30,6 +30,8 @@ $(eval $(call unit_test,test_wrk_image,tests/unit/server/test_wrk_image.c server
     -lprotobuf-c))
 $(eval $(call unit_test,test_wrk_window,tests/unit/server/test_wrk_window.c server/transfer/wrk_window.c,\
     $(SERVER_INCS) tests/unit,,common,))
+$(eval $(call unit_test,test_wrk_parts,tests/unit/server/test_wrk_parts.c server/objects/wrk_parts.c \
+    server/objects/wrk_left.c,$(SERVER_INCS) tests/unit,,common,))
 $(eval $(call unit_test,test_wrk_shared_pinned,tests/unit/server/test_wrk_shared_pinned.c server/transfer/wrk_shared_pinned.c \
     server/transfer/wrk_unified.c,$(SERVER_INCS) tests/unit,,wire common,))
 $(eval $(call unit_test,test_kernel_params,tests/unit/server/test_kernel_params.c $(KERNEL_PARAMS_SRCS),\
