@@ -29,7 +29,7 @@ STUB_MEMORY := $(addprefix client-stub/memory/stub_,alloc.c alloc_array.c export
     managed.c managed_calls.c managed_live.c managed_mirror.c managed_pages.c managed_range.c managed_runs.c \
     managed_told.c managed_turn.c memory.c memory_end.c pinned.c pointer.c spare.c spare_table.c unified.c vmm.c written.c)
 STUB_MODULES := $(addprefix client-stub/modules/stub_,args.c func.c func_attrs.c image.c jit.c launch.c \
-    launch_old.c linker.c module.c occupancy.c)
+    launch_old.c launch_shape.c linker.c module.c occupancy.c)
 STUB_GRAPHS := $(addprefix client-stub/graphs/stub_,graph.c graph_accepted.c graph_dot.c graph_hostmem.c \
     graph_kernel.c graph_node.c graph_params.c)
 STUB_TRANSFER := $(addprefix client-stub/transfer/stub_,box.c copy.c copy_array.c \

@@ -61,7 +61,8 @@ struct wire_req {
     uint32_t size;  /* whole frame without bulk; multiple of WIRE_ALIGN */
     uint16_t call;  /* number in proto/api */
     uint16_t flags; /* WIRE_F_* */
-    uint32_t seq;   /* previous frame's + 1, else the attachment ends */
+    uint32_t seq;   /* previous frame's + 1, else the attachment ends; a run of launches
+                       has as many as launches, and this is the first */
     uint32_t ctx;   /* handle index of the thread's current context, 0 = none */
     /* the call's fixed part and variable parts follow */
 };
@@ -93,6 +94,20 @@ enum wire_event {
      * as that one. */
     WIRE_EVENT_HOST_URGENT = 0xf009,
 };
+
+/* So many launch shapes a worker keeps for its client: kernel, grid, block, shared
+ * memory and stream (gp_launch_shape), which gp_launch_run names by their number. */
+#define WIRE_LAUNCH_SHAPES 256u
+
+/* The most bytes of parameters that a launch takes. */
+#define WIRE_LAUNCH_PARAMS_MAX 32768u
+
+/* What the parameters of one launch of a run take; @n_params up to that. */
+static inline uint32_t
+wire_launch_stride(uint32_t n_params)
+{
+    return n_params ? (n_params + 7u) & ~7u : 8u;
+}
 
 /* What gp_wait_elapsed waits for. */
 enum wire_wait {

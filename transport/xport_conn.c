@@ -36,6 +36,8 @@ xport_flush_now(struct xport_conn *conn)
         return r;
     XPORT_SENT(conn);
     r = conn->ops->flush_now(conn);
+    if (unlikely(r == -EAGAIN))
+        conn->tx.partial++;
     return r < 0 && r != -EAGAIN ? xport_fail(conn, r) : r;
 }
 

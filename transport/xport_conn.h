@@ -53,6 +53,9 @@ struct xport_ops {
     /* Make @n contiguous bytes available at tx.pos, sending what is there if need be.
      */
     int (*reserve)(struct xport_conn *conn, size_t n);
+    /* The same if nothing waits to be sent and it can be had at once, else false; NULL:
+     * where nothing waits, reserve has nothing to do. */
+    bool (*reserve_now)(struct xport_conn *conn, size_t n);
     int (*flush)(struct xport_conn *conn, const void *bulk, size_t len);
     int (*flush_now)(struct xport_conn *conn); /* may be NULL */
     /* More bytes into the receive buffer: up to the whole of the next frame.  -EAGAIN:
@@ -130,6 +133,9 @@ struct xport_conn {
     _Alignas(64) struct {
         uint8_t *pos, *end; /* room for the next frame */
         uint8_t *base;      /* first byte not sent yet */
+        /* Flushes that have left something.  A layer may have sealed it, so what waited
+         * then must not be changed any more. */
+        uint32_t partial;
     } tx;
     int error; /* sticky, -errno; written by the first thread that sees it */
     const struct xport_ops *ops;
@@ -170,6 +176,15 @@ xport_reserve(struct xport_conn *conn, size_t n)
     if (likely((size_t)(conn->tx.end - conn->tx.pos) >= n))
         return conn->tx.pos;
     return conn->ops->reserve(conn, n) < 0 ? NULL : conn->tx.pos;
+}
+
+/* Is there room for a frame of @n bytes, or is some made without sending or waiting? */
+static inline bool
+xport_reserve_now(struct xport_conn *conn, size_t n)
+{
+    if (likely((size_t)(conn->tx.end - conn->tx.pos) >= n))
+        return true;
+    return conn->ops->reserve_now && conn->ops->reserve_now(conn, n);
 }
 
 /* The frame at the reserved place is complete: it goes out with the next flush. */

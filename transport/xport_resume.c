@@ -585,6 +585,7 @@ static const struct xport_ops resume_ops = {
     .kind = XPORT_KIND_TCP,
     .can = XPORT_CAN_BLOCKS | XPORT_CAN_NAME | XPORT_CAN_LEND,
     .reserve = xport_resume_reserve,
+    .reserve_now = xport_resume_reserve_now,
     .flush = xport_resume_flush,
     .flush_now = xport_resume_flush_now,
     .fill = xport_stream_fill,

@@ -152,6 +152,7 @@ extern const struct xport_ops xport_resume_rdma_ops; /* xport_resume_rdma.c */
  */
 
 int xport_resume_reserve(struct xport_conn *conn, size_t n);
+bool xport_resume_reserve_now(struct xport_conn *conn, size_t n);
 int xport_resume_flush(struct xport_conn *conn, const void *bulk, size_t len);
 int xport_resume_flush_source(struct xport_conn *conn, const void *bulk, size_t len,
                               uint64_t at);

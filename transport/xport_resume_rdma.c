@@ -526,6 +526,7 @@ const struct xport_ops xport_resume_rdma_ops = {
     .kind = XPORT_KIND_RDMA,
     .can = XPORT_CAN_WINDOWS,
     .reserve = xport_resume_reserve,
+    .reserve_now = xport_resume_reserve_now,
     .flush = xport_resume_flush,
     .flush_now = xport_resume_flush_now,
     .fill = fill,

@@ -165,6 +165,15 @@ look_pays(const struct xport_resume_conn *rc)
              rc->journal.end - rc->looked_at >= xport_resume_acks_every(rc)));
 }
 
+static GP_INLINE void
+room_take(struct xport_resume_conn *rc)
+{
+    struct xport_conn *conn = &rc->stream.conn;
+
+    conn->tx.base = conn->tx.pos = rc->journal.frames.room;
+    conn->tx.end = xport_journal_room_end(&rc->journal);
+}
+
 /* Nothing waits to be sent: the next frame asks for room, and xport_resume_reserve()
  * chooses the best there is by then. */
 static GP_INLINE void
@@ -194,8 +203,7 @@ room_renew(struct xport_resume_conn *rc)
         conn->tx.end = conn->tx.pos;
         return;
     }
-    conn->tx.base = conn->tx.pos = j->frames.room;
-    conn->tx.end = xport_journal_room_end(j);
+    room_take(rc);
 }
 
 /* @place: in the source that @bulk need not be kept for, or NO_SOURCE. */
@@ -360,22 +368,34 @@ block_wait(struct xport_resume_conn *rc, size_t n)
     }
 }
 
-/* The warmest room for frames: where they were before, if the peer has those; behind
- * them; in another block. */
-static int
-room_find(struct xport_resume_conn *rc, size_t n)
+/* Is there room in the block in use: where frames were before, if the peer has those,
+ * or behind them? */
+static GP_INLINE bool
+room_here(struct xport_resume_conn *rc, size_t n)
 {
     struct xport_journal *j = &rc->journal;
-    int r = j->end - rc->looked_at > UNREAD_MAX ? xport_resume_acks_read(rc) : 0;
 
     xport_resume_confirmed_take(rc);
     xport_journal_rewind(j);
+    return (size_t)(xport_journal_room_end(j) - j->frames.room) >=
+           gp_max(n, (size_t)ROOM_MIN);
+}
+
+static bool
+acks_are_many(const struct xport_resume_conn *rc)
+{
+    return rc->journal.end - rc->looked_at > UNREAD_MAX;
+}
+
+/* The warmest room for frames: in the block in use, or in another one. */
+static int
+room_find(struct xport_resume_conn *rc, size_t n)
+{
+    int r = acks_are_many(rc) ? xport_resume_acks_read(rc) : 0;
+
     if (r == -EPROTO)
         return r; /* the next write finds a broken link as well */
-    if ((size_t)(xport_journal_room_end(j) - j->frames.room) >=
-        gp_max(n, (size_t)ROOM_MIN))
-        return 0;
-    return block_wait(rc, n);
+    return room_here(rc, n) ? 0 : block_wait(rc, n);
 }
 
 int
@@ -391,9 +411,27 @@ xport_resume_reserve(struct xport_conn *conn, size_t n)
     gp_lock_release(&rc->tx_lock);
     if (r < 0)
         return xport_fail(conn, r);
-    conn->tx.base = conn->tx.pos = rc->journal.frames.room;
-    conn->tx.end = xport_journal_room_end(&rc->journal);
+    room_take(rc);
     return 0;
+}
+
+/* Behind a call that was waited for there usually is, and much is about to be posted.
+ */
+bool
+xport_resume_reserve_now(struct xport_conn *conn, size_t n)
+{
+    struct xport_resume_conn *rc = xport_resume_of(conn);
+    bool there = false;
+
+    if (xport_pending(conn) || xport_error(conn) < 0)
+        return false;
+    gp_lock_take(&rc->tx_lock);
+    if (!acks_are_many(rc) && room_here(rc, n)) {
+        room_take(rc);
+        there = true;
+    }
+    gp_lock_release(&rc->tx_lock);
+    return there;
 }
 
 void

@@ -161,6 +161,15 @@ stub_call_begin_on(struct stub_call *c, struct stub_link *link, uint16_t call,
     return r;
 }
 
+GP_HOT void
+stub_call_become(struct stub_call *c, uint16_t call, uint32_t body_size)
+{
+    c->call = call;
+    c->frame_size = (uint32_t)sizeof(struct wire_req) + body_size;
+    call_req(c)->call = call;
+    call_req(c)->size = c->frame_size;
+}
+
 void
 stub_call_cancel(struct stub_call *c)
 {

@@ -35,6 +35,10 @@ CUresult stub_call_begin(struct stub_call *c, uint16_t call, uint32_t body_size)
 CUresult stub_call_begin_on(struct stub_call *c, struct stub_link *link, uint16_t call,
                             uint32_t body_size);
 
+/* The frame becomes one of @call with @body_size bytes of body, no more than it had:
+ * the same call in another form. */
+void stub_call_become(struct stub_call *c, uint16_t call, uint32_t body_size);
+
 /* Give the place in the queue back instead of sending; returns when the place behind it
  * would be in the connection's buffer. */
 void stub_call_cancel(struct stub_call *c);

@@ -31,6 +31,7 @@ fork_forget(struct stub_link *link)
     atomic_store(&link->stripe_failures, 0);
     link->stripe_round = 0;
     memset(link->releases, 0, sizeof(link->releases));
+    memset(&link->open, 0, sizeof(link->open));
     atomic_store(&link->seq, 0);
     atomic_store(&link->queued, 0);
     stub_link_set_phase(link, STUB_COLD);

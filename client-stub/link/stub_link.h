@@ -112,6 +112,17 @@ struct stub_link {
         uint32_t n;            /* posted in it since one was waited for */
     } releases[STUB_RELEASES]; /* by context; under send */
 
+    /* The last frame, while it waits to be sent and may be made longer (stub_post.h);
+     * under send. */
+    struct stub_open_frame {
+        struct wire_req *req;
+        uint8_t *end;     /* of it, and of all that waits */
+        uint8_t *most;    /* where it must end */
+        uint8_t *base;    /* conn->tx.base at its beginning */
+        uint32_t seq;     /* link->seq when it was made this long */
+        uint32_t partial; /* conn->tx.partial at its beginning */
+    } open;
+
     uint64_t position; /* of the last frame looked at (stub_event.h); under send */
     struct stub_spare_ranges
         spares; /* memory that the program has freed: stub_spare.h */

@@ -643,6 +643,8 @@ view_of(uint16_t call)
     case WIRE_CALL_cuEventRecord:
     case WIRE_CALL_cuEventRecordWithFlags:
     case WIRE_CALL_gp_host_done:
+    case WIRE_CALL_gp_launch_shape:
+    case WIRE_CALL_gp_launch_run:
         return VIEW_NONE;
     case WIRE_CALL_cuMemGetInfo_v2:
     case WIRE_CALL_cuMemPoolGetAttribute:

@@ -12,6 +12,7 @@
 #include "stub_event.h"
 #include "stub_flush.h"
 #include "stub_func.h"
+#include "stub_launch_shape.h"
 #include "stub_managed.h"
 #include "stub_manual.h"
 #include "stub_post.h"
@@ -21,7 +22,7 @@
 
 /* Shapes that a driver refuses at once: an empty grid or block, and more threads
  * than the kernel can have by its registers or its launch bounds. */
-static inline CUresult
+static GP_INLINE CUresult
 launch_check(const struct stub_func *func, const uint32_t *grid, const uint32_t *block)
 {
     uint64_t threads = (uint64_t)block[0] * block[1];
@@ -55,17 +56,85 @@ struct launch {
     uint32_t shared;
 };
 
+/* All of a frame but the parameters, and the place for those. */
+static inline uint8_t *
+launch_put_whole(struct wire_cuLaunchKernel_req *req,
+                 const struct stub_launch_shape *shape)
+{
+    req->f = shape->f;
+    req->hStream = shape->stream;
+    req->gridDimX = shape->grid[0];
+    req->gridDimY = shape->grid[1];
+    req->gridDimZ = shape->grid[2];
+    req->blockDimX = shape->block[0];
+    req->blockDimY = shape->block[1];
+    req->blockDimZ = shape->block[2];
+    req->sharedMemBytes = shape->shared;
+    req->params_len = shape->n_params;
+    return (uint8_t *)(req + 1);
+}
+
+#define WHOLE_SIZE (uint32_t)sizeof(struct wire_cuLaunchKernel_req)
+#define RUN_SIZE (uint32_t)sizeof(struct wire_gp_launch_run_req)
+#define RUN_HEAD (uint32_t)sizeof(struct wire_req) + RUN_SIZE
+
+/* The beginning of a run of launches of the shape @number, of which the first one's
+ * parameters take @stride bytes, and which can grow until it is sent; its own number in
+ * the link is @seq. */
+static inline void
+run_begin(struct stub_link *link, struct wire_gp_launch_run_req *run,
+          const struct stub_launch_shape *shape, uint32_t number, uint32_t stride,
+          uint32_t seq)
+{
+    static_assert(STUB_LAUNCH_RUN_MAX < STUB_SEND_HIGH, "a run fits a write");
+    run->number = number;
+    run->n = stride;
+    stub_launch_open[link->number] = *shape;
+    stub_post_open(link, (struct wire_req *)run - 1, RUN_HEAD + stride,
+                   STUB_LAUNCH_RUN_MAX,
+                   atomic_load_explicit(&link->queued, memory_order_relaxed), seq);
+}
+
+/* The frame of a plain launch, as the beginning of a run if the worker knows its shape;
+ * what was known of the shape before.  Features look at whole frames. */
+static GP_INLINE enum stub_launch_known
+launch_put_plain(struct stub_call *c, const struct stub_launch_shape *shape,
+                 const struct stub_args *args, uint32_t *ret_number)
+{
+    enum stub_launch_known known = STUB_LAUNCH_NEVER;
+    uint32_t stride = wire_launch_stride(args->len);
+    struct wire_gp_launch_run_req *run = c->body;
+
+    if (!(stub_link_attention(c->link) & ~STUB_POST_CHECKS))
+        known = stub_launch_shape_find(c->link, args->func, shape, ret_number);
+    if (known == STUB_LAUNCH_TOLD) {
+        stub_args_put(args, (uint8_t *)(run + 1));
+        if (likely(!stub_post_names_spare(c->link, run + 1, args->len))) {
+            stub_call_become(c, WIRE_CALL_gp_launch_run, RUN_SIZE + stride);
+            run_begin(c->link, run, shape, *ret_number, stride,
+                      atomic_load_explicit(&c->link->seq, memory_order_relaxed));
+            return known;
+        }
+    }
+    if (known == STUB_LAUNCH_NEW)
+        stub_launch_shape_seen(c->link, *ret_number, shape);
+    stub_args_put(args, launch_put_whole(c->body, shape));
+    return known;
+}
+
 __attribute__((always_inline)) static inline CUresult
 launch_plain(const struct launch *launch, CUfunction f, CUstream hStream, void **params,
              void **extra)
 {
-    struct wire_cuLaunchKernel_req *req;
+    enum stub_launch_known known = STUB_LAUNCH_NEVER;
+    struct stub_launch_shape shape;
     struct stub_args args;
     struct stub_call c;
+    uint32_t number = 0;
     uint64_t stream;
     CUresult r = stub_enter();
 
-    static_assert(sizeof(struct wire_cuLaunchCooperativeKernel_req) == sizeof(*req),
+    static_assert(sizeof(struct wire_cuLaunchCooperativeKernel_req) == WHOLE_SIZE,
                   "one writer for both");
     if (likely(r == CUDA_SUCCESS))
         r = stub_args_open(&args, f, params, extra);
@@ -77,23 +146,23 @@ launch_plain(const struct launch *launch, CUfunction f, CUstream hStream, void *
         return r;
     if (stub_managed_is_on())
         stub_managed_work(stream);
-    r = stub_call_begin(&c, launch->number,
-                        (uint32_t)sizeof(*req) + wire_align(args.len));
+    shape = (struct stub_launch_shape){.f = (uintptr_t)f,
+                                       .stream = stream,
+                                       .shared = launch->shared,
+                                       .n_params = args.len};
+    memcpy(shape.grid, launch->grid, sizeof(shape.grid));
+    memcpy(shape.block, launch->block, sizeof(shape.block));
+    r = stub_call_begin(&c, launch->number, WHOLE_SIZE + wire_align(args.len));
     if (unlikely(r != CUDA_SUCCESS))
         return r;
-    req = c.body;
-    req->f = (uintptr_t)f;
-    req->hStream = stream;
-    req->gridDimX = launch->grid[0];
-    req->gridDimY = launch->grid[1];
-    req->gridDimZ = launch->grid[2];
-    req->blockDimX = launch->block[0];
-    req->blockDimY = launch->block[1];
-    req->blockDimZ = launch->block[2];
-    req->sharedMemBytes = launch->shared;
-    req->params_len = args.len;
-    stub_args_put(&args, (uint8_t *)(req + 1));
-    return launch_end(stub_call_post(&c), stream);
+    if (launch->number == WIRE_CALL_cuLaunchKernel)
+        known = launch_put_plain(&c, &shape, &args, &number);
+    else
+        stub_args_put(&args, launch_put_whole(c.body, &shape));
+    r = stub_call_post(&c);
+    if (unlikely(known == STUB_LAUNCH_ONCE))
+        stub_launch_shape_tell(c.link, number);
+    return launch_end(r, stream);
 }
 
 CUresult
@@ -112,10 +181,71 @@ stub_impl_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridD
     return launch_plain(&launch, f, hStream, kernelParams, extra);
 }
 
-/* The fast path, for most launches: the kernel is the one that this thread launched
- * last and has pointers to its parameters, the frame fits into the buffer, and no
- * bit of the attention word is set.  All other cases, and errors, take the general
- * path above. */
+/* Has it pointers to its parameters, and a stream that exists? */
+static GP_INLINE bool
+launch_is_plain(CUstream hStream, void **params, void **extra)
+{
+    return likely(params && !extra && !stub_launch_blocking) &&
+           (likely(!hStream) || ((uintptr_t)hStream > 2 &&
+                                 stub_handle_ok(WIRE_KIND_STREAM, (uintptr_t)hStream)));
+}
+
+/* A run of launches begins: the worker knows the shape, the frame fits into the buffer,
+ * and no bit of the attention word is set.  False: nothing has happened. */
+static inline bool
+run_post(struct stub_link *link, struct stub_func *func,
+         const struct stub_launch_shape *shape, void **params)
+{
+    uint32_t stride = wire_launch_stride(func->param_bytes), number;
+    struct wire_req *req = stub_post_begin(link, RUN_HEAD + stride);
+    struct wire_gp_launch_run_req *run;
+
+    if (unlikely(!req))
+        return false;
+    run = (struct wire_gp_launch_run_req *)(req + 1);
+    if (stub_launch_shape_find(link, func, shape, &number) == STUB_LAUNCH_TOLD) {
+        stub_args_gather(func, params, (uint8_t *)(run + 1));
+        if (likely(!stub_post_names_spare(link, run + 1, func->param_bytes))) {
+            stub_post_head(link, req, WIRE_CALL_gp_launch_run, RUN_HEAD + stride);
+            run_begin(link, run, shape, number, stride, req->seq);
+            stub_post_end(link, RUN_HEAD + stride);
+            return true;
+        }
+    }
+    stub_post_cancel(link);
+    return false;
+}
+
+/* The first of a run, if it can begin one, and by the general path if not. */
+GP_HOT __attribute__((noinline)) static CUresult
+launch_first(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
+             unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY,
+             unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream,
+             void **kernelParams, void **extra)
+{
+    struct stub_func *func = stub_func_known(f);
+
+    if (likely(func && launch_is_plain(hStream, kernelParams, extra))) {
+        const struct stub_launch_shape shape = {
+            .f = (uintptr_t)f,
+            .stream = (uintptr_t)hStream,
+            .grid = {gridDimX, gridDimY, gridDimZ},
+            .block = {blockDimX, blockDimY, blockDimZ},
+            .shared = sharedMemBytes,
+            .n_params = func->param_bytes,
+        };
+
+        if (launch_check(func, shape.grid, shape.block) == CUDA_SUCCESS &&
+            run_post(stub_link_here(), func, &shape, kernelParams))
+            return CUDA_SUCCESS;
+    }
+    return stub_impl_cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX,
+                                    blockDimY, blockDimZ, sharedMemBytes, hStream,
+                                    kernelParams, extra, false);
+}
+
+/* Most launches: one more in the frame of the launch before it, whose kernel, shape and
+ * context it has; what was checked for that holds for it. */
 GP_HOT CUresult
 stub_fast_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
                          unsigned int gridDimZ, unsigned int blockDimX,
@@ -127,40 +257,33 @@ stub_fast_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridD
     const uint32_t block[] = {blockDimX, blockDimY, blockDimZ};
     const struct stub_func *func = stub_func_known(f);
     struct stub_link *link = stub_link_here();
-    struct wire_cuLaunchKernel_req *req = NULL;
-    uint32_t size = 0;
+    struct wire_gp_launch_run_req *run;
+    uint32_t stride;
+    uint8_t *at;
 
-    if (likely(func && kernelParams && !extra && !stub_launch_blocking) &&
-        (likely(!hStream) || ((uintptr_t)hStream > 2 &&
-                              stub_handle_ok(WIRE_KIND_STREAM, (uintptr_t)hStream))) &&
-        likely(launch_check(func, grid, block) == CUDA_SUCCESS)) {
-        size = (uint32_t)(sizeof(struct wire_req) + sizeof(*req)) +
-               wire_align(func->param_bytes);
-        req = stub_post_begin(link, WIRE_CALL_cuLaunchKernel, size);
+    if (unlikely(!func || !launch_is_plain(hStream, kernelParams, extra) ||
+                 !stub_post_take(link)))
+        goto first;
+    stride = wire_launch_stride(func->param_bytes);
+    at = stub_post_more(link, stride);
+    if (likely(at &&
+               stub_launch_shape_is(&stub_launch_open[link->number], (uintptr_t)f,
+                                    (uintptr_t)hStream, grid, block, sharedMemBytes,
+                                    func->param_bytes) &&
+               link->open.req->ctx == stub_tls.ctx_index)) {
+        stub_args_gather(func, kernelParams, at);
+        if (likely(!stub_post_names_spare(link, at, func->param_bytes))) {
+            run = (struct wire_gp_launch_run_req *)(link->open.req + 1);
+            run->n += stride;
+            stub_post_grow(link, stride);
+            stub_post_end(link, stride);
+            return CUDA_SUCCESS;
+        }
     }
-    if (unlikely(!req))
-        return stub_impl_cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX,
-                                        blockDimY, blockDimZ, sharedMemBytes, hStream,
-                                        kernelParams, extra, false);
-    req->f = (uintptr_t)f;
-    req->hStream = (uintptr_t)hStream;
-    req->gridDimX = gridDimX;
-    req->gridDimY = gridDimY;
-    req->gridDimZ = gridDimZ;
-    req->blockDimX = blockDimX;
-    req->blockDimY = blockDimY;
-    req->blockDimZ = blockDimZ;
-    req->sharedMemBytes = sharedMemBytes;
-    req->params_len = func->param_bytes;
-    stub_args_gather(func, kernelParams, (uint8_t *)(req + 1));
-    if (unlikely(stub_post_names_spare(link, req + 1, func->param_bytes))) {
-        stub_post_cancel(link);
-        return stub_impl_cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX,
-                                        blockDimY, blockDimZ, sharedMemBytes, hStream,
-                                        kernelParams, extra, false);
-    }
-    stub_post_end(link, size);
-    return CUDA_SUCCESS;
+    stub_post_cancel(link);
+first:
+    return launch_first(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY,
+                        blockDimZ, sharedMemBytes, hStream, kernelParams, extra);
 }
 
 CUresult
@@ -197,6 +320,22 @@ launch_records(const CUlaunchConfig *config)
     }
 }
 
+/* The same as a launch of the older kind, which has a shorter frame. */
+static CUresult
+launch_unattributed(const CUlaunchConfig *config, CUfunction f, void **params,
+                    void **extra, bool per_thread)
+{
+    const CUlaunchConfig *c = config;
+
+    if (unlikely(per_thread))
+        return stub_impl_cuLaunchKernel(
+            f, c->gridDimX, c->gridDimY, c->gridDimZ, c->blockDimX, c->blockDimY,
+            c->blockDimZ, c->sharedMemBytes, c->hStream, params, extra, true);
+    return stub_fast_cuLaunchKernel(f, c->gridDimX, c->gridDimY, c->gridDimZ,
+                                    c->blockDimX, c->blockDimY, c->blockDimZ,
+                                    c->sharedMemBytes, c->hStream, params, extra);
+}
+
 /* The configuration is sent as it is, but for its stream and its attribute list,
  * which follows the fixed part. */
 CUresult
@@ -216,6 +355,8 @@ stub_impl_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f,
         return r;
     if (!config || (config->numAttrs && !config->attrs))
         return CUDA_ERROR_INVALID_VALUE;
+    if (!config->numAttrs)
+        return launch_unattributed(config, f, kernelParams, extra, per_thread);
     r = stub_args_open(&args, f, kernelParams, extra);
     if (r == CUDA_SUCCESS)
         r = launch_check(

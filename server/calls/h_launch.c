@@ -12,14 +12,18 @@
 #include "wrk_batch.h"
 #include "wrk_governor.h"
 #include "wrk_params.h"
+#include "wrk_priv.h"
 
 #include <string.h>
 
-/* What comes before the parameters in a frame. */
+/* What comes before the parameters in a frame of cuLaunchKernel. */
 #define LAUNCH_HEAD                                                                    \
     (uint32_t)(sizeof(struct wire_req) + sizeof(struct wire_cuLaunchKernel_req))
 #define LAUNCH_WORDS 6
 static_assert(sizeof(struct wire_cuLaunchKernel_req) == LAUNCH_WORDS * 8, "words");
+
+/* What gp_launch_run means by a number, as the client said it. */
+static struct wire_gp_launch_shape_req shapes[WIRE_LAUNCH_SHAPES];
 
 GP_HOT static inline CUresult
 launch(struct wrk *w, const struct wire_args_cuLaunchKernel *a, struct wrk_params *p,
@@ -28,6 +32,40 @@ launch(struct wrk *w, const struct wire_args_cuLaunchKernel *a, struct wrk_param
     return WRK_CALL(w, cuLaunchKernel, a->f, a->gridDimX, a->gridDimY, a->gridDimZ,
                     a->blockDimX, a->blockDimY, a->blockDimZ, a->sharedMemBytes,
                     a->hStream, NULL, wrk_params_fill(p, params, a->params_len));
+}
+
+static inline uint64_t
+launch_key(const struct wire_args_cuLaunchKernel *a)
+{
+    const unsigned grid[] = {a->gridDimX, a->gridDimY, a->gridDimZ};
+    const unsigned block[] = {a->blockDimX, a->blockDimY, a->blockDimZ};
+
+    return wrk_governor_key(a->f, grid, block);
+}
+
+/* Launches behind one that was measured: the governor is asked for several at a time.
+ */
+struct again {
+    struct wrk_charge *charge;
+    unsigned left, n;
+};
+
+static inline void
+launch_again(struct wrk *w, const struct wire_args_cuLaunchKernel *a,
+             struct again *again, const struct wire_req *req, const uint8_t *params)
+{
+    struct wrk_params p;
+    CUresult r;
+
+    if (again->n == again->left) {
+        wrk_governor_launched_n(w, again->charge, again->n);
+        again->left = wrk_governor_again(w, again->charge);
+        again->n = 0;
+    }
+    r = launch(w, a, &p, params);
+    if (unlikely(r != CUDA_SUCCESS))
+        wrk_defer(w, req, r);
+    again->n++;
 }
 
 /* The next frame, received, if it launches the same kernel and differs in its
@@ -45,46 +83,119 @@ next_launch(struct wrk *w, const struct wire_args_cuLaunchKernel *a,
 /* Launches of one kernel often follow each other with different parameters only.  The
  * checks of the first launch hold for those that are already in the receive buffer:
  * only equal launches are between them, so nothing can have changed. */
-GP_HOT __attribute__((noinline)) static void
-launch_again(struct wrk *w, const struct wire_args_cuLaunchKernel *a,
-             const struct wire_req *first, const struct wire_req *req,
-             struct wrk_charge *charge)
-{
-    unsigned left = 0, n = 0;
-    struct wrk_params p;
-
-    for (; req; req = next_launch(w, a, first)) {
-        CUresult r;
-
-        if (n == left) {
-            wrk_governor_launched_n(w, charge, n);
-            left = wrk_governor_again(w, charge);
-            n = 0;
-        }
-        r = launch(w, a, &p, (const uint8_t *)req + LAUNCH_HEAD);
-        if (unlikely(r != CUDA_SUCCESS))
-            wrk_defer(w, req, r);
-        n++;
-    }
-    wrk_governor_launched_n(w, charge, n);
-}
-
 GP_HOT CUresult
 h_cuLaunchKernel(struct wrk *w, const struct wire_args_cuLaunchKernel *a,
                  struct wrk_reply *rep)
 {
-    const unsigned grid[] = {a->gridDimX, a->gridDimY, a->gridDimZ};
-    const unsigned block[] = {a->blockDimX, a->blockDimY, a->blockDimZ};
     const struct wire_req *next;
     struct wrk_charge charge;
+    struct again again = {.charge = &charge};
     struct wrk_params p;
     CUresult r;
 
-    wrk_governor_acquire(w, a->hStream, wrk_governor_key(a->f, grid, block), &charge);
+    wrk_governor_acquire(w, a->hStream, launch_key(a), &charge);
     r = launch(w, a, &p, a->params);
     wrk_governor_launched(w, &charge);
-    if (r == CUDA_SUCCESS && (next = next_launch(w, a, rep->req)))
-        launch_again(w, a, rep->req, next, &charge);
+    if (r != CUDA_SUCCESS || !(next = next_launch(w, a, rep->req)))
+        return r;
+    for (; next; next = next_launch(w, a, rep->req))
+        launch_again(w, a, &again, next, (const uint8_t *)next + LAUNCH_HEAD);
+    wrk_governor_launched_n(w, &charge, again.n);
+    return r;
+}
+
+CUresult
+h_gp_launch_shape(struct wrk *w, const struct wire_args_gp_launch_shape *a,
+                  struct wrk_reply *rep)
+{
+    (void)w, (void)rep;
+    if (a->number >= WIRE_LAUNCH_SHAPES || a->n_params > WIRE_LAUNCH_PARAMS_MAX)
+        return CUDA_ERROR_INVALID_VALUE;
+    shapes[a->number] = (struct wire_gp_launch_shape_req){
+        .f = a->f,
+        .hStream = a->hStream,
+        .gridDimX = a->gridDimX,
+        .gridDimY = a->gridDimY,
+        .gridDimZ = a->gridDimZ,
+        .blockDimX = a->blockDimX,
+        .blockDimY = a->blockDimY,
+        .blockDimZ = a->blockDimZ,
+        .sharedMemBytes = a->sharedMemBytes,
+        .n_params = a->n_params,
+    };
+    return CUDA_SUCCESS;
+}
+
+static CUresult
+shape_find(struct wrk *w, const struct wire_gp_launch_shape_req *shape,
+           struct wire_args_cuLaunchKernel *ret)
+{
+    void *f = NULL, *stream = NULL;
+    CUresult r = wrk_handle_get(w, WIRE_KIND_FUNC, shape->f, &f);
+
+    if (r == CUDA_SUCCESS)
+        r = wrk_handle_get(w, WIRE_KIND_STREAM, shape->hStream, &stream);
+    *ret = (struct wire_args_cuLaunchKernel){
+        .f = (CUfunction)f,
+        .f_id = shape->f,
+        .gridDimX = shape->gridDimX,
+        .gridDimY = shape->gridDimY,
+        .gridDimZ = shape->gridDimZ,
+        .blockDimX = shape->blockDimX,
+        .blockDimY = shape->blockDimY,
+        .blockDimZ = shape->blockDimZ,
+        .sharedMemBytes = shape->sharedMemBytes,
+        .hStream = (CUstream)stream,
+        .hStream_id = shape->hStream,
+        .params_len = shape->n_params,
+    };
+    return r;
+}
+
+/* The launches of a run count as frames, whatever becomes of them, so this is before
+ * the context and errors are looked at. */
+static bool
+run_count(struct wrk *w, const struct wire_args_gp_launch_run *a,
+          const struct wire_req *req)
+{
+    uint32_t stride;
+
+    if (a->number >= WIRE_LAUNCH_SHAPES || !shapes[a->number].f)
+        return wrk_frame_bad(w, req, "launches of a shape that was never sent");
+    stride = wire_launch_stride(shapes[a->number].n_params);
+    if (!a->n || a->n % stride)
+        return wrk_frame_bad(w, req, "a run of launches with a part of one");
+    atomic_store_explicit(&w->priv->seq, req->seq + a->n / stride - 1,
+                          memory_order_relaxed);
+    return true;
+}
+
+GP_HOT CUresult
+h_gp_launch_run(struct wrk *w, const struct wire_args_gp_launch_run *a,
+                struct wrk_reply *rep)
+{
+    const uint8_t *params = a->params, *end = params + a->n;
+    struct wire_args_cuLaunchKernel args;
+    struct wrk_charge charge;
+    struct again again = {.charge = &charge};
+    struct wrk_params p;
+    uint32_t stride;
+    CUresult r;
+
+    if (!run_count(w, a, rep->req))
+        return CUDA_ERROR_INVALID_VALUE;
+    r = wrk_call_enter(w, rep->req, 0);
+    if (r == CUDA_SUCCESS)
+        r = shape_find(w, &shapes[a->number], &args);
+    if (unlikely(r != CUDA_SUCCESS))
+        return r;
+    stride = wire_launch_stride(args.params_len);
+    wrk_governor_acquire(w, args.hStream, launch_key(&args), &charge);
+    r = launch(w, &args, &p, params);
+    wrk_governor_launched(w, &charge);
+    for (params += stride; params < end; params += stride)
+        launch_again(w, &args, &again, rep->req, params);
+    wrk_governor_launched_n(w, &charge, again.n);
     return r;
 }
 

@@ -35,12 +35,13 @@
  * "control-greeted": there may be a control connection (wrk_control.h), over which the
  * worker greets and says that functions are due.
  * "elapsed": a wait may ask for the time between two events (gp_wait_elapsed).
+ * "shapes": launches may name what they have in common (gp_launch_shape).
  * And what not all drivers do:
  * "runs": the driver tells what its cards change in shared memory (gp_runs_down).
  * "checks": it looks for what is wrong in kernels (gp_check_end). */
 static const char *const capabilities[] = {
-    "land",    "pinned",        "unified", "link-images",
-    "endings", "stripes-again", "elapsed", "control-greeted"};
+    "land",          "pinned",  "unified",         "link-images", "endings",
+    "stripes-again", "elapsed", "control-greeted", "shapes"};
 #define OF_DRIVERS 2
 
 struct reply {

@@ -153,6 +153,14 @@ def test_time_between_events_comes_with_the_wait_before(case):
                    f"over {transport}: {trips}, at most 25 trips")
 
 
+def test_launches_in_every_order_of_their_shapes(case):
+    same_remotely_and_locally(case, "shapes")
+
+
+def test_launches_of_known_shapes_over_tcp(case):
+    same_remotely_and_locally(case, "shapes", env={"GPUPOOL_TRANSPORT": "tcp"})
+
+
 def test_waits_for_the_context_behind_copies_and_behind_work(case):
     same_remotely_and_locally(case, "waited")
 

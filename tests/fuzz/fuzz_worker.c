@@ -16,6 +16,7 @@
 #include "srv_arbiter.h"
 #include "srv_desk.h"
 #include "srv_ledger.h"
+#include "wire_api.h"
 #include "wrk_control.h"
 
 #include <stdlib.h>
@@ -103,12 +104,34 @@ is_elsewhere(uint16_t call)
     return call >= 0xe000 && ((call & 0xf0) == 0x10 || call == 0xe006);
 }
 
+/* How many sequence numbers the frame of @call with this body takes: those of a run of
+ * launches are as many as its launches. */
+static uint32_t
+numbers_of(uint16_t call, const uint8_t *body, size_t len, uint32_t *n_params)
+{
+    struct wire_gp_launch_shape_req shape;
+    struct wire_gp_launch_run_req run;
+
+    if (call == WIRE_CALL_gp_launch_shape && len == sizeof(shape)) {
+        memcpy(&shape, body, sizeof(shape));
+        if (shape.number < WIRE_LAUNCH_SHAPES &&
+            shape.n_params <= WIRE_LAUNCH_PARAMS_MAX)
+            n_params[shape.number] = shape.n_params;
+    }
+    if (call != WIRE_CALL_gp_launch_run || len < sizeof(run))
+        return 1;
+    memcpy(&run, body, sizeof(run));
+    return run.number < WIRE_LAUNCH_SHAPES
+               ? gp_max(run.n / wire_launch_stride(n_params[run.number]), 1u)
+               : 1;
+}
+
 /* Frames of @data into @to, made to look like a client's; returns how many bytes. */
 static size_t
 frames_make(uint8_t *to, const uint8_t *data, size_t size)
 {
     struct wire_req req = {.size = 24, .call = RETAIN_PRIMARY, .seq = 1};
-    uint32_t seq = 1;
+    uint32_t n_params[WIRE_LAUNCH_SHAPES] = {0}, seq = 2;
     size_t n = 24;
 
     memset(to, 0, n);
@@ -121,7 +144,9 @@ frames_make(uint8_t *to, const uint8_t *data, size_t size)
         len = gp_max(len, sizeof(req));
         if (!is_elsewhere(req.call)) {
             req.size = (uint32_t)len;
-            req.seq = ++seq;
+            req.seq = seq;
+            seq +=
+                numbers_of(req.call, data + sizeof(req), len - sizeof(req), n_params);
             req.flags &= WIRE_F_REPLY | WIRE_F_RELAXED;
             memcpy(to + n, &req, sizeof(req));
             memcpy(to + n + sizeof(req), data + sizeof(req), len - sizeof(req));

@@ -202,11 +202,11 @@ posts_by_the_general_path(void *arg)
 static void *
 posts_by_the_short_path(void *arg)
 {
-    uint64_t *body = stub_post_begin(the_link, CALL, FRAME);
+    struct wire_req *req = stub_post_begin(the_link, FRAME);
 
     (void)arg;
-    if (body) {
-        *body = 1;
+    if (req) {
+        *(uint64_t *)stub_post_head(the_link, req, CALL, FRAME) = 1;
         stub_post_end(the_link, FRAME);
     } else {
         post(1);
@@ -263,6 +263,117 @@ copy_that_nobody_waits_for_has_that_flag_alone(void **state)
     atomic_store(&the_link->queued, 0);
 }
 
+/* A frame of one word that may be made longer, by @max bytes at most. */
+static void
+open_frame(uint64_t word, uint32_t max)
+{
+    struct wire_req *req = stub_post_begin(the_link, FRAME);
+
+    assert_non_null(req);
+    *(uint64_t *)stub_post_head(the_link, req, CALL, FRAME) = word;
+    stub_post_open(the_link, req, FRAME, FRAME + max, atomic_load(&the_link->queued),
+                   req->seq);
+    stub_post_end(the_link, FRAME);
+}
+
+/* One more word in it; false: that has to be a frame of its own. */
+static bool
+grow_frame(uint64_t word)
+{
+    uint8_t *at;
+
+    assert_true(stub_post_take(the_link));
+    at = stub_post_more(the_link, 8);
+    if (!at) {
+        stub_post_cancel(the_link);
+        return false;
+    }
+    memcpy(at, &word, 8);
+    stub_post_grow(the_link, 8);
+    stub_post_end(the_link, 8);
+    return true;
+}
+
+static void
+send_all(void)
+{
+    assert_int_equal(xport_flush(the_link->conn), 0);
+    atomic_store(&the_link->queued, 0);
+    while (worker_gets())
+        ;
+}
+
+static void
+frame_grows_while_it_is_the_last_and_waits(void **state)
+{
+    const struct wire_req *req;
+    uint32_t seq, first;
+    struct stub_call c;
+
+    assert_false(grow_frame(1)); /* there is none */
+    open_frame(1, 16);
+    first = atomic_load(&the_link->seq);
+    assert_true(grow_frame(2));
+    assert_int_equal(stub_call_begin(&c, CALL, 8), CUDA_SUCCESS);
+    stub_call_cancel(&c); /* nothing has happened */
+    assert_true(grow_frame(3));
+    assert_false(grow_frame(4)); /* it has as much as it may */
+    assert_int_equal(atomic_load(&the_link->queued), FRAME + 16);
+    seq = atomic_load(&the_link->seq);
+    assert_int_equal(seq, first + 2);
+    assert_int_equal(xport_flush(the_link->conn), 0);
+    atomic_store(&the_link->queued, 0);
+    req = worker_gets();
+    assert_non_null(req);
+    assert_int_equal(req->size, FRAME + 16);
+    assert_int_equal(req->seq, first);
+    assert_memory_equal(req + 1, ((uint64_t[]){1, 2, 3}), 24);
+
+    assert_false(grow_frame(5)); /* it has been sent */
+    open_frame(1, 64);
+    post(2);
+    assert_false(grow_frame(3)); /* it is not the last */
+    send_all();
+
+    open_frame(1, 64);
+    assert_int_equal(wait_with_reply(&(struct reply){.frames = 2}), CUDA_SUCCESS);
+    assert_false(grow_frame(3)); /* a call that waits has sent it */
+}
+
+/* The room that is left in the buffer, and in what is gathered for one write. */
+static void
+frame_grows_no_further_than_a_write(void **state)
+{
+    uint32_t grown = 0;
+
+    open_frame(1, UINT32_MAX / 2);
+    while (grow_frame(++grown))
+        assert_true(atomic_load(&the_link->queued) < STUB_SEND_HIGH);
+    assert_in_range(grown, (STUB_SEND_HIGH - FRAME) / 8 - 2, STUB_SEND_HIGH / 8);
+    send_all();
+}
+
+/* What a layer below may have sealed must not change, even if nothing has left. */
+static void
+frame_that_was_tried_to_send_does_not_grow(void **state)
+{
+    uint64_t partial = the_link->conn->tx.partial;
+    unsigned filled = 0;
+
+    do { /* until the socket is full */
+        open_frame(++filled, 64);
+    } while (xport_flush_now(the_link->conn) == 0 &&
+             (atomic_store(&the_link->queued, 0), true));
+    assert_true(the_link->conn->tx.partial > partial);
+    assert_false(grow_frame(1));
+    while (worker_gets()) {
+        xport_flush_now(the_link->conn);
+        atomic_store(&the_link->queued, 0);
+    }
+    assert_int_equal(xport_pending(the_link->conn), 0);
+    assert_false(grow_frame(1));
+}
+
 /* An ordinary error concerns its call alone.  After a sticky one, calls that are posted
  * otherwise are waited for, until the context ends. */
 static void
@@ -306,7 +417,7 @@ lost_connection_fails_the_call_and_every_later_one(void **state)
     stub_call_end(&c);
     assert_true(stub_link_attention(the_link) & STUB_ATTEND_NOT_READY);
     assert_int_not_equal(stub_call_begin(&c, CALL, 8), CUDA_SUCCESS);
-    assert_null(stub_post_begin(the_link, CALL, FRAME));
+    assert_null(stub_post_begin(the_link, FRAME));
 }
 
 int
@@ -319,6 +430,9 @@ main(void)
         cmocka_unit_test(frame_behind_the_beginning_of_a_capture_says_what_that_allows),
         cmocka_unit_test(copy_that_nobody_waits_for_has_that_flag_alone),
         cmocka_unit_test(frames_posted_while_another_thread_sends_follow_in_order),
+        cmocka_unit_test(frame_grows_while_it_is_the_last_and_waits),
+        cmocka_unit_test(frame_grows_no_further_than_a_write),
+        cmocka_unit_test(frame_that_was_tried_to_send_does_not_grow),
         cmocka_unit_test(
             calls_after_a_sticky_error_are_waited_for_until_the_context_ends),
         cmocka_unit_test(lost_connection_fails_the_call_and_every_later_one),
