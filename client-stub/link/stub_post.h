@@ -107,6 +107,13 @@ stub_post_open(struct stub_link *link, struct wire_req *req, uint32_t size,
     };
 }
 
+/* The frame that may be made longer may not be any more.  Under send. */
+static inline void
+stub_post_close(struct stub_link *link)
+{
+    link->open.end = NULL;
+}
+
 /* Room for @n bytes at the end of the frame that may be made longer: the link's last
  * one.  NULL: there is none, or not so much room.  Under send, and nobody is sending:
  * what has been sent, or tried to send and may be sealed in a layer below, has moved

@@ -16,7 +16,7 @@
 #include <string.h>
 
 struct stub_args {
-    struct stub_func *func;
+    const struct stub_func *func;
     void **pointers;    /* one per parameter, or */
     const void *packed; /* a ready-made block */
     uint32_t len;       /* bytes in the frame */

@@ -43,9 +43,8 @@ struct stub_func {
     uint64_t owner; /* module or library handle */
     uint32_t param_bytes;
     uint32_t n_params;
-    uint32_t max_threads;  /* of a block; 0: the server did not say */
-    _Atomic bool set;      /* an attribute or preference; attrs may be old */
-    _Atomic uint8_t shape; /* number of its shape launched last (stub_launch_shape.h) */
+    uint32_t max_threads; /* of a block; 0: the server did not say */
+    _Atomic bool set;     /* an attribute or preference; attrs may be old */
     int32_t attrs[STUB_FUNC_ATTRS];
     struct stub_func_old *old; /* NULL until used */
     struct stub_func *next;    /* in the owner's list */

@@ -46,92 +46,111 @@ launch_end(CUresult r, uint64_t stream)
     return stub_impl_cuStreamSynchronize((CUstream)(uintptr_t)stream, false);
 }
 
-/* cuLaunchKernel and cuLaunchCooperativeKernel have the same frame.  Inlined so that
- * this stays in registers. */
+/* cuLaunchKernel and cuLaunchCooperativeKernel have the same frame.  Functions that
+ * take this are inlined, so that it stays in registers. */
 struct launch {
     uint16_t number;
     bool per_thread;
+    uint64_t f, stream; /* as in a frame */
     uint32_t grid[3];
     uint32_t block[3];
     uint32_t shared;
 };
 
+#define WHOLE_SIZE (uint32_t)sizeof(struct wire_cuLaunchKernel_req)
+#define RUN_SIZE (uint32_t)sizeof(struct wire_gp_launch_run_req)
+#define RUN_HEAD ((uint32_t)sizeof(struct wire_req) + RUN_SIZE)
+
 /* All of a frame but the parameters, and the place for those. */
-static inline uint8_t *
-launch_put_whole(struct wire_cuLaunchKernel_req *req,
-                 const struct stub_launch_shape *shape)
+static GP_INLINE uint8_t *
+launch_put_whole(struct wire_cuLaunchKernel_req *req, const struct launch *launch,
+                 uint32_t params_len)
 {
-    req->f = shape->f;
-    req->hStream = shape->stream;
-    req->gridDimX = shape->grid[0];
-    req->gridDimY = shape->grid[1];
-    req->gridDimZ = shape->grid[2];
-    req->blockDimX = shape->block[0];
-    req->blockDimY = shape->block[1];
-    req->blockDimZ = shape->block[2];
-    req->sharedMemBytes = shape->shared;
-    req->params_len = shape->n_params;
+    req->f = launch->f;
+    req->hStream = launch->stream;
+    req->gridDimX = launch->grid[0];
+    req->gridDimY = launch->grid[1];
+    req->gridDimZ = launch->grid[2];
+    req->blockDimX = launch->block[0];
+    req->blockDimY = launch->block[1];
+    req->blockDimZ = launch->block[2];
+    req->sharedMemBytes = launch->shared;
+    req->params_len = params_len;
     return (uint8_t *)(req + 1);
 }
 
-#define WHOLE_SIZE (uint32_t)sizeof(struct wire_cuLaunchKernel_req)
-#define RUN_SIZE (uint32_t)sizeof(struct wire_gp_launch_run_req)
-#define RUN_HEAD (uint32_t)sizeof(struct wire_req) + RUN_SIZE
+/* How a plain launch goes. */
+enum launch_form {
+    LAUNCH_WHOLE,
+    LAUNCH_TOLD, /* whole, and the worker is to be told of its shape behind it */
+    LAUNCH_RUN,  /* as the first of a run */
+};
 
-/* The beginning of a run of launches of the shape @number, of which the first one's
+/* By what the launch before was, and whether the worker knows the shape.  Under send.
+ */
+static GP_INLINE enum launch_form
+launch_form(struct stub_link *link, const struct launch *launch, uint32_t params_len)
+{
+    struct stub_launch_shapes *shapes = stub_launch_shapes_of(link);
+
+    if (!stub_launch_shape_is(&shapes->last, launch->f, launch->stream, launch->grid,
+                              launch->block, launch->shared, params_len)) {
+        stub_launch_shape_set(&shapes->last, launch->f, launch->stream, launch->grid,
+                              launch->block, launch->shared, params_len);
+        stub_post_close(link); /* a run of what was the last shape */
+        return LAUNCH_WHOLE;
+    }
+    if (stub_launch_shape_told(shapes))
+        return LAUNCH_RUN;
+    return shapes->never ? LAUNCH_WHOLE : LAUNCH_TOLD;
+}
+
+/* The beginning of a run of launches of the last shape, of which the first one's
  * parameters take @stride bytes, and which can grow until it is sent; its own number in
  * the link is @seq. */
 static inline void
-run_begin(struct stub_link *link, struct wire_gp_launch_run_req *run,
-          const struct stub_launch_shape *shape, uint32_t number, uint32_t stride,
+run_begin(struct stub_link *link, struct wire_gp_launch_run_req *run, uint32_t stride,
           uint32_t seq)
 {
     static_assert(STUB_LAUNCH_RUN_MAX < STUB_SEND_HIGH, "a run fits a write");
-    run->number = number;
+    run->number = stub_launch_shape_number(&stub_launch_shapes_of(link)->last);
     run->n = stride;
-    stub_launch_open[link->number] = *shape;
     stub_post_open(link, (struct wire_req *)run - 1, RUN_HEAD + stride,
                    STUB_LAUNCH_RUN_MAX,
                    atomic_load_explicit(&link->queued, memory_order_relaxed), seq);
 }
 
-/* The frame of a plain launch, as the beginning of a run if the worker knows its shape;
- * what was known of the shape before.  Features look at whole frames. */
-static GP_INLINE enum stub_launch_known
-launch_put_plain(struct stub_call *c, const struct stub_launch_shape *shape,
-                 const struct stub_args *args, uint32_t *ret_number)
+/* The frame of a plain launch, in its best form.  Features look at whole frames. */
+static GP_INLINE enum launch_form
+launch_put_plain(struct stub_call *c, const struct launch *launch,
+                 const struct stub_args *args)
 {
-    enum stub_launch_known known = STUB_LAUNCH_NEVER;
+    enum launch_form form = LAUNCH_WHOLE;
     uint32_t stride = wire_launch_stride(args->len);
     struct wire_gp_launch_run_req *run = c->body;
 
     if (!(stub_link_attention(c->link) & ~STUB_POST_CHECKS))
-        known = stub_launch_shape_find(c->link, args->func, shape, ret_number);
-    if (known == STUB_LAUNCH_TOLD) {
+        form = launch_form(c->link, launch, args->len);
+    if (form == LAUNCH_RUN) {
         stub_args_put(args, (uint8_t *)(run + 1));
         if (likely(!stub_post_names_spare(c->link, run + 1, args->len))) {
             stub_call_become(c, WIRE_CALL_gp_launch_run, RUN_SIZE + stride);
-            run_begin(c->link, run, shape, *ret_number, stride,
+            run_begin(c->link, run, stride,
                       atomic_load_explicit(&c->link->seq, memory_order_relaxed));
-            return known;
+            return form;
         }
     }
-    if (known == STUB_LAUNCH_NEW)
-        stub_launch_shape_seen(c->link, *ret_number, shape);
-    stub_args_put(args, launch_put_whole(c->body, shape));
-    return known;
+    stub_args_put(args, launch_put_whole(c->body, launch, args->len));
+    return form;
 }
 
-__attribute__((always_inline)) static inline CUresult
-launch_plain(const struct launch *launch, CUfunction f, CUstream hStream, void **params,
+static GP_INLINE CUresult
+launch_plain(struct launch launch, CUfunction f, CUstream hStream, void **params,
              void **extra)
 {
-    enum stub_launch_known known = STUB_LAUNCH_NEVER;
-    struct stub_launch_shape shape;
+    enum launch_form form = LAUNCH_WHOLE;
     struct stub_args args;
     struct stub_call c;
-    uint32_t number = 0;
-    uint64_t stream;
     CUresult r = stub_enter();
 
     static_assert(sizeof(struct wire_cuLaunchCooperativeKernel_req) == WHOLE_SIZE,
@@ -139,30 +158,25 @@ launch_plain(const struct launch *launch, CUfunction f, CUstream hStream, void *
     if (likely(r == CUDA_SUCCESS))
         r = stub_args_open(&args, f, params, extra);
     if (likely(r == CUDA_SUCCESS))
-        r = stub_stream_get(hStream, launch->per_thread, &stream);
+        r = stub_stream_get(hStream, launch.per_thread, &launch.stream);
     if (likely(r == CUDA_SUCCESS))
-        r = launch_check(args.func, launch->grid, launch->block);
+        r = launch_check(args.func, launch.grid, launch.block);
     if (unlikely(r != CUDA_SUCCESS))
         return r;
+    launch.f = (uintptr_t)f;
     if (stub_managed_is_on())
-        stub_managed_work(stream);
-    shape = (struct stub_launch_shape){.f = (uintptr_t)f,
-                                       .stream = stream,
-                                       .shared = launch->shared,
-                                       .n_params = args.len};
-    memcpy(shape.grid, launch->grid, sizeof(shape.grid));
-    memcpy(shape.block, launch->block, sizeof(shape.block));
-    r = stub_call_begin(&c, launch->number, WHOLE_SIZE + wire_align(args.len));
+        stub_managed_work(launch.stream);
+    r = stub_call_begin(&c, launch.number, WHOLE_SIZE + wire_align(args.len));
     if (unlikely(r != CUDA_SUCCESS))
         return r;
-    if (launch->number == WIRE_CALL_cuLaunchKernel)
-        known = launch_put_plain(&c, &shape, &args, &number);
+    if (launch.number == WIRE_CALL_cuLaunchKernel)
+        form = launch_put_plain(&c, &launch, &args);
     else
-        stub_args_put(&args, launch_put_whole(c.body, &shape));
+        stub_args_put(&args, launch_put_whole(c.body, &launch, args.len));
     r = stub_call_post(&c);
-    if (unlikely(known == STUB_LAUNCH_ONCE))
-        stub_launch_shape_tell(c.link, number);
-    return launch_end(r, stream);
+    if (unlikely(form == LAUNCH_TOLD))
+        stub_launch_shape_tell(c.link);
+    return launch_end(r, launch.stream);
 }
 
 CUresult
@@ -172,13 +186,13 @@ stub_impl_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridD
                          unsigned int sharedMemBytes, CUstream hStream,
                          void **kernelParams, void **extra, bool per_thread)
 {
-    const struct launch launch = {WIRE_CALL_cuLaunchKernel,
-                                  per_thread,
-                                  {gridDimX, gridDimY, gridDimZ},
-                                  {blockDimX, blockDimY, blockDimZ},
-                                  sharedMemBytes};
+    const struct launch launch = {.number = WIRE_CALL_cuLaunchKernel,
+                                  .per_thread = per_thread,
+                                  .grid = {gridDimX, gridDimY, gridDimZ},
+                                  .block = {blockDimX, blockDimY, blockDimZ},
+                                  .shared = sharedMemBytes};
 
-    return launch_plain(&launch, f, hStream, kernelParams, extra);
+    return launch_plain(launch, f, hStream, kernelParams, extra);
 }
 
 /* Has it pointers to its parameters, and a stream that exists? */
@@ -190,58 +204,63 @@ launch_is_plain(CUstream hStream, void **params, void **extra)
                                  stub_handle_ok(WIRE_KIND_STREAM, (uintptr_t)hStream)));
 }
 
-/* A run of launches begins: the worker knows the shape, the frame fits into the buffer,
- * and no bit of the attention word is set.  False: nothing has happened. */
-static inline bool
-run_post(struct stub_link *link, struct stub_func *func,
-         const struct stub_launch_shape *shape, void **params)
+/* A launch that is not one more of a run: the frame fits into the buffer, and no bit of
+ * the attention word is set.  False: nothing has happened. */
+static GP_INLINE bool
+launch_post(struct stub_link *link, const struct stub_func *func,
+            const struct launch *launch, void **from)
 {
-    uint32_t stride = wire_launch_stride(func->param_bytes), number;
-    struct wire_req *req = stub_post_begin(link, RUN_HEAD + stride);
+    uint32_t stride = wire_launch_stride(func->param_bytes);
+    uint32_t size = (uint32_t)sizeof(struct wire_req) + WHOLE_SIZE + stride;
+    struct wire_req *req = stub_post_begin(link, size);
     struct wire_gp_launch_run_req *run;
+    enum launch_form form;
+    uint8_t *params;
 
     if (unlikely(!req))
         return false;
-    run = (struct wire_gp_launch_run_req *)(req + 1);
-    if (stub_launch_shape_find(link, func, shape, &number) == STUB_LAUNCH_TOLD) {
-        stub_args_gather(func, params, (uint8_t *)(run + 1));
-        if (likely(!stub_post_names_spare(link, run + 1, func->param_bytes))) {
-            stub_post_head(link, req, WIRE_CALL_gp_launch_run, RUN_HEAD + stride);
-            run_begin(link, run, shape, number, stride, req->seq);
-            stub_post_end(link, RUN_HEAD + stride);
-            return true;
-        }
+    form = launch_form(link, launch, func->param_bytes);
+    params = (uint8_t *)(req + 1) + (form == LAUNCH_RUN ? RUN_SIZE : WHOLE_SIZE);
+    stub_args_gather(func, from, params);
+    if (unlikely(stub_post_names_spare(link, params, func->param_bytes))) {
+        stub_post_cancel(link);
+        return false;
     }
-    stub_post_cancel(link);
-    return false;
+    if (form == LAUNCH_RUN) {
+        size = RUN_HEAD + stride;
+        run = stub_post_head(link, req, WIRE_CALL_gp_launch_run, size);
+        run_begin(link, run, stride, req->seq);
+    } else {
+        launch_put_whole(stub_post_head(link, req, WIRE_CALL_cuLaunchKernel, size),
+                         launch, func->param_bytes);
+    }
+    stub_post_end(link, size);
+    if (unlikely(form == LAUNCH_TOLD))
+        stub_launch_shape_tell(link);
+    return true;
 }
 
-/* The first of a run, if it can begin one, and by the general path if not. */
+/* The first launch of its shape, or of a run, and by the general path what that is
+ * for. */
 GP_HOT __attribute__((noinline)) static CUresult
 launch_first(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
              unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY,
              unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream,
-             void **kernelParams, void **extra)
+             void **kernelParams)
 {
-    struct stub_func *func = stub_func_known(f);
+    const struct launch launch = {.f = (uintptr_t)f,
+                                  .stream = (uintptr_t)hStream,
+                                  .grid = {gridDimX, gridDimY, gridDimZ},
+                                  .block = {blockDimX, blockDimY, blockDimZ},
+                                  .shared = sharedMemBytes};
+    const struct stub_func *func = stub_tls.func;
 
-    if (likely(func && launch_is_plain(hStream, kernelParams, extra))) {
-        const struct stub_launch_shape shape = {
-            .f = (uintptr_t)f,
-            .stream = (uintptr_t)hStream,
-            .grid = {gridDimX, gridDimY, gridDimZ},
-            .block = {blockDimX, blockDimY, blockDimZ},
-            .shared = sharedMemBytes,
-            .n_params = func->param_bytes,
-        };
-
-        if (launch_check(func, shape.grid, shape.block) == CUDA_SUCCESS &&
-            run_post(stub_link_here(), func, &shape, kernelParams))
-            return CUDA_SUCCESS;
-    }
+    if (likely(launch_check(func, launch.grid, launch.block) == CUDA_SUCCESS &&
+               launch_post(stub_link_here(), func, &launch, kernelParams)))
+        return CUDA_SUCCESS;
     return stub_impl_cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX,
                                     blockDimY, blockDimZ, sharedMemBytes, hStream,
-                                    kernelParams, extra, false);
+                                    kernelParams, NULL, false);
 }
 
 /* Most launches: one more in the frame of the launch before it, whose kernel, shape and
@@ -261,13 +280,16 @@ stub_fast_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridD
     uint32_t stride;
     uint8_t *at;
 
-    if (unlikely(!func || !launch_is_plain(hStream, kernelParams, extra) ||
-                 !stub_post_take(link)))
+    if (!func || unlikely(!launch_is_plain(hStream, kernelParams, extra)))
+        return stub_impl_cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX,
+                                        blockDimY, blockDimZ, sharedMemBytes, hStream,
+                                        kernelParams, extra, false);
+    if (unlikely(!stub_post_take(link)))
         goto first;
     stride = wire_launch_stride(func->param_bytes);
     at = stub_post_more(link, stride);
     if (likely(at &&
-               stub_launch_shape_is(&stub_launch_open[link->number], (uintptr_t)f,
+               stub_launch_shape_is(&stub_launch_shapes_of(link)->last, (uintptr_t)f,
                                     (uintptr_t)hStream, grid, block, sharedMemBytes,
                                     func->param_bytes) &&
                link->open.req->ctx == stub_tls.ctx_index)) {
@@ -283,7 +305,7 @@ stub_fast_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridD
     stub_post_cancel(link);
 first:
     return launch_first(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY,
-                        blockDimZ, sharedMemBytes, hStream, kernelParams, extra);
+                        blockDimZ, sharedMemBytes, hStream, kernelParams);
 }
 
 CUresult
@@ -294,13 +316,13 @@ stub_impl_cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX,
                                     CUstream hStream, void **kernelParams,
                                     bool per_thread)
 {
-    const struct launch launch = {WIRE_CALL_cuLaunchCooperativeKernel,
-                                  per_thread,
-                                  {gridDimX, gridDimY, gridDimZ},
-                                  {blockDimX, blockDimY, blockDimZ},
-                                  sharedMemBytes};
+    const struct launch launch = {.number = WIRE_CALL_cuLaunchCooperativeKernel,
+                                  .per_thread = per_thread,
+                                  .grid = {gridDimX, gridDimY, gridDimZ},
+                                  .block = {blockDimX, blockDimY, blockDimZ},
+                                  .shared = sharedMemBytes};
 
-    return launch_plain(&launch, f, hStream, kernelParams, NULL);
+    return launch_plain(launch, f, hStream, kernelParams, NULL);
 }
 
 /* Events that the launch will record; in a capture, each launch of the graph. */

@@ -4,26 +4,27 @@
 #include "stub_call.h"
 #include "wire_api.h"
 
-struct stub_launch_shape stub_launch_shapes[STUB_LINKS_MAX][WIRE_LAUNCH_SHAPES];
-struct stub_launch_shape stub_launch_open[STUB_LINKS_MAX];
+struct stub_launch_shapes stub_launch_shapes[STUB_LINKS_MAX];
 
 void
-stub_launch_shape_tell(struct stub_link *link, uint32_t number)
+stub_launch_shape_tell(struct stub_link *link)
 {
-    struct stub_launch_shape *shape = stub_launch_shape_at(link, number);
+    struct stub_launch_shapes *shapes = stub_launch_shapes_of(link);
+    const struct stub_launch_shape *shape = &shapes->last;
     bool can = stub_link_can(link, "shapes");
     struct wire_gp_launch_shape_req *req;
     struct stub_call c;
+    uint32_t number;
 
     if (stub_call_begin_on(&c, link, WIRE_CALL_gp_launch_shape, sizeof(*req)) !=
         CUDA_SUCCESS)
         return;
-    if (shape->known != STUB_LAUNCH_ONCE || !can) {
-        if (!can)
-            shape->known = STUB_LAUNCH_NEVER;
+    if (!can || stub_launch_shape_told(shapes)) {
+        shapes->never = !can;
         stub_call_cancel(&c);
         return;
     }
+    number = stub_launch_shape_number(shape);
     req = c.body;
     *req = (struct wire_gp_launch_shape_req){
         .f = shape->f,
@@ -38,6 +39,6 @@ stub_launch_shape_tell(struct stub_link *link, uint32_t number)
         .n_params = shape->n_params,
         .number = number,
     };
-    shape->known = STUB_LAUNCH_TOLD;
+    shapes->told[number] = *shape;
     stub_call_post(&c);
 }

@@ -3,72 +3,86 @@
  * Launch shapes: what launches of one kernel have in common, so that it need not be
  * sent again (gp_launch_shape, gp_launch_run).
  *
- * A shape is remembered when it is launched first, told to the worker when it is
- * launched again, and named by its number from then on.  Launches of one shape behind
- * each other are one frame, which grows until it is sent: each is its parameters and
- * nothing else, a third of a frame of its own with few parameters.  Each link has a
- * table of WIRE_LAUNCH_SHAPES, where a shape has one place by its hash; one that comes
- * to a taken place pushes the other out.  A shape is compared whole and says nothing
- * about what its handles mean, so nothing has to be forgotten when a kernel or a stream
- * goes.
+ * A shape that is launched twice in a row is told to the worker and named by its number
+ * from then on.  Launches of one shape behind each other are one frame, which grows
+ * until it is sent: each is its parameters and nothing else, a third of a frame of its
+ * own with few parameters.  Each link has a table of WIRE_LAUNCH_SHAPES, where a shape
+ * has one place by its hash; one that comes to a taken place pushes the other out.  A
+ * shape is compared whole and says nothing about what its handles mean, so nothing has
+ * to be forgotten when a kernel or a stream goes.  Launches of other shapes each time
+ * pay one comparison.
  *
- * The table is under the lock of the link's queue, so it changes in the order of the
- * frames, as the worker's does.  A child of fork() that may attach for itself has never
- * launched anything (stub_fork.c).
+ * All of it is under the lock of the link's queue, so it changes in the order of the
+ * frames, as the worker's table does.  A child of fork() that may attach for itself has
+ * never launched anything (stub_fork.c).
  */
 #ifndef STUB_LAUNCH_SHAPE_H
 #define STUB_LAUNCH_SHAPE_H
 
 #include "gp_base.h"
-#include "stub_func.h"
 #include "stub_link.h"
 #include "wire_format.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-enum stub_launch_known {
-    STUB_LAUNCH_NEW,   /* never launched, as far as the table knows */
-    STUB_LAUNCH_ONCE,  /* launched, but the worker does not know it */
-    STUB_LAUNCH_TOLD,  /* the worker knows it by the number of its place */
-    STUB_LAUNCH_NEVER, /* the worker is one of a version that knows no shapes */
-};
-
 struct stub_launch_shape {
-    _Alignas(64) uint64_t f; /* as in a frame; no kernel: the place is free */
+    _Alignas(64) uint64_t f; /* as in a frame; no kernel: none */
     uint64_t stream;         /* the same */
     uint32_t grid[3], block[3], shared, n_params;
-    uint32_t known; /* enum stub_launch_known */
 };
+
+/* Under send. */
+struct stub_launch_shapes {
+    struct stub_launch_shape last; /* of the launch before */
+    bool never;                    /* the worker is of a version that knows no shapes */
+    struct stub_launch_shape told[WIRE_LAUNCH_SHAPES];
+};
+
+extern struct stub_launch_shapes stub_launch_shapes[STUB_LINKS_MAX];
 
 /* A frame of launches does not grow beyond this: the worker begins when it has all. */
 #define STUB_LAUNCH_RUN_MAX 2048u
 
-extern struct stub_launch_shape stub_launch_shapes[STUB_LINKS_MAX][WIRE_LAUNCH_SHAPES];
-/* Of the launches in the last frame that may be made longer (stub_post_open()). */
-extern struct stub_launch_shape stub_launch_open[STUB_LINKS_MAX];
-
-static GP_INLINE struct stub_launch_shape *
-stub_launch_shape_at(const struct stub_link *link, uint32_t number)
+static inline struct stub_launch_shapes *
+stub_launch_shapes_of(const struct stub_link *link)
 {
-    return &stub_launch_shapes[link->number][number];
+    return &stub_launch_shapes[link->number];
 }
 
-/* Is @place that of this shape?  Arguments and no structure, and one comparison after
- * the other, so that a launch's stay in registers: through memory a wide read of narrow
- * writes would have to wait. */
+/* Is @shape this one?  Arguments and no structure, and one comparison after the other,
+ * so that a launch's stay in registers: through memory a wide read of narrow writes
+ * would have to wait. */
 static GP_INLINE bool
-stub_launch_shape_is(const struct stub_launch_shape *place, uint64_t f, uint64_t stream,
+stub_launch_shape_is(const struct stub_launch_shape *shape, uint64_t f, uint64_t stream,
                      const uint32_t *grid, const uint32_t *block, uint32_t shared,
                      uint32_t n_params)
 {
-    uint64_t differ = (place->f ^ f) | (place->stream ^ stream) |
-                      (place->grid[0] ^ grid[0]) | (place->grid[1] ^ grid[1]) |
-                      (place->grid[2] ^ grid[2]) | (place->block[0] ^ block[0]) |
-                      (place->block[1] ^ block[1]) | (place->block[2] ^ block[2]) |
-                      (place->shared ^ shared) | (place->n_params ^ n_params);
+    uint64_t differ = (shape->f ^ f) | (shape->stream ^ stream) |
+                      (shape->grid[0] ^ grid[0]) | (shape->grid[1] ^ grid[1]) |
+                      (shape->grid[2] ^ grid[2]) | (shape->block[0] ^ block[0]) |
+                      (shape->block[1] ^ block[1]) | (shape->block[2] ^ block[2]) |
+                      (shape->shared ^ shared) | (shape->n_params ^ n_params);
 
     return !differ;
+}
+
+/* @shape becomes this one. */
+static GP_INLINE void
+stub_launch_shape_set(struct stub_launch_shape *shape, uint64_t f, uint64_t stream,
+                      const uint32_t *grid, const uint32_t *block, uint32_t shared,
+                      uint32_t n_params)
+{
+    shape->f = f;
+    shape->stream = stream;
+    shape->grid[0] = grid[0];
+    shape->grid[1] = grid[1];
+    shape->grid[2] = grid[2];
+    shape->block[0] = block[0];
+    shape->block[1] = block[1];
+    shape->block[2] = block[2];
+    shape->shared = shared;
+    shape->n_params = n_params;
 }
 
 static inline bool
@@ -95,40 +109,15 @@ stub_launch_shape_number(const struct stub_launch_shape *shape)
     return (uint32_t)(hash >> 56);
 }
 
-/* The number of @shape of @func, and what is known of it.  Under send. */
-static inline enum stub_launch_known
-stub_launch_shape_find(const struct stub_link *link, struct stub_func *func,
-                       const struct stub_launch_shape *shape, uint32_t *ret_number)
+/* Does the worker know the last shape, by its number? */
+static inline bool
+stub_launch_shape_told(const struct stub_launch_shapes *shapes)
 {
-    uint32_t number = atomic_load_explicit(&func->shape, memory_order_relaxed);
-    const struct stub_launch_shape *place = stub_launch_shape_at(link, number);
-
-    if (!stub_launch_shape_same(place, shape)) {
-        number = stub_launch_shape_number(shape);
-        place = stub_launch_shape_at(link, number);
-        atomic_store_explicit(&func->shape, (uint8_t)number, memory_order_relaxed);
-        if (!stub_launch_shape_same(place, shape)) {
-            *ret_number = number;
-            return STUB_LAUNCH_NEW;
-        }
-    }
-    *ret_number = number;
-    return (enum stub_launch_known)place->known;
+    return stub_launch_shape_same(
+        &shapes->told[stub_launch_shape_number(&shapes->last)], &shapes->last);
 }
 
-/* A whole frame of @shape, which is new, is about to be sent.  Under send. */
-static inline void
-stub_launch_shape_seen(const struct stub_link *link, uint32_t number,
-                       const struct stub_launch_shape *shape)
-{
-    struct stub_launch_shape *place = stub_launch_shape_at(link, number);
-
-    *place = *shape;
-    place->known = STUB_LAUNCH_ONCE;
-}
-
-/* Tell the worker of the shape in place @number, which has been launched again, if
- * nobody has meanwhile.  Without locks. */
-GP_COLD void stub_launch_shape_tell(struct stub_link *link, uint32_t number);
+/* Tell the worker of the last shape.  Without locks. */
+GP_COLD void stub_launch_shape_tell(struct stub_link *link);
 
 #endif

@@ -83,24 +83,32 @@ next_launch(struct wrk *w, const struct wire_args_cuLaunchKernel *a,
 /* Launches of one kernel often follow each other with different parameters only.  The
  * checks of the first launch hold for those that are already in the receive buffer:
  * only equal launches are between them, so nothing can have changed. */
+GP_HOT __attribute__((noinline)) static void
+launch_batch(struct wrk *w, const struct wire_args_cuLaunchKernel *a,
+             const struct wire_req *first, const struct wire_req *req,
+             struct wrk_charge *charge)
+{
+    struct again again = {.charge = charge};
+
+    for (; req; req = next_launch(w, a, first))
+        launch_again(w, a, &again, req, (const uint8_t *)req + LAUNCH_HEAD);
+    wrk_governor_launched_n(w, charge, again.n);
+}
+
 GP_HOT CUresult
 h_cuLaunchKernel(struct wrk *w, const struct wire_args_cuLaunchKernel *a,
                  struct wrk_reply *rep)
 {
     const struct wire_req *next;
     struct wrk_charge charge;
-    struct again again = {.charge = &charge};
     struct wrk_params p;
     CUresult r;
 
     wrk_governor_acquire(w, a->hStream, launch_key(a), &charge);
     r = launch(w, a, &p, a->params);
     wrk_governor_launched(w, &charge);
-    if (r != CUDA_SUCCESS || !(next = next_launch(w, a, rep->req)))
-        return r;
-    for (; next; next = next_launch(w, a, rep->req))
-        launch_again(w, a, &again, next, (const uint8_t *)next + LAUNCH_HEAD);
-    wrk_governor_launched_n(w, &charge, again.n);
+    if (r == CUDA_SUCCESS && (next = next_launch(w, a, rep->req)))
+        launch_batch(w, a, rep->req, next, &charge);
     return r;
 }
 
@@ -152,27 +160,24 @@ shape_find(struct wrk *w, const struct wire_gp_launch_shape_req *shape,
     return r;
 }
 
-/* The launches of a run count as frames, whatever becomes of them, so this is before
- * the context and errors are looked at. */
+/* Has the run a shape, and no part of a launch?  How many launches it is. */
 static bool
-run_count(struct wrk *w, const struct wire_args_gp_launch_run *a,
-          const struct wire_req *req)
+run_check(struct wrk *w, const struct wire_args_gp_launch_run *a,
+          const struct wire_req *req, uint32_t *ret_n)
 {
     uint32_t stride;
 
     if (a->number >= WIRE_LAUNCH_SHAPES || !shapes[a->number].f)
         return wrk_frame_bad(w, req, "launches of a shape that was never sent");
     stride = wire_launch_stride(shapes[a->number].n_params);
-    if (!a->n || a->n % stride)
-        return wrk_frame_bad(w, req, "a run of launches with a part of one");
-    atomic_store_explicit(&w->priv->seq, req->seq + a->n / stride - 1,
-                          memory_order_relaxed);
-    return true;
+    *ret_n = a->n / stride;
+    return (a->n && a->n % stride == 0) ||
+           wrk_frame_bad(w, req, "a run of launches with a part of one");
 }
 
-GP_HOT CUresult
-h_gp_launch_run(struct wrk *w, const struct wire_args_gp_launch_run *a,
-                struct wrk_reply *rep)
+static inline CUresult
+run_launch(struct wrk *w, const struct wire_args_gp_launch_run *a,
+           const struct wire_req *req)
 {
     const uint8_t *params = a->params, *end = params + a->n;
     struct wire_args_cuLaunchKernel args;
@@ -180,11 +185,8 @@ h_gp_launch_run(struct wrk *w, const struct wire_args_gp_launch_run *a,
     struct again again = {.charge = &charge};
     struct wrk_params p;
     uint32_t stride;
-    CUresult r;
+    CUresult r = wrk_call_enter(w, req, 0);
 
-    if (!run_count(w, a, rep->req))
-        return CUDA_ERROR_INVALID_VALUE;
-    r = wrk_call_enter(w, rep->req, 0);
     if (r == CUDA_SUCCESS)
         r = shape_find(w, &shapes[a->number], &args);
     if (unlikely(r != CUDA_SUCCESS))
@@ -194,8 +196,24 @@ h_gp_launch_run(struct wrk *w, const struct wire_args_gp_launch_run *a,
     r = launch(w, &args, &p, params);
     wrk_governor_launched(w, &charge);
     for (params += stride; params < end; params += stride)
-        launch_again(w, &args, &again, rep->req, params);
+        launch_again(w, &args, &again, req, params);
     wrk_governor_launched_n(w, &charge, again.n);
+    return r;
+}
+
+/* The launches count as frames, whatever becomes of them, the first one as this frame:
+ * that is what the governor looks at. */
+GP_HOT CUresult
+h_gp_launch_run(struct wrk *w, const struct wire_args_gp_launch_run *a,
+                struct wrk_reply *rep)
+{
+    uint32_t seq = rep->req->seq, n = 1;
+    CUresult r;
+
+    if (unlikely(!run_check(w, a, rep->req, &n)))
+        return CUDA_ERROR_INVALID_VALUE;
+    r = run_launch(w, a, rep->req);
+    atomic_store_explicit(&w->priv->seq, seq + n - 1, memory_order_relaxed);
     return r;
 }
 

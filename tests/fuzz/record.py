@@ -88,10 +88,11 @@ def payloads():
 
 
 def frames(data):
-    """The frames behind the attach request; small payloads come inside of them."""
+    """The frames behind the attach; small payloads come inside of them."""
     lengths = payloads()
-    size, = struct.unpack_from("<I", data)
-    data = data[4 + size:]
+    for _ in ("the request", "the proof that the ticket is ours"):
+        size, = struct.unpack_from("<I", data)
+        data = data[4 + size:]
     out = b""
     while len(data) >= 16:
         size, call, flags = struct.unpack_from("<IHH", data)
@@ -100,8 +101,11 @@ def frames(data):
         frame, data = data[:size], data[size:]
         if flags & BULK:
             length, = struct.unpack_from("<Q", frame, 16 + lengths[call])
-            frame += data[:length] + bytes(-length % 8)
-            data = data[length:]
+            payload = b""
+            while len(payload) < length and len(data) >= 8: # in blocks (xport_block.h)
+                block, = struct.unpack_from("<I", data)
+                payload, data = payload + data[8:8 + block], data[8 + block:]
+            frame += payload + bytes(-length % 8)
             frame = struct.pack("<IHH", len(frame), call, flags & ~BULK) + frame[8:]
         if len(frame) <= FRAME_MAX:
             out += frame
@@ -111,7 +115,8 @@ def frames(data):
 def record(build, program, into):
     """One program through a pool of its own."""
     with tempfile.TemporaryDirectory() as folder:
-        env = dict(os.environ, GPUPOOL_RUN_DIR=folder, GPUPOOL_TRANSPORT="tcp")
+        env = dict(os.environ, GPUPOOL_RUN_DIR=folder, GPUPOOL_TRANSPORT="tcp", GPUPOOL_TLS="off",
+                   GPUPOOL_COMPRESS="off")
         gpupool = build / "bin" / "gpupool"
         subprocess.run([gpupool, "up"], env=env, check=True, stdout=subprocess.DEVNULL)
         try:
@@ -190,7 +195,7 @@ def main():
         return inside(*a.inside)
     a.into.mkdir(exist_ok=True)
     attacks(a.into)
-    for program in ("vecadd", "graphs", "nodes", "rarecalls", "linking", "textures", "moves"):
+    for program in ("vecadd", "graphs", "nodes", "rarecalls", "linking", "textures", "moves", "shapes"):
         record(a.build.resolve(), program, a.into)
     return 0
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Launches in every order of kernels, grids, blocks, streams, contexts and threads: many
- * of one shape behind each other, many shapes in turns, and what comes between them.
- * Each thread of a grid adds to a counter, so that a launch with another's shape or
- * parameters, or one too few, is seen.
+ * Launches in every order of kernels, grids, blocks, streams, contexts and threads:
+ * many of one shape behind each other, many shapes in turns, and what comes between
+ * them. Each thread of a grid adds to a counter, so that a launch with another's shape
+ * or parameters, or one too few, is seen.
  */
 #include "parts.h"
 #include "strict.h"
@@ -43,7 +43,8 @@ static CUstream streams[STREAMS];
 static CUdeviceptr counters;
 
 static CUresult
-launch(CUfunction f, unsigned grid, unsigned block, CUstream s, CUdeviceptr p, unsigned by)
+launch(CUfunction f, unsigned grid, unsigned block, CUstream s, CUdeviceptr p,
+       unsigned by)
 {
     void *params[] = {&p, &by};
 
@@ -102,7 +103,8 @@ many_shapes(void)
         CUfunction f = shape % 2 ? add : twice;
 
         for (unsigned k = 0; k < times; k++) {
-            TRY(launch(f, grid, block, streams[shape % STREAMS], counter(shape % 2), k + 1));
+            TRY(launch(f, grid, block, streams[shape % STREAMS], counter(shape % 2),
+                       k + 1));
             sums[shape % 2] += (shape % 2 ? 1 : 2) * grid * block * (k + 1);
         }
     }
@@ -280,7 +282,8 @@ refused(void)
         CODE(launch(add, 0, 1, NULL, counter(0), 1), CUDA_ERROR_INVALID_VALUE);
         CODE(launch(add, 1, 0, NULL, counter(0), 1), CUDA_ERROR_INVALID_VALUE);
         CODE(launch(add, 1, 4096, NULL, counter(0), 1), CUDA_ERROR_INVALID_VALUE);
-        CODE(settled(cuLaunchKernel(add, 1, 1, 1, 1, 1, 1, 1u << 20, NULL, params, NULL)),
+        CODE(settled(
+                 cuLaunchKernel(add, 1, 1, 1, 1, 1, 1, 1u << 20, NULL, params, NULL)),
              CUDA_ERROR_INVALID_VALUE);
         TRY(launch(add, 1, 1, NULL, counter(0), 1));
     }
@@ -302,7 +305,8 @@ streams_that_go(void)
         TRY(cuStreamSynchronize(s));
         TRY(cuStreamDestroy_v2(s));
         if (strict)
-            CODE(settled(launch(add, 1, 8, s, counter(0), 1)), CUDA_ERROR_INVALID_HANDLE);
+            CODE(settled(launch(add, 1, 8, s, counter(0), 1)),
+                 CUDA_ERROR_INVALID_HANDLE);
     }
     return is(0, sum);
 }
@@ -324,7 +328,8 @@ modules_that_go(void)
         TRY(cuCtxSynchronize());
         TRY(cuModuleUnload(m));
         if (strict)
-            CODE(settled(launch(f, 1, 8, NULL, counter(0), 1)), CUDA_ERROR_INVALID_HANDLE);
+            CODE(settled(launch(f, 1, 8, NULL, counter(0), 1)),
+                 CUDA_ERROR_INVALID_HANDLE);
     }
     return is(0, sum);
 }
