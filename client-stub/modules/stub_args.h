@@ -62,6 +62,22 @@ stub_args_gather(const struct stub_func *func, void **from, uint8_t *to)
     }
 }
 
+/* The same for a kernel that is not odd: without a call in the loop, which would cost the
+ * caller its registers. */
+static GP_INLINE void
+stub_args_gather_words(const struct stub_func *func, void **from, uint8_t *to)
+{
+    const struct stub_param *param = func->params;
+    const struct stub_param *end = param + func->n_params;
+
+    for (; param < end; param++, from++) {
+        if (param->size == 8)
+            memcpy(to + param->offset, *from, 8);
+        else
+            memcpy(to + param->offset, *from, 4);
+    }
+}
+
 /* Write args->len bytes at @to. */
 static inline void
 stub_args_put(const struct stub_args *args, uint8_t *to)

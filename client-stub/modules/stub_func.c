@@ -63,6 +63,7 @@ func_take_params(struct stub_func *func, const struct func_reply *reply)
         if (size > func->param_bytes || offset > func->param_bytes - size)
             return false;
         func->params[i] = (struct stub_param){offset, size};
+        func->odd |= size != 4 && size != 8;
     }
     return true;
 }

@@ -45,6 +45,7 @@ struct stub_func {
     uint32_t n_params;
     uint32_t max_threads; /* of a block; 0: the server did not say */
     _Atomic bool set;     /* an attribute or preference; attrs may be old */
+    bool odd;             /* some parameter has neither 4 nor 8 bytes */
     int32_t attrs[STUB_FUNC_ATTRS];
     struct stub_func_old *old; /* NULL until used */
     struct stub_func *next;    /* in the owner's list */

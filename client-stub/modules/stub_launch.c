@@ -284,7 +284,7 @@ stub_fast_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridD
         return stub_impl_cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX,
                                         blockDimY, blockDimZ, sharedMemBytes, hStream,
                                         kernelParams, extra, false);
-    if (unlikely(!stub_post_take(link)))
+    if (unlikely(func->odd || !stub_post_take(link)))
         goto first;
     stride = wire_launch_stride(func->param_bytes);
     at = stub_post_more(link, stride);
@@ -293,7 +293,7 @@ stub_fast_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridD
                                     (uintptr_t)hStream, grid, block, sharedMemBytes,
                                     func->param_bytes) &&
                link->open.req->ctx == stub_tls.ctx_index)) {
-        stub_args_gather(func, kernelParams, at);
+        stub_args_gather_words(func, kernelParams, at);
         if (likely(!stub_post_names_spare(link, at, func->param_bytes))) {
             run = (struct wire_gp_launch_run_req *)(link->open.req + 1);
             run->n += stride;
