@@ -62,8 +62,8 @@ stub_args_gather(const struct stub_func *func, void **from, uint8_t *to)
     }
 }
 
-/* The same for a kernel that is not odd: without a call in the loop, which would cost the
- * caller its registers. */
+/* The same for a kernel that is not odd: without a call in the loop, which would cost
+ * the caller its registers. */
 static GP_INLINE void
 stub_args_gather_words(const struct stub_func *func, void **from, uint8_t *to)
 {
