@@ -45,9 +45,11 @@ stub_args_open(struct stub_args *args, CUfunction f, void **pointers, void **ext
                                                  : CUDA_SUCCESS;
 }
 
-/* Write what the application points to, func->param_bytes of it, at @to. */
-static inline void
-stub_args_gather(const struct stub_func *func, void **from, uint8_t *to)
+/* Write what the application points to, func->param_bytes of it, at @to.  Without @odd
+ * sizes (stub_func.h) there is no call in the loop, which would cost the caller its
+ * registers. */
+static GP_INLINE void
+stub_args_gather_as(const struct stub_func *func, void **from, uint8_t *to, bool odd)
 {
     const struct stub_param *param = func->params;
     const struct stub_param *end = param + func->n_params;
@@ -55,27 +57,17 @@ stub_args_gather(const struct stub_func *func, void **from, uint8_t *to)
     for (; param < end; param++, from++) {
         if (param->size == 8)
             memcpy(to + param->offset, *from, 8);
-        else if (param->size == 4)
+        else if (!odd || param->size == 4)
             memcpy(to + param->offset, *from, 4);
         else
             memcpy(to + param->offset, *from, param->size);
     }
 }
 
-/* The same for a kernel that is not odd: without a call in the loop, which would cost
- * the caller its registers. */
-static GP_INLINE void
-stub_args_gather_words(const struct stub_func *func, void **from, uint8_t *to)
+static inline void
+stub_args_gather(const struct stub_func *func, void **from, uint8_t *to)
 {
-    const struct stub_param *param = func->params;
-    const struct stub_param *end = param + func->n_params;
-
-    for (; param < end; param++, from++) {
-        if (param->size == 8)
-            memcpy(to + param->offset, *from, 8);
-        else
-            memcpy(to + param->offset, *from, 4);
-    }
+    stub_args_gather_as(func, from, to, true);
 }
 
 /* Write args->len bytes at @to. */

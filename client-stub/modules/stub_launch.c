@@ -293,7 +293,7 @@ stub_fast_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridD
                                     (uintptr_t)hStream, grid, block, sharedMemBytes,
                                     func->param_bytes) &&
                link->open.req->ctx == stub_tls.ctx_index)) {
-        stub_args_gather_words(func, kernelParams, at);
+        stub_args_gather_as(func, kernelParams, at, false);
         if (likely(!stub_post_names_spare(link, at, func->param_bytes))) {
             run = (struct wire_gp_launch_run_req *)(link->open.req + 1);
             run->n += stride;
@@ -344,11 +344,9 @@ launch_records(const CUlaunchConfig *config)
 
 /* The same as a launch of the older kind, which has a shorter frame. */
 static CUresult
-launch_unattributed(const CUlaunchConfig *config, CUfunction f, void **params,
-                    void **extra, bool per_thread)
+launch_unattributed(const CUlaunchConfig *c, CUfunction f, void **params, void **extra,
+                    bool per_thread)
 {
-    const CUlaunchConfig *c = config;
-
     if (unlikely(per_thread))
         return stub_impl_cuLaunchKernel(
             f, c->gridDimX, c->gridDimY, c->gridDimZ, c->blockDimX, c->blockDimY,

@@ -43,29 +43,29 @@ launch_key(const struct wire_args_cuLaunchKernel *a)
     return wrk_governor_key(a->f, grid, block);
 }
 
-/* Launches behind one that was measured: the governor is asked for several at a time.
- */
-struct again {
+/* Launches that the governor lets go without being asked again. */
+struct launch_credit {
     struct wrk_charge *charge;
     unsigned left, n;
 };
 
 static inline void
 launch_again(struct wrk *w, const struct wire_args_cuLaunchKernel *a,
-             struct again *again, const struct wire_req *req, const uint8_t *params)
+             struct launch_credit *credit, const struct wire_req *req,
+             const uint8_t *params)
 {
     struct wrk_params p;
     CUresult r;
 
-    if (again->n == again->left) {
-        wrk_governor_launched_n(w, again->charge, again->n);
-        again->left = wrk_governor_again(w, again->charge);
-        again->n = 0;
+    if (credit->n == credit->left) {
+        wrk_governor_launched_n(w, credit->charge, credit->n);
+        credit->left = wrk_governor_again(w, credit->charge);
+        credit->n = 0;
     }
     r = launch(w, a, &p, params);
     if (unlikely(r != CUDA_SUCCESS))
         wrk_defer(w, req, r);
-    again->n++;
+    credit->n++;
 }
 
 /* The next frame, received, if it launches the same kernel and differs in its
@@ -88,11 +88,11 @@ launch_batch(struct wrk *w, const struct wire_args_cuLaunchKernel *a,
              const struct wire_req *first, const struct wire_req *req,
              struct wrk_charge *charge)
 {
-    struct again again = {.charge = charge};
+    struct launch_credit credit = {.charge = charge};
 
     for (; req; req = next_launch(w, a, first))
-        launch_again(w, a, &again, req, (const uint8_t *)req + LAUNCH_HEAD);
-    wrk_governor_launched_n(w, charge, again.n);
+        launch_again(w, a, &credit, req, (const uint8_t *)req + LAUNCH_HEAD);
+    wrk_governor_launched_n(w, charge, credit.n);
 }
 
 GP_HOT CUresult
@@ -182,7 +182,7 @@ run_launch(struct wrk *w, const struct wire_args_gp_launch_run *a,
     const uint8_t *params = a->params, *end = params + a->n;
     struct wire_args_cuLaunchKernel args;
     struct wrk_charge charge;
-    struct again again = {.charge = &charge};
+    struct launch_credit credit = {.charge = &charge};
     struct wrk_params p;
     uint32_t stride;
     CUresult r = wrk_call_enter(w, req, 0);
@@ -196,8 +196,8 @@ run_launch(struct wrk *w, const struct wire_args_gp_launch_run *a,
     r = launch(w, &args, &p, params);
     wrk_governor_launched(w, &charge);
     for (params += stride; params < end; params += stride)
-        launch_again(w, &args, &again, req, params);
-    wrk_governor_launched_n(w, &charge, again.n);
+        launch_again(w, &args, &credit, req, params);
+    wrk_governor_launched_n(w, &charge, credit.n);
     return r;
 }
 

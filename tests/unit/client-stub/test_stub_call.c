@@ -29,27 +29,16 @@ static struct xport_conn *worker;
 static int
 connect_both_ends(void **state)
 {
-    int fd[2];
-
     ut_stub_attach(NULL);
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
-    assert_int_equal(xport_tcp_new(fd[0], WIRE_FRAME_MAX, &the_link->conn, NULL), 0);
-    assert_int_equal(xport_tcp_new(fd[1], WIRE_FRAME_MAX, &worker, NULL), 0);
-    stub_link_set_phase(the_link, STUB_READY);
-    assert_int_equal(stub_ctx_push(stub_ctx_primary(0)), 0);
+    worker = ut_stub_connect();
     atomic_store(&stub_tls.ctx->alive, true);
     return 0;
 }
 
-/* The next frame that the worker gets; NULL: nothing has been sent. */
 static const struct wire_req *
 worker_gets(void)
 {
-    const void *frame;
-    uint32_t size;
-
-    return xport_recv(worker, &frame, &size, gp_now_ns() + GP_NS_PER_MS) == 0 ? frame
-                                                                              : NULL;
+    return ut_stub_sent(worker);
 }
 
 static void

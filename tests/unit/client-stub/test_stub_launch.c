@@ -5,16 +5,13 @@
  */
 #include "ut_stub.h"
 
-#include "gp_time.h"
 #include "stub_func.h"
 #include "stub_handle.h"
 #include "stub_launch_shape.h"
 #include "stub_manual.h"
 #include "wire_api.h"
-#include "xport.h"
 
 #include <stdlib.h>
-#include <sys/socket.h>
 
 static struct stub_link *const the_link = &stub_links[0];
 static struct xport_conn *worker;
@@ -42,14 +39,8 @@ kernel_use(unsigned i)
 static int
 connect_both_ends(void **state)
 {
-    int fd[2];
-
     ut_stub_attach(NULL);
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
-    assert_int_equal(xport_tcp_new(fd[0], WIRE_FRAME_MAX, &the_link->conn, NULL), 0);
-    assert_int_equal(xport_tcp_new(fd[1], WIRE_FRAME_MAX, &worker, NULL), 0);
-    stub_link_set_phase(the_link, STUB_READY);
-    assert_int_equal(stub_ctx_push(stub_ctx_primary(0)), 0);
+    worker = ut_stub_connect();
     return 0;
 }
 
@@ -74,11 +65,7 @@ flush(void)
 static const struct wire_req *
 next(void)
 {
-    const void *frame;
-    uint32_t size;
-
-    return xport_recv(worker, &frame, &size, gp_now_ns() + GP_NS_PER_MS) == 0 ? frame
-                                                                              : NULL;
+    return ut_stub_sent(worker);
 }
 
 /* The next frame is a whole launch with these. */

@@ -6,11 +6,15 @@
 #include "ut.h"
 
 #include "attach.pb-c.h"
+#include "gp_time.h"
 #include "stub_ctx.h"
 #include "stub_device.h"
 #include "stub_link.h"
+#include "wire_format.h"
+#include "xport.h"
 
 #include <string.h>
+#include <sys/socket.h>
 
 static Gpupool__AttachDevice ut_cards[2];
 static Gpupool__AttachDevice *ut_card_list[2] = {&ut_cards[0], &ut_cards[1]};
@@ -43,6 +47,33 @@ ut_stub_attach(const char *visible)
     atomic_store(&stub_links[0].phase, STUB_READY);
     stub_device_init(visible, false);
     assert_int_equal(stub_ctx_init(), 0);
+}
+
+/* A worker's end of the first link's connection, and a context of this thread. */
+static inline struct xport_conn *
+ut_stub_connect(void)
+{
+    struct stub_link *link = &stub_links[0];
+    struct xport_conn *worker;
+    int fd[2];
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
+    assert_int_equal(xport_tcp_new(fd[0], WIRE_FRAME_MAX, &link->conn, NULL), 0);
+    assert_int_equal(xport_tcp_new(fd[1], WIRE_FRAME_MAX, &worker, NULL), 0);
+    stub_link_set_phase(link, STUB_READY);
+    assert_int_equal(stub_ctx_push(stub_ctx_primary(0)), 0);
+    return worker;
+}
+
+/* The next frame that the worker gets; NULL: nothing has been sent. */
+static inline const struct wire_req *
+ut_stub_sent(struct xport_conn *worker)
+{
+    const void *frame;
+    uint32_t size;
+
+    return xport_recv(worker, &frame, &size, gp_now_ns() + GP_NS_PER_MS) == 0 ? frame
+                                                                              : NULL;
 }
 
 #endif
