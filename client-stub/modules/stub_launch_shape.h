@@ -50,9 +50,9 @@ stub_launch_shapes_of(const struct stub_link *link)
     return &stub_launch_shapes[link->number];
 }
 
-/* Is @shape this one?  Arguments and no structure, and one comparison after the other,
- * so that a launch's stay in registers: through memory a wide read of narrow writes
- * would have to wait. */
+/* Is @shape this one?  Arguments and no structure, and one difference instead of many
+ * comparisons, which compilers join to wide reads: of what was just written narrowly
+ * those would have to wait. */
 static GP_INLINE bool
 stub_launch_shape_is(const struct stub_launch_shape *shape, uint64_t f, uint64_t stream,
                      const uint32_t *grid, const uint32_t *block, uint32_t shared,
