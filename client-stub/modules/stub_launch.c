@@ -58,6 +58,7 @@ struct launch {
 };
 
 #define WHOLE_SIZE (uint32_t)sizeof(struct wire_cuLaunchKernel_req)
+#define WHOLE_HEAD ((uint32_t)sizeof(struct wire_req) + WHOLE_SIZE)
 #define RUN_SIZE (uint32_t)sizeof(struct wire_gp_launch_run_req)
 #define RUN_HEAD ((uint32_t)sizeof(struct wire_req) + RUN_SIZE)
 
@@ -210,8 +211,7 @@ static GP_INLINE bool
 launch_post(struct stub_link *link, const struct stub_func *func,
             const struct launch *launch, void **from)
 {
-    uint32_t stride = wire_launch_stride(func->param_bytes);
-    uint32_t size = (uint32_t)sizeof(struct wire_req) + WHOLE_SIZE + stride;
+    uint32_t size = WHOLE_HEAD + wire_align(func->param_bytes), stride;
     struct wire_req *req = stub_post_begin(link, size);
     struct wire_gp_launch_run_req *run;
     enum launch_form form;
@@ -227,6 +227,8 @@ launch_post(struct stub_link *link, const struct stub_func *func,
         return false;
     }
     if (form == LAUNCH_RUN) {
+        static_assert(RUN_HEAD + 8 <= WHOLE_HEAD, "a run fits the room of a frame");
+        stride = wire_launch_stride(func->param_bytes);
         size = RUN_HEAD + stride;
         run = stub_post_head(link, req, WIRE_CALL_gp_launch_run, size);
         run_begin(link, run, stride, req->seq);

@@ -16,9 +16,10 @@
 static struct stub_link *const the_link = &stub_links[0];
 static struct xport_conn *worker;
 static char *shapes_capability[] = {(char *)"shapes"};
-static struct stub_func *kernels[2];
+static struct stub_func *kernels[3];
+#define BARE 2 /* the one without parameters */
 
-/* A kernel of 12 bytes of parameters, as this thread has just looked it up. */
+/* A kernel of 12 bytes of parameters or none, as this thread has just looked it up. */
 static void
 kernel_use(unsigned i)
 {
@@ -26,8 +27,8 @@ kernel_use(unsigned i)
         kernels[i] = calloc(1, sizeof(*kernels[i]) + 2 * sizeof(struct stub_param));
         assert_non_null(kernels[i]);
         kernels[i]->handle = wire_handle_make(WIRE_KIND_FUNC, 1, i + 1);
-        kernels[i]->param_bytes = 12;
-        kernels[i]->n_params = 2;
+        kernels[i]->param_bytes = i == BARE ? 0 : 12;
+        kernels[i]->n_params = i == BARE ? 0 : 2;
         kernels[i]->params[0] = (struct stub_param){0, 8};
         kernels[i]->params[1] = (struct stub_param){8, 4};
     }
@@ -77,6 +78,7 @@ next_is_whole(unsigned kernel, unsigned grid, uint32_t number)
 
     assert_non_null(req);
     assert_int_equal(req->call, WIRE_CALL_cuLaunchKernel);
+    assert_int_equal(req->size, sizeof(*req) + sizeof(*body) + 16);
     assert_int_equal(body->f, kernels[kernel]->handle);
     assert_int_equal(body->gridDimX, grid);
     assert_int_equal(body->params_len, 12);
@@ -233,6 +235,37 @@ worker_that_knows_no_shapes_gets_whole_frames(void **state)
     assert_true(stub_launch_shapes[0].never);
 }
 
+/* A whole frame has nothing in the place of parameters that there are not; in a run the
+ * places count the launches. */
+static void
+kernel_without_parameters(void **state)
+{
+    uint32_t size = sizeof(struct wire_req) + sizeof(struct wire_cuLaunchKernel_req);
+    const struct wire_gp_launch_run_req *run;
+    const struct wire_req *req;
+
+    worker_knows_shapes(true);
+    for (uint32_t i = 0; i < 5; i++)
+        assert_int_equal(launch(BARE, 1, 0), CUDA_SUCCESS);
+    flush();
+    for (uint32_t i = 0; i < 2; i++) {
+        req = next();
+        assert_non_null(req);
+        assert_int_equal(req->call, WIRE_CALL_cuLaunchKernel);
+        assert_int_equal(req->size, size);
+        assert_int_equal(wire_cuLaunchKernel_req_size((const void *)(req + 1)),
+                         size - sizeof(*req));
+    }
+    assert_int_equal(next()->call, WIRE_CALL_gp_launch_shape);
+    req = next();
+    assert_non_null(req);
+    assert_int_equal(req->call, WIRE_CALL_gp_launch_run);
+    assert_int_equal(req->size, sizeof(*req) + sizeof(*run) + 3 * 8);
+    run = (const void *)(req + 1);
+    assert_int_equal(run->n, 3 * 8);
+    assert_null(next());
+}
+
 int
 main(void)
 {
@@ -241,6 +274,7 @@ main(void)
         cmocka_unit_test(run_does_not_grow_without_bound),
         cmocka_unit_test(launch_that_is_refused_leaves_the_run_as_it_is),
         cmocka_unit_test(worker_that_knows_no_shapes_gets_whole_frames),
+        cmocka_unit_test(kernel_without_parameters),
     };
 
     return cmocka_run_group_tests(tests, connect_both_ends, NULL);
