@@ -4,6 +4,7 @@
 
 #include "gp_base.h"
 #include "stub_call.h"
+#include "stub_device.h"
 #include "stub_handle.h"
 #include "stub_link.h"
 #include "stub_manual.h"
@@ -68,6 +69,15 @@ func_take_params(struct stub_func *func, const struct func_reply *reply)
     return true;
 }
 
+/* With several devices a kernel of a library, which only its owner tells, has limits on
+ * each, and what the server says is one's. */
+static bool
+limits_are_known(const struct func_reply *reply, uint64_t owner)
+{
+    return reply->f->n_attrs >= STUB_FUNC_ATTRS &&
+           (stub_device_count == 1 || wire_handle_is(owner, WIRE_KIND_MODULE));
+}
+
 static struct stub_func *
 func_new(const struct func_reply *reply, uint64_t handle, uint64_t owner,
          const char *name)
@@ -83,13 +93,18 @@ func_new(const struct func_reply *reply, uint64_t handle, uint64_t owner,
     func->owner = owner;
     func->param_bytes = reply->f->param_bytes;
     func->n_params = reply->f->n_params;
-    if (reply->f->n_attrs > CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)
+    func->max_shared = UINT32_MAX;
+    if (limits_are_known(reply, owner)) {
+        const int32_t *attrs = memcpy(func->attrs, reply->attrs, sizeof(func->attrs));
+        int32_t shared = attrs[CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES];
+
         func->max_threads =
-            (uint32_t)gp_max(reply->attrs[CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK], 0);
-    if (reply->f->n_attrs >= STUB_FUNC_ATTRS)
-        memcpy(func->attrs, reply->attrs, sizeof(func->attrs));
-    else
+            (uint32_t)gp_max(attrs[CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK], 0);
+        if (shared > 0) /* else the driver did not say */
+            func->max_shared = (uint32_t)shared;
+    } else {
         atomic_store_explicit(&func->set, true, memory_order_relaxed);
+    }
     func->name = strdup(name ? name : "");
     if (!func->name || !func_take_params(func, reply)) {
         free(func->name);

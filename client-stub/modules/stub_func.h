@@ -44,6 +44,7 @@ struct stub_func {
     uint32_t param_bytes;
     uint32_t n_params;
     uint32_t max_threads; /* of a block; 0: the server did not say */
+    uint32_t max_shared;  /* dynamic, when it was looked up; UINT32_MAX: not known */
     _Atomic bool set;     /* an attribute or preference; attrs may be old */
     bool odd;             /* some parameter has neither 4 nor 8 bytes */
     int32_t attrs[STUB_FUNC_ATTRS];
@@ -55,6 +56,10 @@ struct stub_func {
 
 /* How many kernels have been forgotten. */
 extern _Atomic uint32_t stub_func_gone;
+
+/* The most bytes of dynamic shared memory that any kernel was allowed since it was
+ * looked up: one kernel may have several handles. */
+extern _Atomic uint32_t stub_func_shared_set;
 
 CUresult stub_func_find(CUfunction handle, struct stub_func **ret);
 

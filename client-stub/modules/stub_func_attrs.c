@@ -79,10 +79,28 @@ set_of_kernel(CUresult result)
     return result;
 }
 
+_Atomic uint32_t stub_func_shared_set;
+
+static void
+shared_set(CUresult result, CUfunction_attribute attrib, int value)
+{
+    uint32_t most = atomic_load(&stub_func_shared_set);
+
+    if (result != CUDA_SUCCESS ||
+        attrib != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value <= 0)
+        return;
+    while (most < (uint32_t)value &&
+           !atomic_compare_exchange_weak(&stub_func_shared_set, &most, (uint32_t)value))
+        ;
+}
+
 CUresult
 stub_impl_cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value)
 {
-    return set_of(hfunc, stub_gen_cuFuncSetAttribute(hfunc, attrib, value));
+    CUresult r = stub_gen_cuFuncSetAttribute(hfunc, attrib, value);
+
+    shared_set(r, attrib, value);
+    return set_of(hfunc, r);
 }
 
 CUresult
@@ -101,7 +119,10 @@ CUresult
 stub_impl_cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel,
                                CUdevice dev)
 {
-    return set_of_kernel(stub_gen_cuKernelSetAttribute(attrib, val, kernel, dev));
+    CUresult r = stub_gen_cuKernelSetAttribute(attrib, val, kernel, dev);
+
+    shared_set(r, attrib, val);
+    return set_of_kernel(r);
 }
 
 CUresult

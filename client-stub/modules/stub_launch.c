@@ -9,6 +9,8 @@
 #include "stub_args.h"
 #include "stub_call.h"
 #include "stub_capture.h"
+#include "stub_ctx.h"
+#include "stub_device.h"
 #include "stub_event.h"
 #include "stub_flush.h"
 #include "stub_func.h"
@@ -20,10 +22,47 @@
 
 #include <string.h>
 
-/* Shapes that a driver refuses at once: an empty grid or block, and more threads
- * than the kernel can have by its registers or its launch bounds. */
+/* What every card has of dimensions; who asks for more is checked by the device's own
+ * limits. */
+#define GRID_X_USUAL INT32_MAX
+#define GRID_YZ_USUAL UINT16_MAX
+#define BLOCK_Z_USUAL 64u
+
+struct limit {
+    uint32_t is;
+    int attribute;
+};
+
+/* A device whose limits are not known refuses by itself, later. */
+static GP_COLD CUresult
+launch_check_device(const uint32_t *grid, const uint32_t *block)
+{
+    const struct limit limits[] = {{grid[0], CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X},
+                                   {grid[1], CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y},
+                                   {grid[2], CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z},
+                                   {block[2], CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z}};
+    const struct stub_device *dev;
+    struct stub_ctx *ctx;
+    CUresult r = stub_ctx_resolve(NULL, &ctx);
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    dev = stub_device_get(ctx->dev);
+    for (size_t i = 0; dev && i < ARRAY_SIZE(limits); i++) {
+        int most = stub_device_attr(dev, limits[i].attribute);
+
+        if (most > 0 && limits[i].is > (uint32_t)most)
+            return CUDA_ERROR_INVALID_VALUE;
+    }
+    return CUDA_SUCCESS;
+}
+
+/* Shapes that a driver refuses at once: an empty grid or block, more threads than the
+ * kernel can have by its registers or its launch bounds, more shared memory than it may
+ * have, and more of a dimension than the device has. */
 static GP_INLINE CUresult
-launch_check(const struct stub_func *func, const uint32_t *grid, const uint32_t *block)
+launch_check(const struct stub_func *func, const uint32_t *grid, const uint32_t *block,
+             uint32_t shared)
 {
     uint64_t threads = (uint64_t)block[0] * block[1];
 
@@ -31,6 +70,13 @@ launch_check(const struct stub_func *func, const uint32_t *grid, const uint32_t 
                  (func->max_threads && (threads > func->max_threads ||
                                         threads * block[2] > func->max_threads))))
         return CUDA_ERROR_INVALID_VALUE;
+    if (unlikely(shared > func->max_shared &&
+                 shared >
+                     atomic_load_explicit(&stub_func_shared_set, memory_order_relaxed)))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (unlikely(grid[0] > GRID_X_USUAL || (grid[1] | grid[2]) > GRID_YZ_USUAL ||
+                 block[2] > BLOCK_Z_USUAL))
+        return launch_check_device(grid, block);
     return CUDA_SUCCESS;
 }
 
@@ -161,7 +207,7 @@ launch_plain(struct launch launch, CUfunction f, CUstream hStream, void **params
     if (likely(r == CUDA_SUCCESS))
         r = stub_stream_get(hStream, launch.per_thread, &launch.stream);
     if (likely(r == CUDA_SUCCESS))
-        r = launch_check(args.func, launch.grid, launch.block);
+        r = launch_check(args.func, launch.grid, launch.block, launch.shared);
     if (unlikely(r != CUDA_SUCCESS))
         return r;
     launch.f = (uintptr_t)f;
@@ -257,7 +303,8 @@ launch_first(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
                                   .shared = sharedMemBytes};
     const struct stub_func *func = stub_tls.func;
 
-    if (likely(launch_check(func, launch.grid, launch.block) == CUDA_SUCCESS &&
+    if (likely(launch_check(func, launch.grid, launch.block, sharedMemBytes) ==
+                   CUDA_SUCCESS &&
                launch_post(stub_link_here(), func, &launch, kernelParams)))
         return CUDA_SUCCESS;
     return stub_impl_cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX,
@@ -384,7 +431,8 @@ stub_impl_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f,
         r = launch_check(
             args.func,
             (uint32_t[]){config->gridDimX, config->gridDimY, config->gridDimZ},
-            (uint32_t[]){config->blockDimX, config->blockDimY, config->blockDimZ});
+            (uint32_t[]){config->blockDimX, config->blockDimY, config->blockDimZ},
+            config->sharedMemBytes);
     if (r == CUDA_SUCCESS)
         r = stub_stream_get(config->hStream, per_thread, &stream);
     if (r != CUDA_SUCCESS)

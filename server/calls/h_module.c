@@ -26,15 +26,19 @@
 /* The attributes that ride along: 0 up to and with this one. */
 #define ATTRS_COUNT ((uint32_t)CU_FUNC_ATTRIBUTE_MAX)
 
+/* @kernel: @func is a kernel of a library, which is a function in each context, and of
+ * which a driver answers on each device. */
 static void
-info_attrs(struct wrk *w, CUfunction func, int32_t attrs[ATTRS_COUNT])
+info_attrs(struct wrk *w, CUfunction func, bool kernel, int32_t attrs[ATTRS_COUNT])
 {
     wrk_log_mute();
     for (uint32_t i = 0; i < ATTRS_COUNT; i++) {
+        CUfunction_attribute attr = (CUfunction_attribute)i;
         int value = 0;
 
-        if (WRK_CALL(w, cuFuncGetAttribute, &value, (CUfunction_attribute)i, func) ==
-            CUDA_SUCCESS)
+        if ((kernel
+                 ? WRK_CALL(w, cuKernelGetAttribute, &value, attr, (CUkernel)func, 0)
+                 : WRK_CALL(w, cuFuncGetAttribute, &value, attr, func)) == CUDA_SUCCESS)
             attrs[i] = value;
     }
     wrk_log_unmute();
@@ -48,7 +52,7 @@ static_assert(sizeof(struct wire_cuModuleGetFunction_rep) ==
               "one layout for what is known about a function");
 
 static void
-info_reply(struct wrk *w, struct wrk_reply *rep, CUfunction func,
+info_reply(struct wrk *w, struct wrk_reply *rep, CUfunction func, bool kernel,
            const struct wrk_kernel_params *known)
 {
     struct wire_gp_func_info_rep fixed = {
@@ -62,7 +66,7 @@ info_reply(struct wrk *w, struct wrk_reply *rep, CUfunction func,
 
     if (!(rep->req->flags & WIRE_F_REPLY))
         return;
-    info_attrs(w, func, attrs);
+    info_attrs(w, func, kernel, attrs);
     body = wrk_reply_reserve(w, rep->req, wire_gp_func_info_rep_size(&fixed));
     rep->taken = true;
     if (!body)
@@ -93,7 +97,7 @@ give_func(struct wrk *w, struct wrk_reply *rep, void *owner, uint64_t owner_id,
     if (r == CUDA_SUCCESS) {
         wrk_handle_put(w, WIRE_KIND_FUNC, id, func);
         wrk_handle_of(w, id, owner_id);
-        info_reply(w, rep, func, known);
+        info_reply(w, rep, func, kernel, known);
     }
     wrk_ctx_take_back(w, &lent);
     return r;
@@ -136,7 +140,7 @@ h_gp_func_info(struct wrk *w, const struct wire_args_gp_func_info *a,
     wrk_ctx_lend(w, &lent);
     r = wrk_kernels_params(w, a->hfunc, false, known);
     if (r == CUDA_SUCCESS)
-        info_reply(w, rep, a->hfunc, known);
+        info_reply(w, rep, a->hfunc, false, known);
     wrk_ctx_take_back(w, &lent);
     return r;
 }

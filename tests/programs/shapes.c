@@ -272,22 +272,81 @@ captures(void)
     return 0;
 }
 
-/* Also from the second time on, when the shape is known. */
+/* At once, as a program expects that looks at the launch's own result; also from the
+ * second time on, when the shape is known. */
+static int
+refused_of(CUfunction f, uint32_t *sum)
+{
+    static const unsigned wrong[][7] = {
+        {0, 1, 1, 1, 1, 1, 0},        {1, 0, 1, 1, 1, 1, 0},
+        {1, 1, 0, 1, 1, 1, 0},        {1, 1, 1, 0, 1, 1, 0},
+        {1, 1, 1, 1, 0, 1, 0},        {1, 1, 1, 1, 1, 0, 0},
+        {1, 1, 1, 4096, 1, 1, 0},     {1, 1, 1, 2, 1024, 1, 0},
+        {1, 1, 1, 1, 1, 65, 0},       {1, 65536, 1, 1, 1, 1, 0},
+        {1, 1, 65536, 1, 1, 1, 0},    {1u << 31, 1, 1, 1, 1, 1, 0},
+        {1, 1, 1, 1, 1, 1, 1u << 20}, {1, 1, 1, 1, 1, 1, 48 * 1024 + 1}};
+    CUdeviceptr p = counter(0);
+    uint32_t by = 1;
+    void *params[] = {&p, &by};
+
+    for (unsigned i = 0; i < 3; i++) {
+        for (unsigned k = 0; k < sizeof(wrong) / sizeof(*wrong); k++) {
+            const unsigned *d = wrong[k];
+
+            CODE(cuLaunchKernel(f, d[0], d[1], d[2], d[3], d[4], d[5], d[6], NULL,
+                                params, NULL),
+                 CUDA_ERROR_INVALID_VALUE);
+        }
+        TRY(launch(f, 1, 1, NULL, p, by));
+        *sum += by;
+    }
+    return 0;
+}
+
 static int
 refused(void)
 {
-    for (unsigned i = 0; i < 6; i++) {
-        void *params[] = {&counters, &i};
+    CUlibrary library;
+    CUkernel kernel;
+    uint32_t sum = 0;
 
-        CODE(launch(add, 0, 1, NULL, counter(0), 1), CUDA_ERROR_INVALID_VALUE);
-        CODE(launch(add, 1, 0, NULL, counter(0), 1), CUDA_ERROR_INVALID_VALUE);
-        CODE(launch(add, 1, 4096, NULL, counter(0), 1), CUDA_ERROR_INVALID_VALUE);
-        CODE(settled(
-                 cuLaunchKernel(add, 1, 1, 1, 1, 1, 1, 1u << 20, NULL, params, NULL)),
-             CUDA_ERROR_INVALID_VALUE);
-        TRY(launch(add, 1, 1, NULL, counter(0), 1));
-    }
-    return is(0, 6);
+    TRY(cuLibraryLoadData(&library, ptx, NULL, NULL, 0, NULL, NULL, 0));
+    TRY(cuLibraryGetKernel(&kernel, library, "add"));
+    if (refused_of(add, &sum) || refused_of((CUfunction)kernel, &sum))
+        return 1;
+    TRY(cuLibraryUnload(library));
+    return is(0, sum);
+}
+
+/* More than every kernel may have, for those that were allowed it: as a function, and
+ * as a kernel of a library, which is launched as either. */
+static int
+more_shared_memory(void)
+{
+    const CUfunction_attribute most = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+    CUdeviceptr p = counter(0);
+    CUfunction functions[3];
+    CUlibrary library;
+    CUkernel kernel;
+    uint32_t by = 1;
+    void *params[] = {&p, &by};
+
+    TRY(cuLibraryLoadData(&library, ptx, NULL, NULL, 0, NULL, NULL, 0));
+    TRY(cuLibraryGetKernel(&kernel, library, "add"));
+    TRY(cuKernelGetFunction(&functions[0], kernel));
+    functions[1] = (CUfunction)kernel;
+    functions[2] = twice;
+    TRY(cuKernelSetAttribute(most, 56 * 1024, kernel, dev));
+    TRY(cuFuncSetAttribute(twice, most, 60 * 1024));
+    for (unsigned i = 0; i < 9; i++)
+        TRY(cuLaunchKernel(functions[i % 3], 1, 1, 1, 1, 1, 1, 56 * 1024, NULL, params,
+                           NULL));
+    TRY(cuLaunchKernel(twice, 1, 1, 1, 1, 1, 1, 60 * 1024, NULL, params, NULL));
+    CODE(cuLaunchKernel(twice, 1, 1, 1, 1, 1, 1, 60 * 1024 + 1, NULL, params, NULL),
+         CUDA_ERROR_INVALID_VALUE);
+    TRY(cuFuncSetAttribute(twice, most, 48 * 1024));
+    TRY(cuLibraryUnload(library));
+    return is(0, 6 + 3 * 2 + 2);
 }
 
 static int
@@ -454,6 +513,7 @@ main(int argc, char **argv)
         {"other calls between", other_calls_between},
         {"captures", captures},
         {"refused", refused},
+        {"more shared memory", more_shared_memory},
         {"streams that go", streams_that_go},
         {"modules that go", modules_that_go},
         {"contexts in turns", contexts_in_turns},
