@@ -527,6 +527,14 @@ class Model(More):
                 self.line("set8", a, off, n, self.r.randrange(256), written(stream))
             else:
                 self.line("set32", a, off, n // 4, self.r.randrange(1 << 31), written(stream))
+        elif what < 0.5:
+            self.line("idles", stream, self.r.randrange(1, 40),
+                      self.r.choice([1, 1, 1, 3, 0, 65535, 65536]) if self.r.random() < 0.3 else 1,
+                      self.r.choice([1, 2, 64, 65]), self.r.choice([0, 0, 0, 100, 49152, 49153]))
+        elif what < 0.6:
+            self.order(stream, ("d", a))
+            self.line("steps", a, min(self.devs[a].size // 4, self.r.choice([1, 64, 1000])),
+                      self.r.randrange(1 << 16), stream, self.r.randrange(2, 40))
         elif what < 0.8 or a == b:
             self.order(stream, ("d", a))
             block = self.r.choice([32, 128, 1024, 1, 77, 1025 if self.r.random() < 0.2 else 256])

@@ -79,11 +79,18 @@ struct replay_log {
     uint32_t value[REPLAY_LOG_MAX];
 };
 
+enum replay_kernel {
+    REPLAY_STEP,
+    REPLAY_MIX,
+    REPLAY_IDLE,
+    REPLAY_KERNELS,
+};
+
 struct replay {
     CUcontext ctxs[REPLAY_SLOTS];
     int retained[REPLAY_SLOTS];     /* by card: how often its primary context was */
     CUmodule modules[REPLAY_SLOTS]; /* by context */
-    CUfunction steps[REPLAY_SLOTS], mixes[REPLAY_SLOTS];
+    CUfunction kernels[REPLAY_SLOTS][REPLAY_KERNELS];
     int owner[REPLAY_KINDS][REPLAY_SLOTS]; /* the number of a context */
     CUstream streams[REPLAY_SLOTS];
     CUevent events[REPLAY_SLOTS];
@@ -118,7 +125,7 @@ int replay_ctx(void);
 void replay_own(enum replay_kind kind, num number);
 
 /* A kernel of the current context, or NULL. */
-CUfunction replay_kernel(bool mix);
+CUfunction replay_kernel(enum replay_kernel kernel);
 
 /* The stream of a number: -1 is the default one, and the call without a stream. */
 CUstream replay_stream(num number);

@@ -52,8 +52,9 @@ replay_own(enum replay_kind kind, num number)
 }
 
 CUfunction
-replay_kernel(bool mix)
+replay_kernel(enum replay_kernel kernel)
 {
+    static const char *const names[] = {"step", "mix", "idle"};
     int i = replay_ctx();
 
     if (i == NO_OBJECT)
@@ -61,11 +62,11 @@ replay_kernel(bool mix)
     pthread_mutex_lock(&loading);
     if (!rp.modules[i] &&
         cuModuleLoadData(&rp.modules[i], REPLAY_PTX) == CUDA_SUCCESS) {
-        cuModuleGetFunction(&rp.steps[i], rp.modules[i], "step");
-        cuModuleGetFunction(&rp.mixes[i], rp.modules[i], "mix");
+        for (unsigned k = 0; k < REPLAY_KERNELS; k++)
+            cuModuleGetFunction(&rp.kernels[i][k], rp.modules[i], names[k]);
     }
     pthread_mutex_unlock(&loading);
-    return mix ? rp.mixes[i] : rp.steps[i];
+    return rp.kernels[i][kernel];
 }
 
 /* Context: its kernel's attribute, and another kernel of its module. */
@@ -78,7 +79,7 @@ OP(fasks)
     if (!rp.modules[a[0]])
         return NO_OBJECT;
     r = cuFuncGetAttribute(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
-                           rp.steps[a[0]]);
+                           rp.kernels[a[0]][REPLAY_STEP]);
     replay_say(" %d %d", (int)r, r == CUDA_SUCCESS ? threads : 0);
     return (int)cuModuleGetFunction(&mix, rp.modules[a[0]], "mix");
 }
@@ -97,7 +98,7 @@ forget(num ctx)
     if (rp.keeping)
         return;
     rp.modules[ctx] = NULL;
-    rp.steps[ctx] = rp.mixes[ctx] = NULL;
+    memset(rp.kernels[ctx], 0, sizeof(rp.kernels[ctx]));
     for (unsigned i = 0; i < REPLAY_SLOTS; i++) {
         if (rp.owner[REPLAY_STREAM][i] == ctx)
             rp.streams[i] = NULL;

@@ -139,7 +139,7 @@ OP(xd)
 /* DEVICE N K STREAM BLOCK */
 OP(step)
 {
-    CUfunction f = replay_kernel(false);
+    CUfunction f = replay_kernel(REPLAY_STEP);
     CUdeviceptr at = rp.devs[a[0]].at;
     unsigned n = (unsigned)a[1], k = (unsigned)a[2], block = (unsigned)a[4];
     void *args[] = {&at, &n, &k};
@@ -153,7 +153,7 @@ OP(step)
 /* TO FROM N STREAM */
 OP(mix)
 {
-    CUfunction f = replay_kernel(true);
+    CUfunction f = replay_kernel(REPLAY_MIX);
     CUdeviceptr to = rp.devs[a[0]].at, from = rp.devs[a[1]].at;
     unsigned n = (unsigned)a[2];
     void *args[] = {&to, &from, &n};
@@ -163,6 +163,39 @@ OP(mix)
         return NO_OBJECT;
     return (int)cuLaunchKernel(f, (n + 127) / 128, 1, 1, 128, 1, 1, 0,
                                replay_stream(a[3]), args, NULL);
+}
+
+/* DEVICE N K STREAM TIMES: of one shape, behind each other. */
+OP(steps)
+{
+    CUfunction f = replay_kernel(REPLAY_STEP);
+    CUdeviceptr at = rp.devs[a[0]].at;
+    unsigned n = (unsigned)a[1], k = (unsigned)a[2];
+    void *args[] = {&at, &n, &k};
+    CUresult r = CUDA_SUCCESS;
+
+    if (!at || !f || !replay_stream_is(a[3]) || (size_t)n * 4 > rp.devs[a[0]].size)
+        return NO_OBJECT;
+    for (num i = 0; i < a[4] && r == CUDA_SUCCESS; i++, k++)
+        r = cuLaunchKernel(f, (n + 63) / 64, 1, 1, 64, 1, 1, 0, replay_stream(a[3]),
+                           args, NULL);
+    return (int)r;
+}
+
+/* STREAM TIMES GRID BLOCK SHARED: a kernel without parameters, the grid's size in its
+ * second dimension, the block's in its third. */
+OP(idles)
+{
+    CUfunction f = replay_kernel(REPLAY_IDLE);
+    void *args[] = {NULL};
+    CUresult r = CUDA_SUCCESS;
+
+    if (!f || !replay_stream_is(a[0]))
+        return NO_OBJECT;
+    for (num i = 0; i < a[1] && r == CUDA_SUCCESS; i++)
+        r = cuLaunchKernel(f, 1, (unsigned)a[2], 1, 1, 1, (unsigned)a[3],
+                           (unsigned)a[4], replay_stream(a[0]), args, NULL);
+    return (int)r;
 }
 
 /* Calls that no program should make; which one, and an object. */
@@ -220,7 +253,8 @@ OP(bad)
 }
 
 const struct replay_op replay_graph_ops[] = {
-    NAMED(gnew), NAMED(gd),   NAMED(gcl),  NAMED(gasks), NAMED(ghost), NAMED(gset),
-    NAMED(gnd),  NAMED(nset), NAMED(xset), NAMED(inst),  NAMED(upd),   NAMED(gl),
-    NAMED(xd),   NAMED(step), NAMED(mix),  NAMED(bad),   {NULL, NULL},
+    NAMED(gnew),  NAMED(gd),  NAMED(gcl),  NAMED(gasks), NAMED(ghost),
+    NAMED(gset),  NAMED(gnd), NAMED(nset), NAMED(xset),  NAMED(inst),
+    NAMED(upd),   NAMED(gl),  NAMED(xd),   NAMED(step),  NAMED(steps),
+    NAMED(idles), NAMED(mix), NAMED(bad),  {NULL, NULL},
 };

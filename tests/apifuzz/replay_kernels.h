@@ -3,7 +3,8 @@
 #ifndef REPLAY_KERNELS_H
 #define REPLAY_KERNELS_H
 
-/* step: p[i] = p[i] * 1664525 + k + i.  mix: d[i] = d[i] * 31 ^ s[i]. */
+/* step: p[i] = p[i] * 1664525 + k + i.  mix: d[i] = d[i] * 31 ^ s[i].  idle: nothing.
+ */
 #define REPLAY_PTX                                                                     \
     ".version 6.0\n.target sm_50\n.address_size 64\n"                                  \
     ".visible .entry step(.param .u64 p, .param .u32 n, .param .u32 k)\n{\n"           \
@@ -22,6 +23,7 @@
     "mul.wide.u32 %d2, %r2, 4;\nadd.s64 %d0, %d0, %d2;\nadd.s64 %d1, %d1, %d2;\n"      \
     "ld.global.u32 %r5, [%d0];\nld.global.u32 %r6, [%d1];\n"                           \
     "mul.lo.s32 %r5, %r5, 31;\nxor.b32 %r5, %r5, %r6;\n"                               \
-    "st.global.u32 [%d0], %r5;\nret;\n}\n"
+    "st.global.u32 [%d0], %r5;\nret;\n}\n"                                             \
+    ".visible .entry idle()\n{\nret;\n}\n"
 
 #endif

@@ -226,7 +226,7 @@ OP(mhash)
 /* HOST N K STREAM */
 OP(hstep)
 {
-    CUfunction f = replay_kernel(false);
+    CUfunction f = replay_kernel(REPLAY_STEP);
     unsigned n = (unsigned)a[1], k = (unsigned)a[2];
     CUdeviceptr at = 0;
     void *args[] = {&at, &n, &k};
@@ -311,7 +311,7 @@ step_params(CUDA_KERNEL_NODE_PARAMS *p, struct step_args *args, num dev, num n, 
     args->list[0] = &args->at;
     args->list[1] = &args->n;
     args->list[2] = &args->k;
-    *p = (CUDA_KERNEL_NODE_PARAMS){.func = replay_kernel(false),
+    *p = (CUDA_KERNEL_NODE_PARAMS){.func = replay_kernel(REPLAY_STEP),
                                    .gridDimX = (args->n + 63) / 64,
                                    .gridDimY = 1,
                                    .gridDimZ = 1,
