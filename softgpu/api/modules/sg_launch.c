@@ -45,9 +45,10 @@ sg_occupancy(const struct sg_dev *dev, const struct sg_kernel *kernel, unsigned 
         return 0;
     blocks = gp_min(blocks, prof->threads_per_sm / (int)(warps * 32));
     /* Registers are given to warps in units of 256; each block also has 1 KiB of
-     * shared memory that the system keeps. */
+     * shared memory that the system keeps.  The number of registers is an estimate
+     * that no launch is refused for, so one block always fits. */
     regs = (regs * 32 + 255) & ~255u;
-    blocks = gp_min(blocks, (int)(65536 / (regs * warps)));
+    blocks = gp_min(blocks, gp_max((int)(65536 / (regs * warps)), 1));
     if (kernel->local_bytes)
         blocks = gp_min(
             blocks,

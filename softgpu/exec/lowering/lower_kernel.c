@@ -9,6 +9,28 @@
 
 #include <pthread.h>
 
+enum {
+    SM_REGISTERS = 65536, /* of one multiprocessor, of all cards since 3.0 */
+};
+
+/* The registers per thread that a card's compiler limits itself to: as many blocks
+ * as .minnctapersm says, of as many threads as .reqntid or .maxntid allows, must
+ * fit onto one multiprocessor. */
+static uint32_t
+bounded_regs(const struct sg_kernel *k)
+{
+    const uint32_t *dims = k->reqntid[0] ? k->reqntid : k->maxntid;
+    uint64_t threads = 1, regs;
+
+    if (!dims[0])
+        return 255;
+    for (int i = 0; i < 3; i++)
+        threads = gp_min(threads * gp_max(dims[i], 1u), UINT64_C(1024));
+    threads = (threads + 31) / 32 * 32 * gp_max(gp_min(k->min_ctas_per_sm, 32u), 1u);
+    regs = SM_REGISTERS / threads & ~UINT64_C(7);
+    return (uint32_t)gp_max(gp_min(regs, UINT64_C(255)), UINT64_C(16));
+}
+
 static int
 prepare_locked(const struct sg_prog *prog, struct sg_prog_kernel *k)
 {
@@ -28,6 +50,7 @@ prepare_locked(const struct sg_prog *prog, struct sg_prog_kernel *k)
     k->pub.uses_grid_sync = unit->uses_grid_sync;
     /* what the card would use: slots that hold constants are none there */
     regs = gp_min(gp_max(regs - gp_min(regs, unit->funcs[0].n_consts), 16u), 255u);
+    regs = gp_min(regs, bounded_regs(&k->pub));
     if (k->pub.max_regs)
         regs = gp_min(regs, k->pub.max_regs);
     k->pub.regs = regs;

@@ -572,6 +572,69 @@ dmabuf_is_the_cards_memory(void **state)
     close(fd);
 }
 
+/* Values that live at once: 320 registers of 32 bits, which a compiler would spill. */
+enum { MANY_VALUES = 160 };
+
+static void
+many_registers(char *text, size_t size, const char *name, const char *bounds)
+{
+    size_t n = strlen(text);
+
+    n += (size_t)snprintf(text + n, size - n,
+                          ".visible .entry %s(.param .u64 p) %s {\n"
+                          ".reg .u64 %%a, %%v<%d>;\nld.param.u64 %%a, [p];\n",
+                          name, bounds, MANY_VALUES);
+    for (int i = 0; i < MANY_VALUES; i++)
+        n += (size_t)snprintf(text + n, size - n, "ld.global.u64 %%v%d, [%%a+%d];\n", i,
+                              8 * i);
+    for (int i = 0; i < MANY_VALUES; i++)
+        n += (size_t)snprintf(text + n, size - n, "st.global.u64 [%%a+%d], %%v%d;\n",
+                              8 * (MANY_VALUES - 1 - i), i);
+    snprintf(text + n, size - n, "ret;\n}\n");
+}
+
+/* A card's compiler spills registers so that a block as large as .maxntid fits.  CUB
+ * divides by the number of blocks that are resident. */
+static void
+blocks_within_their_bounds_are_always_resident(void **state)
+{
+    static const struct {
+        const char *bounds;
+        int threads, most_regs, least_blocks;
+    } cases[] = {
+        {"", 1024, 255, 1},
+        {".maxntid 512, 1, 1", 512, 128, 1},
+        {".maxntid 16, 8, 4", 512, 128, 1},
+        {".reqntid 1024, 1, 1", 1024, 64, 1},
+        {".maxntid 256 .minnctapersm 3", 256, 80, 3},
+        {".maxntid 100 .minnctapersm 4", 100, 128, 4},
+        {".maxntid 512, 1, 1 .maxnreg 64", 512, 64, 2},
+    };
+    enum { SIZE = 64 << 10 };
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        CLEANUP_FREE char *text = calloc(1, SIZE);
+        int regs, blocks, grid, block;
+        CUfunction fn;
+        CUmodule mod;
+
+        assert_non_null(text);
+        snprintf(text, SIZE, ".version 7.4\n.target sm_80\n.address_size 64\n");
+        many_registers(text, SIZE, "many", cases[i].bounds);
+        ok(cuModuleLoadData(&mod, text));
+        ok(cuModuleGetFunction(&fn, mod, "many"));
+        ok(cuFuncGetAttribute(&regs, CU_FUNC_ATTRIBUTE_NUM_REGS, fn));
+        assert_in_range(regs, 1, cases[i].most_regs);
+        ok(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, fn, cases[i].threads,
+                                                       0));
+        assert_in_range(blocks, cases[i].least_blocks, 16);
+        ok(cuOccupancyMaxPotentialBlockSize(&grid, &block, fn, NULL, 0, 0));
+        assert_in_range(block, 1, cases[i].threads);
+        assert_in_range(grid, 1, 1024);
+        ok(cuModuleUnload(mod));
+    }
+}
+
 int
 main(void)
 {
@@ -589,6 +652,7 @@ main(void)
         T(device_printf_reaches_the_host_at_synchronisation),
         T(textures_read_arrays),
         T(dmabuf_is_the_cards_memory),
+        T(blocks_within_their_bounds_are_always_resident),
     };
     int rc;
 
