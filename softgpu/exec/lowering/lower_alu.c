@@ -36,7 +36,12 @@ carry_flag(struct lower *l)
     return l->cc;
 }
 
-/* d = a + b + carry (or a - b - carry), and the carry out of it. */
+/* d = a + b + carry, or a - b - borrow, and the carry out of it.
+ *
+ * After a subtraction CC.CF is set where nothing was borrowed, as in a + ~b + 1.  The
+ * ISA calls it the borrow, which is the same for chains of one kind.  ptxas mixes them
+ * so, and nvcc's division of 128-bit integers relies on it: it reads the end of a chain
+ * of subc.cc with addc. */
 static void
 add_with_carry(struct lower *l, int32_t d, int32_t a, int32_t b, bool wide, bool sub,
                bool in, bool out)
@@ -44,23 +49,25 @@ add_with_carry(struct lower *l, int32_t d, int32_t a, int32_t b, bool wide, bool
     enum sg_opcode op = wide ? (sub ? SG_OP_SUB_U64 : SG_OP_ADD_U64)
                              : (sub ? SG_OP_SUB_U32 : SG_OP_ADD_U32);
     enum sg_opcode lt = wide ? SG_OP_SETP_LT_U64 : SG_OP_SETP_LT_U32;
+    enum sg_opcode ge = wide ? SG_OP_SETP_GE_U64 : SG_OP_SETP_GE_U32;
     enum sg_class cls = wide ? SG_D : SG_W;
     int32_t t = lo_op(l, op, NONE, a, b, NONE), c1, c2 = NONE;
 
-    /* carry: the sum is below a; borrow: a is below b */
-    c1 = sub ? lo_op(l, lt, NONE, a, b, NONE) : lo_op(l, lt, NONE, t, a, NONE);
+    /* carry: the sum is below a; no borrow: a is not below b */
+    c1 = sub ? lo_op(l, ge, NONE, a, b, NONE) : lo_op(l, lt, NONE, t, a, NONE);
     if (in) {
         int32_t one = lo_op(l, wide ? SG_OP_SELP_D : SG_OP_SELP_W, NONE,
-                            lo_const(l, cls, 1), lo_const(l, cls, 0), carry_flag(l));
+                            lo_const(l, cls, sub ? 0 : 1),
+                            lo_const(l, cls, sub ? 1 : 0), carry_flag(l));
         int32_t u = lo_op(l, op, NONE, t, one, NONE);
-        c2 = sub ? lo_op(l, lt, NONE, t, one, NONE) : lo_op(l, lt, NONE, u, t, NONE);
+        c2 = sub ? lo_op(l, ge, NONE, t, one, NONE) : lo_op(l, lt, NONE, u, t, NONE);
         t = u;
     }
     if (out) {
         if (c2 == NONE)
             lo_op(l, SG_OP_MOV_P, carry_flag(l), c1, NONE, NONE);
         else
-            lo_op(l, SG_OP_POR, carry_flag(l), c1, c2, NONE);
+            lo_op(l, sub ? SG_OP_PAND : SG_OP_POR, carry_flag(l), c1, c2, NONE);
     }
     mov_to(l, d, t);
 }

@@ -506,6 +506,30 @@ REF(carry64)
 {
     return (uint64_t)(((u128)a + b) >> 64);
 }
+/* Chains that mix additions and subtractions: CC.CF is the carry of a + ~b + 1. */
+REF(not_borrow)
+{
+    return low(a, arg->bits) >= low(b, arg->bits);
+}
+REF(not_borrow_of_two)
+{
+    return (low(c, 32) << 32 | low(a, 32)) >= (low(a, 32) << 32 | low(b, 32));
+}
+REF(not_carry)
+{
+    return (u128)low(a, arg->bits) + low(b, arg->bits) > low(UINT64_MAX, arg->bits)
+               ? 0
+               : UINT64_MAX;
+}
+REF(not_borrow_after_carry)
+{
+    return low(a, 32) + (UINT32_MAX - low(c, 32)) + ((low(a, 32) + low(b, 32)) >> 32) >
+           UINT32_MAX;
+}
+REF(mad_after_borrow)
+{
+    return a * b + c + (low(a, 32) >= low(b, 32));
+}
 REF(high_of_mad)
 {
     return (uint64_t)(((u128)low(a, 32) * low(b, 32) + low(c, 32)) >> 32);
@@ -584,6 +608,16 @@ sums_and_products(void **state)
         {"add.cc.u32 %t0, %a, %b; addc.u32 %d, 0, 0;", W32, ref_carry, U(32)},
         {"add.cc.u64 %d, %a, %b; addc.u64 %d, 0, 0;", W64, ref_carry64, U(64)},
         {"sub.cc.u32 %t0, %a, %b; subc.u32 %d, 0, 0;", W32, ref_borrow, U(32)},
+        {"sub.cc.u32 %t0, %a, %b; addc.u32 %d, 0, 0;", W32, ref_not_borrow, U(32)},
+        {"sub.cc.u64 %d, %a, %b; addc.u64 %d, 0, 0;", W64, ref_not_borrow, U(64)},
+        {"sub.cc.u32 %t0, %a, %b; subc.cc.u32 %t0, %c, %a; addc.u32 %d, 0, 0;", W32,
+         ref_not_borrow_of_two, U(32)},
+        {"add.cc.u32 %t0, %a, %b; subc.u32 %d, 0, 0;", W32, ref_not_carry, U(32)},
+        {"add.cc.u64 %d, %a, %b; subc.u64 %d, 0, 0;", W64, ref_not_carry, U(64)},
+        {"add.cc.u32 %t0, %a, %b; subc.cc.u32 %t0, %a, %c; addc.u32 %d, 0, 0;", W32,
+         ref_not_borrow_after_carry, U(32)},
+        {"sub.cc.u32 %t0, %a, %b; madc.lo.u32 %d, %a, %b, %c;", W32,
+         ref_mad_after_borrow, U(32)},
         {"mad.lo.cc.u32 %t0, %a, %b, %c; madc.hi.u32 %d, %a, %b, 0;", W32,
          ref_high_of_mad, U(32)},
     };
