@@ -86,6 +86,13 @@ int32_t lo_dst(struct lower *l, const struct ptx_opd *opd, unsigned type);
 int32_t lo_dst_pred(struct lower *l, const struct ptx_opd *opd);
 void lo_finish(struct lower *l);
 int32_t lo_widen(struct lower *l, int32_t v, enum sg_class cls, bool sx);
+/* The operand itself: `{a}` is `a` where no vector is asked for.  Triton writes so. */
+static inline const struct ptx_opd *
+lo_lone(const struct ptx_opd *opd)
+{
+    return opd->kind == PTX_OPD_VEC && opd->n == 1 ? opd->sub : opd;
+}
+
 /* The vreg behind a register operand, without conversion; SG_NOREG if it is none. */
 int32_t lo_reg(struct lower *l, const struct ptx_opd *opd);
 /* Address of a symbol, in its own space (or generic), as a register of @cls. */

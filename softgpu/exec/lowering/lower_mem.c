@@ -327,6 +327,7 @@ lo_order_before(struct lower *l, const struct ptx_insn *insn)
 void
 lo_fit_register(struct lower *l, const struct ptx_opd *opd, unsigned type, int32_t d)
 {
+    opd = lo_lone(opd);
     if (lo_type_signed(type) && ptx_type_size(type) < 4 && opd->kind == PTX_OPD_REG &&
         ptx_type_size(l->func->regs[opd->reg].type) == 2)
         lo_op(l, SG_OP_ZX16, d, d, SG_NOREG, SG_NOREG);

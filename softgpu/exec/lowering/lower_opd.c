@@ -313,6 +313,7 @@ lo_reg(struct lower *l, const struct ptx_opd *opd)
     const struct ptx_reg *reg;
     uint32_t comp = 0;
 
+    opd = lo_lone(opd);
     if (opd->kind != PTX_OPD_REG)
         return SG_NOREG;
     reg = &l->func->regs[opd->reg];
@@ -536,6 +537,7 @@ lo_src(struct lower *l, const struct ptx_opd *opd, unsigned type)
     uint64_t bits;
     int32_t v;
 
+    opd = lo_lone(opd);
     switch (opd->kind) {
     case PTX_OPD_REG:
         v = lo_reg(l, opd);
@@ -573,6 +575,7 @@ lo_src_pred(struct lower *l, const struct ptx_opd *opd)
 {
     int32_t v;
 
+    opd = lo_lone(opd);
     if (opd->kind == PTX_OPD_INT) { /* some front ends write a constant here */
         struct sg_ir *ir = lo_emit(l, SG_OP_PSET);
         ir->n = opd->imm != 0;
@@ -600,6 +603,7 @@ lo_dst(struct lower *l, const struct ptx_opd *opd, unsigned type)
     enum sg_class cls = lo_type_class(type);
     int32_t v;
 
+    opd = lo_lone(opd);
     if (opd->kind == PTX_OPD_SINK)
         return lo_temp(l, cls);
     v = lo_reg(l, opd);
@@ -624,6 +628,7 @@ lo_dst_pred(struct lower *l, const struct ptx_opd *opd)
 {
     int32_t v;
 
+    opd = lo_lone(opd);
     if (opd->kind == PTX_OPD_SINK)
         return lo_temp(l, SG_P);
     v = lo_reg(l, opd);

@@ -292,6 +292,38 @@ vector_registers_move_as_their_components(void **state)
     GOLDEN_RUN(list);
 }
 
+REF(low_half)
+{
+    return a & UINT16_MAX;
+}
+REF(first)
+{
+    return a;
+}
+
+/* As Triton writes its loads and stores. */
+static void
+lone_registers_may_stand_in_braces(void **state)
+{
+    static const struct golden list[] = {
+        {"{ .local .b32 m; st.local.b32 [m], { %a }; ld.local.b32 { %d }, [ m + 0 ]; }",
+         {32, 32, 32},
+         32,
+         want_first},
+        {"{ .local .b64 m; st.local.b64 [m], {%a}; ld.local.b64 {%d}, [m]; }",
+         {64, 64, 64},
+         64,
+         want_first},
+        {"{ .local .b16 m; .reg .b16 %h; cvt.u16.u32 %h, %a; st.local.b16 [m], {%h}; "
+         "ld.local.s16 {%h}, [m]; cvt.u32.u16 %d, {%h}; }",
+         {32, 32, 32},
+         32,
+         want_low_half},
+    };
+
+    GOLDEN_RUN(list);
+}
+
 int
 main(void)
 {
@@ -299,6 +331,7 @@ main(void)
         cmocka_unit_test(scalar_video_instructions),
         cmocka_unit_test(lanes_of_a_word),
         cmocka_unit_test(vector_registers_move_as_their_components),
+        cmocka_unit_test(lone_registers_may_stand_in_braces),
         cmocka_unit_test(ut_builds_lower_agree),
     };
 
