@@ -43,6 +43,7 @@ int cli_drain(int argc, char **argv);
 int cli_close(int argc, char **argv);
 int cli_explain(int argc, char **argv);
 int cli_smi(int argc, char **argv);
+int cli_ptxas(int argc, char **argv);
 int cli_doctor(int argc, char **argv);
 int cli_kube(int argc, char **argv);
 int cli_describe(int argc, char **argv);

@@ -21,6 +21,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 struct run {
     struct cli_run_request *request;
@@ -130,6 +131,12 @@ static const struct gp_option OPTIONS[] = {
      .help = "say which slice of which card it got, and what the program goes over",
      .set = gp_option_yes,
      .offset = offsetof(struct cli_run_request, verbose)},
+    {.name = "keep-ptx",
+     .help =
+         "for software cards: the program's compilers (Triton, JAX, CuPy) leave PTX "
+         "as it is, which such a card runs, and make no machine code",
+     .set = gp_option_yes,
+     .offset = offsetof(struct cli_run_request, keep_ptx)},
     {.name = "check-exit",
      .value = "N",
      .help = "exit with N, 1 to 255, when PROGRAM ends well and a card that checks "
@@ -270,6 +277,24 @@ set_path(void)
     return CLI_OK;
 }
 
+/* Triton asks for ptxas by its path, JAX for a toolkit, where XLA looks first, and CuPy
+ * can do without. */
+static int
+set_keep_ptx(const char *lib)
+{
+    CLEANUP_FREE char *toolkit = gp_str_printf("%s/ptx", lib);
+    CLEANUP_FREE char *ptxas = gp_str_printf("%s/ptx/bin/ptxas", lib);
+
+    if (ptxas && access(ptxas, X_OK) < 0)
+        return cli_fail(CLI_FAILED, "run: --keep-ptx: %s: %s", ptxas, strerror(errno));
+    if (!toolkit || !ptxas || setenv("TRITON_PTXAS_PATH", ptxas, 1) < 0 ||
+        setenv("TRITON_PTXAS_BLACKWELL_PATH", ptxas, 1) < 0 ||
+        setenv("CUDA_ROOT", toolkit, 1) < 0 ||
+        setenv("CUPY_COMPILE_WITH_PTX", "1", 1) < 0)
+        return cli_fail(CLI_FAILED, "run: out of memory");
+    return CLI_OK;
+}
+
 /* The user's own come last: they may change what we have set. */
 static int
 set_variables(const struct cli_run_request *request)
@@ -290,6 +315,7 @@ set_environment(const struct run *run)
 {
     CLEANUP_FREE char *lib = cli_path_lib(), *path = NULL;
     const char *old = getenv("LD_LIBRARY_PATH");
+    int status;
 
     if (!lib)
         return cli_fail(CLI_FAILED,
@@ -302,7 +328,8 @@ set_environment(const struct run *run)
     unsetenv("GPUPOOL_SERVER"); /* the file alone decides */
     unsetenv("GPUPOOL_TICKET");
     unsetenv("GPUPOOL_TICKET_SECRET_FILE");
-    return set_variables(run->request);
+    status = run->request->keep_ptx ? set_keep_ptx(lib) : CLI_OK;
+    return status ? status : set_variables(run->request);
 }
 
 static int

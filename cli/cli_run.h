@@ -19,7 +19,7 @@ struct cli_run_request {
     const char *name; /* shown instead of the program; NULL: that */
     const char *variables[CLI_RUN_VARIABLES_MAX];
     unsigned n_variables;
-    bool verbose, unbound, dry_run, wait;
+    bool verbose, unbound, dry_run, wait, keep_ptx;
     bool reports;        /* the program writes into a memory file of this process */
     uint32_t wait_ms;    /* 0: no limit */
     uint32_t check_exit; /* 0: the program's own */

@@ -45,6 +45,7 @@ static const struct gp_command LIST[] = {
     {"completion", cli_completion, "completion of this command for bash, zsh or fish"},
     {"version", cli_version, "the version of this program"},
     {"complete", cli_complete, NULL}, /* asked by the shells */
+    {"ptxas", cli_ptxas, NULL},       /* called by compilers */
 };
 
 static const struct gp_commands COMMANDS = {
@@ -114,13 +115,16 @@ help_of(char *name)
 int
 main(int argc, char **argv)
 {
-    const char *called = argc > 0 ? strrchr(argv[0], '/') : NULL;
+    const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
+    const char *called = slash ? slash + 1 : argc > 0 ? argv[0] : "";
     const char *name = argc > 1 ? argv[1] : "";
     const struct gp_command *command = gp_command_find(&COMMANDS, name);
 
     gp_log_init("gpupool", GP_LOG_NONE);
-    if (argc > 0 && !strcmp(called ? called + 1 : argv[0], "nvidia-smi"))
+    if (!strcmp(called, "nvidia-smi"))
         return cli_smi(argc, argv);
+    if (!strcmp(called, "ptxas"))
+        return cli_ptxas(argc, argv);
     if (command)
         return command->run(argc - 1, argv + 1);
     if (!strcmp(name, "help") && argc > 2)

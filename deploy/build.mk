@@ -12,10 +12,11 @@ INSTALL_MAN = $(wildcard docs/man/*.[1-8])
 
 .PHONY: install-completions
 install: all install-completions
-	$(Q)$(INSTALL) -d $(addprefix $(DESTDIR)$(PREFIX)/,bin lib/gpupool/path share/gpupool $(foreach n,1 5 7 8,share/man/man$(n)))
+	$(Q)$(INSTALL) -d $(addprefix $(DESTDIR)$(PREFIX)/,bin lib/gpupool/path lib/gpupool/ptx/bin share/gpupool $(foreach n,1 5 7 8,share/man/man$(n)))
 	$(Q)$(INSTALL) -m 755 $(wildcard $(O)/bin/*) $(DESTDIR)$(PREFIX)/bin/
 	$(Q)cp -P $(wildcard $(O)/lib/*.so*) $(DESTDIR)$(PREFIX)/lib/gpupool/
 	$(Q)ln -sfn ../../../bin/gpupool $(DESTDIR)$(PREFIX)/lib/gpupool/path/nvidia-smi
+	$(Q)ln -sfn ../../../../bin/gpupool $(DESTDIR)$(PREFIX)/lib/gpupool/ptx/bin/ptxas
 	$(Q)$(PYTHON) deploy/render >$(DESTDIR)$(PREFIX)/share/gpupool/kube.yaml
 	$(Q)for page in $(INSTALL_MAN); do \
 	    $(INSTALL) -m 644 $$page $(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/; done
@@ -62,7 +63,7 @@ client-tree: $(O)/portable/gpupool $(addprefix $(O)/lib/,$(CLIENT_LIBS))
 	$(Q)[ -z '$(SAN)' ] || { echo 'error: a client with sanitizers runs on this machine only' >&2; exit 1; }
 	$(Q)[ -n '$(LOADER_$(ARCH))' ] || { echo 'error: no client is made for $(ARCH)' >&2; exit 1; }
 	$(Q)$(PYTHON) deploy/portable/symbols.py --glibc $(CLIENT_GLIBC) --objdump $(OBJDUMP) $^
-	$(Q)rm -rf $(CLIENT_TREE) && mkdir -p $(addprefix $(CLIENT_TREE)/,bin libexec lib/gpupool/path $(foreach n,1 5 7,share/man/man$(n)))
+	$(Q)rm -rf $(CLIENT_TREE) && mkdir -p $(addprefix $(CLIENT_TREE)/,bin libexec lib/gpupool/path lib/gpupool/ptx/bin $(foreach n,1 5 7,share/man/man$(n)))
 	$(Q)sed -e 's|@ARCH@|$(ARCH)|g' -e 's|@VERSION@|$(VERSION)|g' -e 's|@GLIBC@|$(CLIENT_GLIBC)|g' \
 	    -e 's|@LOADER@|$(LOADER_$(ARCH))|g' deploy/portable/gpupool.in >$(CLIENT_TREE)/bin/gpupool
 	$(Q)chmod 755 $(CLIENT_TREE)/bin/gpupool
@@ -71,6 +72,7 @@ client-tree: $(O)/portable/gpupool $(addprefix $(O)/lib/,$(CLIENT_LIBS))
 	    $(STRIP) --strip-unneeded -o $(CLIENT_TREE)/lib/gpupool/$$name $(O)/lib/$$name; done
 	$(Q)ln -s libcuda.so.1 $(CLIENT_TREE)/lib/gpupool/libcuda.so
 	$(Q)ln -s ../../../libexec/gpupool $(CLIENT_TREE)/lib/gpupool/path/nvidia-smi
+	$(Q)ln -s ../../../../libexec/gpupool $(CLIENT_TREE)/lib/gpupool/ptx/bin/ptxas
 	$(Q)for page in docs/man/*.[157]; do \
 	    $(INSTALL) -m 644 $$page $(CLIENT_TREE)/share/man/man$${page##*.}/; done
 	$(Q)cp LICENSE CHANGELOG.md $(CLIENT_TREE)/

@@ -23,6 +23,7 @@ ROOT = HERE.parents[1]
 TIME = (1980, 1, 1, 0, 0, 0)
 # A link cannot be in a wheel; under this name the program is `gpupool smi`.
 NVIDIA_SMI = '#!/bin/sh\nexec "${0%/lib/path/*}/bin/gpupool" smi "$@"\n'
+PTXAS = '#!/bin/sh\nexec "${0%/lib/ptx/*}/bin/gpupool" ptxas "$@"\n'
 METADATA = """Metadata-Version: 2.1
 Name: gpupool
 Version: {version}
@@ -60,6 +61,7 @@ def files(tree, words):
     for path in sorted((tree / "lib" / "gpupool").glob("*.so.1")):
         yield f"gpupool/lib/{path.name}", path.read_bytes(), True
     yield "gpupool/lib/path/nvidia-smi", NVIDIA_SMI.encode(), True
+    yield "gpupool/lib/ptx/bin/ptxas", PTXAS.encode(), True
 
 
 def filled(path, words):

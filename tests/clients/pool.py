@@ -78,16 +78,17 @@ class Pool:
         return "".join(path.read_text(errors="replace")
                        for path in sorted(Path(self.folder.name).rglob("*.log")))
 
-    def run(self, command, env, log, core=50, memory=1 << 30, limit_s=300, failed_calls=None):
+    def run(self, command, env, log, core=50, memory=1 << 30, limit_s=300, failed_calls=None,
+            options=()):
         """Run @command on a slice to its end; its lines, its exit status.
 
-        With several servers on a slice of every card of them.  @failed_calls, if there
+        @options: more of `gpupool run`.  With several servers on a slice of every card of them.  @failed_calls, if there
         is one, counts the calls that fail; no call takes its shortest way then.
         """
         words = [self.gpupool, "run", "--core", core, "--memory", f"{memory}B"]
         if self.servers > 1:
             words += ["--cards", self.servers * self.cards, "--span"]
-        words += ["--", *command]
+        words += [*options, "--", *command]
         if failed_calls:
             env = {**env, "GPUPOOL_REPORT": str(failed_calls.path)}
         lines, status = run_bounded(words, {**self.env, **env}, log, limit_s)

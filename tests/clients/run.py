@@ -55,6 +55,8 @@ class Client:
 
     @device_file: run it where /dev has a driver's file (device_file.sh; root).
 
+    @keep_ptx: its compilers leave PTX as it is, for a software card.
+
     @large: how much its packages are, which nobody fetches by chance.
 
     @refused: calls that may be refused, each with the reason.  On the null driver all
@@ -63,7 +65,7 @@ class Client:
 
     def __init__(self, name, program, env=None, driver="softgpu", card=None, packages=None,
                  module="", servers=1, apart="", memory=MEMORY, limit_s=300, refused=None,
-                 large="", device_file=False, tool="", settings=None):
+                 large="", device_file=False, tool="", settings=None, keep_ptx=False):
         self.name = name
         self.program = HERE / f"{program}.py"
         self.env = env or {}
@@ -80,6 +82,7 @@ class Client:
         self.device_file = device_file
         self.tool = tool
         self.settings = settings or {}
+        self.keep_ptx = keep_ptx
 
     def requirements(self):
         return [HERE / "requirements" / f"{name}.txt" for name in self.packages]
@@ -90,6 +93,9 @@ NVRTC_WHEEL = {"LD_LIBRARY_PATH": "{libraries}"}
 CUPY_PTX = {"CUPY_COMPILE_WITH_PTX": "1"}
 # Where nothing is computed, nothing is to be tuned.
 NO_TUNING = {"XLA_FLAGS": "--xla_gpu_autotune_level=0", "TF_CUDNN_USE_AUTOTUNE": "0"}
+# Products of matrices by XLA's own kernels, for those of cuBLAS are machine code.
+PRODUCTS_IN_PTX = ("--xla_gpu_cublas_fallback=false", "--xla_gpu_triton_gemm_any=true",
+                   "--xla_gpu_autotune_level=0")
 # What an H200 says of itself, as far as libraries choose their kernels by it.
 HOPPER = {"NULLDRV_ATTRIBUTES": "16=132,34=6,38=62914560,39=2048,75=9,76=0,81=233472,97=232448,"
                                 "106=32,111=1024,120=1"}
@@ -142,6 +148,12 @@ CLIENTS = [
            module="torch"),
     Client("triton", "kernels_triton", driver="null", apart="-torch", large="5 GB",
            limit_s=900),
+    Client("triton-soft", "compute_triton", packages="kernels_triton", apart="-torch",
+           keep_ptx=True, large="5 GB", limit_s=900),
+    # Kernels that come with it ready-made are PTX for this card alone.
+    Client("jax-soft", "compute_jax", {"XLA_FLAGS": " ".join(PRODUCTS_IN_PTX)},
+           card={"SOFTGPU_CC": "12.0"}, packages="networks_jax", apart="-jax", keep_ptx=True, large="4 GB", device_file=True,
+           memory=2 << 30, limit_s=1200),
     Client("jax", "networks_jax", NO_TUNING, driver="null", apart="-jax", large="4 GB",
            device_file=True, memory=2 << 30, limit_s=1200),
     Client("onnxruntime", "sessions_onnxruntime", driver="null", apart="-onnxruntime",
@@ -282,7 +294,7 @@ def run_client(build, environment, client, tally, asked_for, cut_ms):
             "CLIENT_CARDS": str(client.servers),
             "HOME": home, "XDG_CACHE_HOME": home, "CUPY_CACHE_DIR": home,
         }, log, memory=client.memory, limit_s=client.limit_s,
-            failed_calls=failed_calls)
+            failed_calls=failed_calls, options=["--keep-ptx"] if client.keep_ptx else [])
         judge(tally, client, lines, status, log)
         if failed_calls:
             judge_calls(tally, client, failed_calls, log)
