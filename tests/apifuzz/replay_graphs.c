@@ -183,14 +183,16 @@ OP(steps)
 }
 
 /* STREAM TIMES GRID BLOCK SHARED: a kernel without parameters, the grid's size in its
- * second dimension, the block's in its third. */
+ * second dimension, the block's in its third.  On streams of the current context alone:
+ * of two mistakes, which one a driver names is not defined. */
 OP(idles)
 {
     CUfunction f = replay_kernel(REPLAY_IDLE);
     void *args[] = {NULL};
     CUresult r = CUDA_SUCCESS;
 
-    if (!f || !replay_stream_is(a[0]))
+    if (!f || !replay_stream_is(a[0]) ||
+        (a[0] >= 0 && rp.owner[REPLAY_STREAM][a[0]] != replay_ctx()))
         return NO_OBJECT;
     for (num i = 0; i < a[1] && r == CUDA_SUCCESS; i++)
         r = cuLaunchKernel(f, 1, (unsigned)a[2], 1, 1, 1, (unsigned)a[3],
