@@ -150,6 +150,8 @@ CLIENTS = [
            limit_s=900),
     Client("triton-soft", "compute_triton", packages="kernels_triton", apart="-torch",
            keep_ptx=True, large="5 GB", limit_s=900),
+    Client("torch-compile-soft", "compute_inductor", packages="kernels_triton", apart="-torch",
+           keep_ptx=True, large="5 GB", limit_s=900),
     # Kernels that come with it ready-made are PTX for this card alone.
     Client("jax-soft", "compute_jax", {"XLA_FLAGS": " ".join(PRODUCTS_IN_PTX)},
            card={"SOFTGPU_CC": "12.0"}, packages="networks_jax", apart="-jax", keep_ptx=True, large="4 GB", device_file=True,

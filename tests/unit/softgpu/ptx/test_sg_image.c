@@ -133,7 +133,7 @@ machine_code_only_says_what_to_do(void **state)
         fat.data, fat.len, 86, -ENOEXEC,
         "holds only machine code for sm_75, sm_86 and a software GPU runs PTX: "
         "recompile with -gencode arch=compute_86,code=compute_86");
-    check_refused(fat.data, fat.len, 86, -ENOEXEC, "CUPY_COMPILE_WITH_PTX=1");
+    check_refused(fat.data, fat.len, 86, -ENOEXEC, "--keep-ptx");
     check_refused(fat.data, fat.len, 86, -ENOEXEC, "uninstall nvjitlink");
     check_refused(&elf, sizeof(elf), 86, -ENOEXEC, "only machine code for sm_120 and");
     fat_begin(&fat);
