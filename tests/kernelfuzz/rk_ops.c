@@ -168,6 +168,19 @@ REF(sub_borrow)
     return x[2] - (x[1] + (x[0] < x[1]));
 }
 
+/* The flag behind a subtraction is the carry of a + ~b + 1. */
+REF(add_no_borrow)
+{
+    return x[2] + x[2] + (x[0] >= x[1]);
+}
+
+REF(sub_no_carry)
+{
+    unsigned __int128 sum = (unsigned __int128)x[0] + x[1];
+
+    return x[2] - x[1] - 1 + (uint64_t)(sum >> op->bits);
+}
+
 REF(mad_carry)
 {
     unsigned __int128 p = (unsigned __int128)x[0] * x[1];
@@ -544,12 +557,16 @@ add_carries(void)
          "add.cc.u64 %u0, %a, %b; addc.u64 %d, %c, %c;", does_add_carry},
         {"sub.cc", "sub.cc.u32 %t0, %a, %b; subc.u32 %d, %c, %b;",
          "sub.cc.u64 %u0, %a, %b; subc.u64 %d, %c, %b;", does_sub_borrow},
+        {"sub.cc, addc", "sub.cc.u32 %t0, %a, %b; addc.u32 %d, %c, %c;",
+         "sub.cc.u64 %u0, %a, %b; addc.u64 %d, %c, %c;", does_add_no_borrow},
+        {"add.cc, subc", "add.cc.u32 %t0, %a, %b; subc.u32 %d, %c, %b;",
+         "add.cc.u64 %u0, %a, %b; subc.u64 %d, %c, %b;", does_sub_no_carry},
         {"mad.cc", "mad.lo.cc.u32 %t0, %a, %b, %c; madc.hi.u32 %d, %a, %b, %c;",
          "mad.lo.cc.u64 %u0, %a, %b, %c; madc.hi.u64 %d, %a, %b, %c;", does_mad_carry},
     };
 
     rk_family();
-    for (unsigned i = 0; i < 3; i++) {
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         add_typed(&ints[0], "===", rows[i].ref, rows[i].name)->form = rows[i].form32;
         add_typed(&ints[2], "===", rows[i].ref, rows[i].name)->form = rows[i].form64;
     }
