@@ -150,6 +150,8 @@ CLIENTS = [
            limit_s=900),
     Client("triton-soft", "compute_triton", packages="kernels_triton", apart="-torch",
            keep_ptx=True, large="5 GB", limit_s=900),
+    Client("liger-soft", "compute_liger", packages="kernels_triton kernels_liger",
+           apart="-torch", keep_ptx=True, large="5 GB", limit_s=900),
     Client("torch-compile-soft", "compute_inductor", packages="kernels_triton", apart="-torch",
            keep_ptx=True, large="5 GB", limit_s=900),
     # Kernels that come with it ready-made are PTX for this card alone.
