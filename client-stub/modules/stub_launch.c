@@ -432,7 +432,7 @@ stub_impl_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f,
             args.func,
             (uint32_t[]){config->gridDimX, config->gridDimY, config->gridDimZ},
             (uint32_t[]){config->blockDimX, config->blockDimY, config->blockDimZ},
-            config->sharedMemBytes);
+            0); /* an attribute may allow more of it */
     if (r == CUDA_SUCCESS)
         r = stub_stream_get(config->hStream, per_thread, &stream);
     if (r != CUDA_SUCCESS)

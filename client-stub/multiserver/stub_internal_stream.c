@@ -242,6 +242,26 @@ semaphore_give(const struct stub_semaphore *semaphore)
     gp_lock_release(&lock);
 }
 
+/* Held while a wait for a semaphore is posted, or what must not come behind one. */
+static struct gp_lock posting;
+static uint32_t semaphores_held; /* under posting */
+
+bool
+stub_semaphores_hold_off(void)
+{
+    gp_lock_take(&posting);
+    if (!semaphores_held)
+        return true;
+    gp_lock_release(&posting);
+    return false;
+}
+
+void
+stub_semaphores_go_on(void)
+{
+    gp_lock_release(&posting);
+}
+
 CUresult
 stub_semaphore_wait(CUstream stream, struct stub_semaphore *ret)
 {
@@ -253,15 +273,19 @@ stub_semaphore_wait(CUstream stream, struct stub_semaphore *ret)
     words = semaphore_words();
     if (!words || !semaphore_take(words, ret))
         return CUDA_ERROR_OUT_OF_MEMORY;
+    gp_lock_take(&posting);
     r = cuStreamWaitValue32_v2(stream, ret->word, ret->value, CU_STREAM_WAIT_VALUE_GEQ);
+    if (r == CUDA_SUCCESS)
+        semaphores_held++;
+    gp_lock_release(&posting);
     if (r != CUDA_SUCCESS)
         semaphore_give(ret);
     return r;
 }
 
 /* Waiting for the write has it sent, and shows when the word may be used again. */
-void
-stub_semaphore_release(const struct stub_semaphore *semaphore)
+static void
+semaphore_open(const struct stub_semaphore *semaphore)
 {
     CUstream stream;
 
@@ -276,6 +300,15 @@ stub_semaphore_release(const struct stub_semaphore *semaphore)
         stub_internal_stream_put(stream);
     }
     stub_internal_ctx_pop();
+}
+
+void
+stub_semaphore_release(const struct stub_semaphore *semaphore)
+{
+    semaphore_open(semaphore);
+    gp_lock_take(&posting);
+    semaphores_held--;
+    gp_lock_release(&posting);
 }
 
 /* ---- contexts --------------------------------------------------------------- */

@@ -51,6 +51,10 @@ void stub_internal_event_put(CUevent event);
 CUresult stub_semaphore_wait(CUstream stream, struct stub_semaphore *ret);
 /* From any context, by a thread that may wait for the server. */
 void stub_semaphore_release(const struct stub_semaphore *semaphore);
+/* No stream waits for a semaphore, and none will before stub_semaphores_go_on(), by
+ * the same thread, which must not wait for one meanwhile.  False: one does. */
+bool stub_semaphores_hold_off(void);
+void stub_semaphores_go_on(void);
 
 /* Make @ctx current for a while; false: it is destroyed. */
 bool stub_internal_ctx_push(struct stub_ctx *ctx);

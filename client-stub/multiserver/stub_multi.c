@@ -366,26 +366,8 @@ stub_multi_peers_wait(const struct stub_peer_copy *copy)
     return r == CUDA_SUCCESS ? multi_resolve(copy->dst_ctx) : r;
 }
 
-/* Both contexts are at one server, and the current one, behind whose work the copy
- * comes and whose later work finds what it wrote, at another. */
-static CUresult
-multi_peers_elsewhere(const struct stub_peer_copy *copy)
-{
-    CUresult r = multi_resolve(stub_tls.ctx);
-
-    if (r != CUDA_SUCCESS)
-        return r;
-    if (!stub_internal_ctx_push(copy->dst_ctx))
-        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    r = copy->now(copy->what);
-    stub_internal_ctx_pop();
-    if (r == CUDA_SUCCESS)
-        r = multi_resolve(copy->src_ctx);
-    return r == CUDA_SUCCESS ? multi_resolve(copy->dst_ctx) : r;
-}
-
-/* All contexts are at one server, whose copy would come behind all of their work and in
- * front of all that follows.  A job between servers that has not ended has a stream
+/* Both contexts are at one server, whose copy would come behind all of their work and
+ * in front of all that follows.  A job between servers that has not ended has a stream
  * there wait for its semaphore, and releases it by work of the same context, which the
  * copy would hold back: they would wait for each other.  So the host waits, and the
  * copy goes in a stream of ours. */
@@ -409,17 +391,51 @@ multi_peers_beside_relays(const struct stub_peer_copy *copy)
     return r;
 }
 
+/* This thread makes a copy whose contexts are at one server as that server does it. */
+static _Thread_local bool peers_plain;
+
+/* With the destination's context current.  No semaphore is taken while the copy is
+ * posted: it would come in front of it, and be released behind it. */
+static CUresult
+multi_peers_together(const struct stub_peer_copy *copy)
+{
+    CUresult r;
+
+    if (!stub_semaphores_hold_off())
+        return multi_peers_beside_relays(copy);
+    peers_plain = true;
+    r = copy->now(copy->what);
+    peers_plain = false;
+    stub_semaphores_go_on();
+    return r;
+}
+
+/* Both contexts are at one server, and the current one, behind whose work the copy
+ * comes and whose later work finds what it wrote, at another. */
+static CUresult
+multi_peers_elsewhere(const struct stub_peer_copy *copy)
+{
+    CUresult r = multi_resolve(stub_tls.ctx);
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!stub_internal_ctx_push(copy->dst_ctx))
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    r = multi_peers_together(copy);
+    stub_internal_ctx_pop();
+    if (r == CUDA_SUCCESS)
+        r = multi_resolve(copy->src_ctx);
+    return r == CUDA_SUCCESS ? multi_resolve(copy->dst_ctx) : r;
+}
+
 bool
 stub_multi_peers_here(CUresult *ret, const struct stub_peer_copy *copy)
 {
-    if (!copy->dst_ctx || !copy->src_ctx || !stub_tls.ctx)
+    if (peers_plain || !copy->dst_ctx || !copy->src_ctx || !stub_tls.ctx)
         return false;
-    if (multi_link(copy->dst_ctx) != multi_link(stub_tls.ctx))
-        *ret = multi_peers_elsewhere(copy);
-    else if (stub_relays_any())
-        *ret = multi_peers_beside_relays(copy);
-    else
-        return false;
+    *ret = multi_link(copy->dst_ctx) != multi_link(stub_tls.ctx)
+               ? multi_peers_elsewhere(copy)
+               : multi_peers_together(copy);
     return true;
 }
 

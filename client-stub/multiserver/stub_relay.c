@@ -179,17 +179,6 @@ stub_relay(const struct stub_fence *fence, const struct stub_move *move,
     return r;
 }
 
-bool
-stub_relays_any(void)
-{
-    bool any;
-
-    gp_lock_take(&relays.lock);
-    any = relays.jobs > 0;
-    gp_lock_release(&relays.lock);
-    return any;
-}
-
 CUresult
 stub_relay_result(struct stub_link *link, CUresult r)
 {

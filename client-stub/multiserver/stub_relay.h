@@ -29,9 +29,6 @@ struct stub_move;
 CUresult stub_relay(const struct stub_fence *fence, const struct stub_move *move,
                     const struct stub_semaphore *semaphore);
 
-/* Whether some job has not ended.  Another thread may queue one at any time. */
-bool stub_relays_any(void);
-
 /* The error of a relay that concerns @link, once. */
 CUresult stub_relay_result(struct stub_link *link, CUresult r);
 
