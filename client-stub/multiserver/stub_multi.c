@@ -394,8 +394,10 @@ multi_peers_beside_relays(const struct stub_peer_copy *copy)
 /* This thread makes a copy whose contexts are at one server as that server does it. */
 static _Thread_local bool peers_plain;
 
-/* With the destination's context current.  No semaphore is taken while the copy is
- * posted: it would come in front of it, and be released behind it. */
+/* With a context of that server current.  No stream begins to wait for a semaphore
+ * while the copy is posted: the wait could come in front of the copy, and what ends it
+ * comes behind.  A copy that waits for the card must not hold off others, for whom the
+ * card may wait; a stream that begins to wait just before it is not seen. */
 static CUresult
 multi_peers_together(const struct stub_peer_copy *copy)
 {
@@ -403,10 +405,13 @@ multi_peers_together(const struct stub_peer_copy *copy)
 
     if (!stub_semaphores_hold_off())
         return multi_peers_beside_relays(copy);
+    if (copy->waits)
+        stub_semaphores_go_on();
     peers_plain = true;
     r = copy->now(copy->what);
     peers_plain = false;
-    stub_semaphores_go_on();
+    if (!copy->waits)
+        stub_semaphores_go_on();
     return r;
 }
 

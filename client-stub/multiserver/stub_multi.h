@@ -22,6 +22,7 @@ struct stub_peer_copy {
     /* The driver's two forms: behind all work of the contexts, or of one stream. */
     CUresult (*now)(const void *what);
     CUresult (*in_stream)(const void *what, CUstream stream);
+    bool waits; /* now() waits for the card, as copies of host memory do */
 };
 
 /* The context that device memory at @addr belongs to; NULL: it is no such memory. */
@@ -42,8 +43,8 @@ bool stub_multi_wait_elsewhere(CUresult *ret, int link, CUstream stream,
 bool stub_multi_peers_apart(const struct stub_peer_copy *copy);
 /* All work of both contexts, and of the current one, is done. */
 CUresult stub_multi_peers_wait(const struct stub_peer_copy *copy);
-/* The copy without a stream, if both contexts are at one server and it cannot simply be
- * made there. */
+/* The copy without a stream, if both contexts are at one server.  False: some context
+ * is not known, or this is the call that @copy->now makes there. */
 bool stub_multi_peers_here(CUresult *ret, const struct stub_peer_copy *copy);
 
 #endif

@@ -273,11 +273,15 @@ box_in_stream(const void *what, CUstream stream)
 static struct stub_peer_copy
 box_peers(const CUDA_MEMCPY3D_PEER *c)
 {
+    struct multi_box dst = box_dst((const CUDA_MEMCPY3D *)c),
+                     src = box_src((const CUDA_MEMCPY3D *)c);
+
     return (struct stub_peer_copy){.dst_ctx = stub_ctx_get(c->dstContext),
                                    .src_ctx = stub_ctx_get(c->srcContext),
                                    .what = c,
                                    .now = box_now,
-                                   .in_stream = box_in_stream};
+                                   .in_stream = box_in_stream,
+                                   .waits = box_link(&dst) < 0 || box_link(&src) < 0};
 }
 
 /* Of the memory of two servers: where the bytes are decides, not the contexts. */

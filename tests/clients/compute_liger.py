@@ -59,24 +59,23 @@ def group_norm_of_channels():
          F.group_norm(x, 4, weight, bias, 1e-5))
 
 
+def gated(forward, backward, gate):
+    """gate(a) * b and its slopes."""
+    a, b = numbers(8, 100), numbers(8, 100, seed=2)
+    value, outer, slopes = with_slopes(lambda a, b: gate(a) * b, a, b)
+    near(forward(*on_card(a, b))[2], value)
+    for found, expected in zip(backward(*on_card(a, b, outer)), slopes):
+        near(found, expected)
+
+
 @check
 def swiglu_and_its_slopes():
-    value, outer, slopes = with_slopes(lambda a, b: F.silu(a) * b, numbers(8, 100),
-                                       numbers(8, 100, seed=2))
-    a, b, outer = on_card(numbers(8, 100), numbers(8, 100, seed=2), outer)
-    near(swiglu.swiglu_forward(a, b)[2], value)
-    for found, expected in zip(swiglu.swiglu_backward(a, b, outer), slopes):
-        near(found, expected)
+    gated(swiglu.swiglu_forward, swiglu.swiglu_backward, F.silu)
 
 
 @check
 def geglu_and_its_slopes():
-    value, outer, slopes = with_slopes(lambda a, b: F.gelu(a, approximate="tanh") * b,
-                                       numbers(8, 100), numbers(8, 100, seed=2))
-    a, b, outer = on_card(numbers(8, 100), numbers(8, 100, seed=2), outer)
-    near(geglu.geglu_forward(a, b)[2], value)
-    for found, expected in zip(geglu.geglu_backward(a, b, outer), slopes):
-        near(found, expected)
+    gated(geglu.geglu_forward, geglu.geglu_backward, lambda a: F.gelu(a, approximate="tanh"))
 
 
 @check
