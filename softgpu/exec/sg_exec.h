@@ -41,6 +41,7 @@ struct sg_target {
     unsigned cc_major, cc_minor;
     uint32_t max_threads_per_cta;  /* 1024 */
     uint32_t max_shared_per_cta;   /* static + dynamic, opt-in limit */
+    uint32_t shared_unit;          /* a CTA's ends at a multiple of it; 0: anywhere */
     uint32_t max_local_per_thread; /* 512 KiB on real cards */
     uint32_t max_param_bytes;      /* 4096, or 32764 */
     unsigned check;                /* SG_CHECK_*; 0: the code has no trace of checks */
@@ -253,7 +254,7 @@ struct sg_launch {
     uint64_t n_ctas;
     uint32_t threads; /* per CTA */
     uint32_t warps;
-    uint32_t shared_bytes;
+    uint32_t shared_bytes; /* in whole units of the target */
     uint32_t local_stride;
     const void *unit; /* executor's own */
     uint64_t serial;  /* no other launch has it */

@@ -178,7 +178,7 @@ run_main(char **argv, int argc, struct gp_err *err)
     CLEANUP(sg_prog_freep) struct sg_prog *prog = NULL;
     CLEANUP(sg_inst_freep) struct sg_inst *inst = NULL;
     CLEANUP_FREE char *text = NULL;
-    struct sg_target target = {8, 6, 1024, 100 << 10, 512 << 10, 4096, 0};
+    struct sg_target target = {8, 6, 1024, 100 << 10, 128, 512 << 10, 4096, 0};
     struct sg_hooks hooks = {.print = print_hook, .assert_failed = print_hook};
     struct sg_launch l = {.hooks = &hooks, .stack_bytes = 16384, .n_sms = 1};
     struct run run = {0};
@@ -219,7 +219,7 @@ check_file(const char *path, unsigned *ret_kernels)
     CLEANUP(ptx_module_freep) struct ptx_module *mod = NULL;
     CLEANUP(sg_prog_freep) struct sg_prog *prog = NULL;
     CLEANUP_FREE char *text = NULL;
-    struct sg_target target = {9, 0, 1024, 227 << 10, 512 << 10, 32764, 0};
+    struct sg_target target = {9, 0, 1024, 227 << 10, 128, 512 << 10, 32764, 0};
     struct gp_err err = {0};
     unsigned bad = 0;
     size_t len;

@@ -194,7 +194,7 @@ static int
 run_file(struct world *w, struct sg_cta *cta, const char *text, size_t len,
          unsigned check, unsigned *ret_bad, struct gp_err *err)
 {
-    const struct sg_target target = {9, 0, 1024, 64 << 10, 64 << 10, 4096, check};
+    const struct sg_target target = {9, 0, 1024, 64 << 10, 128, 64 << 10, 4096, check};
     CLEANUP(ptx_module_freep) struct ptx_module *mod = NULL;
     CLEANUP(sg_prog_freep) struct sg_prog *prog = NULL;
     CLEANUP(sg_inst_freep) struct sg_inst *inst = NULL;

@@ -216,7 +216,7 @@ run_kernel(const struct world *w, const struct sg_inst *inst,
 static void
 run_module(const struct ptx_module *mod, unsigned check)
 {
-    const struct sg_target target = {9, 0, 1024, 48 << 10, 64 << 10, 4096, check};
+    const struct sg_target target = {9, 0, 1024, 48 << 10, 128, 64 << 10, 4096, check};
     CLEANUP(sg_prog_freep) struct sg_prog *prog = NULL;
     CLEANUP(sg_inst_freep) struct sg_inst *inst = NULL;
     struct world w = {0};

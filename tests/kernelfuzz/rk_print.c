@@ -472,9 +472,32 @@ print_switch(struct printing *p, const struct rk_stmt *s)
     p->mask = outside;
 }
 
+/* Every second function takes and returns registers, the others .param space. */
+static bool
+takes_registers(unsigned function)
+{
+    return function % 2;
+}
+
+static void
+print_call_of_registers(struct printing *p, const struct rk_stmt *s)
+{
+    fputs("{ .reg .b32 a0; .reg .b64 a1, r0;\nmov.b32 a0, ", p->f);
+    print_src(p, &s->src[0]);
+    fputs("; mov.b64 a1, ", p->f);
+    print_src(p, &s->src[1]);
+    fprintf(p->f, ";\ncall (r0), f%u, (a0, a1);\nmov.b64 ", s->n);
+    print_reg(p, RK_D, s->regs[0]);
+    fputs(", r0; }\n", p->f);
+}
+
 static void
 print_call(struct printing *p, const struct rk_stmt *s)
 {
+    if (takes_registers(s->n)) {
+        print_call_of_registers(p, s);
+        return;
+    }
     fputs("{ .param .b32 a0; .param .b64 a1; .param .b64 r0;\nst.param.b32 [a0], ",
           p->f);
     print_src(p, &s->src[0]);
@@ -598,15 +621,18 @@ print_halves_and_predicates(struct printing *p, unsigned shift)
 static void
 print_function(struct printing *p, unsigned number)
 {
+    const char *space = takes_registers(number) ? ".reg" : ".param";
     FILE *f = p->f;
 
     p->labels = p->mask = p->masks = 0;
-    fprintf(f, ".func (.param .b64 r0) f%u(.param .b32 a0, .param .b64 a1)\n{\n",
-            number);
+    fprintf(f, ".func (%s .b64 r0) f%u(%s .b32 a0, %s .b64 a1)\n{\n", space, number,
+            space, space);
     print_registers(p, &p->k->functions[number]);
     fputs(".reg .b64 %table;\n", f);
-    fputs("mov.u64 %table, gtab; ld.global.u64 %table, [%table];\n"
-          "ld.param.b32 %ww0, [a0]; ld.param.b64 %dd0, [a1];\n",
+    fputs("mov.u64 %table, gtab; ld.global.u64 %table, [%table];\n", f);
+    fputs(takes_registers(number)
+              ? "mov.b32 %ww0, a0; mov.b64 %dd0, a1;\n"
+              : "ld.param.b32 %ww0, [a0]; ld.param.b64 %dd0, [a1];\n",
           f);
     for (unsigned r = 1; r < rk_n_regs[RK_W]; r++)
         fprintf(f, "xor.b32 %%ww%u, %%ww0, 0x%x;\n", r, r * 0x9e3779b9u);
@@ -615,9 +641,9 @@ print_function(struct printing *p, unsigned number)
                 r * UINT64_C(0x9e3779b97f4a7c15));
     print_halves_and_predicates(p, 0);
     print_body(p, &p->k->functions[number]);
-    fputs("cvt.u64.u32 %u0, %ww0; add.u64 %u0, %u0, %dd0; st.param.b64 [r0], %u0; "
-          "ret;\n}\n",
-          f);
+    fprintf(f,
+            "cvt.u64.u32 %%u0, %%ww0; add.u64 %%u0, %%u0, %%dd0; %s, %%u0; ret;\n}\n",
+            takes_registers(number) ? "mov.b64 r0" : "st.param.b64 [r0]");
 }
 
 static void

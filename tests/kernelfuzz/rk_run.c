@@ -190,7 +190,7 @@ static int
 run_text(struct rk_run *run, const char *text, unsigned grid, unsigned block,
          uint64_t order, const uint64_t *values, unsigned n_values, struct gp_err *err)
 {
-    struct sg_target target = {9, 0, 1024, 100 << 10, 512 << 10, 4096, run->check};
+    struct sg_target target = {9, 0, 1024, 100 << 10, 128, 512 << 10, 4096, run->check};
     struct sg_hooks hooks = {.user = run,
                              .print = print_hook,
                              .assert_failed = print_hook,

@@ -25,17 +25,31 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* What a block's shared memory is a multiple of: the unit of allocation that
+ * %total_smem_size counts in (PTX ISA).  A card checks no finer, so programs read and
+ * write there; a check says so. */
+static uint32_t
+shared_unit(const struct sg_dev *dev, unsigned check)
+{
+    if (dev->exact || check)
+        return 1;
+    return dev->profile->major < 8 ? 256 : 128;
+}
+
 static struct sg_target
 target_of(const struct sg_dev *dev)
 {
+    const unsigned check = sg_check_flags() & ~SG_CHECK_LEAKS;
+
     return (struct sg_target){
         .cc_major = (unsigned)dev->profile->major,
         .cc_minor = (unsigned)dev->profile->minor,
         .max_threads_per_cta = 1024,
         .max_shared_per_cta = (uint32_t)dev->profile->shared_optin,
+        .shared_unit = shared_unit(dev, check),
         .max_local_per_thread = 512 << 10,
         .max_param_bytes = 32764,
-        .check = sg_check_flags() & ~SG_CHECK_LEAKS,
+        .check = check,
     };
 }
 

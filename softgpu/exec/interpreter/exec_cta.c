@@ -79,7 +79,8 @@ sg_launch_init(struct sg_launch *launch, struct gp_err *err)
     launch->n_ctas = ctas;
     launch->threads = (uint32_t)threads;
     launch->warps = (uint32_t)((threads + SG_LANES - 1) / SG_LANES);
-    launch->shared_bytes = (uint32_t)shared;
+    launch->shared_bytes =
+        (uint32_t)GP_ALIGN_UP(shared, gp_max(target->shared_unit, 1u));
     launch->local_stride = (uint32_t)GP_ALIGN_UP(local, (uint64_t)16);
     launch->fault_lock = 0;
     memset(&launch->fault, 0, sizeof(launch->fault));

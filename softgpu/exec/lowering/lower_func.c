@@ -501,11 +501,66 @@ lower_brx(struct lower *l, const struct ptx_insn *insn)
     ir->n = (uint16_t)targets->n;
 }
 
+/* Parameters and results of a function that are registers (`.func (.reg .u32 r) f(.reg
+ * .u64 a)`) pass through the call's area of the frame like those in .param space: the
+ * function takes its parameters from there when it begins, and leaves its results there
+ * when it returns. */
+static bool
+is_scalar_register(struct lower *l, const struct ptx_var *var)
+{
+    if (var->space != PTX_SPACE_REG || !var->name)
+        return false;
+    if (l->func->regs[var->reg].vec > 1)
+        lo_fail(l, -ENOSYS, "%s: a vector of registers as a parameter is not carried",
+                var->name->name);
+    return true;
+}
+
+static void
+take_register_params(struct lower *l)
+{
+    const struct ptx_func *f = l->func;
+
+    for (uint32_t i = 0; i < f->n_params; i++) {
+        const struct ptx_var *param = f->params[i];
+        const struct lo_addr at = {.space = SG_MEM_LOCAL,
+                                   .frame = true,
+                                   .base = SG_NOREG,
+                                   .imm = sg_call_param_offset(f, i)};
+        if (is_scalar_register(l, param))
+            lo_load(l, &at, param->type, l->reg_map[param->reg], 0);
+    }
+}
+
+static void
+leave_register_results(struct lower *l)
+{
+    const struct ptx_func *f = l->func;
+
+    for (uint32_t i = 0; i < f->n_rets; i++) {
+        const struct ptx_var *ret = f->rets[i];
+        const struct lo_addr at = {.space = SG_MEM_LOCAL,
+                                   .frame = true,
+                                   .base = SG_NOREG,
+                                   .imm = sg_call_ret_offset(f, i)};
+        if (is_scalar_register(l, ret))
+            lo_store(l, &at, ret->type, l->reg_map[ret->reg], 0);
+    }
+}
+
+static void
+emit_return(struct lower *l)
+{
+    if (!l->is_kernel)
+        leave_register_results(l);
+    lo_emit(l, l->is_kernel ? SG_OP_EXIT : SG_OP_RET);
+}
+
 void
 lower_ret(struct lower *l, const struct ptx_insn *insn)
 {
     (void)insn;
-    lo_emit(l, l->is_kernel ? SG_OP_EXIT : SG_OP_RET);
+    emit_return(l);
 }
 
 void
@@ -712,6 +767,8 @@ lower_body(struct lower *l)
     for (uint32_t i = 0; i < f->n_insns; i++)
         if (f->insns[i].op == PTX_W_call)
             map_call_variables(l, &f->insns[i]);
+    if (!l->is_kernel)
+        take_register_params(l);
     for (uint32_t i = 0; i <= f->n_insns; i++) {
         l->guard = SG_NOREG;
         while (next < n && order[next]->at == i)
@@ -722,7 +779,7 @@ lower_body(struct lower *l)
             return l->failed;
     }
     l->insn = NULL;
-    lo_emit(l, l->is_kernel ? SG_OP_EXIT : SG_OP_RET); /* falling off the end */
+    emit_return(l); /* falling off the end */
     return l->failed;
 }
 

@@ -215,6 +215,31 @@ role_past(void)
     return write(1, &c, 1) != 1;
 }
 
+/* A block with 8 bytes of shared memory reads a word at byte @at of it: 'y', or 'f' for
+ * a fault. */
+static int
+role_shared(unsigned at)
+{
+    static const char text[] =
+        ".version 7.0\n.target sm_80\n.address_size 64\n"
+        ".extern .shared .align 4 .b8 sh[];\n"
+        ".visible .entry k(.param .u32 at)\n{\n.reg .b32 %r<4>;\n"
+        "ld.param.u32 %r1, [at]; mov.u32 %r2, sh; add.u32 %r2, %r2, %r1;\n"
+        "ld.shared.u32 %r3, [%r2]; st.shared.u32 [%r2], %r3; ret;\n}\n";
+    void *params[] = {&at};
+    struct ut_sg sg;
+    CUmodule mod;
+    CUfunction k;
+    char c;
+
+    ut_sg_open(&sg, 0);
+    if (cuModuleLoadData(&mod, text) || cuModuleGetFunction(&k, mod, "k") ||
+        cuLaunchKernel(k, 1, 1, 1, 1, 1, 1, 8, NULL, params, NULL))
+        return 2;
+    c = cuCtxSynchronize() == CUDA_ERROR_ILLEGAL_ADDRESS ? 'f' : 'y';
+    return write(1, &c, 1) != 1;
+}
+
 static int
 play(int argc, char **argv)
 {
@@ -234,6 +259,8 @@ play(int argc, char **argv)
         return role_work();
     if (!strcmp(argv[1], "past"))
         return role_past();
+    if (!strcmp(argv[1], "shared"))
+        return role_shared((unsigned)strtoul(argv[2], NULL, 10));
     return role_uuid();
 }
 
@@ -724,6 +751,33 @@ exact_cards_end_allocations_at_their_last_byte(void **state)
     unsetenv("SOFTGPU_EXACT");
 }
 
+static char
+shared_word(const char *at)
+{
+    struct peer peer = peer_start("shared", at);
+    const char heard = peer_hear(&peer);
+
+    peer_end(&peer, 0);
+    return heard;
+}
+
+static void
+shared_memory_ends_with_its_unit_of_allocation(void **state)
+{
+    setenv("GPUPOOL_LOG", "*:none", 1);
+    assert_int_equal(shared_word("4"), 'y');
+    assert_int_equal(shared_word("124"), 'y');
+    assert_int_equal(shared_word("128"), 'f');
+    setenv("SOFTGPU_EXACT", "1", 1);
+    assert_int_equal(shared_word("4"), 'y');
+    assert_int_equal(shared_word("8"), 'f');
+    unsetenv("SOFTGPU_EXACT");
+    setenv("SOFTGPU_CHECK", "1", 1);
+    assert_int_equal(shared_word("8"), 'f');
+    unsetenv("SOFTGPU_CHECK");
+    unsetenv("GPUPOOL_LOG");
+}
+
 static void
 a_forked_child_is_refused(void **state)
 {
@@ -766,6 +820,7 @@ main(int argc, char **argv)
         T(files_of_cards_go_with_their_last_user),
         T(hidden_cards_are_not_counted),
         T(exact_cards_end_allocations_at_their_last_byte),
+        T(shared_memory_ends_with_its_unit_of_allocation),
         T(a_forked_child_is_refused),
     };
     int rc;

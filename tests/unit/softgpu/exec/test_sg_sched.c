@@ -7,6 +7,7 @@
 
 #include "ut.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
@@ -326,6 +327,73 @@ indirect_calls_diverge_and_come_back(void **state)
     ut_sgx_close(&u);
 }
 
+/* Parameters and results in .reg and .param space, called by name and through a table;
+ * a call that returns early; one that calls itself. */
+static const char registers[] = UT_SGX_HEAD
+    ".func (.reg .u32 r, .reg .f64 s) f0(.reg .u16 n, .param .b32 m, .reg .s8 e, .reg "
+    ".u64 w)\n"
+    "{\n.reg .b32 %r<4>; .reg .pred %p;\n"
+    "cvt.u32.u16 r, n; ld.param.u32 %r1, [m]; add.u32 r, r, %r1;\n"
+    "cvt.s32.s8 %r1, e; add.u32 r, r, %r1; cvt.rn.f64.u64 s, w;\n"
+    "setp.gt.u16 %p, n, 9; @%p ret; add.u32 r, r, 1000; neg.f64 s, s;\n}\n"
+    ".func (.param .b32 r) f1(.reg .u64 base, .param .b32 n)\n{\n"
+    ".reg .b32 %r<4>; .reg .b64 %rd;\n"
+    "ld.param.u32 %r1, [n]; mad.wide.u32 %rd, %r1, 4, base; ld.global.u32 %r2, [%rd];\n"
+    "st.param.b32 [r], %r2; ret;\n}\n"
+    ".func (.reg .u32 r) f2(.reg .u32 n)\n{\n"
+    ".reg .b32 %r<4>; .reg .pred %p;\n"
+    "mov.u32 r, n; setp.eq.u32 %p, n, 0; @%p ret;\n"
+    "sub.u32 %r1, n, 1; call (%r2), f2, (%r1); add.u32 r, n, %r2; ret;\n}\n"
+    ".global .align 8 .u64 tab[1] = {f1};\n"
+    ".visible .entry k(.param .u64 a)\n{\n"
+    ".reg .b32 %r<12>; .reg .b64 %rd<8>; .reg .b16 %h<2>; .reg .f64 %d; .reg .s8 %e;\n"
+    "mov.u32 %r4, %tid.x; cvt.u16.u32 %h0, %r4; mov.u16 %h1, -3; cvt.s8.s16 %e, %h1;\n"
+    "ld.param.u64 %rd1, [a]; mul.wide.u32 %rd2, %r4, 16; add.u64 %rd2, %rd1, %rd2;\n"
+    "st.global.u32 [%rd2+12], %r4; mov.u64 %rd3, 0x100000000;\n"
+    "{ .param .b32 m; mov.u32 %r5, 50000; st.param.b32 [m], %r5;\n"
+    "call (%r6, %d), f0, (%h0, m, %e, %rd3); }\n"
+    "st.global.u32 [%rd2], %r6; cvt.rzi.s64.f64 %rd4, %d; shr.s64 %rd4, %rd4, 32;\n"
+    "st.global.u32 [%rd2+4], %rd4;\n"
+    "mov.u64 %rd5, tab; ld.global.u64 %rd5, [%rd5];\n"
+    "{ .param .b32 n; .param .b32 v; mad.lo.u32 %r7, %r4, 4, 3; st.param.b32 [n], "
+    "%r7;\n"
+    "P: .callprototype (.param .b32 _) _ (.reg .u64 base, .param .b32 _);\n"
+    "call (v), %rd5, (%rd1, n), P; ld.param.b32 %r8, [v]; }\n"
+    "call (%r9), f2, (%r8); st.global.u32 [%rd2+8], %r9; ret;\n}\n";
+
+static void
+functions_take_and_return_registers(void **state)
+{
+    struct ut_sgx u;
+    uint32_t *out;
+
+    (void)state;
+    ut_sgx_open(&u, registers);
+    out = ut_sgx_buf(&u, 64 * 16);
+    ut_sgx_param(&u, 0, (uintptr_t)out);
+    ut_sgx_shape(&u, 1, 64);
+    assert_int_equal(ut_sgx_run(&u), SG_CTA_DONE);
+    for (uint32_t i = 0; i < 64; i++) {
+        assert_int_equal(out[4 * i], i + 50000 - 3 + (i > 9 ? 0 : 1000));
+        assert_int_equal(out[4 * i + 1], i > 9 ? 1 : UINT32_MAX);
+        assert_int_equal(out[4 * i + 2], i * (i + 1) / 2);
+    }
+    ut_sgx_close(&u);
+}
+
+static void
+vectors_of_registers_are_no_parameters(void **state)
+{
+    static const char text[] =
+        UT_SGX_HEAD ".func f(.reg .v2 .u32 n)\n{ ret; }\n"
+                    ".visible .entry k()\n{ .reg .v2 .u32 %v; call f, (%v); ret; }\n";
+    char words[256];
+
+    (void)state;
+    assert_int_equal(ut_sgx_prepare_error(text, words, sizeof(words)), -ENOSYS);
+    assert_non_null(strstr(words, "not carried"));
+}
+
 static void
 a_call_to_no_function_faults(void **state)
 {
@@ -630,6 +698,8 @@ main(void)
         cmocka_unit_test(memory_taken_from_the_stack_is_given_back),
         cmocka_unit_test(recursion_diverges_by_lane),
         cmocka_unit_test(indirect_calls_diverge_and_come_back),
+        cmocka_unit_test(functions_take_and_return_registers),
+        cmocka_unit_test(vectors_of_registers_are_no_parameters),
         cmocka_unit_test(a_call_to_no_function_faults),
         cmocka_unit_test(endless_loops_are_cancelled),
         cmocka_unit_test(waiting_on_an_mbarrier_costs_less_than_the_work),

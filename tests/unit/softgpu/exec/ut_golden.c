@@ -319,7 +319,8 @@ fill_inputs(const struct golden *g, struct world *w)
 static bool
 golden_one(const struct golden *g, struct world *w)
 {
-    static const struct sg_target target = {8, 6, 1024, 100 << 10, 512 << 10, 4096, 0};
+    static const struct sg_target target = {8, 6,         1024, 100 << 10,
+                                            0, 512 << 10, 4096, 0};
     static const uint32_t masks[] = {UINT32_MAX, 0x5a3c00f1};
     CLEANUP(ptx_module_freep) struct ptx_module *mod = golden_parse(g);
     CLEANUP(sg_prog_freep) struct sg_prog *prog = NULL;

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-static const struct sg_target target = {8, 6, 1024, 100 << 10, 512 << 10, 4096, 0};
+static const struct sg_target target = {8, 6, 1024, 100 << 10, 0, 512 << 10, 4096, 0};
 
 static void
 print_hook(void *user, const char *text, size_t len)
