@@ -110,6 +110,8 @@ CLIENTS = [
     Client("cupy-cub", "arrays_cupy", CUPY_PTX, card={"SOFTGPU_CC": "12.0"}),
     Client("tinygrad", "tensors_tinygrad", {**NVRTC_WHEEL, "DEV": "CUDA"}),
     Client("tinygrad-ptx", "tensors_tinygrad", {**NVRTC_WHEEL, "DEV": "CUDA:PTX"}),
+    Client("drjit", "arrays_drjit", apart="-drjit"),
+    Client("halide", "pipelines_halide", apart="-halide"),
     # Its ready-made kernels are PTX for the cards that it has no machine code for.
     Client("blender", "render_blender", card={"SOFTGPU_CC": "9.0", "SOFTGPU_MEMORY": "4GiB"},
            memory=3 << 30, apart="-blender", limit_s=1500),
