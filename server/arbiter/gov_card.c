@@ -238,11 +238,31 @@ waits(const struct gov_tenant *t)
     return t->wanting && !(t->running && t->holding);
 }
 
+/* Since when it wants nothing, though it may come back: it ran dry, or what is on the
+ * card began too late, outside of a turn (gov_card_overrun()), and it has not asked
+ * since. Never: it wants a turn, or has one. */
+static uint64_t
+quiet_since(const struct gov_tenant *t)
+{
+    if (!t->turns || t->wanting || (t->running && t->holding))
+        return UINT64_MAX;
+    return t->running ? gp_max(t->since_ns, t->idle_ns) : t->idle_ns;
+}
+
+/* It has been quiet for less than @for_ns. */
+static bool
+naps(const struct gov_tenant *t, uint64_t for_ns, uint64_t now)
+{
+    uint64_t since = quiet_since(t);
+
+    return since != UINT64_MAX && now - since < for_ns;
+}
+
 /* Its queue ran dry a moment ago. */
 static bool
 pauses(const struct gov_tenant *t, uint64_t now)
 {
-    return t->turns && !t->wanting && !t->running && now - t->idle_ns < GOV_PAUSE_NS;
+    return naps(t, GOV_PAUSE_NS, now);
 }
 
 /* The virtual clock advances with a tenant that begins to run, but not past one that
@@ -318,10 +338,10 @@ held_for_napper(struct gov_card *card, const struct gov_tenant *t, uint64_t now,
     {
         uint64_t owed = ahead_of(t, u), wait = gp_min(owed / 8, GOV_HELD_MAX_NS);
 
-        if (owed < GOV_AHEAD_NS || !u->turns || u->wanting || u->running ||
-            u->offline != t->offline || !conflict(u, t) || now - u->idle_ns >= wait)
+        if (owed < GOV_AHEAD_NS || u->offline != t->offline || !conflict(u, t) ||
+            !naps(u, wait, now))
             continue;
-        *ret_until = gp_min(*ret_until, u->idle_ns + wait);
+        *ret_until = gp_min(*ret_until, quiet_since(u) + wait);
         return true;
     }
     return false;

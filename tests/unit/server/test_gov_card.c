@@ -327,6 +327,54 @@ worker_that_overruns_may_get_the_turn_meanwhile(void **state)
     sim_free(&sim);
 }
 
+/* A session that is a second ahead asks while its neighbour's work, which began late,
+ * is on the card: it waits as it does for one that pauses, a bounded time. */
+static void
+who_is_far_ahead_waits_for_work_that_began_late(void **state)
+{
+    struct gov_share small = share(GOV_BURST_SHARE, 10),
+                     large = share(GOV_BURST_SHARE, 50);
+    struct gov_card *card;
+    struct sim sim;
+    uint64_t until, begun;
+    int ahead, behind;
+
+    sim_new(&sim);
+    card = sim.card;
+    ahead = gov_card_join(card, 1, 1, &small, sim.now);
+    behind = gov_card_join(card, 2, 2, &large, sim.now);
+    assert_true(gov_card_ask(card, behind, sim.now, &until));
+    gov_card_drained(card, behind, sim.now);
+    assert_true(gov_card_ask(card, ahead, sim.now, &until));
+    assert_false(gov_card_ask(card, behind, sim.now, &until));
+    sim.now += S;
+    gov_card_report(card, ahead, S, sim.now);
+    gov_card_drained(card, ahead, sim.now);
+    assert_true(gov_card_ask(card, behind, sim.now, &until));
+    sim.now += MS;
+    gov_card_report(card, behind, MS, sim.now);
+    gov_card_drained(card, behind, sim.now);
+    gov_card_overrun(card, behind, sim.now, sim.now);
+    assert_false(gov_card_ask(card, ahead, sim.now, &until));
+    sim.now += 20 * MS;
+    assert_false(gov_card_ask(card, ahead, sim.now, &until));
+    /* It has not lost its place when it asks at last. */
+    assert_true(gov_card_ask(card, behind, sim.now, &until));
+    sim.now += MS;
+    gov_card_report(card, behind, MS, sim.now);
+    assert_true(gov_card_keep(card, behind, sim.now));
+    gov_card_drained(card, behind, sim.now);
+    /* And what never ends keeps nobody waiting for ever. */
+    gov_card_overrun(card, behind, sim.now, sim.now);
+    begun = sim.now;
+    while (!gov_card_ask(card, ahead, sim.now, &until)) {
+        assert_true(until > sim.now);
+        sim.now = until;
+    }
+    assert_true(sim.now - begun >= 80 * MS && sim.now - begun <= GOV_HELD_MAX_NS);
+    sim_free(&sim);
+}
+
 static void
 killed_worker_gives_the_turn_back(void **state)
 {
@@ -707,6 +755,7 @@ main(void)
         cmocka_unit_test(who_reports_nothing_gets_a_third_more_at_most),
         cmocka_unit_test(reports_that_lag_behind_a_look_are_charged_once),
         cmocka_unit_test(worker_that_overruns_may_get_the_turn_meanwhile),
+        cmocka_unit_test(who_is_far_ahead_waits_for_work_that_began_late),
         cmocka_unit_test(killed_worker_gives_the_turn_back),
         cmocka_unit_test(killed_worker_pays_for_all_that_it_had),
         cmocka_unit_test(starting_again_pays_no_debt),
