@@ -111,6 +111,7 @@ CLIENTS = [
     Client("tinygrad", "tensors_tinygrad", {**NVRTC_WHEEL, "DEV": "CUDA"}),
     Client("tinygrad-ptx", "tensors_tinygrad", {**NVRTC_WHEEL, "DEV": "CUDA:PTX"}),
     Client("drjit", "arrays_drjit", apart="-drjit"),
+    Client("slangpy", "shaders_slang", NVRTC_WHEEL, apart="-slang"),
     Client("halide", "pipelines_halide", apart="-halide"),
     # Its ready-made kernels are PTX for the cards that it has no machine code for.
     Client("blender", "render_blender", card={"SOFTGPU_CC": "9.0", "SOFTGPU_MEMORY": "4GiB"},
