@@ -249,20 +249,20 @@ quiet_since(const struct gov_tenant *t)
     return t->running ? gp_max(t->since_ns, t->idle_ns) : t->idle_ns;
 }
 
-/* It has been quiet for less than @for_ns. */
+/* It has been quiet for less than @than_ns. */
 static bool
-naps(const struct gov_tenant *t, uint64_t for_ns, uint64_t now)
+quiet_for_less(const struct gov_tenant *t, uint64_t than_ns, uint64_t now)
 {
     uint64_t since = quiet_since(t);
 
-    return since != UINT64_MAX && now - since < for_ns;
+    return since != UINT64_MAX && now - since < than_ns;
 }
 
 /* Its queue ran dry a moment ago. */
 static bool
 pauses(const struct gov_tenant *t, uint64_t now)
 {
-    return naps(t, GOV_PAUSE_NS, now);
+    return quiet_for_less(t, GOV_PAUSE_NS, now);
 }
 
 /* The virtual clock advances with a tenant that begins to run, but not past one that
@@ -339,7 +339,7 @@ held_for_napper(struct gov_card *card, const struct gov_tenant *t, uint64_t now,
         uint64_t owed = ahead_of(t, u), wait = gp_min(owed / 8, GOV_HELD_MAX_NS);
 
         if (owed < GOV_AHEAD_NS || u->offline != t->offline || !conflict(u, t) ||
-            !naps(u, wait, now))
+            !quiet_for_less(u, wait, now))
             continue;
         *ret_until = gp_min(*ret_until, quiet_since(u) + wait);
         return true;

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from suite import Missing
 
-SUITES = ["nvptx_torture", "libgomp", "numba_tests", "tinygrad_tests"]
+SUITES = ["nvptx_torture", "libgomp", "numba_tests", "tinygrad_tests", "csmith_programs"]
 
 
 def main():
