@@ -19,6 +19,7 @@
 #include "stub_call.h"
 #include "stub_capture.h"
 #include "stub_ctx.h"
+#include "stub_handle.h"
 #include "stub_hooks.h"
 #include "stub_link.h"
 #include "stub_managed.h"
@@ -144,17 +145,32 @@ stub_host_memory_end(const struct stub_memory *m)
 
 _Atomic uint32_t stub_host_memory_in_graphs;
 
-/* Work that may still use the memory is waited for, as a driver does: that of cards,
- * and copies of graphs, whose bytes this process sends when the graph gets there.  In
- * a capture that would be an error; there the worker waits. */
+static void
+wait_in_context(uint64_t handle, void *data, void *unused)
+{
+    struct stub_ctx *ctx = data;
+    bool alive, captured;
+
+    (void)unused;
+    if (!ctx || !atomic_load(&ctx->alive) ||
+        stub_ctx_push_on(wire_handle_link(handle), wire_handle_index(handle), &alive) <
+            0)
+        return;
+    if (alive)
+        stub_ctx_synchronize_uncaptured(&captured);
+    stub_ctx_pop();
+}
+
+/* Work that may still use the memory is waited for, whatever context it is of, as a
+ * driver does: that of cards, and copies of graphs, whose bytes this process sends and
+ * takes when the graph gets there.  In a capture that would be an error; there the
+ * worker waits. */
 static void
 host_wait(const struct stub_memory *m)
 {
-    bool captured;
-
     if (m->reach == STUB_REACH_SHARED || m->reach == STUB_REACH_MOVED ||
         atomic_load(&stub_host_memory_in_graphs))
-        stub_ctx_synchronize_uncaptured(&captured);
+        stub_handle_each(WIRE_KIND_CTX, wait_in_context, NULL);
 }
 
 void

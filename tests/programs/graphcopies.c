@@ -5,7 +5,10 @@
  */
 #include "parts.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
+#include <unistd.h>
 
 #define N 20000u
 
@@ -186,6 +189,68 @@ start(void)
     return 0;
 }
 
+/* ---- memory that is freed while a graph of another context copies to it ---- */
+
+static atomic_int begun, go_on, freed;
+
+static void
+hold(void *unused)
+{
+    (void)unused;
+    atomic_store(&begun, 1);
+    while (!atomic_load(&go_on))
+        usleep(1000);
+}
+
+static void *
+free_in_first_context(void *p)
+{
+    if (cuCtxSetCurrent(ctx) != CUDA_SUCCESS || cuMemFreeHost(p) != CUDA_SUCCESS)
+        return p;
+    atomic_store(&freed, 1);
+    return NULL;
+}
+
+static int
+memory_is_freed_behind_graphs_of_other_contexts(void)
+{
+    CUDA_HOST_NODE_PARAMS wait = {.fn = hold};
+    CUcontext second;
+    CUDA_MEMCPY3D down;
+    CUgraphNode n[2];
+    CUgraphExec exec;
+    CUdeviceptr there;
+    pthread_t freer;
+    CUstream s;
+    CUgraph g;
+    void *p, *failed;
+
+    TRY(cuMemAllocHost_v2(&p, N * 4));
+    TRY(cuCtxCreate_v2(&second, 0, 0));
+    TRY(cuMemAlloc_v2(&there, N * 4));
+    TRY(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    down = linear(p, 0, NULL, there);
+    TRY(cuGraphCreate(&g, 0));
+    TRY(cuGraphAddHostNode(&n[0], g, NULL, 0, &wait));
+    TRY(cuGraphAddMemcpyNode(&n[1], g, n, 1, &down, second));
+    TRY(cuGraphInstantiateWithFlags(&exec, g, 0));
+    TRY(cuGraphLaunch(exec, s));
+    while (!atomic_load(&begun))
+        usleep(1000);
+    SAME(pthread_create(&freer, NULL, free_in_first_context, p), 0);
+    usleep(100000);
+    SAME(atomic_load(&freed), 0);
+    atomic_store(&go_on, 1);
+    SAME(pthread_join(freer, &failed), 0);
+    SAME((uintptr_t)failed, 0);
+    TRY(cuStreamSynchronize(s));
+    TRY(cuGraphExecDestroy(exec));
+    TRY(cuGraphDestroy(g));
+    TRY(cuCtxDestroy_v2(second));
+    TRY(cuCtxSetCurrent(ctx));
+    return 0;
+}
+
 int
 main(void)
 {
@@ -194,6 +259,8 @@ main(void)
         {"captured copies are nodes", captured_copies_are_nodes},
         {"rectangles", rectangles},
         {"many graphs one after the other", many_graphs_one_after_the_other},
+        {"memory is freed behind graphs of other contexts",
+         memory_is_freed_behind_graphs_of_other_contexts},
     };
 
     return start() ? 1 : parts_run(parts, sizeof(parts) / sizeof(parts[0]));
