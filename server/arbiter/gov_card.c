@@ -238,9 +238,9 @@ waits(const struct gov_tenant *t)
     return t->wanting && !(t->running && t->holding);
 }
 
-/* Since when it wants nothing, though it may come back: it ran dry, or what is on the
- * card began too late, outside of a turn (gov_card_overrun()), and it has not asked
- * since. Never: it wants a turn, or has one. */
+/* Since when it wants nothing, though it may come back: it ran dry, or what it has on
+ * the card began too late, outside of a turn (gov_card_overrun()).  UINT64_MAX: it
+ * wants a turn, has one, or never had any. */
 static uint64_t
 quiet_since(const struct gov_tenant *t)
 {

@@ -501,6 +501,14 @@ lower_brx(struct lower *l, const struct ptx_insn *insn)
     ir->n = (uint16_t)targets->n;
 }
 
+/* A place in local memory, from the start of the function's frame. */
+static struct lo_addr
+in_frame(int64_t at)
+{
+    return (struct lo_addr){
+        .space = SG_MEM_LOCAL, .frame = true, .base = SG_NOREG, .imm = at};
+}
+
 /* Parameters and results of a function that are registers (`.func (.reg .u32 r) f(.reg
  * .u64 a)`) pass through the call's area of the frame like those in .param space: the
  * function takes its parameters from there when it begins, and leaves its results there
@@ -523,10 +531,8 @@ take_register_params(struct lower *l)
 
     for (uint32_t i = 0; i < f->n_params; i++) {
         const struct ptx_var *param = f->params[i];
-        const struct lo_addr at = {.space = SG_MEM_LOCAL,
-                                   .frame = true,
-                                   .base = SG_NOREG,
-                                   .imm = sg_call_param_offset(f, i)};
+        const struct lo_addr at = in_frame(sg_call_param_offset(f, i));
+
         if (is_scalar_register(l, param))
             lo_load(l, &at, param->type, l->reg_map[param->reg], 0);
     }
@@ -539,10 +545,8 @@ leave_register_results(struct lower *l)
 
     for (uint32_t i = 0; i < f->n_rets; i++) {
         const struct ptx_var *ret = f->rets[i];
-        const struct lo_addr at = {.space = SG_MEM_LOCAL,
-                                   .frame = true,
-                                   .base = SG_NOREG,
-                                   .imm = sg_call_ret_offset(f, i)};
+        const struct lo_addr at = in_frame(sg_call_ret_offset(f, i));
+
         if (is_scalar_register(l, ret))
             lo_store(l, &at, ret->type, l->reg_map[ret->reg], 0);
     }
@@ -585,10 +589,9 @@ call_store_args(struct lower *l, const struct call_parts *p)
     for (uint32_t i = 0; p->args && i < p->args->n; i++) {
         const struct ptx_opd *o = &p->args->sub[i];
         const struct ptx_var *param = p->proto->params[i];
-        struct lo_addr at = {.space = SG_MEM_LOCAL,
-                             .frame = true,
-                             .base = SG_NOREG,
-                             .imm = l->local_bytes + sg_call_param_offset(p->proto, i)};
+        struct lo_addr at =
+            in_frame(l->local_bytes + sg_call_param_offset(p->proto, i));
+
         if (o->kind == PTX_OPD_VAR && o->var->space == PTX_SPACE_PARAM &&
             o->var->func == l->func && o->var->id < l->func->n_vars)
             continue; /* stored in place by st.param */
@@ -602,10 +605,8 @@ call_load_rets(struct lower *l, const struct call_parts *p)
     for (uint32_t i = 0; p->rets && i < gp_min(p->rets->n, p->proto->n_rets); i++) {
         const struct ptx_opd *o = &p->rets->sub[i];
         const struct ptx_var *ret = p->proto->rets[i];
-        struct lo_addr at = {.space = SG_MEM_LOCAL,
-                             .frame = true,
-                             .base = SG_NOREG,
-                             .imm = l->local_bytes + sg_call_ret_offset(p->proto, i)};
+        struct lo_addr at = in_frame(l->local_bytes + sg_call_ret_offset(p->proto, i));
+
         if (o->kind == PTX_OPD_VAR || o->kind == PTX_OPD_SINK)
             continue;
         lo_load(l, &at, ret->type, lo_dst(l, o, ret->type), 0);
@@ -615,10 +616,7 @@ call_load_rets(struct lower *l, const struct call_parts *p)
 static int32_t
 builtin_word(struct lower *l, const struct call_parts *p, uint32_t i)
 {
-    struct lo_addr at = {.space = SG_MEM_LOCAL,
-                         .frame = true,
-                         .base = SG_NOREG,
-                         .imm = l->local_bytes + sg_call_param_offset(p->proto, i)};
+    struct lo_addr at = in_frame(l->local_bytes + sg_call_param_offset(p->proto, i));
     int32_t d = lo_temp(l, SG_W);
 
     lo_load(l, &at, PTX_W_b32, d, 0);
@@ -628,10 +626,7 @@ builtin_word(struct lower *l, const struct call_parts *p, uint32_t i)
 static int32_t
 builtin_arg(struct lower *l, const struct call_parts *p, uint32_t i)
 {
-    struct lo_addr at = {.space = SG_MEM_LOCAL,
-                         .frame = true,
-                         .base = SG_NOREG,
-                         .imm = l->local_bytes + sg_call_param_offset(p->proto, i)};
+    struct lo_addr at = in_frame(l->local_bytes + sg_call_param_offset(p->proto, i));
     int32_t d = lo_temp(l, SG_D);
 
     lo_load(l, &at, PTX_W_b64, d, 0);
@@ -643,7 +638,7 @@ static bool
 call_builtin(struct lower *l, const struct call_parts *p)
 {
     const char *name = p->proto->name ? p->proto->name->name : "";
-    struct lo_addr ret = {.space = SG_MEM_LOCAL, .frame = true, .base = SG_NOREG};
+    struct lo_addr ret = in_frame(0);
     unsigned n = p->proto->n_params;
     int32_t a, b, d;
 
