@@ -612,6 +612,12 @@ stub_call_mark_d2h_async(struct stub_call *c)
     return call_req(c)->seq;
 }
 
+uint32_t
+stub_call_seq(const struct stub_call *c)
+{
+    return ((const struct wire_req *)c->body - 1)->seq;
+}
+
 CUresult
 stub_call_post_now(struct stub_call *c)
 {

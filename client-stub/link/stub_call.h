@@ -83,6 +83,10 @@ CUresult stub_call_post_release(struct stub_call *c);
  * stub_d2h_async.h) before stub_call_post(). Returns its sequence number. */
 uint32_t stub_call_mark_d2h_async(struct stub_call *c);
 
+/* The number of a call that has begun and will be posted: the server makes the calls of
+ * a link in that order. */
+uint32_t stub_call_seq(const struct stub_call *c);
+
 /* Send without a reply, and at once instead of with the frames that follow. */
 CUresult stub_call_post_now(struct stub_call *c);
 /* The same, but behind a payload that another thread is sending the call is left to

@@ -239,8 +239,9 @@ struct alloc_async {
     uint64_t stream;
 };
 
+/* The address, and the number of the call that asked for it. */
 static CUresult
-alloc_async_ask(const struct alloc_async *a, uint64_t *ret_addr)
+alloc_async_ask(const struct alloc_async *a, uint64_t *ret_addr, uint32_t *ret_seq)
 {
     struct wire_cuMemAllocFromPoolAsync_req *pooled;
     struct wire_cuMemAllocAsync_req *plain;
@@ -266,6 +267,7 @@ alloc_async_ask(const struct alloc_async *a, uint64_t *ret_addr)
     r = stub_call_wait(&c);
     if (r == CUDA_SUCCESS)
         *ret_addr = ((const struct wire_cuMemAllocAsync_rep *)c.reply)->dptr;
+    *ret_seq = c.seq;
     stub_call_end(&c);
     return r;
 }
@@ -277,17 +279,17 @@ alloc_async(const struct alloc_async *a, CUdeviceptr *dptr)
     struct stub_spare_taken spare = {0};
     bool again = false;
     CUresult r = CUDA_SUCCESS;
+    uint32_t seq = 0;
 
     if (!wrong)
         r = stub_spare_take((uintptr_t)a->pool, a->stream, a->size, &spare);
     if (r == CUDA_SUCCESS && !spare.addr) {
-        r = alloc_async_ask(a, &spare.addr);
+        r = alloc_async_ask(a, &spare.addr, &seq);
         if (r != CUDA_SUCCESS)
             r = stub_spare_make_room(r, &again);
         if (again)
-            r = alloc_async_ask(a, &spare.addr);
-        if (r == CUDA_SUCCESS)
-            stub_spare_allocated(spare.pool, a->size);
+            r = alloc_async_ask(a, &spare.addr, &seq);
+        stub_spare_answered(spare.pool, r == CUDA_SUCCESS ? a->size : 0, seq);
     }
     if (r == CUDA_SUCCESS)
         r = alloc_finish(STUB_MEMORY_DEVICE, dptr, spare.addr, a->size, 0);

@@ -199,20 +199,24 @@ stream_forget(struct spare_stream *stream)
     *stream = (struct spare_stream){0};
 }
 
-static void
-send_free(uint64_t addr, uint64_t stream)
+/* The free's number; false: the link is lost. */
+static bool
+send_free(uint64_t addr, uint64_t stream, uint32_t *ret_seq)
 {
+    uint32_t mode = stub_tls_relax(); /* the program freed it before */
     struct wire_cuMemFreeAsync_req *req;
     struct stub_call c;
+    bool begun =
+        stub_call_begin(&c, WIRE_CALL_cuMemFreeAsync, sizeof(*req)) == CUDA_SUCCESS;
 
-    uint32_t mode = stub_tls_relax(); /* the program freed it before */
-
-    if (stub_call_begin(&c, WIRE_CALL_cuMemFreeAsync, sizeof(*req)) == CUDA_SUCCESS) {
+    if (begun) {
         req = c.body;
         *req = (struct wire_cuMemFreeAsync_req){.dptr = addr, .hStream = stream};
+        *ret_seq = stub_call_seq(&c);
         stub_call_post(&c);
     }
     stub_tls_restore(mode);
+    return begun;
 }
 
 /* Under the lock, by a thread that is `freeing`.  The block's place is empty only when
@@ -222,18 +226,23 @@ spare_free(struct spare_link *s, int i, bool make)
 {
     struct stub_spare spare = s->table.at[i];
     struct spare_stream *own = NULL;
+    bool sent = false;
+    uint32_t seq;
 
     if (atomic_load(&spare.ctx->alive) &&
         atomic_load(&spare.ctx->unique) == spare.ctx_unique &&
         stub_ctx_push(spare.ctx) == 0) {
         if (stub_event_is_waited(spare.ctx, spare.stream, spare.position))
             own = stream_here(s, make);
-        send_free(spare.addr, own ? own->stream : spare.stream);
+        sent = send_free(spare.addr, own ? own->stream : spare.stream, &seq);
         if (own)
             own->busy = true;
         stub_ctx_pop();
     }
-    stub_spare_table_count(&s->table, spare.pool, 0, -(int64_t)spare.size);
+    if (sent)
+        stub_spare_table_sent(&s->table, spare.pool, spare.size, seq);
+    else
+        stub_spare_table_count(&s->table, spare.pool, 0, -(int64_t)spare.size);
     stub_spare_table_remove(&s->table, i);
     stub_ctx_unref(spare.ctx);
 }
@@ -437,40 +446,45 @@ stub_spare_take(uint64_t pool, uint64_t stream, uint64_t size,
     unclear = stub_spare_table_is_unclear(&s->table, pool, stub_tls.ctx->dev);
     if (!pool || !unclear)
         ret->pool = stub_spare_table_pool(&s->table, pool, stub_tls.ctx->dev);
+    if (unlikely(unclear)) {
+        gp_lock_release(&s->table.lock);
+        r = spare_know_pools(link);
+        gp_lock_take(&s->table.lock);
+        ret->pool = r == CUDA_SUCCESS
+                        ? stub_spare_table_pool(&s->table, pool, stub_tls.ctx->dev)
+                        : 0;
+    }
     if (likely(possible) && !unclear && ret->pool)
         ret->addr = take(s, stream, size, ret->pool);
-    gp_lock_release(&s->table.lock);
-    if (likely(!unclear))
-        return CUDA_SUCCESS;
-    r = spare_know_pools(link);
-    gp_lock_take(&s->table.lock);
-    ret->pool = stub_spare_table_pool(&s->table, pool, stub_tls.ctx->dev);
+    if (ret->pool && !ret->addr)
+        stub_spare_table_ask(&s->table);
     gp_lock_release(&s->table.lock);
     return r;
 }
 
-static void
-spare_count(const struct stub_link *link, uint32_t pool, int64_t live, int64_t held)
+void
+stub_spare_answered(uint32_t pool, uint64_t size, uint32_t seq)
 {
-    struct spare_link *s = spare_of(link);
+    struct spare_link *s = spare_of(stub_link_here());
 
     if (!pool)
         return;
     gp_lock_take(&s->table.lock);
-    stub_spare_table_count(&s->table, pool, live, held);
+    stub_spare_table_answered(&s->table, pool, size, seq);
     gp_lock_release(&s->table.lock);
-}
-
-void
-stub_spare_allocated(uint32_t pool, uint64_t size)
-{
-    spare_count(stub_link_here(), pool, (int64_t)size, (int64_t)size);
 }
 
 void
 stub_spare_freed(const struct stub_memory_end *end)
 {
-    spare_count(stub_link_here(), end->pool, -(int64_t)end->size, -(int64_t)end->size);
+    struct spare_link *s = spare_of(stub_link_here());
+
+    if (!end->pool)
+        return;
+    gp_lock_take(&s->table.lock);
+    stub_spare_table_count(&s->table, end->pool, -(int64_t)end->size,
+                           -(int64_t)end->size);
+    gp_lock_release(&s->table.lock);
 }
 
 void

@@ -47,8 +47,10 @@ struct stub_spare_taken {
 CUresult stub_spare_take(uint64_t pool, uint64_t stream, uint64_t size,
                          struct stub_spare_taken *ret);
 
-/* The server has allocated such a block. */
-void stub_spare_allocated(uint32_t pool, uint64_t size);
+/* The server, asked for such a block by the call with number @seq, has allocated @size
+ * bytes; 0: it has not.  Has to follow stub_spare_take() that gave a pool and no
+ * address. */
+void stub_spare_answered(uint32_t pool, uint64_t size, uint32_t seq);
 
 /* Memory at @addr is freed in @stream: true if it is a spare block now, and nothing has
  * to be sent. */

@@ -4,6 +4,8 @@
 
 #include "gp_base.h"
 
+#include <string.h>
+
 int
 stub_spare_table_find(const struct stub_spare_table *t, const struct stub_spare *want)
 {
@@ -96,6 +98,25 @@ pool_is_over(struct stub_spare_table *t, uint32_t i)
            ((p->destroyed || p->same) && of->live == of->lost && of->held == of->lost);
 }
 
+/* What the pool's changes were is of no interest any more. */
+static void
+changes_forget(struct stub_spare_table *t, uint32_t pool)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < t->n_changes; i++)
+        if (t->changes[i].pool != pool)
+            t->changes[n++] = t->changes[i];
+    t->n_changes = n;
+}
+
+static void
+pool_forget(struct stub_spare_table *t, uint32_t i)
+{
+    t->pools[i] = (struct stub_spare_pool){0};
+    changes_forget(t, i + 1);
+}
+
 /* Numbers of the same pool go before its own. */
 static uint32_t
 pool_new(struct stub_spare_table *t, uint64_t handle, CUdevice dev)
@@ -103,7 +124,7 @@ pool_new(struct stub_spare_table *t, uint64_t handle, CUdevice dev)
     for (int same = 1; same >= 0; same--)
         for (uint32_t i = 0; i < STUB_SPARE_POOLS; i++)
             if (t->pools[i].used && !t->pools[i].same == !same && pool_is_over(t, i))
-                t->pools[i] = (struct stub_spare_pool){0};
+                pool_forget(t, i);
     for (uint32_t i = 0; i < STUB_SPARE_POOLS; i++)
         if (!t->pools[i].used) {
             t->pools[i] =
@@ -208,6 +229,72 @@ stub_spare_table_count(struct stub_spare_table *t, uint32_t pool, int64_t live,
     p->held_high = gp_max(p->held_high, p->held);
 }
 
+/* The change in its place among those that are remembered; the first ones are
+ * forgotten when there are too many. */
+static void
+change_enter(struct stub_spare_table *t, const struct stub_spare_change *change)
+{
+    uint32_t i;
+
+    if (!t->asked)
+        return;
+    if (t->n_changes == STUB_SPARE_CHANGES)
+        memmove(t->changes, t->changes + 1, --t->n_changes * sizeof(*t->changes));
+    for (i = t->n_changes++; i && (int32_t)(t->changes[i - 1].seq - change->seq) > 0;
+         i--)
+        t->changes[i] = t->changes[i - 1];
+    t->changes[i] = *change;
+}
+
+/* The largest use at the server, whose order was another one than that of the counts.
+ */
+static void
+change_highest(struct stub_spare_table *t, uint32_t pool)
+{
+    struct stub_spare_pool *p = pool_at(t, pool);
+    int64_t held = p->held;
+
+    for (uint32_t i = t->n_changes; i-- > 0;)
+        if (pool_at(t, t->changes[i].pool) == p) {
+            p->held_high = gp_max(p->held_high, held);
+            held -= t->changes[i].bytes;
+        }
+}
+
+void
+stub_spare_table_ask(struct stub_spare_table *t)
+{
+    t->asked++;
+}
+
+void
+stub_spare_table_answered(struct stub_spare_table *t, uint32_t pool, uint64_t size,
+                          uint32_t seq)
+{
+    const struct stub_spare_change change = {pool, seq, (int64_t)size};
+    struct stub_spare_pool *p = pool_at(t, pool);
+
+    if (size) {
+        p->live += change.bytes;
+        p->live_high = gp_max(p->live_high, p->live);
+        p->held += change.bytes;
+        change_enter(t, &change);
+        change_highest(t, pool);
+    }
+    if (--t->asked == 0)
+        t->n_changes = 0;
+}
+
+void
+stub_spare_table_sent(struct stub_spare_table *t, uint32_t pool, uint64_t size,
+                      uint32_t seq)
+{
+    const struct stub_spare_change change = {pool, seq, -(int64_t)size};
+
+    pool_at(t, pool)->held += change.bytes;
+    change_enter(t, &change);
+}
+
 void
 stub_spare_table_lose(struct stub_spare_table *t, uint32_t pool, uint64_t size)
 {
@@ -233,4 +320,5 @@ stub_spare_table_reset(struct stub_spare_table *t, uint64_t handle)
         return;
     t->pools[pool - 1].live_high = t->pools[pool - 1].live;
     t->pools[pool - 1].held_high = t->pools[pool - 1].held;
+    changes_forget(t, pool);
 }

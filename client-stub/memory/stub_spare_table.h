@@ -52,6 +52,18 @@ struct stub_spare_pool {
     int64_t live_high, held_high;
 };
 
+/* Bytes of a pool that came into use at the server, or went, by the call with number
+ * `seq`, in whose order the server did so. */
+struct stub_spare_change {
+    uint32_t pool;
+    uint32_t seq;
+    int64_t bytes;
+};
+
+/* Changes that are remembered: more threads do not wait for an allocation, and other
+ * threads do not free more blocks meanwhile, than is worth an exact answer. */
+#define STUB_SPARE_CHANGES 64u
+
 struct stub_spare_table {
     struct gp_lock lock;
     struct stub_spare_ranges *ranges;
@@ -61,6 +73,9 @@ struct stub_spare_table {
     struct stub_spare at[STUB_SPARES_MAX];
     struct stub_spare_pool pools[STUB_SPARE_POOLS];
     uint32_t current[STUB_SPARE_DEVICES]; /* number of a device's current pool, or 0 */
+    uint32_t asked;                       /* allocations whose answer is not here */
+    uint32_t n_changes; /* while there are such: what was counted, in order */
+    struct stub_spare_change changes[STUB_SPARE_CHANGES];
 };
 
 /* Index of the block that was freed last of those with this stream, context, pool and
@@ -105,6 +120,19 @@ void stub_spare_table_forget_current(struct stub_spare_table *t);
  * less, if negative. */
 void stub_spare_table_count(struct stub_spare_table *t, uint32_t pool, int64_t live,
                             int64_t held);
+
+/* The server is asked for a block, whatever it answers: stub_spare_table_answered() has
+ * to follow.  What other threads send meanwhile may have been done before or after. */
+void stub_spare_table_ask(struct stub_spare_table *t);
+
+/* The server has allocated @size bytes of the pool (0: none) by the call with number
+ * @seq: both have them in use. */
+void stub_spare_table_answered(struct stub_spare_table *t, uint32_t pool, uint64_t size,
+                               uint32_t seq);
+
+/* The call with number @seq, which was sent, frees a spare block of @size bytes. */
+void stub_spare_table_sent(struct stub_spare_table *t, uint32_t pool, uint64_t size,
+                           uint32_t seq);
 
 /* The context of @size bytes of the pool has ended. */
 void stub_spare_table_lose(struct stub_spare_table *t, uint32_t pool, uint64_t size);

@@ -5,7 +5,8 @@
  * other streams, contexts and threads, captures.
  *
  * With the argument "all" every byte of the session's memory is allocated at the end.
- * What is left is looked at with "strict" alone (strict.h).
+ * What is left, and what another thread changes, is looked at with "strict" alone
+ * (strict.h).
  */
 #include "parts.h"
 #include "strict.h"
@@ -361,6 +362,53 @@ largest_use_behind_frees_that_wait(void)
     return bad;
 }
 
+static atomic_bool asked_enough;
+
+static void *
+asks_what_is_left(void *arg)
+{
+    size_t room, total;
+
+    (void)arg;
+    if (cuCtxSetCurrent(ctx) != CUDA_SUCCESS)
+        return (void *)1;
+    while (!atomic_load(&asked_enough))
+        if (cuMemGetInfo_v2(&room, &total) != CUDA_SUCCESS)
+            return (void *)1;
+    return NULL;
+}
+
+/* Nor where another thread makes the frees be sent, at any time.  Most allocations are
+ * round trips then; the test that counts those is not "strict". */
+static int
+largest_use_beside_a_thread_that_asks(void)
+{
+    pthread_t thread;
+    void *failed = NULL;
+    int bad = 0;
+
+    if (!strict)
+        return 0;
+    SAME(pthread_create(&thread, NULL, asks_what_is_left, NULL), 0);
+    for (size_t i = 0; i < 400 && !bad; i++) {
+        CUmemoryPool pool;
+        CUdeviceptr p;
+
+        TRY(made(&pool));
+        for (size_t k = 1; k <= 3; k++) {
+            TRY(cuMemAllocFromPoolAsync(&p, k * SIZE, pool, stream));
+            TRY(cuMemFreeAsync(p, stream));
+        }
+        bad = attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, 3 * SIZE);
+        TRY(cuStreamSynchronize(stream));
+        TRY(cuMemPoolDestroy(pool));
+    }
+    atomic_store(&asked_enough, true);
+    SAME(pthread_join(thread, &failed), 0);
+    SAME(failed != NULL, 0);
+    return bad;
+}
+
 static int
 streams_that_end(void)
 {
@@ -598,6 +646,8 @@ main(int argc, char **argv)
         {"other streams", other_streams},
         {"frees that wait", frees_that_wait},
         {"largest use behind frees that wait", largest_use_behind_frees_that_wait},
+        {"largest use beside a thread that asks",
+         largest_use_beside_a_thread_that_asks},
         {"streams that end", streams_that_end},
         {"captures", captures},
         {"largest use beside captures", largest_use_beside_captures},

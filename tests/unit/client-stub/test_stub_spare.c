@@ -137,6 +137,77 @@ pool_counts_what_the_server_has_too_many_in_use(void **state)
     assert_int_equal(stub_spare_table_excess(t, 101), 0);
 }
 
+/* A spare block is freed while an allocation waits for its answer, behind it or before
+ * it: the server's order counts. */
+static void
+largest_use_is_that_of_the_servers_order(void **state)
+{
+    for (uint32_t free_first = 0; free_first < 2; free_first++) {
+        struct stub_spare_table *t = empty();
+        uint32_t pool = stub_spare_table_pool(t, 100, 0);
+
+        stub_spare_table_count(t, pool, 10, 10);
+        stub_spare_table_count(t, pool, -10, 0); /* kept */
+        stub_spare_table_ask(t);
+        stub_spare_table_sent(t, pool, 10, free_first ? UINT32_MAX : 1);
+        stub_spare_table_answered(t, pool, 30, 0); /* numbers wrap around */
+        assert_int_equal(stub_spare_table_excess(t, 100), free_first ? 0 : 10);
+        assert_int_equal(t->n_changes, 0);
+    }
+}
+
+/* Two threads wait, and are answered in both orders; another pool's changes and an
+ * allocation that fails change nothing. */
+static void
+largest_use_with_two_that_wait(void **state)
+{
+    for (uint32_t second_first = 0; second_first < 2; second_first++) {
+        struct stub_spare_table *t = empty();
+        uint32_t pool = stub_spare_table_pool(t, 100, 0);
+        uint32_t other = stub_spare_table_pool(t, 101, 0);
+
+        stub_spare_table_count(t, pool, 10, 10);
+        stub_spare_table_count(t, pool, -10, 0);
+        for (int i = 0; i < 4; i++)
+            stub_spare_table_ask(t);
+        stub_spare_table_sent(t, pool, 10, 6);
+        for (uint32_t i = 0; i < 2; i++)
+            stub_spare_table_answered(t, pool, 3, i == second_first ? 5 : 7);
+        stub_spare_table_answered(t, pool, 0, 8);
+        stub_spare_table_answered(t, other, 1000, 4);
+        assert_int_equal(t->asked, 0);
+        /* 13 at the server, 10 of the program's. */
+        assert_int_equal(stub_spare_table_excess(t, 100), 3);
+        assert_int_equal(stub_spare_table_excess(t, 101), 0);
+    }
+}
+
+/* More changes than are remembered: what pools have in use stays right. */
+static void
+changes_are_bounded(void **state)
+{
+    struct stub_spare_table *t = empty();
+    uint32_t pool = stub_spare_table_pool(t, 100, 0);
+
+    stub_spare_table_ask(t);
+    for (uint32_t i = 0; i < 3 * STUB_SPARE_CHANGES; i++) {
+        stub_spare_table_ask(t);
+        stub_spare_table_answered(t, pool, 8, 2 * i);
+        stub_spare_table_count(t, pool, -8, 0);
+        stub_spare_table_sent(t, pool, 8, 2 * i + 1);
+    }
+    assert_int_equal(t->n_changes, STUB_SPARE_CHANGES);
+    assert_int_equal(stub_spare_table_excess(t, 100), 0);
+    stub_spare_table_answered(t, pool, 8, 6 * STUB_SPARE_CHANGES);
+    assert_int_equal(t->n_changes, 0);
+    assert_int_equal(stub_spare_table_excess(t, 100), 0);
+    stub_spare_table_ask(t);
+    stub_spare_table_answered(t, pool, 8, 1);
+    assert_int_equal(t->pools[pool - 1].live, 16);
+    stub_spare_table_reset(t, 100);
+    assert_int_equal(t->pools[pool - 1].held_high, 16);
+}
+
 /* One block is freed, one stays in use behind the end of its context, and a third one
  * is as long as the first. */
 static void
@@ -219,6 +290,9 @@ main(void)
         cmocka_unit_test(bytes_and_blocks_are_bounded),
         cmocka_unit_test(frames_are_searched_for_addresses_inside_of_blocks),
         cmocka_unit_test(pool_counts_what_the_server_has_too_many_in_use),
+        cmocka_unit_test(largest_use_is_that_of_the_servers_order),
+        cmocka_unit_test(largest_use_with_two_that_wait),
+        cmocka_unit_test(changes_are_bounded),
         cmocka_unit_test(memory_of_a_context_that_ended_stays_in_use),
         cmocka_unit_test(current_pool_gets_its_number_when_it_is_known),
         cmocka_unit_test(pools_are_bounded),
