@@ -153,15 +153,21 @@ launch_form(struct stub_link *link, const struct launch *launch, uint32_t params
 }
 
 /* The beginning of a run of launches of the last shape, of which the first one's
- * parameters take @stride bytes, and which can grow until it is sent; its own number in
- * the link is @seq. */
+ * parameters take @stride bytes. */
 static inline void
-run_begin(struct stub_link *link, struct wire_gp_launch_run_req *run, uint32_t stride,
-          uint32_t seq)
+run_begin(struct stub_link *link, struct wire_gp_launch_run_req *run, uint32_t stride)
 {
-    static_assert(STUB_LAUNCH_RUN_MAX < STUB_SEND_HIGH, "a run fits a write");
     run->number = stub_launch_shape_number(&stub_launch_shapes_of(link)->last);
     run->n = stride;
+}
+
+/* It can grow until it is sent; its own number in the link is @seq.  Not in the
+ * overflow buffer, behind which somebody sends. */
+static inline void
+run_open(struct stub_link *link, struct wire_gp_launch_run_req *run, uint32_t stride,
+         uint32_t seq)
+{
+    static_assert(STUB_LAUNCH_RUN_MAX < STUB_SEND_HIGH, "a run fits a write");
     stub_post_open(link, (struct wire_req *)run - 1, RUN_HEAD + stride,
                    STUB_LAUNCH_RUN_MAX,
                    atomic_load_explicit(&link->queued, memory_order_relaxed), seq);
@@ -182,8 +188,10 @@ launch_put_plain(struct stub_call *c, const struct launch *launch,
         stub_args_put(args, (uint8_t *)(run + 1));
         if (likely(!stub_post_names_spare(c->link, run + 1, args->len))) {
             stub_call_become(c, WIRE_CALL_gp_launch_run, RUN_SIZE + stride);
-            run_begin(c->link, run, stride,
-                      atomic_load_explicit(&c->link->seq, memory_order_relaxed));
+            run_begin(c->link, run, stride);
+            if (likely(!c->overflow))
+                run_open(c->link, run, stride,
+                         atomic_load_explicit(&c->link->seq, memory_order_relaxed));
             return form;
         }
     }
@@ -277,7 +285,8 @@ launch_post(struct stub_link *link, const struct stub_func *func,
         stride = wire_launch_stride(func->param_bytes);
         size = RUN_HEAD + stride;
         run = stub_post_head(link, req, WIRE_CALL_gp_launch_run, size);
-        run_begin(link, run, stride, req->seq);
+        run_begin(link, run, stride);
+        run_open(link, run, stride, req->seq);
     } else {
         launch_put_whole(stub_post_head(link, req, WIRE_CALL_cuLaunchKernel, size),
                          launch, func->param_bytes);
