@@ -4,10 +4,11 @@
  */
 #include "sg_userobj.h"
 
+#include "gp_base.h"
 #include "sg_core.h"
 #include "sg_handle.h"
 
-#include <limits.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 static void *
@@ -44,13 +45,16 @@ CUresult
 sg_userobj_retain(struct sg_user_refs *refs, struct sg_user_object *obj, unsigned count)
 {
     struct sg_user_ref *ref = sg_userobj_find(refs, obj), *p;
+    bool full = (refs->n & (refs->n - 1)) == 0; /* 0, or a power of two */
 
-    if (!ref) {
-        p = realloc(refs->list, (refs->n + 1) * sizeof(*p));
+    if (!ref && full) {
+        p = realloc(refs->list, gp_max(2 * refs->n, (size_t)1) * sizeof(*p));
         if (!p)
             return CUDA_ERROR_OUT_OF_MEMORY;
         refs->list = p;
-        ref = &p[refs->n++];
+    }
+    if (!ref) {
+        ref = &refs->list[refs->n++];
         *ref = (struct sg_user_ref){.object = obj};
     }
     ref->count += count;
