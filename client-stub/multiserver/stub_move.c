@@ -254,21 +254,53 @@ direct_fill(struct wire_gp_peer_send_req *req, const struct stub_move *m,
     req->slice = send ? m->src_slice : m->dst_slice;
 }
 
+/* One half, of which direct_send() or direct_receive() is the rest.  In a context that
+ * is there, or was: where it has ended meanwhile the server carries the half out with
+ * an error, for the other one is under way. */
 static CUresult
-direct_half(const struct stub_move *m, const struct stub_link *other, uint64_t xfer,
-            bool send)
+direct_begin(struct stub_call *c, const struct stub_move *m,
+             const struct stub_link *other, uint64_t xfer, bool send)
 {
-    struct stub_call c;
     CUresult r;
 
-    if (!stub_internal_ctx_push(send ? m->src_ctx : m->dst_ctx))
-        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    r = stub_call_begin(&c, send ? WIRE_CALL_gp_peer_send : WIRE_CALL_gp_peer_recv,
+    if (stub_ctx_push(send ? m->src_ctx : m->dst_ctx) < 0)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    r = stub_call_begin(c, send ? WIRE_CALL_gp_peer_send : WIRE_CALL_gp_peer_recv,
                         sizeof(struct wire_gp_peer_send_req));
-    if (r == CUDA_SUCCESS) {
-        direct_fill(c.body, m, other, xfer, send);
-        r = send ? stub_call_post_now(&c) : stub_call_post_checked(&c);
-    }
+    if (r == CUDA_SUCCESS)
+        direct_fill(c->body, m, other, xfer, send);
+    else
+        stub_internal_ctx_pop();
+    return r;
+}
+
+static CUresult
+direct_send(const struct stub_move *m, const struct stub_link *to, uint64_t xfer)
+{
+    struct stub_call c;
+    CUresult r = direct_begin(&c, m, to, xfer, true);
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    r = stub_call_post_now(&c);
+    stub_internal_ctx_pop();
+    return r;
+}
+
+/* @ret_done: the server has answered, so nobody's bytes lie there. */
+static CUresult
+direct_receive(const struct stub_move *m, const struct stub_link *from, uint64_t xfer,
+               bool *ret_done)
+{
+    struct stub_call c;
+    CUresult r = direct_begin(&c, m, from, xfer, false);
+
+    *ret_done = false;
+    if (r != CUDA_SUCCESS)
+        return r;
+    r = stub_call_wait(&c);
+    *ret_done = c.reply != NULL;
+    stub_call_end(&c);
     stub_internal_ctx_pop();
     return r;
 }
@@ -280,13 +312,18 @@ move_direct(const struct stub_move *move, CUresult *ret)
     struct stub_link *from = &stub_links[wire_handle_link(move->src_ctx->handle)];
     struct stub_link *to = &stub_links[wire_handle_link(move->dst_ctx->handle)];
     uint64_t xfer = atomic_fetch_add(&next_xfer, 1);
+    bool done;
 
     if (!way_is_direct(from, to))
         return false;
-    *ret = direct_half(move, to, xfer, true);
-    if (*ret == CUDA_SUCCESS)
-        *ret = direct_half(move, from, xfer, false);
-    if (*ret != CUDA_ERROR_SYSTEM_NOT_READY)
+    *ret = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    if (!atomic_load(&move->src_ctx->alive) || !atomic_load(&move->dst_ctx->alive))
+        return true;
+    *ret = direct_send(move, to, xfer);
+    if (*ret != CUDA_SUCCESS)
+        return true;
+    *ret = direct_receive(move, from, xfer, &done);
+    if (done && *ret != CUDA_ERROR_SYSTEM_NOT_READY)
         return true;
     way_lost(from, to);
     return false;

@@ -20,10 +20,6 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
-/* A worker at the other end that is silent for so long in the middle of a transfer is
- * given up. */
-#define SILENCE_S 60
-
 #define NO_PEER                                                                        \
     {                                                                                  \
         .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER,        \
@@ -50,7 +46,7 @@ wrk_peer_in(uint32_t link)
 static void
 peer_take(struct wrk_peer *peer, int fd, const struct tls_keys *tls)
 {
-    struct timeval silence = {.tv_sec = SILENCE_S};
+    struct timeval silence = {.tv_sec = WRK_PEER_SILENCE_NS / GP_NS_PER_S};
     CLEANUP(gp_wire_freep) struct gp_wire *wire = NULL;
     struct gp_err err = {0};
     int r = wrk_tls_layer(tls, &wire, &err);
@@ -105,7 +101,7 @@ h_gp_peer_open(struct wrk *w, const struct wire_args_gp_peer_open *a,
 static bool
 silent(uint64_t since_ns)
 {
-    return gp_now_ns() - since_ns >= SILENCE_S * GP_NS_PER_S;
+    return gp_now_ns() - since_ns >= WRK_PEER_SILENCE_NS;
 }
 
 int

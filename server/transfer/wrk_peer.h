@@ -11,12 +11,17 @@
 #ifndef WRK_PEER_H
 #define WRK_PEER_H
 
+#include "gp_time.h"
 #include "wrk_staging.h"
 
 #include <assert.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+/* A worker at the other end that is silent for so long in the middle of a transfer is
+ * given up, and so is a header that nobody takes. */
+#define WRK_PEER_SILENCE_NS (60 * GP_NS_PER_S)
 
 /* In front of the bytes of each transfer. */
 struct wrk_peer_head {
@@ -38,7 +43,9 @@ struct wrk_peer {
     int fd;               /* -1: none */
     bool reading;         /* a receiver waits for the next head */
     bool have_head;       /* and it is somebody's */
+    bool taken;           /* who has come for it */
     struct wrk_peer_head head;
+    uint64_t head_ns;           /* when it came */
     struct wrk_staging slot[2]; /* of the sender, or of the receiver whose head it is */
 };
 

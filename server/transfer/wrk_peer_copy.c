@@ -8,15 +8,19 @@
  */
 #include "drv.h"
 #include "gp_log.h"
+#include "gp_time.h"
 #include "wire_api.h"
 #include "wrk.h"
 #include "wrk_args.h"
+#include "wrk_ctx.h"
 #include "wrk_peer.h"
 #include "wrk_supervisor_channel.h"
 #include "wrk_wait.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
+#include <time.h>
 
 #define PIECE (UINT64_C(1) << 20)
 
@@ -28,6 +32,8 @@ struct peer_copy {
     uint64_t width, rows, slices, pitch, slice;
     uint64_t total;
     bool to_card;
+    bool promised;    /* the sender's header is out: its bytes have to follow */
+    CUresult refused; /* why nothing can be copied here; the other half hears of it */
     CUstream stream[2];
 };
 
@@ -158,6 +164,7 @@ send_pieces(struct wrk *w, struct peer_copy *c)
         r = WRK_CALL(w, cuStreamSynchronize, c->stream[0]);
     if (r != CUDA_SUCCESS)
         return r;
+    c->promised = true;
     if (wrk_peer_write(c->peer, &head, sizeof(head)) < 0)
         return CUDA_ERROR_SYSTEM_NOT_READY;
     for (unsigned i = 0;; i ^= 1, now = next) {
@@ -182,21 +189,40 @@ send_run(struct wrk *w, struct wrk_job *job)
 {
     struct peer_copy *c = container_of(job, struct peer_copy, job);
     struct wrk_peer_head no = {.xfer = c->xfer};
-    CUresult r;
+    CUresult r = c->refused;
 
     pthread_mutex_lock(&c->peer->lock);
-    r = copy_streams(w, c);
+    if (r == CUDA_SUCCESS)
+        r = copy_streams(w, c);
     if (r == CUDA_SUCCESS)
         r = send_pieces(w, c);
     r = copy_finish(w, c, r);
     no.result = (int32_t)r;
-    if (r != CUDA_SUCCESS && wrk_peer_write(c->peer, &no, sizeof(no)) < 0)
+    /* A second header would be nobody's. */
+    if (r != CUDA_SUCCESS &&
+        (c->promised ? r == CUDA_ERROR_SYSTEM_NOT_READY
+                     : wrk_peer_write(c->peer, &no, sizeof(no)) < 0))
         wrk_peer_break(c->peer);
     pthread_mutex_unlock(&c->peer->lock);
     free(c);
 }
 
 /* ---- receiving ---- */
+
+/* Another transfer's header came at peer->head_ns, and whoever it is for has to take
+ * it.  Under the lock, which is released meanwhile. */
+static int
+head_of_another(struct wrk_peer *peer)
+{
+    const uint64_t xfer = peer->head.xfer, until = peer->head_ns + WRK_PEER_SILENCE_NS;
+    const struct timespec at = {.tv_sec = (time_t)(until / GP_NS_PER_S),
+                                .tv_nsec = (long)(until % GP_NS_PER_S)};
+    int r = pthread_cond_clockwait(&peer->changed, &peer->lock, CLOCK_MONOTONIC, &at);
+
+    return r == ETIMEDOUT && peer->have_head && !peer->taken && peer->head.xfer == xfer
+               ? -ETIMEDOUT
+               : 0;
+}
 
 /* Wait for the header of @c's transfer; the connection is then reserved for it until
  * head_done().  Receivers take turns at reading headers, whichever transfer they belong
@@ -209,6 +235,10 @@ head_await(struct peer_copy *c)
 
     pthread_mutex_lock(&peer->lock);
     while (r == 0 && !(peer->have_head && peer->head.xfer == c->xfer)) {
+        if (peer->have_head && !peer->taken) {
+            r = head_of_another(peer);
+            continue;
+        }
         if (peer->have_head || peer->reading) {
             pthread_cond_wait(&peer->changed, &peer->lock);
             continue;
@@ -219,8 +249,11 @@ head_await(struct peer_copy *c)
         pthread_mutex_lock(&peer->lock);
         peer->reading = false;
         peer->have_head = r == 0;
+        peer->head_ns = gp_now_ns();
         pthread_cond_broadcast(&peer->changed);
     }
+    if (r == 0)
+        peer->taken = true;
     pthread_mutex_unlock(&peer->lock);
     return r;
 }
@@ -229,21 +262,35 @@ static void
 head_done(struct wrk_peer *peer)
 {
     pthread_mutex_lock(&peer->lock);
-    peer->have_head = false;
+    peer->have_head = peer->taken = false;
     pthread_cond_broadcast(&peer->changed);
     pthread_mutex_unlock(&peer->lock);
+}
+
+/* Every byte is taken, for nobody. */
+static CUresult
+recv_nothing(struct peer_copy *c, CUresult why)
+{
+    uint8_t part[16 << 10];
+
+    for (uint64_t at = 0; at < c->total; at += sizeof(part))
+        if (wrk_peer_read(c->peer, part, gp_min(c->total - at, sizeof(part))) < 0)
+            return CUDA_ERROR_SYSTEM_NOT_READY;
+    return why;
 }
 
 /* Every byte is taken, also when the card refuses them. */
 static CUresult
 recv_pieces(struct wrk *w, struct peer_copy *c)
 {
-    CUresult r = copy_streams(w, c), s;
+    CUresult r = c->refused, s;
     struct place place = {0};
     struct piece piece;
 
-    if (!c->peer->slot[0].mem || !c->peer->slot[1].mem)
-        return CUDA_ERROR_OUT_OF_MEMORY;
+    if (r == CUDA_SUCCESS)
+        r = copy_streams(w, c);
+    if (r != CUDA_SUCCESS)
+        return recv_nothing(c, r);
     for (unsigned i = 0; piece_next(c, &place, &piece); i ^= 1) {
         uint8_t *mem = c->peer->slot[i].mem;
 
@@ -261,14 +308,18 @@ recv_one(struct wrk *w, struct peer_copy *c)
     CUresult r = CUDA_ERROR_SYSTEM_NOT_READY;
     struct wrk_peer_head head;
 
-    if (c->peer->fd < 0 || head_await(c) < 0)
+    if (c->peer->fd < 0)
         return r;
+    if (head_await(c) < 0) {
+        wrk_peer_break(c->peer); /* what comes yet is nobody's */
+        return r;
+    }
     head = c->peer->head;
     if (head.result != CUDA_SUCCESS && head.len == 0)
         r = (CUresult)head.result;
     else if (head.len == c->total)
         r = copy_finish(w, c, recv_pieces(w, c));
-    if (r == CUDA_ERROR_SYSTEM_NOT_READY || r == CUDA_ERROR_OUT_OF_MEMORY)
+    if (r == CUDA_ERROR_SYSTEM_NOT_READY)
         wrk_peer_break(c->peer); /* we may be in the middle of it */
     head_done(c->peer);
     return r;
@@ -285,46 +336,46 @@ recv_run(struct wrk *w, struct wrk_job *job)
 
 /* ---- the calls ---- */
 
+/* In the context of the frame.  A half that cannot begin would leave the other one
+ * waiting for it. */
 static CUresult
 copy_begin(struct wrk *w, struct wrk_reply *rep, const struct peer_copy *what)
 {
-    struct peer_copy *c;
+    struct peer_copy *c = what->peer ? malloc(sizeof(*c)) : NULL;
 
     if (!what->peer)
         return CUDA_ERROR_INVALID_VALUE;
-    c = malloc(sizeof(*c));
-    if (!c)
+    if (!c) {
+        wrk_peer_break(what->peer);
         return CUDA_ERROR_OUT_OF_MEMORY;
+    }
     *c = *what;
     if (!copy_measure(c)) {
         free(c);
+        wrk_peer_break(what->peer);
         return CUDA_ERROR_INVALID_VALUE;
     }
+    c->refused =
+        rep->req->ctx ? wrk_ctx_use(w, rep->req->ctx) : CUDA_ERROR_CONTEXT_IS_DESTROYED;
     if (!wrk_wait_job(w, rep, &c->job))
         free(c);
     return CUDA_SUCCESS;
 }
 
-/* A half that cannot begin would leave the other one waiting for it. */
 CUresult
 h_gp_peer_send(struct wrk *w, const struct wire_args_gp_peer_send *a,
                struct wrk_reply *rep)
 {
-    struct wrk_peer *peer = wrk_peer_out(a->link);
-    CUresult r = copy_begin(w, rep,
-                            &(struct peer_copy){.job.run = send_run,
-                                                .peer = peer,
-                                                .xfer = a->xfer,
-                                                .at = a->src,
-                                                .width = a->width,
-                                                .rows = a->rows,
-                                                .slices = a->slices,
-                                                .pitch = a->pitch,
-                                                .slice = a->slice});
-
-    if (r != CUDA_SUCCESS && peer)
-        wrk_peer_break(peer);
-    return r;
+    return copy_begin(w, rep,
+                      &(struct peer_copy){.job.run = send_run,
+                                          .peer = wrk_peer_out(a->link),
+                                          .xfer = a->xfer,
+                                          .at = a->src,
+                                          .width = a->width,
+                                          .rows = a->rows,
+                                          .slices = a->slices,
+                                          .pitch = a->pitch,
+                                          .slice = a->slice});
 }
 
 CUresult

@@ -66,6 +66,26 @@ def test_copies_between_servers_move_no_bytes_through_the_program(case):
     case.check(moved["direct"] < 64 << 10, f"past the program: {moved}")
 
 
+def test_copies_between_servers_go_on_behind_one_of_which_a_half_failed(case):
+    library = case.need_file(case.build / "tests" / "softgpu-fault" / "libfaultdrv.so",
+                             "the driver that fails calls is for x86-64 only")
+    control = case.folder / "control"
+    control.write_bytes(bytes(4096))
+    env = {"FAULTDRV_CONTROL": str(control),
+           "FAULTDRV_REAL": str(case.build / "lib" / "libsoftgpu.so")}
+    pool = case.pool(servers=2, cards=1, options=["--memory", "512MiB"], env=env)
+    for server in pool.pids("gpupool-server"):
+        pool.restart(server, "--driver", str(library))
+    for transport in ("auto", "tcp"):
+        done = pool.run(case.programs / "halves", control, status=None, timeout=60,
+                        core=50, memory="100MiB", options=["--cards", 2, "--span"],
+                        env={**env, "GPUPOOL_TRANSPORT": transport, "GPUPOOL_LOG": "stub:info"})
+        case.check("WRONG" not in done.out and done.status == 0,
+                   f"every part, {transport}:\n{done.out}{done.err}")
+        ways = re.findall("copies from server . to server . ([a-z ]*[a-z])", done.err)
+        case.equal(ways, ["go directly"] * 2, "the way of copies, first and last")
+
+
 def shared(case, pool, slices, env=None):
     local = on_one_machine(case, "sharedcards")
     case.contains(local.out, "shared cards: ok", "on the driver itself")

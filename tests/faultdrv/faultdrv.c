@@ -277,6 +277,17 @@ hold_pick(unsigned number)
     return ours ? ours : real[number];
 }
 
+/* The call may be made, though it is armed. */
+static int
+is_skipped(void)
+{
+    unsigned skip = atomic_load(&control->skip);
+
+    while (skip && !atomic_compare_exchange_weak(&control->skip, &skip, skip - 1))
+        continue;
+    return skip != 0;
+}
+
 void *
 faultdrv_pick(unsigned number)
 {
@@ -297,7 +308,7 @@ faultdrv_pick(unsigned number)
     result = real[number] ? control->result : 801; /* it has no such function */
     if (atomic_load(&control->armed) && is_meant(number) &&
         (atomic_load(&control->armed) == FAULTDRV_ALWAYS ||
-         atomic_compare_exchange_strong(&control->armed, &armed, 0)))
+         (!is_skipped() && atomic_compare_exchange_strong(&control->armed, &armed, 0))))
         return (void *)(uintptr_t)fail;
     return real[number] ? real[number] : (void *)(uintptr_t)fail;
 }

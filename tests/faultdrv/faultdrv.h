@@ -33,6 +33,7 @@ struct faultdrv {
     atomic_uint armed;
     int32_t result;
     char stem[FAULTDRV_NAME]; /* of the name, as faultdrv_stem() makes it */
+    atomic_uint skip;         /* armed with 1: calls of it that are made before */
 };
 
 /* The part of a call's name that its versions share, in place. */

@@ -136,6 +136,12 @@ $(eval $(call helper_program,tests/programs/deferred,tests/programs/deferred.c \
 $(O)/tests/programs/deferred: $(TEST_LINK)
 TEST_PROGRAMS += $(O)/tests/programs/deferred
 
+# Calls that fail in the course of a copy between servers.
+$(eval $(call helper_program,tests/programs/halves,tests/programs/halves.c,\
+    tests/faultdrv common proto $(O)/gen,,,-L$(dir $(TEST_LINK)) -lcuda -pthread))
+$(O)/tests/programs/halves: $(TEST_LINK)
+TEST_PROGRAMS += $(O)/tests/programs/halves
+
 ifeq ($(shell uname -m),x86_64)
 FAULTDRV := $(O)/tests/softgpu-fault/libfaultdrv.so
 $(FAULTDRV): tests/faultdrv/faultdrv.c tests/faultdrv/stem.c tests/faultdrv/faultdrv.h \
