@@ -2,12 +2,15 @@
 /*
  * Kernel nodes of graphs: parameters are packed as for a launch.
  */
+#include "cuda_api.h"
 #include "stub_accepted.h"
 #include "stub_args.h"
 #include "stub_call.h"
 #include "stub_func.h"
 #include "stub_graph.h"
 #include "stub_graph_accepted.h"
+#include "stub_handle.h"
+#include "stub_link.h"
 #include "stub_manual.h"
 #include "stub_replica.h"
 #include "wire_api.h"
@@ -21,9 +24,25 @@ node_func(const CUDA_KERNEL_NODE_PARAMS *p)
     return p->func ? p->func : (CUfunction)p->kern;
 }
 
-/* Check and pack; @image gets the structure as it is sent. */
+/* Graphs are of one server.  A driver with both cards would take the function for a new
+ * node, and for a node of this kind that was not instantiated. */
 static CUresult
-node_open(const CUDA_KERNEL_NODE_PARAMS *p, struct stub_args *args, void *image)
+node_of_another_server(uint16_t call, CUgraphNode node)
+{
+    CUgraphNodeType type = CU_GRAPH_NODE_TYPE_KERNEL;
+
+    if (call == WIRE_CALL_cuGraphExecKernelNodeSetParams_v2 ||
+        (node && (cuGraphNodeGetType(node, &type) != CUDA_SUCCESS ||
+                  type != CU_GRAPH_NODE_TYPE_KERNEL)))
+        return CUDA_ERROR_INVALID_VALUE;
+    return stub_unsupported(call);
+}
+
+/* Check and pack for @call, and for @node if there is one; @image gets the structure as
+ * it is sent. */
+static CUresult
+node_open(uint16_t call, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *p,
+          struct stub_args *args, void *image)
 {
     CUDA_KERNEL_NODE_PARAMS copy;
     CUresult r = stub_enter();
@@ -35,6 +54,9 @@ node_open(const CUDA_KERNEL_NODE_PARAMS *p, struct stub_args *args, void *image)
         return CUDA_ERROR_INVALID_VALUE;
     /* A kernel of a library may be used in the graph of any server. */
     f = (CUfunction)(uintptr_t)stub_replica_func((uintptr_t)node_func(p));
+    if (unlikely(stub_handle_ok(WIRE_KIND_FUNC, (uintptr_t)f) &&
+                 wire_handle_link((uintptr_t)f) != stub_link_here()->number))
+        return node_of_another_server(call, node);
     r = stub_args_open(args, f, p->kernelParams, p->extra);
     copy = *p;
     if (p->func)
@@ -59,7 +81,8 @@ stub_impl_cuGraphAddKernelNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
     struct stub_args args;
     struct stub_call c;
     uint32_t size;
-    CUresult r = node_open(nodeParams, &args, head.nodeParams);
+    CUresult r = node_open(WIRE_CALL_cuGraphAddKernelNode_v2, NULL, nodeParams, &args,
+                           head.nodeParams);
 
     if (r != CUDA_SUCCESS)
         return r;
@@ -98,7 +121,8 @@ stub_impl_cuGraphKernelNodeSetParams_v2(CUgraphNode hNode,
     struct wire_cuGraphKernelNodeSetParams_v2_req_room room;
     struct stub_args args;
     struct stub_call c;
-    CUresult r = node_open(nodeParams, &args, head.nodeParams);
+    CUresult r = node_open(WIRE_CALL_cuGraphKernelNodeSetParams_v2, hNode, nodeParams,
+                           &args, head.nodeParams);
 
     if (r != CUDA_SUCCESS)
         return r;
@@ -128,7 +152,8 @@ stub_impl_cuGraphExecKernelNodeSetParams_v2(CUgraphExec hGraphExec, CUgraphNode 
     struct stub_args args;
     struct stub_call c;
     bool known;
-    CUresult r = node_open(nodeParams, &args, head.nodeParams);
+    CUresult r = node_open(WIRE_CALL_cuGraphExecKernelNodeSetParams_v2, hNode,
+                           nodeParams, &args, head.nodeParams);
 
     if (r != CUDA_SUCCESS)
         return r;

@@ -282,6 +282,56 @@ run_graphs(void)
     }
 }
 
+/* A function of one card's context is no node's of another one: on two servers that are
+ * two reasons. */
+static void
+refuse_functions_of_others(void)
+{
+    CUDA_KERNEL_NODE_PARAMS p = {.gridDimX = 1,
+                                 .gridDimY = 1,
+                                 .gridDimZ = 1,
+                                 .blockDimX = 1,
+                                 .blockDimY = 1,
+                                 .blockDimZ = 1};
+    unsigned n = 0, value = 0, took = 0;
+    CUmodule modules[CARDS_MAX];
+    CUfunction f[CARDS_MAX];
+
+    for (unsigned i = 0; i < n_cards; i++) {
+        CU(cuCtxSetCurrent(cards[i].ctx));
+        CU(cuModuleLoadData(&modules[i], ptx));
+        CU(cuModuleGetFunction(&f[i], modules[i], "fill"));
+    }
+    for (unsigned i = 0; i < n_cards; i++) {
+        void *params[] = {&cards[i].b, &n, &value};
+        CUgraphNode node, another;
+        CUgraphExec exec;
+        CUgraph graph;
+
+        p.kernelParams = params;
+        p.func = f[i];
+        CU(cuCtxSetCurrent(cards[i].ctx));
+        CU(cuGraphCreate(&graph, 0));
+        CU(cuGraphAddKernelNode_v2(&node, graph, NULL, 0, &p));
+        CU(cuGraphInstantiateWithFlags(&exec, graph, 0));
+        for (unsigned k = 0; k < n_cards; k++) {
+            p.func = f[k];
+            if (k == i)
+                continue;
+            took += cuGraphAddKernelNode_v2(&another, graph, NULL, 0, &p) == 0;
+            took += cuGraphKernelNodeSetParams_v2(node, &p) == 0;
+            took += cuGraphExecKernelNodeSetParams_v2(exec, node, &p) == 0;
+        }
+        CU(cuGraphExecDestroy(exec));
+        CU(cuGraphDestroy(graph));
+    }
+    for (unsigned i = 0; i < n_cards; i++) {
+        CU(cuCtxSetCurrent(cards[i].ctx));
+        CU(cuModuleUnload(modules[i]));
+    }
+    printf("functions of other cards that nodes took: %u\n", took);
+}
+
 static void
 on_host(void *user)
 {
@@ -327,6 +377,7 @@ main(void)
     run_ring();
     push_in_order();
     run_graphs();
+    refuse_functions_of_others();
     call_host();
     close_cards();
     free(host);
