@@ -119,6 +119,11 @@ CLIENTS = [
     Client("openmm", "forces_openmm", apart="-openmm", limit_s=900),
     Client("openmm-installation", "installation_openmm", packages="forces_openmm",
            apart="-openmm", memory=2 << 30, card={"SOFTGPU_MEMORY": "4GiB"}, limit_s=900),
+    # Their wheels carry PTX for the newest cards that they know.
+    Client("xgboost", "trees_xgboost", card={"SOFTGPU_CC": "12.0"}, apart="-trees",
+           large="700 MB with NCCL"),
+    Client("catboost", "trees_catboost", card={"SOFTGPU_CC": "12.0"}, apart="-trees",
+           large="270 MB"),
     Client("taichi", "kernels_taichi", apart="-taichi"),
     Client("taichi-examples", "examples_taichi", packages="kernels_taichi", apart="-taichi",
            limit_s=3600),

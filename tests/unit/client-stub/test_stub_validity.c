@@ -50,6 +50,25 @@ hmac_is_the_hash_of_the_hash(void **state)
     assert_memory_equal(got, want, 16);
 }
 
+/* To the first two questions of a runtime, one of 11.8 among those that look at them. */
+static void
+first_two_answers_depend_on_no_fact(void **state)
+{
+    struct stub_validity_device device = {{1}, 0, 1, 0};
+    struct stub_validity_facts f = {12040,  11080,  77, 5,       0x1000,
+                                    0x2000, 0x3000, 99, &device, 1};
+    char hex[33];
+    uint8_t out[16];
+
+    stub_validity_answer(&f, out);
+    gp_str_hex(hex, out, sizeof(out));
+    assert_string_equal(hex, "5c67cb031c184133e8d14c1faa83d38e");
+    f = (struct stub_validity_facts){.runtime_version = 13001};
+    stub_validity_answer(&f, out);
+    gp_str_hex(hex, out, sizeof(out));
+    assert_string_equal(hex, "5c67cb031c184118e8d14c1faa83d38e");
+}
+
 static void
 answer_depends_on_every_fact(void **state)
 {
@@ -92,6 +111,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(md2_gives_the_published_values),
         cmocka_unit_test(hmac_is_the_hash_of_the_hash),
+        cmocka_unit_test(first_two_answers_depend_on_no_fact),
         cmocka_unit_test(answer_depends_on_every_fact),
     };
 
