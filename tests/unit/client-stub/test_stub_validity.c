@@ -50,7 +50,8 @@ hmac_is_the_hash_of_the_hash(void **state)
     assert_memory_equal(got, want, 16);
 }
 
-/* To the first two questions of a runtime, one of 11.8 among those that look at them. */
+/* To the first two questions of a runtime, one of 11.8 among those that look at them.
+ */
 static void
 first_two_answers_depend_on_no_fact(void **state)
 {
