@@ -91,9 +91,9 @@ stub_link_can(const struct stub_link *link, const char *capability)
 int
 stub_link_driver_version(void)
 {
-    uint32_t version = stub_links[0].attach->driver_version;
+    uint32_t version = CUDA_VERSION; /* functions that came later are not carried */
 
-    for (uint32_t i = 1; i < stub_links_n; i++)
+    for (uint32_t i = 0; i < stub_links_n; i++)
         version = gp_min(version, stub_links[i].attach->driver_version);
     return (int)version;
 }

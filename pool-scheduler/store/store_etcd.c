@@ -27,6 +27,7 @@
 
 struct store_etcd {
     struct store store;
+    struct etcd_config own; /* as it was at the start: another thread reloads */
     const struct etcd_config *config;
     struct etcd_http *http; /* the event loop's, then the writer's */
     struct store_events *events;
@@ -663,8 +664,9 @@ store_etcd_open(const struct etcd_config *config, struct store **ret_store,
     if (!e)
         return -ENOMEM;
     e->store.ops = &OPS;
-    e->config = config;
-    r = etcd_http_new(config, &e->http, err);
+    e->own = *config;
+    e->config = &e->own;
+    r = etcd_http_new(e->config, &e->http, err);
     if (!r && getentropy(&random, sizeof(random)) < 0)
         r = -EIO;
     if (r < 0) {

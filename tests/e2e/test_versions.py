@@ -50,6 +50,14 @@ def test_programs_on_a_driver_of_12_3(case):
     same_on_a_driver_of(case, 12030)
 
 
+def test_driver_that_is_newer_than_the_client_library_is_as_old_as_that(case):
+    """What came after 13.0 is not there, so nobody may count on it."""
+    pool = case.pool(driver="null", env={"NULLDRV_CUDA_VERSION": "13040"})
+    shell = pool.session(core=30, memory="64MiB").cudash().begin()
+    case.equal(shell.ok("version"), 13000, "cuDriverGetVersion")
+    case.equal(shell.close(), 0, "exit status")
+
+
 def test_programs_on_drivers_that_tell_the_parameters_of_kernels(case):
     for version in (12040, 12080):
         same_on_a_driver_of(case, version, ("features", "linking", "graphs", "graphcopies"))
