@@ -131,6 +131,7 @@ CLIENTS = [
     Client("warp", "own_tests_warp", apart="-warp", card={"SOFTGPU_MEMORY": "4GiB"},
            memory=2 << 30, limit_s=7200,
            large="130 MB, and its tests are compiled for half an hour"),
+    Client("mujoco", "physics_mujoco", apart="-mujoco", limit_s=1200, large="600 MB"),
     # Only its source is on PyPI.
     Client("pycuda", "driver_pycuda", packages="headers_pycuda driver_pycuda",
            apart="-pycuda", settings={".aksetup-defaults.py": "CUDA_ENABLE_CURAND = False\n"}),
