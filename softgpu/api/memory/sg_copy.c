@@ -192,6 +192,8 @@ sg_copy_linear(CUmemorytype dst_type, const void *dst, CUmemorytype src_type,
  * order that no sanitizer sees.  The kernel may go on while the word is being written,
  * so that these writes do not count. */
 #if defined(__SANITIZE_THREAD__)
+#include "sg_dev.h"
+
 #include <sanitizer/tsan_interface.h>
 void AnnotateIgnoreWritesBegin(const char *file, int line);
 void AnnotateIgnoreWritesEnd(const char *file, int line);
