@@ -122,8 +122,9 @@ CLIENTS = [
     # Their wheels carry PTX for the newest cards that they know.
     Client("xgboost", "trees_xgboost", card={"SOFTGPU_CC": "12.0"}, apart="-trees",
            large="700 MB with NCCL"),
+    # Over TCP each of its thousands of waits compares 100 MB of page-locked memory.
     Client("catboost", "trees_catboost", card={"SOFTGPU_CC": "12.0"}, apart="-trees",
-           large="270 MB"),
+           limit_s=1800, large="270 MB"),
     Client("taichi", "kernels_taichi", apart="-taichi"),
     Client("taichi-examples", "examples_taichi", packages="kernels_taichi", apart="-taichi",
            limit_s=3600),
