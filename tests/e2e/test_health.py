@@ -2,10 +2,10 @@
 """Cards that do not work are taken out, say why, and come back."""
 
 import json
-import struct
+
+from harness.fault_driver import ALWAYS, FaultDriver
 
 ECC = 214  # CUDA_ERROR_ECC_UNCORRECTABLE
-ALWAYS = 2  # FAULTDRV_ALWAYS
 
 
 def card(pool):
@@ -18,23 +18,15 @@ def kinds(pool):
 
 def faulty_pool(case):
     """A pool of one card, and a function that makes one driver call fail (None: none)."""
-    library = case.need_file(case.build / "tests" / "softgpu-fault" / "libfaultdrv.so",
-                             "the driver that fails calls is for x86-64 only")
-    control = case.folder / "control"
-    control.write_bytes(bytes(4096))
+    driver = FaultDriver(case)
 
     def arm(stem):
-        with open(control, "r+b") as file:
-            if stem:
-                file.seek(4)
-                file.write(struct.pack("<i64s", ECC, stem.encode()))
-            file.seek(0)
-            file.write(struct.pack("<I", ALWAYS if stem else 0))
+        if stem:
+            driver.say(ALWAYS, ECC, stem.encode())
+        else:
+            driver.silent()
 
-    env = {"FAULTDRV_CONTROL": str(control),
-           "FAULTDRV_REAL": str(case.build / "lib" / "libsoftgpu.so")}
-    pool = case.pool(env=env)
-    pool.restart(pool.pid("gpupool-server"), "--driver", str(library), "--check-seconds", "1")
+    pool = driver.pool("--check-seconds", "1")
     return pool, arm
 
 

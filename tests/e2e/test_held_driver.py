@@ -2,25 +2,18 @@
 """A driver whose calls do not return while a host function runs, as NVIDIA's do when its
 queues are full: what the function's end needs must not be behind such a call."""
 
-import struct
-
+from harness.fault_driver import HOLD, FaultDriver
 from test_resume import Line
 
-HOLD = 4  # FAULTDRV_HOLD
 LAUNCHES = b"cuGraphLaunch"
 ALL = b""  # the calls that put work into streams
 
 
 def holding_pool(case, held):
     """A pool whose driver holds those calls back."""
-    library = case.need_file(case.build / "tests" / "softgpu-fault" / "libfaultdrv.so",
-                             "the driver that holds calls back is for x86-64 only")
-    control = case.folder / "control"
-    control.write_bytes(struct.pack("<Ii64s", HOLD, 0, held).ljust(4096, b"\0"))
-    pool = case.pool(env={"FAULTDRV_CONTROL": str(control),
-                          "FAULTDRV_REAL": str(case.build / "lib" / "libsoftgpu.so")})
-    pool.restart(pool.pid("gpupool-server"), "--driver", str(library))
-    return pool
+    driver = FaultDriver(case)
+    driver.say(HOLD, 0, held)
+    return driver.pool()
 
 
 def run_held(case, name, held, *ways):

@@ -5,6 +5,8 @@ import pathlib
 import re
 import signal
 
+from harness.fault_driver import FaultDriver
+
 PEER_CLIENT = pathlib.Path(__file__).with_name("peer_client.py")
 LOST = (46, 205, 802, 803)  # what calls return when their server is gone
 SPAN = {"core": 50, "memory": "100MiB", "options": ["--cards", 4, "--span"]}
@@ -67,19 +69,13 @@ def test_copies_between_servers_move_no_bytes_through_the_program(case):
 
 
 def test_copies_between_servers_go_on_behind_one_of_which_a_half_failed(case):
-    library = case.need_file(case.build / "tests" / "softgpu-fault" / "libfaultdrv.so",
-                             "the driver that fails calls is for x86-64 only")
-    control = case.folder / "control"
-    control.write_bytes(bytes(4096))
-    env = {"FAULTDRV_CONTROL": str(control),
-           "FAULTDRV_REAL": str(case.build / "lib" / "libsoftgpu.so")}
-    pool = case.pool(servers=2, cards=1, options=["--memory", "512MiB"], env=env)
-    for server in pool.pids("gpupool-server"):
-        pool.restart(server, "--driver", str(library))
+    driver = FaultDriver(case)
+    pool = driver.pool(servers=2, cards=1, options=["--memory", "512MiB"])
     for transport in ("auto", "tcp"):
-        done = pool.run(case.programs / "halves", control, status=None, timeout=60,
+        done = pool.run(case.programs / "halves", driver.control, status=None, timeout=60,
                         core=50, memory="100MiB", options=["--cards", 2, "--span"],
-                        env={**env, "GPUPOOL_TRANSPORT": transport, "GPUPOOL_LOG": "stub:info"})
+                        env={**driver.env, "GPUPOOL_TRANSPORT": transport,
+                             "GPUPOOL_LOG": "stub:info"})
         case.check("WRONG" not in done.out and done.status == 0,
                    f"every part, {transport}:\n{done.out}{done.err}")
         ways = re.findall("copies from server . to server . ([a-z ]*[a-z])", done.err)

@@ -3,23 +3,17 @@
 
 import os
 import re
-import struct
 
-DELAY = 3  # FAULTDRV_DELAY
+from harness.fault_driver import DELAY, FaultDriver
+
 MIB = 1 << 20
 
 
 def slow_pool(case, milliseconds):
     """A pool of one card whose driver's cuInit takes so long in every worker."""
-    library = case.need_file(case.build / "tests" / "softgpu-fault" / "libfaultdrv.so",
-                             "the driver that is slow is for x86-64 only")
-    control = case.folder / "control"
-    control.write_bytes(bytes(4096))
-    env = {"FAULTDRV_CONTROL": str(control),
-           "FAULTDRV_REAL": str(case.build / "lib" / "libsoftgpu.so")}
-    pool = case.pool(env=env)
-    pool.restart(pool.pid("gpupool-server"), "--driver", str(library))
-    control.write_bytes(struct.pack("<Ii64s", DELAY, milliseconds, b"cuInit"))
+    driver = FaultDriver(case)
+    pool = driver.pool()
+    driver.say(DELAY, milliseconds, b"cuInit")
     return pool
 
 
