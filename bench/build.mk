@@ -26,6 +26,11 @@ $(eval $(call helper_program,bench/payload,bench/payload.c bench/bench.c,\
 BENCH_PROGRAMS := $(addprefix $(O)/bench/,fast turns real clients sessions raw_search step transfer image attach resume raw_tls delay_proxy payload place scheduler week sched_load etcd_wire shares softgpu-kernels) \
     $(O)/tests/programs/cudash $(O)/tests/k8s/podprobe
 
+# `make test` builds them too, and so sees when one compiles no more.
+ifeq ($(SAN),)
+TEST_PROGRAMS += $(filter $(O)/bench/%,$(BENCH_PROGRAMS))
+endif
+
 # The part over RDMA runs in a guest, beside the measure of its adapter.
 $(eval $(call needs,bench,$(RDMA_PACKAGES) perftest $(SGJIT_PACKAGES)))
 bench-built: all $(BENCH_PROGRAMS)

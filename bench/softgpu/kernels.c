@@ -52,7 +52,13 @@ cpu_seconds(void)
 static int
 bench_open(struct bench *b, struct gp_err *err)
 {
-    static const struct sg_target target = {8, 6, 1024, 100 << 10, 512 << 10, 4096, 0};
+    static const struct sg_target target = {.cc_major = 8,
+                                            .cc_minor = 6,
+                                            .max_threads_per_cta = 1024,
+                                            .max_shared_per_cta = 100 << 10,
+                                            .shared_unit = 128,
+                                            .max_local_per_thread = 512 << 10,
+                                            .max_param_bytes = 4096};
     int r = sg_memview_new(&b->view);
 
     if (r == 0)
