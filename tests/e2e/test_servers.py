@@ -71,13 +71,13 @@ def test_copies_between_servers_move_no_bytes_through_the_program(case):
 def test_copies_between_servers_go_on_behind_one_of_which_a_half_failed(case):
     driver = FaultDriver(case)
     pool = driver.pool(servers=2, cards=1, options=["--memory", "512MiB"])
-    for transport in ("auto", "tcp"):
+    sliced, whole = {**SPAN, "options": ["--cards", 2, "--span"]}, {**WHOLE, "core": 200}
+    for transport, slices in (("auto", sliced), ("tcp", sliced), ("auto", whole), ("tcp", whole)):
         done = pool.run(case.programs / "halves", driver.control, status=None, timeout=60,
-                        core=50, memory="100MiB", options=["--cards", 2, "--span"],
                         env={**driver.env, "GPUPOOL_TRANSPORT": transport,
-                             "GPUPOOL_LOG": "stub:info"})
+                             "GPUPOOL_LOG": "stub:info"}, **slices)
         case.check("WRONG" not in done.out and done.status == 0,
-                   f"every part, {transport}:\n{done.out}{done.err}")
+                   f"every part, {transport}, {slices}:\n{done.out}{done.err}")
         ways = re.findall("copies from server . to server . ([a-z ]*[a-z])", done.err)
         case.equal(ways, ["go directly"] * 2, "the way of copies, first and last")
 

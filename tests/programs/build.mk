@@ -138,7 +138,7 @@ TEST_PROGRAMS += $(O)/tests/programs/deferred
 
 # Calls that fail in the course of a copy between servers.
 $(eval $(call helper_program,tests/programs/halves,tests/programs/halves.c,\
-    tests/faultdrv common proto $(O)/gen,,,-L$(dir $(TEST_LINK)) -lcuda -pthread))
+    tests/faultdrv common proto $(O)/gen,,,-L$(dir $(TEST_LINK)) -lcuda))
 $(O)/tests/programs/halves: $(TEST_LINK)
 TEST_PROGRAMS += $(O)/tests/programs/halves
 
