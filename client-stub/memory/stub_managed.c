@@ -249,6 +249,7 @@ managed_take_wanted(void)
             gp_log_warn("stub", "no memory to share page-locked memory");
             continue;
         }
+        range->fresh = m.kind == STUB_MEMORY_HOST && !m.pinned;
         range->ctx = m.ctx;
         range->next = managed.ranges;
         managed.ranges = range;

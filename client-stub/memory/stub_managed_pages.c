@@ -9,6 +9,7 @@
 #include "stub_memory.h"
 #include "stub_pinned.h"
 #include "stub_unified.h"
+#include "stub_written.h"
 #include "wire_api.h"
 #include "wire_lines.h"
 
@@ -16,6 +17,8 @@
 #include <sys/mman.h>
 
 #define PAGE UINT64_C(4096)
+/* Smaller memory is compared sooner than the kernel is asked. */
+#define PAGES_ASKED_MIN (UINT64_C(1) << 20)
 
 static struct stub_range
 pages_of(const struct managed_range *range)
@@ -96,21 +99,52 @@ lines_send(struct stub_link *link, uint32_t number, const struct wire_line *line
     return stub_call_post(&c);
 }
 
-CUresult
-managed_pages_send(struct managed_range *range, struct stub_link *link)
+/* The next bytes from *@pos on that may not be zeros: *@pos is their start then, and
+ * the result their end.  The size: all that is left. */
+static uint64_t
+pages_next(const struct managed_range *range, uint64_t *pos)
+{
+    const uint64_t start = (uintptr_t)range->host;
+    uint64_t at = start + *pos, n;
+
+    if (!range->fresh || range->size < PAGES_ASKED_MIN)
+        return range->size;
+    n = stub_written_ever(&at, GP_ALIGN_UP(start + range->size, PAGE));
+    if (n == UINT64_MAX)
+        return range->size;
+    *pos = n ? at - start : range->size;
+    return n ? gp_min(at + n - start, range->size) : range->size;
+}
+
+static CUresult
+pages_send(struct managed_range *range, struct stub_link *link, uint64_t pos,
+           uint64_t end)
 {
     static struct wire_line lines[WIRE_LINES_MAX]; /* under the lock */
     const struct wire_lines l = pages_lines(range, link);
     CUresult r = CUDA_SUCCESS;
-    uint64_t pos = 0;
     size_t n;
 
-    while (pos < l.size && r == CUDA_SUCCESS) {
-        n = wire_lines_take(&l, &pos, l.size, lines, WIRE_LINES_MAX);
+    while (pos < end && r == CUDA_SUCCESS) {
+        n = wire_lines_take(&l, &pos, end - pos, lines, WIRE_LINES_MAX);
         if (n && stub_memory_is_waiting())
             stub_unified_seek(lines, n * sizeof(lines[0]));
         if (n)
             r = lines_send(link, range->copy[link->number].number, lines, n);
+    }
+    return r;
+}
+
+CUresult
+managed_pages_send(struct managed_range *range, struct stub_link *link)
+{
+    CUresult r = CUDA_SUCCESS;
+    uint64_t pos = 0, end;
+
+    while (pos < range->size && r == CUDA_SUCCESS) {
+        end = pages_next(range, &pos);
+        r = pages_send(range, link, pos, end);
+        pos = end;
     }
     return r;
 }

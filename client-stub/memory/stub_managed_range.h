@@ -46,6 +46,9 @@ struct managed_range {
     /* Page-locked memory: the servers have pages at this address, of the card's host,
      * which no call of the driver moves (stub_managed_pages.h); 0: it is not. */
     uint64_t pages;
+    /* That memory is private pages of this library, which began as zeros, as the
+     * shadow did: where the program has never written, both still are. */
+    bool fresh;
     /* A variable of a library, which has an address of its own at each server. */
     CUlibrary library;
     char *name;

@@ -8,6 +8,7 @@
 #include "wire_lines.h"
 #include "wrk.h"
 #include "wrk_capture.h"
+#include "wrk_changed_pages.h"
 #include "wrk_copy.h"
 #include "wrk_ctx.h"
 #include "wrk_hostfn.h"
@@ -34,6 +35,7 @@ struct pinned {
     struct pinned *next; /* in kept */
     uint8_t *mem;
     uint8_t *shadow; /* of pages of our own: what both ends last agreed on */
+    struct wrk_changed_pages changed; /* of large ones: what to compare with it */
     uint64_t size;
     bool placed;   /* at an address that the client has too (wrk_unified.h) */
     CUcontext ctx; /* it was registered with; NULL: that context is gone */
@@ -87,11 +89,13 @@ pinned_register(struct wrk *w, struct pinned *p)
         return CUDA_SUCCESS;
     r = WRK_CALL(w, cuMemHostRegister_v2, p->mem, p->size,
                  HOSTREGISTER_PORTABLE | (p->placed ? HOSTREGISTER_DEVICEMAP : 0));
-    if (r == CUDA_SUCCESS) {
-        p->ctx = wrk_ctx_current(w);
-        p->ctx_index = w->ctx_index;
-    }
-    return r;
+    if (r != CUDA_SUCCESS)
+        return r;
+    p->ctx = wrk_ctx_current(w);
+    p->ctx_index = w->ctx_index;
+    if (p->shadow && p->size >= WRK_PINNED_TOLD_MIN)
+        wrk_changed_pages_watch(&p->changed, (uintptr_t)p->mem, p->size);
+    return CUDA_SUCCESS;
 }
 
 static void
@@ -105,6 +109,7 @@ pinned_free(struct wrk *w, struct pinned *p)
         munmap(p->mem, p->size);
     if (p->shadow)
         munmap(p->shadow, p->size);
+    wrk_changed_pages_end(&p->changed);
     atomic_fetch_sub(&bytes, p->size * (p->shadow ? 2 : 1));
     free(p);
 }
@@ -421,6 +426,33 @@ wrk_pinned_lines_put(uint32_t id, const struct wire_line *lines, size_t n)
     return true;
 }
 
+/* The same as wire_lines_take(), where only some pages may have changed; less of *@look
+ * is left then. */
+static size_t
+pinned_lines_take(struct pinned *p, uint64_t *pos, uint64_t *look,
+                  struct wire_line *lines, size_t max)
+{
+    const struct wire_lines l = pinned_lines(p);
+    size_t n = 0;
+
+    if (p->changed.bits && *pos == 0)
+        wrk_changed_pages_note(&p->changed);
+    while (*pos < p->size) {
+        uint64_t end = p->size, from;
+
+        if (p->changed.bits)
+            end = wrk_changed_pages_next(&p->changed, pos);
+        from = *pos;
+        n += wire_lines_take(&l, pos, gp_min(*look, end - from), lines + n, max - n);
+        if (p->changed.bits)
+            wrk_changed_pages_done(&p->changed, from, *pos);
+        *look -= *pos - from;
+        if (*pos < end)
+            break;
+    }
+    return n;
+}
+
 size_t
 wrk_pinned_lines_take(uint32_t *id, uint64_t *offset, struct wire_line *lines)
 {
@@ -429,14 +461,10 @@ wrk_pinned_lines_take(uint32_t *id, uint64_t *offset, struct wire_line *lines)
 
     for (; *id < WRK_PINNED_MAX; (*id)++, *offset = 0) {
         struct pinned *p = pieces[*id];
-        struct wire_lines l;
-        uint64_t from = *offset;
 
-        if (!p || !p->shadow || from >= p->size)
+        if (!p || !p->shadow || *offset >= p->size)
             continue;
-        l = pinned_lines(p);
-        n += wire_lines_take(&l, offset, look, lines + n, WIRE_LINES_MAX - n);
-        look -= gp_min(look, *offset - from);
+        n += pinned_lines_take(p, offset, &look, lines + n, WIRE_LINES_MAX - n);
         if (*offset < p->size)
             return n;
     }

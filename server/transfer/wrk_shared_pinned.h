@@ -32,6 +32,9 @@ struct wrk;
  * twice, because each has a shadow. */
 #define WRK_PINNED_BYTES_MAX (UINT64_C(1) << 30)
 
+/* Smaller memory is compared sooner than the driver is asked what has changed. */
+#define WRK_PINNED_TOLD_MIN (UINT64_C(1) << 20)
+
 /* How much of its own pages the reader compares for one answer: some milliseconds. */
 #define WRK_PINNED_LOOK (UINT64_C(16) << 20)
 

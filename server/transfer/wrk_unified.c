@@ -107,7 +107,7 @@ int
 wrk_unified_map(uint64_t addr, uint64_t size, int fd, struct gp_err *err)
 {
     int flags =
-        MAP_FIXED | MAP_POPULATE | (fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED);
+        MAP_FIXED | (fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED | MAP_POPULATE);
     int r;
 
     pthread_mutex_lock(&lock);

@@ -50,7 +50,7 @@ def test_managed_memory_follows_the_turns_of_host_and_card(case):
     case.equal((remote.status, remote.err), (0, ""), "status and words of the remote run")
 
 
-def test_managed_memory_moves_what_has_changed(case):
+def test_managed_and_page_locked_memory_move_what_has_changed(case):
     local = case.run([case.programs / "managed_traffic"], env=local_driver(case))
     pool = case.pool()
     # Without the kernel's word on what the program has written, memory is compared.

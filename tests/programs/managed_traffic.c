@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Managed memory of which host and card change a little: the result, and what it costs
- * on the network.
+ * Managed and page-locked memory of which host and card change a little: the result,
+ * and what it costs on the network.
  *
  * Every change is made in a model as well, and after each turn the whole memory has to
  * be what the model is.  The program's TCP connections are asked how many bytes and
@@ -12,11 +12,14 @@
  */
 #include "prog.h"
 
+#include <fcntl.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/utsname.h>
+#include <unistd.h>
 
 #define PAGE 4096u
 #define VALUES (PAGE / 4)
@@ -33,7 +36,7 @@ struct traffic {
     uint64_t bytes, sent, received; /* the last two in data segments */
 };
 
-/* Managed memory and what it should be. */
+/* Shared memory and what it should be. */
 struct memory {
     CUdeviceptr ptr;
     uint32_t *model;
@@ -44,6 +47,7 @@ static struct prog prog;
 static CUfunction scale;
 static uint64_t chance = 1;
 static bool figures, whole;
+static bool locked; /* new memory is page-locked; else managed */
 
 /* ---- the network ------------------------------------------------------------ */
 
@@ -69,11 +73,23 @@ traffic_now(void)
 /* ---- changes ---------------------------------------------------------------- */
 
 static struct memory
-memory_new(uint32_t pages)
+memory_new_as_it_is(uint32_t pages)
 {
     struct memory m = {.pages = pages, .model = util_alloc(pages, PAGE)};
 
-    CU(cuMemAllocManaged(&m.ptr, (size_t)pages * PAGE, CU_MEM_ATTACH_GLOBAL));
+    if (locked)
+        CU(cuMemHostAlloc((void **)&m.ptr, (size_t)pages * PAGE,
+                          CU_MEMHOSTALLOC_DEVICEMAP));
+    else
+        CU(cuMemAllocManaged(&m.ptr, (size_t)pages * PAGE, CU_MEM_ATTACH_GLOBAL));
+    return m;
+}
+
+static struct memory
+memory_new(uint32_t pages)
+{
+    struct memory m = memory_new_as_it_is(pages);
+
     memset((void *)(uintptr_t)m.ptr, 0, (size_t)pages * PAGE);
     return m;
 }
@@ -81,7 +97,10 @@ memory_new(uint32_t pages)
 static void
 memory_free(struct memory *m)
 {
-    CU(cuMemFree(m->ptr));
+    if (locked)
+        CU(cuMemFreeHost((void *)(uintptr_t)m->ptr));
+    else
+        CU(cuMemFree(m->ptr));
     free(m->model);
 }
 
@@ -138,12 +157,16 @@ copy_writes(const struct memory *m, uint32_t to, uint32_t from)
     memmove(model_page(m, to), model_page(m, from), PAGE);
 }
 
-/* Values of streams cannot be written there. */
+/* Values of streams cannot be written to managed memory. */
 static size_t
 stream_writes(const struct memory *m, uint32_t page)
 {
-    return cuStreamWriteValue32_v2(NULL, m->ptr + (CUdeviceptr)page * PAGE + 64, 7,
-                                   0) != CUDA_ERROR_INVALID_VALUE;
+    CUresult r =
+        cuStreamWriteValue32_v2(NULL, m->ptr + (CUdeviceptr)page * PAGE + 64, 7, 0);
+
+    if (locked)
+        model_page(m, page)[16] = 7;
+    return r != (locked ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
 }
 
 static uint32_t
@@ -187,9 +210,9 @@ check_one_page(void)
             least.received = after.received - before.received;
     }
     if (figures)
-        printf("one page: %llu bytes, %llu segments sent, %llu received\n",
-               (unsigned long long)least.bytes, (unsigned long long)least.sent,
-               (unsigned long long)least.received);
+        printf("one page%s: %llu bytes, %llu segments sent, %llu received\n",
+               locked ? ", page-locked" : "", (unsigned long long)least.bytes,
+               (unsigned long long)least.sent, (unsigned long long)least.received);
     memory_free(&m);
     return wrong + (!whole && (least.bytes > LARGE / 100 || least.received > 2));
 }
@@ -284,6 +307,61 @@ check_same_page(void)
     return wrong;
 }
 
+/* The kernel tells which pages of private memory exist since Linux 6.7. */
+static bool
+kernel_tells(void)
+{
+    unsigned major, minor;
+    struct utsname system;
+
+    return uname(&system) == 0 &&
+           sscanf(system.release, "%u.%u", &major, &minor) == 2 &&
+           (major > 6 || (major == 6 && minor >= 7));
+}
+
+/* How many pages the process has. */
+static size_t
+pages_present(const struct memory *m)
+{
+    int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    uint64_t *entries = util_alloc(m->pages, sizeof(*entries));
+    size_t size = m->pages * sizeof(*entries), n = 0;
+
+    if (pread(fd, entries, size, (off_t)(m->ptr / PAGE * sizeof(*entries))) !=
+        (ssize_t)size)
+        n = m->pages;
+    for (uint32_t i = 0; i < m->pages; i++)
+        n += entries[i] >> 63;
+    free(entries);
+    close(fd);
+    return n;
+}
+
+/* A large reserve of which little is used: what neither side has ever written to is not
+ * looked at. */
+static size_t
+check_reserve(void)
+{
+    struct memory m = memory_new_as_it_is(LARGE / PAGE);
+    size_t wrong = 0, few = m.pages / 8; /* a page may be one of 2 MiB */
+
+    for (int turn = 0; turn < TURNS; turn++) {
+        host_writes(&m, any_page(&m));
+        kernel_writes(&m, any_page(&m), 1);
+        fill_writes(&m, any_page(&m));
+        CU(cuCtxSynchronize());
+    }
+    if (!whole && traffic_now().bytes && kernel_tells()) /* else both map the pages */
+        wrong += pages_present(&m) > few;
+    wrong += turn_ends(&m);
+    fill_writes(&m, any_page(&m)); /* the test has looked at all of it */
+    host_writes(&m, any_page(&m));
+    kernel_writes(&m, any_page(&m), 1);
+    wrong += turn_ends(&m);
+    memory_free(&m);
+    return wrong;
+}
+
 /* What was prefetched is there when the kernel wants it, and what the host changes
  * behind that as well. */
 static size_t
@@ -318,6 +396,19 @@ check_prefetch(void)
     return wrong;
 }
 
+static size_t
+check_all(const char *kind)
+{
+    size_t wrong = 0;
+
+    wrong += util_report(kind, check_one_page(), "one page each");
+    wrong += util_report(kind, check_scattered(), "scattered pages");
+    wrong += util_report(kind, check_all_of_it(), "all of it");
+    wrong += util_report(kind, check_many(), "many ranges");
+    wrong += util_report(kind, check_same_page(), "the same page");
+    return wrong;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -330,12 +421,11 @@ main(int argc, char **argv)
     scale = prog_kernel(&prog, "feature_scale");
     CU(cuModuleGetGlobal_v2(&factor, NULL, prog.module, "feature_factor"));
     CU(cuMemcpyHtoD(factor, factors, sizeof(factors)));
-    wrong += util_report("managed_traffic", check_one_page(), "one page each");
-    wrong += util_report("managed_traffic", check_scattered(), "scattered pages");
-    wrong += util_report("managed_traffic", check_all_of_it(), "all of it");
-    wrong += util_report("managed_traffic", check_many(), "many ranges");
-    wrong += util_report("managed_traffic", check_same_page(), "the same page");
-    wrong += util_report("managed_traffic", check_prefetch(), "prefetched");
+    wrong += check_all("managed memory");
+    wrong += util_report("managed memory", check_prefetch(), "prefetched");
+    locked = true;
+    wrong += check_all("page-locked memory");
+    wrong += util_report("page-locked memory", check_reserve(), "a large reserve");
     prog_end(&prog);
     return wrong != 0;
 }

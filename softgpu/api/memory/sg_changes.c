@@ -8,11 +8,13 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Host memory can be written to by the host, and the pages of an import by others. */
+/* Whoever has registered memory of the host knows what the host writes there.  The
+ * pages of an import are written to by others. */
 static bool
 can_be_watched(const struct sg_alloc *alloc)
 {
     return alloc->kind == SG_MEM_MANAGED || alloc->kind == SG_MEM_MAPPED ||
+           alloc->kind == SG_MEM_REGISTERED ||
            (alloc->kind == SG_MEM_DEVICE && alloc->fd < 0);
 }
 

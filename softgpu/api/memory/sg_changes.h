@@ -14,7 +14,8 @@
 #include <stdint.h>
 
 /* Exported.  Nothing in the range counts as written now; what is written behind this is
- * noted.  -ENOENT: not all of it is memory of cards that can be watched. */
+ * noted.  What the host itself writes to registered memory is not.  -ENOENT: not all of
+ * it is memory that can be watched. */
 int sg_changes_forget(uint64_t addr, uint64_t len);
 
 /* Exported.  The first pages in [*@addr, @end) that were written, as at most @max runs;

@@ -135,6 +135,51 @@ other_memory_in_its_place_ends_the_watch(void **state)
     assert_int_equal(stub_written_take(&at, at + PAGES * PAGE), UINT64_MAX);
 }
 
+/* As taken(), without a watch. */
+static uint64_t
+ever(void)
+{
+    uint64_t at = (uintptr_t)mem, end = at + PAGES * PAGE, bits = 0, n;
+
+    while (at < end && (n = stub_written_ever(&at, end))) {
+        if (n == UINT64_MAX) {
+            print_message("skip: this kernel does not say which pages exist\n");
+            skip();
+        }
+        for (uint64_t p = at; p < at + n; p += PAGE)
+            bits |= UINT64_C(1) << (p - (uintptr_t)mem) / PAGE;
+        at += n;
+    }
+    return bits;
+}
+
+static void
+pages_that_were_never_written_hold_zeros(void **state)
+{
+    int fd = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+    pid_t child;
+
+    (void)state;
+    assert_int_equal(madvise(mem, PAGES * PAGE, MADV_NOHUGEPAGE), 0);
+    assert_int_equal(ever(), 0);
+    assert_int_equal(mem[3 * PAGE] + mem[40 * PAGE], 0); /* reads are no writes */
+    assert_int_equal(ever(), 0);
+    mem[5 * PAGE + 17] = 1;
+    memset(mem + 9 * PAGE, 0, 3 * PAGE);
+    assert_int_equal(ever(), 1u << 5 | 7u << 9);
+    assert_int_equal(ever(), 1u << 5 | 7u << 9); /* for good */
+    assert_int_equal(read(fd, mem + 41 * PAGE - 10, 20), 20);
+    close(fd);
+    assert_int_equal(ever(), 1u << 5 | 7u << 9 | UINT64_C(3) << 40);
+    child = fork();
+    if (child == 0) {
+        mem[20 * PAGE] = 9;
+        _exit(mem[20 * PAGE] != 9);
+    }
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_int_equal(ever(), 1u << 5 | 7u << 9 | UINT64_C(3) << 40);
+}
+
 int
 main(void)
 {
@@ -145,6 +190,7 @@ main(void)
         T(system_calls_may_write),
         T(children_do_not_disturb),
         T(other_memory_in_its_place_ends_the_watch),
+        T(pages_that_were_never_written_hold_zeros),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

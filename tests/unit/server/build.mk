@@ -33,7 +33,7 @@ $(eval $(call unit_test,test_wrk_window,tests/unit/server/test_wrk_window.c serv
 $(eval $(call unit_test,test_wrk_parts,tests/unit/server/test_wrk_parts.c server/objects/wrk_parts.c \
     server/objects/wrk_left.c,$(SERVER_INCS) tests/unit,,common,))
 $(eval $(call unit_test,test_wrk_shared_pinned,tests/unit/server/test_wrk_shared_pinned.c server/transfer/wrk_shared_pinned.c \
-    server/transfer/wrk_unified.c,$(SERVER_INCS) tests/unit,,wire common,))
+    server/transfer/wrk_changed_pages.c server/transfer/wrk_unified.c,$(SERVER_INCS) tests/unit,,wire common,))
 $(eval $(call unit_test,test_kernel_params,tests/unit/server/test_kernel_params.c $(KERNEL_PARAMS_SRCS),\
     server/kernel_params common tests/unit,,common,-lzstd -llz4))
 $(eval $(call unit_test,test_wrk_kernels,tests/unit/server/test_wrk_kernels.c server/modules/wrk_kernels.c \

@@ -7,6 +7,7 @@
 #include "wire_lines.h"
 #include "wrk.h"
 #include "wrk_capture.h"
+#include "wrk_changes.h"
 #include "wrk_ctx.h"
 #include "wrk_hostfn.h"
 #include "wrk_parts.h"
@@ -25,6 +26,7 @@
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define SIZE (64u * 1024)
+#define LARGE (16u * SIZE) /* the driver is asked what has changed */
 #define CONTEXT ((CUcontext)(uintptr_t)0x1000)
 #define EVENT ((CUevent)(uintptr_t)0x2000)
 #define STREAM(n) ((CUstream)(uintptr_t)(0x3000 + (n)))
@@ -40,6 +42,7 @@ static uint64_t moved;
 static unsigned waits, whole_waits; /* for a context: in parts, by the driver's call */
 static bool no_parts;               /* there are none to be had */
 static struct wrk_job *queued;
+static uint64_t window; /* of the process: a case may run after another */
 
 /* ---- the worker around it ---------------------------------------------------------
  */
@@ -135,6 +138,42 @@ wrk_wait_background(struct wrk *w, struct wrk_job *job)
 {
     queued = job;
     return true;
+}
+
+/* The driver's notes: one bit for each page of the piece in the window. */
+static bool noted; /* it makes notes */
+static uint64_t notes[LARGE / 4096 / 64];
+
+bool
+wrk_changes_forget(uint64_t addr, uint64_t len)
+{
+    if (noted)
+        memset(notes, 0, sizeof(notes));
+    return noted;
+}
+
+int
+wrk_changes_take(uint64_t *addr, uint64_t end, struct wrk_change *changes, int max)
+{
+    uint64_t size = end - window;
+    int n = 0;
+
+    if (!noted)
+        return -1;
+    for (uint64_t at = *addr - window; at < size; at += 4096) {
+        uint64_t page = at / 4096, bit = UINT64_C(1) << page % 64;
+
+        if (!(notes[page / 64] & bit))
+            continue;
+        if (n == max) {
+            *addr = window + at;
+            return n;
+        }
+        notes[page / 64] &= ~bit;
+        changes[n++] = (struct wrk_change){window + at, 4096};
+    }
+    *addr = end;
+    return n;
 }
 
 static CUresult
@@ -389,7 +428,16 @@ window_new(uint64_t size)
     return (uintptr_t)at;
 }
 
-static uint64_t window; /* of the process: a case may run after another */
+static void
+window_open(void)
+{
+    struct gp_err err = {0};
+
+    if (window)
+        return;
+    window = window_new(LARGE);
+    assert_int_equal(wrk_unified_reserve(window, LARGE, &err), 0);
+}
 
 static void
 addresses_are_taken_only_in_the_range_and_once(void **state)
@@ -404,14 +452,14 @@ addresses_are_taken_only_in_the_range_and_once(void **state)
     assert_true(wrk_unified_reserve(4097, SIZE, &err) < 0);
     assert_true(wrk_unified_reserve(UINT64_MAX - 4095, 8192, &err) < 0);
     assert_true(wrk_unified_reserve(4096, WRK_UNIFIED_SIZE_MAX + 4096, &err) < 0);
-    window = window_new(16 * SIZE);
-    end = window + 16 * SIZE;
+    window = window_new(LARGE);
+    end = window + LARGE;
     assert_int_equal(wrk_unified_give_back(window, &err), -ENOENT);
-    assert_int_equal(wrk_unified_reserve(window, 16 * SIZE, &err), 0);
+    assert_int_equal(wrk_unified_reserve(window, LARGE, &err), 0);
     assert_int_equal(wrk_unified_give_back(window + SIZE, &err), -ENOENT);
     assert_int_equal(wrk_unified_give_back(window, &err), 0);
     assert_false(add_at(0, window, SIZE)); /* as before */
-    assert_int_equal(wrk_unified_reserve(window, 16 * SIZE, &err), 0);
+    assert_int_equal(wrk_unified_reserve(window, LARGE, &err), 0);
     assert_true(wrk_unified_reserve(window_new(SIZE), SIZE, &err) < 0); /* once */
     assert_false(add_at(0, (uintptr_t)ours & ~UINT64_C(4095), 4096));
     assert_false(add_at(0, window - 4096, 8192));
@@ -442,12 +490,7 @@ addresses_are_taken_only_in_the_range_and_once(void **state)
 static void
 captures_survive_memory_that_is_given_back(void **state)
 {
-    struct gp_err err = {0};
-
-    if (!window) {
-        window = window_new(SIZE);
-        assert_int_equal(wrk_unified_reserve(window, SIZE, &err), 0);
-    }
+    window_open();
     assert_true(add_at(0, window, SIZE));
     copying = true;
     wrk_pinned_drop(&worker, 0);
@@ -492,14 +535,10 @@ changes_travel_byte_by_byte_and_once(void **state)
     uint64_t offset = 0;
     static struct wire_line got[WIRE_LINES_MAX];
     struct wire_line line = {.mask = 0x30, .word = {0x665544332211}};
-    struct gp_err err = {0};
     uint32_t id = 0;
     uint8_t *mem;
 
-    if (!window) {
-        window = window_new(SIZE);
-        assert_int_equal(wrk_unified_reserve(window, SIZE, &err), 0);
-    }
+    window_open();
     mem = (uint8_t *)(uintptr_t)window;
     line.at = window + 64;
     assert_false(wrk_pinned_lines_put(0, &line, 1));
@@ -529,6 +568,82 @@ changes_travel_byte_by_byte_and_once(void **state)
     wrk_pinned_drop(&worker, 0);
 }
 
+/* Once through all pieces; returns how many lines had changed. */
+static size_t
+sweep(void)
+{
+    static struct wire_line got[WIRE_LINES_MAX];
+    uint64_t offset = 0;
+    uint32_t id = 0;
+    size_t n = 0;
+
+    while (id != UINT32_MAX)
+        n += wrk_pinned_lines_take(&id, &offset, got);
+    return n;
+}
+
+/* The card writes to @n whole pages. */
+static void
+card_writes(unsigned page, unsigned n, int value)
+{
+    memset((uint8_t *)(uintptr_t)window + page * 4096, value, n * 4096);
+    for (unsigned i = page; i < page + n; i++)
+        notes[i / 64] |= UINT64_C(1) << i % 64;
+}
+
+static void
+large_memory_is_compared_where_the_driver_says(void **state)
+{
+    static struct wire_line got[WIRE_LINES_MAX];
+    uint64_t offset = 0;
+    uint32_t id = 0;
+    uint8_t *mem;
+
+    window_open();
+    mem = (uint8_t *)(uintptr_t)window;
+    noted = true;
+    assert_true(add_at(0, window, LARGE));
+    assert_int_equal(sweep(), 0);
+    card_writes(7, 1, 1);
+    mem[9 * 4096] = 1; /* behind the driver's back: not looked at */
+    assert_int_equal(sweep(), 64);
+    assert_int_equal(sweep(), 0);
+    notes[0] |= 1u << 9;
+    assert_int_equal(sweep(), 1);
+
+    /* More than one answer has room for, and changes meanwhile. */
+    card_writes(20, 20, 2);
+    assert_int_equal(wrk_pinned_lines_take(&id, &offset, got), WIRE_LINES_MAX);
+    assert_int_equal(offset, 32 * 4096);
+    card_writes(3, 1, 3);
+    assert_int_equal(wrk_pinned_lines_take(&id, &offset, got),
+                     20 * 64 - WIRE_LINES_MAX);
+    assert_int_equal(id, UINT32_MAX);
+    assert_int_equal(sweep(), 64);
+
+    /* A question that is not gone on with. */
+    card_writes(50, 20, 4);
+    memset(mem + 50 * 4096, 0, 64); /* as before, so the answer ends in a page */
+    id = 0;
+    offset = 0;
+    assert_int_equal(wrk_pinned_lines_take(&id, &offset, got), WIRE_LINES_MAX);
+    assert_int_equal(sweep(), 20 * 64 - 1 - WIRE_LINES_MAX);
+
+    /* Its context ends, and what the driver noted with it. */
+    noted = false;
+    mem[100 * 4096] = 5;
+    assert_int_equal(sweep(), 1);
+    wrk_pinned_forget(1);
+    mem[101 * 4096] = 5;
+    noted = true;
+    assert_true(add_at(0, window, LARGE));
+    assert_int_equal(sweep(), 1);
+    mem[102 * 4096] = 5;
+    assert_int_equal(sweep(), 0);
+    wrk_pinned_drop(&worker, 0);
+    noted = false;
+}
+
 int
 main(void)
 {
@@ -542,6 +657,7 @@ main(void)
         cmocka_unit_test_setup(addresses_are_taken_only_in_the_range_and_once, set_up),
         cmocka_unit_test_setup(captures_survive_memory_that_is_given_back, set_up),
         cmocka_unit_test_setup(changes_travel_byte_by_byte_and_once, set_up),
+        cmocka_unit_test_setup(large_memory_is_compared_where_the_driver_says, set_up),
         cmocka_unit_test_setup(with_more_streams_than_marks_it_stays_for_good, set_up),
     };
 

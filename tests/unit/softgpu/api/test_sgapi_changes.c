@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define PAGE 4096u
 #define PAGES 64u
@@ -22,6 +23,7 @@
 static struct ut_sg sg;
 static CUmodule mod;
 static CUdeviceptr mem;
+static bool locked; /* it is memory of the host, registered; else managed */
 
 static int
 open_card(void **state)
@@ -69,16 +71,36 @@ open_card(void **state)
     (void)state;
     ut_sg_open(&sg, 0);
     ok(cuModuleLoadData(&mod, kernels));
-    ok(cuMemAllocManaged(&mem, PAGES * PAGE, CU_MEM_ATTACH_GLOBAL));
+    if (locked) {
+        mem = (uintptr_t)mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        ok(cuMemHostRegister_v2((void *)(uintptr_t)mem, PAGES * PAGE,
+                                CU_MEMHOSTREGISTER_DEVICEMAP));
+    } else {
+        ok(cuMemAllocManaged(&mem, PAGES * PAGE, CU_MEM_ATTACH_GLOBAL));
+    }
     assert_int_equal(sg_changes_forget(mem, PAGES * PAGE), 0);
     return 0;
+}
+
+static int
+open_card_with_locked_memory(void **state)
+{
+    locked = true;
+    return open_card(state);
 }
 
 static int
 close_card(void **state)
 {
     (void)state;
-    ok(cuMemFree_v2(mem));
+    if (locked) {
+        ok(cuMemHostUnregister((void *)(uintptr_t)mem));
+        munmap((void *)(uintptr_t)mem, PAGES * PAGE);
+    } else {
+        ok(cuMemFree_v2(mem));
+    }
+    locked = false;
     ut_sg_close(&sg);
     return 0;
 }
@@ -152,9 +174,14 @@ copies_and_fills_write_exactly_these_pages(void **state)
     assert_int_equal(written(), 3u << 20);
     ok(cuMemcpyDtoH_v2(host, mem, PAGE));
     assert_int_equal(written(), 0);
-    fails(cuStreamWriteValue32_v2(NULL, mem + 30 * PAGE, 7, 0),
-          CUDA_ERROR_INVALID_VALUE); /* not to managed memory */
-    assert_int_equal(written(), 0);
+    if (locked) {
+        ok(cuStreamWriteValue32_v2(NULL, mem + 30 * PAGE, 7, 0));
+        assert_int_equal(written(), 1u << 30);
+    } else { /* not to managed memory */
+        fails(cuStreamWriteValue32_v2(NULL, mem + 30 * PAGE, 7, 0),
+              CUDA_ERROR_INVALID_VALUE);
+        assert_int_equal(written(), 0);
+    }
 }
 
 static void
@@ -279,6 +306,10 @@ int
 main(int argc, char **argv)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, open_card, close_card)
+#define LOCKED(name)                                                                   \
+    {                                                                                  \
+        "locked_" #name, name, open_card_with_locked_memory, close_card, NULL          \
+    }
     const struct CMUnitTest tests[] = {
         T(kernels_write_exactly_these_pages),
         T(copies_and_fills_write_exactly_these_pages),
@@ -286,6 +317,11 @@ main(int argc, char **argv)
         T(nothing_is_missed_while_a_kernel_runs),
         T(later_contexts_take_part),
         T(unwatched_memory_says_so),
+        LOCKED(kernels_write_exactly_these_pages),
+        LOCKED(copies_and_fills_write_exactly_these_pages),
+        LOCKED(runs_that_have_no_room_come_next),
+        LOCKED(nothing_is_missed_while_a_kernel_runs),
+        LOCKED(later_contexts_take_part),
     };
     int rc;
 
