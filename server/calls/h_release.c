@@ -9,6 +9,11 @@
 #include "wrk_opaque.h"
 #include "wrk_release.h"
 
+/* Textures and surfaces that are none, or are none any more, are destroyed without an
+ * error, as by a card's driver, which does not hear of them: programs destroy them
+ * twice.
+ */
+
 static CUresult
 texobj_destroy(struct wrk *w, uint64_t obj, uint64_t size)
 {
@@ -20,10 +25,8 @@ CUresult
 h_cuTexObjectDestroy(struct wrk *w, const struct wire_args_cuTexObjectDestroy *a,
                      struct wrk_reply *rep)
 {
-    CUresult r = wrk_opaque_leave(WRK_OPAQUE_TEXTURE, a->texObject);
-
-    if (r != CUDA_SUCCESS)
-        return r;
+    if (wrk_opaque_leave(WRK_OPAQUE_TEXTURE, a->texObject) != CUDA_SUCCESS)
+        return CUDA_SUCCESS;
     return wrk_release(
         w, rep, &(struct wrk_release_what){.fn = texobj_destroy, .obj = a->texObject});
 }
@@ -39,10 +42,8 @@ CUresult
 h_cuSurfObjectDestroy(struct wrk *w, const struct wire_args_cuSurfObjectDestroy *a,
                       struct wrk_reply *rep)
 {
-    CUresult r = wrk_opaque_leave(WRK_OPAQUE_SURFACE, a->surfObject);
-
-    if (r != CUDA_SUCCESS)
-        return r;
+    if (wrk_opaque_leave(WRK_OPAQUE_SURFACE, a->surfObject) != CUDA_SUCCESS)
+        return CUDA_SUCCESS;
     return wrk_release(
         w, rep,
         &(struct wrk_release_what){.fn = surfobj_destroy, .obj = a->surfObject});

@@ -196,6 +196,13 @@ objects_read_arrays(void)
     TRY(cuTexObjectGetResourceDesc(&told_res, tex));
     SAME((uintptr_t)told_res.res.array.hArray, (uintptr_t)array);
     TRY(cuTexObjectDestroy(tex));
+    /* As COLMAP does: its kernels get textures that are no more, which it then destroys
+     * again. */
+    memset(got, 0, sizeof(got));
+    TRY(run("read2d", tex, W, H, 0, got));
+    SAME(memcmp(got, data, sizeof(data)), 0);
+    TRY(cuTexObjectDestroy(tex));
+    TRY(cuTexObjectDestroy(0));
     TRY(cuArrayDestroy(array));
     return 0;
 }

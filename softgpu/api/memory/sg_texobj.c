@@ -4,12 +4,15 @@
  */
 #include "sg_texobj.h"
 
+#include "sg_check.h"
 #include "sg_core.h"
 #include "sg_ctx.h"
 #include "sg_handle.h"
+#include "sg_mem.h"
 #include "sg_stream.h"
 #include "sg_texdesc.h"
 
+#include "sg_exec.h"
 #include "sg_tex.h"
 
 #include <errno.h>
@@ -75,7 +78,7 @@ object_find(uint64_t handle, bool surface)
 }
 
 static void
-object_free(struct texobj *o)
+object_remove(struct texobj *o)
 {
     struct texobj **p = &objects;
 
@@ -83,7 +86,33 @@ object_free(struct texobj *o)
         p = &(*p)->next;
     if (*p)
         *p = o->next;
+}
+
+static void
+object_free(struct texobj *o)
+{
+    object_remove(o);
     sg_tex_unregister(o->handle);
+    free(o);
+}
+
+/* Kernels may be given its handle even now (sg_tex.h); whoever checks a program is
+ * told. Drops the lock. */
+static void
+object_retire(struct texobj *o)
+{
+    struct sg_tex_slot *expired;
+
+    if (sg_check_flags() & SG_CHECK_FAULTS) {
+        object_free(o);
+        return;
+    }
+    object_remove(o);
+    if (sg_tex_retire(o->handle)) {
+        expired = sg_tex_expire();
+        if (sg_mem_flush_views() == 0)
+            sg_tex_reuse(expired);
+    }
     free(o);
 }
 
@@ -99,21 +128,21 @@ sg_texobj_detach_ctx(struct sg_ctx *ctx)
     }
 }
 
+/* A card's driver takes what is no object, or is one no more, without an error, and
+ * programs destroy objects twice (COLMAP). */
 static CUresult
 object_destroy(uint64_t handle, bool surface)
 {
     struct texobj *o;
     CUresult rc = sg_enter_init();
 
-    if (rc != CUDA_SUCCESS)
-        return rc;
-    if (!object_find(handle, surface))
-        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    if (rc != CUDA_SUCCESS || !object_find(handle, surface))
+        return rc == CUDA_SUCCESS ? sg_leave(CUDA_SUCCESS) : rc;
     sg_streams_synchronize_all(); /* kernels may still read it; drops the lock */
     o = object_find(handle, surface);
     if (o)
-        object_free(o);
-    return sg_leave(o ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+        object_retire(o);
+    return sg_leave(CUDA_SUCCESS);
 }
 
 static CUresult

@@ -16,14 +16,20 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-struct slot {
+/* Free, in use, or one that its owner has given up: in use until it expires. */
+struct sg_tex_slot {
     struct sg_tex tex;
-    uint64_t handle; /* 0: free */
+    uint64_t handle; /* 0: free, or expired */
+    bool live;       /* its owner has not given it up */
     uint64_t uses;
+    struct sg_tex_slot *next; /* in one of the lists below, or one that has expired */
+    uint32_t index;
 };
 
-static struct slot *slots[SG_TEX_MAX];
-static uint32_t n_slots;
+static struct sg_tex_slot *slots[SG_TEX_MAX + 2 * SG_TEX_RETIRED_MAX];
+static uint32_t n_slots, n_live, n_retired;
+static struct sg_tex_slot *unused;
+static struct sg_tex_slot *oldest, *newest; /* that were given up */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 #define INDEX_BITS 20
@@ -77,49 +83,60 @@ measure(struct sg_tex *t)
     return true;
 }
 
-static struct slot *
-slot_take(uint32_t *ret_index)
+static struct sg_tex_slot *
+slot_take(void)
 {
-    for (uint32_t i = 0; i < n_slots; i++) {
-        if (!slots[i]->handle) {
-            *ret_index = i;
-            return slots[i];
-        }
+    struct sg_tex_slot *s = unused;
+
+    if (s) {
+        unused = s->next;
+        return s;
     }
-    if (n_slots == SG_TEX_MAX)
+    if (n_slots == ARRAY_SIZE(slots))
         return NULL;
-    *ret_index = n_slots;
-    __atomic_store_n(&slots[n_slots], calloc(1, sizeof(struct slot)), __ATOMIC_RELEASE);
-    return slots[n_slots] ? slots[n_slots++] : NULL;
+    s = calloc(1, sizeof(*s));
+    if (!s)
+        return NULL;
+    s->index = n_slots;
+    __atomic_store_n(&slots[n_slots++], s, __ATOMIC_RELEASE);
+    return s;
+}
+
+static void
+slot_give(struct sg_tex_slot *s)
+{
+    s->next = unused;
+    unused = s;
 }
 
 int
 sg_tex_register(const struct sg_tex *tex, uint64_t *ret_handle)
 {
     struct sg_tex t = *tex;
-    struct slot *s;
-    uint32_t index;
+    struct sg_tex_slot *s;
 
     if (!description_valid(&t) || !measure(&t))
         return -EINVAL;
     pthread_mutex_lock(&lock);
-    s = slot_take(&index);
+    s = n_live < SG_TEX_MAX ? slot_take() : NULL;
     if (s) {
+        n_live++;
+        s->live = true;
         s->tex = t;
-        *ret_handle = ++s->uses << INDEX_BITS | (index + 1);
+        *ret_handle = ++s->uses << INDEX_BITS | (s->index + 1);
         __atomic_store_n(&s->handle, *ret_handle, __ATOMIC_RELEASE);
     }
     pthread_mutex_unlock(&lock);
     return s ? 0 : -ENOSPC;
 }
 
-static struct slot *
+static struct sg_tex_slot *
 slot_find(uint64_t handle)
 {
     uint64_t index = (handle & ((1u << INDEX_BITS) - 1)) - 1;
-    struct slot *s;
+    struct sg_tex_slot *s;
 
-    if (index >= SG_TEX_MAX)
+    if (index >= ARRAY_SIZE(slots))
         return NULL;
     s = __atomic_load_n(&slots[index], __ATOMIC_ACQUIRE);
     return s && __atomic_load_n(&s->handle, __ATOMIC_ACQUIRE) == handle ? s : NULL;
@@ -128,19 +145,77 @@ slot_find(uint64_t handle)
 void
 sg_tex_unregister(uint64_t handle)
 {
-    struct slot *s;
+    struct sg_tex_slot *s;
 
     pthread_mutex_lock(&lock);
     s = slot_find(handle);
-    if (s)
+    if (s && s->live) {
+        n_live--;
+        s->live = false;
         __atomic_store_n(&s->handle, 0, __ATOMIC_RELEASE);
+        slot_give(s);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+bool
+sg_tex_retire(uint64_t handle)
+{
+    struct sg_tex_slot *s;
+    bool many;
+
+    pthread_mutex_lock(&lock);
+    s = slot_find(handle);
+    if (s && s->live) {
+        n_live--;
+        n_retired++;
+        s->live = false;
+        s->next = NULL;
+        *(newest ? &newest->next : &oldest) = s;
+        newest = s;
+    }
+    many = n_retired > SG_TEX_RETIRED_MAX;
+    pthread_mutex_unlock(&lock);
+    return many;
+}
+
+struct sg_tex_slot *
+sg_tex_expire(void)
+{
+    struct sg_tex_slot *list = NULL, *s;
+
+    pthread_mutex_lock(&lock);
+    while (n_retired > SG_TEX_RETIRED_MAX / 2) {
+        s = oldest;
+        oldest = s->next;
+        if (!oldest)
+            newest = NULL;
+        n_retired--;
+        __atomic_store_n(&s->handle, 0, __ATOMIC_RELEASE);
+        s->next = list;
+        list = s;
+    }
+    pthread_mutex_unlock(&lock);
+    return list;
+}
+
+void
+sg_tex_reuse(struct sg_tex_slot *expired)
+{
+    struct sg_tex_slot *next;
+
+    pthread_mutex_lock(&lock);
+    for (; expired; expired = next) {
+        next = expired->next;
+        slot_give(expired);
+    }
     pthread_mutex_unlock(&lock);
 }
 
 const struct sg_tex *
 sg_tex_find(uint64_t handle)
 {
-    const struct slot *s = slot_find(handle);
+    const struct sg_tex_slot *s = slot_find(handle);
 
     return s ? &s->tex : NULL;
 }

@@ -5,8 +5,12 @@
  * softgpu/api describes memory once and gets a handle, which is the value of a
  * CUtexObject or CUsurfObject, or what sg_inst_bind_texref() binds a reference to.  One
  * table per process; any thread.  Every access is checked against the ranges that the
- * kernel may touch: memory that is freed under a texture is a fault.  No kernel that
- * uses a handle may run any more when it is unregistered.
+ * kernel may touch: memory that is freed under a texture is a fault.
+ *
+ * Kernels go on reading through handles that were destroyed, as on a card, where the
+ * description stays until another one is put there, which takes a while: COLMAP's
+ * kernels get handles whose C++ objects have gone out of scope.  So a handle is retired
+ * first, and expires after SG_TEX_RETIRED_MAX others at the latest.
  */
 #ifndef SG_TEX_H
 #define SG_TEX_H
@@ -28,8 +32,11 @@ enum sg_tex_format {
 /* CUDA's numbers. */
 enum sg_tex_address { SG_TEX_WRAP, SG_TEX_CLAMP, SG_TEX_MIRROR, SG_TEX_BORDER };
 
+struct sg_tex_slot;
+
 #define SG_TEX_LEVELS 16
 #define SG_TEX_MAX 65536u /* live handles of a process */
+#define SG_TEX_RETIRED_MAX 1024u
 
 struct sg_tex_level {
     uint64_t base;
@@ -59,7 +66,16 @@ struct sg_tex {
 
 /* -ENOSPC: SG_TEX_MAX are live; -EINVAL: a description that makes no sense. */
 int sg_tex_register(const struct sg_tex *tex, uint64_t *ret_handle);
-void sg_tex_unregister(uint64_t handle); /* unknown ones are ignored */
+/* At once: no kernel that uses the handle may run any more.  Unknown ones are ignored.
+ */
+void sg_tex_unregister(uint64_t handle);
+/* Live no more, but found until it expires.  True: it is time for sg_tex_expire(). */
+bool sg_tex_retire(uint64_t handle);
+/* The older half of the retired handles is not found any more.  Once every block has
+ * ended the operation that it was in, which the caller waits for, the result is given
+ * back. */
+struct sg_tex_slot *sg_tex_expire(void);
+void sg_tex_reuse(struct sg_tex_slot *expired);
 /* NULL: no such texture. */
 const struct sg_tex *sg_tex_find(uint64_t handle);
 

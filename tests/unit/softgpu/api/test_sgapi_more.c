@@ -513,7 +513,19 @@ textures_read_arrays(void **state)
     assert_true(v[0] == in[1][2]); /* (2.5, 1.5) */
     assert_true(v[1] == in[0][3]); /* (100, -100), clamped */
     ok(cuTexObjectDestroy(tex));
-    fails(cuTexObjectDestroy(tex), CUDA_ERROR_INVALID_VALUE);
+    ok(cuTexObjectDestroy(tex)); /* nothing happens */
+    ok(cuTexObjectDestroy(0));
+    fails(cuTexObjectGetResourceDesc(&got, tex), CUDA_ERROR_INVALID_VALUE);
+    ok(cuMemsetD8_v2(p, 0, 8)); /* on a card kernels read it on */
+    ok(cuLaunchKernel(fn, 1, 1, 1, 1, 1, 1, 0, 0, args, NULL));
+    ok(cuMemcpyDtoH_v2(v, p, 8));
+    assert_true(v[0] == in[1][2] && v[1] == in[0][3]);
+    for (unsigned i = 0; i < 3000; i++) { /* and on */
+        CUtexObject other;
+
+        ok(cuTexObjectCreate(&other, &res, &how, NULL));
+        ok(cuTexObjectDestroy(other));
+    }
     res.resType = CU_RESOURCE_TYPE_LINEAR;
     res.res.linear.devPtr = p;
     res.res.linear.format = CU_AD_FORMAT_FLOAT;

@@ -171,6 +171,46 @@ memory_that_the_kernel_may_not_touch_is_a_fault(void **state)
     ut_sgx_close(&s);
 }
 
+/* As on a card, until others have been put in its place. */
+static void
+a_retired_handle_is_read_until_it_expires(void **state)
+{
+    struct sg_tex t;
+    uint64_t handle, others[SG_TEX_RETIRED_MAX];
+    struct ut_sgx s;
+    float *in;
+
+    (void)state;
+    ut_sgx_open(&s, sample);
+    in = ut_sgx_buf(&s, 4096);
+    for (unsigned i = 1; i < 4; i++)
+        ut_sgx_param(&s, i, (uintptr_t)in);
+    ut_sgx_shape(&s, 1, 32);
+    t = texture(in);
+    assert_int_equal(sg_tex_register(&t, &handle), 0);
+    ut_sgx_param(&s, 0, handle);
+    for (unsigned i = 0; i < SG_TEX_RETIRED_MAX; i++)
+        assert_int_equal(sg_tex_register(&t, &others[i]), 0);
+    assert_false(sg_tex_retire(handle));
+    assert_false(sg_tex_retire(handle)); /* once */
+    sg_tex_unregister(handle);
+    for (unsigned i = 0; i < SG_TEX_RETIRED_MAX - 1; i++)
+        assert_false(sg_tex_retire(others[i]));
+    assert_int_equal(ut_sgx_run(&s), SG_CTA_DONE);
+    assert_true(sg_tex_retire(others[SG_TEX_RETIRED_MAX - 1]));
+    sg_tex_reuse(sg_tex_expire());
+    assert_int_equal(ut_sgx_run(&s), SG_CTA_FAULT);
+    assert_int_equal(s.launch.fault.code, SG_FAULT_ILLEGAL_ADDRESS);
+    assert_null(sg_tex_find(handle));
+    assert_null(sg_tex_find(others[0]));
+    assert_non_null(sg_tex_find(others[SG_TEX_RETIRED_MAX - 1]));
+    /* Slots are used again, and none of them under an old handle. */
+    assert_int_equal(sg_tex_register(&t, &handle), 0);
+    assert_true(handle >> 20 > 1);
+    sg_tex_unregister(handle);
+    ut_sgx_close(&s);
+}
+
 static void
 formats_are_read_as_floats_or_integers(void **state)
 {
@@ -314,6 +354,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(address_modes_and_filters_follow_the_model),
         cmocka_unit_test(memory_that_the_kernel_may_not_touch_is_a_fault),
+        cmocka_unit_test(a_retired_handle_is_read_until_it_expires),
         cmocka_unit_test(formats_are_read_as_floats_or_integers),
         cmocka_unit_test(surfaces_trap_clamp_or_read_zero),
         cmocka_unit_test(senseless_descriptions_are_refused),
