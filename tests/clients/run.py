@@ -122,9 +122,15 @@ CLIENTS = [
     # Their wheels carry PTX for the newest cards that they know.
     Client("xgboost", "trees_xgboost", card={"SOFTGPU_CC": "12.0"}, apart="-trees",
            large="700 MB with NCCL"),
-    # Over TCP each of its thousands of waits compares 100 MB of page-locked memory.
     Client("catboost", "trees_catboost", card={"SOFTGPU_CC": "12.0"}, apart="-trees",
-           limit_s=1800, large="270 MB"),
+           limit_s=900, large="270 MB"),
+    Client("astra", "tomography_astra", card={"SOFTGPU_CC": "12.0"}, apart="-astra",
+           large="700 MB"),
+    Client("colmap", "views_pycolmap", card={"SOFTGPU_CC": "12.0"}, apart="-colmap",
+           limit_s=900, large="600 MB"),
+    Client("open3d", "clouds_open3d", card={"SOFTGPU_CC": "12.0"}, apart="-open3d",
+           large="1.2 GB"),
+    Client("qiskit", "circuits_qiskit", apart="-qiskit", large="3 GB"),
     Client("taichi", "kernels_taichi", apart="-taichi"),
     Client("taichi-examples", "examples_taichi", packages="kernels_taichi", apart="-taichi",
            limit_s=3600),
