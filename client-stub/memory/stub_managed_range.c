@@ -4,6 +4,7 @@
 
 #include "cuda_api.h"
 #include "gp_base.h"
+#include "gp_bits.h"
 #include "stub_capture.h"
 #include "stub_ctx.h"
 #include "stub_managed_runs.h"
@@ -92,21 +93,6 @@ stale_set(const struct managed_range *range, uint64_t page, uint64_t n)
             range->copy[i].stale[p / 64] |= UINT64_C(1) << p % 64;
 }
 
-/* The first page from @page on that is stale, or is not; or the number of pages. */
-static uint64_t
-stale_next(const struct managed_copy *copy, uint64_t page, uint64_t pages, bool stale)
-{
-    while (page < pages) {
-        uint64_t word = copy->stale[page / 64];
-
-        word = (stale ? word : ~word) >> page % 64;
-        if (word)
-            return gp_min(page + (unsigned)__builtin_ctzll(word), pages);
-        page = (page / 64 + 1) * 64;
-    }
-    return pages;
-}
-
 /* Pages at the ends are partly a neighbour's; they are always looked at.  All others
  * are new, and as empty as the shadow. */
 static void
@@ -169,9 +155,9 @@ range_next_stale(struct managed_range *range, uint64_t *at, uint64_t limit)
 
     if (!copy->stale)
         return limit;
-    page = stale_next(copy, ((uintptr_t)range->host + *at) / RANGE_PAGE - first, pages,
-                      true);
-    end = stale_next(copy, page, pages, false);
+    page = gp_bits_next(
+        copy->stale, ((uintptr_t)range->host + *at) / RANGE_PAGE - first, pages, true);
+    end = gp_bits_next(copy->stale, page, pages, false);
     for (uint64_t p = page; p < end; p++)
         copy->stale[p / 64] &= ~(UINT64_C(1) << p % 64);
     *at = page * RANGE_PAGE > head ? page * RANGE_PAGE - head : 0;

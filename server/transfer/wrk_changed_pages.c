@@ -2,6 +2,7 @@
 #include "wrk_changed_pages.h"
 
 #include "gp_base.h"
+#include "gp_bits.h"
 #include "wrk_changes.h"
 
 #include <stdlib.h>
@@ -65,30 +66,14 @@ wrk_changed_pages_note(struct wrk_changed_pages *pages)
     }
 }
 
-/* The first page from @page on that is listed, or is not; or the number of pages. */
-static uint64_t
-page_next(const struct wrk_changed_pages *pages, uint64_t page, bool listed)
-{
-    const uint64_t n = pages->size / PAGE;
-
-    while (page < n) {
-        uint64_t word = pages->bits[page / 64];
-
-        word = (listed ? word : ~word) >> page % 64;
-        if (word)
-            return gp_min(page + (unsigned)__builtin_ctzll(word), n);
-        page = (page / 64 + 1) * 64;
-    }
-    return n;
-}
-
 uint64_t
 wrk_changed_pages_next(const struct wrk_changed_pages *pages, uint64_t *pos)
 {
-    const uint64_t page = page_next(pages, *pos / PAGE, true);
+    const uint64_t n = pages->size / PAGE;
+    const uint64_t page = gp_bits_next(pages->bits, *pos / PAGE, n, true);
 
     *pos = gp_max(*pos, page * PAGE);
-    return page_next(pages, page, false) * PAGE;
+    return gp_bits_next(pages->bits, page, n, false) * PAGE;
 }
 
 void
