@@ -137,6 +137,20 @@ address_modes_and_filters_follow_the_model(void **state)
     ut_sgx_close(&s);
 }
 
+/* The kernel, about to read with what lies in the memory that is the result. */
+static float *
+sample_open(struct ut_sgx *s)
+{
+    float *in;
+
+    ut_sgx_open(s, sample);
+    in = ut_sgx_buf(s, 4096);
+    for (unsigned i = 1; i < 4; i++)
+        ut_sgx_param(s, i, (uintptr_t)in);
+    ut_sgx_shape(s, 1, 32);
+    return in;
+}
+
 static void
 memory_that_the_kernel_may_not_touch_is_a_fault(void **state)
 {
@@ -147,11 +161,7 @@ memory_that_the_kernel_may_not_touch_is_a_fault(void **state)
     float *in;
 
     (void)state;
-    ut_sgx_open(&s, sample);
-    in = ut_sgx_buf(&s, 4096);
-    for (unsigned i = 1; i < 4; i++)
-        ut_sgx_param(&s, i, (uintptr_t)in);
-    ut_sgx_shape(&s, 1, 32);
+    in = sample_open(&s);
     assert_int_equal(sg_tex_register(&t, &handle), 0);
     ut_sgx_param(&s, 0, handle);
     assert_int_equal(ut_sgx_run(&s), SG_CTA_FAULT);
@@ -181,11 +191,7 @@ a_retired_handle_is_read_until_it_expires(void **state)
     float *in;
 
     (void)state;
-    ut_sgx_open(&s, sample);
-    in = ut_sgx_buf(&s, 4096);
-    for (unsigned i = 1; i < 4; i++)
-        ut_sgx_param(&s, i, (uintptr_t)in);
-    ut_sgx_shape(&s, 1, 32);
+    in = sample_open(&s);
     t = texture(in);
     assert_int_equal(sg_tex_register(&t, &handle), 0);
     ut_sgx_param(&s, 0, handle);
