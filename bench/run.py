@@ -16,6 +16,7 @@ import ctypes
 import json
 import os
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -612,6 +613,8 @@ def draw_again(folder):
 
 
 def main():
+    # Whoever ends the benchmark ends its pool too.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--build", default="build")
     parser.add_argument("--only", default="", help="fast (with rate, split, attach, step, journal, "
