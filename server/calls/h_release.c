@@ -10,9 +10,7 @@
 #include "wrk_release.h"
 
 /* Textures and surfaces that are none, or are none any more, are destroyed without an
- * error, as by a card's driver, which does not hear of them: programs destroy them
- * twice.
- */
+ * error, as by a card's driver: programs destroy them twice. */
 
 static CUresult
 texobj_destroy(struct wrk *w, uint64_t obj, uint64_t size)

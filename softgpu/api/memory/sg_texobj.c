@@ -136,8 +136,10 @@ object_destroy(uint64_t handle, bool surface)
     struct texobj *o;
     CUresult rc = sg_enter_init();
 
-    if (rc != CUDA_SUCCESS || !object_find(handle, surface))
-        return rc == CUDA_SUCCESS ? sg_leave(CUDA_SUCCESS) : rc;
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (!object_find(handle, surface))
+        return sg_leave(CUDA_SUCCESS);
     sg_streams_synchronize_all(); /* kernels may still read it; drops the lock */
     o = object_find(handle, surface);
     if (o)
