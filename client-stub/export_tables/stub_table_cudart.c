@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The runtime's own interface.  Slot 2 returns a device's primary context without
- * retaining it; slots 6 and 7 are how runtime 11.8 loads and unloads its fat binaries;
- * through slot 12 runtimes from 13.2 on have the driver's compilers loaded before
- * anything else.
+ * retaining it; runtimes of 10 and before load their fat binaries through slot 1, 11.8
+ * through slot 6, and say through slot 7 that they have unloaded one; through slot 12
+ * runtimes from 13.2 on have the driver's compilers loaded before anything else.
  */
 #include "stub_call.h"
 #include "stub_ctx.h"
@@ -31,6 +31,13 @@ cudart_primary_ctx(CUcontext *out, CUdevice dev)
 }
 
 static CUresult
+cudart_load(CUmodule *out, const void *wrapper)
+{
+    return stub_impl_cuModuleLoadData(out, wrapper);
+}
+
+/* What the further arguments say is not known; the module is the same without them. */
+static CUresult
 cudart_load_fatbin(CUmodule *out, const void *wrapper, uintptr_t a, uintptr_t b,
                    uintptr_t c)
 {
@@ -57,19 +64,19 @@ cudart_unserved(void)
 
 static const struct {
     uintptr_t size;
-    CUresult (*unused_1)(void);
+    CUresult (*load)(CUmodule *, const void *);
     CUresult (*primary_ctx)(CUcontext *, CUdevice);
     CUresult (*unused_3[3])(void);
-    CUresult (*load)(CUmodule *, const void *, uintptr_t, uintptr_t, uintptr_t);
+    CUresult (*load_fatbin)(CUmodule *, const void *, uintptr_t, uintptr_t, uintptr_t);
     void (*unloaded)(const void *);
     CUresult (*unused_8[CUDART_WORDS - 9])(void);
     CUresult (*load_compilers)(void);
 } words = {
     .size = sizeof(words),
-    .unused_1 = cudart_unserved,
+    .load = cudart_load,
     .primary_ctx = cudart_primary_ctx,
     .unused_3 = {cudart_unserved, cudart_unserved, cudart_unserved},
-    .load = cudart_load_fatbin,
+    .load_fatbin = cudart_load_fatbin,
     .unloaded = cudart_unloaded_fatbin,
     .unused_8 = {cudart_unserved, cudart_unserved, cudart_unserved, cudart_unserved},
     .load_compilers = cudart_load_compilers,

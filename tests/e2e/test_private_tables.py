@@ -4,6 +4,8 @@ because a newer runtime calls slots that older ones leave alone."""
 
 import ctypes
 
+from harness.images import cubin, fatbin
+
 CUDART = "6bd5fb6c5bf4e74a8987d93912fd9df9"
 CUBLAS = "1734dc26800d47458726c0f1e7dd8bca"
 TABLES = {
@@ -16,7 +18,7 @@ TABLES = {
     "7cb63f9b9ca48e42a484beb66e6aed7f": 2,
     CUBLAS: 5,
 }
-LOAD_COMPILERS = 12
+LOAD, LOAD_11, LOAD_COMPILERS = 1, 6, 12
 NOT_FOUND, NOT_SUPPORTED = 500, 801
 
 
@@ -45,6 +47,38 @@ def test_runtime_13_2_may_load_its_compilers(case):
     _, words = words_of(case, CUDART, LOAD_COMPILERS + 1)
     load = ctypes.CFUNCTYPE(ctypes.c_int)(words[LOAD_COMPILERS])
     case.equal(load(), 0, "loading compilers")
+
+
+# What a runtime does with the fat binary of a program, as far as the driver sees it.
+LOADS = """
+import ctypes, sys
+cuda = ctypes.CDLL("libcuda.so.1")
+table, name = ctypes.POINTER(ctypes.c_uint64)(), bytes.fromhex(sys.argv[1])
+context, module, kernel = (ctypes.c_void_p() for _ in range(3))
+assert cuda.cuInit(0) == 0
+assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+assert cuda.cuCtxSetCurrent(context) == 0
+assert cuda.cuGetExportTable(ctypes.byref(table), name) == 0
+image = open("image", "rb").read()
+class Wrapper(ctypes.Structure):
+    _fields_ = [("magic", ctypes.c_uint32), ("version", ctypes.c_uint32),
+                ("image", ctypes.c_char_p), ("others", ctypes.c_void_p)]
+wrapper = Wrapper(0x466243b1, 1, image, None)
+load = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 5)(table[int(sys.argv[2])])
+print(load(ctypes.addressof(module), ctypes.addressof(wrapper), None, None, None),
+      cuda.cuModuleGetFunction(ctypes.byref(kernel), module, b"vecadd"))
+"""
+
+
+def test_old_runtimes_load_their_fat_binaries(case):
+    """Those of 10 and before through one slot (seen of 9.2), 11 through another."""
+    ptx = (case.build / "tests" / "ptx" / "vecadd.ptx").read_bytes() + b"\0"
+    (case.folder / "image").write_bytes(fatbin((2, 75, cubin()), (1, 70, ptx)))
+    pool = case.pool()
+    for slot in (LOAD, LOAD_11):
+        done = pool.run(*case.interpreter(), "-c",
+                        f"import os; os.chdir({str(case.folder)!r})\n{LOADS}", CUDART, slot)
+        case.equal(done.out.split(), ["0", "0"], f"loading through slot {slot}, and its kernel")
 
 
 def test_slot_that_nobody_knows_refuses(case):
