@@ -78,7 +78,7 @@ say_help(void)
          "written as it is to what -o or --output-file names (elf.o), for the card to\n"
          "check when it is loaded.  Other options of " NAME
          " are taken and change nothing.\n"
-         "`gpupool run --keep-ptx` has Triton and JAX call it.");
+         "`gpupool run --keep-ptx` has Triton, JAX and Mojo call it.");
     return CLI_OK;
 }
 

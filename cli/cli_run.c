@@ -133,8 +133,8 @@ static const struct gp_option OPTIONS[] = {
      .offset = offsetof(struct cli_run_request, verbose)},
     {.name = "keep-ptx",
      .help =
-         "for software cards: the program's compilers (Triton, JAX, CuPy) leave PTX "
-         "as it is, which such a card runs, and make no machine code",
+         "for software cards: the program's compilers (Triton, JAX, Mojo, CuPy) leave "
+         "PTX as it is, which such a card runs, and make no machine code",
      .set = gp_option_yes,
      .offset = offsetof(struct cli_run_request, keep_ptx)},
     {.name = "check-exit",
@@ -277,8 +277,8 @@ set_path(void)
     return CLI_OK;
 }
 
-/* Triton asks for ptxas by its path, JAX for a toolkit, where XLA looks first, and CuPy
- * can do without. */
+/* Triton, Mojo and MAX ask for ptxas by its path, JAX for a toolkit, where XLA looks
+ * first, and CuPy can do without. */
 static int
 set_keep_ptx(const char *lib)
 {
@@ -289,6 +289,7 @@ set_keep_ptx(const char *lib)
         return cli_fail(CLI_FAILED, "run: --keep-ptx: %s: %s", ptxas, strerror(errno));
     if (!toolkit || !ptxas || setenv("TRITON_PTXAS_PATH", ptxas, 1) < 0 ||
         setenv("TRITON_PTXAS_BLACKWELL_PATH", ptxas, 1) < 0 ||
+        setenv("MODULAR_NVPTX_COMPILER_PATH", ptxas, 1) < 0 ||
         setenv("CUDA_ROOT", toolkit, 1) < 0 ||
         setenv("CUPY_COMPILE_WITH_PTX", "1", 1) < 0)
         return cli_fail(CLI_FAILED, "run: out of memory");

@@ -6,6 +6,8 @@ import os
 import re
 import stat
 
+VARIABLES = ("CUDA_ROOT", "TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH",
+             "MODULAR_NVPTX_COMPILER_PATH")
 PTX = """// written by a compiler
 /* of several lines
    */
@@ -65,8 +67,16 @@ def test_what_a_compiler_gets_runs_on_a_software_card(case):
 
 
 def test_without_it_compilers_find_their_own(case):
-    done = case.pool().run("sh", "-c", "echo ${CUDA_ROOT:-none} ${TRITON_PTXAS_PATH:-none}")
-    case.equal(done.out.split(), ["none", "none"], "the program's environment")
+    done = case.pool().run("sh", "-c", " ".join(["echo", *(f"${{{name}:-none}}" for name in VARIABLES)]))
+    case.equal(done.out.split(), ["none"] * len(VARIABLES), "the program's environment")
+
+
+def test_each_compiler_is_told_in_its_own_words(case):
+    done = case.pool().run("sh", "-c", " ".join(["echo", *(f"${name}" for name in VARIABLES)]),
+                           options=("--keep-ptx",))
+    ptxas = str(case.build / "lib" / "ptx" / "bin" / "ptxas")
+    case.equal(done.out.split(), [ptxas.removesuffix("/bin/ptxas"), ptxas, ptxas, ptxas],
+               "where they look")
 
 
 def test_variables_of_the_user_come_last(case):
