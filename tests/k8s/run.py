@@ -26,6 +26,7 @@ import cluster  # noqa: E402
 import helm  # noqa: E402
 
 LOG_LINES = 40  # of each container, shown when a case fails
+DISK_FREE = 0.17  # of the disk, or images are removed; the test itself needs some
 
 
 def skip(why):
@@ -93,6 +94,20 @@ def in_cluster(c, gates, some, counts):
             cluster.remove(c.folder)
 
 
+def disk_is_full():
+    """Why a kubelet would remove our images, or None.
+
+    It counts what is not available as used, space that is reserved for others too, and
+    removes images that no container uses from 85 % on (imageGCHighThresholdPercent).
+    """
+    disk = os.statvfs(tempfile.gettempdir())
+    free = disk.f_bavail / disk.f_blocks
+    if free > DISK_FREE:
+        return None
+    return (f"only {free:.0%} of the disk of {tempfile.gettempdir()} is available; with 15 % or less a "
+            "kubelet removes the images that the test has made: free some, or set TMPDIR")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--build", default="build")
@@ -103,6 +118,9 @@ def main():
         return skip("set GPUPOOL_K8S_TOOLS to a folder with start-cluster and stop-cluster")
     if os.geteuid() != 0:
         return skip("a kubelet needs root")
+    why = disk_is_full()
+    if why:
+        return skip(why)
     folder = os.environ.get("CLUSTER")
     counts = {"PASS": 0, "FAIL": 0, "SKIP": 0}
     if folder:
