@@ -40,8 +40,9 @@ struct stub_tls {
     uint64_t idle_stream;
     uint32_t idle_seq;
     uint32_t idle_ctx; /* index, 0 = nothing known */
-    uint32_t nested;   /* exported calls that this thread is in (stub_report.h) */
-    uint32_t trips;    /* replies that it has waited for in the outermost of them */
+    uint32_t refusal;  /* the result of every call: it runs a host function; 0: none */
+    uint32_t trips;    /* replies waited for in the outermost call (stub_report.h) */
+    uint32_t nested;   /* exported calls that this thread is in */
     uint32_t stay;     /* calls go to `link`, whatever their arguments say */
 
     uint32_t depth; /* contexts on the stack */

@@ -42,6 +42,8 @@ stub_enter(void)
 {
     const struct stub_link *link = stub_link_here();
 
+    if (unlikely(stub_tls.refusal))
+        return (CUresult)stub_tls.refusal;
     return stub_link_ready(link) ? CUDA_SUCCESS : stub_link_refusal(link);
 }
 
@@ -126,8 +128,10 @@ stub_call_begin(struct stub_call *c, uint16_t call, uint32_t body_size)
 
     c->link = stub_link_here();
     attention = stub_link_attention(c->link);
-    if (unlikely(attention &
-                 (STUB_ATTEND_NOT_READY | STUB_ATTEND_CALL | STUB_ATTEND_SPARE))) {
+    attention &= STUB_ATTEND_NOT_READY | STUB_ATTEND_CALL | STUB_ATTEND_SPARE;
+    if (unlikely(attention | stub_tls.refusal)) {
+        if (stub_tls.refusal)
+            return (CUresult)stub_tls.refusal;
         if (attention & STUB_ATTEND_NOT_READY)
             return stub_link_refusal(c->link);
         if (attention & STUB_ATTEND_SPARE) {

@@ -73,6 +73,8 @@ stub_link_refusal(const struct stub_link *link)
 CUresult
 stub_link_enter_any(void)
 {
+    if (unlikely(stub_tls.refusal))
+        return (CUresult)stub_tls.refusal;
     for (uint32_t i = 0; i < stub_links_n; i++)
         if (stub_link_ready(&stub_links[i]))
             return CUDA_SUCCESS;

@@ -274,6 +274,10 @@ stub_hostfn_ticket(void)
     return running_ticket;
 }
 
+/* The program's functions may make no calls of CUDA, and get this error from those that
+ * they make: the driver waits for the function, and a call could wait for the driver.
+ * The library's own name the link that they use, which is not refused.
+ */
 static void
 hostfn_call(const struct due *d)
 {
@@ -282,10 +286,12 @@ hostfn_call(const struct due *d)
 
     if (shares)
         stub_hooks_hostfn_begin(link);
+    stub_tls.refusal = CUDA_ERROR_NOT_PERMITTED;
     if (d->what.callback)
         d->what.callback(d->what.stream, (CUresult)d->event.status, d->what.user);
     else
         d->what.fn(d->what.user);
+    stub_tls.refusal = CUDA_SUCCESS;
     if (shares)
         stub_hooks_hostfn_end(link);
 }

@@ -69,6 +69,10 @@ def test_contexts_streams_captures_and_host_functions_of_threads(case):
     same_remotely_and_locally(case, "order")
 
 
+def test_calls_from_within_host_functions_are_refused(case):
+    same_remotely_and_locally(case, "forbidden")
+
+
 def test_pools_and_virtual_memory(case):
     same_remotely_and_locally(case, "space")
 

@@ -39,11 +39,22 @@ sg_core_init(CUresult (*init)(void))
     return rc;
 }
 
+/* The thread runs a function of the program. */
+static __thread bool calls_forbidden;
+
+void
+sg_calls_forbid(bool forbidden)
+{
+    calls_forbidden = forbidden;
+}
+
 CUresult
 sg_enter_init(void)
 {
     if (atomic_load(&forked))
         return CUDA_ERROR_NOT_INITIALIZED;
+    if (calls_forbidden)
+        return CUDA_ERROR_NOT_PERMITTED;
     sg_lock();
     if (initialised)
         return CUDA_SUCCESS;

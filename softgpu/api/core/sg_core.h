@@ -28,6 +28,9 @@
 /* Into a call that needs cuInit and no context; sg_ctx.h and sg_work.h have the others.
  * On success the lock is held, otherwise it is not. */
 CUresult sg_enter_init(void);
+/* Around a function of the program: calls that it makes fail, for the work that it is
+ * part of could be what they wait for. */
+void sg_calls_forbid(bool forbidden);
 /* Unlocks, returns @rc; an error gets a line in the log (sg_logs.h). */
 CUresult sg_leave(CUresult rc);
 

@@ -37,14 +37,15 @@ host_run(struct sg_work *work)
     struct host_work *h = container_of(work, struct host_work, work);
     CUresult error;
 
-    if (h->fn) {
-        h->fn(h->arg);
-        return CUDA_SUCCESS;
-    }
     sg_lock();
     error = work->ctx->error;
     sg_unlock();
-    h->callback(h->stream, error, h->arg);
+    sg_calls_forbid(true);
+    if (h->fn)
+        h->fn(h->arg);
+    else
+        h->callback(h->stream, error, h->arg);
+    sg_calls_forbid(false);
     return CUDA_SUCCESS;
 }
 
