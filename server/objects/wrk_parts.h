@@ -22,12 +22,15 @@ struct wrk_parts {
     CUevent *events; /* @n of context @ctx_index; NULL: nothing was taken */
     unsigned n, room;
     uint32_t ctx_index;
-    unsigned epoch;    /* when they were taken: wrk_ctx_epoch() */
-    bool with_default; /* the default stream's work is among it */
+    unsigned epoch;         /* when they were taken: wrk_ctx_epoch() */
+    bool with_default;      /* the default stream's work is among it, or in @last */
+    CUevent last;           /* that, since the first capture began; may be NULL */
+    struct wrk_parts *next; /* of those without it */
 };
 
-/* What context @ctx_index has to do now, in @ret.  False, with nothing taken: a stream
- * of it is captured already, or there are too many.  Receive thread. */
+/* What context @ctx_index has to do now, in @ret, which stays where it is until it is
+ * waited for or dropped.  False, with nothing taken: a stream of it is captured
+ * already, or there are too many.  Receive thread. */
 bool wrk_parts_take(struct wrk *w, uint32_t ctx_index, struct wrk_parts *ret);
 
 /* Waits for that and gives the events back, once; the context's error.  Any thread, in
@@ -37,7 +40,8 @@ CUresult wrk_parts_wait(struct wrk *w, struct wrk_parts *parts);
 /* Gives the events back without a wait. */
 void wrk_parts_drop(struct wrk *w, struct wrk_parts *parts);
 
-/* A capture is about to begin.  Receive thread. */
-void wrk_parts_captures(void);
+/* A capture is about to begin: with the first one, what waits without the default
+ * stream's part gets it.  Receive thread. */
+void wrk_parts_captures(struct wrk *w);
 
 #endif

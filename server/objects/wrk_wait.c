@@ -563,6 +563,6 @@ wrk_wait_hand_over(struct wrk *w)
 void
 wrk_wait_captures(struct wrk *w)
 {
-    wrk_parts_captures();
+    wrk_parts_captures(w);
     wrk_wait_hand_over(w);
 }

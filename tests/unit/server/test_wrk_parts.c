@@ -170,6 +170,7 @@ set_up(void **state)
     memset(busy, 0, sizeof(busy));
     own_is_busy = default_is_busy = false;
     captured = NULL;
+    worker.ctx_index = CTX;
     taken = given_back = recorded_default = recorded_own = joined = 0;
     event_waits = whole_waits = default_waits = 0;
     wrk_left_forget(&worker, CTX);
@@ -240,17 +241,28 @@ what_destroyed_streams_leave_is_waited_for(void **state)
     assert_true(wrk_left_stream(CTX, &stream));
 }
 
+/* The default stream's part is taken before the capture begins: a use of that stream
+ * during the capture would end it. */
 static void
-a_wait_from_before_the_first_capture_ends_none(void **state)
+waits_from_before_the_first_capture_end_none(void **state)
 {
-    struct wrk_parts parts;
+    struct wrk_parts parts, another, dropped;
 
     busy[1] = default_is_busy = true;
     assert_true(wrk_parts_take(&worker, CTX, &parts));
-    wrk_parts_captures();
+    assert_true(wrk_parts_take(&worker, CTX, &dropped));
+    assert_true(wrk_parts_take(&worker, CTX, &another));
+    wrk_parts_drop(&worker, &dropped);
+    worker.ctx_index = CTX + 1;
+    wrk_parts_captures(&worker);
+    assert_int_equal(worker.ctx_index, CTX + 1);
+    assert_int_equal(recorded_default, 2);
     assert_int_equal(wrk_parts_wait(&worker, &parts), CUDA_SUCCESS);
+    assert_int_equal(wrk_parts_wait(&worker, &another), CUDA_SUCCESS);
+    assert_int_equal(event_waits, 4);
     assert_int_equal(whole_waits, 0);
-    assert_int_equal(default_waits, 1);
+    assert_int_equal(default_waits, 0);
+    assert_int_equal(given_back, taken);
 }
 
 /* ---- and from here on of one that has ---- */
@@ -258,7 +270,7 @@ a_wait_from_before_the_first_capture_ends_none(void **state)
 static void
 with_captures_the_default_stream_has_an_event_too(void **state)
 {
-    wrk_parts_captures();
+    wrk_parts_captures(&worker);
     worker.handles.client[WIRE_KIND_STREAM].cap = STREAMS;
     for (unsigned i = 0; i < STREAMS; i++)
         busy[i] = true;
@@ -274,7 +286,7 @@ a_stream_that_is_captured_has_no_part(void **state)
 {
     struct wrk_parts parts;
 
-    wrk_parts_captures();
+    wrk_parts_captures(&worker);
     busy[0] = true;
     captured = STREAM(2);
     assert_false(wrk_parts_take(&worker, CTX, &parts));
@@ -286,7 +298,7 @@ events_of_a_context_that_ended_are_not_given_back(void **state)
 {
     struct wrk_parts parts;
 
-    wrk_parts_captures();
+    wrk_parts_captures(&worker);
     busy[0] = true;
     assert_true(wrk_parts_take(&worker, CTX, &parts));
     epoch++; /* another one may have its index */
@@ -302,7 +314,7 @@ main(void)
         cmocka_unit_test_setup(without_captures_the_drivers_call_comes_last, set_up),
         cmocka_unit_test_setup(with_many_streams_it_is_all_that_there_is, set_up),
         cmocka_unit_test_setup(what_destroyed_streams_leave_is_waited_for, set_up),
-        cmocka_unit_test_setup(a_wait_from_before_the_first_capture_ends_none, set_up),
+        cmocka_unit_test_setup(waits_from_before_the_first_capture_end_none, set_up),
         cmocka_unit_test_setup(with_captures_the_default_stream_has_an_event_too,
                                set_up),
         cmocka_unit_test_setup(a_stream_that_is_captured_has_no_part, set_up),
