@@ -117,14 +117,16 @@ arbiter_wait(struct wrk *w, struct gov_slice *s)
         wrk_desks_ring(w->priv->desks);
 }
 
-/* Ask until the turn is ours; the lock is let go while waiting. */
+/* Ask until the turn is ours; the lock is let go while waiting.  The governor's thread
+ * may have got it meanwhile: who has a turn must not ask for another one, which the
+ * arbiter would give behind the first. */
 static void
 get_turn(struct wrk *w, struct gov_slice *s)
 {
     struct wrk_governor *g = w->priv->governor;
 
     while (!atomic_load(&w->priv->stopping)) {
-        if (wrk_gov_ask(w, s))
+        if ((s->running && !s->intruding) || wrk_gov_ask(w, s))
             return;
         pthread_mutex_unlock(&g->lock);
         /* Replies that are due are not delayed by this launch. */

@@ -324,6 +324,35 @@ turn_that_crosses_its_withdrawal_is_given_back(void **state)
     assert_int_equal(want.done, 1);
 }
 
+/* The governor's thread asks for work that has begun out of turn as well. */
+static void
+governor_gets_the_turn(void)
+{
+    if (!slice->asking)
+        return;
+    grant();
+    assert_true(wrk_gov_ask(&worker, slice));
+}
+
+/* Who asked once more would wait for a turn behind its own for ever. */
+static void
+turn_that_the_governor_got_meanwhile_is_not_asked_for_again(void **state)
+{
+    (void)state;
+    take_turn();
+    launch(GP_NS_PER_S, MS);
+    wrk_gov_give_up(&worker, slice);
+    wrk_gov_overrun(&worker, slice, 0);
+    while_waiting = governor_gets_the_turn;
+    launch(MS, MS); /* what is in flight takes longer than it may be waited for */
+    while_waiting = NULL;
+    assert_int_equal(want.ask, 2);
+    assert_true(has_turn_now());
+    look_after(2 * GP_NS_PER_S);
+    look_after(10 * MS);
+    assert_int_equal(want.done, turn.grant);
+}
+
 /* ---- what is charged -------------------------------------------------------- */
 
 static void
@@ -544,6 +573,7 @@ main(void)
         CASE(turn_that_rests_with_the_session_is_taken_without_a_question),
         CASE(question_is_taken_back_when_the_worker_stops),
         CASE(turn_that_crosses_its_withdrawal_is_given_back),
+        CASE(turn_that_the_governor_got_meanwhile_is_not_asked_for_again),
         CASE(gpu_time_is_charged_as_measured_whatever_was_predicted),
         CASE(part_of_the_gpu_is_charged_as_that_part),
         CASE(clock_that_steps_ahead_charges_nothing),
