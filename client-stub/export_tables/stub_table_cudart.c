@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The runtime's own interface.  Slot 2 returns a device's primary context without
- * retaining it; runtimes of 10 and before load their fat binaries through slot 1, 11.8
- * through slot 6, and say through slot 7 that they have unloaded one; through slot 12
- * runtimes from 13.2 on have the driver's compilers loaded before anything else.
+ * retaining it; runtime 9.2 loads its fat binaries through slot 1, 11.8 through slot 6,
+ * and says through slot 7 that it has unloaded one; through slot 12 runtimes from 13.2
+ * on have the driver's compilers loaded before anything else.
  */
 #include "stub_call.h"
 #include "stub_ctx.h"

@@ -239,6 +239,8 @@ unpin_run(struct wrk *w, struct wrk_job *job)
         else if (unpin->p->placed)
             WRK_CALL(w, cuCtxSynchronize);
         pinned_free(w, unpin->p);
+    } else {
+        wrk_parts_drop(w, &unpin->parts); /* nothing is to point to them */
     }
     free(unpin);
 }

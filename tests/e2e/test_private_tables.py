@@ -71,7 +71,7 @@ print(load(ctypes.addressof(module), ctypes.addressof(wrapper), None, None, None
 
 
 def test_old_runtimes_load_their_fat_binaries(case):
-    """Those of 10 and before through one slot (seen of 9.2), 11 through another."""
+    """9.2 through one slot, 11.8 through another."""
     ptx = (case.build / "tests" / "ptx" / "vecadd.ptx").read_bytes() + b"\0"
     (case.folder / "image").write_bytes(fatbin((2, 75, cubin()), (1, 70, ptx)))
     pool = case.pool()

@@ -40,6 +40,7 @@ static bool copying;     /* copies do not end */
 static unsigned registered, marks;
 static uint64_t moved;
 static unsigned waits, whole_waits; /* for a context: in parts, by the driver's call */
+static unsigned dropped;            /* parts without a wait */
 static bool no_parts;               /* there are none to be had */
 static struct wrk_job *queued;
 static uint64_t window; /* of the process: a case may run after another */
@@ -125,6 +126,7 @@ wrk_parts_wait(struct wrk *w, struct wrk_parts *parts)
 void
 wrk_parts_drop(struct wrk *w, struct wrk_parts *parts)
 {
+    dropped++;
 }
 
 bool
@@ -218,7 +220,7 @@ set_up(void **state)
     drv.cuMemcpyHtoDAsync_v2 = driver_up;
     drv.cuEventRecord = driver_record;
     drv.cuCtxSynchronize = driver_synchronize;
-    registered = marks = waits = whole_waits = 0;
+    registered = marks = waits = whole_waits = dropped = 0;
     no_parts = false;
     priv.capturing = 0;
     moved = 0;
@@ -529,6 +531,21 @@ captures_survive_memory_that_is_given_back(void **state)
     assert_int_equal(whole_waits, 1);
 }
 
+/* Others may be waiting still, who are in one list with it.  Last: it stays. */
+static void
+what_is_given_back_at_the_end_leaves_no_parts(void **state)
+{
+    window_open();
+    assert_true(add_at(0, window, SIZE));
+    copying = true;
+    wrk_pinned_drop(&worker, 0);
+    atomic_store(&priv.stopping, true);
+    run_queued();
+    atomic_store(&priv.stopping, false);
+    assert_int_equal(waits, 0);
+    assert_int_equal(dropped, 1);
+}
+
 static void
 changes_travel_byte_by_byte_and_once(void **state)
 {
@@ -659,6 +676,7 @@ main(void)
         cmocka_unit_test_setup(changes_travel_byte_by_byte_and_once, set_up),
         cmocka_unit_test_setup(large_memory_is_compared_where_the_driver_says, set_up),
         cmocka_unit_test_setup(with_more_streams_than_marks_it_stays_for_good, set_up),
+        cmocka_unit_test_setup(what_is_given_back_at_the_end_leaves_no_parts, set_up),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
