@@ -19,6 +19,7 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -38,11 +39,17 @@ enum xport_ring_sleep {
     XPORT_RING_ON_WAKEFD,
 };
 
+/* Up to so many bytes that are published at once lie in the head's cache line as well. */
+#define XPORT_RING_INLINE 40u
+
 /* In shared memory; a cache line each for what the two sides write. */
 struct xport_ring_shared {
     uint64_t head;        /* bytes produced; written by the producer */
     uint32_t room_wanted; /* futex: the producer sleeps until there is room */
-    uint8_t pad0[52];
+    uint32_t inline_size; /* bytes at inline_words */
+    uint64_t inline_at;   /* where in the ring the inline words lie, plus one; 0: nowhere,
+                             or they are being written */
+    uint64_t inline_words[XPORT_RING_INLINE / 8];
     uint64_t tail;        /* bytes consumed; written by the consumer */
     uint32_t data_wanted; /* enum xport_ring_sleep: the consumer sleeps until there is
                              data */
@@ -51,6 +58,7 @@ struct xport_ring_shared {
     uint8_t pad1[48];
 };
 static_assert(sizeof(struct xport_ring_shared) == 128, "shared layout");
+static_assert(offsetof(struct xport_ring_shared, tail) == 64, "shared layout");
 
 /* One side's view. */
 struct xport_ring {
@@ -153,6 +161,47 @@ xport_ring_publish(uint64_t *word, uint64_t value)
 #endif
 }
 
+/* The next @n bytes at @data, whole words and at most XPORT_RING_INLINE, go beside the
+ * head as well as into the ring: a consumer that polls the head need not fetch a second
+ * cache line for them.  Each store is ordered behind the one before it, so a consumer
+ * that sees the same inline_at before and after it has read the words has read those
+ * that belong to it. */
+static GP_INLINE void
+xport_ring_put_inline(struct xport_ring *ring, const void *data, size_t n)
+{
+    struct xport_ring_shared *s = ring->shared;
+
+    __atomic_store_n(&s->inline_at, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&s->inline_size, (uint32_t)n, __ATOMIC_RELEASE);
+    for (size_t i = 0; i < n / 8; i++) {
+        uint64_t word;
+
+        memcpy(&word, (const uint8_t *)data + 8 * i, 8);
+        __atomic_store_n(&s->inline_words[i], word, __ATOMIC_RELEASE);
+    }
+    __atomic_store_n(&s->inline_at, ring->index + 1, __ATOMIC_RELEASE);
+}
+
+/* The next @n bytes, all that there are, from beside the head; false: they are not
+ * there. */
+static GP_INLINE bool
+xport_ring_get_inline(const struct xport_ring *ring, void *buf, size_t n)
+{
+    struct xport_ring_shared *s = ring->shared;
+    uint64_t at = ring->index + 1;
+
+    if (n > XPORT_RING_INLINE || n % 8 ||
+        __atomic_load_n(&s->inline_at, __ATOMIC_ACQUIRE) != at ||
+        __atomic_load_n(&s->inline_size, __ATOMIC_ACQUIRE) != n)
+        return false;
+    for (size_t i = 0; i < n / 8; i++) {
+        uint64_t word = __atomic_load_n(&s->inline_words[i], __ATOMIC_ACQUIRE);
+
+        memcpy((uint8_t *)buf + 8 * i, &word, 8);
+    }
+    return __atomic_load_n(&s->inline_at, __ATOMIC_RELAXED) == at;
+}
+
 /* The next @n bytes are the consumer's.  Index and flag are written and read in
  * sequentially consistent order: here index, then flag; the sleeper flag, then index
  * (xport_ring_wait_data).  So one sees the other. */
@@ -206,6 +255,8 @@ xport_ring_put(struct xport_ring *ring, const void *data, size_t len)
         return -EPROTO;
     if (likely(xport_ring_is_small(at, len) && len <= XPORT_RING_SIZE - (size_t)used)) {
         gp_words_copy(ring->bytes + at, data, len);
+        if (len <= XPORT_RING_INLINE)
+            xport_ring_put_inline(ring, data, len);
     } else {
         len = gp_min(len, XPORT_RING_SIZE - (size_t)used);
         xport_ring_copy_in(ring, at, data, len);
@@ -230,7 +281,9 @@ xport_ring_get(struct xport_ring *ring, void *buf, size_t len)
     if (used <= 0)
         return used < 0 ? -EPROTO : 0;
     len = gp_min(len, (size_t)used);
-    if (likely(xport_ring_is_small(at, len)))
+    if (len == (size_t)used && xport_ring_get_inline(ring, buf, len))
+        ;
+    else if (likely(xport_ring_is_small(at, len)))
         gp_words_copy(buf, ring->bytes + at, len);
     else
         xport_ring_copy_out(ring, at, buf, len);

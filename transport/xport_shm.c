@@ -191,11 +191,7 @@ shm_read(struct xport_stream *stream, void *buf, size_t len, size_t *ret_n)
 static bool
 shm_readable(struct xport_stream *stream)
 {
-    struct shm_conn *shm = shm_of(stream);
-
-    /* The frame's cache line is fetched along with that of the head, not after it. */
-    __builtin_prefetch(shm->rx.bytes + shm->rx.index % XPORT_RING_SIZE);
-    return has_data(shm);
+    return has_data(shm_of(stream));
 }
 
 /* The peer is gone, or we have closed.  What it sent before is still to be read: only

@@ -2,8 +2,10 @@
 /* One ring of shared memory, both sides of it in one thread. */
 #include "ut.h"
 
+#include "gp_time.h"
 #include "xport_ring.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,9 +100,10 @@ part_of_a_payload_wakes_no_sleeper_on_the_same_core(void **state)
     CLEANUP_FREE uint8_t *bytes = calloc(1, XPORT_RING_SIZE);
     atomic_bool closed = false;
     struct xport_ring tx = {&shared, bytes, 0, 0, &closed, -1};
-    cpu_set_t here;
+    cpu_set_t here, all;
 
     (void)state;
+    assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
     CPU_ZERO(&here);
     CPU_SET((unsigned)sched_getcpu(), &here);
     assert_int_equal(sched_setaffinity(0, sizeof(here), &here), 0);
@@ -120,6 +123,110 @@ part_of_a_payload_wakes_no_sleeper_on_the_same_core(void **state)
     shared.data_core = 0; /* a peer of an earlier version does not say */
     xport_ring_push_bulk(&tx, 4096, true);
     assert_int_equal(shared.data_wanted, XPORT_RING_AWAKE);
+    assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
+}
+
+/* A frame of a few words is taken from the head's cache line if it is all that there
+ * is, and from the ring if others are there, one is being written beside the head, or
+ * the producer is of an earlier version and writes none there. */
+static void
+short_frame_is_taken_from_beside_the_head(void **state)
+{
+    static const uint64_t one[] = {11, 12, 13, 14, 15}, two[] = {21, 22, 23};
+    struct xport_ring_shared shared = {0};
+    CLEANUP_FREE uint8_t *bytes = calloc(1, XPORT_RING_SIZE);
+    atomic_bool closed = false;
+    struct xport_ring tx = {&shared, bytes, 0, 0, &closed, -1}, rx = tx;
+    uint64_t got[8] = {0};
+
+    static_assert(sizeof(one) == XPORT_RING_INLINE, "the most words");
+    assert_int_equal(xport_ring_put(&tx, one, sizeof(one)), sizeof(one));
+    memset(bytes, 0xff, XPORT_RING_SIZE);
+    assert_int_equal(xport_ring_get(&rx, got, sizeof(got)), sizeof(one));
+    assert_memory_equal(got, one, sizeof(one));
+
+    assert_int_equal(xport_ring_put(&tx, one, sizeof(one)), sizeof(one));
+    assert_int_equal(xport_ring_put(&tx, two, sizeof(two)), sizeof(two));
+    assert_int_equal(xport_ring_get(&rx, got, sizeof(one)), sizeof(one));
+    assert_memory_equal(got, one, sizeof(one));
+    assert_int_equal(xport_ring_get(&rx, got, sizeof(got)), sizeof(two));
+    assert_memory_equal(got, two, sizeof(two));
+
+    assert_int_equal(xport_ring_put(&tx, one, 8), 8);
+    memcpy(bytes + tx.index, two, 8);
+    xport_ring_push_bulk(&tx, 8, false);
+    assert_int_equal(xport_ring_get(&rx, got, sizeof(got)), 16);
+    assert_true(got[0] == one[0] && got[1] == two[0]);
+
+    for (uint64_t at = 0; at <= tx.index; at += tx.index) {
+        assert_int_equal(xport_ring_put(&tx, two, sizeof(two)), sizeof(two));
+        shared.inline_at = at;
+        memset(shared.inline_words, 0xee, sizeof(shared.inline_words));
+        assert_int_equal(xport_ring_get(&rx, got, sizeof(got)), sizeof(two));
+        assert_memory_equal(got, two, sizeof(two));
+    }
+}
+
+#define SHORT_FRAMES 2000000
+
+struct sender {
+    struct xport_ring ring;
+    atomic_bool closed;
+};
+
+/* The words of a frame say where in the stream they are. */
+static void *
+send_short_frames(void *argument)
+{
+    struct sender *sender = argument;
+    uint64_t word = 0, frame[8];
+
+    for (uint32_t i = 0; i < SHORT_FRAMES; i++) {
+        size_t n = 1 + (i * 2654435761u >> 16) % ARRAY_SIZE(frame);
+
+        for (size_t k = 0; k < n; k++)
+            frame[k] = word++;
+        for (size_t sent = 0; sent < 8 * n;) {
+            int64_t put =
+                xport_ring_put(&sender->ring, (uint8_t *)frame + sent, 8 * n - sent);
+
+            if (put == 0)
+                xport_ring_wait_room(&sender->ring, gp_now_ns() + GP_NS_PER_MS);
+            sent += (size_t)put;
+        }
+    }
+    atomic_store(&sender->closed, true);
+    return NULL;
+}
+
+/* Frames that overtake each other beside the head while the consumer reads there. */
+static void
+short_frames_arrive_whole_and_in_order(void **state)
+{
+    struct xport_ring_shared shared = {0};
+    CLEANUP_FREE uint8_t *bytes = calloc(1, XPORT_RING_SIZE);
+    atomic_bool closed = false;
+    struct sender sender = {.ring = {&shared, bytes, 0, 0, &closed, -1}};
+    struct xport_ring rx = sender.ring;
+    uint64_t got[64], word = 0;
+    bool ended = false;
+    pthread_t thread;
+
+    assert_int_equal(pthread_create(&thread, NULL, send_short_frames, &sender), 0);
+    while (!ended || !xport_ring_empty(&rx)) {
+        int64_t n = xport_ring_get(&rx, got, sizeof(got));
+
+        assert_true(n >= 0 && n % 8 == 0);
+        for (int64_t i = 0; i < n / 8; i++)
+            assert_int_equal(got[i], word++);
+        ended = atomic_load(&sender.closed);
+        for (int i = 0; n == 0 && i < 200 && xport_ring_empty(&rx); i++)
+            gp_cpu_relax();
+        if (n == 0 && xport_ring_empty(&rx))
+            sched_yield();
+    }
+    pthread_join(thread, NULL);
+    assert_int_equal(8 * word, sender.ring.index);
 }
 
 int
@@ -130,6 +237,8 @@ main(void)
         cmocka_unit_test(tail_of_an_empty_ring_is_published_once_in_many_frames),
         cmocka_unit_test(pieces_are_published_together),
         cmocka_unit_test(part_of_a_payload_wakes_no_sleeper_on_the_same_core),
+        cmocka_unit_test(short_frame_is_taken_from_beside_the_head),
+        cmocka_unit_test(short_frames_arrive_whole_and_in_order),
     };
 
     return cmocka_run_group_tests_name("xport_ring", tests, NULL, NULL);
