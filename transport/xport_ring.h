@@ -39,7 +39,8 @@ enum xport_ring_sleep {
     XPORT_RING_ON_WAKEFD,
 };
 
-/* Up to so many bytes that are published at once lie in the head's cache line as well. */
+/* Up to so many bytes that are published at once lie in the head's cache line as well.
+ */
 #define XPORT_RING_INLINE 40u
 
 /* In shared memory; a cache line each for what the two sides write. */
@@ -47,8 +48,8 @@ struct xport_ring_shared {
     uint64_t head;        /* bytes produced; written by the producer */
     uint32_t room_wanted; /* futex: the producer sleeps until there is room */
     uint32_t inline_size; /* bytes at inline_words */
-    uint64_t inline_at;   /* where in the ring the inline words lie, plus one; 0: nowhere,
-                             or they are being written */
+    uint64_t inline_at; /* where in the ring the inline words lie, plus one; 0: nowhere,
+                           or they are being written */
     uint64_t inline_words[XPORT_RING_INLINE / 8];
     uint64_t tail;        /* bytes consumed; written by the consumer */
     uint32_t data_wanted; /* enum xport_ring_sleep: the consumer sleeps until there is
