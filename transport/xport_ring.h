@@ -47,9 +47,9 @@ enum xport_ring_sleep {
 struct xport_ring_shared {
     uint64_t head;        /* bytes produced; written by the producer */
     uint32_t room_wanted; /* futex: the producer sleeps until there is room */
-    uint32_t inline_size; /* bytes at inline_words */
-    uint64_t inline_at; /* where in the ring the inline words lie, plus one; 0: nowhere,
-                           or they are being written */
+    uint32_t pad0;
+    uint64_t inline_is; /* which bytes of the ring the inline words are, in the form of
+                           xport_ring_inline_name(); 0: none */
     uint64_t inline_words[XPORT_RING_INLINE / 8];
     uint64_t tail;        /* bytes consumed; written by the consumer */
     uint32_t data_wanted; /* enum xport_ring_sleep: the consumer sleeps until there is
@@ -162,25 +162,30 @@ xport_ring_publish(uint64_t *word, uint64_t value)
 #endif
 }
 
+/* Bytes of the ring: the next @n, at most XPORT_RING_INLINE, of @ring. */
+static GP_INLINE uint64_t
+xport_ring_inline_name(const struct xport_ring *ring, size_t n)
+{
+    return ring->index << 6 | n;
+}
+
 /* The next @n bytes at @data, whole words and at most XPORT_RING_INLINE, go beside the
  * head as well as into the ring: a consumer that polls the head need not fetch a second
- * cache line for them.  Each store is ordered behind the one before it, so a consumer
- * that sees the same inline_at before and after it has read the words has read those
- * that belong to it. */
+ * cache line for them.  Their name comes first, and each store is ordered behind the
+ * one before: a consumer that finds the same name before and after it has read the
+ * words, of bytes that have been published, has read those that the name means. */
 static GP_INLINE void
 xport_ring_put_inline(struct xport_ring *ring, const void *data, size_t n)
 {
     struct xport_ring_shared *s = ring->shared;
 
-    __atomic_store_n(&s->inline_at, 0, __ATOMIC_RELAXED);
-    __atomic_store_n(&s->inline_size, (uint32_t)n, __ATOMIC_RELEASE);
+    __atomic_store_n(&s->inline_is, xport_ring_inline_name(ring, n), __ATOMIC_RELAXED);
     for (size_t i = 0; i < n / 8; i++) {
         uint64_t word;
 
         memcpy(&word, (const uint8_t *)data + 8 * i, 8);
         __atomic_store_n(&s->inline_words[i], word, __ATOMIC_RELEASE);
     }
-    __atomic_store_n(&s->inline_at, ring->index + 1, __ATOMIC_RELEASE);
 }
 
 /* The next @n bytes, all that there are, from beside the head; false: they are not
@@ -189,18 +194,17 @@ static GP_INLINE bool
 xport_ring_get_inline(const struct xport_ring *ring, void *buf, size_t n)
 {
     struct xport_ring_shared *s = ring->shared;
-    uint64_t at = ring->index + 1;
+    uint64_t name = xport_ring_inline_name(ring, n);
 
     if (n > XPORT_RING_INLINE || n % 8 ||
-        __atomic_load_n(&s->inline_at, __ATOMIC_ACQUIRE) != at ||
-        __atomic_load_n(&s->inline_size, __ATOMIC_ACQUIRE) != n)
+        __atomic_load_n(&s->inline_is, __ATOMIC_ACQUIRE) != name)
         return false;
     for (size_t i = 0; i < n / 8; i++) {
         uint64_t word = __atomic_load_n(&s->inline_words[i], __ATOMIC_ACQUIRE);
 
         memcpy((uint8_t *)buf + 8 * i, &word, 8);
     }
-    return __atomic_load_n(&s->inline_at, __ATOMIC_RELAXED) == at;
+    return __atomic_load_n(&s->inline_is, __ATOMIC_RELAXED) == name;
 }
 
 /* The next @n bytes are the consumer's.  Index and flag are written and read in

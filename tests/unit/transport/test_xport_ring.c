@@ -160,7 +160,7 @@ short_frame_is_taken_from_beside_the_head(void **state)
 
     for (uint64_t at = 0; at <= tx.index; at += tx.index) {
         assert_int_equal(xport_ring_put(&tx, two, sizeof(two)), sizeof(two));
-        shared.inline_at = at;
+        shared.inline_is = at;
         memset(shared.inline_words, 0xee, sizeof(shared.inline_words));
         assert_int_equal(xport_ring_get(&rx, got, sizeof(got)), sizeof(two));
         assert_memory_equal(got, two, sizeof(two));
