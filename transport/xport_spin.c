@@ -29,6 +29,17 @@ lost(struct xport_spin *spin)
 
     spin->backoff = gp_min(spin->backoff ? 2 * spin->backoff : 1u, most);
     spin->skip = spin->backoff;
+    spin->won = 0;
+    return false;
+}
+
+/* Nothing came for the whole time, and nobody else wanted the core. */
+static bool
+lost_in_vain(struct xport_spin *spin)
+{
+    if (spin->won < XPORT_SPIN_CREDIT)
+        return lost(spin);
+    spin->won = 0;
     return false;
 }
 
@@ -57,8 +68,10 @@ xport_spin_again(struct xport_spin *spin)
     uint64_t now = gp_now_ns();
 
     learn(spin, now - spin->last_ns);
-    if (now >= spin->until_ns || now - spin->last_ns > gap_of(spin))
+    if (now - spin->last_ns > gap_of(spin))
         return lost(spin);
+    if (now >= spin->until_ns)
+        return lost_in_vain(spin);
     spin->last_ns = now;
     gp_cpu_relax();
     return true;

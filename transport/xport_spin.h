@@ -30,6 +30,9 @@
 /* The clock is read for one won spin in so many as long as none has been lost, because
  * that reading delays the execution of the frame that has come. */
 #define XPORT_SPIN_CHECKED 8u
+/* So many won spins pay for one that ends because the peer made a pause: the wait that
+ * follows it spins as well. */
+#define XPORT_SPIN_CREDIT 64u
 
 struct xport_spin {
     uint32_t skip;     /* waits still to go without spinning */
@@ -38,7 +41,7 @@ struct xport_spin {
     uint64_t last_ns;
     uint32_t spin_ns, gap_ns, skip_max; /* of this transport; 0: the values above */
     uint32_t look_ns, looks; /* the shortest look so far; how many in this spin */
-    uint32_t won;            /* spins, counted while backoff is 0 */
+    uint32_t won;            /* spins, counted while backoff is 0, since one was lost */
 };
 
 /* A wait begins: whether to do so without spinning. */

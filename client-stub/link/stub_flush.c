@@ -29,7 +29,7 @@
 /* While a sender is blocked by a worker that reads nothing, the device has enough
  * work. */
 #define FLUSH_HELD_MAX_NS (10 * (long)GP_NS_PER_MS)
-#define FLUSH_IDLE_TICKS 25 /* checks without any frame before it sleeps */
+#define FLUSH_IDLE_TICKS 25 /* checks that found nothing to do before it sleeps */
 #define FLUSH_CHECK_MS 1000 /* between checks of unacknowledged bytes */
 #define FLUSH_LOOK_NS (100 * GP_NS_PER_MS) /* how late a dead worker is noticed */
 
@@ -37,12 +37,25 @@ struct flush_state {
     uint32_t flushes;
     uint32_t queued;
     uint32_t d2h_in_flight;
+    bool armed; /* something was queued, whatever became of it */
 };
 
+/* A frame that enters the buffer between the look at `flush_armed` and its reset is
+ * not forgotten: flush_sleep() looks at `queued`. */
+static bool
+flush_was_armed(struct stub_link *link)
+{
+    if (!atomic_load_explicit(&link->flush_armed, memory_order_relaxed))
+        return false;
+    atomic_store_explicit(&link->flush_armed, 0, memory_order_relaxed);
+    return true;
+}
+
 static struct flush_state
-flush_read_state(const struct stub_link *link)
+flush_read_state(struct stub_link *link)
 {
     return (struct flush_state){
+        .armed = flush_was_armed(link),
         .flushes = atomic_load_explicit(&link->flushes, memory_order_relaxed),
         .queued = atomic_load_explicit(&link->queued, memory_order_seq_cst),
         .d2h_in_flight =
@@ -129,7 +142,7 @@ flush_sleep(struct stub_link *link)
     unsigned quiet = 0;
 
     atomic_store_explicit(&link->flush_asleep, 1, memory_order_seq_cst);
-    if (flush_read_state(link).queued == 0)
+    if (atomic_load_explicit(&link->queued, memory_order_seq_cst) == 0)
         while (!sleep_wait(link, flush_patience(link, &seq, &quiet)))
             ;
     stub_link_attend(link, STUB_ATTEND_WATCH, false);
@@ -137,6 +150,15 @@ flush_sleep(struct stub_link *link)
     xport_look(link->conn);
     if (xport_resumes(link->conn)) /* then this has made it whole, or will */
         link->hung_up = false;
+}
+
+/* Nothing there that a check is for: no frame was queued.  Calls and payloads that
+ * their thread sends at once need none, unless a copy to the host is under way, whose
+ * bytes somebody has to read. */
+static bool
+flush_is_idle(struct flush_state now, bool flushed)
+{
+    return now.queued == 0 && (!flushed || (!now.armed && !now.d2h_in_flight));
 }
 
 /* One check: frames that have waited are sent; an idle buffer lets the thread sleep;
@@ -151,16 +173,16 @@ flush_step(struct stub_link *link, struct flush_state now, struct flush_state la
     /* Before a flush in any case: the worker may not read until somebody reads here. */
     if (now.d2h_in_flight && (last.d2h_in_flight || stale))
         stub_hooks_unread(link);
-    *idle = now.queued == 0 && !flushed ? *idle + 1 : 0;
+    *idle = flush_is_idle(now, flushed) ? *idle + 1 : 0;
     if (stale) {
         long held_max = now.d2h_in_flight ? (long)FLUSH_TICK_MAX_NS : FLUSH_HELD_MAX_NS;
 
         *tick_ns = flush_send(link) ? FLUSH_TICK_NS : gp_min(2 * *tick_ns, held_max);
-    } else if (flushed) {
-        *tick_ns = gp_min(2 * *tick_ns, (long)FLUSH_TICK_MAX_NS);
     } else if (*idle > FLUSH_IDLE_TICKS) {
         flush_sleep(link);
         *tick_ns = FLUSH_TICK_NS;
+    } else if (flushed) {
+        *tick_ns = gp_min(2 * *tick_ns, (long)FLUSH_TICK_MAX_NS);
     }
 }
 

@@ -2,10 +2,10 @@
 /*
  * Sends frames that no waiting call sends, so that the device does not run out of work.
  *
- * One thread of the stub per link checks the queue about every 50 us while there is
- * traffic, and sends what has been there since its last check.  It sleeps while nothing
- * happens; the first frame after that wakes it, which is the only system call that it
- * ever costs a caller.
+ * One thread of the stub per link checks the queue about every 50 us while frames are
+ * queued, and sends what has been there since its last check.  It sleeps while none is;
+ * calls that wait and copies are sent by their threads.  The first frame after that
+ * wakes it, which is the only system call that it ever costs a caller.
  */
 #ifndef STUB_FLUSH_H
 #define STUB_FLUSH_H
@@ -29,6 +29,7 @@ void stub_flush_wake(struct stub_link *link);
 static inline void
 stub_flush_arm(struct stub_link *link)
 {
+    atomic_store_explicit(&link->flush_armed, 1, memory_order_relaxed);
     if (__builtin_expect(
             atomic_load_explicit(&link->flush_asleep, memory_order_seq_cst) != 0, 0))
         stub_flush_wake(link);

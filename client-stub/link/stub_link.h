@@ -94,6 +94,8 @@ struct stub_link {
     _Atomic int32_t failure; /* what calls return in FAILED and LOST */
     const struct Gpupool__AttachReply *attach;
     _Atomic uint32_t flush_asleep;  /* stub_flush.h */
+    _Atomic uint32_t flush_armed;   /* a frame has entered the empty buffer, since the
+                                       flusher looked last */
     _Atomic uint32_t d2h_in_flight; /* copies under way that nobody waits for */
     int wake_fd;                    /* eventfd that ends the flusher's sleep */
     bool hung_up;                   /* the worker is gone; the flusher's */

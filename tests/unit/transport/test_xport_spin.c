@@ -91,12 +91,54 @@ spin_won_by_being_switched_away_is_found_out(void **state)
     assert_true(spin.skip > skip);
 }
 
+/* The clock says that the time is up, and that nobody else ran here. */
+static bool
+time_is_up(struct xport_spin *spin)
+{
+    xport_spin_begin(spin);
+    spin->until_ns = spin->last_ns;
+    return !xport_spin_again(spin);
+}
+
+static void
+win(struct xport_spin *spin, uint32_t n)
+{
+    while (n--) {
+        xport_spin_begin(spin);
+        xport_spin_won(spin);
+    }
+}
+
+/* A program that makes many calls, then a pause: the wait behind the pause used to be
+ * one without a spin, so that the second call behind it was as slow as the first.  Who
+ * makes few calls between two pauses spins in vain as often as it pays, and stops. */
+static void
+spin_lost_by_a_pause_is_forgiven_who_won_many(void **state)
+{
+    struct xport_spin spin = {.gap_ns = UINT32_MAX};
+
+    (void)state;
+    for (int i = 0; i < 10; i++) {
+        win(&spin, XPORT_SPIN_CREDIT);
+        assert_true(time_is_up(&spin));
+        assert_false(xport_spin_skips(&spin));
+    }
+    for (uint32_t i = 1; i < 10; i++) {
+        win(&spin, 1);
+        assert_true(time_is_up(&spin));
+        assert_true(xport_spin_skips(&spin));
+        while (xport_spin_skips(&spin))
+            ;
+    }
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(taking_much_out_is_no_lost_spin),
-        cmocka_unit_test(spin_won_by_being_switched_away_is_found_out)};
+        cmocka_unit_test(spin_won_by_being_switched_away_is_found_out),
+        cmocka_unit_test(spin_lost_by_a_pause_is_forgiven_who_won_many)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
