@@ -66,9 +66,9 @@ ATTACKS := attacks* link_loss.* hostile_* refusals.* apigen.a_field* unit.test_s
 test-attacks-built: all test-programs $(O)/tests/unit/test_srv_arbiter $(O)/tests/unit/test_wrk_seal
 	@$(PYTHON) tests/run.py --build $(O) --sanitizer '$(SAN)' --only '$(or $(ONLY),$(ATTACKS))'
 
-#:   make test-chaos            links cut, processes killed, clocks moved, again and again;
+#:   make test-chaos            links cut, processes killed, clocks moved, cards shared, again and again;
 #:                              GPUPOOL_SEED=N repeats a run
-CHAOS_PARTS := resume adopt kills clock
+CHAOS_PARTS := resume adopt kills clock shared_cards
 test-chaos-built: all test-programs unit-tests
 	@$(O)/tests/unit/test_xport_resume
 	@rm -f $(foreach part,$(CHAOS_PARTS),$(O)/test-logs/$(part).*.log)
