@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs in sessions that share cards, again and again: each ends, with its own results.
 
-A session whose workers wait for each other shows only here, and only now and then: one did
-after 2 to 11 rounds of six programs, when its two threads asked for the card at once.
+A soak: sessions that wait for each other show by chance.  Some did on a slow machine, after
+2 to 11 rounds of six programs, because a worker's two threads asked for the card at once.
 GPUPOOL_CHAOS=1 (`make test-chaos`) makes many rounds of more programs."""
 
 import os
 import subprocess
 import time
 
-# Launches from one thread, several streams and graphs, copies beside them; how often each
-# does its work, some tenths of a second of a free card.
+# How often each does its work: some tenths of a second.
 PROGRAMS = (("vecadd", 20), ("matmul", 3), ("reduce", 30), ("histogram", 25),
             ("mandelbrot", 10), ("pipeline", 20))
-# Asynchronous copies to the host, page-locked and managed memory, several threads as well.
+# Copies to page-locked memory on four streams, several threads, graphs with copies as well.
 CHAOS = (("landing",), ("copies",), ("threads",), ("graphcopies",))
 CARDS = 2
 CHAOS_S = 240
