@@ -16,6 +16,7 @@
 #include "stub_host_memory.h"
 
 #include "cuda_api.h"
+#include "gp_lock.h"
 #include "stub_call.h"
 #include "stub_capture.h"
 #include "stub_ctx.h"
@@ -34,6 +35,7 @@
 #include "xport.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 
 #define HOST_FLAGS                                                                     \
@@ -146,31 +148,85 @@ stub_host_memory_end(const struct stub_memory *m)
 _Atomic uint32_t stub_host_memory_in_graphs;
 
 static void
-wait_in_context(uint64_t handle, void *data, void *unused)
+wait_in_context(uint64_t handle, void *data, void *ret_captured)
 {
     struct stub_ctx *ctx = data;
-    bool alive, captured;
+    bool alive, captured = false;
 
-    (void)unused;
     if (!ctx || !atomic_load(&ctx->alive) ||
         stub_ctx_push_on(wire_handle_link(handle), wire_handle_index(handle), &alive) <
             0)
         return;
     if (alive)
         stub_ctx_synchronize_uncaptured(&captured);
+    if (captured)
+        *(bool *)ret_captured = true;
     stub_ctx_pop();
+}
+
+/* Memory that was freed while a stream was captured: graphs that were launched before
+ * may still have to copy from it or to it.  It stays until a later free has waited. */
+struct host_kept {
+    struct stub_memory memory;
+    struct host_kept *next;
+};
+
+static struct {
+    struct gp_lock lock;
+    struct host_kept *first;
+} kept;
+
+static void
+host_kept_end(struct host_kept *k)
+{
+    while (k) {
+        struct host_kept *next = k->next;
+
+        stub_host_memory_end(&k->memory);
+        free(k);
+        k = next;
+    }
+}
+
+/* Without memory to note it, it stays for ever. */
+static void
+host_keep(const struct stub_memory *m)
+{
+    struct host_kept *k = malloc(sizeof(*k));
+
+    if (!k)
+        return;
+    k->memory = *m;
+    gp_lock_take(&kept.lock);
+    k->next = kept.first;
+    kept.first = k;
+    gp_lock_release(&kept.lock);
+}
+
+static struct host_kept *
+host_kept_take(void)
+{
+    struct host_kept *first;
+
+    gp_lock_take(&kept.lock);
+    first = kept.first;
+    kept.first = NULL;
+    gp_lock_release(&kept.lock);
+    return first;
 }
 
 /* Work that may still use the memory is waited for, whatever context it is of, as a
  * driver does: that of cards, and copies of graphs, whose bytes this process sends and
  * takes when the graph gets there.  In a capture that would be an error; there the
- * worker waits. */
-static void
+ * worker waits for cards, and false says that copies of graphs were not waited for. */
+static bool
 host_wait(const struct stub_memory *m)
 {
-    if (m->reach == STUB_REACH_SHARED || m->reach == STUB_REACH_MOVED ||
-        atomic_load(&stub_host_memory_in_graphs))
-        stub_handle_each(WIRE_KIND_CTX, wait_in_context, NULL);
+    bool in_graphs = atomic_load(&stub_host_memory_in_graphs) != 0, captured = false;
+
+    if (m->reach == STUB_REACH_SHARED || m->reach == STUB_REACH_MOVED || in_graphs)
+        stub_handle_each(WIRE_KIND_CTX, wait_in_context, &captured);
+    return !in_graphs || !captured;
 }
 
 void
@@ -218,7 +274,9 @@ host_unmap(const struct stub_memory *m)
 CUresult
 stub_impl_cuMemFreeHost(void *p)
 {
+    struct host_kept *before, *next;
     struct stub_memory m;
+    bool waited;
     CUresult r = p ? host_enter() : stub_enter(); /* nothing needs no context */
 
     if (r != CUDA_SUCCESS)
@@ -230,10 +288,21 @@ stub_impl_cuMemFreeHost(void *p)
         return r;
     if (!stub_memory_remove((uintptr_t)p, STUB_MEMORY_HOST, &m))
         return CUDA_ERROR_INVALID_VALUE;
-    host_wait(&m);
+    before = host_kept_take();
+    waited = host_wait(&m);
     stub_hooks_drain(p, m.range.size);
     host_unmap(&m);
-    stub_host_memory_end(&m);
+    if (waited) {
+        stub_host_memory_end(&m);
+        host_kept_end(before);
+        return CUDA_SUCCESS;
+    }
+    host_keep(&m);
+    for (; before; before = next) {
+        next = before->next;
+        host_keep(&before->memory);
+        free(before);
+    }
     return CUDA_SUCCESS;
 }
 
