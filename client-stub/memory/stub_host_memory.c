@@ -188,18 +188,21 @@ host_kept_end(struct host_kept *k)
     }
 }
 
-/* Without memory to note it, it stays for ever. */
+/* @m and those that were kept before it.  Without memory to note @m, it stays for
+ * ever. */
 static void
-host_keep(const struct stub_memory *m)
+host_keep(const struct stub_memory *m, struct host_kept *before)
 {
-    struct host_kept *k = malloc(sizeof(*k));
+    struct host_kept *k = malloc(sizeof(*k)), **end;
 
-    if (!k)
-        return;
-    k->memory = *m;
+    if (k) {
+        *k = (struct host_kept){*m, before};
+        before = k;
+    }
     gp_lock_take(&kept.lock);
-    k->next = kept.first;
-    kept.first = k;
+    for (end = &kept.first; *end; end = &(*end)->next)
+        ;
+    *end = before;
     gp_lock_release(&kept.lock);
 }
 
@@ -274,7 +277,7 @@ host_unmap(const struct stub_memory *m)
 CUresult
 stub_impl_cuMemFreeHost(void *p)
 {
-    struct host_kept *before, *next;
+    struct host_kept *before;
     struct stub_memory m;
     bool waited;
     CUresult r = p ? host_enter() : stub_enter(); /* nothing needs no context */
@@ -297,12 +300,7 @@ stub_impl_cuMemFreeHost(void *p)
         host_kept_end(before);
         return CUDA_SUCCESS;
     }
-    host_keep(&m);
-    for (; before; before = next) {
-        next = before->next;
-        host_keep(&before->memory);
-        free(before);
-    }
+    host_keep(&m, before);
     return CUDA_SUCCESS;
 }
 
