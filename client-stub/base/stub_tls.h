@@ -52,6 +52,7 @@ struct stub_tls {
     struct stub_range block;         /* of server addresses, the one seen last */
     uint32_t frames;                 /* placed, to links with STUB_ATTEND_COUNT */
     uint32_t capture_mode;           /* cuThreadExchangeStreamCaptureMode */
+    uint32_t internal; /* nested calls of our own (stub_internal_ctx_push) */
 };
 
 extern __thread struct stub_tls stub_tls __attribute__((tls_model("initial-exec")));

@@ -328,11 +328,10 @@ stub_ctx_push(struct stub_ctx *ctx)
 
 /* One that was destroyed between the search and the reference may be another context,
  * of another link, by now. */
-int
-stub_ctx_push_on(uint32_t link, uint32_t index, bool *ret_alive)
+struct stub_ctx *
+stub_ctx_ref_on(uint32_t link, uint32_t index, bool *ret_alive)
 {
     struct stub_ctx *ctx;
-    int r;
 
     for (;;) {
         ctx = stub_ctx_on(link, index);
@@ -341,10 +340,17 @@ stub_ctx_push_on(uint32_t link, uint32_t index, bool *ret_alive)
         *ret_alive = atomic_load(&ctx->alive);
         if (ctx == &nowhere[link] ||
             (*ret_alive && wire_handle_link(ctx->handle) == link))
-            break;
+            return ctx;
         stub_ctx_unref(ctx);
     }
-    r = stub_ctx_push(ctx);
+}
+
+int
+stub_ctx_push_on(uint32_t link, uint32_t index, bool *ret_alive)
+{
+    struct stub_ctx *ctx = stub_ctx_ref_on(link, index, ret_alive);
+    int r = stub_ctx_push(ctx);
+
     stub_ctx_unref(ctx);
     return r;
 }

@@ -94,8 +94,11 @@ int stub_ctx_set(struct stub_ctx *ctx);
  * lets it be destroyed under. */
 struct stub_ctx *stub_ctx_on(uint32_t link, uint32_t index);
 
-/* Push such a context, whatever other threads destroy; *ret_alive: it is one.
- * -ENOMEM. */
+/* Such a context with a reference of the caller's, whatever other threads destroy;
+ * *ret_alive: it is one. */
+struct stub_ctx *stub_ctx_ref_on(uint32_t link, uint32_t index, bool *ret_alive);
+
+/* The same, and push it.  -ENOMEM. */
 int stub_ctx_push_on(uint32_t link, uint32_t index, bool *ret_alive);
 
 static inline CUcontext

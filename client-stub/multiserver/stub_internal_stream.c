@@ -159,9 +159,9 @@ stub_fence_wait(const struct stub_fence *fence)
 
 /* ---- words ------------------------------------------------------------------ */
 
-/* Fresh words, which are zero before anybody may wait for one. */
+/* Words that are zero before anybody may wait for one. */
 static CUdeviceptr
-semaphore_words_new(void)
+semaphore_words_clear(void)
 {
     CUstream stream = stub_internal_stream();
     CUdeviceptr words;
@@ -173,6 +173,19 @@ semaphore_words_new(void)
         stub_capture_wait_stream(stream) != CUDA_SUCCESS)
         return 0;
     stub_internal_stream_put(stream);
+    return words;
+}
+
+/* Fresh ones.  0: out of memory, or the context has ended. */
+static CUdeviceptr
+semaphore_words_new(void)
+{
+    CUdeviceptr words;
+
+    if (!stub_internal_ctx_push(stub_tls.ctx))
+        return 0;
+    words = semaphore_words_clear();
+    stub_internal_ctx_pop();
     return words;
 }
 
@@ -316,11 +329,15 @@ stub_semaphore_release(const struct stub_semaphore *semaphore)
 bool
 stub_internal_ctx_push(struct stub_ctx *ctx)
 {
-    return atomic_load(&ctx->alive) && stub_ctx_push(ctx) == 0;
+    if (!atomic_load(&ctx->alive) || stub_ctx_push(ctx) < 0)
+        return false;
+    stub_tls.internal++;
+    return true;
 }
 
 void
 stub_internal_ctx_pop(void)
 {
+    stub_tls.internal--;
     stub_ctx_pop();
 }

@@ -56,7 +56,8 @@ void stub_semaphore_release(const struct stub_semaphore *semaphore);
 bool stub_semaphores_hold_off(void);
 void stub_semaphores_go_on(void);
 
-/* Make @ctx current for a while; false: it is destroyed. */
+/* Make @ctx current for a while, in which calls are ours: the errors of relays wait for
+ * the program (stub_relay.h).  False: it is destroyed. */
 bool stub_internal_ctx_push(struct stub_ctx *ctx);
 void stub_internal_ctx_pop(void);
 

@@ -63,6 +63,13 @@ stub_route_owner(struct stub_route *route, uint64_t addr)
         route_decide(route, link, ctx);
 }
 
+struct stub_link *
+stub_route_link(const struct stub_route *route)
+{
+    return route->link >= 0 && !stub_tls.stay ? &stub_links[route->link]
+                                              : stub_link_here();
+}
+
 /* If no context can be pushed, the thread stays where it is: the server there does
  * not know the arguments, and returns the error. */
 void

@@ -40,6 +40,9 @@ void stub_route_owner(struct stub_route *route, uint64_t addr);
 /* Functions of a library are on every server and decide nothing. */
 void stub_route_func(struct stub_route *route, uint64_t func);
 
+/* Where a call with that route is made. */
+struct stub_link *stub_route_link(const struct stub_route *route);
+
 struct stub_link_switch {
     bool away;
 };

@@ -10,6 +10,7 @@
 #include "stub_ctx.h"
 #include "stub_internal_stream.h"
 #include "stub_link.h"
+#include "stub_memory.h"
 #include "wire_api.h"
 
 #include <stdatomic.h>
@@ -270,7 +271,7 @@ direct_begin(struct stub_call *c, const struct stub_move *m,
     if (r == CUDA_SUCCESS)
         direct_fill(c->body, m, other, xfer, send);
     else
-        stub_internal_ctx_pop();
+        stub_ctx_pop();
     return r;
 }
 
@@ -283,7 +284,7 @@ direct_send(const struct stub_move *m, const struct stub_link *to, uint64_t xfer
     if (r != CUDA_SUCCESS)
         return r;
     r = stub_call_post_now(&c);
-    stub_internal_ctx_pop();
+    stub_ctx_pop();
     return r;
 }
 
@@ -301,7 +302,7 @@ direct_receive(const struct stub_move *m, const struct stub_link *from, uint64_t
     r = stub_call_wait(&c);
     *ret_done = c.reply != NULL;
     stub_call_end(&c);
-    stub_internal_ctx_pop();
+    stub_ctx_pop();
     return r;
 }
 
@@ -329,15 +330,62 @@ move_direct(const struct stub_move *move, CUresult *ret)
     return false;
 }
 
+/* ---- contexts that end ------------------------------------------------------ */
+
+/* Mapped memory belongs to a card, not to a context: a copy that was begun with any
+ * context of that server goes on with another one where the program has destroyed it.
+ * @held: the reference that a replacement has.  False: it is alive, or the memory went
+ * with it. */
+static bool
+ctx_renew(struct stub_ctx **ctx, struct stub_ctx **held, CUdeviceptr addr)
+{
+    uint32_t link, index;
+    struct stub_ctx *other;
+    bool alive;
+
+    if (atomic_load(&(*ctx)->alive) || !stub_memory_where(addr, &link, &index) ||
+        index || link != wire_handle_link((*ctx)->handle))
+        return false;
+    other = stub_ctx_ref_on(link, index, &alive);
+    if (!alive) {
+        stub_ctx_unref(other);
+        return false;
+    }
+    if (*held)
+        stub_ctx_unref(*held);
+    *ctx = *held = other;
+    return true;
+}
+
+/* Bytes that a copy wrote before its context ended are written again. */
+static CUresult
+move_while_contexts_end(struct stub_move *m)
+{
+    struct stub_ctx *to = NULL, *from = NULL;
+    bool again;
+    CUresult r;
+
+    do {
+        if (!move_direct(m, &r))
+            r = move_through_here(m);
+        again = r != CUDA_SUCCESS && (ctx_renew(&m->dst_ctx, &to, m->dst) |
+                                      ctx_renew(&m->src_ctx, &from, m->src));
+    } while (again);
+    if (to)
+        stub_ctx_unref(to);
+    if (from)
+        stub_ctx_unref(from);
+    return r;
+}
+
 CUresult
 stub_move_now(const struct stub_move *move)
 {
     struct stub_move m = *move;
-    CUresult r;
 
     if (!m.width || !m.rows || !m.slices)
         return CUDA_SUCCESS;
     if (m.rows == 1)
         m.src_pitch = m.dst_pitch = m.width;
-    return move_direct(&m, &r) ? r : move_through_here(&m);
+    return move_while_contexts_end(&m);
 }

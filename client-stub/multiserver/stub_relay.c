@@ -182,7 +182,7 @@ stub_relay(const struct stub_fence *fence, const struct stub_move *move,
 CUresult
 stub_relay_result(struct stub_link *link, CUresult r)
 {
-    if (r != CUDA_SUCCESS || !atomic_load(&link->relay_error))
+    if (r != CUDA_SUCCESS || stub_tls.internal || !atomic_load(&link->relay_error))
         return r;
     return (CUresult)atomic_exchange(&link->relay_error, CUDA_SUCCESS);
 }

@@ -29,7 +29,9 @@ struct stub_move;
 CUresult stub_relay(const struct stub_fence *fence, const struct stub_move *move,
                     const struct stub_semaphore *semaphore);
 
-/* The error of a relay that concerns @link, once. */
+/* For a call of the program's at @link whose own result is @r: the error of a relay
+ * that concerns the link, once.  Calls of ours in the middle of one leave it to the
+ * program. */
 CUresult stub_relay_result(struct stub_link *link, CUresult r);
 
 #endif

@@ -280,7 +280,8 @@ def emit_export(t: Text, codecs: Codecs, call: Call, twin: bool) -> None:
     t("    if (stub_reporting)", "        stub_report_enter();")
     route.emit_call(t, codecs.api, codecs.abi, call, body, _cross_call(call, twin))
     if call.reply == "wait":
-        t("    ret = stub_relay_result(stub_link_here(), ret);")
+        link = "stub_route_link(&route)" if _goes_somewhere(codecs, call) else "stub_link_here()"
+        t(f"    ret = stub_relay_result({link}, ret);")
     t("    if (stub_reporting)")
     t(f"        stub_report_leave(WIRE_CALL_{call.name}, ret);")
     t("    if (stub_tracing) {")

@@ -143,6 +143,38 @@ where_bytes_do_not_go(void)
     return each_call_fails("cuMemcpyHtoD");
 }
 
+/* Who waits for the stream of a copy learns that it failed, once, whichever context is
+ * current: with a part of the card from the copy itself. */
+static int
+the_error_comes_to_who_waits(void)
+{
+    for (int i = 0; i < 4; i++) {
+        int at = i % 2;
+        CUresult posted, waited;
+        CUstream stream;
+
+        TRY(cuCtxSetCurrent(ctx[at]));
+        TRY(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        TRY(cuStreamSynchronize(stream));
+        fail("cuMemcpyDtoH", 0);
+        if (i < 2)
+            posted =
+                cuMemcpyPeerAsync(mem[at], ctx[at], mem[!at], ctx[!at], SIZE, stream);
+        else
+            posted =
+                cuMemcpyPeerAsync(mem[!at], ctx[!at], mem[at], ctx[at], SIZE, stream);
+        TRY(cuCtxSetCurrent(ctx[!at]));
+        waited = cuStreamSynchronize(stream);
+        SAME(atomic_exchange(&control->armed, 0), 0);
+        SAME((posted == CUDA_SUCCESS) != (waited == CUDA_SUCCESS), true);
+        TRY(cuStreamSynchronize(stream));
+        TRY(cuStreamDestroy_v2(stream));
+        if (copies_are_right((unsigned char)(50 + 2 * i)))
+            return 1;
+    }
+    return 0;
+}
+
 /* A context at either end is gone before a copy that names it is made: on whole cards
  * that is behind the call. */
 static int
@@ -176,6 +208,7 @@ main(int argc, char **argv)
         {"where a stream is not made", where_a_stream_is_not_made},
         {"where bytes do not come", where_bytes_do_not_come},
         {"where bytes do not go", where_bytes_do_not_go},
+        {"the error comes to who waits", the_error_comes_to_who_waits},
         {"contexts that end", contexts_that_end},
     };
     int fd = argc > 1 ? open(argv[1], O_RDWR) : -1;
