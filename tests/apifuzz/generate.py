@@ -102,11 +102,14 @@ class Model(More):
             self.line("sts", stream)
         else:
             self.in_ctx(self.ctx_of(stream), "sts", -1)
-        self.last = {w: s for w, s in self.last.items() if s != stream}
+        if not self.captured:  # else it may be refused
+            self.last = {w: s for w, s in self.last.items() if s != stream}
 
     def sync_ctx(self, ctx):
         """Wait for a context; in a section, for all of it but what other threads have there."""
         self.in_ctx(ctx, "csync")
+        if self.captured:  # it is refused
+            return
         self.last = {w: s for w, s in self.last.items()
                      if not (self.mine(w[1]) and self.ctx_of(s) == ctx)}
 
