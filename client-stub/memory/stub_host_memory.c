@@ -342,6 +342,7 @@ stub_impl_cuMemHostUnregister(void *p)
         return r;
     if (!stub_memory_remove((uintptr_t)p, STUB_MEMORY_REGISTERED, &m))
         return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+    host_wait(&m); /* beside a capture it is the program that keeps the memory */
     stub_hooks_drain(p, m.range.size);
     host_unmap(&m);
     stub_host_memory_end(&m);
