@@ -6,11 +6,9 @@
  */
 #include "gp_blake3.h"
 
-#include <stdatomic.h>
+#include "gp_cpu.h"
+
 #include <string.h>
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "words are read as they lie in memory"
@@ -287,58 +285,22 @@ batch_avx512(const uint8_t *in, unsigned n, uint64_t counter, uint8_t *cv)
 }
 #endif
 
+static void
+batch_best(const uint8_t *in, unsigned n, uint64_t counter, uint8_t *cv)
+{
+    switch (gp_cpu_vectors()) {
 #if defined(__x86_64__)
-typedef void batch_function(const uint8_t *in, unsigned n, uint64_t counter,
-                            uint8_t *cv);
-
-/* Vector registers that the kernel saves: xgetbv, register 0. */
-static unsigned
-saved_registers(void)
-{
-    unsigned low, high;
-
-    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-    return low;
-}
-
-/* Asked for when something is hashed.  __builtin_cpu_supports() would ask the processor
- * some twenty questions before main(), in each process that has this file: under a
- * hypervisor that is 50 us of its start. */
-static batch_function *
-batch_choose(void)
-{
-    const unsigned avx = 0x6, avx512 = 0xe6; /* of saved_registers() */
-    unsigned a, b, c, d, saved;
-
-    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE))
-        return batch_any;
-    saved = saved_registers();
-    if ((saved & avx) != avx || !__get_cpuid_count(7, 0, &a, &b, &c, &d))
-        return batch_any;
-    if ((saved & avx512) == avx512 && (b & bit_AVX512F) && (b & bit_AVX512VL))
-        return batch_avx512;
-    return b & bit_AVX2 ? batch_avx2 : batch_any;
-}
-
-static void
-batch_best(const uint8_t *in, unsigned n, uint64_t counter, uint8_t *cv)
-{
-    static _Atomic(batch_function *) chosen;
-    batch_function *best = atomic_load_explicit(&chosen, memory_order_relaxed);
-
-    if (!best) {
-        best = batch_choose();
-        atomic_store_explicit(&chosen, best, memory_order_relaxed);
-    }
-    best(in, n, counter, cv);
-}
-#else
-static void
-batch_best(const uint8_t *in, unsigned n, uint64_t counter, uint8_t *cv)
-{
-    batch_any(in, n, counter, cv);
-}
+    case GP_VECTORS_AVX512:
+        batch_avx512(in, n, counter, cv);
+        return;
+    case GP_VECTORS_AVX2:
+        batch_avx2(in, n, counter, cv);
+        return;
 #endif
+    default:
+        batch_any(in, n, counter, cv);
+    }
+}
 
 /* ---- the tree ---------------------------------------------------------------------
  */

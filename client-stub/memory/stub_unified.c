@@ -3,6 +3,7 @@
 
 #include "gp_lock.h"
 #include "gp_log.h"
+#include "gp_scan.h"
 #include "gp_time.h"
 #include "stub_call.h"
 #include "stub_device.h"
@@ -278,14 +279,16 @@ bool
 stub_unified_seek(const void *bytes, size_t n)
 {
     uint64_t base = atomic_load_explicit(&unified.base, memory_order_relaxed), value;
-    uint32_t upper = (uint32_t)(base >> 32), half;
+    uint32_t upper = (uint32_t)(base >> 32);
     const uint8_t *p = bytes;
     bool some = false;
 
-    for (size_t at = 4; base && at + 4 <= n; at += 4) {
-        memcpy(&half, p + at, sizeof(half));
-        if (likely(half - upper > STUB_UNIFIED_SIZE >> 32))
-            continue;
+    if (!base)
+        return false;
+    for (size_t at = 4; at + 4 <= n; at += 4) {
+        at += gp_scan_words(p + at, n - at, upper, STUB_UNIFIED_SIZE >> 32);
+        if (at + 4 > n)
+            break;
         memcpy(&value, p + at - 4, sizeof(value));
         if (stub_unified_holds(value) && stub_memory_want(value))
             some = true;

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gp_scan.h"
+
+#include "gp_cpu.h"
+
+#include <string.h>
+
+#define INLINE static inline __attribute__((always_inline))
+#define BLOCK ((size_t)256)
+#define VECTOR ((size_t)32)
+
+typedef uint32_t words __attribute__((vector_size(32)));
+
+/* The same for what is short, or has such a word. */
+static size_t
+scan_plain(const uint8_t *p, size_t from, size_t to, uint32_t least, uint32_t span)
+{
+    uint32_t word;
+
+    for (; from + sizeof(word) <= to; from += sizeof(word)) {
+        memcpy(&word, p + from, sizeof(word));
+        if (word - least <= span)
+            return from;
+    }
+    return SIZE_MAX;
+}
+
+INLINE int
+block_has_one(const uint8_t *p, uint32_t least, uint32_t span)
+{
+    words found = {0}, some;
+    uint64_t parts[4];
+
+#pragma GCC unroll 8
+    for (size_t i = 0; i < BLOCK; i += VECTOR) {
+        memcpy(&some, p + i, sizeof(some));
+        found |= (words)(some - least <= (words){0} + span);
+    }
+    memcpy(parts, &found, sizeof(parts));
+    return (parts[0] | parts[1] | parts[2] | parts[3]) != 0;
+}
+
+/* The offset of the first whole block with such a word, or behind the last one. */
+INLINE size_t
+blocks(const uint8_t *p, size_t n, uint32_t least, uint32_t span)
+{
+    size_t at = 0;
+
+    while (at + BLOCK <= n && !block_has_one(p + at, least, span))
+        at += BLOCK;
+    return at;
+}
+
+static size_t
+blocks_any(const uint8_t *p, size_t n, uint32_t least, uint32_t span)
+{
+    return blocks(p, n, least, span);
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx2"))) static size_t
+blocks_avx2(const uint8_t *p, size_t n, uint32_t least, uint32_t span)
+{
+    return blocks(p, n, least, span);
+}
+#else
+#define blocks_avx2 blocks_any
+#endif
+
+size_t
+gp_scan_words(const void *bytes, size_t n, uint32_t least, uint32_t span)
+{
+    const uint8_t *p = bytes;
+    size_t at = 0;
+
+    if (n >= BLOCK)
+        at = gp_cpu_vectors() >= GP_VECTORS_AVX2 ? blocks_avx2(p, n, least, span)
+                                                 : blocks_any(p, n, least, span);
+    at = scan_plain(p, at, n, least, span);
+    return at == SIZE_MAX ? n : at;
+}
