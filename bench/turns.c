@@ -9,9 +9,11 @@
  */
 #include "bench.h"
 
+#include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#define KIB 1024ul
 #define MIB (1024ul * 1024ul)
 #define SIZE (64 * MIB)
 #define HUGE (2 * MIB)
@@ -121,6 +123,52 @@ slice_down(struct turns *turns)
     bench_say("down", (double)(bench_now_ns() - start));
 }
 
+/* @n copies of @size, one behind the other: the median. */
+static void
+slice_short(struct turns *turns, const char *name, size_t size, int n, bool down)
+{
+    struct bench_times times = {0};
+
+    for (int i = 0; i < n; i++) {
+        uint64_t start = bench_now_ns();
+
+        if (down) {
+            CU(cuMemcpyDtoH(turns->host, turns->memory, size));
+        } else {
+            CU(cuMemcpyHtoD(turns->memory, turns->host, size));
+            CU(cuCtxSynchronize());
+        }
+        if (i >= n / 4)
+            bench_times_add(&times, bench_now_ns() - start);
+    }
+    bench_say(name, bench_times_percentile(&times, 50));
+    bench_times_free(&times);
+}
+
+static void
+slice_up_64k(struct turns *turns)
+{
+    slice_short(turns, "up_64k", 64 * KIB, 160, false);
+}
+
+static void
+slice_down_64k(struct turns *turns)
+{
+    slice_short(turns, "down_64k", 64 * KIB, 160, true);
+}
+
+static void
+slice_up_1m(struct turns *turns)
+{
+    slice_short(turns, "up_1m", MIB, 24, false);
+}
+
+static void
+slice_down_1m(struct turns *turns)
+{
+    slice_short(turns, "down_1m", MIB, 24, true);
+}
+
 /* In huge pages, where the system has any, as the null driver's memory: in ordinary
  * ones a copy takes up to 10 % more in one process than in another, by how the pages
  * follow each other in physical memory. */
@@ -141,10 +189,10 @@ memory_new(struct turns *turns)
 static const struct {
     const char *name;
     void (*run)(struct turns *turns);
-} slices[] = {{"sync", slice_sync},
-              {"burst", slice_burst},
-              {"async", slice_async},
-              {"up", slice_up},
+} slices[] = {{"sync", slice_sync},         {"burst", slice_burst},
+              {"async", slice_async},       {"up_64k", slice_up_64k},
+              {"down_64k", slice_down_64k}, {"up_1m", slice_up_1m},
+              {"down_1m", slice_down_1m},   {"up", slice_up},
               {"down", slice_down}};
 
 static void

@@ -114,6 +114,7 @@ xport_recv_bulk(struct xport_conn *conn, void *buf, size_t len)
 
     if (r < 0)
         return r;
+    conn->payload += len;
     r = conn->blocks ? xport_blocks_recv(conn, buf, len)
                      : xport_recv_plain(conn, buf, len);
     return r < 0 ? xport_fail(conn, r) : 0;

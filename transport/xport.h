@@ -99,13 +99,16 @@ xport_buffered(const struct xport_conn *conn)
     return conn->rx.pos != conn->rx.end;
 }
 
-/* A long payload has been received whole.  Only a hint: over some connections its
- * sender goes on sooner. */
+/* A payload has been received whole.  Only a hint: over some connections the sender of
+ * a long one goes on sooner. */
 static inline void
 xport_acknowledge(struct xport_conn *conn)
 {
+    uint64_t len = conn->payload;
+
+    conn->payload = 0;
     if (conn->ops->acknowledge)
-        conn->ops->acknowledge(conn, false);
+        conn->ops->acknowledge(conn, len, false);
 }
 
 /* --- payloads where they lie --- */

@@ -79,6 +79,15 @@ xport_acks_send(struct xport_acks *acks, const struct xport_resume_owner *owner,
     return r;
 }
 
+void
+xport_acks_heard(struct xport_acks *acks, uint64_t upto)
+{
+    gp_lock_take(&acks->lock);
+    if (atomic_load(&acks->sent) < upto)
+        atomic_store(&acks->sent, upto);
+    gp_lock_release(&acks->lock);
+}
+
 /* The values of @len bytes, of which the last may be a part of one. */
 static void
 take_values(const uint8_t *buf, size_t len, uint64_t *value, uint64_t *striped)

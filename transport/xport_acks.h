@@ -54,6 +54,9 @@ xport_acks_striped_due(const struct xport_acks *acks)
 bool xport_acks_here(struct xport_acks *acks, const struct xport_resume_owner *owner,
                      struct xport_conn *conn);
 
+/* The peer has heard of the first @upto bytes in another way. */
+void xport_acks_heard(struct xport_acks *acks, uint64_t upto);
+
 /* Acknowledge what has been received; where the socket is not here yet, whoever brings
  * it does so.  -errno: the link is broken. */
 int xport_acks_send(struct xport_acks *acks, const struct xport_resume_owner *owner,

@@ -436,7 +436,7 @@ xport_blocks_recv(struct xport_conn *conn, uint8_t *buf, size_t len)
             r = recv_raw(conn, buf, n);
             b->rx.raw -= (uint32_t)n;
             if (!b->rx.raw && b->rx.reread && r == 0 && conn->ops->acknowledge)
-                conn->ops->acknowledge(conn, true);
+                conn->ops->acknowledge(conn, UINT64_MAX, true);
         } else {
             r = recv_block(conn, buf, len, &n);
         }

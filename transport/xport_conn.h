@@ -78,11 +78,15 @@ struct xport_ops {
     /* The payload that was sent last is its caller's again; NULL where it is at once.
      */
     int (*bulk_done)(struct xport_conn *conn);
-    /* A payload has been received whole: its sender may be waiting to hear so.  With
-     * @surely it is, for a block that it has kept nothing of. */
-    void (*acknowledge)(struct xport_conn *conn, bool surely);
+    /* A payload of @len bytes has been received whole: its sender may be waiting to
+     * hear so.  With @surely it is, for a block that it has kept nothing of. */
+    void (*acknowledge)(struct xport_conn *conn, uint64_t len, bool surely);
     /* The peer has received the first @upto bytes.  Any thread.  NULL: of no use. */
     void (*confirm)(struct xport_conn *conn, uint64_t upto);
+    /* How many of the bytes received the peer has not heard of; it has heard of the
+     * first @upto.  Any thread.  NULL, both: of no use. */
+    uint64_t (*unheard)(const struct xport_conn *conn, uint64_t *ret_received);
+    void (*heard)(struct xport_conn *conn, uint64_t upto);
     /* Where payloads over stripes survive a cut (xport_resume_stripes.h).  Between the
      * first two the link in use is number @link and is not replaced (-ESTALE: it is
      * another one); then a run behind its announcement @head, which waits to be sent;
@@ -143,6 +147,8 @@ struct xport_conn {
     _Atomic uint32_t piece; /* how much of a payload best comes at a time; 0: any */
     int fd;                 /* the socket behind it; its end is the peer's end */
     atomic_bool near;       /* TCP, and the peer less than a millisecond away */
+    uint64_t
+        payload; /* bytes of it that xport_recv_bulk() has received; the reader's */
     struct xport_blocks *blocks; /* how payloads travel; NULL: as they are */
     /* The next cache line: the receiver's. */
     struct {
@@ -215,6 +221,23 @@ xport_confirm(struct xport_conn *conn, uint64_t upto)
 {
     if (conn->ops->confirm)
         conn->ops->confirm(conn, upto);
+}
+
+/* The other direction, for who says it in a frame: how many of the bytes received the
+ * peer has not heard of (0: it need not); and that it has heard of the first @upto. Any
+ * thread. */
+static inline uint64_t
+xport_unheard(const struct xport_conn *conn, uint64_t *ret_received)
+{
+    *ret_received = 0;
+    return conn->ops->unheard ? conn->ops->unheard(conn, ret_received) : 0;
+}
+
+static inline void
+xport_heard(struct xport_conn *conn, uint64_t upto)
+{
+    if (conn->ops->heard)
+        conn->ops->heard(conn, upto);
 }
 
 /* Everything committed leaves, in one write where the transport can. */

@@ -47,14 +47,20 @@ xport_resume_have_acks(struct xport_resume_conn *rc)
            xport_acks_here(&rc->acks, rc->owner, &rc->stream.conn);
 }
 
-/* Under tx_lock: forget what replies have confirmed. */
+/* Under tx_lock: forget what replies have confirmed.  A client's calls confirm again
+ * and again; what a worker hears is of copies down, and says nothing of later replies.
+ */
 void
 xport_resume_confirmed_take(struct xport_resume_conn *rc)
 {
     struct xport_journal *j = &rc->journal;
     uint64_t upto = atomic_load_explicit(&rc->confirmed, memory_order_relaxed);
 
+    if (!upto)
+        return;
     xport_journal_ack(j, gp_min(upto, j->end), j->end);
+    if (xport_resume_passive(rc))
+        atomic_compare_exchange_strong(&rc->confirmed, &upto, 0);
 }
 
 /* Under tx_lock: what @read finds. */
@@ -474,13 +480,33 @@ resume_read_asleep(struct xport_stream *stream, void *buf, size_t len, size_t *r
 }
 
 void
-xport_resume_acknowledge(struct xport_conn *conn, bool surely)
+xport_resume_acknowledge(struct xport_conn *conn, uint64_t len, bool surely)
 {
     struct xport_resume_conn *rc = xport_resume_of(conn);
-    uint64_t due = xport_acks_due(&rc->acks);
+    uint64_t due = xport_acks_due(&rc->acks), most = XPORT_ACK_END;
 
-    if (due > (surely ? 0 : XPORT_ACK_END) || xport_acks_striped_due(&rc->acks))
+    if (surely)
+        most = 0;
+    else if (len <= XPORT_ACK_SHORT && !xport_resume_over_rdma(rc))
+        most = XPORT_ACK_SHORT;
+    if (due > most || xport_acks_striped_due(&rc->acks))
         xport_resume_ack(rc);
+}
+
+uint64_t
+xport_resume_unheard(const struct xport_conn *conn, uint64_t *ret_received)
+{
+    const struct xport_acks *acks =
+        &xport_resume_of((struct xport_conn *)(uintptr_t)conn)->acks;
+
+    *ret_received = atomic_load_explicit(&acks->received, memory_order_relaxed);
+    return *ret_received - atomic_load_explicit(&acks->sent, memory_order_relaxed);
+}
+
+void
+xport_resume_heard(struct xport_conn *conn, uint64_t upto)
+{
+    xport_acks_heard(&xport_resume_of(conn)->acks, upto);
 }
 
 /* The peer's last word.  Only the end that connects has one. */
@@ -597,6 +623,8 @@ static const struct xport_ops resume_ops = {
     .bulk_done = xport_resume_bulk_done,
     .acknowledge = xport_resume_acknowledge,
     .confirm = xport_resume_confirm,
+    .unheard = xport_resume_unheard,
+    .heard = xport_resume_heard,
     .stripes_hold = xport_resume_stripes_hold,
     .stripes_release = xport_resume_stripes_release,
     .stripes_send = xport_resume_stripes_send,

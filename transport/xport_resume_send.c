@@ -23,11 +23,13 @@
 
 /* So much is copied without a look at what has been acknowledged. */
 #define COPY_SHORT (8u << 10)
+/* So much, when no more than that is unacknowledged. */
+#define COPY_UNSEEN (192u << 10)
 /* Beyond it waiting is cheaper where a round trip takes less than copying: 10 GB/s. */
 #define COPY_BYTES_PER_NS 10u
 #define WAIT_MAX_NS GP_NS_PER_MS
 /* Never up to here, which the second-level cache holds. */
-#define COPY_WARM (512u << 10)
+#define COPY_WARM XPORT_ACK_SHORT
 /* Who waits longer for room for frames takes more memory instead: the peer is slow, or
  * the socket for acknowledgements is not here yet. */
 #define WAIT_ROOM_NS (4 * GP_NS_PER_MS)
@@ -496,6 +498,17 @@ lent_keep(struct xport_resume_conn *rc, uint64_t until)
     return rc->left ? -ECONNRESET : xport_resume_acks_wait(rc, GP_FOREVER);
 }
 
+/* What is short is copied, whatever has been acknowledged: looking for that is a system
+ * call.  So is more of it while the peer confirms as much as it gets. */
+static bool
+lent_needs_no_look(const struct xport_resume_conn *rc, uint64_t until)
+{
+    const struct xport_journal *j = &rc->journal;
+
+    return xport_journal_lent(j, until) <= COPY_SHORT ||
+           (j->end - j->acked <= COPY_UNSEEN && j->end >= j->acked);
+}
+
 /* Nothing sent before @until needs memory that is not ours any more: either the peer
  * has it, or it is copied. */
 static int
@@ -506,7 +519,8 @@ lent_return(struct xport_resume_conn *rc, uint64_t until)
 
     gp_lock_take(&rc->tx_lock);
     r = xport_resume_rdma_offers_wait(rc, until);
-    if (xport_journal_lent(&rc->journal, until) <= COPY_SHORT)
+    xport_resume_confirmed_take(rc);
+    if (lent_needs_no_look(rc, until))
         xport_journal_keep(&rc->journal, until);
     while (r == 0 && lent_any(rc, until)) {
         r = xport_resume_acks_read(rc);

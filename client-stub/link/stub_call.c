@@ -566,10 +566,12 @@ stub_call_wait_bulk(struct stub_call *c, const void *data, uint64_t len)
 }
 
 CUresult
-stub_call_wait_into(struct stub_call *c, void *dst, uint64_t len, uint32_t rep_size)
+stub_call_wait_into(struct stub_call *c, void *dst, uint64_t len, uint32_t rep_size,
+                    uint64_t said)
 {
     CUresult r;
 
+    c->said = said;
     c->dst = dst;
     c->dst_len = len;
     c->bulk_at = rep_size - (uint32_t)sizeof(uint64_t);
@@ -634,6 +636,16 @@ CUresult
 stub_call_post_soon(struct stub_call *c)
 {
     return c->overflow ? call_post_overflow(c) : call_send(c, NULL, 0);
+}
+
+CUresult
+stub_call_post_along(struct stub_call *c)
+{
+    if (c->overflow)
+        return call_post_overflow(c);
+    xport_commit(c->link->conn, c->frame_size);
+    gp_lock_release(&c->link->send);
+    return CUDA_SUCCESS;
 }
 
 GP_HOT void

@@ -65,9 +65,10 @@ CUresult stub_call_post_chunks(struct stub_call *c, const struct iovec *chunks,
  * is the size of the reply's fixed struct, whose last field says how many bytes
  * there are; more than @len end the attachment.  With @dst NULL they go to malloc'ed
  * memory, which the caller finds in c->dst and owns.  A small reply may be inline:
- * then reply_flags lacks WIRE_F_BULK, and the bytes are part of the reply. */
+ * then reply_flags lacks WIRE_F_BULK, and the bytes are part of the reply.  @said: what
+ * stub_received_say() returned before stub_call_begin(), or 0. */
 CUresult stub_call_wait_into(struct stub_call *c, void *dst, uint64_t len,
-                             uint32_t rep_size);
+                             uint32_t rep_size, uint64_t said);
 
 /* Send a call that is normally posted, and wait for its result.  For arguments that
  * the stub cannot check itself, so that the program gets the error from this very
@@ -92,6 +93,9 @@ CUresult stub_call_post_now(struct stub_call *c);
 /* The same, but behind a payload that another thread is sending the call is left to
  * that thread and not waited for. */
 CUresult stub_call_post_soon(struct stub_call *c);
+/* Send without a reply, with the frame that follows, whoever makes it: nobody wakes to
+ * send this one alone. */
+CUresult stub_call_post_along(struct stub_call *c);
 
 /* To be called after every wait: the reply becomes invalid, and another thread may
  * read.  A call that succeeded may fail here, by c->result: work that belongs to the

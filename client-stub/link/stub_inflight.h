@@ -42,7 +42,8 @@ struct stub_call {
     bool sleeps;   /* in stub_wait_for(), and not leading */
     void *dst;     /* where bulk bytes of the reply go */
     uint64_t dst_len;
-    void *heap; /* deposited reply that did not fit in stash */
+    uint64_t said; /* the worker has heard of so many bytes when it answers; 0: none */
+    void *heap;    /* deposited reply that did not fit in stash */
     struct stub_call *next;
     struct stub_call *prev;
     uint64_t stash[STUB_CALL_INLINE / 8];

@@ -159,6 +159,8 @@ wait_take_bulk(struct stub_call *c, const struct wire_rep *rep)
     if (len > c->dst_len)
         return false;
     c->bulk_len = len;
+    if (c->said)
+        xport_heard(c->link->conn, c->said);
     if (!c->dst)
         c->dst = malloc(len ? len : 1);
     if (!c->dst || (len && xport_recv_bulk(c->link->conn, c->dst, len) < 0))

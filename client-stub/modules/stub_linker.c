@@ -253,7 +253,7 @@ stub_impl_cuLinkComplete(CUlinkState state, void **cubinOut, size_t *sizeOut)
     req = c.body;
     req->state = (uintptr_t)state;
     r = stub_call_wait_into(&c, NULL, GP_IMAGE_MAX_BYTES,
-                            sizeof(struct wire_cuLinkComplete_rep));
+                            sizeof(struct wire_cuLinkComplete_rep), 0);
     if (c.reply_size) {
         if (!wire_cuLinkComplete_rep_open(&rep, c.reply, c.reply_size,
                                           c.reply_flags & WIRE_F_BULK))

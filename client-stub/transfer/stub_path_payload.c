@@ -11,8 +11,10 @@
 #include "stub_call.h"
 #include "stub_copy_facts.h"
 #include "stub_d2h_async.h"
+#include "stub_link.h"
 #include "stub_managed.h"
 #include "stub_path_h2d.h"
+#include "stub_received.h"
 #include "stub_stream.h"
 #include "wire_api.h"
 
@@ -78,10 +80,12 @@ static CUresult
 payload_d2h(struct stub_copy *copy)
 {
     struct stub_call c;
+    uint64_t said;
     CUresult r;
 
     if (stub_managed_touches(copy->src, copy->n))
         stub_managed_work(copy->stream_id);
+    said = stub_received_say(stub_link_here());
     r = stub_call_begin(
         &c, copy->blocking ? WIRE_CALL_cuMemcpyDtoH_v2 : WIRE_CALL_cuMemcpyDtoHAsync_v2,
         sizeof(struct wire_cuMemcpyDtoH_v2_req));
@@ -89,7 +93,7 @@ payload_d2h(struct stub_copy *copy)
         return r;
     d2h_request(copy, c.body);
     r = stub_call_wait_into(&c, stub_copy_host_side(copy), copy->n,
-                            sizeof(struct wire_cuMemcpyDtoH_v2_rep));
+                            sizeof(struct wire_cuMemcpyDtoH_v2_rep), said);
     if (r == CUDA_SUCCESS && !(c.reply_flags & WIRE_F_BULK))
         r = d2h_from_reply(copy, &c);
     if (r == CUDA_SUCCESS)
@@ -166,12 +170,13 @@ static CUresult
 box_receive(const struct stub_copy *copy, char *to, uint64_t total)
 {
     struct wire_cuMemcpy3D_v2_rep_view rep = {0};
+    uint64_t said = stub_received_say(stub_link_here());
     struct stub_call c;
     CUresult r = stub_box_begin(&c, copy->box, copy->stream_id, copy->box->width, 0);
 
     if (r != CUDA_SUCCESS)
         return r;
-    r = stub_call_wait_into(&c, to, total, sizeof(struct wire_cuMemcpy3D_v2_rep));
+    r = stub_call_wait_into(&c, to, total, sizeof(struct wire_cuMemcpy3D_v2_rep), said);
     if (r == CUDA_SUCCESS &&
         (!wire_cuMemcpy3D_v2_rep_open(&rep, c.reply, c.reply_size,
                                       c.reply_flags & WIRE_F_BULK) ||
@@ -233,6 +238,7 @@ array_d2h(const struct stub_copy *copy)
 {
     struct wire_cuMemcpyAtoH_v2_rep_view rep = {0};
     void *to = stub_copy_host_side(copy);
+    uint64_t said = stub_received_say(stub_link_here());
     struct stub_call c;
     CUresult r = stub_call_begin(
         &c, copy->blocking ? WIRE_CALL_cuMemcpyAtoH_v2 : WIRE_CALL_cuMemcpyAtoHAsync_v2,
@@ -245,7 +251,8 @@ array_d2h(const struct stub_copy *copy)
                                           .srcOffset = copy->array_offset,
                                           .ByteCount = copy->n,
                                           .hStream = copy->stream_id};
-    r = stub_call_wait_into(&c, to, copy->n, sizeof(struct wire_cuMemcpyAtoH_v2_rep));
+    r = stub_call_wait_into(&c, to, copy->n, sizeof(struct wire_cuMemcpyAtoH_v2_rep),
+                            said);
     if (r == CUDA_SUCCESS &&
         (!wire_cuMemcpyAtoH_v2_rep_open(&rep, c.reply, c.reply_size,
                                         c.reply_flags & WIRE_F_BULK) ||

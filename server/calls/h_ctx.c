@@ -13,6 +13,7 @@
 #include "wrk_release.h"
 #include "wrk_spatial.h"
 #include "wrk_wait.h"
+#include "xport_conn.h"
 
 CUresult
 h_cuDevicePrimaryCtxRetain(struct wrk *w,
@@ -186,6 +187,16 @@ h_cuCtxSynchronize_v2(struct wrk *w, const struct wire_args_cuCtxSynchronize_v2 
     if (a->ctx_id && wire_handle_index(a->ctx_id) != w->ctx_index)
         r = wrk_ctx_use(w, wire_handle_index(a->ctx_id));
     return r == CUDA_SUCCESS ? wrk_wait_ctx(w, rep) : r;
+}
+
+/* What a client claims too much is its own loss: a new link could not resume. */
+CUresult
+h_gp_received(struct wrk *w, const struct wire_args_gp_received *a,
+              struct wrk_reply *rep)
+{
+    (void)rep;
+    xport_confirm(w->priv->conn, a->bytes);
+    return CUDA_SUCCESS;
 }
 
 CUresult

@@ -36,12 +36,13 @@
  * worker greets and says that functions are due.
  * "elapsed": a wait may ask for the time between two events (gp_wait_elapsed).
  * "shapes": launches may name what they have in common (gp_launch_shape).
+ * "received": a frame may acknowledge (gp_received).
  * And what not all drivers do:
  * "runs": the driver tells what its cards change in shared memory (gp_runs_down).
  * "checks": it looks for what is wrong in kernels (gp_check_end). */
 static const char *const capabilities[] = {
     "land",          "pinned",  "unified",         "link-images", "endings",
-    "stripes-again", "elapsed", "control-greeted", "shapes"};
+    "stripes-again", "elapsed", "control-greeted", "shapes",      "received"};
 #define OF_DRIVERS 2
 
 struct reply {

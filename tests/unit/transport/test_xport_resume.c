@@ -461,6 +461,80 @@ test_sender_of_large_frames_never_waits_for_ever(void **state)
     alarm(0);
 }
 
+/* A frame and a payload from @conn[1], which is lent until the ticket is waited for. */
+static uint64_t
+payload_down(struct xport_conn *const conn[2], const uint8_t *bytes, uint32_t len,
+             uint8_t *to)
+{
+    struct message *m = xport_reserve(conn[1], sizeof(*m));
+    const void *frame;
+    uint64_t ticket;
+    uint32_t size;
+
+    assert_non_null(m);
+    *m = (struct message){.size = sizeof(*m), .payload = len};
+    xport_commit(conn[1], sizeof(*m));
+    assert_int_equal(xport_send_bulk_start(conn[1], bytes, len, &ticket), 0);
+    assert_int_equal(xport_recv(conn[0], &frame, &size, GP_FOREVER), 0);
+    assert_int_equal(xport_recv_bulk(conn[0], to, len), 0);
+    xport_acknowledge(conn[0]);
+    assert_memory_equal(to, bytes, len);
+    return ticket;
+}
+
+static bool
+acknowledged_by_socket(struct xport_conn *conn)
+{
+    uint8_t byte;
+
+    return recv(xport_acks_fd(&xport_resume_of(conn)->acks), &byte, 1,
+                MSG_PEEK | MSG_DONTWAIT) == 1;
+}
+
+/* Short payloads of which a frame says that they have come are neither copied nor
+ * acknowledged otherwise; those of which nobody says so are both. */
+static void
+test_what_a_frame_says_is_heard(void **state)
+{
+    enum { LEN = 100000 };
+    static uint8_t bytes[LEN], to[LEN];
+    struct xport_resume_conn *worker;
+    struct xport_conn *conn[2];
+    uint64_t received, said = 0;
+
+    (void)state;
+    alarm(PATIENCE_S);
+    pair_new(FRAME_MAX, false, conn);
+    worker = xport_resume_of(conn[1]);
+    for (unsigned i = 0; i < 50; i++) {
+        uint64_t ticket;
+
+        memset(bytes, (int)i, LEN);
+        ticket = payload_down(conn, bytes, LEN, to);
+        assert_true(xport_unheard(conn[0], &received) >= LEN);
+        assert_true(received >= said + LEN);
+        said = received;
+        xport_confirm(conn[1], said); /* the frame has come */
+        assert_int_equal(xport_send_bulk_wait(conn[1], ticket), 0);
+        xport_heard(conn[0], said); /* and been answered */
+        assert_int_equal(worker->journal.acked, worker->journal.end);
+        assert_int_equal(worker->journal.copies.block, -1);
+    }
+    assert_false(acknowledged_by_socket(conn[1]));
+    for (unsigned i = 0; i < 8; i++)
+        assert_int_equal(
+            xport_send_bulk_wait(conn[1], payload_down(conn, bytes, LEN, to)), 0);
+    assert_true(acknowledged_by_socket(conn[1]));
+    assert_true(worker->journal.copies.block >= 0);
+    xport_confirm(conn[1], UINT64_MAX); /* more than there is: all of it */
+    assert_int_equal(xport_send_bulk_wait(conn[1], payload_down(conn, bytes, LEN, to)),
+                     0);
+    assert_int_equal(worker->journal.acked, worker->journal.end);
+    xport_free(conn[0]);
+    xport_free(conn[1]);
+    alarm(0);
+}
+
 /* A look, which the worker makes several times a second, acknowledges what nobody
  * expects any more of. */
 static void
@@ -639,6 +713,7 @@ main(void)
         cmocka_unit_test(test_near_sender_does_not_wait_long_for_room),
         cmocka_unit_test(test_sender_of_little_at_a_time_never_waits_for_ever),
         cmocka_unit_test(test_sender_of_large_frames_never_waits_for_ever),
+        cmocka_unit_test(test_what_a_frame_says_is_heard),
         cmocka_unit_test(test_quiet_end_acknowledges_when_it_looks),
     };
 
