@@ -12,6 +12,7 @@ BUILD/test-logs/NAME.log; a failed one is shown in short here.
 
 import argparse
 import ast
+import contextlib
 import fnmatch
 import os
 import re
@@ -25,9 +26,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE / "e2e"))
+
+from harness import proc  # noqa: E402
+
 CHILD = HERE / "e2e" / "harness" / "child.py"
 UNIT_LIMIT = 300  # only what hangs takes that long: machines differ
 E2E_LIMIT = 480  # the RDMA guest shares two cores with everything else
+END_LIMIT = 30  # for the end of one that took longer
 SHOWN = 14  # lines of a failure; the rest is in its log
 # cmocka writes "ok 1 - name", "not ok 2 - name" and "not ok 3 # SKIP name".
 TAP_LINE = re.compile(r"^(not ok|ok) \d+ (# SKIP|-) ?(.*)$")
@@ -40,6 +46,20 @@ class Outcome:
     failed: list = field(default_factory=list)
     skipped: list = field(default_factory=list)
     seconds: float = 0.0
+
+
+def end_early(process, patience):
+    """A test of ours says what it knows and ends its pools, which have sessions of their own;
+    of another one, or one that does not, all descendants die."""
+    process.terminate()
+    try:
+        process.wait(patience)
+    except subprocess.TimeoutExpired:
+        while descendants := proc.descendants(process.pid):
+            for pid in descendants:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.05)
 
 
 class Runner:
@@ -61,6 +81,7 @@ class Runner:
                 status = process.wait(limit * self.slowness)
             except subprocess.TimeoutExpired:
                 status = None
+                end_early(process, END_LIMIT * self.slowness)
             try:
                 os.killpg(process.pid, signal.SIGKILL)
             except ProcessLookupError:

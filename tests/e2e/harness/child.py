@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run one test function in this process: child.py FILE FUNCTION OPTIONS...
 
-Started by tests/run.py in its own session.  The exit status is the result: 0
+Started by tests/run.py in its own session; SIGTERM fails the test.  The exit status is the result: 0
 passed, 1 failed, 77 skipped; what follows the last line of stdout that starts
 with `reason:`, itself included, says why.
 """
@@ -9,6 +9,7 @@ with `reason:`, itself included, says why.
 import argparse
 import importlib.util
 import shutil
+import signal
 import sys
 import tempfile
 import traceback
@@ -26,6 +27,12 @@ def load(path):
     return module
 
 
+def ended(*_):
+    """By the runner: pools are ended and their logs shown as behind any failure."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise Failed("it took too long")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("file")
@@ -38,6 +45,7 @@ def main():
     proc.become_subreaper()
     # Short on purpose: Unix sockets in it must fit into 108 bytes.
     folder = tempfile.mkdtemp(prefix="gpt-")
+    signal.signal(signal.SIGTERM, ended)
     case = Case(args.function, args.build, folder, args.sanitizer, args.slowness)
     status, reason = 0, ""
     try:
