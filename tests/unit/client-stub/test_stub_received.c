@@ -29,6 +29,14 @@ connect_once(void **state)
     return 0;
 }
 
+static int
+disconnect(void **state)
+{
+    xport_free(stub_links[0].conn);
+    xport_free(*state);
+    return 0;
+}
+
 static void
 test_says_nothing_of_little(void **state)
 {
@@ -86,5 +94,5 @@ main(void)
         cmocka_unit_test(test_says_how_much_has_come),
     };
 
-    return cmocka_run_group_tests(tests, connect_once, NULL);
+    return cmocka_run_group_tests(tests, connect_once, disconnect);
 }
