@@ -46,8 +46,7 @@ wrk_ctx_end(struct wrk *w, struct wrk_reply *rep, const struct wrk_ctx_end *end)
     struct end_job *e;
 
     if (wrk_ctx_use(w, wire_handle_index(end->id)) != CUDA_SUCCESS ||
-        (!end->has_queued(wrk_ctx_current(w)) &&
-         wrk_wait_idle(w, NULL) != CUDA_ERROR_NOT_READY))
+        (!end->has_queued(wrk_ctx_current(w)) && wrk_wait_ends_alone(w)))
         return end_now(w, end);
     e = calloc(1, sizeof(*e));
     if (!e)

@@ -21,6 +21,8 @@
 #include "cuda_abi.h"
 #include "gp_base.h"
 #include "wire_format.h"
+#include "wrk.h"
+#include "wrk_hostfn.h"
 
 #include <stdbool.h>
 
@@ -82,6 +84,18 @@ CUresult wrk_wait_elapsed(struct wrk *w, struct wrk_reply *rep, enum wrk_wait_wh
  * context's error.  Work in the default stream and in blocking streams waits for each
  * other, so asking the stream alone is not enough. */
 CUresult wrk_wait_idle(struct wrk *w, CUstream stream);
+
+/* Would a driver that waits for all work of the current context return without a
+ * message of the client, which the caller reads?  That no stream of the context has
+ * work is not enough: a graph that was launched in another context's stream has work of
+ * those in which its nodes were captured, and that may be behind a function of the
+ * host.  Nor is any other answer than "idle": without a current context nobody has been
+ * asked, and the object's own may have work. */
+static inline bool
+wrk_wait_ends_alone(struct wrk *w)
+{
+    return wrk_wait_idle(w, NULL) == CUDA_SUCCESS && wrk_hostfns_none(w->priv->hosts);
+}
 
 /* Waits that the reader looks after itself at present? */
 bool wrk_wait_pending(const struct wrk *w);

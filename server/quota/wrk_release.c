@@ -188,9 +188,7 @@ wrk_release_must_wait(struct wrk *w)
         behind = *queue_of(wrk_ctx_current(w)) != NULL;
         pthread_mutex_unlock(&lock);
     }
-    /* Any other answer than "idle": without a current context nobody has been asked,
-     * and the object's own may have work. */
-    return behind || wrk_wait_idle(w, NULL) != CUDA_SUCCESS;
+    return behind || !wrk_wait_ends_alone(w);
 }
 
 bool

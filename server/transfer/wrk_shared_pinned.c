@@ -11,7 +11,6 @@
 #include "wrk_changed_pages.h"
 #include "wrk_copy.h"
 #include "wrk_ctx.h"
-#include "wrk_hostfn.h"
 #include "wrk_parts.h"
 #include "wrk_staging.h"
 #include "wrk_unified.h"
@@ -304,8 +303,7 @@ pinned_is_idle(struct wrk *w, struct pinned *p)
     for (unsigned i = 0; i < WRK_PINNED_FENCES; i++)
         if (!wrk_staging_idle(w, &p->mark[i]))
             return false;
-    return !p->for_good && wrk_ctx_current(w) && wrk_hostfns_none(w->priv->hosts) &&
-           wrk_wait_idle(w, NULL) != CUDA_ERROR_NOT_READY;
+    return !p->for_good && wrk_wait_ends_alone(w);
 }
 
 void

@@ -22,7 +22,8 @@
 static struct wrk_priv priv;
 static struct wrk worker = {.priv = &priv, .ctx_index = 1};
 static struct wire_req request;
-static bool busy; /* the context has work */
+static CUresult idle; /* what the context's streams say */
+static bool hosts;    /* a function of the host is registered */
 
 static struct wrk_job *jobs[2]; /* that a waiter thread is to run */
 static unsigned n_jobs;
@@ -47,7 +48,13 @@ wrk_ctx_current(struct wrk *w)
 CUresult
 wrk_wait_idle(struct wrk *w, CUstream stream)
 {
-    return busy ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+    return idle;
+}
+
+bool
+wrk_hostfns_none(struct wrk_hostfns *fns)
+{
+    return !hosts;
 }
 
 bool
@@ -183,12 +190,12 @@ context_ends_behind_the_releases_that_are_queued_in_it(void **state)
     struct wrk_reply rep = {.req = &request};
     pthread_t ends;
 
-    busy = true;
+    idle = CUDA_ERROR_NOT_READY;
     assert_int_equal(
         wrk_release(&worker, &rep, &(struct wrk_release_what){.fn = driver_free}),
         CUDA_SUCCESS);
     assert_int_equal(n_jobs, 1);
-    busy = false; /* all that is left to do there is the release */
+    idle = CUDA_SUCCESS; /* all that is left to do there is the release */
     end_context(&rep);
     assert_false(atomic_load(&destroyed));
     assert_int_equal(n_jobs, 2);
@@ -213,12 +220,57 @@ context_with_nothing_to_do_ends_at_once(void **state)
     assert_false(wrk_ctx_ends_pending());
 }
 
+/* What the context's streams do not show may wait for the client: then another thread
+ * than the reader ends it, and frees. */
+static void
+waits_for_the_client(CUresult answer, bool registered)
+{
+    struct wrk_reply rep = {.req = &request};
+
+    n_jobs = 0;
+    worker.ctx_index = 1;
+    idle = answer;
+    hosts = registered;
+    atomic_store(&destroyed, false);
+    atomic_store(&freed, false);
+    end_context(&rep);
+    assert_false(atomic_load(&destroyed));
+    assert_int_equal(n_jobs, 1);
+    run_job(jobs[0]);
+    assert_true(atomic_load(&destroyed));
+    wrk_ctx_ends_poll(&worker);
+    worker.ctx_index = 1;
+    assert_int_equal(
+        wrk_release(&worker, &rep, &(struct wrk_release_what){.fn = driver_free}),
+        CUDA_SUCCESS);
+    assert_false(atomic_load(&freed));
+    assert_int_equal(n_jobs, 2);
+    run_job(jobs[1]);
+    assert_true(atomic_load(&freed));
+    idle = CUDA_SUCCESS;
+    hosts = false;
+}
+
+static void
+context_with_functions_of_the_host_ends_apart(void **state)
+{
+    waits_for_the_client(CUDA_SUCCESS, true);
+}
+
+static void
+context_that_cannot_be_asked_ends_apart(void **state)
+{
+    waits_for_the_client(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, false);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(context_ends_behind_the_releases_that_are_queued_in_it),
         cmocka_unit_test(context_with_nothing_to_do_ends_at_once),
+        cmocka_unit_test(context_with_functions_of_the_host_ends_apart),
+        cmocka_unit_test(context_that_cannot_be_asked_ends_apart),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
