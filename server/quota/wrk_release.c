@@ -188,7 +188,10 @@ wrk_release_must_wait(struct wrk *w)
         behind = *queue_of(wrk_ctx_current(w)) != NULL;
         pthread_mutex_unlock(&lock);
     }
-    return behind || !wrk_wait_ends_alone(w);
+    /* Any other answer than "idle": without a current context nobody has been asked,
+     * and the object's own may have work.  Functions of the host are no reason: what
+     * the queue frees fails for a later wait than the next. */
+    return behind || wrk_wait_idle(w, NULL) != CUDA_SUCCESS;
 }
 
 bool

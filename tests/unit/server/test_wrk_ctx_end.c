@@ -221,7 +221,7 @@ context_with_nothing_to_do_ends_at_once(void **state)
 }
 
 /* What the context's streams do not show may wait for the client: then another thread
- * than the reader ends it, and frees. */
+ * than the reader ends it. */
 static void
 waits_for_the_client(CUresult answer, bool registered)
 {
@@ -232,21 +232,12 @@ waits_for_the_client(CUresult answer, bool registered)
     idle = answer;
     hosts = registered;
     atomic_store(&destroyed, false);
-    atomic_store(&freed, false);
     end_context(&rep);
     assert_false(atomic_load(&destroyed));
     assert_int_equal(n_jobs, 1);
     run_job(jobs[0]);
     assert_true(atomic_load(&destroyed));
     wrk_ctx_ends_poll(&worker);
-    worker.ctx_index = 1;
-    assert_int_equal(
-        wrk_release(&worker, &rep, &(struct wrk_release_what){.fn = driver_free}),
-        CUDA_SUCCESS);
-    assert_false(atomic_load(&freed));
-    assert_int_equal(n_jobs, 2);
-    run_job(jobs[1]);
-    assert_true(atomic_load(&freed));
     idle = CUDA_SUCCESS;
     hosts = false;
 }
