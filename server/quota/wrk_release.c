@@ -189,8 +189,8 @@ wrk_release_must_wait(struct wrk *w)
         pthread_mutex_unlock(&lock);
     }
     /* Any other answer than "idle": without a current context nobody has been asked,
-     * and the object's own may have work.  Functions of the host are no reason: what
-     * the queue frees fails for a later wait than the next. */
+     * and the object's own may have work.  That functions of the host are registered is
+     * no reason to queue: errors of the queue come with a later wait than the next. */
     return behind || wrk_wait_idle(w, NULL) != CUDA_SUCCESS;
 }
 
