@@ -96,8 +96,6 @@ h_cuDevicePrimaryCtxRelease_v2(struct wrk *w,
     return wrk_ctx_end(w, rep,
                        &(struct wrk_ctx_end){.destroy = primary_release,
                                              .gone = primary_gone,
-                                             .has_queued = wrk_release_has_queued,
-                                             .await_queued = wrk_release_await_queued,
                                              .id = wrk_ctx_primary_id(w, a->dev),
                                              .dev = a->dev});
 }
@@ -113,8 +111,6 @@ h_cuDevicePrimaryCtxReset_v2(struct wrk *w,
     return wrk_ctx_end(w, rep,
                        &(struct wrk_ctx_end){.destroy = primary_reset,
                                              .gone = ctx_gone,
-                                             .has_queued = wrk_release_has_queued,
-                                             .await_queued = wrk_release_await_queued,
                                              .id = wrk_ctx_primary_id(w, a->dev),
                                              .dev = a->dev});
 }
@@ -153,12 +149,8 @@ CUresult
 h_cuCtxDestroy_v2(struct wrk *w, const struct wire_args_cuCtxDestroy_v2 *a,
                   struct wrk_reply *rep)
 {
-    struct wrk_ctx_end end = {.destroy = ctx_destroy,
-                              .gone = ctx_gone,
-                              .has_queued = wrk_release_has_queued,
-                              .await_queued = wrk_release_await_queued,
-                              .id = a->ctx_id,
-                              .ctx = a->ctx};
+    struct wrk_ctx_end end = {
+        .destroy = ctx_destroy, .gone = ctx_gone, .id = a->ctx_id, .ctx = a->ctx};
     CUresult r;
 
     wrk_governor_forget(w, wire_handle_index(a->ctx_id));

@@ -95,7 +95,7 @@ mem_try(struct wrk *w, const struct mem_want *m, uint64_t answer[2])
  * complete.
  */
 struct free_job {
-    struct wrk_release rel;
+    struct wrk_ctx_job queued;
     CUdeviceptr ptr;
     struct wrk_quota_held held;
     unsigned epoch; /* of contexts: a later one took the memory with it */
@@ -115,7 +115,7 @@ alloc_job_run(struct wrk *w, struct wrk_job *job)
     uint64_t answer[2] = {0};
     CUresult r;
 
-    wrk_release_await(alloc->frees);
+    wrk_ctx_jobs_await_all(alloc->frees);
     r = mem_try(w, &alloc->want, answer);
     wrk_quota_unshare(w->priv->quota);
     wrk_reply_whole(w, &job->req, r, answer, r == CUDA_SUCCESS ? alloc->size : 0);
@@ -136,7 +136,7 @@ mem_alloc(struct wrk *w, struct wrk_reply *rep, struct mem_want *m)
         return CUDA_ERROR_INVALID_CONTEXT;
     m->ctx_index = w->ctx_index;
     m->slice = wrk_ctx_slice(w, w->ctx_index);
-    frees = wrk_release_newest();
+    frees = wrk_ctx_jobs_newest_of_all();
     r = mem_try(w, m, answer);
     memcpy(rep->body, answer,
            m->kind == MEM_PITCH ? sizeof(answer) : sizeof(answer[0]));
@@ -269,7 +269,7 @@ mem_free(struct wrk *w, CUdeviceptr ptr, const struct wrk_quota_held *held)
 static void
 free_job_run(struct wrk *w, struct wrk_job *job)
 {
-    struct free_job *f = container_of(job, struct free_job, rel.job);
+    struct free_job *f = container_of(job, struct free_job, queued.job);
     CUresult r;
 
     wrk_windows_forget(w->priv->windows, f->ptr);
@@ -281,7 +281,7 @@ free_job_run(struct wrk *w, struct wrk_job *job)
     } else {
         mem_freed(w, f->ptr, &f->held, r);
     }
-    wrk_release_done(w, &f->rel);
+    wrk_release_done(w);
     if (job->req.flags & WIRE_F_REPLY)
         wrk_reply_whole(w, &job->req, r, NULL, 0);
     else if (r != CUDA_SUCCESS)
@@ -297,11 +297,11 @@ free_later(struct wrk *w, struct wrk_reply *rep, CUdeviceptr ptr,
 
     if (!f)
         return mem_free(w, ptr, held);
-    *f = (struct free_job){.rel.job.run = free_job_run,
+    *f = (struct free_job){.queued.job.run = free_job_run,
                            .ptr = ptr,
                            .held = *held,
                            .epoch = wrk_ctx_epoch()};
-    if (!wrk_release_queue(w, rep, &f->rel)) /* the attachment ends */
+    if (!wrk_release_queue(w, rep, &f->queued)) /* the attachment ends */
         free(f);
     return CUDA_SUCCESS;
 }
@@ -396,8 +396,8 @@ info_job_run(struct wrk *w, struct wrk_job *job)
     struct wire_cuMemGetInfo_v2_rep body = {0};
     CUresult r;
 
-    wrk_release_await(info->frees);
-    r = mem_info(w, info->slice, &body);
+    wrk_ctx_jobs_await_all(info->frees);
+    r = wrk_deferred(w, mem_info(w, info->slice, &body));
     wrk_reply_whole(w, &job->req, r, &body, r == CUDA_SUCCESS ? sizeof(body) : 0);
     free(info);
 }
@@ -415,9 +415,9 @@ h_cuMemGetInfo_v2(struct wrk *w, const struct wire_args_cuMemGetInfo_v2 *a,
     if (!wrk_ctx_current(w))
         return CUDA_ERROR_INVALID_CONTEXT;
     slice = wrk_ctx_slice(w, w->ctx_index);
-    frees = wrk_release_newest();
+    frees = wrk_ctx_jobs_newest_of_all();
     if (!frees)
-        return mem_info(w, slice, rep->body);
+        return wrk_deferred(w, mem_info(w, slice, rep->body));
     info = malloc(sizeof(*info));
     if (!info)
         return CUDA_ERROR_OUT_OF_MEMORY;

@@ -89,7 +89,7 @@ attribute_job_run(struct wrk *w, struct wrk_job *job)
     bool answer;
     CUresult r;
 
-    wrk_release_await(ask->frees);
+    wrk_ctx_jobs_await_all(ask->frees);
     if (ask->set)
         r = WRK_CALL(w, cuMemPoolSetAttribute, ask->pool, ask->attr, &ask->value);
     else
@@ -104,7 +104,7 @@ static bool
 attribute_behind_frees(struct wrk *w, struct wrk_reply *rep, CUresult *ret,
                        const struct attribute_job *what)
 {
-    uint64_t frees = wrk_release_newest();
+    uint64_t frees = wrk_ctx_jobs_newest_of_all();
     struct attribute_job *ask;
 
     if (!frees)

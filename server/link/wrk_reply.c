@@ -63,6 +63,16 @@ wrk_defer(struct wrk *w, const struct wire_req *req, CUresult result)
                      req->call, req->seq, (int)result);
 }
 
+GP_HOT CUresult
+wrk_deferred(struct wrk *w, CUresult result)
+{
+    if (likely(atomic_load_explicit(&w->deferred, memory_order_relaxed) ==
+               CUDA_SUCCESS) ||
+        result != CUDA_SUCCESS)
+        return result;
+    return atomic_exchange(&w->deferred, CUDA_SUCCESS);
+}
+
 __attribute__((noinline)) static void
 run_before_reply(struct wrk *w)
 {

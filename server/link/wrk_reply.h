@@ -29,6 +29,10 @@ void wrk_call_leave(struct wrk *w, const struct wire_req *req, CUresult result);
 /* Keep the first error of calls without reply; any thread. */
 void wrk_defer(struct wrk *w, const struct wire_req *req, CUresult result);
 
+/* @result, or in place of success that error, once: for a call answered late, behind
+ * such calls, that has nothing to return besides; any thread. */
+CUresult wrk_deferred(struct wrk *w, CUresult result);
+
 /* A field of the frame is invalid: end the attachment and say why.  @why is a static
  * string ("count past its cap").  Returns false, for `return wrk_frame_bad()`. */
 bool wrk_frame_bad(struct wrk *w, const struct wire_req *req, const char *why);

@@ -4,6 +4,7 @@
 #include "drv.h"
 #include "wrk.h"
 #include "wrk_ctx.h"
+#include "wrk_ctx_jobs.h"
 #include "wrk_wait.h"
 
 #include <stdatomic.h>
@@ -13,6 +14,7 @@ struct end_job {
     struct wrk_job job;
     struct wrk_ctx_end end;
     CUcontext ctx;
+    uint64_t behind; /* jobs of it up to that number */
     CUresult result;
     atomic_bool done; /* the waiter thread's last word about it */
     struct end_job *next;
@@ -25,7 +27,7 @@ end_job_run(struct wrk *w, struct wrk_job *job)
 {
     struct end_job *e = container_of(job, struct end_job, job);
 
-    e->end.await_queued(e->ctx);
+    wrk_ctx_jobs_await(e->ctx, e->behind);
     e->result = e->end.destroy(w, &e->end);
     atomic_store_explicit(&e->done, true, memory_order_release);
 }
@@ -44,9 +46,12 @@ CUresult
 wrk_ctx_end(struct wrk *w, struct wrk_reply *rep, const struct wrk_ctx_end *end)
 {
     struct end_job *e;
+    uint64_t behind;
 
-    if (wrk_ctx_use(w, wire_handle_index(end->id)) != CUDA_SUCCESS ||
-        (!end->has_queued(wrk_ctx_current(w)) && wrk_wait_ends_alone(w)))
+    if (wrk_ctx_use(w, wire_handle_index(end->id)) != CUDA_SUCCESS)
+        return end_now(w, end);
+    behind = wrk_ctx_jobs_newest(wrk_ctx_current(w));
+    if (!behind && wrk_wait_ends_alone(w))
         return end_now(w, end);
     e = calloc(1, sizeof(*e));
     if (!e)
@@ -54,6 +59,7 @@ wrk_ctx_end(struct wrk *w, struct wrk_reply *rep, const struct wrk_ctx_end *end)
     e->job.run = end_job_run;
     e->end = *end;
     e->ctx = wrk_ctx_current(w);
+    e->behind = behind;
     wrk_ctx_use(w, 0); /* current nowhere, on the waiter thread neither */
     if (!wrk_wait_job(w, rep, &e->job)) {
         free(e);

@@ -3,9 +3,10 @@
  * Contexts that are destroyed while their work goes on.
  *
  * cuCtxDestroy waits for running work, which may include host functions of the client,
- * and those need the receive thread.  So a waiter thread destroys a busy context; when
- * the driver is done, the receive thread, which checks once a millisecond meanwhile,
- * forgets the context's objects and replies.  Receive thread only.
+ * and those need the receive thread.  So a waiter thread destroys a busy context,
+ * behind the jobs that are queued in it; when the driver is done, the receive thread,
+ * which checks once a millisecond meanwhile, forgets the context's objects and replies.
+ * Receive thread only.
  */
 #ifndef WRK_CTX_END_H
 #define WRK_CTX_END_H
@@ -22,10 +23,6 @@ struct wrk_ctx_end {
     CUresult (*destroy)(struct wrk *w, const struct wrk_ctx_end *end); /* any thread */
     void (*gone)(struct wrk *w,
                  const struct wrk_ctx_end *end); /* the reader, after it */
-    /* Has the context calls that the client made before, and a waiter thread has still
-     * to make?  And until it has none. */
-    bool (*has_queued)(CUcontext ctx); /* the reader */
-    void (*await_queued)(CUcontext ctx);
     uint64_t id;
     CUcontext ctx;
     CUdevice dev;

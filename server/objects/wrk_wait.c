@@ -8,6 +8,7 @@
 #include "wrk.h"
 #include "wrk_capture.h"
 #include "wrk_ctx.h"
+#include "wrk_ctx_jobs.h"
 #include "wrk_elapsed.h"
 #include "wrk_evpool.h"
 #include "wrk_hooks.h"
@@ -39,7 +40,9 @@ struct wrk_wait {
     bool own_event; /* from the pool, goes back there */
     struct wrk_elapsed elapsed;
     uint64_t since_ns;
-    struct wrk_parts parts; /* WRK_WAIT_CTX */
+    /* WRK_WAIT_CTX: */
+    uint64_t behind; /* jobs of the context up to that number, which may have failed */
+    struct wrk_parts parts;
 };
 
 struct wrk_waits {
@@ -234,16 +237,18 @@ ctx_query(struct wrk *w, uint32_t ctx_index)
     return r == CUDA_SUCCESS ? wrk_left_query(w, ctx_index) : r;
 }
 
-/* The same for the current context.  If nothing is left to wait for, the driver's call
- * is made all the same, because it returns an error of the context.  While a host
- * function is registered a waiter thread makes it: should there be work after all that
- * waits for that function, it ends by a message of the client, which this thread
- * reads. */
+/* The same for the current context, and its jobs up to @behind.  If nothing is left to
+ * wait for, the driver's call is made all the same, because it returns an error of the
+ * context.  While a host function is registered a waiter thread makes it: should there
+ * be work after all that waits for that function, it ends by a message of the client,
+ * which this thread reads. */
 GP_HOT static CUresult
-ctx_end(struct wrk *w)
+ctx_end(struct wrk *w, uint64_t behind)
 {
     CUresult r;
 
+    if (unlikely(behind && wrk_ctx_jobs_pending(wrk_ctx_current(w), behind)))
+        return CUDA_ERROR_NOT_READY;
     /* Asking is forbidden while streams are captured, in whichever context; waiting for
      * another one is not. */
     wrk_capture_relax_own(w);
@@ -271,7 +276,7 @@ wait_ask(struct wrk *w, const struct wrk_wait *wait)
             return r;
     }
     return wait->what == WRK_WAIT_STREAM ? WRK_CALL(w, cuStreamQuery, wait->stream)
-                                         : ctx_end(w);
+                                         : ctx_end(w, wait->behind);
 }
 
 /* The call itself was allowed; what is asked until it is done is the worker's own, and
@@ -320,6 +325,8 @@ wait_run(struct wrk *w, struct wrk_job *job)
     struct wrk_wait *wait = container_of(job, struct wrk_wait, job);
     CUresult r;
 
+    if (wait->behind)
+        wrk_ctx_jobs_await(job->ctx, wait->behind);
     if (wait->event)
         r = WRK_CALL(w, cuEventSynchronize, wait->event);
     else if (wait->what == WRK_WAIT_STREAM)
@@ -332,7 +339,7 @@ wait_run(struct wrk *w, struct wrk_job *job)
      * with its index, for which the pool must not keep these events. */
     if (wait->own_event)
         wrk_evpool_put(w, wait->job.ctx_index, wait->event);
-    wait_reply_whole(w, wait, r);
+    wait_reply_whole(w, wait, wrk_deferred(w, r));
     free(wait);
 }
 
@@ -443,14 +450,16 @@ wrk_wait_stream(struct wrk *w, struct wrk_reply *rep, CUstream stream)
 GP_HOT CUresult
 wrk_wait_ctx(struct wrk *w, struct wrk_reply *rep)
 {
-    CUresult r = ctx_end(w);
+    uint64_t behind = wrk_ctx_jobs_newest(wrk_ctx_current(w));
+    CUresult r = ctx_end(w, behind);
     struct wrk_wait *wait;
 
     if (r != CUDA_ERROR_NOT_READY || !(rep->req->flags & WIRE_F_REPLY))
-        return r;
+        return wrk_deferred(w, r); /* a job may have ended since the call was entered */
     wait = wait_new(w->priv->waits, rep->req, WRK_WAIT_CTX);
     if (!wait)
         return CUDA_ERROR_OUT_OF_MEMORY;
+    wait->behind = behind;
     wait_add(w, rep, wait);
     return CUDA_SUCCESS;
 }
@@ -535,7 +544,7 @@ wrk_wait_poll(struct wrk *w)
         if (r != CUDA_ERROR_NOT_READY) {
             *at = wait->next;
             note_pending(w);
-            wait_done(w, wait, r);
+            wait_done(w, wait, wrk_deferred(w, r));
         } else if (now - wait->since_ns > WAIT_SPIN_NS) {
             *at = wait->next;
             note_pending(w);

@@ -13,7 +13,7 @@
 #ifndef WRK_RELEASE_H
 #define WRK_RELEASE_H
 
-#include "wrk_wait.h"
+#include "wrk_ctx_jobs.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,14 +22,6 @@
  * client waits for an answer every WIRE_RELEASES_POSTED, so it takes more than sixteen
  * busy contexts to get here: the attachment ends. */
 #define WRK_RELEASES_MAX (16u * WIRE_RELEASES_POSTED)
-
-/* One release in the queue: the first member of a malloc'ed object that @job.run frees.
- */
-struct wrk_release {
-    struct wrk_job job;
-    uint64_t number;           /* counted from 1 */
-    struct wrk_release *later; /* of those that wait, of any context */
-};
 
 /* What to do: @fn with @obj and @size. */
 struct wrk_release_what {
@@ -46,23 +38,11 @@ bool wrk_release_must_wait(struct wrk *w);
 /* Into the queue of the current context; takes the answer over from @rep.  When it has
  * been done, its run() calls wrk_release_done() before it answers.  False when there
  * are too many: the attachment ends, and the object is still the caller's. */
-bool wrk_release_queue(struct wrk *w, struct wrk_reply *rep, struct wrk_release *rel);
-void wrk_release_done(struct wrk *w, struct wrk_release *rel);
+bool wrk_release_queue(struct wrk *w, struct wrk_reply *rep, struct wrk_ctx_job *job);
+void wrk_release_done(struct wrk *w);
 
 /* Do it now or soon.  The object's handle is the caller's to forget. */
 CUresult wrk_release(struct wrk *w, struct wrk_reply *rep,
                      const struct wrk_release_what *what);
-
-/* Does a release wait in the queue of @ctx, or is one being done?  And until the queue
- * is empty; for a job that was queued behind it. */
-bool wrk_release_has_queued(CUcontext ctx);
-void wrk_release_await_queued(CUcontext ctx);
-
-/* The number of the newest release that waits; 0: none does. */
-uint64_t wrk_release_newest(void);
-
-/* Until the releases up to that number are done.  For a job: those were queued before
- * it, so waiter threads have them.  Later ones are not waited for. */
-void wrk_release_await(uint64_t number);
 
 #endif

@@ -308,7 +308,11 @@ faultdrv_pick(unsigned number)
     result = real[number] ? control->result : 801; /* it has no such function */
     if (atomic_load(&control->armed) && is_meant(number) &&
         (atomic_load(&control->armed) == FAULTDRV_ALWAYS ||
-         (!is_skipped() && atomic_compare_exchange_strong(&control->armed, &armed, 0))))
+         (!is_skipped() &&
+          atomic_compare_exchange_strong(&control->armed, &armed, 0)))) {
+        if (control->late_ms)
+            usleep(control->late_ms * 1000);
         return (void *)(uintptr_t)fail;
+    }
     return real[number] ? real[number] : (void *)(uintptr_t)fail;
 }

@@ -34,6 +34,7 @@ struct faultdrv {
     int32_t result;
     char stem[FAULTDRV_NAME]; /* of the name, as faultdrv_stem() makes it */
     atomic_uint skip;         /* armed with 1: calls of it that are made before */
+    uint32_t late_ms;         /* armed with 1: until it fails */
 };
 
 /* The part of a call's name that its versions share, in place. */

@@ -9,7 +9,7 @@ $(eval $(call unit_test,test_wrk_seal,tests/unit/server/test_wrk_seal.c server/s
 $(eval $(call unit_test,test_wrk_cards,tests/unit/server/test_wrk_cards.c server/link/wrk_cards.c,\
     $(SERVER_DIRS) tls common proto tests/unit $(O)/gen,,common,))
 $(eval $(call unit_test,test_wrk_ctx_end,tests/unit/server/test_wrk_ctx_end.c \
-    server/objects/wrk_ctx_end.c server/quota/wrk_release.c,$(SERVER_DIRS) tls common proto tests/unit $(O)/gen,,common,))
+    server/objects/wrk_ctx_end.c server/objects/wrk_ctx_jobs.c server/quota/wrk_release.c,$(SERVER_DIRS) tls common proto tests/unit $(O)/gen,,common,))
 $(eval $(call unit_test,test_wrk_control,tests/unit/server/test_wrk_control.c server/entry/wrk_control_frame.c,\
     $(SERVER_INCS) tests/unit,,transport common,-lzstd -ldl))
 $(eval $(call unit_test,test_wrk_quota,tests/unit/server/test_wrk_quota.c server/quota/wrk_quota.c \

@@ -176,12 +176,19 @@ end_context(struct wrk_reply *rep)
 {
     const struct wrk_ctx_end end = {.destroy = driver_destroy,
                                     .gone = context_gone,
-                                    .has_queued = wrk_release_has_queued,
-                                    .await_queued = wrk_release_await_queued,
                                     .id = wire_handle_make(WIRE_KIND_CTX, 0, 1),
                                     .ctx = CONTEXT};
 
     assert_int_equal(wrk_ctx_end(&worker, rep, &end), CUDA_SUCCESS);
+}
+
+static void
+release(struct wrk_reply *rep)
+{
+    atomic_store(&freed, false);
+    assert_int_equal(
+        wrk_release(&worker, rep, &(struct wrk_release_what){.fn = driver_free}),
+        CUDA_SUCCESS);
 }
 
 static void
@@ -191,9 +198,7 @@ context_ends_behind_the_releases_that_are_queued_in_it(void **state)
     pthread_t ends;
 
     idle = CUDA_ERROR_NOT_READY;
-    assert_int_equal(
-        wrk_release(&worker, &rep, &(struct wrk_release_what){.fn = driver_free}),
-        CUDA_SUCCESS);
+    release(&rep);
     assert_int_equal(n_jobs, 1);
     idle = CUDA_SUCCESS; /* all that is left to do there is the release */
     end_context(&rep);
@@ -221,7 +226,7 @@ context_with_nothing_to_do_ends_at_once(void **state)
 }
 
 /* What the context's streams do not show may wait for the client: then another thread
- * than the reader ends it. */
+ * than the reader ends it, and releases what is in it. */
 static void
 waits_for_the_client(CUresult answer, bool registered)
 {
@@ -238,6 +243,12 @@ waits_for_the_client(CUresult answer, bool registered)
     run_job(jobs[0]);
     assert_true(atomic_load(&destroyed));
     wrk_ctx_ends_poll(&worker);
+    worker.ctx_index = 1;
+    release(&rep);
+    assert_false(atomic_load(&freed));
+    assert_int_equal(n_jobs, 2);
+    run_job(jobs[1]);
+    assert_true(atomic_load(&freed));
     idle = CUDA_SUCCESS;
     hosts = false;
 }
