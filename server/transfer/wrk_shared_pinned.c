@@ -31,7 +31,7 @@
 #define HOSTREGISTER_DEVICEMAP 0x2u
 
 struct pinned {
-    struct pinned *next; /* in kept */
+    struct pinned *next; /* of those that are kept */
     uint8_t *mem;
     uint8_t *shadow; /* of pages of our own: what both ends last agreed on */
     struct wrk_changed_pages changed; /* of large ones: what to compare with it */
@@ -46,7 +46,6 @@ struct pinned {
 
 /* One process is one client. */
 static struct pinned *pieces[WRK_PINNED_MAX];
-static struct pinned *kept;    /* given back by the client, not by us */
 static _Atomic uint64_t bytes; /* mapped; a thread that waits for copies unmaps */
 
 static int
@@ -224,6 +223,17 @@ struct unpin_job {
  * given back meanwhile waits for the end of all captures.  Receive thread. */
 static struct unpin_job *behind_captures;
 
+/* Until the process ends, and counted until then.  Any thread. */
+static void
+pinned_keep(struct pinned *p)
+{
+    static struct pinned *_Atomic kept;
+
+    p->next = atomic_load(&kept);
+    while (!atomic_compare_exchange_weak(&kept, &p->next, p))
+        ;
+}
+
 static void
 unpin_run(struct wrk *w, struct wrk_job *job)
 {
@@ -240,16 +250,9 @@ unpin_run(struct wrk *w, struct wrk_job *job)
         pinned_free(w, unpin->p);
     } else {
         wrk_parts_drop(w, &unpin->parts); /* nothing is to point to them */
+        pinned_keep(unpin->p);
     }
     free(unpin);
-}
-
-/* Until the process ends, and counted until then. */
-static void
-pinned_keep(struct pinned *p)
-{
-    p->next = kept;
-    kept = p;
 }
 
 static void
