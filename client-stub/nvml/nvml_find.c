@@ -4,6 +4,7 @@
 #include "nvml_exports.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <strings.h>
 
 NVML_EXPORT
@@ -43,6 +44,14 @@ nvmlDeviceGetHandleByIndex(unsigned int index, struct nvml_device **device)
     return nvmlDeviceGetHandleByIndex_v2(index, device);
 }
 
+/* With or without the prefix: cuda.core asks with what CUDA calls the UUID. */
+static bool
+is_named(const struct nvml_device *device, const char *uuid)
+{
+    return strcasecmp(device->uuid, uuid) == 0 ||
+           strcasecmp(device->uuid + strlen("GPU-"), uuid) == 0;
+}
+
 NVML_EXPORT
 nvmlDeviceGetHandleByUUID(const char *uuid, struct nvml_device **device)
 {
@@ -54,7 +63,7 @@ nvmlDeviceGetHandleByUUID(const char *uuid, struct nvml_device **device)
         return NVML_ERROR_INVALID_ARGUMENT;
     for (uint32_t i = 0; i < nvml_card_count(); i++) {
         *device = nvml_card_at(i);
-        if (strcasecmp((*device)->uuid, uuid) == 0)
+        if (is_named(*device, uuid))
             return NVML_SUCCESS;
     }
     return NVML_ERROR_NOT_FOUND;

@@ -84,19 +84,40 @@ nvmlSystemGetCudaDriverVersion_v2(int *version)
     return nvmlSystemGetCudaDriverVersion(version);
 }
 
+/* NVIDIA's drivers are numbered by branches, and programs take the numbers apart: each
+ * is that of the branch which brought a version of CUDA (CUDA's release notes).  No
+ * release of a branch is its 00.00, so nobody takes the server's driver for one. */
+static int
+driver_branch(int cuda)
+{
+    static const struct {
+        int cuda, branch;
+    } known[] = {
+        {13000, 580}, {12090, 575}, {12080, 570}, {12070, 565}, {12060, 560},
+        {12050, 555}, {12040, 550}, {12030, 545}, {12020, 535}, {12010, 530},
+        {12000, 525}, {11080, 520}, {11070, 515}, {11060, 510}, {11050, 495},
+        {11040, 470}, {11030, 465}, {11020, 460}, {11010, 455},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+        if (cuda >= known[i].cuda)
+            return known[i].branch;
+    return 450;
+}
+
 NVML_EXPORT
 nvmlSystemGetDriverVersion(char *version, unsigned int length)
 {
-    int v = nvml_card_driver_version(), r = nvml_card_ready();
+    int r = nvml_card_ready();
     char text[64];
 
     if (r != NVML_SUCCESS)
         return r;
-    snprintf(text, sizeof(text), "%d.%d.gpupool-%s", v / 1000, v % 1000 / 10,
-             GPUPOOL_VERSION);
+    snprintf(text, sizeof(text), "%d.00.00", driver_branch(nvml_card_driver_version()));
     return nvml_text(version, length, text);
 }
 
+/* CUDA's, and the driver's behind it. */
 NVML_EXPORT
 nvmlSystemGetNVMLVersion(char *version, unsigned int length)
 {
@@ -105,7 +126,7 @@ nvmlSystemGetNVMLVersion(char *version, unsigned int length)
 
     if (r != NVML_SUCCESS)
         return r;
-    snprintf(text, sizeof(text), "%d.gpupool-%s", v / 1000, GPUPOOL_VERSION);
+    snprintf(text, sizeof(text), "%d.%d.00.00", v / 1000, driver_branch(v));
     return nvml_text(version, length, text);
 }
 

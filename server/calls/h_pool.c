@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory pools on GPUs only.  A pool of host memory would use the server's memory,
- * which no quota counts. */
+ * which no quota counts, and the client's processor cannot touch what one of managed
+ * memory gives: the library makes its addresses only for what cuMemAllocManaged() gave.
+ */
 #include "drv.h"
 #include "gp_base.h"
 #include "wire_api.h"
@@ -12,10 +14,11 @@
 
 /* What is wrong with a location in other ways is the driver's to say. */
 static CUresult
-on_card(const CUmemLocation *location)
+on_card(const CUmemLocation *location, CUmemAllocationType type)
 {
-    return location->type == CU_MEM_LOCATION_TYPE_INVALID ||
-                   location->type == CU_MEM_LOCATION_TYPE_DEVICE
+    return type != CU_MEM_ALLOCATION_TYPE_MANAGED &&
+                   (location->type == CU_MEM_LOCATION_TYPE_INVALID ||
+                    location->type == CU_MEM_LOCATION_TYPE_DEVICE)
                ? CUDA_SUCCESS
                : CUDA_ERROR_NOT_SUPPORTED;
 }
@@ -25,7 +28,7 @@ h_cuMemPoolCreate(struct wrk *w, const struct wire_args_cuMemPoolCreate *a,
                   struct wrk_reply *rep)
 {
     CUmemoryPool pool = NULL;
-    CUresult r = on_card(&a->poolProps->location);
+    CUresult r = on_card(&a->poolProps->location, a->poolProps->allocType);
 
     (void)rep;
     if (r != CUDA_SUCCESS)
@@ -47,7 +50,7 @@ h_cuMemGetDefaultMemPool(struct wrk *w,
     struct wire_cuMemGetDefaultMemPool_rep *body = rep->body;
     CUmemLocation location = *a->location;
     CUmemoryPool pool = NULL;
-    CUresult r = on_card(&location);
+    CUresult r = on_card(&location, a->type);
 
     if (r == CUDA_SUCCESS)
         r = WRK_CALL(w, cuMemGetDefaultMemPool, &pool, &location, a->type);
@@ -63,7 +66,7 @@ h_cuMemGetMemPool(struct wrk *w, const struct wire_args_cuMemGetMemPool *a,
     struct wire_cuMemGetMemPool_rep *body = rep->body;
     CUmemLocation location = *a->location;
     CUmemoryPool pool = NULL;
-    CUresult r = on_card(&location);
+    CUresult r = on_card(&location, a->type);
 
     if (r == CUDA_SUCCESS)
         r = WRK_CALL(w, cuMemGetMemPool, &pool, &location, a->type);

@@ -21,6 +21,9 @@ h_cuMemCreate(struct wrk *w, const struct wire_args_cuMemCreate *a,
     CUresult r;
 
     (void)rep;
+    /* The client's processor would not reach it (h_pool.c). */
+    if (a->prop->type == CU_MEM_ALLOCATION_TYPE_MANAGED)
+        return CUDA_ERROR_NOT_SUPPORTED;
     /* Memory of the host would be the server's. */
     if (a->prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
         return a->prop->location.type == CU_MEM_LOCATION_TYPE_INVALID

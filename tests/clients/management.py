@@ -21,9 +21,10 @@ LIMIT = int(os.environ["CLIENT_MEMORY_BYTES"])
 def one_card_with_name_and_uuid():
     assert nv.nvmlDeviceGetCount() == 1
     assert nv.nvmlDeviceGetName(card)
-    assert nv.nvmlDeviceGetUUID(card).startswith("GPU-")
-    same = nv.nvmlDeviceGetHandleByUUID(nv.nvmlDeviceGetUUID(card))
-    assert nv.nvmlDeviceGetIndex(same) == 0
+    uuid = nv.nvmlDeviceGetUUID(card)
+    assert uuid.startswith("GPU-")
+    for name in (uuid, uuid[4:]):  # the latter is what CUDA calls it, and cuda.core asks with
+        assert nv.nvmlDeviceGetIndex(nv.nvmlDeviceGetHandleByUUID(name)) == 0
 
 
 @check
@@ -37,8 +38,11 @@ def memory_is_the_slice():
 
 @check
 def versions_are_told():
-    assert nv.nvmlSystemGetDriverVersion()
-    assert nv.nvmlSystemGetNVMLVersion()
+    # Programs take them apart: JAX, cuda.core.
+    driver = [int(part) for part in nv.nvmlSystemGetDriverVersion().split(".")]
+    assert len(driver) == 3 and driver[0] >= 525
+    library = [int(part) for part in nv.nvmlSystemGetNVMLVersion().split(".")]
+    assert library[0] == nv.nvmlSystemGetCudaDriverVersion() // 1000 and library[1:] == driver
     assert nv.nvmlSystemGetCudaDriverVersion() >= 12000
     major, minor = nv.nvmlDeviceGetCudaComputeCapability(card)
     assert major >= 7 and minor >= 0, (major, minor)

@@ -3,6 +3,7 @@
 `ok WHAT` for each promise."""
 
 import ctypes
+import struct
 import threading
 import time
 from ctypes import byref, c_int, c_size_t, c_uint, c_ulonglong, c_void_p
@@ -121,3 +122,15 @@ log = c_void_p()
 ok(cuda.cuLogsRegisterCallback(LOG_FUNCTION(lambda *_: None), None, byref(log)))
 ok(cuda.cuLogsUnregisterCallback(log))
 print("ok streams, parts of the card, logs")
+
+# Memory and pools of cards; what the program's processor would touch is refused.
+NOT_SUPPORTED = 801
+PINNED, MANAGED = 1, 2
+CARD, HOST = 1, 2
+pool, memory = c_void_p(), c_ulonglong()
+for kind, place, answer in ((PINNED, CARD, 0), (MANAGED, CARD, NOT_SUPPORTED), (PINNED, HOST, NOT_SUPPORTED)):
+    # CUmemAllocationProp, and the longer CUmemPoolProps, begin with these.
+    properties = struct.pack("<4i", kind, 0, place, 0).ljust(88, b"\0")
+    assert cuda.cuMemPoolCreate(byref(pool), properties) == answer, (kind, place)
+    assert cuda.cuMemCreate(byref(memory), c_size_t(2 << 20), properties, c_ulonglong(0)) == answer, (kind, place)
+print("ok memory and pools of cards")

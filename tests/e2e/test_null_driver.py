@@ -24,4 +24,4 @@ def test_graphs_have_nodes_and_their_copies_are_real(case):
 def test_frameworks_are_answered_before_they_compute(case):
     case.equal(promises(case, "null_client.py"),
                ["ok kernels without a context", "ok page-locked copies", "ok pointers", "ok host functions",
-                "ok streams, parts of the card, logs"], "what it promises")
+                "ok streams, parts of the card, logs", "ok memory and pools of cards"], "what it promises")

@@ -37,7 +37,7 @@ def test_table_shows_the_limit_and_what_the_session_uses_of_it(case):
     case.equal(int(used.group(2)), 256, "the slice's memory in MiB")
     case.check(32 <= int(used.group(1)) < 256, f"{used.group(1)} MiB are used")
     case.check(re.search(r"CUDA Version: \d+\.\d+", out), f"no CUDA version:\n{out}")
-    case.check(re.search(r"Driver Version: \S+", out), f"no driver version:\n{out}")
+    case.check(re.search(r"Driver Version: \d+\.\d+\.\d+ ", out), f"no driver version of numbers:\n{out}")
     widths = {len(line) for line in out.split("\n") if line[:1] in ("|", "+")}
     case.equal(widths, {91}, "widths of the table's lines")
     case.contains(out, str(shell.process.pid), "the process that holds the memory")

@@ -350,6 +350,14 @@ enter_pool(CUmemoryPool handle, struct sg_pool **ret_pool)
     return *ret_pool ? CUDA_SUCCESS : sg_leave(CUDA_ERROR_INVALID_VALUE);
 }
 
+/* Pools of managed memory are not made. */
+static bool
+is_known_type(CUmemAllocationType type)
+{
+    return type == CU_MEM_ALLOCATION_TYPE_PINNED ||
+           type == CU_MEM_ALLOCATION_TYPE_MANAGED;
+}
+
 SG_CALL(cuMemPoolCreate, CUmemoryPool *pool, const CUmemPoolProps *poolProps)
 {
     struct sg_pool *p;
@@ -358,9 +366,10 @@ SG_CALL(cuMemPoolCreate, CUmemoryPool *pool, const CUmemPoolProps *poolProps)
 
     if (rc != CUDA_SUCCESS)
         return rc;
-    if (!pool || !poolProps || poolProps->allocType != CU_MEM_ALLOCATION_TYPE_PINNED)
+    if (!pool || !poolProps || !is_known_type(poolProps->allocType))
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    if (poolProps->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+    if (poolProps->allocType == CU_MEM_ALLOCATION_TYPE_MANAGED ||
+        poolProps->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
         (poolProps->handleTypes != CU_MEM_HANDLE_TYPE_NONE &&
          poolProps->handleTypes != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
         return sg_leave(CUDA_ERROR_NOT_SUPPORTED);
@@ -587,10 +596,12 @@ SG_CALL(cuDeviceSetMemPool, CUdevice dev, CUmemoryPool pool)
 static CUresult
 check_location(const CUmemLocation *location, CUmemAllocationType type)
 {
-    if (!location || type != CU_MEM_ALLOCATION_TYPE_PINNED)
+    if (!location || !is_known_type(type))
         return CUDA_ERROR_INVALID_VALUE;
-    return location->type == CU_MEM_LOCATION_TYPE_DEVICE ? CUDA_SUCCESS
-                                                         : CUDA_ERROR_NOT_SUPPORTED;
+    return location->type == CU_MEM_LOCATION_TYPE_DEVICE &&
+                   type == CU_MEM_ALLOCATION_TYPE_PINNED
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 SG_CALL(cuMemGetDefaultMemPool, CUmemoryPool *pool_out, CUmemLocation *location,

@@ -228,6 +228,8 @@ phys_new(struct sg_dev *dev, int fd, uint64_t size, const CUmemAllocationProp *p
 static CUresult
 check_prop(const CUmemAllocationProp *prop)
 {
+    if (prop && prop->type == CU_MEM_ALLOCATION_TYPE_MANAGED)
+        return CUDA_ERROR_NOT_SUPPORTED;
     if (!prop || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
         return CUDA_ERROR_INVALID_VALUE;
     if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
