@@ -104,6 +104,7 @@ CLIENTS = [
     Client("pynvml-servers", "management_servers", packages="management", servers=2),
     Client("gputil-ray", "management_consumers", apart="-ray"),
     Client("cuda-bindings", "bindings"),
+    Client("cuda-core", "objects_cudacore", NVRTC_WHEEL, apart="-core"),
     Client("numba-cuda", "jit_numba"),
     Client("cupy", "arrays_cupy", {**CUPY_PTX, "CUPY_ACCELERATORS": ""}),
     # The wheel's CUB kernels carry PTX for this card alone.
