@@ -15,7 +15,7 @@
 #include "wrk_quota.h"
 #include "wrk_release.h"
 #include "wrk_transfer.h"
-#include "wrk_wait.h"
+#include "wrk_waiters.h"
 #include "wrk_window.h"
 
 #include <string.h>
@@ -148,7 +148,7 @@ mem_alloc(struct wrk *w, struct wrk_reply *rep, struct mem_want *m)
     *alloc = (struct alloc_job){
         .job.run = alloc_job_run, .want = *m, .size = rep->size, .frees = frees};
     wrk_quota_share(w->priv->quota);
-    if (!wrk_wait_job(w, rep, &alloc->job)) {
+    if (!wrk_waiters_job(w, rep, &alloc->job)) {
         wrk_quota_unshare(w->priv->quota);
         free(alloc);
     }
@@ -422,7 +422,7 @@ h_cuMemGetInfo_v2(struct wrk *w, const struct wire_args_cuMemGetInfo_v2 *a,
     if (!info)
         return CUDA_ERROR_OUT_OF_MEMORY;
     *info = (struct info_job){.job.run = info_job_run, .slice = slice, .frees = frees};
-    if (!wrk_wait_job(w, rep, &info->job))
+    if (!wrk_waiters_job(w, rep, &info->job))
         free(info);
     return CUDA_SUCCESS;
 }

@@ -9,6 +9,7 @@
 #include "wrk.h"
 #include "wrk_args.h"
 #include "wrk_release.h"
+#include "wrk_waiters.h"
 
 #include <stdlib.h>
 
@@ -119,7 +120,7 @@ attribute_behind_frees(struct wrk *w, struct wrk_reply *rep, CUresult *ret,
     *ask = *what;
     ask->job.run = attribute_job_run;
     ask->frees = frees;
-    if (!wrk_wait_job(w, rep, &ask->job))
+    if (!wrk_waiters_job(w, rep, &ask->job))
         free(ask);
     return true;
 }

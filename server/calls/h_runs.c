@@ -10,7 +10,7 @@
 #include "wrk_args.h"
 #include "wrk_capture.h"
 #include "wrk_changes.h"
-#include "wrk_wait.h"
+#include "wrk_waiters.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -236,7 +236,7 @@ h_gp_runs_down(struct wrk *w, const struct wire_args_gp_runs_down *a,
     j->join = a->join;
     j->n_ranges = (uint32_t)(a->n / sizeof(j->ranges[0]));
     memcpy(j->ranges, a->ranges, a->n);
-    if (!wrk_wait_job(w, rep, &j->job))
+    if (!wrk_waiters_job(w, rep, &j->job))
         free(j);
     return CUDA_SUCCESS;
 }

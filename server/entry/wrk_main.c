@@ -53,6 +53,7 @@
 #include "wrk_transfer.h"
 #include "wrk_transport.h"
 #include "wrk_wait.h"
+#include "wrk_waiters.h"
 #include "wrk_watch.h"
 #include "wrk_window.h"
 #include "xport.h"
@@ -139,6 +140,8 @@ start_objects(struct wrk *w, struct gp_err *err)
     struct wrk_priv *p = w->priv;
     int r = wrk_quota_new(p->desks, &p->quota);
 
+    if (r == 0)
+        r = wrk_waiters_new(w, &p->waiters);
     if (r == 0)
         r = wrk_waits_new(w, &p->waits);
     if (r == 0)

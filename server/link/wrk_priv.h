@@ -36,6 +36,7 @@ struct wrk_usage;
 struct wrk_staging;
 struct wrk_spatial;
 struct wrk_staging_pool;
+struct wrk_waiters;
 struct wrk_waits;
 struct wrk_windows;
 struct xport_conn;
@@ -69,6 +70,7 @@ struct wrk_priv {
     struct wrk_usage *usage; /* what we say that we use, on our desk */
     struct wrk_cards cards;
     struct wrk_quota *quota;
+    struct wrk_waiters *waiters;
     struct wrk_spatial *spatial; /* NULL: the session shares in time */
     struct wrk_staging_pool *staging;
     struct wrk_d2h_replies *d2h_replies;

@@ -6,6 +6,7 @@
 #include "wrk_ctx.h"
 #include "wrk_ctx_jobs.h"
 #include "wrk_wait.h"
+#include "wrk_waiters.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -61,7 +62,7 @@ wrk_ctx_end(struct wrk *w, struct wrk_reply *rep, const struct wrk_ctx_end *end)
     e->ctx = wrk_ctx_current(w);
     e->behind = behind;
     wrk_ctx_use(w, 0); /* current nowhere, on the waiter thread neither */
-    if (!wrk_wait_job(w, rep, &e->job)) {
+    if (!wrk_waiters_job(w, rep, &e->job)) {
         free(e);
         return CUDA_SUCCESS;
     }

@@ -4,6 +4,7 @@
 #include "wrk.h"
 #include "wrk_capture.h"
 #include "wrk_ctx.h"
+#include "wrk_waiters.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -131,7 +132,7 @@ wrk_ctx_jobs_add(struct wrk *w, struct wrk_ctx_job *job, unsigned max)
     job->job.ctx_index = w->ctx_index;
     job->job.relaxed = wrk_capture_allows(w);
     r = queue_add(job, max, &started);
-    if (r < 0 || !started || wrk_wait_background(w, &started->serve))
+    if (r < 0 || !started || wrk_waiters_background(w, &started->serve))
         return r;
     /* Only this thread starts queues: nobody else has added to it yet. */
     queue_take(started, false);

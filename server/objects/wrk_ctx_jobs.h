@@ -11,7 +11,7 @@
 #define WRK_CTX_JOBS_H
 
 #include "cuda_abi.h"
-#include "wrk_wait.h"
+#include "wrk_waiters.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -36,8 +36,9 @@ uint64_t wrk_ctx_jobs_newest_of_all(void);
 /* Has a job of @ctx up to that number not ended? */
 bool wrk_ctx_jobs_pending(CUcontext ctx, uint64_t number);
 
-/* Until those of @ctx, or of all contexts, up to that number have ended.  For a job that
- * was queued after them: so waiter threads have them.  Later ones are not waited for. */
+/* Until those of @ctx, or of all contexts, up to that number have ended.  For a job
+ * that was queued after them: so waiter threads have them.  Later ones are not waited
+ * for. */
 void wrk_ctx_jobs_await(CUcontext ctx, uint64_t number);
 void wrk_ctx_jobs_await_all(uint64_t number);
 

@@ -15,18 +15,16 @@
 #include "wrk_hostfn.h"
 #include "wrk_left.h"
 #include "wrk_parts.h"
+#include "wrk_waiters.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <sched.h>
-#include <stdatomic.h>
 #include <string.h>
 
 /* How long the receive thread polls for a wait itself.  Handing over costs two thread
  * switches, some 20-40 us; polling for as long as the alternative costs is at most
  * twice the optimum. */
 #define WAIT_SPIN_NS 40000
-#define WAITER_STACK (256u * 1024)
 /* Streams of a context whose state is asked one by one for a context wait; with
  * more, a waiter thread is cheaper. */
 #define CTX_STREAMS_MAX 32
@@ -47,114 +45,11 @@ struct wrk_wait {
 
 struct wrk_waits {
     struct wrk *w;
-    struct wrk_wait *spinning;         /* the reader's */
-    struct wrk_wait *spare;            /* the reader's; finished waits for reuse */
-    const struct wrk_elapsed_ask *ask; /* the reader's; of the wait that it makes */
+    struct wrk_wait *spinning;
+    struct wrk_wait *spare;            /* finished waits for reuse */
+    const struct wrk_elapsed_ask *ask; /* of the wait that is made */
     unsigned cpus;
-
-    pthread_mutex_t lock;
-    pthread_cond_t more;
-    struct wrk_job *first, **last; /* queue of jobs */
-    unsigned n_jobs;               /* queued or running */
-    unsigned n_queued;
-    unsigned n_threads, n_idle;
-    bool ending;
-    pthread_t threads[WRK_WAITERS_MAX];
 };
-
-/* ---- waiter threads ---- */
-
-static void *
-waiter_main(void *arg)
-{
-    struct wrk_waits *waits = arg;
-    struct wrk_job *job;
-
-    pthread_mutex_lock(&waits->lock);
-    for (;;) {
-        while (!waits->first && !waits->ending) {
-            waits->n_idle++;
-            pthread_cond_wait(&waits->more, &waits->lock);
-            waits->n_idle--;
-        }
-        if (!waits->first)
-            break;
-        job = waits->first;
-        waits->first = job->next;
-        if (!waits->first)
-            waits->last = &waits->first;
-        waits->n_queued--;
-        pthread_mutex_unlock(&waits->lock);
-        wrk_ctx_enter(waits->w, job->ctx);
-        wrk_capture_relax_thread(waits->w, job->relaxed);
-        job->run(waits->w, job);
-        pthread_mutex_lock(&waits->lock);
-        waits->n_jobs--;
-    }
-    pthread_mutex_unlock(&waits->lock);
-    return NULL;
-}
-
-/* One more thread; the lock is held. */
-static void
-waiter_start(struct wrk_waits *waits)
-{
-    pthread_attr_t attr;
-
-    pthread_attr_init(&attr);
-#ifndef GP_SANITIZED
-    pthread_attr_setstacksize(&attr, WAITER_STACK);
-#endif
-    if (pthread_create(&waits->threads[waits->n_threads], &attr, waiter_main, waits) ==
-        0)
-        waits->n_threads++;
-    pthread_attr_destroy(&attr);
-}
-
-static bool
-job_queue(struct wrk_waits *waits, struct wrk_job *job)
-{
-    bool ok;
-
-    job->relaxed = wrk_capture_allows(waits->w);
-    pthread_mutex_lock(&waits->lock);
-    /* A thread that was woken for another job and has not reached it counts as idle; a
-     * job queued after that one would wait for its end. */
-    if (waits->n_queued >= waits->n_idle && waits->n_threads < WRK_WAITERS_MAX)
-        waiter_start(waits);
-    /* Without any thread the job stays its caller's, who frees it. */
-    ok = waits->n_jobs < WRK_JOBS_MAX && waits->n_threads > 0;
-    if (ok) {
-        job->next = NULL;
-        *waits->last = job;
-        waits->last = &job->next;
-        waits->n_jobs++;
-        waits->n_queued++;
-        pthread_cond_signal(&waits->more);
-    }
-    pthread_mutex_unlock(&waits->lock);
-    return ok;
-}
-
-bool
-wrk_wait_job(struct wrk *w, struct wrk_reply *rep, struct wrk_job *job)
-{
-    job->req = *rep->req;
-    job->ctx = wrk_ctx_current(w);
-    job->ctx_index = w->ctx_index;
-    rep->taken = true;
-    /* Answers given before this one must not wait for it. */
-    if (job_queue(w->priv->waits, job))
-        return true;
-    wrk_frame_bad(w, rep->req, "too many calls wait");
-    return false;
-}
-
-bool
-wrk_wait_background(struct wrk *w, struct wrk_job *job)
-{
-    return job_queue(w->priv->waits, job);
-}
 
 bool
 wrk_wait_one_core(const struct wrk *w)
@@ -171,42 +66,10 @@ wrk_waits_new(struct wrk *w, struct wrk_waits **ret)
     if (!waits)
         return -ENOMEM;
     waits->w = w;
-    waits->last = &waits->first;
     waits->cpus =
         sched_getaffinity(0, sizeof(set), &set) == 0 ? (unsigned)CPU_COUNT(&set) : 1;
-    pthread_mutex_init(&waits->lock, NULL);
-    pthread_cond_init(&waits->more, NULL);
     *ret = waits;
     return 0;
-}
-
-static void
-free_list(struct wrk_wait *wait)
-{
-    while (wait) {
-        struct wrk_wait *next = wait->next;
-
-        free(wait);
-        wait = next;
-    }
-}
-
-void
-wrk_waits_free(struct wrk_waits *waits)
-{
-    if (!waits)
-        return;
-    pthread_mutex_lock(&waits->lock);
-    waits->ending = true;
-    pthread_cond_broadcast(&waits->more);
-    pthread_mutex_unlock(&waits->lock);
-    for (unsigned i = 0; i < waits->n_threads; i++)
-        pthread_join(waits->threads[i], NULL);
-    free_list(waits->spinning);
-    free_list(waits->spare);
-    pthread_cond_destroy(&waits->more);
-    pthread_mutex_destroy(&waits->lock);
-    free(waits);
 }
 
 /* ---- one wait ---- */
@@ -386,7 +249,7 @@ wait_hand_over(struct wrk *w, struct wrk_wait *wait)
 {
     if (wait->what == WRK_WAIT_CTX)
         wrk_parts_take(w, wait->job.ctx_index, &wait->parts);
-    if (!job_queue(w->priv->waits, &wait->job)) {
+    if (!wrk_waiters_background(w, &wait->job)) {
         wrk_frame_bad(w, &wait->job.req, "too many calls wait");
         wrk_elapsed_end(w, &wait->elapsed, CUDA_ERROR_NOT_READY, &(float){0});
         wrk_parts_drop(w, &wait->parts);

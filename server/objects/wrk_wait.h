@@ -5,15 +5,15 @@
  *
  * A wait has three stages.  The receive thread queries the driver once; usually the
  * work is complete and the reply is sent at once.  Then it queries again between
- * frames, for a few tens of microseconds.  Then a waiter thread blocks in the driver
- * and sends the reply.
+ * frames, for a few tens of microseconds.  Then a waiter thread (wrk_waiters.h) blocks
+ * in the driver and sends the reply.
  *
  * The work that a wait covers is fixed when its frame is executed: an event is recorded
  * then, so that work which other threads queue later is not waited for.  The legacy
  * default stream is the exception, because an event in it would order other streams;
  * the driver's own call is used there.
  *
- * All functions except a job's own run on the receive thread.
+ * All functions run on the receive thread.
  */
 #ifndef WRK_WAIT_H
 #define WRK_WAIT_H
@@ -31,34 +31,7 @@ struct wrk_elapsed_ask;
 struct wrk_reply;
 struct wrk_waits;
 
-/* Threads of one attachment that may wait at a time; a client with more waiting
- * threads than this has the rest queued.  Each costs 256 KiB of stack at most. */
-#define WRK_WAITERS_MAX 128
-
-/* Waits and jobs not answered yet.  A client thread can wait for one call only,
- * so more than this is a broken or hostile client: the attachment ends. */
-#define WRK_JOBS_MAX 8192
-
-/* Work for a waiter thread: @run with @ctx current, then it is the job's own. */
-struct wrk_job {
-    struct wrk_job *next;
-    void (*run)(struct wrk *w, struct wrk_job *job);
-    struct wire_req req; /* to be answered with wrk_reply_whole() */
-    CUcontext ctx;
-    uint32_t ctx_index;
-    bool relaxed; /* what is captured meanwhile does not matter: wrk_capture.h */
-};
-
 int wrk_waits_new(struct wrk *w, struct wrk_waits **ret);
-/* Jobs that have not begun are freed by their run() seeing w->priv->stopping. */
-void wrk_waits_free(struct wrk_waits *waits);
-
-/* Hand @job (malloc'ed; @run set) to a waiter thread; takes the answer over from
- * @rep.  False when there are too many: the attachment ends. */
-bool wrk_wait_job(struct wrk *w, struct wrk_reply *rep, struct wrk_job *job);
-
-/* The same for work that answers nobody; @job->ctx is set.  False: it cannot be. */
-bool wrk_wait_background(struct wrk *w, struct wrk_job *job);
 
 /* Spinning would only keep those from running whom we wait for. */
 bool wrk_wait_one_core(const struct wrk *w);

@@ -5,6 +5,7 @@
 #include "wrk_capture.h"
 #include "wrk_ctx.h"
 #include "wrk_quota.h"
+#include "wrk_wait.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -9,6 +9,7 @@
 #include "wrk_evpool.h"
 #include "wrk_staging.h"
 #include "wrk_wait.h"
+#include "wrk_waiters.h"
 #include "xport.h"
 
 #include <errno.h>
@@ -402,7 +403,7 @@ watcher_queue(struct wrk *w, struct watcher *watch)
     watch->job.ctx = watch->ctx;
     watch->next = d2h_async->watches;
     d2h_async->watches = watch;
-    if (wrk_wait_background(w, &watch->job))
+    if (wrk_waiters_background(w, &watch->job))
         return true;
     watcher_unlist(d2h_async, watch);
     watcher_let_go(w, watch);

@@ -12,6 +12,7 @@
 #include "wrk_paths.h"
 #include "wrk_staging.h"
 #include "wrk_wait.h"
+#include "wrk_waiters.h"
 #include "wrk_wake.h"
 #include "xport.h"
 
@@ -324,7 +325,7 @@ down_later(struct wrk *w, struct wrk_d2h_replies *b, struct wrk_reply *rep,
         wrk_evpool_put(w, w->ctx_index, down->ready);
         down->ready = NULL;
     }
-    if (!wrk_wait_job(w, rep, &down->job))
+    if (!wrk_waiters_job(w, rep, &down->job))
         free(down);
     return CUDA_SUCCESS;
 }

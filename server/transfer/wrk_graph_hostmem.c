@@ -12,7 +12,7 @@
 #include "wrk_box.h"
 #include "wrk_ctx.h"
 #include "wrk_hostfn.h"
-#include "wrk_wait.h"
+#include "wrk_waiters.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -76,7 +76,7 @@ piece_give_back(struct wrk *w, struct piece *p)
 {
     p->job = (struct wrk_job){
         .run = piece_run, .ctx = wrk_ctx_current(w), .ctx_index = w->ctx_index};
-    if (!wrk_wait_background(w, &p->job))
+    if (!wrk_waiters_background(w, &p->job))
         gp_log_debug("bulk", "a stage's memory is not given back");
 }
 

@@ -15,7 +15,7 @@
 #include "wrk_ctx.h"
 #include "wrk_peer.h"
 #include "wrk_supervisor_channel.h"
-#include "wrk_wait.h"
+#include "wrk_waiters.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -357,7 +357,7 @@ copy_begin(struct wrk *w, struct wrk_reply *rep, const struct peer_copy *what)
     }
     c->refused =
         rep->req->ctx ? wrk_ctx_use(w, rep->req->ctx) : CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    if (!wrk_wait_job(w, rep, &c->job))
+    if (!wrk_waiters_job(w, rep, &c->job))
         free(c);
     return CUDA_SUCCESS;
 }

@@ -15,6 +15,7 @@
 #include "wrk_staging.h"
 #include "wrk_unified.h"
 #include "wrk_wait.h"
+#include "wrk_waiters.h"
 #include "xport.h"
 
 #include <errno.h>
@@ -267,7 +268,7 @@ unpin_start(struct wrk *w, struct unpin_job *unpin)
         return;
     }
     unpin->job.ctx = p->ctx;
-    if (wrk_wait_background(w, &unpin->job))
+    if (wrk_waiters_background(w, &unpin->job))
         return;
     wrk_parts_drop(w, &unpin->parts);
     free(unpin);

@@ -13,6 +13,7 @@
 #include "wrk_release.h"
 #include "wrk_reply.h"
 #include "wrk_wait.h"
+#include "wrk_waiters.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -58,17 +59,17 @@ wrk_hostfns_none(struct wrk_hostfns *fns)
 }
 
 bool
-wrk_wait_background(struct wrk *w, struct wrk_job *job)
+wrk_waiters_background(struct wrk *w, struct wrk_job *job)
 {
     jobs[n_jobs++] = job;
     return true;
 }
 
 bool
-wrk_wait_job(struct wrk *w, struct wrk_reply *rep, struct wrk_job *job)
+wrk_waiters_job(struct wrk *w, struct wrk_reply *rep, struct wrk_job *job)
 {
     rep->taken = true;
-    return wrk_wait_background(w, job);
+    return wrk_waiters_background(w, job);
 }
 
 unsigned

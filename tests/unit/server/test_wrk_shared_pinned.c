@@ -16,6 +16,7 @@
 #include "wrk_transfer.h"
 #include "wrk_unified.h"
 #include "wrk_wait.h"
+#include "wrk_waiters.h"
 #include "xport.h"
 
 #include <errno.h>
@@ -136,7 +137,7 @@ wrk_capture_relax_thread(struct wrk *w, bool relaxed)
 }
 
 bool
-wrk_wait_background(struct wrk *w, struct wrk_job *job)
+wrk_waiters_background(struct wrk *w, struct wrk_job *job)
 {
     queued = job;
     return true;
