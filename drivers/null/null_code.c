@@ -138,6 +138,17 @@ cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name)
 }
 
 CUresult
+cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel)
+{
+    if (null_current_device() < 0)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    if (!kernel)
+        return CUDA_ERROR_INVALID_HANDLE;
+    *pFunc = (CUfunction)kernel;
+    return CUDA_SUCCESS;
+}
+
+CUresult
 cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset,
                    size_t *paramSize)
 {

@@ -111,6 +111,10 @@ CLIENTS = [
     Client("cupy-cub", "arrays_cupy", CUPY_PTX, card={"SOFTGPU_CC": "12.0"}),
     Client("tinygrad", "tensors_tinygrad", {**NVRTC_WHEEL, "DEV": "CUDA"}),
     Client("tinygrad-ptx", "tensors_tinygrad", {**NVRTC_WHEEL, "DEV": "CUDA:PTX"}),
+    # Its own kernels are PTX for this card alone.
+    Client("mlx-soft", "arrays_mlx", card={"SOFTGPU_CC": "12.0"}, apart="-mlx", large="3 GB", limit_s=900),
+    Client("mlx", "arrays_mlx", {"ALL_CALLS": "1"}, driver="null", apart="-mlx", large="3 GB", memory=2 << 30,
+           limit_s=900),
     Client("drjit", "arrays_drjit", apart="-drjit"),
     Client("slangpy", "shaders_slang", NVRTC_WHEEL, apart="-slang"),
     Client("halide", "pipelines_halide", apart="-halide"),
