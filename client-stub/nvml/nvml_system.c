@@ -84,9 +84,9 @@ nvmlSystemGetCudaDriverVersion_v2(int *version)
     return nvmlSystemGetCudaDriverVersion(version);
 }
 
-/* NVIDIA's drivers are numbered by branches, and programs take the numbers apart: each
- * is that of the branch which brought a version of CUDA (CUDA's release notes).  No
- * release of a branch is its 00.00, so nobody takes the server's driver for one. */
+/* Programs take the version of a driver apart, so ours has numbers too: first the branch
+ * of NVIDIA's drivers that brought @cuda, as CUDA's release notes have it.  00.00 behind
+ * it is no driver that was ever released, so nobody looks for the faults of one. */
 static int
 driver_branch(int cuda)
 {

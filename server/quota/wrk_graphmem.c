@@ -169,7 +169,7 @@ wrk_graphmem_node(struct wrk *w, const CUmemPoolProps *props, uint64_t bytes)
         return CUDA_ERROR_INVALID_VALUE;
     if (props->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
         props->allocType == CU_MEM_ALLOCATION_TYPE_MANAGED)
-        return CUDA_ERROR_NOT_SUPPORTED; /* the server's own memory, or nobody's */
+        return CUDA_ERROR_NOT_SUPPORTED; /* as for pools (h_pool.c) */
     if (slice >= w->priv->cards.n)
         return CUDA_ERROR_INVALID_DEVICE;
     return bytes <= wrk_quota_limit(w->priv->quota, slice) ? CUDA_SUCCESS
