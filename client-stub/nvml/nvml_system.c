@@ -84,9 +84,10 @@ nvmlSystemGetCudaDriverVersion_v2(int *version)
     return nvmlSystemGetCudaDriverVersion(version);
 }
 
-/* Programs take the version of a driver apart, so ours has numbers too: first the branch
- * of NVIDIA's drivers that brought @cuda, as CUDA's release notes have it.  00.00 behind
- * it is no driver that was ever released, so nobody looks for the faults of one. */
+/* Programs take a driver's version apart, so ours has numbers too: first the branch of
+ * NVIDIA's drivers that brought @cuda, as CUDA's release notes have it.  With 00.00
+ * behind it is no driver that was ever released, so nobody looks for the faults of one.
+ */
 static int
 driver_branch(int cuda)
 {
