@@ -37,7 +37,9 @@ class Kept:
         self.server = self.pool.restart(
             self.pool.pid(SERVER), "--state-dir", str(self.folder), "--adopt-window",
             str(window), "--ready-file", str(self.ready), *options)
-        self.args, self.env = proc.command_line(self.server), self.pool.environment(self.server)
+        # Successors listen where the first one did, as a service with a fixed port does.
+        self.args = self.pool._with_fixed_port(proc.command_line(self.server))
+        self.env = self.pool.environment(self.server)
         self.starts = 0
         self.alive()
 
