@@ -413,17 +413,20 @@ say_call(struct doctor *d, const struct cli_program_call *call)
 
     if (call->count != 1)
         snprintf(count, sizeof(count), "%u ", call->count);
-    say(d, WARN, "%s: %s %s (%d) %s%s%s%s", call->refused ? "refused" : "call",
-        call->call, call->result, call->code, count, times, call->reason ? ": " : "",
-        call->reason ? call->reason : "");
+    say(d, WARN, "%s: %s %s (%d) %s%s%s%s%s", call->refused ? "refused" : "call",
+        call->call, call->result, call->code, count, times,
+        call->deferred
+            ? ", after it had returned; the next call that waited returned it"
+            : "",
+        call->reason ? ": " : "", call->reason ? call->reason : "");
     if (call->remedy)
         remedy(d, "%s", call->remedy);
     if (d->findings)
         json_object_update_new(
             json_array_get(d->findings, json_array_size(d->findings) - 1),
-            json_pack("{s:s, s:s, s:i, s:i, s:b}", "call", call->call, "result",
+            json_pack("{s:s, s:s, s:i, s:i, s:b, s:b}", "call", call->call, "result",
                       call->result, "code", call->code, "count", (int)call->count,
-                      "refused", (int)call->refused));
+                      "refused", (int)call->refused, "deferred", (int)call->deferred));
 }
 
 static void

@@ -146,14 +146,16 @@ cli_program_calls(const struct cli_program *program, size_t *ret_n)
         const struct wire_report_slot *slot = &program->report->slot[i];
         uint32_t what = atomic_load(&slot->what);
         const struct wire_trace_call *known = wire_call_find((uint16_t)(what >> 16));
-        const char *result = wire_result_name((CUresult)(what & 0xffff));
+        int code = (int)(what & 0xffff & ~WIRE_REPORT_DEFERRED);
+        const char *result = wire_result_name((CUresult)code);
 
         if (!what)
             continue;
         calls[n] = (struct cli_program_call){
             .call = known ? known->name : "an unknown call",
             .result = result ? result : "an unknown error",
-            .code = (int)(what & 0xffff),
+            .code = code,
+            .deferred = what & WIRE_REPORT_DEFERRED,
             .count = atomic_load(&slot->count),
         };
         advise(&calls[n++], known);

@@ -29,7 +29,8 @@ struct cli_program_call {
     const char *result; /* CUDA_ERROR_... */
     int code;
     unsigned count;
-    bool refused; /* gpupool carries it never, whatever the arguments */
+    bool refused;  /* gpupool carries it never, whatever the arguments */
+    bool deferred; /* it had returned; the next call that waited returned the error */
     const char *reason, *remedy;
 };
 

@@ -18,9 +18,9 @@ include proto/control.mk
 #   entry          cuInit, the list of features, loading and ending of the library
 STUB_BASE := $(addprefix client-stub/base/stub_,error.c intern.c pod.c range.c result.c \
     thread.c accepted.c)
-STUB_LINK_LAYER := $(addprefix client-stub/link/stub_,answer.c attach.c call.c check.c control.c ending.c flush.c \
+STUB_LINK_LAYER := $(addprefix client-stub/link/stub_,answer.c attach.c call.c check.c control.c deferred.c ending.c flush.c \
     fork.c handle.c hooks.c link.c open.c received.c replica.c rdma.c report.c resume.c secure.c \
-    send_overflow.c session.c stripes.c trace.c unsolicited.c wait.c)
+    send_overflow.c session.c stripes.c trace.c unsolicited.c unsupported.c wait.c)
 STUB_DEVICE := $(addprefix client-stub/device/stub_,ctx.c ctx_calls.c ctx_storage.c \
     device.c primary.c sticky.c)
 STUB_STREAMS := $(addprefix client-stub/streams/stub_,capture.c elapsed.c event.c hostfn.c \

@@ -93,6 +93,7 @@ enum wire_event {
     /* As WIRE_EVENT_HOST_FUNC, over the control connection; may come again over it, and
      * as that one. */
     WIRE_EVENT_HOST_URGENT = 0xf009,
+    WIRE_EVENT_DEFERRED = 0xf00a, /* struct wire_event_deferred */
 };
 
 /* So many launch shapes a worker keeps for its client: kernel, grid, block, shared
@@ -164,6 +165,16 @@ struct wire_event_cause {
     uint32_t zero;
 };
 
+/* Whose the deferred error is that the next call with a reply returns.  Clients that do
+ * not know this message leave it alone. */
+struct wire_event_deferred {
+    uint16_t call; /* of the frame that failed */
+    uint16_t zero;
+    uint32_t seq;
+    int32_t result; /* a CUresult */
+    uint32_t zero2;
+};
+
 /* How many frames the worker has executed: lets the client trim its journal. */
 struct wire_event_credit {
     uint32_t done_seq;
@@ -222,6 +233,7 @@ static_assert(sizeof(struct wire_event_host_func) == 32, "wire layout");
 static_assert(sizeof(struct wire_event_host_gone) == 8, "wire layout");
 static_assert(sizeof(struct wire_event_output) == 8, "wire layout");
 static_assert(sizeof(struct wire_event_cause) == 8, "wire layout");
+static_assert(sizeof(struct wire_event_deferred) == 16, "wire layout");
 static_assert(sizeof(struct wire_event_credit) == 8, "wire layout");
 static_assert(sizeof(struct wire_event_lost) == 8, "wire layout");
 static_assert(sizeof(struct wire_event_callback) == 24, "wire layout");

@@ -24,6 +24,10 @@
 /* The numbers of proto/api that programs use are below. */
 #define WIRE_REPORT_CALLS 0x8000u
 
+/* With a result: the call had returned when it failed, and the next one that waited for
+ * its reply returned the error instead. */
+#define WIRE_REPORT_DEFERRED 0x8000u
+
 struct wire_report_slot {
     _Atomic uint32_t what; /* call << 16 | result, 0: free */
     _Atomic uint32_t count;

@@ -17,6 +17,7 @@
 #include "stub_report.h"
 #include "stub_resume.h"
 #include "stub_send_overflow.h"
+#include "stub_trace.h"
 #include "xport.h"
 #include "xport_resume.h"
 

@@ -31,6 +31,8 @@
 /* Payloads up to this size are looked through; tables of pointers are not larger. */
 #define CONTENT_MAX (256u * 1024)
 
+GP_HOT_DATA bool stub_slow;
+
 static struct wire_req *
 call_req(struct stub_call *c)
 {

@@ -144,9 +144,4 @@ stub_stream_get(CUstream stream, bool per_thread, uint64_t *ret_id)
  * report to write, or the session has several servers. */
 extern bool stub_slow;
 
-/* GPUPOOL_TRACE=1: one whole line on stderr per call, printed by the generated
- * wrappers from their argument tables. */
-extern bool stub_tracing, stub_reporting;
-void stub_trace(const char *fmt, ...) GP_PRINTF(1, 2);
-
 #endif

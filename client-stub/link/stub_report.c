@@ -9,6 +9,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+bool stub_reporting;
+
 static struct wire_report *report;
 
 bool
@@ -49,4 +51,11 @@ stub_report_leave(uint16_t call, CUresult result)
     /* "Not ready" is what a query is for. */
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY)
         wire_report_add(report, call, (uint16_t)result);
+}
+
+void
+stub_report_deferred(uint16_t call, CUresult result)
+{
+    if (report)
+        wire_report_add(report, call, (uint16_t)result | WIRE_REPORT_DEFERRED);
 }

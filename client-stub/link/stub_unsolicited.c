@@ -4,6 +4,7 @@
 #include "stub_unsolicited.h"
 
 #include "gp_log.h"
+#include "stub_deferred.h"
 #include "stub_ending.h"
 #include "stub_hooks.h"
 #include "stub_result.h"
@@ -42,6 +43,18 @@ event_cause(const void *body, uint32_t size)
     return NULL;
 }
 
+static const char *
+event_deferred(const void *body, uint32_t size)
+{
+    struct wire_event_deferred ev;
+
+    if (size < sizeof(ev))
+        return "short event of a deferred error";
+    memcpy(&ev, body, sizeof(ev));
+    stub_deferred_error(ev.call, (CUresult)ev.result);
+    return NULL;
+}
+
 /* The words are the thread's until its next such event. */
 static const char *
 event_lost(const void *body, uint32_t size)
@@ -71,6 +84,8 @@ stub_unsolicited_take(struct stub_link *link, const struct wire_rep *event)
         return event_output(event + 1, size);
     case WIRE_EVENT_CAUSE:
         return event_cause(event + 1, size);
+    case WIRE_EVENT_DEFERRED:
+        return event_deferred(event + 1, size);
     case WIRE_EVENT_CREDIT:
         return NULL;
     case WIRE_EVENT_LOST:

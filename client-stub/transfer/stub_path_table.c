@@ -3,7 +3,7 @@
 #include "stub_path_table.h"
 
 #include "gp_log.h"
-#include "stub_call.h"
+#include "stub_trace.h"
 
 #include <assert.h>
 #include <inttypes.h>

@@ -24,6 +24,7 @@ INCLUDES = (
     "stub_report.h",
     "stub_relay.h",
     "stub_replica.h",
+    "stub_trace.h",
     "wire_api.h",
     "wire_tables.h",
 )

@@ -53,14 +53,18 @@ wrk_call_leave(struct wrk *w, const struct wire_req *req, CUresult result)
 void
 wrk_defer(struct wrk *w, const struct wire_req *req, CUresult result)
 {
+    struct wire_event_deferred event = {
+        .call = req->call, .seq = req->seq, .result = (int32_t)result};
     CUresult none = CUDA_SUCCESS;
 
     note_error(w, result);
-    if (atomic_compare_exchange_strong(&w->deferred, &none, result))
-        gp_log_debug("call",
-                     "call 0x%04x (frame %u) failed with %d, kept for the next "
-                     "call that is answered",
-                     req->call, req->seq, (int)result);
+    if (!atomic_compare_exchange_strong(&w->deferred, &none, result))
+        return;
+    gp_log_debug("call",
+                 "call 0x%04x (frame %u) failed with %d, kept for the next "
+                 "call that is answered",
+                 req->call, req->seq, (int)result);
+    wrk_unsolicited(w, WIRE_EVENT_DEFERRED, &event, sizeof(event), NULL, 0);
 }
 
 GP_HOT CUresult

@@ -7,16 +7,29 @@ import struct
 from harness.raw import Raw
 
 EVENT_LOST = 0xf004
+EVENT_DEFERRED = 0xf00a
 RETAIN = 0x031d
 SHAPE = 0xe034
 RUN = 0xe035
 
 
+def answer(raw):
+    """The next frame's (call, flags, result, body), and in front of it the calls whose errors
+    were deferred."""
+    deferred = []
+    while True:
+        size, what, flags, _, result = struct.unpack("<IHHIi", raw.take(16))
+        body = raw.take(size - 16)
+        if what != EVENT_DEFERRED:
+            return (what, flags, result, body), deferred
+        deferred.append(struct.unpack("<HHIiI", body)[0:4:3])
+
+
 def lost(raw):
     """What the worker says at the end of a session."""
-    size, what, flags, _, _ = struct.unpack("<IHHIi", raw.take(16))
+    (what, flags, _, body), _ = answer(raw)
     raw.case.equal((what, flags), (EVENT_LOST, 4), "the event")
-    return raw.take(size - 16)[8:].decode()
+    return body[8:].decode()
 
 
 def shape(number, n_params, f=1 << 46 | 4 << 40 | 1 << 4):
@@ -56,9 +69,8 @@ def test_launches_of_a_run_count_as_frames_and_fail_as_calls(case):
     raw.sock.sendall(raw.frame(SHAPE, shape(4, 12), flags=0))
     raw.sock.sendall(raw.frame(RUN, run_of_launches(4, bytes(16 * 5)), flags=0))
     raw.seq += 4
-    raw.ping()
     raw.sock.sendall(raw.frame(RETAIN, bytes(8)))
-    size, _, _, _, result = struct.unpack("<IHHIi", raw.take(16))
-    raw.take(size - 16)
+    (_, _, result, _), deferred = answer(raw)
     case.equal(result, 400, "the launches' error")
+    case.equal(deferred, [(RUN, 400)], "whose error it is, and which")
     raw.ping()

@@ -16,6 +16,7 @@
 #include "stub_relay.h"
 #include "stub_replica.h"
 #include "stub_report.h"
+#include "stub_trace.h"
 #include "wire_result.h"
 #include "wrk_call.h"
 

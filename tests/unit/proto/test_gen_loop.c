@@ -8,6 +8,7 @@
 #include "cuda_api.h"
 #include "gen_loop.h"
 #include "stub_call.h"
+#include "stub_trace.h"
 #include "wire_api.h"
 #include "wrk_args.h"
 #include "wrk_struct.h"
