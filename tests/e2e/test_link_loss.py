@@ -23,7 +23,7 @@ class Far:
         self.case = case
         self.resume = resume
         self.cable = Cable(case)
-        self.pool = case.pool(options=("--listen", self.cable.near))
+        self.pool = case.pool(env={"GPUPOOL_TRANSPORT": "tcp"}, options=("--listen", self.cable.near))
         self.pool.restart(self.pool.pid(SERVER), "--link-timeout", str(TIMEOUT_S))
         self.session = self.pool.session(memory="600MiB")
         self.shell = self.cudash()
