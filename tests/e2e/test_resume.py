@@ -295,6 +295,8 @@ def test_worker_that_is_gone_fails_every_call_at_once(case):
 
 def test_client_that_is_killed_leaves_nothing(case):
     """Its process ran on the server's host, so nobody waits for it."""
+    if "E2E_LISTEN" in os.environ:
+        case.skip("the two addresses of this host stand for two hosts")
     line = Line(case, every=0)
     shell = line.cudash()
     shell.ok("alloc", MIB)
