@@ -22,7 +22,7 @@ SG_API_MEMORY := $(addprefix softgpu/api/memory/sg_,array.c batch.c changes.c co
     memset_api.c peer.c pointer.c pool.c pool_share.c tensormap.c texdesc.c texobj.c \
     vmm.c)
 SG_API_MODULES := $(addprefix softgpu/api/modules/sg_,code.c devrt.c func_api.c \
-    jit.c launch.c launch_old.c library.c link.c module.c module_api.c occupancy.c \
+    jit.c launch.c launch_device.c launch_old.c library.c link.c module.c module_api.c occupancy.c \
     output.c texref.c)
 SG_API_GRAPHS := $(addprefix softgpu/api/graphs/sg_,graph.c graph_api.c \
     graph_build.c graph_capture.c graph_cond.c graph_exec.c graph_nodes.c \

@@ -157,6 +157,10 @@ void sg_inst_bind_texref(struct sg_inst *inst, uint32_t index, uint64_t handle);
 /* Address of a device function as kernels see it (SG_WIN_CODE), 0 if unknown. */
 uint64_t sg_inst_func_addr(const struct sg_inst *inst, const char *name);
 
+/* The kernel whose address @addr is, as kernels see it; NULL: it is none of the
+ * program's. */
+const struct sg_kernel *sg_inst_kernel_at(const struct sg_inst *inst, uint64_t addr);
+
 /* ------------------------------------------------------------------ launches */
 
 /* CUDA result numbers that a kernel can raise. */
@@ -215,6 +219,13 @@ struct sg_finding {
  * NUL, cut at @size - 1. */
 size_t sg_finding_print(const struct sg_finding *f, char *text, size_t size);
 
+struct sg_launch;
+
+/* What a kernel that launches one is told where nobody does that. */
+#define SG_LAUNCH_NOT_SUPPORTED 801u
+/* The function of the device runtime by which it does: .b32 (.b64 record). */
+#define SG_LAUNCH_FUNCTION "__softgpu_launch"
+
 /* Called from the threads that run CTAs, several at a time: they lock themselves. */
 struct sg_hooks {
     void *user;
@@ -227,6 +238,9 @@ struct sg_hooks {
     void (*heap_free)(void *user, uint64_t addr);
     /* cudaGraphSetConditional: the value of a condition, by its handle. */
     void (*set_condition)(void *user, uint64_t handle, uint32_t value);
+    /* A kernel launches a kernel, as @record in its heap says (softgpu/api's own): a
+     * cudaError_t. */
+    uint32_t (*launch)(void *user, struct sg_launch *parent, uint64_t record);
     /* A check has found something: for each warp and instruction that it happens to. */
     void (*found)(void *user, const struct sg_finding *finding);
 };

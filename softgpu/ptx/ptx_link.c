@@ -149,7 +149,9 @@ collect(struct linker *ln, uint32_t unit)
 static bool
 is_runtime(const char *name)
 {
-    static const char *const names[] = {"vprintf", "malloc", "free", "__assertfail"};
+    static const char *const names[] = {
+        "vprintf",      "malloc",           "free",
+        "__assertfail", "__softgpu_launch", "cudaGraphSetConditional"};
 
     for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
         if (strcmp(name, names[i]) == 0)

@@ -23,7 +23,8 @@ struct ptx_module;
  * -EEXIST: two strong definitions of one name.  -EINVAL: one name declared as
  * two different things, or different address sizes.  -ENOENT: an .extern that
  * nobody defines, other than the device runtime's (vprintf, malloc, free,
- * __assertfail) and dynamic .shared.  @err names symbol and module. */
+ * __assertfail, cudaGraphSetConditional, launches) and dynamic .shared.  @err names
+ * symbol and module. */
 int ptx_link(struct ptx_module **mods, uint32_t n, struct ptx_module **ret,
              struct gp_err *err);
 

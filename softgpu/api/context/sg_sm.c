@@ -125,15 +125,39 @@ run_result(const struct sg_run *run)
     return (CUresult)fault->code;
 }
 
-/* Lock held.  Ends the launch when nothing of it is left to do. */
+static void
+run_queue(struct sg_sm *sm, struct sg_run *run)
+{
+    struct sg_run **p = &sm->runs;
+
+    while (*p && (*p)->work.priority <= run->work.priority)
+        p = &(*p)->next;
+    run->next = *p;
+    *p = run;
+    if (run->launch.n_ctas == 1 && run->n_sms == sm->dev->sms)
+        pthread_cond_signal(&sm->cond);
+    else
+        pthread_cond_broadcast(&sm->cond);
+}
+
+/* Lock held.  Ends the launch when nothing of it is left to do, or goes on with what
+ * its kernels have launched. */
 static void
 run_check_done(struct sg_sm *sm, struct sg_run *run)
 {
+    CUresult r;
+
     if (run->n_active || (!run->cancel && run->next_cta < run->launch.n_ctas))
         return;
     list_remove(&sm->runs, run);
     list_remove(&sm->busy, run);
-    sg_work_finish(&run->work, run_result(run));
+    r = run_result(run);
+    if (r == CUDA_SUCCESS && !run->cancel && run->then)
+        r = run->then(run);
+    if (r == CUDA_ERROR_NOT_READY)
+        run_queue(sm, run);
+    else
+        sg_work_finish(&run->work, r);
 }
 
 static bool
@@ -512,21 +536,13 @@ sg_sm_submit(struct sg_work *work)
 {
     struct sg_run *run = container_of(work, struct sg_run, work);
     struct sg_sm *sm = run->dev->sm;
-    struct sg_run **p = &sm->runs;
 
     /* Without all threads some blocks could not be resident for ever. */
     if (sm->n_threads < sm->dev->sms && start_threads(sm) < 0) {
         sg_work_finish(work, CUDA_ERROR_OPERATING_SYSTEM);
         return;
     }
-    while (*p && (*p)->work.priority <= work->priority)
-        p = &(*p)->next;
-    run->next = *p;
-    *p = run;
-    if (run->launch.n_ctas == 1 && run->n_sms == sm->dev->sms)
-        pthread_cond_signal(&sm->cond);
-    else
-        pthread_cond_broadcast(&sm->cond);
+    run_queue(sm, run);
 }
 
 /* Ends one launch of @ctx of which nothing runs; false: there is none. */

@@ -20,6 +20,8 @@
 struct sg_ctx;
 struct sg_dev;
 struct sg_func;
+struct sg_launches;
+struct sg_module;
 struct sg_sm;
 
 /* One launch.  Made by sg_launch.c; runs as a work item of SG_QUEUE_OTHER. */
@@ -37,6 +39,12 @@ struct sg_run {
     bool late; /* ended by the card's time limit */
     uint64_t next_cta, n_active;
     uint64_t first_ns; /* when its first block began */
+    /* Set while its kernels have launched others: after the last block of one, @launch
+     * becomes the next.  Lock held; CUDA_ERROR_NOT_READY: it has. */
+    CUresult (*then)(struct sg_run *run);
+    void (*forget)(struct sg_run *run); /* what was not begun; with @then */
+    struct sg_module *module;           /* of the kernels */
+    struct sg_launches *pending; /* what they have launched (sg_launch_device.c) */
     struct sg_run *next;
 };
 

@@ -13,6 +13,7 @@
 #include "sg_event.h"
 #include "sg_graph_capture.h"
 #include "sg_green.h"
+#include "sg_launch_device.h"
 #include "sg_mem.h"
 #include "sg_module.h"
 #include "sg_output.h"
@@ -126,6 +127,7 @@ driver_init(void)
     sg_capture_set_graphs(&sg_graph_capture);
     sg_module_on_unload(sg_texref_detach_module);
     sg_output_on_condition(sg_cond_hook);
+    sg_launch_device_init();
     sg_mem_on_leak(sg_output_tell);
     return r;
 }

@@ -178,16 +178,19 @@ sg_launch_cluster(const struct sg_dev *dev, const struct sg_func *func,
                                                      : CUDA_SUCCESS;
 }
 
-static CUresult
-check_limits(struct sg_func *func, const struct sg_launch_req *req, unsigned n_sms)
+CUresult
+sg_launch_check_func(const struct sg_func *func, const struct sg_launch_req *req,
+                     unsigned n_sms)
 {
     const struct sg_dev *dev = func->module->ctx->dev;
     const struct sg_kernel *k = func->kernel;
     unsigned threads = req->block[0] * req->block[1] * req->block[2];
     unsigned cluster[3];
+    CUresult rc = check_shape(dev, req);
     int limit = 0, blocks;
-    CUresult rc;
 
+    if (rc != CUDA_SUCCESS)
+        return rc;
     sg_func_attribute(dev, k, func->module->code, &func->attrs,
                       CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &limit);
     if (threads > (unsigned)limit)
@@ -231,7 +234,7 @@ sg_launch_check(struct sg_ctx *ctx, const struct sg_launch_req *req, unsigned n_
     }
     if (func->module->ctx != ctx)
         return CUDA_ERROR_INVALID_HANDLE;
-    rc = check_limits(func, req, n_sms);
+    rc = sg_launch_check_func(func, req, n_sms);
     if (rc == CUDA_SUCCESS)
         *ret_func = func;
     return rc;
@@ -243,6 +246,8 @@ run_fini(struct sg_work *work)
     struct sg_run *run = container_of(work, struct sg_run, work);
 
     sg_output_workspace_give(work->ctx, run->workspace);
+    if (run->forget)
+        run->forget(run);
     free(run->params);
 }
 
@@ -253,11 +258,22 @@ static const struct sg_work_class launch_class = {
     .fini = run_fini,
 };
 
-static CUresult
-fill_launch(struct sg_run *run, struct sg_ctx *ctx, const struct sg_func *func,
-            const struct sg_launch_req *req)
+static uint32_t (*launch_of_kernel)(void *user, struct sg_launch *parent,
+                                    uint64_t record);
+
+void
+sg_launch_on_device(uint32_t (*fn)(void *user, struct sg_launch *parent,
+                                   uint64_t record))
+{
+    launch_of_kernel = fn;
+}
+
+CUresult
+sg_launch_fill(struct sg_run *run, const struct sg_func *func,
+               const struct sg_launch_req *req)
 {
     static uint64_t last_grid;
+    struct sg_ctx *ctx = run->work.ctx;
     struct gp_err err = {0};
     unsigned shape[3];
     CUresult rc = sg_launch_cluster(ctx->dev, func, req, shape);
@@ -269,6 +285,8 @@ fill_launch(struct sg_run *run, struct sg_ctx *ctx, const struct sg_func *func,
     if (run->cluster == 1) /* what every kernel runs in that does not ask */
         memset(shape, 0, sizeof(shape));
     sg_output_hooks(ctx, &run->hooks);
+    run->hooks.launch = launch_of_kernel;
+    run->module = func->module;
     run->launch = (struct sg_launch){
         .inst = func->module->inst,
         .kernel = func->kernel,
@@ -286,6 +304,9 @@ fill_launch(struct sg_run *run, struct sg_ctx *ctx, const struct sg_func *func,
         .n_sms = ctx->dev->sms,
         .grid_workspace = run->workspace,
     };
+    run->max_resident = (unsigned)gp_max(
+        1, sg_occupancy(ctx->dev, func->kernel,
+                        req->block[0] * req->block[1] * req->block[2], req->shared));
     r = sg_launch_init(&run->launch, &err);
     if (r < 0)
         gp_log_error("softgpu", "launching %s: %s", func->kernel->name,
@@ -320,14 +341,12 @@ sg_launch_work(struct sg_ctx *ctx, const struct sg_launch_req *req, const void *
         rc = CUDA_ERROR_OUT_OF_MEMORY;
     } else {
         memcpy(run->params, params, func->kernel->param_bytes);
-        rc = fill_launch(run, ctx, func, req);
+        rc = sg_launch_fill(run, func, req);
     }
     if (rc != CUDA_SUCCESS) {
         sg_work_unref(&run->work);
         return rc;
     }
-    run->max_resident = (unsigned)gp_max(
-        1, sg_occupancy(ctx->dev, func->kernel, run->launch.threads, req->shared));
     run->work.priority = req->priority;
     run->work.has_priority = req->has_priority;
     *ret_work = &run->work;

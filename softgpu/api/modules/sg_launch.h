@@ -20,6 +20,8 @@ struct sg_ctx;
 struct sg_dev;
 struct sg_func;
 struct sg_kernel;
+struct sg_launch;
+struct sg_run;
 struct sg_work;
 struct sg_stream;
 
@@ -43,6 +45,15 @@ CUresult sg_params_copy(const struct sg_kernel *kernel, void **params, void **ex
 /* Checks everything that a launch can be refused for; may drop the lock. */
 CUresult sg_launch_check(struct sg_ctx *ctx, const struct sg_launch_req *req,
                          unsigned n_sms, struct sg_func **ret_func);
+/* The same for a kernel that is lowered, whoever launches it. */
+CUresult sg_launch_check_func(const struct sg_func *func,
+                              const struct sg_launch_req *req, unsigned n_sms);
+/* What runs next in @run: a launch that has been checked, of @run->params. */
+CUresult sg_launch_fill(struct sg_run *run, const struct sg_func *func,
+                        const struct sg_launch_req *req);
+/* What a launch by a kernel does: sg_hooks.launch. */
+void sg_launch_on_device(uint32_t (*fn)(void *user, struct sg_launch *parent,
+                                        uint64_t record));
 /* An operation that runs it; copies @params (sg_params_copy's layout). */
 CUresult sg_launch_work(struct sg_ctx *ctx, const struct sg_launch_req *req,
                         const void *params, unsigned sm_first, unsigned n_sms,

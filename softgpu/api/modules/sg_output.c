@@ -330,22 +330,34 @@ hook_heap_alloc(void *user, uint64_t size)
     return addr;
 }
 
-static void
-hook_heap_free(void *user, uint64_t addr)
+uint64_t
+sg_output_heap_size(const struct sg_ctx *ctx, uint64_t addr)
 {
-    struct sg_ctx *ctx = user;
-    struct sg_output *out;
-    size_t i;
+    const struct sg_output *out = ctx->output;
+    size_t i = out ? block_upper(out, addr) : 0;
 
-    sg_lock();
-    out = ctx->output;
-    i = out ? block_upper(out, addr) : 0;
+    return i > 0 && out->blocks[i - 1].base == addr ? out->blocks[i - 1].size : 0;
+}
+
+void
+sg_output_heap_free(struct sg_ctx *ctx, uint64_t addr)
+{
+    struct sg_output *out = ctx->output;
+    size_t i = out ? block_upper(out, addr) : 0;
+
     if (i > 0 && out->blocks[i - 1].base == addr) { /* anything else is ignored */
         sg_va_give(&out->heap_va, addr, out->blocks[i - 1].size);
         memmove(&out->blocks[i - 1], &out->blocks[i],
                 (out->n_blocks - i) * sizeof(*out->blocks));
         out->n_blocks--;
     }
+}
+
+static void
+hook_heap_free(void *user, uint64_t addr)
+{
+    sg_lock();
+    sg_output_heap_free(user, addr);
     sg_unlock();
 }
 

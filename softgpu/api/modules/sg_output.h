@@ -46,16 +46,17 @@ void sg_output_flush(struct sg_ctx *ctx);
  * the lock for itself. */
 void sg_output_say(const char *words);
 
-/* Lines for the user's stderr, wherever the programs of @ctx (NULL: the process) run.
- * Takes the lock for itself. */
-void sg_output_tell(struct sg_ctx *ctx, const char *text, size_t len);
-
 /* Lines for the user's stderr, wherever @ctx (NULL: the process) is used from.  Called
  * without the lock. */
 void sg_output_tell(struct sg_ctx *ctx, const char *text, size_t len);
 
 /* The limit can no longer change: its buffer exists. */
 bool sg_output_in_use(const struct sg_output *out, CUlimit limit);
+
+/* What kernels have by malloc() at @addr: its size, 0 if it is not the start of such a
+ * block.  Its end, as by free(). */
+uint64_t sg_output_heap_size(const struct sg_ctx *ctx, uint64_t addr);
+void sg_output_heap_free(struct sg_ctx *ctx, uint64_t addr);
 
 /* 64 zeroed bytes of device memory; 0: none left. */
 uint64_t sg_output_workspace_take(struct sg_ctx *ctx);

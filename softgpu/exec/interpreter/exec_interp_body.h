@@ -535,6 +535,7 @@ L_SREG_W : {
     OUT_OP(MALLOC, sg_op_malloc)
     OUT_OP(FREE, sg_op_free)
     OUT_OP(SETCOND, sg_op_setcond)
+    OUT_OP(LAUNCH, sg_op_launch)
     OUT_OP(ASSERTFAIL, sg_op_assertfail)
 
 L_ACTIVEMASK : {

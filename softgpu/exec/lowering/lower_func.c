@@ -666,6 +666,11 @@ call_builtin(struct lower *l, const struct call_parts *p)
         ir = lo_emit(l, SG_OP_SETCOND);
         ir->a = a;
         ir->b = b;
+    } else if (strcmp(name, SG_LAUNCH_FUNCTION) == 0 && n == 1 &&
+               p->proto->n_rets == 1) {
+        a = builtin_arg(l, p, 0);
+        d = lo_op(l, SG_OP_LAUNCH, SG_NOREG, a, SG_NOREG, SG_NOREG);
+        lo_store(l, &ret, PTX_W_b32, d, 0);
     } else if (strcmp(name, "__assertfail") == 0 && n >= 4) {
         /* message, file, line, function */
         struct sg_ir *ir = lo_emit(l, SG_OP_ASSERTFAIL);

@@ -401,6 +401,18 @@ sg_inst_func_addr(const struct sg_inst *inst, const char *name)
     return func ? SG_WIN_CODE + 16 * (1 + (uint64_t)func->id) : 0;
 }
 
+const struct sg_kernel *
+sg_inst_kernel_at(const struct sg_inst *inst, uint64_t addr)
+{
+    const struct ptx_module *mod = inst->prog->mod;
+    uint64_t id = (addr - SG_WIN_CODE) / 16 - 1;
+
+    if (addr <= SG_WIN_CODE || addr % 16 || id >= mod->n_funcs ||
+        !mod->funcs[id]->is_entry)
+        return NULL;
+    return sg_prog_find_kernel(inst->prog, mod->funcs[id]->name->name);
+}
+
 static int
 reloc_value(const struct sg_inst *inst, const struct ptx_reloc *rel, uint64_t *ret,
             struct gp_err *err)

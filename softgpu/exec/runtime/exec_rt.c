@@ -447,6 +447,22 @@ sg_op_setcond(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op
     return SG_STOP_NONE;
 }
 
+enum sg_stop
+sg_op_launch(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
+             uint32_t m)
+{
+    const struct sg_hooks *hooks = cta->launch->hooks;
+
+    SG_FOR_LANES(i, m)
+    {
+        uint64_t record = sg_reg_d(warp, op->a)[i];
+        sg_reg_w(warp, op->d)[i] = hooks && hooks->launch
+                                       ? hooks->launch(hooks->user, cta->launch, record)
+                                       : SG_LAUNCH_NOT_SUPPORTED;
+    }
+    return SG_STOP_NONE;
+}
+
 static bool
 assert_line(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
             unsigned lane, char *text, size_t size, int *ret_len)

@@ -221,11 +221,12 @@ typedef enum sg_stop sg_op_fn(struct sg_cta *cta, struct sg_warp *warp,
                               const struct sg_insn *op, uint32_t m);
 sg_op_fn sg_op_shape, sg_op_atom, sg_op_atom_q, sg_op_isspace, sg_op_shfl, sg_op_vote,
     sg_op_match, sg_op_redux, sg_op_elect, sg_op_bar_warp, sg_op_sreg, sg_op_vprintf,
-    sg_op_malloc, sg_op_free, sg_op_setcond, sg_op_assertfail, sg_op_frame, sg_op_stack,
-    sg_op_trap, sg_op_no_such, sg_op_mma, sg_op_mma_quads, sg_op_wgmma, sg_op_wmma_ld,
-    sg_op_wmma_st, sg_op_ldmatrix, sg_op_stmatrix, sg_op_movmatrix, sg_op_cpasync,
-    sg_op_mbar, sg_op_tex, sg_op_txq, sg_op_surf, sg_op_sured, sg_op_cluster_arrive,
-    sg_op_cluster_wait, sg_op_bulk, sg_op_bulk_tensor, sg_op_tmap_replace, sg_op_check;
+    sg_op_launch, sg_op_malloc, sg_op_free, sg_op_setcond, sg_op_assertfail,
+    sg_op_frame, sg_op_stack, sg_op_trap, sg_op_no_such, sg_op_mma, sg_op_mma_quads,
+    sg_op_wgmma, sg_op_wmma_ld, sg_op_wmma_st, sg_op_ldmatrix, sg_op_stmatrix,
+    sg_op_movmatrix, sg_op_cpasync, sg_op_mbar, sg_op_tex, sg_op_txq, sg_op_surf,
+    sg_op_sured, sg_op_cluster_arrive, sg_op_cluster_wait, sg_op_bulk,
+    sg_op_bulk_tensor, sg_op_tmap_replace, sg_op_check;
 /* Vector loads and stores, compiled with the interpreters (exec_vector_body.h). */
 sg_op_fn sg_vector_v2, sg_vector_v3, sg_vector_v4;
 
