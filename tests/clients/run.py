@@ -117,6 +117,7 @@ CLIENTS = [
            limit_s=900),
     Client("drjit", "arrays_drjit", apart="-drjit"),
     Client("slangpy", "shaders_slang", NVRTC_WHEEL, apart="-slang"),
+    Client("luisa", "shaders_luisa", apart="-luisa", card={"SOFTGPU_MEMORY": "4GiB"}, memory=2 << 30),
     Client("halide", "pipelines_halide", apart="-halide"),
     # Its ready-made kernels are PTX for the cards that it has no machine code for.
     Client("blender", "render_blender", card={"SOFTGPU_CC": "9.0", "SOFTGPU_MEMORY": "4GiB"},
@@ -183,6 +184,9 @@ CLIENTS = [
            apart="-torch", keep_ptx=True, large="5 GB", limit_s=900),
     Client("fla-soft", "compute_fla", packages="kernels_triton kernels_fla", apart="-torch",
            keep_ptx=True, large="5 GB", limit_s=1800),
+    # Its kernels are PTX for this card alone.
+    Client("bitsandbytes", "weights_bitsandbytes", card={"SOFTGPU_CC": "12.0"},
+           packages="kernels_triton weights_bitsandbytes", apart="-torch", large="5 GB", limit_s=900),
     Client("torch-compile-soft", "compute_inductor", packages="kernels_triton", apart="-torch",
            keep_ptx=True, large="5 GB", limit_s=900),
     # Kernels that come with it ready-made are PTX for this card alone.
