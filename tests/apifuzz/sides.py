@@ -22,6 +22,9 @@ PATIENCE_S, PATIENCE_BUSY_S = 60, 300
 LOOK_EVERY_S = 10
 LINKS = "tcp", "shm"
 GOES_ON_S = 5
+# At the lowest priority beside others `gpupool run` may get no turn for half a minute, and then its
+# session's lease has ended.
+LEASE_MS = "300000"
 # Whole cards: sessions that share a card take turns, and wait for each other.  The session before may
 # not have ended yet where its process had to be killed.
 SLICE = ["--core", "100", "--wait=60s"]
@@ -212,7 +215,7 @@ class Sides:
             (self.folder / name).mkdir()
             (self.folder / name / "libcuda.so.1").symlink_to(library.resolve())
         if self.links or self.several:
-            self.gpupool("up", *self.pool, *self.listen)
+            self.gpupool("up", *self.pool, *self.listen, "--lease-ms", LEASE_MS)
         self.all = [self.plain("plain"),
                     *(self.remote(link, link, ["--cards", str(self.cards)])
                       for link in self.links)]
