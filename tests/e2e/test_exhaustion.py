@@ -116,5 +116,6 @@ def test_program_with_few_descriptors_runs_or_says_why(case):
     case.check(told, "nobody said that there are too few")
     case.wait_for(lambda: not pool.workers(), "no worker is left")
     few = pool.cli("run", "--core", 10, "--memory", "64MiB", "--", "sh", "-c",
-                   f"ulimit -n {files}; exec {case.programs}/vecadd")
+                   f"ulimit -n {files}; exec {case.programs}/vecadd",
+                   env={"GPUPOOL_TRANSPORT": transport})
     case.equal(few.status, 0, "the same under gpupool run")

@@ -2,6 +2,8 @@
 """The session's memory: exact to the byte, one sum over all its processes, and
 given back however a process ends."""
 
+import os
+
 from harness.cudash import OUT_OF_MEMORY, SUCCESS
 
 MIB = 1 << 20
@@ -46,6 +48,9 @@ def test_limit_holds_over_all_processes_of_a_session(case):
 
 
 def test_killed_process_gives_its_memory_back_within_a_second(case):
+    """On the server's host; elsewhere a link that is gone may come back."""
+    if "E2E_LISTEN" in os.environ:
+        case.skip("the two addresses of this host stand for two hosts")
     pool = case.pool()
     session = pool.session(core=30, memory="64MiB")
     one, two = session.cudash().begin(), session.cudash().begin()
