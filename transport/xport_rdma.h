@@ -310,6 +310,10 @@ rdma_eager_there(const struct rdma_conn *rdma)
 size_t rdma_eager_take(struct rdma_conn *rdma, uint8_t *buf, size_t len);
 /* Would that take anything? */
 bool rdma_eager_whole(const struct rdma_conn *rdma);
+
+/* The peer has closed the control socket in order, and something that it sent before
+ * has not been read.  By the thread that reads, or in its place. */
+bool rdma_last_words(struct rdma_conn *rdma);
 /* Something arrived and the peer sends no eager messages: ask for them if sleep is
  * rare. */
 int rdma_eager_awake(struct rdma_conn *rdma);

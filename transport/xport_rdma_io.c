@@ -474,6 +474,15 @@ rdma_sleep_fetching(struct rdma_conn *rdma)
     return sleep_noted(rdma, GP_FOREVER);
 }
 
+bool
+rdma_last_words(struct rdma_conn *rdma)
+{
+    char byte;
+
+    return recv(rdma->stream.conn.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0 &&
+           (rdma->seg_count || rdma_eager_whole(rdma) || rdma_reap_recvs(rdma) == 0);
+}
+
 static int
 io_wait(struct xport_stream *stream, uint64_t deadline_ns)
 {

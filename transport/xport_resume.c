@@ -575,6 +575,9 @@ xport_resume_look(struct xport_conn *conn, bool *ret_again)
     }
     if (passive || !(broken || is_closed(conn->fd)))
         return 0;
+    /* As over TCP, what the peer said last is read before the link is given up. */
+    if (xport_resume_over_rdma(rc) && xport_resume_rdma_last_words(rc))
+        return 0;
     *ret_again = true;
     return xport_resume_recover(rc, epoch);
 }

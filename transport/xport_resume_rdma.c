@@ -490,6 +490,18 @@ xport_resume_rdma_look(struct xport_resume_conn *rc, bool *ret_again)
     return r;
 }
 
+bool
+xport_resume_rdma_last_words(struct xport_resume_conn *rc)
+{
+    bool any;
+
+    if (!gp_lock_try(&rc->rx_lock))
+        return false; /* somebody reads */
+    any = xport_resume_over_rdma(rc) && rdma_last_words(rdma_in(rc));
+    gp_lock_release(&rc->rx_lock);
+    return any;
+}
+
 void
 xport_resume_rdma_free(struct xport_resume_conn *rc)
 {
