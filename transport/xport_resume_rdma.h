@@ -83,8 +83,8 @@ void xport_resume_rdma_drop(struct xport_resume_conn *rc);
 /* Under the lock `recover`: -errno: the link is broken.  *ret_again as in xport_look().
  */
 int xport_resume_rdma_look(struct xport_resume_conn *rc, bool *ret_again);
-/* The peer has ended the link in order, and what it said last has not been read.  Under
- * `recover`. */
+/* The peer has ended the link in order, what it said last has not been read, and nobody
+ * is reading.  Any thread. */
 bool xport_resume_rdma_last_words(struct xport_resume_conn *rc);
 void xport_resume_rdma_free(struct xport_resume_conn *rc);
 
