@@ -7,8 +7,8 @@
 #include "wire_api.h"
 #include "wire_trace.h"
 
-/* The call that the program made for one that client and worker have between them, and
- * that every asynchronous copy may be where it is one of those. */
+/* The call that the program made, for one that client and worker have between them; one
+ * name stands for all asynchronous copies. */
 static uint16_t
 call_of_program(uint16_t call)
 {

@@ -7,8 +7,10 @@
 
 #include <string.h>
 
-#define TEXT_(number) #number
-#define TEXT(number) TEXT_(number)
+/* SG_DEVRT_HEAD and SG_DEVRT_RECORD as the text has them. */
+#define HEAD "64"
+#define RECORD "4160"
+static_assert(SG_DEVRT_HEAD == 64 && SG_DEVRT_RECORD == 4160, "as the text has them");
 
 static const char *const names[] = {"cudaCGGetIntrinsicHandle", "cudaCGSynchronize",
                                     "__cudaCDP2GetParameterBufferV2",
@@ -52,49 +54,31 @@ static const char text[] =
     ".param .align 4 .b8 grid[12], .param .align 4 .b8 block[12], "
     ".param .b32 shared)\n{\n"
     ".reg .b32 %r<8>; .reg .b64 %rd<4>; .reg .pred %p<2>;\n"
-    "mov.u64 %rd0, " TEXT(
-        SG_DEVRT_RECORD) ";\n"
-                         "{ .param .b64 p; .param .b64 q; st.param.b64 [p], %rd0;\n"
-                         "call.uni (q), malloc, (p); ld.param.b64 %rd1, [q]; }\n"
-                         "setp.eq.u64 %p0, %rd1, 0;\n"
-                         "@%p0 bra OUT;\n"
-                         "ld.param.u64 %rd2, [func]; st.u64 [%rd1], %rd2;\n"
-                         "ld.param.u32 %r0, [grid]; ld.param.u32 %r1, [grid+4]; "
-                         "ld.param.u32 %r2, [grid+8];\n"
-                         "st.u32 [%rd1+16], %r0; st.u32 [%rd1+20], %r1; st.u32 "
-                         "[%rd1+24], %r2;\n"
-                         "ld.param.u32 %r3, [block]; ld.param.u32 %r4, [block+4]; "
-                         "ld.param.u32 %r5, [block+8];\n"
-                         "st.u32 [%rd1+28], %r3; st.u32 [%rd1+32], %r4; st.u32 "
-                         "[%rd1+36], %r5;\n"
-                         "ld.param.u32 %r6, [shared]; st.u32 [%rd1+40], %r6;\n"
-                         "add.s64 %rd1, %rd1, " TEXT(
-                             SG_DEVRT_HEAD) ";\n"
-                                            "OUT: st.param.b64 [ret], %rd1; ret;\n}\n"
-                                            ".weak .func (.param .b32 ret) "
-                                            "__cudaCDP2LaunchDeviceV2(.param .b64 "
-                                            "params, "
-                                            ".param .b64 stream)\n{\n"
-                                            ".reg .b32 %r<2>; .reg .b64 %rd<4>; .reg "
-                                            ".pred %p<2>;\n"
-                                            "ld.param.u64 %rd0, [params]; ld.param.u64 "
-                                            "%rd1, [stream]; mov.u32 %r0, 1;\n"
-                                            "setp.eq.u64 %p0, %rd0, 0;\n"
-                                            "@%p0 bra OUT;\n"
-                                            "sub.s64 %rd0, %rd0, " TEXT(
-                                                SG_DEVRT_HEAD) "; st.u64 [%rd0+8], "
-                                                               "%rd1;\n"
-                                                               "{ .param .b64 p; "
-                                                               ".param .b32 q; "
-                                                               "st.param.b64 [p], "
-                                                               "%rd0;\n"
-                                                               "call.uni "
-                                                               "(q),"
-                                                               " " SG_LAUNCH_FUNCTION
-                                                               ", (p); ld.param.b32 "
-                                                               "%r0, [q]; }\n"
-                                                               "OUT: st.param.b32 "
-                                                               "[ret], %r0; ret;\n}\n";
+    "mov.u64 %rd0, " RECORD ";\n"
+    "{ .param .b64 p; .param .b64 q; st.param.b64 [p], %rd0;\n"
+    "call.uni (q), malloc, (p); ld.param.b64 %rd1, [q]; }\n"
+    "setp.eq.u64 %p0, %rd1, 0;\n"
+    "@%p0 bra OUT;\n"
+    "ld.param.u64 %rd2, [func]; st.u64 [%rd1], %rd2;\n"
+    "ld.param.u32 %r0, [grid]; ld.param.u32 %r1, [grid+4]; ld.param.u32 %r2, "
+    "[grid+8];\n"
+    "st.u32 [%rd1+16], %r0; st.u32 [%rd1+20], %r1; st.u32 [%rd1+24], %r2;\n"
+    "ld.param.u32 %r3, [block]; ld.param.u32 %r4, [block+4]; "
+    "ld.param.u32 %r5, [block+8];\n"
+    "st.u32 [%rd1+28], %r3; st.u32 [%rd1+32], %r4; st.u32 [%rd1+36], %r5;\n"
+    "ld.param.u32 %r6, [shared]; st.u32 [%rd1+40], %r6;\n"
+    "add.s64 %rd1, %rd1, " HEAD ";\n"
+    "OUT: st.param.b64 [ret], %rd1; ret;\n}\n"
+    ".weak .func (.param .b32 ret) __cudaCDP2LaunchDeviceV2(.param .b64 params, "
+    ".param .b64 stream)\n{\n"
+    ".reg .b32 %r<2>; .reg .b64 %rd<4>; .reg .pred %p<2>;\n"
+    "ld.param.u64 %rd0, [params]; ld.param.u64 %rd1, [stream]; mov.u32 %r0, 1;\n"
+    "setp.eq.u64 %p0, %rd0, 0;\n"
+    "@%p0 bra OUT;\n"
+    "sub.s64 %rd0, %rd0, " HEAD "; st.u64 [%rd0+8], %rd1;\n"
+    "{ .param .b64 p; .param .b32 q; st.param.b64 [p], %rd0;\n"
+    "call.uni (q), " SG_LAUNCH_FUNCTION ", (p); ld.param.b32 %r0, [q]; }\n"
+    "OUT: st.param.b32 [ret], %r0; ret;\n}\n";
 
 const char *
 sg_devrt_text(char *const *inputs, const size_t *lens, size_t n)

@@ -178,19 +178,17 @@ sg_launch_cluster(const struct sg_dev *dev, const struct sg_func *func,
                                                      : CUDA_SUCCESS;
 }
 
-CUresult
-sg_launch_check_func(const struct sg_func *func, const struct sg_launch_req *req,
-                     unsigned n_sms)
+static CUresult
+check_limits(const struct sg_func *func, const struct sg_launch_req *req,
+             unsigned n_sms)
 {
     const struct sg_dev *dev = func->module->ctx->dev;
     const struct sg_kernel *k = func->kernel;
     unsigned threads = req->block[0] * req->block[1] * req->block[2];
     unsigned cluster[3];
-    CUresult rc = check_shape(dev, req);
     int limit = 0, blocks;
+    CUresult rc;
 
-    if (rc != CUDA_SUCCESS)
-        return rc;
     sg_func_attribute(dev, k, func->module->code, &func->attrs,
                       CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &limit);
     if (threads > (unsigned)limit)
@@ -214,6 +212,15 @@ sg_launch_check_func(const struct sg_func *func, const struct sg_launch_req *req
 }
 
 CUresult
+sg_launch_check_func(const struct sg_func *func, const struct sg_launch_req *req,
+                     unsigned n_sms)
+{
+    CUresult rc = check_shape(func->module->ctx->dev, req);
+
+    return rc == CUDA_SUCCESS ? check_limits(func, req, n_sms) : rc;
+}
+
+CUresult
 sg_launch_check(struct sg_ctx *ctx, const struct sg_launch_req *req, unsigned n_sms,
                 struct sg_func **ret_func)
 {
@@ -234,7 +241,7 @@ sg_launch_check(struct sg_ctx *ctx, const struct sg_launch_req *req, unsigned n_
     }
     if (func->module->ctx != ctx)
         return CUDA_ERROR_INVALID_HANDLE;
-    rc = sg_launch_check_func(func, req, n_sms);
+    rc = check_limits(func, req, n_sms);
     if (rc == CUDA_SUCCESS)
         *ret_func = func;
     return rc;
