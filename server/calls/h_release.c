@@ -60,8 +60,7 @@ h_cuMemPoolTrimTo(struct wrk *w, const struct wire_args_cuMemPoolTrimTo *a,
     return wrk_release(w, rep,
                        &(struct wrk_release_what){.fn = pool_trim,
                                                   .obj = (uintptr_t)a->pool,
-                                                  .size = a->minBytesToKeep,
-                                                  .device = true});
+                                                  .size = a->minBytesToKeep});
 }
 
 static CUresult
@@ -75,10 +74,9 @@ CUresult
 h_cuDeviceGraphMemTrim(struct wrk *w, const struct wire_args_cuDeviceGraphMemTrim *a,
                        struct wrk_reply *rep)
 {
-    return wrk_release(w, rep,
-                       &(struct wrk_release_what){.fn = graph_trim,
-                                                  .obj = (uint64_t)a->device,
-                                                  .device = true});
+    return wrk_release(
+        w, rep,
+        &(struct wrk_release_what){.fn = graph_trim, .obj = (uint64_t)a->device});
 }
 
 static CUresult
@@ -92,7 +90,6 @@ CUresult
 h_cuIpcCloseMemHandle(struct wrk *w, const struct wire_args_cuIpcCloseMemHandle *a,
                       struct wrk_reply *rep)
 {
-    return wrk_release(
-        w, rep,
-        &(struct wrk_release_what){.fn = ipc_close, .obj = a->dptr, .device = true});
+    return wrk_release(w, rep,
+                       &(struct wrk_release_what){.fn = ipc_close, .obj = a->dptr});
 }

@@ -112,6 +112,5 @@ h_cuMemUnmap(struct wrk *w, const struct wire_args_cuMemUnmap *a, struct wrk_rep
 {
     return wrk_release(
         w, rep,
-        &(struct wrk_release_what){
-            .fn = unmap, .obj = a->ptr, .size = a->size, .device = true});
+        &(struct wrk_release_what){.fn = unmap, .obj = a->ptr, .size = a->size});
 }

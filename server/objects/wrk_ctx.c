@@ -148,6 +148,22 @@ wrk_ctx_count(void)
     return contexts;
 }
 
+uint32_t
+wrk_ctx_next(const struct wrk *w, uint32_t index)
+{
+    const struct wrk_handle_array *client = &w->handles.client[WIRE_KIND_CTX];
+    const struct wrk_handle_array *server = &w->handles.server[WIRE_KIND_CTX];
+
+    for (index++; index < client->cap; index++)
+        if (client->slots[index].obj)
+            return index;
+    index = index < WIRE_INDEX_SERVER ? WIRE_INDEX_SERVER : index;
+    for (; index - WIRE_INDEX_SERVER < server->cap; index++)
+        if (server->slots[index - WIRE_INDEX_SERVER].obj)
+            return index;
+    return 0;
+}
+
 unsigned
 wrk_ctx_epoch(void)
 {

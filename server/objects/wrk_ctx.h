@@ -48,6 +48,10 @@ void wrk_ctx_objects(struct wrk *w, uint32_t index,
 /* How many there are.  The reader's. */
 unsigned wrk_ctx_count(void);
 
+/* The index of the next one after context @index, or with 0 of the first; 0 when there
+ * is none.  Receive thread. */
+uint32_t wrk_ctx_next(const struct wrk *w, uint32_t index);
+
 /* Counts contexts that have died; any thread. */
 unsigned wrk_ctx_epoch(void);
 

@@ -387,6 +387,23 @@ wrk_wait_idle(struct wrk *w, CUstream stream)
     return ctx_query(w, w->ctx_index);
 }
 
+bool
+wrk_wait_all_end_alone(struct wrk *w)
+{
+    const uint32_t own = w->ctx_index;
+    bool alone = wrk_wait_ends_alone(w);
+
+    if (likely(wrk_ctx_count() <= 1) || !alone)
+        return alone;
+    wrk_capture_relax_own(w);
+    for (uint32_t i = wrk_ctx_next(w, 0); alone && i; i = wrk_ctx_next(w, i))
+        alone = i == own || (wrk_ctx_use(w, i) == CUDA_SUCCESS &&
+                             wrk_wait_idle(w, NULL) == CUDA_SUCCESS);
+    wrk_ctx_use(w, own);
+    wrk_capture_relax_client(w);
+    return alone;
+}
+
 GP_HOT bool
 wrk_wait_pending(const struct wrk *w)
 {

@@ -70,6 +70,9 @@ wrk_wait_ends_alone(struct wrk *w)
     return wrk_wait_idle(w, NULL) == CUDA_SUCCESS && wrk_hostfns_none(w->priv->hosts);
 }
 
+/* The same of a driver that waits for the work of every context. */
+bool wrk_wait_all_end_alone(struct wrk *w);
+
 /* Waits that the reader looks after itself at present? */
 bool wrk_wait_pending(const struct wrk *w);
 

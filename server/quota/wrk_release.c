@@ -79,8 +79,7 @@ wrk_release(struct wrk *w, struct wrk_reply *rep, const struct wrk_release_what 
 {
     struct call *call;
 
-    if (!wrk_release_must_wait(w) &&
-        !(what->device && (wrk_ctx_count() > 1 || !wrk_ctx_current(w))))
+    if (!wrk_ctx_jobs_newest(wrk_ctx_current(w)) && wrk_wait_all_end_alone(w))
         return release_now(w, what);
     call = malloc(sizeof(*call));
     if (!call)

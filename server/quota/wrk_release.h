@@ -2,11 +2,13 @@
 /*
  * Releases of objects that the GPU may still use.
  *
- * Drivers wait for the context before they free memory, unload a module or destroy an
- * array, and that work may in turn wait for a frame that has not been received yet.  So
- * while the context is busy a release is put into the context's queue, which one waiter
- * thread executes in order; if the client does not wait for the call, its result is
- * returned with a later one.  A queue exists while it is not empty.
+ * Drivers wait for a context, or for all of them, before they free memory, unload a
+ * module or destroy an array, and that work may in turn wait for a frame that has not
+ * been received yet.  The context need not be the current one: an object may be given
+ * back in any.  So while any context is busy a release is put into the queue of the
+ * current one, which one waiter thread executes in order; if the client does not wait
+ * for the call, its result is returned with a later one.  A queue exists while it is
+ * not empty.
  *
  * Receive thread only, except for the jobs themselves and wrk_release_await().
  */
@@ -28,11 +30,11 @@ struct wrk_release_what {
     CUresult (*fn)(struct wrk *w, uint64_t obj, uint64_t size);
     uint64_t obj, size;
     uint64_t
-        key;     /* the bytes that the quota has noted for it are given back; 0: none */
-    bool device; /* waits for every context of the device, not only the current one */
+        key; /* the bytes that the quota has noted for it are given back; 0: none */
 };
 
-/* Must a release wait, or be behind one that does? */
+/* Must a release of something of the current context wait, or be behind one that does?
+ */
 bool wrk_release_must_wait(struct wrk *w);
 
 /* Into the queue of the current context; takes the answer over from @rep.  When it has

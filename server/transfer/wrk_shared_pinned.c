@@ -299,15 +299,15 @@ wrk_pinned_poll(struct wrk *w)
     }
 }
 
-/* Whether the driver unregisters without waiting: no copy uses the memory, this context
- * has no work, and no host function waits for the receive thread. */
+/* Whether the driver unregisters without waiting: no copy uses the memory, no context
+ * has work, and no host function waits for the receive thread. */
 static bool
 pinned_is_idle(struct wrk *w, struct pinned *p)
 {
     for (unsigned i = 0; i < WRK_PINNED_FENCES; i++)
         if (!wrk_staging_idle(w, &p->mark[i]))
             return false;
-    return !p->for_good && wrk_wait_ends_alone(w);
+    return !p->for_good && wrk_wait_all_end_alone(w);
 }
 
 void

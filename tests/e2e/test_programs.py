@@ -200,6 +200,16 @@ def test_spinning_kernel_never_keeps_its_waker_out(case):
         case.equal(session.run(case.programs / "wakers", env=env).out, plain, f"wakers, {env}")
 
 
+def test_what_is_given_back_beside_a_spinning_kernel_does_not_keep_its_waker_out(case):
+    """Whichever context the thing is of, and whichever is current."""
+    plain = case.run([case.programs / "released"], env=local_driver(case)).out
+    case.contains(plain, ": ok\n", "released on a software card of its own")
+    session = case.pool().session(core=100)
+    for transport in ("tcp", "shm"):
+        env = {} if "E2E_TRANSPORT" in os.environ else {"GPUPOOL_TRANSPORT": transport}
+        case.equal(session.run(case.programs / "released", env=env).out, plain, transport)
+
+
 def test_large_copies_keep_every_byte_whatever_lies_under_them(case):
     local = case.run([case.programs / "copies"], env=local_driver(case))
     pool = case.pool()

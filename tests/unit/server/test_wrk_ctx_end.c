@@ -23,8 +23,9 @@
 static struct wrk_priv priv;
 static struct wrk worker = {.priv = &priv, .ctx_index = 1};
 static struct wire_req request;
-static CUresult idle; /* what the context's streams say */
-static bool hosts;    /* a function of the host is registered */
+static CUresult idle;    /* what the context's streams say */
+static bool others_busy; /* another context has work */
+static bool hosts;       /* a function of the host is registered */
 
 static struct wrk_job *jobs[2]; /* that a waiter thread is to run */
 static unsigned n_jobs;
@@ -78,10 +79,10 @@ wrk_ctx_epoch(void)
     return 0;
 }
 
-unsigned
-wrk_ctx_count(void)
+bool
+wrk_wait_all_end_alone(struct wrk *w)
 {
-    return 1;
+    return !others_busy && wrk_wait_ends_alone(w);
 }
 
 bool
@@ -214,6 +215,28 @@ context_ends_behind_the_releases_that_are_queued_in_it(void **state)
     assert_false(wrk_ctx_ends_pending());
 }
 
+/* It may be of another context than the current one. */
+static void
+release_waits_for_the_other_contexts(void **state)
+{
+    struct wrk_reply rep = {.req = &request};
+
+    n_jobs = 0;
+    worker.ctx_index = 1;
+    idle = CUDA_SUCCESS;
+    hosts = false;
+    others_busy = true;
+    release(&rep);
+    assert_false(atomic_load(&freed));
+    assert_int_equal(n_jobs, 1);
+    others_busy = false;
+    run_job(jobs[0]);
+    assert_true(atomic_load(&freed));
+    release(&rep);
+    assert_true(atomic_load(&freed));
+    assert_int_equal(n_jobs, 1);
+}
+
 static void
 context_with_nothing_to_do_ends_at_once(void **state)
 {
@@ -274,6 +297,7 @@ main(void)
         cmocka_unit_test(context_with_nothing_to_do_ends_at_once),
         cmocka_unit_test(context_with_functions_of_the_host_ends_apart),
         cmocka_unit_test(context_that_cannot_be_asked_ends_apart),
+        cmocka_unit_test(release_waits_for_the_other_contexts),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -38,6 +38,7 @@ static struct wrk worker = {.drv = &drv, .priv = &priv, .ctx_index = 1};
 
 static int next_fd = -1; /* what the client has handed over */
 static bool copying;     /* copies do not end */
+static bool others_busy; /* another context has work */
 static unsigned registered, marks;
 static uint64_t moved;
 static unsigned waits, whole_waits; /* for a context: in parts, by the driver's call */
@@ -106,6 +107,12 @@ CUresult
 wrk_wait_idle(struct wrk *w, CUstream stream)
 {
     return copying ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+}
+
+bool
+wrk_wait_all_end_alone(struct wrk *w)
+{
+    return !others_busy && wrk_wait_ends_alone(w);
 }
 
 bool
@@ -482,6 +489,12 @@ addresses_are_taken_only_in_the_range_and_once(void **state)
     assert_false(add_at(0, window + SIZE, SIZE));
     assert_non_null(queued);
     copying = false;
+    run_queued();
+    assert_true(add_at(0, window + SIZE, SIZE));
+    others_busy = true; /* as may one of another context */
+    wrk_pinned_drop(&worker, 0);
+    assert_false(add_at(0, window + SIZE, SIZE));
+    others_busy = false;
     run_queued();
     assert_true(add_at(0, window + SIZE, SIZE));
     drop(0);
