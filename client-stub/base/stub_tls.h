@@ -53,6 +53,10 @@ struct stub_tls {
     uint32_t frames;                 /* placed, to links with STUB_ATTEND_COUNT */
     uint32_t capture_mode;           /* cuThreadExchangeStreamCaptureMode */
     uint32_t internal; /* nested calls of our own (stub_internal_ctx_push) */
+    /* As idle_stream, of one that has blocking copies to the device to do, at most. */
+    uint64_t uploads_stream;
+    uint32_t uploads_seq;
+    uint32_t uploads_ctx;
 };
 
 extern __thread struct stub_tls stub_tls __attribute__((tls_model("initial-exec")));

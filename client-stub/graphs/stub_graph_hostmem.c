@@ -263,8 +263,8 @@ hostmem_new(const CUDA_MEMCPY3D *copy, struct hostmem **ret, uint64_t *ret_end)
         return CUDA_ERROR_INVALID_VALUE;
     }
     s->link = stub_link_here();
-    s->token = stub_hostfn_add(hostmem_run, NULL, NULL, s, true);
-    *ret_end = s->token ? stub_hostfn_add(hostmem_end, NULL, NULL, s, false) : 0;
+    s->token = stub_hostfn_add_own(hostmem_run, s, true);
+    *ret_end = s->token ? stub_hostfn_add_own(hostmem_end, s, false) : 0;
     if (!*ret_end) {
         if (s->token)
             stub_hostfn_forget(s->token);

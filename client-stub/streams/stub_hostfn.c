@@ -27,7 +27,8 @@ struct hostfn {
     void *user;
     stub_notice_fn *notice; /* then @user is what it is called with */
     bool keep;
-    uint64_t node; /* of a graph, with @gone */
+    bool of_program; /* counted in stub_hostfn_of_program */
+    uint64_t node;   /* of a graph, with @gone */
     stub_hostfn_gone_fn *gone;
 };
 
@@ -97,6 +98,8 @@ hostfn_table_is(struct hostfn *const *e, uint64_t token)
 
 GP_TABLE(hostfn_table, struct hostfn *, uint64_t)
 
+_Atomic uint32_t stub_hostfn_of_program;
+
 static struct gp_lock lock; /* of all below */
 static struct hostfn_table table;
 static uint64_t next_token;
@@ -113,8 +116,17 @@ hostfn_get(uint64_t token)
 }
 
 static void
+hostfn_forgotten(const struct hostfn *f)
+{
+    if (f->of_program)
+        atomic_fetch_sub(&stub_hostfn_of_program, 1);
+}
+
+/* One that is still to run counts until it has (hostfns_run_one()). */
+static void
 hostfn_drop(struct hostfn *f)
 {
+    hostfn_forgotten(f);
     hostfn_table_remove(&table, hostfn_table_find(&table, f->token));
     atomic_fetch_sub(&of_link[f->link].outstanding, 1);
     free(f);
@@ -349,6 +361,8 @@ hostfns_run_one(struct hostfns *fns)
     if (ran)
         report = hostfn_run(fns, d, &in_order);
     gp_lock_release(&fns->runs);
+    if (ran)
+        hostfn_forgotten(&d->what);
     if (report)
         hostfn_report_done(fns, &stub_links[d->what.link], d->event.ticket, in_order);
     free(d);
@@ -430,6 +444,8 @@ hostfn_add(const struct hostfn *what)
         *f = *what;
         f->token = token;
         f->link = link->number;
+        if (f->of_program)
+            atomic_fetch_add(&stub_hostfn_of_program, 1);
         *hostfn_table_enter(&table, token) = f;
         hostfn_registered(fns);
     }
@@ -445,8 +461,20 @@ uint64_t
 stub_hostfn_add(CUhostFn fn, CUstreamCallback callback, CUstream stream, void *user,
                 bool keep)
 {
-    const struct hostfn what = {
-        .fn = fn, .callback = callback, .stream = stream, .user = user, .keep = keep};
+    const struct hostfn what = {.fn = fn,
+                                .callback = callback,
+                                .stream = stream,
+                                .user = user,
+                                .keep = keep,
+                                .of_program = true};
+
+    return hostfn_add(&what);
+}
+
+uint64_t
+stub_hostfn_add_own(CUhostFn fn, void *user, bool keep)
+{
+    const struct hostfn what = {.fn = fn, .user = user, .keep = keep};
 
     return hostfn_add(&what);
 }
@@ -572,8 +600,12 @@ hostfn_due(struct stub_link *link, const struct wire_event_host_func *event,
     if (known) {
         d->what = *f;
         due_add(fns, d);
-        if (event->once && !f->keep)
+        if (event->once && !f->keep) {
+            f->of_program = false;
             hostfn_drop(f);
+        } else {
+            d->what.of_program = false;
+        }
         if (urgent)
             fns->urgent[fns->n_urgent++ % URGENT_KEPT] = event->ticket;
     }

@@ -13,6 +13,7 @@
 #include "cuda_abi.h"
 #include "wire_format.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -29,6 +30,13 @@ struct wire_event_callback;
  * run. */
 uint64_t stub_hostfn_add(CUhostFn fn, CUstreamCallback callback, CUstream stream,
                          void *user, bool keep);
+
+/* The same for a function of this library, which writes no memory of the program but
+ * that of copies. */
+uint64_t stub_hostfn_add_own(CUhostFn fn, void *user, bool keep);
+
+/* Functions of the program that may yet run, or do. */
+extern _Atomic uint32_t stub_hostfn_of_program;
 
 void stub_hostfn_forget(uint64_t token);
 

@@ -93,6 +93,24 @@ stub_stream_is_idle(uint64_t stream)
                atomic_load_explicit(&stub_link_here()->seq, memory_order_relaxed);
 }
 
+void
+stub_stream_uploaded(const struct stub_call *c, uint64_t stream)
+{
+    stub_tls.uploads_stream = stream;
+    stub_tls.uploads_seq = c->seq;
+    stub_tls.uploads_ctx = stub_tls.ctx_index;
+}
+
+bool
+stub_stream_has_only_uploads(uint64_t stream)
+{
+    return stub_stream_is_idle(stream) ||
+           (stub_tls.uploads_ctx && stub_tls.uploads_ctx == stub_tls.ctx_index &&
+            stub_tls.uploads_stream == stream &&
+            stub_tls.uploads_seq ==
+                atomic_load_explicit(&stub_link_here()->seq, memory_order_relaxed));
+}
+
 static CUresult
 stream_waited(uint64_t stream)
 {

@@ -31,6 +31,13 @@ void stub_stream_idle(const struct stub_call *c, uint64_t stream);
 /* True if this thread has waited for @stream and no frame was sent since. */
 bool stub_stream_is_idle(uint64_t stream);
 
+/* Blocking copies to the device, the last one @c, are all that this thread has given to
+ * @stream since it was idle. */
+void stub_stream_uploaded(const struct stub_call *c, uint64_t stream);
+
+/* Is that, or nothing, all that it may have to do?  Nobody sees when it is done. */
+bool stub_stream_has_only_uploads(uint64_t stream);
+
 /* cuCtxSynchronize() for a wait of the stub's own.  While a stream is captured it is
  * not made, because it would be refused and make the capture invalid: *@ret_captured.
  */

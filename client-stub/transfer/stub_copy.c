@@ -28,6 +28,15 @@ copy_wait_for_graphs(const struct stub_copy *copy)
                : stub_impl_cuStreamSynchronize(copy->stream, copy->per_thread);
 }
 
+/* A blocking copy has returned: another process that has the memory may look. */
+static GP_COLD CUresult
+copy_show(const struct stub_copy *copy, CUresult r)
+{
+    return r == CUDA_SUCCESS
+               ? stub_impl_cuStreamSynchronize(copy->stream, copy->per_thread)
+               : r;
+}
+
 /* In a capture the driver decides whether a copy of nothing becomes a node, and refuses
  * it where the capture is invalid. */
 static GP_COLD CUresult
@@ -60,13 +69,20 @@ copy_run(enum stub_direction direction, bool blocking, CUdeviceptr dst, CUdevice
     copy.stream = stream;
     if (!stub_copy_host_side(&copy))
         return CUDA_ERROR_INVALID_VALUE;
-    r = stub_copy_find_facts(&copy);
+    r = stub_copy_await_turn(&copy);
+    if (r == CUDA_SUCCESS)
+        r = stub_copy_find_facts(&copy);
     if (r == CUDA_SUCCESS && direction == STUB_H2D &&
         unlikely(stub_graph_hostmem_writes(src, n)))
         r = copy_wait_for_graphs(&copy);
     if (r != CUDA_SUCCESS)
         return r;
-    return stub_path_run(STUB_LINEAR, &copy);
+    r = stub_path_run(STUB_LINEAR, &copy);
+    return blocking && direction == STUB_H2D &&
+                   unlikely(atomic_load_explicit(&stub_memory_exported,
+                                                 memory_order_relaxed))
+               ? copy_show(&copy, r)
+               : r;
 }
 
 CUresult

@@ -58,6 +58,7 @@ static bool
 array_needs_box(const struct stub_copy *copy)
 {
     return (stub_capture_any() && !copy->blocking) || array_host_is_of_device(copy) ||
+           stub_copy_has_turn(copy, stub_copy_host_side(copy), copy->n) ||
            (copy->direction == STUB_H2D &&
             stub_graph_hostmem_writes(copy->src, copy->n));
 }
@@ -77,6 +78,9 @@ array_copy(struct stub_copy *copy, CUarray array)
         return CUDA_ERROR_INVALID_VALUE;
     if (array_needs_box(copy))
         return array_as_box(copy, array);
+    r = stub_copy_await_turn(copy);
+    if (r != CUDA_SUCCESS)
+        return r;
     copy->facts = copy->blocking ? STUB_COPY_BLOCKING : 0;
     if (copy->direction == STUB_H2D && copy->n <= STUB_COPY_INLINE)
         copy->facts |= STUB_COPY_SMALL;

@@ -8,10 +8,12 @@
 #include "stub_handle.h"
 #include "stub_link.h"
 #include "stub_managed.h"
+#include "stub_manual.h"
 #include "stub_memory.h"
 #include "stub_path.h"
 #include "stub_post.h"
 #include "stub_stream.h"
+#include "stub_turn.h"
 
 /* What CUDA allows to be in flight when a blocking copy from pageable memory returns.
  */
@@ -40,10 +42,33 @@ stub_copy_is_host(uint64_t addr, uint64_t n)
     return stub_memory_find_kind(addr, n, &kind) && !is_of_device(kind);
 }
 
-bool
-stub_copy_wants_reply(uint64_t n)
+/* A wait that a capture forbids would make the capture invalid. */
+CUresult
+stub_copy_await_turn(const struct stub_copy *copy)
 {
-    return n > MAY_BE_IN_FLIGHT && stub_handle_any(WIRE_KIND_STREAM);
+    if (!copy->blocking || copy->direction != STUB_H2D ||
+        likely(!stub_turn_matters() && !stub_managed_pending() &&
+               atomic_load_explicit(&stub_d2h_async_in_flight, memory_order_acquire) ==
+                   0) ||
+        stub_capture_any())
+        return CUDA_SUCCESS;
+    return stub_impl_cuStreamSynchronize(copy->stream, copy->per_thread);
+}
+
+bool
+stub_copy_wants_reply(const struct stub_copy *copy, uint64_t n)
+{
+    return copy->blocking && stub_handle_any(WIRE_KIND_STREAM) &&
+           (n > MAY_BE_IN_FLIGHT || !stub_stream_has_only_uploads(copy->stream_id));
+}
+
+bool
+stub_copy_has_turn(const struct stub_copy *copy, const void *host, uint64_t n)
+{
+    return !copy->blocking && stub_turn_matters() &&
+           !(copy->facts & STUB_COPY_UNAWAITED && stub_d2h_async_has_room(copy->n)) &&
+           !stub_stream_is_idle(copy->stream_id) &&
+           stub_copy_is_host((uintptr_t)host, n);
 }
 
 /* Only the server knows which streams are being captured. */
@@ -168,5 +193,7 @@ stub_copy_find_facts(struct stub_copy *copy)
     else if (!(copy->facts &
                (STUB_COPY_BLOCKING | STUB_COPY_SAME_ADDRESS | STUB_COPY_ALIAS)))
         copy->facts |= may_be_unawaited(copy) ? STUB_COPY_UNAWAITED : 0;
+    if (stub_copy_has_turn(copy, stub_copy_host_side(copy), copy->n))
+        copy->facts |= STUB_COPY_AT_ITS_TURN;
     return CUDA_SUCCESS;
 }

@@ -40,9 +40,19 @@ CUdeviceptr stub_copy_find_alias(enum stub_direction direction, uint64_t host);
 /* Is it all inside one range of the host's pinned memory? */
 bool stub_copy_is_host(uint64_t addr, uint64_t n);
 
+/* A blocking copy to the device comes behind the work of its stream, and the program
+ * may see that: by what a function of its own has written, the source included, and by
+ * copies and kernels that write its memory.  Then this waits for the stream. */
+CUresult stub_copy_await_turn(const struct stub_copy *copy);
+
 /* Must a blocking copy of @n bytes to the device be complete when it returns?  Then it
- * is answered.  CUDA lets up to 64 KiB of pageable memory be in flight still, and where
- * the program has made no streams, nothing that it calls could overtake more. */
-bool stub_copy_wants_reply(uint64_t n);
+ * is answered.  CUDA lets up to 64 KiB of pageable memory be in flight still, but not
+ * the work before; and where the program has made no streams, nothing that it calls
+ * could overtake either. */
+bool stub_copy_wants_reply(const struct stub_copy *copy, uint64_t n);
+
+/* Has an asynchronous copy between a device and [host, host + n) to read or write there
+ * at its turn in the stream, by the path graph?  That is page-locked memory. */
+bool stub_copy_has_turn(const struct stub_copy *copy, const void *host, uint64_t n);
 
 #endif

@@ -10,6 +10,7 @@
 #include "stub_box.h"
 #include "stub_call.h"
 #include "stub_capture.h"
+#include "stub_copy_facts.h"
 #include "stub_d2h_async.h"
 #include "stub_graph_hostmem.h"
 #include "stub_handle.h"
@@ -56,6 +57,21 @@ rect_may_be_unawaited(const struct stub_copy *copy)
                                    stub_box_extent(box, &box->dst));
 }
 
+/* A peer copy is no node. */
+static bool
+rect_has_turn(const struct stub_copy *copy)
+{
+    const struct stub_box *box = copy->box;
+
+    return box->call != WIRE_CALL_cuMemcpy3DPeerAsync &&
+           (copy->direction == STUB_H2D
+                ? stub_copy_has_turn(copy, box->src.base,
+                                     stub_box_extent(box, &box->src))
+                : copy->direction == STUB_D2H &&
+                      stub_copy_has_turn(copy, box->dst.base,
+                                         stub_box_extent(box, &box->dst)));
+}
+
 /* True if the stream is being captured: the copy becomes a node then. */
 static bool
 rect_is_captured(struct stub_copy *copy, CUresult *ret)
@@ -95,6 +111,11 @@ rect_run(struct stub_box *box, struct stub_copy *copy)
         copy->facts |= STUB_COPY_KNOWN | STUB_COPY_UNAWAITED;
     if (stub_box_overruns(box))
         return CUDA_ERROR_INVALID_VALUE;
+    if (copy->n && rect_has_turn(copy))
+        copy->facts |= STUB_COPY_AT_ITS_TURN;
+    r = stub_copy_await_turn(copy);
+    if (r != CUDA_SUCCESS)
+        return r;
     if (box->src.base && stub_managed_pending())
         r = stub_managed_sync();
     else if (box->src.base &&

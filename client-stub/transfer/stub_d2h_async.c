@@ -228,6 +228,22 @@ d2h_take_free(struct d2h_queue *queue, bool large)
     return copy;
 }
 
+bool
+stub_d2h_async_has_room(uint64_t n)
+{
+    struct d2h_queue *queue = queue_of(stub_link_here());
+    uint64_t parts = (n + WIRE_D2H_LARGE - 1) / WIRE_D2H_LARGE;
+
+    if (!queue)
+        return false;
+    gp_lock_take(&queue->lock);
+    for (const struct stub_d2h_async *copy = queue->free[n > WIRE_D2H_SMALL];
+         copy && parts; copy = copy->next)
+        parts--;
+    gp_lock_release(&queue->lock);
+    return parts == 0;
+}
+
 struct stub_d2h_async *
 stub_d2h_async_claim(struct stub_link *link, const struct stub_d2h_place *place)
 {

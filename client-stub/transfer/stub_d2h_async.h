@@ -40,6 +40,10 @@ extern _Atomic uint32_t stub_d2h_async_in_flight;
  * page-locked memory, while nothing is captured, and if the server supports it. */
 bool stub_d2h_async_possible(struct stub_link *link, const void *dst, uint64_t span);
 
+/* Is there room for @n more bytes, in as many copies as they take, on the link of the
+ * current context?  Others may take it meanwhile. */
+bool stub_d2h_async_has_room(uint64_t n);
+
 /* An entry for one more copy, of at most WIRE_D2H_LARGE bytes; waits for a free
  * one.  NULL: the link is dead. */
 struct stub_d2h_async *stub_d2h_async_claim(struct stub_link *link,

@@ -55,10 +55,10 @@ stub_copy_device_side(const struct stub_copy *copy)
  * has happened, and the next row of the table is to be tried. */
 typedef CUresult stub_path_fn(struct stub_copy *copy);
 
-stub_path_fn stub_path_capture_node, stub_path_host_copy, stub_path_device_copy,
-    stub_path_device_alias, stub_path_shared_pinned, stub_path_d2h_async,
-    stub_path_inline, stub_path_payload;
-stub_path_fn stub_path_capture_node_box, stub_path_host_copy_box,
+stub_path_fn stub_path_capture_node, stub_path_graph, stub_path_host_copy,
+    stub_path_device_copy, stub_path_device_alias, stub_path_shared_pinned,
+    stub_path_d2h_async, stub_path_inline, stub_path_payload;
+stub_path_fn stub_path_capture_node_box, stub_path_graph_box, stub_path_host_copy_box,
     stub_path_device_copy_box, stub_path_d2h_async_box, stub_path_payload_box;
 stub_path_fn stub_path_inline_array, stub_path_payload_array;
 

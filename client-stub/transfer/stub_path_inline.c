@@ -3,15 +3,18 @@
  * Path inline: a few bytes to a device are part of the frame.
  *
  * The frame is not sent at once, and nobody waits for it, unless the address is one
- * that the driver has to judge.
+ * that the driver has to judge, or the copy blocks and has work before it.
  */
+#include "stub_copy_facts.h"
 #include "stub_path_h2d.h"
+#include "stub_stream.h"
 
 #include <string.h>
 
 CUresult
 stub_path_inline(struct stub_copy *copy)
 {
+    bool wait = stub_copy_wants_reply(copy, copy->n);
     struct stub_call c;
     CUresult r = stub_path_begin_h2d(copy, &c, wire_align((uint32_t)copy->n));
 
@@ -19,8 +22,12 @@ stub_path_inline(struct stub_copy *copy)
         return r;
     memcpy((struct wire_cuMemcpyHtoD_v2_req *)c.body + 1, stub_copy_host_side(copy),
            copy->n);
-    if (copy->facts & STUB_COPY_KNOWN)
-        return stub_path_end_h2d(copy, stub_call_post(&c));
+    if (copy->facts & STUB_COPY_KNOWN && !wait) {
+        r = stub_call_post(&c);
+        if (copy->blocking)
+            stub_stream_uploaded(&c, copy->stream_id);
+        return stub_path_end_h2d(copy, r);
+    }
     r = stub_call_wait(&c);
     stub_call_end(&c);
     return stub_path_end_h2d(copy, r);
@@ -29,6 +36,7 @@ stub_path_inline(struct stub_copy *copy)
 CUresult
 stub_path_inline_array(struct stub_copy *copy)
 {
+    bool wait = stub_copy_wants_reply(copy, copy->n);
     struct stub_call c;
     CUresult r = stub_path_begin_h2a(copy, &c, wire_align((uint32_t)copy->n));
 
@@ -36,5 +44,9 @@ stub_path_inline_array(struct stub_copy *copy)
         return r;
     memcpy((struct wire_cuMemcpyHtoA_v2_req *)c.body + 1, stub_copy_host_side(copy),
            copy->n);
-    return stub_call_post(&c);
+    if (!wait)
+        return stub_call_post(&c);
+    r = stub_call_wait(&c);
+    stub_call_end(&c);
+    return r;
 }

@@ -35,14 +35,18 @@ static CUresult
 payload_h2d(struct stub_copy *copy)
 {
     const void *from = stub_copy_host_side(copy);
+    bool wait = stub_copy_wants_reply(copy, copy->n);
     struct stub_call c;
     CUresult r = stub_path_begin_h2d(copy, &c, 0);
 
     if (r != CUDA_SUCCESS)
         return r;
-    if (copy->facts & STUB_COPY_KNOWN &&
-        !(copy->blocking && stub_copy_wants_reply(copy->n)))
-        return stub_path_end_h2d(copy, stub_call_post_bulk(&c, from, copy->n));
+    if (copy->facts & STUB_COPY_KNOWN && !wait) {
+        r = stub_call_post_bulk(&c, from, copy->n);
+        if (copy->blocking)
+            stub_stream_uploaded(&c, copy->stream_id);
+        return stub_path_end_h2d(copy, r);
+    }
     r = stub_call_wait_bulk(&c, from, copy->n);
     stub_call_end(&c);
     return stub_path_end_h2d(copy, r);
@@ -124,7 +128,7 @@ stub_path_payload(struct stub_copy *copy)
 static bool
 box_wants_reply(const struct stub_copy *copy, uint64_t n)
 {
-    return (copy->blocking && stub_copy_wants_reply(n)) ||
+    return stub_copy_wants_reply(copy, n) ||
            (copy->box->copy.dstMemoryType == CU_MEMORYTYPE_DEVICE &&
             !stub_box_target_inside(copy->box));
 }
@@ -221,12 +225,13 @@ static CUresult
 array_h2d(struct stub_copy *copy)
 {
     const void *from = stub_copy_host_side(copy);
+    bool wait = stub_copy_wants_reply(copy, copy->n);
     struct stub_call c;
     CUresult r = stub_path_begin_h2a(copy, &c, 0);
 
     if (r != CUDA_SUCCESS)
         return r;
-    if (!copy->blocking || !stub_copy_wants_reply(copy->n))
+    if (!wait)
         return stub_call_post_bulk(&c, from, copy->n);
     r = stub_call_wait_bulk(&c, from, copy->n);
     stub_call_end(&c);

@@ -6,6 +6,7 @@ stub_path_fn *const stub_path_fns[STUB_SHAPES][STUB_PATHS] = {
     [STUB_LINEAR] =
         {
             [STUB_PATH_CAPTURE_NODE] = stub_path_capture_node,
+            [STUB_PATH_GRAPH] = stub_path_graph,
             [STUB_PATH_HOST_COPY] = stub_path_host_copy,
             [STUB_PATH_DEVICE_COPY] = stub_path_device_copy,
             [STUB_PATH_DEVICE_ALIAS] = stub_path_device_alias,
@@ -17,6 +18,7 @@ stub_path_fn *const stub_path_fns[STUB_SHAPES][STUB_PATHS] = {
     [STUB_BOX] =
         {
             [STUB_PATH_CAPTURE_NODE] = stub_path_capture_node_box,
+            [STUB_PATH_GRAPH] = stub_path_graph_box,
             [STUB_PATH_HOST_COPY] = stub_path_host_copy_box,
             [STUB_PATH_DEVICE_COPY] = stub_path_device_copy_box,
             [STUB_PATH_D2H_ASYNC] = stub_path_d2h_async_box,

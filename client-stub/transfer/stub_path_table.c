@@ -21,6 +21,9 @@ const struct stub_path_row stub_path_rows[] = {
     {STUB_PATH_HOST_COPY, H2D | D2H, STUB_COPY_OF_HOST, 0,
      "the device address is page-locked memory of this process"},
     {STUB_PATH_HOST_COPY, H2H, 0, 0, "both sides are memory of this process"},
+    {STUB_PATH_GRAPH, H2D | D2H, STUB_COPY_AT_ITS_TURN,
+     STUB_COPY_BLOCKING | STUB_COPY_SAME_ADDRESS | STUB_COPY_ALIAS,
+     "the program may act before its turn in the stream"},
     {STUB_PATH_SHARED_PINNED, H2D, STUB_COPY_KNOWN | STUB_COPY_SHARED_PINNED, 0,
      "the worker has mapped the source"},
     {STUB_PATH_SHARED_PINNED, D2H,
@@ -49,6 +52,7 @@ const size_t stub_path_rows_n = ARRAY_SIZE(stub_path_rows);
 
 static const char *const path_names[STUB_PATHS] = {
     [STUB_PATH_CAPTURE_NODE] = "capture_node",
+    [STUB_PATH_GRAPH] = "graph",
     [STUB_PATH_HOST_COPY] = "host_copy",
     [STUB_PATH_DEVICE_COPY] = "device_copy",
     [STUB_PATH_DEVICE_ALIAS] = "device_alias",

@@ -37,6 +37,7 @@ enum stub_shape {
 
 enum stub_path {
     STUB_PATH_CAPTURE_NODE, /* the copy becomes a node of the graph being captured */
+    STUB_PATH_GRAPH,        /* it is launched as a graph of one node */
     STUB_PATH_HOST_COPY,    /* memmove, after the work before it in the stream */
     STUB_PATH_DEVICE_COPY,  /* the device copies: it can reach both addresses */
     STUB_PATH_DEVICE_ALIAS, /* the device copies from its own pages of managed memory */
@@ -61,7 +62,9 @@ enum stub_copy_fact {
     STUB_COPY_UNAWAITED = 0x100,   /* the host side is page-locked, and the server can
                                     * send the bytes without being waited for */
     STUB_COPY_SMALL = 0x200,       /* cheaper in the frame than behind it */
-    STUB_COPY_FACTS = 0x400,       /* the number of sets of facts */
+    STUB_COPY_AT_ITS_TURN = 0x400, /* of page-locked memory, which the program may write
+                                    * before; or it must not be waited for */
+    STUB_COPY_FACTS = 0x800,       /* the number of sets of facts */
 };
 
 struct stub_path_row {

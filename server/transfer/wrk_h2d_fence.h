@@ -4,11 +4,12 @@
  *
  * When such a copy has returned, a program expects its bytes in any stream.  The copy
  * from the staging buffer runs on the default stream, which orders itself and blocking
- * streams only.  So if the client has created streams, a copy of more than 64 KiB is
- * replied to when it is complete (the stub requests a reply for it then); for a smaller
- * one, which the client does not wait for, the receive thread polls its fence for a
- * short time before it executes the next frame.  CUDA promises no more: a copy of up to
- * 64 KiB from pageable memory may still be in flight when the call returns.
+ * streams only.  So if the client has created streams, a copy of more than 64 KiB, or
+ * one behind other work than such copies, is replied to when it is complete (the stub
+ * requests a reply for it then); for the others, which the client does not wait for,
+ * the receive thread polls their fence for a short time before it executes the next
+ * frame. CUDA promises no more: a copy of up to 64 KiB from pageable memory may still
+ * be in flight when the call returns.
  *
  * Receive thread only.
  */
@@ -24,7 +25,8 @@ struct wrk_reply;
 struct wrk_staging;
 
 /* Called before the copy of @rep is started: whether the next frame has to wait for it.
- * Not if other work precedes it in @stream, because CUDA would not wait either. */
+ * Not if other work precedes it in @stream: then the stub has waited for the stream, or
+ * requested a reply, or nobody can see it. */
 bool wrk_h2d_fence_needed(struct wrk *w, const struct wrk_reply *rep, CUstream stream);
 
 /* The copy has been started, its last chunk from the staging buffer @slot.  Returns the

@@ -210,6 +210,15 @@ def test_what_is_given_back_beside_a_spinning_kernel_does_not_keep_its_waker_out
         case.equal(session.run(case.programs / "released", env=env).out, plain, transport)
 
 
+def test_copies_read_and_write_the_programs_memory_at_their_turn(case):
+    local = case.run([case.programs / "turns"], env=local_driver(case))
+    case.contains(local.out, ": ok\n", "turns on a software card of its own")
+    session = case.pool().session(core=100)
+    for transport in ("tcp", "shm"):
+        env = {} if "E2E_TRANSPORT" in os.environ else {"GPUPOOL_TRANSPORT": transport}
+        case.equal(session.run(case.programs / "turns", env=env).out, local.out, transport)
+
+
 def test_large_copies_keep_every_byte_whatever_lies_under_them(case):
     local = case.run([case.programs / "copies"], env=local_driver(case))
     pool = case.pool()

@@ -31,6 +31,7 @@ static const struct {
     {STUB_H2D, STUB_COPY_CAPTURED | STUB_COPY_SMALL, "capture_node"},
     {STUB_D2H, STUB_COPY_OF_HOST, "host_copy"},
     {STUB_H2H, 0, "host_copy"},
+    {STUB_H2D, STUB_COPY_AT_ITS_TURN | STUB_COPY_KNOWN | STUB_COPY_SMALL, "graph"},
     {STUB_H2D, STUB_COPY_KNOWN | STUB_COPY_SHARED_PINNED | STUB_COPY_SAME_ADDRESS,
      "shared_pinned"},
     {STUB_D2H, STUB_COPY_BLOCKING | STUB_COPY_KNOWN | STUB_COPY_SHARED_PINNED,
@@ -87,13 +88,14 @@ static const struct {
     uint32_t directions;
     const char *paths; /* those that such copies take, in the order of enum stub_path */
 } shapes[STUB_SHAPES] = {
-    [STUB_LINEAR] = {ALL_FACTS, 1u << STUB_H2D | 1u << STUB_D2H | 1u << STUB_H2H,
-                     " capture_node host_copy device_copy device_alias shared_pinned"
-                     " d2h_async inline payload"},
+    [STUB_LINEAR] =
+        {ALL_FACTS, 1u << STUB_H2D | 1u << STUB_D2H | 1u << STUB_H2H,
+         " capture_node graph host_copy device_copy device_alias shared_pinned"
+         " d2h_async inline payload"},
     [STUB_BOX] = {STUB_COPY_BLOCKING | STUB_COPY_CAPTURED | STUB_COPY_KNOWN |
-                      STUB_COPY_UNAWAITED,
+                      STUB_COPY_UNAWAITED | STUB_COPY_AT_ITS_TURN,
                   1u << STUB_H2D | 1u << STUB_D2H | 1u << STUB_D2D | 1u << STUB_H2H,
-                  " capture_node host_copy device_copy d2h_async payload"},
+                  " capture_node graph host_copy device_copy d2h_async payload"},
     [STUB_ARRAY] = {STUB_COPY_BLOCKING | STUB_COPY_SMALL,
                     1u << STUB_H2D | 1u << STUB_D2H, " inline payload"},
 };
