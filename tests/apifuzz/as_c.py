@@ -39,6 +39,7 @@ CALLS = {
     "h2aa": "cuMemcpyHtoAAsync_v2(array[{0}], {1}, host[{2}] + {3}, {4}, stream[{5}])",
     "a2ha": "cuMemcpyAtoHAsync_v2(host[{2}] + {3}, array[{0}], {1}, {4}, stream[{5}])",
     "hfn": "cuLaunchHostFunc(stream[{0}], say, (void *){2})",
+    "hwr": "cuLaunchHostFunc(stream[{0}], fill, host[{1}])",
     "cb": "cuStreamAddCallback(stream[{0}], say_too, (void *){2}, 0)",
     "stv": "cuStreamWaitValue32_v2(stream[{0}], dev[{1}], {2}, CU_STREAM_WAIT_VALUE_EQ)",
     "cap": "cuStreamBeginCapture_v2(stream[{0}], {1})",

@@ -580,8 +580,12 @@ class Model(More):
     def function(self):
         """Mostly into the log of its stream. Another stream's is ordered like memory, so that the order
         of functions that events put behind each other is compared, too."""
-        stream = self.stream()
+        stream, host = self.stream(), self.pick(self.hosts, None)
         if stream is None:
+            return
+        if host is not None and self.r.random() < 0.3:  # what copies behind it read
+            self.order(stream, ("h", host))
+            self.line("hwr", stream, host, self.r.randrange(1000))
             return
         log = stream if self.r.random() < 0.7 else self.pick(self.streams, None)
         self.order(stream, ("l", log))

@@ -139,6 +139,9 @@ uint32_t replay_hash(const uint8_t *p, size_t n);
 void replay_function(void *arg);
 void *replay_argument(num log, num value);
 
+/* Fill @size bytes with what @seed says. */
+void replay_fill(uint8_t *at, size_t size, num seed);
+
 /* cuInit, and the threads: once in a process.  0, or the CUresult, which is printed. */
 int replay_start(void);
 /* Whether every line was a call.  @at_once: each prints before the next is made. */

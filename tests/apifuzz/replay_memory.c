@@ -183,12 +183,18 @@ OP(hasks)
     return (int)r;
 }
 
+void
+replay_fill(uint8_t *at, size_t size, num seed)
+{
+    for (size_t i = 0; i < size; i++)
+        at[i] = (uint8_t)((uint64_t)seed * 31 + i * 7 + (i >> 8));
+}
+
 OP(hfill)
 {
     if (!rp.hosts[a[0]].at)
         return NO_OBJECT;
-    for (size_t i = 0; i < rp.hosts[a[0]].size; i++)
-        rp.hosts[a[0]].at[i] = (uint8_t)((uint64_t)a[1] * 31 + i * 7 + (i >> 8));
+    replay_fill(rp.hosts[a[0]].at, rp.hosts[a[0]].size, a[1]);
     return 0;
 }
 

@@ -42,6 +42,24 @@ replay_function(void *arg)
     said->log->value[n % REPLAY_LOG_MAX] = said->value;
 }
 
+/* What a function writes: all of some host memory. */
+struct written {
+    uint8_t *at;
+    size_t size;
+    num seed;
+    struct written *next;
+};
+
+static struct written *_Atomic all_written; /* as all_said */
+
+static void
+write_function(void *arg)
+{
+    const struct written *written = arg;
+
+    replay_fill(written->at, written->size, written->seed);
+}
+
 static void
 stream_callback(CUstream stream, CUresult status, void *arg)
 {
@@ -152,6 +170,21 @@ OP(hfn)
                : NO_OBJECT;
 }
 
+/* A function that writes: STREAM HOST SEED */
+OP(hwr)
+{
+    struct written *written;
+
+    if (!replay_stream_is(a[0]) || !rp.hosts[a[1]].at)
+        return NO_OBJECT;
+    written = malloc(sizeof(*written));
+    *written = (struct written){rp.hosts[a[1]].at, rp.hosts[a[1]].size, a[2],
+                                atomic_load(&all_written)};
+    while (!atomic_compare_exchange_weak(&all_written, &written->next, written))
+        ;
+    return (int)cuLaunchHostFunc(replay_stream(a[0]), write_function, written);
+}
+
 OP(cb)
 {
     return replay_stream_is(a[0])
@@ -205,7 +238,8 @@ OP(cape)
 }
 
 const struct replay_op replay_stream_ops[] = {
-    NAMED(st),  NAMED(std), NAMED(sts), NAMED(stq), NAMED(sti),  NAMED(ev),
-    NAMED(evd), NAMED(evr), NAMED(evs), NAMED(evq), NAMED(evw),  NAMED(hfn),
-    NAMED(cb),  NAMED(log), NAMED(stv), NAMED(cap), NAMED(cape), {NULL, NULL},
+    NAMED(st),  NAMED(std), NAMED(sts),  NAMED(stq),   NAMED(sti),
+    NAMED(ev),  NAMED(evd), NAMED(evr),  NAMED(evs),   NAMED(evq),
+    NAMED(evw), NAMED(hfn), NAMED(hwr),  NAMED(cb),    NAMED(log),
+    NAMED(stv), NAMED(cap), NAMED(cape), {NULL, NULL},
 };
