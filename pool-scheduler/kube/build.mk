@@ -5,7 +5,7 @@ include proto/control.mk
 
 KUBE_INCS := common pool-scheduler/kube
 KUBE_SRCS := $(addprefix pool-scheduler/kube/kube_,config.c http.c api.c object.c watch.c)
-KUBE_LDLIBS := -lcurl -ljansson -lm
+KUBE_LDLIBS := -lcurl -ljansson
 
 $(eval $(call static_lib,kube,$(KUBE_SRCS),$(KUBE_INCS)))
 

@@ -34,9 +34,13 @@ static const struct {
 static void
 add(struct sum *sum, const struct kube_ask *ask, uint64_t memory)
 {
+    uint64_t bytes;
+
     sum->core += ask->core;
     sum->cards += ask->cards;
-    sum->memory += memory * ask->cards;
+    if (!gp_mul_ok(memory, ask->cards, &bytes) ||
+        !gp_add_ok(sum->memory, bytes, &sum->memory))
+        sum->memory = UINT64_MAX;
 }
 
 /* What a claim with a session holds: its ElasticGPU says so, and what was asked for
@@ -90,7 +94,7 @@ check_line(const json_t *quota, size_t i, const struct sum *held,
     if (kube_quantity(hard, &limit, err) < 0)
         return gp_err_wrap(err, -EDQUOT, "ResourceQuota %s: %s", kube_name(quota),
                            LINES[i].name);
-    if (have + want <= limit)
+    if (have <= limit && want <= limit - have)
         return 0;
     return gp_err_set(err, -EDQUOT,
                       "ResourceQuota %s: the namespace holds %" PRIu64 " of %" PRIu64

@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -39,47 +38,126 @@ static const struct family FAMILIES[] = {
 
 /* --------------------------------------------------------------- quantities -- */
 
+/* A suffix stands for ten to the power of @ten, or two to the power of @two. */
 struct suffix {
     const char *text;
-    double factor;
+    int ten;
+    unsigned two;
 };
 
 static const struct suffix SUFFIXES[] = {
-    {"", 1},
-    {"m", 1e-3},
-    {"k", 1e3},
-    {"M", 1e6},
-    {"G", 1e9},
-    {"T", 1e12},
-    {"P", 1e15},
-    {"Ki", 1024.0},
-    {"Mi", 1024.0 * 1024},
-    {"Gi", 1024.0 * 1024 * 1024},
-    {"Ti", 1024.0 * 1024 * 1024 * 1024},
+    {"", 0, 0},    {"n", -9, 0},  {"u", -6, 0},  {"m", -3, 0},
+    {"k", 3, 0},   {"M", 6, 0},   {"G", 9, 0},   {"T", 12, 0},
+    {"P", 15, 0},  {"E", 18, 0},  {"Ki", 0, 10}, {"Mi", 0, 20},
+    {"Gi", 0, 30}, {"Ti", 0, 40}, {"Pi", 0, 50}, {"Ei", 0, 60},
 };
+
+#define DIGITS "0123456789"
+/* Of a number that still fits into 64 bits. */
+#define DIGITS_MAX 19
+/* An exponent beyond that changes no result. */
+#define EXPONENT_MAX 1000
+
+/* A number on its way: @digits times ten to the power of @ten, and a little more when
+ * @more (digits beyond those that are kept). */
+struct number {
+    uint64_t digits;
+    int ten;
+    bool more;
+};
+
+/* "12", "1.5", "1.", ".5".  Returns what follows; NULL: no digit. */
+static const char *
+read_number(const char *text, struct number *ret)
+{
+    struct number number = {0};
+    unsigned n = 0, kept = 0;
+    bool point = false;
+
+    text += *text == '+';
+    for (; *text && (strchr(DIGITS, *text) || (*text == '.' && !point)); text++) {
+        if (*text == '.') {
+            point = true;
+            continue;
+        }
+        n++;
+        if (kept < DIGITS_MAX) {
+            number.digits = number.digits * 10 + (uint64_t)(*text - '0');
+            kept += number.digits > 0;
+            number.ten -= point;
+        } else {
+            number.more |= *text != '0';
+            number.ten += !point;
+        }
+    }
+    *ret = number;
+    return n ? text : NULL;
+}
+
+/* Behind a number: "e3", "E-3".  False: it is no exponent. */
+static bool
+read_exponent(const char *text, int *ret)
+{
+    bool less = text[0] && text[1] == '-';
+    const char *digits = text + 1 + (text[0] && (text[1] == '+' || less));
+    int n = 0;
+
+    if ((*text != 'e' && *text != 'E') || !*digits ||
+        digits[strspn(digits, DIGITS)] != '\0')
+        return false;
+    for (; *digits; digits++)
+        n = gp_min(n * 10 + (*digits - '0'), EXPONENT_MAX);
+    *ret = less ? -n : n;
+    return true;
+}
+
+static bool
+read_suffix(const char *text, struct suffix *ret)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(SUFFIXES); i++)
+        if (strcmp(text, SUFFIXES[i].text) == 0) {
+            *ret = SUFFIXES[i];
+            return true;
+        }
+    *ret = (struct suffix){.text = text};
+    return read_exponent(text, &ret->ten);
+}
+
+/* Rounded up, and the most there is for what is more. */
+static uint64_t
+whole(const struct number *number, const struct suffix *suffix)
+{
+    unsigned __int128 value = (unsigned __int128)number->digits << suffix->two;
+    unsigned __int128 divisor = 1;
+    int ten = number->ten + suffix->ten;
+
+    if (!value)
+        return 0;
+    for (; ten > 0 && value <= KUBE_QUANTITY_MAX; ten--)
+        value *= 10;
+    for (; ten < 0 && divisor <= value; ten++)
+        divisor *= 10;
+    if (value % divisor || number->more)
+        value += divisor;
+    return (uint64_t)gp_min(value / divisor, (unsigned __int128)KUBE_QUANTITY_MAX);
+}
 
 int
 kube_quantity(const json_t *value, uint64_t *ret, struct gp_err *err)
 {
-    const char *text = json_string_value(value);
-    double number;
-    char *end;
+    const char *text = json_string_value(value), *end;
+    struct suffix suffix;
+    struct number number;
 
     if (json_is_integer(value) && json_integer_value(value) >= 0) {
         *ret = (uint64_t)json_integer_value(value);
         return 0;
     }
-    if (!text || !*text || strspn(text, "0123456789.") == 0)
+    end = text ? read_number(text, &number) : NULL;
+    if (!end)
         return gp_err_set(err, -EINVAL, "\"%s\" is not a quantity", text ? text : "");
-    number = strtod(text, &end);
-    for (size_t i = 0; i < ARRAY_SIZE(SUFFIXES); i++) {
-        double all = ceil(number * SUFFIXES[i].factor);
-
-        if (strcmp(end, SUFFIXES[i].text) != 0)
-            continue;
-        if (!(all >= 0 && all < 9e18))
-            return gp_err_set(err, -EINVAL, "\"%s\" is too much", text);
-        *ret = (uint64_t)all;
+    if (read_suffix(end, &suffix)) {
+        *ret = whole(&number, &suffix);
         return 0;
     }
     if (*end == '%')
@@ -154,6 +232,8 @@ read_memory(const struct family *family, const json_t *value, struct kube_ask *r
     r = kube_quantity(value, &n, err);
     if (r < 0)
         return gp_err_wrap(err, r, "%s", family->memory);
+    if (n >= KUBE_QUANTITY_MAX)
+        return gp_err_set(err, -EINVAL, "%s: this is too much", family->memory);
     if (!n || (family->unit ? !gp_mul_ok(n, family->unit, &ret->memory) : n < MIB))
         return gp_err_set(err, -EINVAL, "%s: %" PRIu64 " is not possible; it counts %s",
                           family->memory, n, family->unit_words);

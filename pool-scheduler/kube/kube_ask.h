@@ -34,8 +34,11 @@ struct kube_class {
 
 #define KUBE_PROVISIONER "elasticgpu.io/remote"
 
-/* A quantity as Kubernetes writes it: "4Gi", "4G", "500M", "1e3".  Rounded up to whole
- * units.  -EINVAL with words that name the mistake. */
+/* A quantity as Kubernetes writes it, by its whole grammar: "4Gi", "4G", "1.5M", "1e3",
+ * "1E", "100m".  Rounded up to whole units; as in Kubernetes, what is over
+ * KUBE_QUANTITY_MAX counts as that.  -EINVAL with words that name the mistake; an
+ * amount below zero is one. */
+#define KUBE_QUANTITY_MAX ((uint64_t)INT64_MAX)
 int kube_quantity(const json_t *value, uint64_t *ret, struct gp_err *err);
 
 /* Read @resources ({"requests", "limits"}).  -ENODATA: nothing of ours is asked for;

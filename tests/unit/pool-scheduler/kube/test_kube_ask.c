@@ -106,6 +106,73 @@ what_is_no_quantity_is_named(void **state)
 }
 
 static void
+the_whole_grammar_of_quantities_is_read(void **state)
+{
+    static const struct {
+        const char *text;
+        uint64_t value;
+    } GOOD[] = {
+        {"0", 0},
+        {"12", 12},
+        {"+7", 7},
+        {"1.", 1},
+        {".5", 1},
+        {"1.5k", 1500},
+        {"1n", 1},
+        {"1000000000n", 1},
+        {"1000000001n", 2},
+        {"2500000u", 3},
+        {"100m", 1},
+        {"3000m", 3},
+        {"1e3", 1000},
+        {"1E3", 1000},
+        {"12e-1", 2},
+        {"1.5e+3", 1500},
+        {"2E", UINT64_C(2000000000000000000)},
+        {"2P", UINT64_C(2000000000000000)},
+        {"3Ki", 3072},
+        {"2Pi", UINT64_C(2) << 50},
+        {"1Ei", UINT64_C(1) << 60},
+        {"1.5Ei", UINT64_C(3) << 59},
+        /* Beyond what a double holds. */
+        {"9007199254740993", UINT64_C(9007199254740993)},
+        {"0.1Gi", 107374183},
+        {"9223372036854775806", INT64_MAX - 1},
+        /* As much as Kubernetes knows. */
+        {"8Ei", INT64_MAX},
+        {"10E", INT64_MAX},
+        {"1e900", INT64_MAX},
+        {"99999999999999999999999999999999", INT64_MAX},
+        {"0.00000000000000000000000000000000000000000001", 1},
+        {"1e-900", 1},
+        {"0e900", 0},
+        {"1.00000000000000000000000000000001", 2},
+    };
+    static const char *const BAD[] = {"",   ".",   "-1", "1e",  "1e+",  "E",    "1K",
+                                      "1i", "1 G", "0x", "1gi", "1Gii", "1.2.3"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(GOOD); i++) {
+        CLEANUP_JSON json_t *text = json_string(GOOD[i].text);
+        struct gp_err err = {0};
+        uint64_t value = 77;
+
+        if (kube_quantity(text, &value, &err) < 0)
+            fail_msg("%s: %s", GOOD[i].text, err.msg);
+        if (value != GOOD[i].value)
+            fail_msg("%s is read as %llu", GOOD[i].text, (unsigned long long)value);
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(BAD); i++) {
+        CLEANUP_JSON json_t *text = json_string(BAD[i]);
+        struct gp_err err = {0};
+        uint64_t value;
+
+        if (kube_quantity(text, &value, &err) != -EINVAL)
+            fail_msg("\"%s\" is taken for a quantity", BAD[i]);
+        assert_non_null(strstr(err.msg, "is not a quantity"));
+    }
+}
+
+static void
 requests_and_limits_must_agree(void **state)
 {
     CLEANUP_JSON json_t *res =
@@ -189,6 +256,7 @@ main(void)
         cmocka_unit_test(every_family_has_its_unit),
         cmocka_unit_test(what_no_card_has_is_refused_with_the_range),
         cmocka_unit_test(what_is_no_quantity_is_named),
+        cmocka_unit_test(the_whole_grammar_of_quantities_is_read),
         cmocka_unit_test(requests_and_limits_must_agree),
         cmocka_unit_test(a_class_narrows_what_may_be_asked),
         cmocka_unit_test(the_three_keys_of_a_class_are_one),
