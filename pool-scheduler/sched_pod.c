@@ -114,8 +114,8 @@ uses_it(const json_t *claim, const char *uid)
     return false;
 }
 
-/* The name is the controller's; a claim that somebody edited names no session of
- * another, since sessions of the controller carry the name of their ElasticGPU. */
+/* The status is the controller's word: it is a sub-resource, which the owner of a claim
+ * needs no right to write.  Nothing of the claim's metadata or spec is read here. */
 static struct sched_session *
 session_of(const struct sched_pod *pod, const json_t *claim)
 {

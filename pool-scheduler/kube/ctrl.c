@@ -30,11 +30,13 @@ ctrl_queue_name(struct ctrl *ctrl, const char *kind, const char *key)
 
 /* ----------------------------------------------------------------- changes -- */
 
+/* A claim may go without having been ended, when somebody takes its finalizer away:
+ * its ElasticGPU is looked at in either case. */
 static void
 claim_changed(struct kube_watch *watch, const char *key, const json_t *claim)
 {
     struct ctrl *ctrl = watch->owner;
-    const char *gpu = kube_str(claim, "spec.elasticGPUName");
+    const char *gpu = kube_str(claim ? claim : watch->removed, "spec.elasticGPUName");
 
     ctrl_queue_name(ctrl, "c:", key);
     if (*gpu)

@@ -32,6 +32,14 @@ struct work {
     bool chosen;    /* by its user: an ElasticGPU that exists */
 };
 
+/* Is it the claim's, by the word of the ElasticGPU?  Tenants write no ElasticGPUs. */
+static bool
+holds_gpu(const struct work *work, const json_t *gpu)
+{
+    return gpu &&
+           strcmp(kube_str(gpu, "spec.claimRef.uid"), kube_uid(work->claim)) == 0;
+}
+
 static void
 work_fini(struct work *work)
 {
@@ -184,8 +192,7 @@ end_claim(struct work *work, struct gp_err *err)
 {
     const json_t *gpu =
         *work->name ? kube_watch_get(&work->ctrl->gpus, "", work->name) : NULL;
-    bool ours =
-        gpu && strcmp(kube_str(gpu, "spec.claimRef.uid"), kube_uid(work->claim)) == 0;
+    bool ours = holds_gpu(work, gpu);
     bool retain = ours && strcmp(kube_str(gpu, "spec.reclaimPolicy"), "Retain") == 0 &&
                   !kube_deleted(gpu);
     int r = 0;
@@ -202,8 +209,10 @@ end_claim(struct work *work, struct gp_err *err)
             "its claim is gone; delete it, or take spec.claimRef away to "
             "let another claim name it",
             err);
-    else if (ours || !work->chosen)
-        r = *work->name ? ctrl_gpu_delete(work->ctrl, work->name, err) : 0;
+    else if (ours || (!gpu && !work->chosen))
+        r = ctrl_gpu_delete(work->ctrl, work->name, err);
+    else if (!gpu) /* opened for it, perhaps, and for a pod that is gone by now */
+        work->ctrl->orphans_ns = 0;
     return r < 0 ? r : drop_finalizer(work, err);
 }
 
@@ -243,28 +252,39 @@ hold(struct work *work, struct gp_err *err)
     return 0;
 }
 
-/* An ElasticGPU that the user named: it must be there, free, and enough. */
+/* One whose claim is another, or an earlier one of the same name, is not taken. */
 static int
-check_chosen(struct work *work, struct gp_err *err)
+check_owner(const struct work *work, const json_t *gpu, struct gp_err *err)
 {
-    const json_t *gpu = kube_watch_get(&work->ctrl->gpus, "", work->name);
-    CLEANUP_JSON json_t *capacity =
-        json_pack("{s:O*}", "requests", kube_at(gpu, "spec.capacity"));
     const char *ns = kube_str(gpu, "spec.claimRef.namespace");
     const char *name = kube_str(gpu, "spec.claimRef.name");
     const char *uid = kube_str(gpu, "spec.claimRef.uid");
+
+    if (!*name || (strcmp(ns, kube_ns(work->claim)) == 0 &&
+                   strcmp(name, kube_name(work->claim)) == 0 &&
+                   (!*uid || !work->chosen || holds_gpu(work, gpu))))
+        return 0;
+    return gp_err_set(err, -EBUSY, "ElasticGPU %s belongs to claim %s/%s", work->name,
+                      ns, name);
+}
+
+/* An ElasticGPU that the user named: it must be there, free, and enough. */
+static int
+check_chosen(struct work *work, const json_t *gpu, struct gp_err *err)
+{
+    CLEANUP_JSON json_t *capacity =
+        json_pack("{s:O*}", "requests", kube_at(gpu, "spec.capacity"));
     struct kube_ask has;
+    int r;
 
     if (!gpu)
         return gp_err_set(err, -ENOENT, "there is no ElasticGPU %s", work->name);
     if (strcmp(kube_str_key(gpu, "metadata.labels", CTRL_KIND), "slice") != 0)
         return gp_err_set(err, -EINVAL, "ElasticGPU %s is a card, not a slice",
                           work->name);
-    if (*name && (strcmp(ns, kube_ns(work->claim)) != 0 ||
-                  strcmp(name, kube_name(work->claim)) != 0 ||
-                  (*uid && strcmp(uid, kube_uid(work->claim)) != 0)))
-        return gp_err_set(err, -EBUSY, "ElasticGPU %s belongs to claim %s/%s",
-                          work->name, ns, name);
+    r = check_owner(work, gpu, err);
+    if (r < 0)
+        return r;
     if (kube_ask_read(capacity, NULL, &has, err) < 0)
         return -EINVAL;
     if (has.core < work->ask.core || has.memory < work->ask.memory)
@@ -274,6 +294,17 @@ check_chosen(struct work *work, struct gp_err *err)
                           work->name, has.core, has.memory >> 20);
     work->ask = has;
     return 0;
+}
+
+/* May the claim hold the ElasticGPU that it names? */
+static int
+check_gpu(struct work *work, struct gp_err *err)
+{
+    const json_t *gpu = kube_watch_get(&work->ctrl->gpus, "", work->name);
+
+    if (work->chosen)
+        return check_chosen(work, gpu, err);
+    return gpu ? check_owner(work, gpu, err) : 0;
 }
 
 /* Whole cards bring their memory, which is known afterwards. */
@@ -378,8 +409,8 @@ find_held_gpu(struct work *work)
 {
     json_t *gpu = kube_watch_get(&work->ctrl->gpus, "", work->name);
 
-    if (gpu && strcmp(kube_str(work->claim, "status.phase"), "Bound") == 0 &&
-        strcmp(kube_str(gpu, "spec.claimRef.uid"), kube_uid(work->claim)) == 0 &&
+    if (holds_gpu(work, gpu) &&
+        strcmp(kube_str(work->claim, "status.phase"), "Bound") == 0 &&
         ctrl_session_known(work->ctrl, work->name))
         work->gpu = json_incref(gpu);
 }
@@ -404,21 +435,37 @@ as_it_was_bound(struct work *work, struct gp_err *err)
 
 /* ------------------------------------------------------------------- whole -- */
 
+/* Was it made for one of the pods that use the claim (ctrl_pod.c)? */
+static bool
+named_after_consumer(const struct work *work)
+{
+    json_t *item;
+    size_t i;
+
+    json_array_foreach(work->consumers, i, item)
+    {
+        char prefix[80];
+        int n = snprintf(prefix, sizeof(prefix), "egpu-%s-", kube_str(item, "uid"));
+
+        if (n > 0 && (size_t)n < sizeof(prefix) &&
+            strncmp(work->name, prefix, (size_t)n) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* An ElasticGPU is a claim's own when its name has the uid of the claim or of a pod
+ * that uses it: whoever writes a claim chooses neither.  What its labels say would be
+ * its writer's word, and name the session of another. */
 static void
 name_of(struct work *work)
 {
     const char *name = kube_str(work->claim, "spec.elasticGPUName");
-    const char *pod = kube_str_key(work->claim, "metadata.labels", CTRL_GENERATED);
-    const char *dra = kube_str_key(work->claim, "metadata.labels", CTRL_DRA_LABEL);
     char own[254];
 
-    snprintf(own, sizeof(own), "egpu-%s",
-             *pod   ? pod
-             : *dra ? dra
-                    : kube_uid(work->claim));
+    snprintf(own, sizeof(own), "egpu-%s", kube_uid(work->claim));
     gp_str_copy(work->name, sizeof(work->name), *name ? name : own);
-    work->chosen = *pod ? strncmp(work->name, own, strlen(own)) != 0
-                        : strcmp(work->name, own) != 0;
+    work->chosen = strcmp(work->name, own) != 0 && !named_after_consumer(work);
 }
 
 /* Its class waits for a pod, and there is none: what it held goes back. */
@@ -457,8 +504,8 @@ look_at(struct work *work, struct gp_err *err)
                           &work->class, &work->ask, err);
     if (r < 0 && work->gpu)
         r = as_it_was_bound(work, err);
-    if (!r && work->chosen)
-        r = check_chosen(work, err);
+    if (!r)
+        r = check_gpu(work, err);
     gp_str_copy(words, sizeof(words), gp_err_msg(err, r));
     if (r == -ENOENT)
         return set_waiting(work, "Pending", "NotFound", words, err);

@@ -21,32 +21,8 @@ ctrl_dra_stands(const json_t *claim)
     return *kube_str_key(claim, "metadata.labels", CTRL_DRA_LABEL);
 }
 
-/* The ResourceClaim that @claim stands for, while it is allocated; NULL: none. */
-static const json_t *
-stands_for(const struct ctrl *ctrl, const json_t *claim, const json_t **ret_result)
-{
-    const char *uid = kube_str_key(claim, "metadata.labels", CTRL_DRA_LABEL);
-    const char *name = kube_str_key(claim, "metadata.annotations", CTRL_DRA_NAME);
-    const json_t *found = ctrl->dra.on && *uid
-                              ? kube_watch_get(&ctrl->dra.claims, kube_ns(claim), name)
-                              : NULL;
-
-    if (!found || strcmp(kube_uid(found), uid) != 0 ||
-        kube_dra_result(found, ret_result, NULL) < 0 || !*ret_result)
-        return NULL;
-    return found;
-}
-
-bool
-ctrl_dra_gone(const struct ctrl *ctrl, const json_t *claim)
-{
-    const json_t *result = NULL;
-
-    return ctrl->dra.on && ctrl_dra_stands(claim) && !stands_for(ctrl, claim, &result);
-}
-
 /* A template's claim is known to its pod by the name that the webhook chose, any other
- * by its own. */
+ * by its own.  malloc'ed; NULL: none is known. */
 static char *
 name_of(const struct ctrl *ctrl, const json_t *resource_claim)
 {
@@ -60,8 +36,59 @@ name_of(const struct ctrl *ctrl, const json_t *resource_claim)
     if (!*entry || !key)
         return gp_str_printf("dra-%s", kube_name(resource_claim));
     pod = kube_watch_get(&ctrl->pods, kube_ns(resource_claim), kube_str(owner, "name"));
+    if (strcmp(kube_uid(pod), kube_str(owner, "uid")) != 0)
+        return NULL;
     chosen = kube_str_key(pod, "metadata.annotations", key);
     return *chosen ? strdup(chosen) : NULL;
+}
+
+/* The ResourceClaim that @claim stands for, while it is allocated; NULL: none.  Its
+ * label is only a way to find that: of all claims that carry it, the one stands for the
+ * ResourceClaim that has the name which was chosen for that. */
+static const json_t *
+stands_for(const struct ctrl *ctrl, const json_t *claim, const json_t **ret_result)
+{
+    const char *uid = kube_str_key(claim, "metadata.labels", CTRL_DRA_LABEL);
+    const char *name = kube_str_key(claim, "metadata.annotations", CTRL_DRA_NAME);
+    const json_t *found = ctrl->dra.on && *uid
+                              ? kube_watch_get(&ctrl->dra.claims, kube_ns(claim), name)
+                              : NULL;
+    CLEANUP_FREE char *chosen = found ? name_of(ctrl, found) : NULL;
+
+    if (!chosen || strcmp(chosen, kube_name(claim)) != 0 ||
+        strcmp(kube_uid(found), uid) != 0 ||
+        kube_dra_result(found, ret_result, NULL) < 0 || !*ret_result)
+        return NULL;
+    return found;
+}
+
+bool
+ctrl_dra_gone(const struct ctrl *ctrl, const json_t *claim)
+{
+    const json_t *result = NULL;
+
+    return ctrl->dra.on && ctrl_dra_stands(claim) && !stands_for(ctrl, claim, &result);
+}
+
+/* What the ResourceSlice says of the device that @result names. */
+static const json_t *
+device_of(const struct ctrl *ctrl, const json_t *result)
+{
+    const char *key, *name = kube_str(result, "device");
+    json_t *slice, *device;
+    size_t i;
+
+    json_object_foreach(ctrl->dra.slices.objects, key, slice)
+    {
+        if (strcmp(kube_str(slice, "spec.pool.name"), kube_str(result, "pool")) != 0)
+            continue;
+        json_array_foreach(kube_at(slice, "spec.devices"), i, device)
+        {
+            if (strcmp(kube_str(device, "name"), name) == 0)
+                return device;
+        }
+    }
+    return NULL;
 }
 
 /* ------------------------------------------------------- what is published -- */
@@ -107,6 +134,30 @@ add_held(struct publish *p, const char *uuid)
     return held;
 }
 
+/* What the session of @claim holds of what was allocated to @result; 0: nothing. */
+static int
+held_amounts(const struct ctrl *ctrl, const json_t *gpu, const json_t *result,
+             struct kube_ask *ret)
+{
+    CLEANUP_JSON json_t *capacity =
+        json_pack("{s:O*}", "requests", kube_at(gpu, "spec.capacity"));
+    json_t *resources = kube_dra_resources(result, device_of(ctrl, result));
+    CLEANUP_JSON json_t *allocated = json_pack("{s:o*}", "requests", resources);
+    struct kube_ask most;
+    int r = kube_ask_read(capacity, NULL, ret, NULL);
+
+    if (r < 0 || !resources)
+        return r;
+    r = kube_ask_read(allocated, NULL, &most, NULL);
+    if (r < 0)
+        return r;
+    ret->core = gp_min(ret->core, most.core);
+    ret->memory = gp_min(ret->memory, most.memory);
+    return 0;
+}
+
+/* Counted is what kube-scheduler counts as well: on the card that it allocated, and no
+ * more than that. */
 static void
 count_session(struct publish *p, const json_t *claim)
 {
@@ -114,16 +165,20 @@ count_session(struct publish *p, const json_t *claim)
     const json_t *gpu = kube_watch_get(&p->ctrl->gpus, "", name), *result = NULL;
     const char *uuid =
         json_string_value(json_array_get(kube_at(gpu, "spec.remoteGPU.gpuUUIDs"), 0));
-    CLEANUP_JSON json_t *capacity = NULL;
+    char allocated[48];
     struct held *held;
     struct kube_ask ask;
+    unsigned part;
 
     if (!uuid || !ctrl_session_known(p->ctrl, name) ||
-        !stands_for(p->ctrl, claim, &result))
+        strcmp(kube_str(gpu, "spec.claimRef.uid"), kube_uid(claim)) != 0 ||
+        !stands_for(p->ctrl, claim, &result) ||
+        !kube_dra_device_card(kube_str(result, "device"), allocated, &part) ||
+        strcasecmp(allocated, uuid) != 0 ||
+        held_amounts(p->ctrl, gpu, result, &ask) < 0)
         return;
-    capacity = json_pack("{s:O}", "requests", kube_at(gpu, "spec.capacity"));
     held = add_held(p, uuid);
-    if (!held || kube_ask_read(capacity, NULL, &ask, NULL) < 0)
+    if (!held)
         return;
     held->core += ask.core;
     held->memory += ask.memory;
@@ -360,36 +415,14 @@ ctrl_dra_publish(struct ctrl *ctrl, const Gpupool__Ctl__CtlStatusReply *status,
 
 /* ------------------------------------------------------------------ claims -- */
 
-/* What the ResourceSlice says of the device that @result names. */
-static const json_t *
-device_of(const struct ctrl *ctrl, const json_t *result)
-{
-    const char *key, *name = kube_str(result, "device");
-    json_t *slice, *device;
-    size_t i;
-
-    json_object_foreach(ctrl->dra.slices.objects, key, slice)
-    {
-        if (strcmp(kube_str(slice, "spec.pool.name"), kube_str(result, "pool")) != 0)
-            continue;
-        json_array_foreach(kube_at(slice, "spec.devices"), i, device)
-        {
-            if (strcmp(kube_str(device, "name"), name) == 0)
-                return device;
-        }
-    }
-    return NULL;
-}
-
 static json_t *
 stand_in(const json_t *resource_claim, const char *name, const char *uuid,
          json_t *resources)
 {
-    CLEANUP_FREE char *gpu = gp_str_printf("egpu-%s", kube_uid(resource_claim));
     const char *class = kube_dra_class(resource_claim);
     json_t *claim = json_pack(
         "{s:s, s:s, s:{s:s, s:s, s:{s:s}, s:{s:s, s:s, s:s}, s:[s], s:[{s:s, s:s, s:s, "
-        "s:s}]}, s:{s:s, s:{s:o}}}",
+        "s:s}]}, s:{s:{s:o}}}",
         "apiVersion", kube_resource_version(&KUBE_CLAIMS), "kind", KUBE_CLAIMS.kind,
         "metadata", "name", name, "namespace", kube_ns(resource_claim), "labels",
         CTRL_DRA_LABEL, kube_uid(resource_claim), "annotations", CTRL_DRA_NAME,
@@ -397,7 +430,7 @@ stand_in(const json_t *resource_claim, const char *name, const char *uuid,
         "finalizers", CTRL_FINALIZER, "ownerReferences", "apiVersion",
         kube_resource_version(&KUBE_DEVICE_CLAIMS), "kind", KUBE_DEVICE_CLAIMS.kind,
         "name", kube_name(resource_claim), "uid", kube_uid(resource_claim), "spec",
-        "elasticGPUName", gpu ? gpu : "", "resources", "requests", resources);
+        "resources", "requests", resources);
 
     if (claim && *class)
         json_object_set_new(json_object_get(claim, "spec"), "elasticGPUClassName",

@@ -44,7 +44,8 @@ add(struct sum *sum, const struct kube_ask *ask, uint64_t memory)
 }
 
 /* What a claim with a session holds: its ElasticGPU says so, and what was asked for
- * where a controller was killed before it wrote that. */
+ * where a controller was killed before it wrote that.  -ENOENT: the ElasticGPU that it
+ * names is another's. */
 static int
 what_it_holds(const struct ctrl *ctrl, const json_t *claim, const char *gpu_name,
               struct kube_ask *ret)
@@ -53,6 +54,8 @@ what_it_holds(const struct ctrl *ctrl, const json_t *claim, const char *gpu_name
     CLEANUP_JSON json_t *capacity =
         json_pack("{s:O*}", "requests", kube_at(gpu, "spec.capacity"));
 
+    if (gpu && strcmp(kube_str(gpu, "spec.claimRef.uid"), kube_uid(claim)) != 0)
+        return -ENOENT;
     return kube_ask_read(gpu ? capacity : kube_at(claim, "spec.resources"), NULL, ret,
                          NULL);
 }

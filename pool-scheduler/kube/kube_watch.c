@@ -62,7 +62,9 @@ kube_watch_remove(struct kube_watch *watch, const char *key)
 
     if (old) {
         json_object_del(watch->objects, key);
+        watch->removed = old;
         watch->on_change(watch, key, NULL);
+        watch->removed = NULL;
     }
     json_decref(old);
 }

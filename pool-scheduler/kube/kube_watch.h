@@ -35,8 +35,9 @@ struct kube_watch {
     void (*on_change)(struct kube_watch *watch, const char *key, const json_t *object);
     void *owner;
 
-    json_t *objects; /* by key */
-    bool synced;     /* at least one whole list has been read */
+    json_t *objects;       /* by key */
+    const json_t *removed; /* in an on_change() without an object: what it was */
+    bool synced;           /* at least one whole list has been read */
     uint64_t lists, events;
 
     struct kube_http *http;

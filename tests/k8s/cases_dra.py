@@ -210,8 +210,11 @@ def shared_dra_devices_are_held_in_parts(c, ns):
         got = result(c, ns, claim["metadata"]["name"])
         if got:
             assert got["consumedCapacity"]["core"] == "30", got
-            held = [s for s in c.slices() if s["metadata"]["name"]
-                    == "egpu-" + claim["metadata"]["uid"]]
+            stand_in = next(e for e in c.get("elasticgpuclaims", ns=ns)
+                            if e["metadata"]["labels"]["elasticgpu.io/resource-claim-uid"]
+                            == claim["metadata"]["uid"])
+            held = [s for s in c.slices() if s["spec"]["claimRef"]["uid"]
+                    == stand_in["metadata"]["uid"]]
             assert held[0]["spec"]["remoteGPU"]["gpuUUIDs"][0].lower() == card_of(
                 got["device"]).lower()
             assert held[0]["spec"]["capacity"]["elasticgpu.io/gpu-core"] == "30"
