@@ -74,6 +74,7 @@ pool_changed(struct ctrl_pool *pool)
     struct ctrl *ctrl = container_of(pool, struct ctrl, pool);
 
     ctrl_queue_add_at(&ctrl->queue, "cards", gp_now_ns() + POOL_PAUSE_NS);
+    ctrl_session_check(ctrl);
     work_soon(ctrl);
 }
 

@@ -76,6 +76,8 @@ struct ctrl {
     } lease;
     bool started; /* everything has been looked at since the lease was taken */
     uint64_t orphans_ns;
+    bool sessions_changed;        /* the pool has, since they were all renewed */
+    uint64_t sessions_checked_ns; /* which was then */
     struct { /* ctrl_event.c's: a status that waits for a second one */
         bool on;
         struct kube_watch *watch;
@@ -119,7 +121,7 @@ int ctrl_status_flush(struct ctrl *ctrl, bool failed, struct gp_err *err);
 struct ctrl_session {
     struct ctrl_grant grant;
     bool whole;        /* the grant is known, not only its number */
-    uint64_t renew_ns; /* when its lease is half over */
+    uint64_t renew_ns; /* when its lease is half over, or it is to be looked after */
 };
 int ctrl_session_load(struct ctrl *ctrl, struct gp_err *err);
 int ctrl_session_ensure(struct ctrl *ctrl, const char *name, const char *program,
@@ -127,6 +129,9 @@ int ctrl_session_ensure(struct ctrl *ctrl, const char *name, const char *program
                         const struct ctrl_grant **ret, struct gp_err *err);
 bool ctrl_session_known(const struct ctrl *ctrl, const char *name);
 int ctrl_session_end(struct ctrl *ctrl, const char *name, struct gp_err *err);
+/* The pool has changed: see soon whether all of them are still open. */
+void ctrl_session_check(struct ctrl *ctrl);
+/* Renew what is due, and close what nothing stands for.  Called twice a second. */
 void ctrl_session_tick(struct ctrl *ctrl);
 void ctrl_session_fini(struct ctrl *ctrl);
 
@@ -153,6 +158,7 @@ int ctrl_gpu_put(struct ctrl *ctrl, const char *name, const json_t *claim,
                  const struct kube_ask *ask, const struct kube_class *class,
                  const struct ctrl_grant *grant, const json_t *consumers,
                  struct gp_err *err);
+/* Its phase, in which no pod uses it. */
 int ctrl_gpu_phase(struct ctrl *ctrl, const json_t *gpu, const char *phase,
                    const char *reason, const char *message, struct gp_err *err);
 /* End its session and delete it. */

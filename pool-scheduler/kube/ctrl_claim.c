@@ -68,6 +68,18 @@ queue_pods(const struct work *work)
         ctrl_queue_name(work->ctrl, "p:", key);
 }
 
+/* Its ElasticGPU says so, too, when there is no session behind it any more. */
+static int
+fail_gpu(struct work *work, const char *message, struct gp_err *err)
+{
+    const json_t *gpu = kube_watch_get(&work->ctrl->gpus, "", work->name);
+
+    if (!holds_gpu(work, gpu) || kube_deleted(gpu) ||
+        ctrl_session_known(work->ctrl, work->name))
+        return 0;
+    return ctrl_gpu_phase(work->ctrl, gpu, "Failed", "SessionLost", message, err);
+}
+
 /* Not bound, and why. */
 static int
 set_waiting(struct work *work, const char *phase, const char *reason,
@@ -90,7 +102,7 @@ set_waiting(struct work *work, const char *phase, const char *reason,
         ctrl_event(work->ctrl, &KUBE_CLAIMS, work->claim, true, reason, message);
     ctrl_dra_report(work->ctrl, work->claim, false, reason, message);
     queue_pods(work);
-    return 0;
+    return fail_gpu(work, message, err);
 }
 
 static int

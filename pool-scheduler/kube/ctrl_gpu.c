@@ -69,8 +69,9 @@ ctrl_gpu_phase(struct ctrl *ctrl, const json_t *gpu, const char *phase,
     kube_condition_set(conditions, "Ready", strcmp(phase, "Failed") != 0, reason,
                        message);
     return ctrl_status(ctrl, &ctrl->gpus, gpu,
-                       json_pack("{s:s, s:s, s:s, s:o}", "phase", phase, "reason",
-                                 reason, "message", message, "conditions", conditions),
+                       json_pack("{s:s, s:s, s:s, s:[], s:o}", "phase", phase, "reason",
+                                 reason, "message", message, "pods", "conditions",
+                                 conditions),
                        err);
 }
 

@@ -354,7 +354,7 @@ gated(const json_t *pod, json_t **ret_others)
 
 /* Say on the pod what its claim waits for. */
 static void
-explain(struct ctrl *ctrl, const json_t *pod, const char *claim_key)
+explain(struct ctrl *ctrl, const json_t *pod, const char *reason, const char *claim_key)
 {
     const json_t *claim = json_object_get(ctrl->claims.objects, claim_key);
     const char *words = kube_str(claim, "status.message");
@@ -369,7 +369,23 @@ explain(struct ctrl *ctrl, const json_t *pod, const char *claim_key)
     else if (*words)
         text = gp_str_printf("claim %s: %s", claim_key, words);
     if (text)
-        ctrl_event(ctrl, &KUBE_PODS, pod, true, "WaitingForGPU", text);
+        ctrl_event(ctrl, &KUBE_PODS, pod, true, reason, text);
+}
+
+/* A pod that may run, and whose session is gone with no other in sight. */
+static void
+explain_lost(struct ctrl *ctrl, const char *pod_key, const json_t *pod)
+{
+    const char *claim_key;
+    json_t *value;
+
+    json_object_foreach(json_object_get(ctrl->uses, pod_key), claim_key, value)
+    {
+        const json_t *claim = json_object_get(ctrl->claims.objects, claim_key);
+
+        if (strcmp(kube_str(claim, "status.phase"), "Lost") == 0)
+            explain(ctrl, pod, "GPULost", claim_key);
+    }
 }
 
 static int
@@ -379,11 +395,13 @@ lift_gate(struct ctrl *ctrl, const char *key, const json_t *pod, struct gp_err *
     const char *waits_for;
     int r;
 
-    if (!gated(pod, &others))
+    if (!gated(pod, &others)) {
+        explain_lost(ctrl, key, pod);
         return 0;
+    }
     waits_for = unbound_claim(ctrl, key, pod);
     if (waits_for) {
-        explain(ctrl, pod, waits_for);
+        explain(ctrl, pod, "WaitingForGPU", waits_for);
         return 0;
     }
     patch = json_pack("{s:{s:s}, s:{s:O}}", "metadata", "uid", kube_uid(pod), "spec",

@@ -384,14 +384,19 @@ renew_one(struct ctrl_pool *pool, struct ctrl_renewal *one, struct gp_err *err)
     return one->r == -ENOENT ? 0 : one->r;
 }
 
+/* A session of that number with another key is another session. */
 static int
 renewal_result(const Gpupool__Ctl__CtlRenewedOne *one)
 {
+    Gpupool__Ctl__CtlCode code =
+        one->error ? one->error->code : GPUPOOL__CTL__CTL_CODE__CTL_INTERNAL;
+
     if (one->lease_ms)
         return 0;
-    return one->error && one->error->code == GPUPOOL__CTL__CTL_CODE__CTL_NOT_FOUND
+    return code == GPUPOOL__CTL__CTL_CODE__CTL_NOT_FOUND ||
+                   code == GPUPOOL__CTL__CTL_CODE__CTL_DENIED
                ? -ENOENT
-               : -EACCES;
+               : -EAGAIN;
 }
 
 /* Pods fetch their tickets themselves. */

@@ -3,7 +3,10 @@
  * The sessions that the controller keeps alive, by the name of their ElasticGPU.
  *
  * After a restart the scheduler's list says which there are; what else is known of one
- * comes back when it is asked for again.
+ * comes back when it is asked for again.  One that ended without our doing (at its
+ * server, by an administrator, with the scheduler's state) is found when it is renewed:
+ * soon after the pool has changed, and every CHECK_NS in case no change is seen,
+ * because another session got the same part of the card meanwhile.
  */
 #include "ctl_call.h"
 #include "ctl_limits.h"
@@ -17,6 +20,10 @@
 #include <string.h>
 
 static const char PREFIX[] = "kube:";
+
+#define CHECK_NS (10 * GP_NS_PER_S)
+/* After changes of the pool all are renewed at most this often. */
+#define CHECK_PAUSE_NS (2 * GP_NS_PER_S)
 
 static struct ctrl_session *
 find(const struct ctrl *ctrl, const char *name)
@@ -36,6 +43,12 @@ find_or_make(struct ctrl *ctrl, const char *name)
     if (session)
         json_object_set_new(ctrl->sessions, name, json_integer((intptr_t)session));
     return session;
+}
+
+static uint64_t
+next_renewal(uint32_t lease_ms)
+{
+    return gp_now_ns() + gp_min(lease_ms * GP_NS_PER_MS / 2, CHECK_NS);
 }
 
 static void
@@ -82,7 +95,7 @@ ctrl_session_load(struct ctrl *ctrl, struct gp_err *err)
             return -ENOMEM;
         session->grant.id = s->session_id;
         gp_str_copy(session->grant.session, sizeof(session->grant.session), s->session);
-        session->renew_ns = gp_now_ns() + s->lease_left_ms * GP_NS_PER_MS / 2;
+        session->renew_ns = next_renewal(s->lease_left_ms);
     }
     return 0;
 }
@@ -111,7 +124,7 @@ ctrl_session_ensure(struct ctrl *ctrl, const char *name, const char *program,
         return -ENOMEM;
     session->grant = grant;
     session->whole = true;
-    session->renew_ns = gp_now_ns() + grant.lease_ms * GP_NS_PER_MS / 2;
+    session->renew_ns = next_renewal(grant.lease_ms);
     *ret = &session->grant;
     return 0;
 }
@@ -128,22 +141,41 @@ ctrl_session_end(struct ctrl *ctrl, const char *name, struct gp_err *err)
     return 0;
 }
 
+/* Its claim, or nobody, asks for another. */
+static void
+has_ended(struct ctrl *ctrl, const char *name, const struct ctrl_session *session)
+{
+    const json_t *gpu = kube_watch_get(&ctrl->gpus, "", name);
+    const json_t *claim =
+        kube_watch_get(&ctrl->claims, kube_str(gpu, "spec.claimRef.namespace"),
+                       kube_str(gpu, "spec.claimRef.name"));
+    CLEANUP_FREE char *words =
+        gp_str_printf("session %s has ended, and not with the claim; another is opened "
+                      "as soon as there is room",
+                      session->grant.session);
+
+    gp_log_warn("session", "%s: its session %s has ended", name,
+                session->grant.session);
+    if (claim && words)
+        ctrl_event(ctrl, &KUBE_CLAIMS, claim, true, "SessionEnded", words);
+    ctrl_queue_name(ctrl, "g:", name);
+    drop(ctrl, name);
+}
+
 /* What became of its renewal. */
 static void
 renewed(struct ctrl *ctrl, const char *name, struct ctrl_session *session, int r)
 {
     if (r == -ENOENT) {
-        gp_log_warn("session", "%s: its session %s has ended", name,
-                    session->grant.session);
-        session->whole = false;
+        has_ended(ctrl, name, session);
+        return;
     }
     /* A session whose key is not known is asked for again, which renews it. */
     if (!session->whole)
         ctrl_queue_name(ctrl, "g:", name);
-    session->renew_ns =
-        gp_now_ns() + (r < 0 || !session->whole
-                           ? 5 * GP_NS_PER_S
-                           : session->grant.lease_ms * GP_NS_PER_MS / 2);
+    session->renew_ns = r < 0 || !session->whole
+                            ? gp_now_ns() + 5 * GP_NS_PER_S
+                            : next_renewal(session->grant.lease_ms);
 }
 
 /* Sessions that one request renews. */
@@ -180,6 +212,23 @@ batch_add(struct ctrl *ctrl, struct batch *batch, const char *name,
         (struct ctrl_renewal){.id = session->grant.id, .key = session->grant.key};
     if (batch->n == CTL_RENEW_MAX)
         batch_send(ctrl, batch);
+}
+
+void
+ctrl_session_check(struct ctrl *ctrl)
+{
+    ctrl->sessions_changed = true;
+}
+
+/* All are due when the pool has changed. */
+static bool
+check_due(struct ctrl *ctrl, uint64_t now)
+{
+    if (!ctrl->sessions_changed || now < ctrl->sessions_checked_ns + CHECK_PAUSE_NS)
+        return false;
+    ctrl->sessions_changed = false;
+    ctrl->sessions_checked_ns = now;
+    return true;
 }
 
 /* Whether one is due; those that soon will be are then renewed with it. */
@@ -228,7 +277,8 @@ void
 ctrl_session_tick(struct ctrl *ctrl)
 {
     uint64_t now = gp_now_ns();
-    bool orphans = now > ctrl->orphans_ns, due = any_due(ctrl, now);
+    bool orphans = now > ctrl->orphans_ns, check = check_due(ctrl, now);
+    bool due = check || any_due(ctrl, now);
     struct batch batch = {.n = 0};
     const char *name;
     json_t *address;
@@ -241,7 +291,7 @@ ctrl_session_tick(struct ctrl *ctrl)
         struct ctrl_session *session = (void *)(intptr_t)json_integer_value(address);
         CLEANUP_FREE char *copy = NULL;
 
-        if (due && session->renew_ns <= now + early_ns(session))
+        if (check || (due && session->renew_ns <= now + early_ns(session)))
             batch_add(ctrl, &batch, name, session);
         else if (orphans && (copy = strdup(name)))
             end_orphan(ctrl, copy);
