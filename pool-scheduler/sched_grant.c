@@ -66,15 +66,15 @@ life_s(const struct sched_session *session, bool bound)
                  : lease;
 }
 
-/* No ticket is good beyond the time limit; who is preempted may go on after all. */
+/* No ticket is good beyond the time limit.  What else ends a session may be withdrawn,
+ * and it goes on with the tickets that it has. */
 static uint64_t
 until_limit_s(const struct sched_session *session)
 {
-    uint64_t now = gp_now_ns();
+    uint64_t now = gp_wall_ns() / GP_NS_PER_S;
 
-    return session->end_words
-               ? UINT64_MAX
-               : (session->ends_ns - gp_min(session->ends_ns, now)) / GP_NS_PER_S;
+    return session->ends_unix ? session->ends_unix - gp_min(session->ends_unix, now)
+                              : UINT64_MAX;
 }
 
 enum sched_due

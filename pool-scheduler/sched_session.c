@@ -313,25 +313,37 @@ sched_sessions_set_rules(struct sched_sessions *set, const struct sched_rules *r
 }
 
 /* Its time limit on the clock of leases. */
-static void
-set_time_limit(struct sched_session *session, uint64_t now_ns)
+static uint64_t
+time_limit(const struct sched_session *session, uint64_t now_ns)
 {
     uint64_t now_unix = gp_wall_ns() / GP_NS_PER_S;
 
-    session->ends_ns = UINT64_MAX;
-    free(session->end_words);
-    session->end_words = NULL;
     if (!session->ends_unix)
-        return;
-    session->ends_ns =
-        now_ns +
-        (session->ends_unix - gp_min(session->ends_unix, now_unix)) * GP_NS_PER_S;
+        return UINT64_MAX;
+    return now_ns +
+           (session->ends_unix - gp_min(session->ends_unix, now_unix)) * GP_NS_PER_S;
+}
+
+/* The first of its limits. */
+static void
+set_end(struct sched_session *session, uint64_t now_ns)
+{
+    session->ends_ns = time_limit(session, now_ns);
+    for (int i = 0; i < SCHED_LIMITS; i++)
+        if (session->limits[i].by)
+            session->ends_ns = gp_min(session->ends_ns, session->limits[i].end_ns);
 }
 
 const char *
 sched_session_end_words(const struct sched_session *session)
 {
-    return session->end_words ? session->end_words : "its time limit is over";
+    for (int i = 0; i < SCHED_LIMITS; i++) {
+        const struct sched_limit *limit = &session->limits[i];
+
+        if (limit->by && limit->words && limit->end_ns == session->ends_ns)
+            return limit->words;
+    }
+    return "its time limit is over";
 }
 
 /* With room for @n slices and for its strings. */
@@ -420,7 +432,7 @@ sched_sessions_add(struct sched_sessions *set, const struct sched_session_spec *
     parts_make(set, session);
     session->amount = sched_decision_amount(decision);
     charge(set, session);
-    set_time_limit(session, now_ns);
+    set_end(session, now_ns);
     session->lease_end_ns =
         gp_min(now_ns + session->lease_ms * GP_NS_PER_MS, session->ends_ns);
     gp_tree_insert(&set->by_lease, &session->by_lease, session->lease_end_ns,
@@ -445,7 +457,8 @@ sched_session_free(struct sched_sessions *set, struct sched_session *session)
     uncharge(set, session);
     owner_unref(set, session->owner);
     explicit_bzero(session->lease_key, sizeof(session->lease_key));
-    free(session->end_words);
+    for (int i = 0; i < SCHED_LIMITS; i++)
+        free(session->limits[i].words);
     free(session);
 }
 
@@ -592,15 +605,22 @@ sched_session_lease(struct sched_sessions *set, struct sched_session *session,
 
 void
 sched_session_limit(struct sched_sessions *set, struct sched_session *session,
-                    uint64_t end_ns, const char *words)
+                    enum sched_limit_kind kind, const struct sched_limit *limit)
 {
-    set_time_limit(session, gp_now_ns());
-    if (end_ns < session->ends_ns) {
-        session->ends_ns = end_ns;
-        free(session->end_words);
-        session->end_words = strdup(words); /* without memory, the other words */
-    }
+    struct sched_limit *own = &session->limits[kind];
+
+    free(own->words);
+    *own = *limit;
+    own->words = limit->words ? strdup(limit->words) : NULL;
+    set_end(session, gp_now_ns());
     sched_session_lease(set, session, session->lease_end_ns);
+}
+
+void
+sched_session_unlimit(struct sched_sessions *set, struct sched_session *session,
+                      enum sched_limit_kind kind)
+{
+    sched_session_limit(set, session, kind, &(struct sched_limit){0});
 }
 
 void

@@ -60,6 +60,19 @@ struct sched_part {
     struct gp_tree_node by_server;
 };
 
+/* Who may want a session to end before its client does, each for one reason. */
+enum sched_limit_kind {
+    SCHED_PREEMPTION,  /* a waiter that it makes room for */
+    SCHED_RESERVATION, /* a reservation of a card of it */
+    SCHED_LIMITS
+};
+
+struct sched_limit {
+    const void *by; /* that waiter or reservation; NULL: there is no such limit */
+    uint64_t end_ns;
+    char *words; /* why it ends then; NULL: there was no memory for them */
+};
+
 /* Half a million of them are held, so each is one allocation of what it needs: its
  * slices, parts and strings are behind it. */
 struct sched_session {
@@ -75,9 +88,9 @@ struct sched_session {
     uint64_t opened_unix;
     const char *class_name; /* its priority class */
     uint64_t ends_unix;     /* its time limit; 0: none */
-    uint64_t ends_ns;       /* no lease goes beyond it: that limit, or its preemption */
-    char *end_words;        /* why it ends then; NULL: because of its time limit */
-    const void *preempted_by; /* the waiter that it is to make room for; or NULL */
+    uint64_t ends_ns; /* no lease goes beyond it: the first of that limit and of */
+    struct sched_limit limits[SCHED_LIMITS]; /* these */
+    uint64_t reserved_from;                  /* of the reservation that it ends for */
     struct sched_tenant *tenant;
     struct sched_amount amount; /* charged to it */
     bool bound; /* its tickets are good for who has the secret of @client_key only */
@@ -228,9 +241,13 @@ void sched_part_set_links(struct sched_part *part, const char *links);
 /* Why it ends at ends_ns. */
 const char *sched_session_end_words(const struct sched_session *session);
 
-/* It ends at @end_ns at the latest, for @words; UINT64_MAX: only at its time limit. */
+/* @limit holds from now on, instead of the one of its kind that there was; its words
+ * are copied. */
 void sched_session_limit(struct sched_sessions *set, struct sched_session *session,
-                         uint64_t end_ns, const char *words);
+                         enum sched_limit_kind kind, const struct sched_limit *limit);
+/* The limit of that kind holds no more; what else ends the session stays. */
+void sched_session_unlimit(struct sched_sessions *set, struct sched_session *session,
+                           enum sched_limit_kind kind);
 /* Move the end of the lease, within its limits.  Only while open. */
 void sched_session_lease(struct sched_sessions *set, struct sched_session *session,
                          uint64_t end_ns);

@@ -15,6 +15,8 @@
 
 /* Cards that one tick looks at, of all reservations. */
 #define LOOKS_MAX 16384
+/* Cards of each reservation whose sessions one tick looks at. */
+#define CHECKS_EACH_TICK 64u
 
 static const struct sched_reservation_rule *
 rule_of(const struct sched *sched, const struct sched_reserve *reserve)
@@ -45,40 +47,111 @@ time_words(uint64_t unix_s, char *words, size_t size)
 
 /* ------------------------------------------------------------------- cards -- */
 
+static bool
+is_on(const struct sched_part *part, const struct sched_card *card)
+{
+    for (uint32_t i = part->first; i < part->first + part->n_slices; i++)
+        if (part->session->slices[i].card == card)
+            return true;
+    return false;
+}
+
+/* On one of its other cards. */
+static bool
+is_on_another(const struct sched_session *session, const struct sched_reserve *reserve,
+              const struct sched_card *card)
+{
+    for (uint32_t i = 0; i < session->n_slices; i++)
+        if (session->slices[i].card != card && session->slices[i].card->hold == reserve)
+            return true;
+    return false;
+}
+
+/* What was to end on @card because of @reserve goes on. */
+static void
+spare_others(struct sched *sched, const struct sched_reserve *reserve,
+             const struct sched_card *card)
+{
+    struct sched_part *part = NULL;
+
+    while ((part = sched_sessions_next_on(&sched->sessions, card->server, part)))
+        if (part->session->limits[SCHED_RESERVATION].by == reserve &&
+            is_on(part, card) && !is_on_another(part->session, reserve, card))
+            sched_wait_unlimit(sched, part->session, SCHED_RESERVATION,
+                               "its card is not reserved any more");
+}
+
 static void
 drop_card(struct sched *sched, struct sched_reserve *reserve, unsigned i)
 {
-    if (reserve->cards[i]->hold == reserve)
-        sched_pool_hold(sched->pool, reserve->cards[i], NULL);
+    struct sched_card *card = reserve->cards[i];
+
+    spare_others(sched, reserve, card);
+    if (card->hold == reserve)
+        sched_pool_hold(sched->pool, card, NULL);
     reserve->cards[i] = reserve->cards[--reserve->n];
 }
 
-/* What others have on @card ends when the reservation begins. */
-static void
-end_others(struct sched *sched, const struct sched_reservation_rule *rule,
-           const struct sched_card *card, uint64_t unix_s)
+static bool
+is_to_end(const struct sched_reservation_rule *rule,
+          const struct sched_session *session)
 {
+    return rule->end && !sched_rules_reserved_for(rule, session->owner->name) &&
+           !(session->ends_unix && session->ends_unix <= rule->from);
+}
+
+/* @session ends when the reservation begins, as the rules are now. */
+static void
+end_session(struct sched *sched, const struct sched_reserve *reserve,
+            const struct sched_reservation_rule *rule, struct sched_session *session,
+            uint64_t unix_s)
+{
+    const struct sched_limit *now = &session->limits[SCHED_RESERVATION];
     uint64_t left =
         rule->from > unix_s ? (rule->from - unix_s) * GP_NS_PER_S : GP_NS_PER_S;
-    struct sched_part *part = NULL;
     char words[SCHED_RULES_NAME + 32];
+    struct sched_limit limit = {
+        .by = reserve, .end_ns = gp_now_ns() + left, .words = words};
 
+    if (now->by == reserve ? session->reserved_from == rule->from
+                           : now->by && now->end_ns <= limit.end_ns)
+        return; /* as it should be, or another reservation ends it before */
     snprintf(words, sizeof(words), "reservation %s begins then", rule->name);
+    session->reserved_from = rule->from;
+    sched_wait_limit(sched, session, SCHED_RESERVATION, &limit);
+}
+
+/* What others have on @card ends when the reservation begins, if the rules say so (and
+ * goes on if they do not say so any more). */
+static void
+check_card(struct sched *sched, const struct sched_reserve *reserve,
+           const struct sched_reservation_rule *rule, const struct sched_card *card,
+           uint64_t unix_s)
+{
+    struct sched_part *part = NULL;
+
     while ((part = sched_sessions_next_on(&sched->sessions, card->server, part))) {
         struct sched_session *session = part->session;
-        bool on_card = false;
 
-        for (uint32_t i = part->first; i < part->first + part->n_slices; i++)
-            on_card |= session->slices[i].card == card;
-        if (!on_card || session->closing || session->pending ||
-            sched_rules_reserved_for(rule, session->owner->name))
+        if (session->closing || session->pending || !is_on(part, card))
             continue;
-        gp_log_info("session", "%s: ends in %llu s: %s", session->name,
-                    (unsigned long long)(left / GP_NS_PER_S), words);
-        sched_session_limit(&sched->sessions, session, gp_now_ns() + left, words);
-        sched_wait_notify(session, words,
-                          (uint32_t)gp_min(left / GP_NS_PER_MS, (uint64_t)UINT32_MAX));
+        if (is_to_end(rule, session))
+            end_session(sched, reserve, rule, session, unix_s);
+        else if (session->limits[SCHED_RESERVATION].by == reserve)
+            sched_wait_unlimit(sched, session, SCHED_RESERVATION,
+                               "the reservation of its card does not end it any more");
     }
+}
+
+/* The rules may have changed, and sessions that were being opened are open: some of its
+ * cards after the other. */
+static void
+check_cards(struct sched *sched, struct sched_reserve *reserve,
+            const struct sched_reservation_rule *rule, uint64_t unix_s)
+{
+    for (unsigned i = 0; i < gp_min(reserve->n, CHECKS_EACH_TICK); i++)
+        check_card(sched, reserve, rule,
+                   reserve->cards[reserve->checked++ % reserve->n], unix_s);
 }
 
 /* The card with least in use on the servers that the rule names. */
@@ -121,8 +194,7 @@ keep_cards(struct sched *sched, struct sched_reserve *reserve,
         sched_pool_hold(sched->pool, card, reserve);
         card->hold_words = reserve->words;
         reserve->cards[reserve->n++] = card;
-        if (rule->end)
-            end_others(sched, rule, card, unix_s);
+        check_card(sched, reserve, rule, card, unix_s);
     }
     if (reserve->n > before)
         gp_log_info("queue", "reservation %s: %u of %u cards are kept", reserve->name,
@@ -204,6 +276,7 @@ sched_reserve_tick(struct sched *sched, uint64_t unix_s)
             if (!sched_card_open(reserve->cards[k]) || reserve->n > rule->cards)
                 drop_card(sched, reserve, k--);
         keep_cards(sched, reserve, rule, unix_s, &looks);
+        check_cards(sched, reserve, rule, unix_s);
     }
 }
 

@@ -6,8 +6,10 @@
  * Some time before it begins (`lead`) cards are chosen, those with least in use, and
  * kept from everybody else, but for sessions with a time limit that end before it
  * begins.  With `end = yes` what others still have there gets a notice then and ends
- * when it begins; without, it goes on, and the reservation has what is left.  A card
- * that fails is replaced.  Cards are chosen anew after a restart.
+ * when it begins; without, it goes on, and the reservation has what is left.  When the
+ * rules withdraw the reservation, move it or take `end` from it, the sessions that were
+ * to end hear that they go on, or of the new time.  A card that fails is replaced.
+ * Cards are chosen anew after a restart.
  *
  * Owned by sched->waits.  Event loop thread only.
  */
@@ -29,6 +31,7 @@ struct sched_reserve {
     char words[SCHED_RULES_NAME + 96]; /* for explain */
     struct sched_card *cards[SCHED_RESERVED_MAX];
     unsigned n;
+    unsigned checked;  /* how many checks were made of single cards, in turn */
     bool short_logged; /* that there are too few cards */
 };
 

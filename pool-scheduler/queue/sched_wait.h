@@ -105,6 +105,13 @@ void sched_wait_explain(const struct sched *sched, const struct sched_open *open
  * not, after all. */
 void sched_wait_notify(const struct sched_session *session, const char *words,
                        uint32_t ms);
+/* sched_session_limit(), and its client is told when it ends from now on. */
+void sched_wait_limit(struct sched *sched, struct sched_session *session,
+                      enum sched_limit_kind kind, const struct sched_limit *limit);
+/* sched_session_unlimit(), and its client is told that it goes on for @words, or what
+ * ends it still.  The rest of a cut lease is given back. */
+void sched_wait_unlimit(struct sched *sched, struct sched_session *session,
+                        enum sched_limit_kind kind, const char *words);
 /* Look at the rules again: tenants, classes, labels. */
 void sched_wait_rules_changed(struct sched *sched);
 

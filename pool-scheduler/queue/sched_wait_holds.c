@@ -43,7 +43,7 @@ may_end(const struct preempting *p, const struct sched_session *session)
 {
     const struct sched_class *class;
 
-    if (session->closing || session->pending || session->preempted_by)
+    if (session->closing || session->pending || session->limits[SCHED_PREEMPTION].by)
         return false;
     if (!p->class)
         return true;
@@ -259,27 +259,88 @@ sched_wait_notify(const struct sched_session *session, const char *words, uint32
     sched_conn_reply(session->holder, &reply);
 }
 
+/* When it ends now, if before its time limit, of which its client knows.  False: not
+ * before. */
+static bool
+ends_early(const struct sched_session *session, uint64_t now, uint32_t *ret_ms)
+{
+    uint64_t end = UINT64_MAX;
+
+    for (int i = 0; i < SCHED_LIMITS; i++)
+        if (session->limits[i].by)
+            end = gp_min(end, session->limits[i].end_ns);
+    if (end > session->ends_ns || end == UINT64_MAX)
+        return false;
+    end = (end - gp_min(end, now) + GP_NS_PER_MS - 1) / GP_NS_PER_MS;
+    *ret_ms = (uint32_t)gp_max(gp_min(end, (uint64_t)UINT32_MAX), (uint64_t)1);
+    return true;
+}
+
+void
+sched_wait_limit(struct sched *sched, struct sched_session *session,
+                 enum sched_limit_kind kind, const struct sched_limit *limit)
+{
+    uint64_t now = gp_now_ns(), before = session->ends_ns;
+    const char *words;
+    uint32_t ms;
+
+    sched_session_limit(&sched->sessions, session, kind, limit);
+    if (session->ends_ns == before) /* something else ends it first */
+        return;
+    if (session->ends_ns > before) /* its lease was cut short */
+        sched_session_lease(&sched->sessions, session,
+                            now + session->lease_ms * GP_NS_PER_MS);
+    if (!ends_early(session, now, &ms))
+        return;
+    words = sched_session_end_words(session);
+    gp_log_info("session", "%s: ends in %u ms: %s", session->name, ms, words);
+    sched_wait_notify(session, words, ms);
+}
+
+void
+sched_wait_unlimit(struct sched *sched, struct sched_session *session,
+                   enum sched_limit_kind kind, const char *words)
+{
+    uint64_t now = gp_now_ns(), before = session->ends_ns;
+    uint32_t ms;
+
+    if (session->closing)
+        return;
+    sched_session_unlimit(&sched->sessions, session, kind);
+    if (session->ends_ns <= before)
+        return;
+    sched_session_lease(&sched->sessions, session,
+                        now + session->lease_ms * GP_NS_PER_MS);
+    if (ends_early(session, now, &ms)) {
+        words = sched_session_end_words(session);
+        gp_log_info("session", "%s: ends in %u ms: %s", session->name, ms, words);
+        sched_wait_notify(session, words, ms);
+        return;
+    }
+    gp_log_info("session", "%s: does not end, %s", session->name, words);
+    sched_wait_notify(session, words, 0);
+}
+
 void
 sched_wait_preempt(struct sched_wait *wait, struct sched_session *session)
 {
     struct sched *sched = wait->sched;
     const struct sched_class *class = class_of(sched, session);
+    struct sched_limit limit;
     char words[96];
 
     snprintf(words, sizeof(words), "it makes room for a request of class %s",
              wait->class_name);
-    gp_log_info("session", "%s: ends in %u ms: %s", session->name, class->grace_ms,
-                words);
     sched_events_add(&sched->events, "preempt", session->name,
                      session->parts[0].server->name, session->owner->name, words);
     gp_audit("preempt", "session", session->name, "who", session->owner->name, "for",
              wait->owner, NULL);
     sched->counters.preempted++;
     wait->victims[wait->n_victims++] = session->id;
-    session->preempted_by = wait;
-    sched_session_limit(&sched->sessions, session,
-                        gp_now_ns() + class->grace_ms * GP_NS_PER_MS, words);
-    sched_wait_notify(session, words, gp_max(class->grace_ms, 1u));
+    limit.by = wait;
+    limit.end_ns = gp_now_ns() + class->grace_ms * GP_NS_PER_MS;
+    limit.words = words;
+    sched_wait_limit(sched, session, SCHED_PREEMPTION, &limit);
 }
 
 void
@@ -291,15 +352,9 @@ sched_wait_spare(struct sched_wait *wait)
         struct sched_session *session =
             sched_sessions_find(&sched->sessions, wait->victims[i]);
 
-        if (!session || session->closing || session->preempted_by != wait)
-            continue;
-        session->preempted_by = NULL;
-        sched_session_limit(&sched->sessions, session, UINT64_MAX, "");
-        sched_session_lease(&sched->sessions, session,
-                            gp_now_ns() + session->lease_ms * GP_NS_PER_MS);
-        gp_log_info("session", "%s: does not end, nobody needs its room any more",
-                    session->name);
-        sched_wait_notify(session, "nobody needs its room any more", 0);
+        if (session && session->limits[SCHED_PREEMPTION].by == wait)
+            sched_wait_unlimit(sched, session, SCHED_PREEMPTION,
+                               "nobody needs its room any more");
     }
     wait->n_victims = 0;
 }

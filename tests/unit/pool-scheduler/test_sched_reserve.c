@@ -13,13 +13,15 @@
 #include <string.h>
 #include <time.h>
 
-/* Rules with one reservation of a card for ada, from @from seconds from now. */
+/* Rules with one reservation of a card for ada, for an hour from @from seconds from
+ * now.
+ */
 static void
 write_rules(struct world *w, int from, const char *more)
 {
     static char path[128];
     char text[512], moments[2][32];
-    time_t times[2] = {time(NULL) + from, time(NULL) + 3600};
+    time_t times[2] = {time(NULL) + from, time(NULL) + from + 3600};
     struct tm tm;
 
     for (int i = 0; i < 2; i++) {
@@ -196,6 +198,157 @@ what_others_have_ends_when_it_begins(void **state)
     close(b);
 }
 
+/* Bob's session of the only card of node-a, which hears that it ends when the
+ * reservation begins, 60 s from now. */
+struct doomed {
+    int server, b;
+    reply_t *grant;
+};
+
+static Gpupool__Ctl__CtlSessionNotice
+hear_notice(int fd, const char *words)
+{
+    reply_t *reply = ut_sched_hear(fd);
+    Gpupool__Ctl__CtlSessionNotice notice;
+
+    assert_int_equal(reply->body_case, GPUPOOL__CTL__CTL_REPLY__BODY_SESSION_NOTICE);
+    notice = *reply->session_notice;
+    if (!strstr(notice.words, words))
+        fail_msg("\"%s\" does not say \"%s\"", notice.words, words);
+    ut_sched_drop(reply);
+    return notice;
+}
+
+static void
+reload(struct world *w, int from, const char *more)
+{
+    write_rules(w, from, more);
+    kill(w->scheduler, SIGHUP);
+}
+
+static struct doomed
+doom(struct world *w)
+{
+    Gpupool__Ctl__CtlOpen open = whole("bob@host");
+    struct doomed d;
+
+    start_with_rules(w, 7200, "end = yes\n");
+    d.server = ut_sched_join(w, "node-a", 1);
+    d.b = ut_sched_dial(w);
+    open.hold = true;
+    d.grant = ut_sched_granted(d.b, open);
+    reload(w, 60, "end = yes\n");
+    assert_in_range(hear_notice(d.b, "reservation exam begins then").ends_in_ms, 1,
+                    60000);
+    return d;
+}
+
+/* Its lease, of 30 s at most before, is whole again. */
+static void
+doomed_end(struct doomed *d)
+{
+    reply_t *reply = ut_sched_renew(d->b, d->grant->grant, true);
+
+    assert_null(reply->error);
+    ut_sched_drop(reply);
+    ut_sched_drop(d->grant);
+    close(d->server);
+    close(d->b);
+}
+
+static void
+reservation_that_is_withdrawn_ends_nothing(void **state)
+{
+    struct world *w = *state;
+    struct doomed d = doom(w);
+
+    assert_int_equal(gp_file_replace(w->config.rules, "", 0, 0600, NULL), 0);
+    kill(w->scheduler, SIGHUP);
+    assert_int_equal(hear_notice(d.b, "not reserved any more").ends_in_ms, 0);
+    doomed_end(&d);
+}
+
+static void
+reservation_that_is_moved_ends_sessions_at_its_new_time(void **state)
+{
+    struct world *w = *state;
+    struct doomed d = doom(w);
+
+    reload(w, 1200, "end = yes\n");
+    assert_in_range(hear_notice(d.b, "reservation exam begins then").ends_in_ms,
+                    1000 * 1000, 1200 * 1000);
+    reload(w, 7200, "end = yes\n");
+    assert_int_equal(hear_notice(d.b, "not reserved any more").ends_in_ms, 0);
+    doomed_end(&d);
+}
+
+static void
+reservation_that_ends_others_no_more_lets_them_go_on(void **state)
+{
+    struct world *w = *state;
+    struct doomed d = doom(w);
+
+    reload(w, 60, "end = no\n");
+    assert_int_equal(hear_notice(d.b, "does not end it any more").ends_in_ms, 0);
+    reload(w, 60, "end = yes\n");
+    assert_in_range(hear_notice(d.b, "reservation exam begins then").ends_in_ms, 1,
+                    60000);
+    doomed_end(&d);
+}
+
+static void
+session_that_a_waiter_spares_still_ends_for_a_reservation(void **state)
+{
+    struct world *w = *state;
+    Gpupool__Ctl__CtlOpen open = whole("bob@host");
+    reply_t *grant;
+    int server, a, b;
+
+    start_with_rules(w, 7200, "");
+    server = ut_sched_join(w, "node-a", 2);
+    a = ut_sched_dial(w);
+    b = ut_sched_dial(w);
+    open.core = 200;
+    open.cards = 2;
+    open.hold = true;
+    open.priority = (char *)"batch";
+    grant = ut_sched_granted(b, open);
+    reload(w, 600, "end = yes\n");
+    hear_notice(b, "reservation exam begins then");
+    open = whole("eve@host");
+    open.priority = (char *)"high";
+    open.wait = true;
+    ut_sched_drop(ut_sched_open(a, &open));
+    assert_in_range(hear_notice(b, "makes room").ends_in_ms, 1, 30000);
+    close(a);
+    assert_in_range(hear_notice(b, "reservation exam begins then").ends_in_ms, 30001,
+                    600 * 1000);
+    ut_sched_drop(grant);
+    close(server);
+    close(b);
+}
+
+static void
+session_that_ends_before_by_itself_is_not_ended(void **state)
+{
+    struct world *w = *state;
+    Gpupool__Ctl__CtlOpen open = whole("bob@host");
+    int server, b;
+
+    start_with_rules(w, 7200, "end = yes\n");
+    server = ut_sched_join(w, "node-a", 1);
+    b = ut_sched_dial(w);
+    open.hold = true;
+    open.run_ms = 300 * 1000;
+    ut_sched_drop(ut_sched_granted(b, open));
+    reload(w, 600, "end = yes\n");
+    reload(w, 200, "end = yes\n"); /* this one does */
+    assert_in_range(hear_notice(b, "reservation exam begins then").ends_in_ms, 1,
+                    200 * 1000);
+    close(server);
+    close(b);
+}
+
 static void
 mistakes_in_reservations_are_named(void **state)
 {
@@ -237,6 +390,11 @@ main(void)
         T(reservation_that_goes_from_the_rules_frees_its_cards),
         T(sessions_that_end_before_it_begins_may_use_the_cards),
         T(what_others_have_ends_when_it_begins),
+        T(reservation_that_is_withdrawn_ends_nothing),
+        T(reservation_that_is_moved_ends_sessions_at_its_new_time),
+        T(reservation_that_ends_others_no_more_lets_them_go_on),
+        T(session_that_a_waiter_spares_still_ends_for_a_reservation),
+        T(session_that_ends_before_by_itself_is_not_ended),
         cmocka_unit_test(mistakes_in_reservations_are_named),
     };
 
