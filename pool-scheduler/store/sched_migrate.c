@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpupool-scheduler migrate --from sqlite:PATH --to etcd:URLS */
+/* gpupool-scheduler migrate --from sqlite:PATH --to etcd:URLS [--key-file FILE] */
 #include "gp_err.h"
 #include "gp_file.h"
 #include "gp_str.h"
@@ -7,58 +7,84 @@
 #include "store.h"
 #include "store_etcd.h"
 #include "store_sqlite.h"
+#include "ticket_key.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-/* The pool's tickets go on being signed with the key that its servers know. */
+struct request {
+    const char *from, *to, *key_file;
+    struct etcd_config etcd;
+};
+
+/* The key that the pool's servers know, as its file beside the state has it; NULL: it
+ * is kept elsewhere, in a key file that is good, and stays there. */
 static int
-move_key(const char *db, struct store *etcd, struct gp_err *err)
+read_key(const struct request *request, char **ret_key, struct gp_err *err)
 {
-    const char *slash = strrchr(db, '/');
+    CLEANUP(ticket_key_freep) struct ticket_key *key = NULL;
+    const char *db = request->from, *slash = strrchr(db, '/');
     CLEANUP_FREE char *path =
         gp_str_printf("%.*sticket-key.pem", slash ? (int)(slash - db + 1) : 0, db);
-    CLEANUP_FREE char *key = NULL, *stored = NULL;
     size_t len;
-    int r;
 
+    if (request->key_file)
+        return ticket_key_open(request->key_file, &key, err);
     if (!path)
         return -ENOMEM;
-    r = gp_file_read(path, 4096, &key, &len, err);
-    if (r < 0)
-        return r;
-    return etcd->ops->shared->put_once(etcd, "ticket-key", key, &stored, err);
+    if (access(path, F_OK) < 0 && errno == ENOENT)
+        return gp_err_set(err, -ENOENT,
+                          "%s is not there: when the scheduler ran with --key-file, "
+                          "give that option here as well",
+                          path);
+    return gp_file_read(path, 4096, ret_key, &len, err);
 }
 
+/* The pool's tickets go on being signed with the key that its servers know. */
 static int
-migrate(const char *db, const struct etcd_config *config, struct gp_err *err)
+move_key(struct store *etcd, const char *key, struct gp_err *err)
 {
+    CLEANUP_FREE char *stored = NULL;
+    int r = etcd->ops->shared->put_once(etcd, "ticket-key", key, &stored, err);
+
+    if (stored)
+        explicit_bzero(stored, strlen(stored));
+    return r;
+}
+
+/* Nothing is written before all that is to be moved can be read. */
+static int
+migrate(const struct request *request, struct gp_err *err)
+{
+    CLEANUP_FREE char *key = NULL;
     struct store *from = NULL, *to = NULL;
     size_t n = 0;
-    int r = access(db, R_OK) < 0
-                ? gp_err_set(err, -errno, "%s: %s", db, strerror(errno))
-                : store_sqlite_open(db, &from, err);
+    int r = access(request->from, R_OK) < 0
+                ? gp_err_set(err, -errno, "%s: %s", request->from, strerror(errno))
+                : store_sqlite_open(request->from, &from, err);
 
     if (!r)
-        r = store_etcd_open(config, &to, err);
+        r = read_key(request, &key, err);
+    if (!r)
+        r = store_etcd_open(&request->etcd, &to, err);
     if (!r)
         r = store_etcd_import(to, from, &n, err);
-    if (!r)
-        r = move_key(db, to, err);
+    if (!r && key)
+        r = move_key(to, key, err);
     if (!r)
         printf("%zu records moved\n", n);
+    if (!r && !key)
+        printf("The key stays in %s: start every scheduler with --key-file.\n",
+               request->key_file);
+    if (key)
+        explicit_bzero(key, strlen(key));
     if (from)
         from->ops->close(from);
     if (to)
         to->ops->close(to);
     return r;
 }
-
-struct request {
-    const char *from, *to;
-    struct etcd_config etcd;
-};
 
 /* A store: the text after its kind, which is the option's word. */
 static int
@@ -79,7 +105,8 @@ parse(struct request *request, int argc, char **argv, struct gp_err *err)
     static const struct gp_option own[] = {
         {.name = "from",
          .value = "sqlite:PATH",
-         .help = "state file; the key beside it moves as well",
+         .help =
+             "state file; the key beside it moves as well, unless --key-file is given",
          .set = set_store,
          .words = from,
          .offset = offsetof(struct request, from)},
@@ -89,6 +116,13 @@ parse(struct request *request, int argc, char **argv, struct gp_err *err)
          .set = set_store,
          .words = to,
          .offset = offsetof(struct request, to)},
+        {.name = "key-file",
+         .value = "FILE",
+         .help =
+             "the scheduler's key, when it ran with this option: it stays there, and "
+             "all schedulers need the option from now on",
+         .set = gp_option_text,
+         .offset = offsetof(struct request, key_file)},
     };
     const struct gp_option_set_of sets[] = {{own, ARRAY_SIZE(own), request},
                                             etcd_config_options(&request->etcd)};
@@ -117,7 +151,7 @@ sched_migrate(int argc, char **argv)
     int r = parse(&request, argc, argv, &err);
 
     if (!r)
-        r = migrate(request.from, &request.etcd, &err);
+        r = migrate(&request, &err);
     if (r < 0)
         fprintf(stderr, "gpupool-scheduler: migrate: %s\n", gp_err_msg(&err, r));
     return r < 0;

@@ -262,6 +262,38 @@ def test_migrate_moves_servers_and_key(case):
     case.check(result.status != 0, "a drained server was given a session")
 
 
+def test_migrate_leaves_the_key_that_is_kept_elsewhere(case):
+    cluster = Cluster(case, schedulers=1, start=False)
+    key = case.folder / "kept.pem"
+    case.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", key])
+    key.chmod(0o600)
+    own = ("--key-file", key)
+    alone = cluster.start(0, more=own)
+    cluster.server("left")
+    case.wait_for(cluster.alive, "the server is registered")
+    known = (case.folder / "s0" / "ticket-key.pub").read_text()
+    alone.terminate()
+    alone.wait()
+    move = ["gpupool-scheduler", "migrate", "--from",
+            f"sqlite:{case.folder}/s0/scheduler.db", "--to", "etcd:" + ",".join(cluster.urls)]
+    refused = case.run(move, status=1).err
+    case.contains(refused, "ticket-key.pem is not there", "what is missing")
+    case.contains(refused, "--key-file", "the way on")
+    case.equal(cluster.records(""), {}, "what a refused migration has written")
+    case.contains(case.run([*move, "--key-file", case.folder / "no.pem"], status=1).err, "no.pem",
+                  "a key file that is not there")
+    case.equal(cluster.records(""), {}, "what another refused migration has written")
+    moved = case.run([*move, *own]).out
+    case.contains(moved, "records moved", "migrate")
+    case.contains(moved, f"The key stays in {key}", "where the key is")
+    case.check(not cluster.records("ticket-key"), "the private key was written to the etcd")
+    cluster.start(0, more=("--etcd", ",".join(cluster.urls), *cluster.options, *own))
+    case.wait_for(cluster.alive, "the server knows its scheduler again")
+    case.equal((case.folder / "s0" / "ticket-key.pub").read_text(), known, "the key")
+    case.run(["gpupool", "run", "--scheduler", cluster.all, "--core", "10", "--memory", "64MiB",
+              "--", "true"])
+
+
 def test_record_that_no_scheduler_wrote_is_named_and_refused(case):
     cluster = Cluster(case, schedulers=2)
     case.wait_for(lambda: cluster.leader() is not None, "one of the schedulers leads")
