@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpupool kube: the pool in a Kubernetes cluster, for people without Helm. */
 #include "cli.h"
+#include "cli_kube_doctor.h"
 #include "cli_kubectl.h"
 #include "cli_options.h"
 #include "gp_b64.h"
@@ -26,15 +27,6 @@ struct kube_options {
 
 #define KUBECTL(input, output, err, ...)                                               \
     cli_kubectl((const char *const[]){__VA_ARGS__, NULL}, input, output, err)
-
-static const char *
-text_at(const json_t *object, const char *a, const char *b)
-{
-    const char *text =
-        json_string_value(json_object_get(json_object_get(object, a), b));
-
-    return text ? text : "";
-}
 
 /* ----------------------------------------------------------------- install -- */
 
@@ -285,155 +277,10 @@ status(const struct kube_options *o)
                  : CLI_OK;
 }
 
-/* ------------------------------------------------------------------ doctor -- */
-
-struct doctor {
-    const struct kube_options *options;
-    unsigned problems;
-};
-
-static void
-report(struct doctor *d, bool good, const char *what, const char *words)
-{
-    printf("%-7s %s%s%s\n", good ? "ok" : "PROBLEM", what, *words ? ": " : "", words);
-    d->problems += !good;
-}
-
-static void
-check_ready(struct doctor *d, const char *kind, const char *name, const char *advice)
-{
-    CLEANUP_FREE char *ignored = NULL;
-    json_t *object = NULL;
-    struct gp_err err = {0};
-    const char *const args[] = {"get", kind, name, "-n", d->options->ns, NULL};
-    json_int_t ready = 0;
-    int r = cli_kubectl_json(args, &object, &err);
-
-    ready = json_integer_value(json_object_get(
-        json_object_get(object, "status"),
-        strcmp(kind, "daemonset") == 0 ? "numberReady" : "readyReplicas"));
-    json_decref(object);
-    report(d, !r && ready > 0, name, r < 0 ? err.msg : ready > 0 ? "" : advice);
-}
-
-static void
-check_class(struct doctor *d)
-{
-    json_t *list = NULL, *class;
-    struct gp_err err = {0};
-    const char *const args[] = {"get", "elasticgpuclasses", NULL};
-    const char *name = "";
-    int r = cli_kubectl_json(args, &list, &err);
-    size_t i;
-
-    json_array_foreach(json_object_get(list, "items"), i, class)
-    {
-        const char *provisioner =
-            json_string_value(json_object_get(class, "provisioner"));
-
-        if (provisioner && strcmp(provisioner, "elasticgpu.io/remote") == 0)
-            name = text_at(class, "metadata", "name");
-    }
-    report(d, !r && *name, "a class of remote cards",
-           r < 0 ? err.msg
-           : *name
-               ? name
-               : "make an ElasticGPUClass with the provisioner elasticgpu.io/remote");
-    json_decref(list);
-}
-
-static void
-check_webhook(struct doctor *d)
-{
-    json_t *config = NULL, *entry;
-    struct gp_err err = {0};
-    const char *const args[] = {"get", "mutatingwebhookconfigurations", "gpupool",
-                                NULL};
-    int r = cli_kubectl_json(args, &config, &err);
-    bool believed = true;
-    size_t i;
-
-    json_array_foreach(json_object_get(config, "webhooks"), i, entry) believed &=
-        *text_at(entry, "clientConfig", "caBundle") != '\0';
-    report(d, !r && believed, "the webhook's certificate is believed",
-           r < 0      ? err.msg
-           : believed ? ""
-                      : "the webhook has not run yet; its log says why");
-    json_decref(config);
-}
-
-static void
-check_cards(struct doctor *d)
-{
-    json_t *list = NULL, *gpu;
-    struct gp_err err = {0};
-    const char *const args[] = {"get", "elasticgpus", "-l", "elasticgpu.io/kind=card",
-                                NULL};
-    int r = cli_kubectl_json(args, &list, &err);
-    unsigned n = 0, alive = 0;
-    char words[160];
-    size_t i;
-
-    json_array_foreach(json_object_get(list, "items"), i, gpu)
-    {
-        n++;
-        alive += strcmp(text_at(gpu, "status", "phase"), "Failed") != 0;
-    }
-    snprintf(words, sizeof(words), "%u cards, %u alive%s", n, alive,
-             n ? ""
-               : "; give nodes with cards the label gpupool.io/server=true and look at "
-                 "the log of gpupool-server");
-    report(d, !r && alive, "cards of the pool", r < 0 ? err.msg : words);
-    json_decref(list);
-}
-
-static void
-check_claims(struct doctor *d)
-{
-    json_t *list = NULL, *claim;
-    const char *const args[] = {"get", "elasticgpuclaims", "--all-namespaces", NULL};
-    size_t i;
-
-    if (cli_kubectl_json(args, &list, NULL) < 0)
-        return;
-    json_array_foreach(json_object_get(list, "items"), i, claim)
-    {
-        CLEANUP_FREE char *name =
-            gp_str_printf("claim %s/%s", text_at(claim, "metadata", "namespace"),
-                          text_at(claim, "metadata", "name"));
-
-        if (name && strcmp(text_at(claim, "status", "phase"), "Bound") != 0)
-            report(d, false, name, text_at(claim, "status", "message"));
-    }
-    json_decref(list);
-}
-
 static int
 doctor(const struct kube_options *o)
 {
-    struct doctor d = {.options = o};
-    CLEANUP_FREE char *version = NULL, *crd = NULL;
-    struct gp_err err = {0};
-
-    if (KUBECTL(NULL, &version, &err, "get", "--raw", "/version") < 0) {
-        report(&d, false, "a cluster", err.msg);
-        return CLI_FAILED;
-    }
-    report(&d, true, "a cluster", "");
-    report(&d,
-           KUBECTL(NULL, &crd, &err, "get", "crd", "elasticgpuclaims.elasticgpu.io") ==
-               0,
-           "the kinds of elasticgpu.io", crd && *crd ? "" : "run gpupool kube install");
-    check_ready(&d, "statefulset", "gpupool-scheduler", "no replica is ready");
-    check_ready(&d, "deployment", "gpupool-controller", "no replica is ready");
-    check_ready(&d, "deployment", "gpupool-webhook", "no replica is ready");
-    check_ready(&d, "daemonset", "gpupool-server",
-                "no node with the label gpupool.io/server=true runs it");
-    check_webhook(&d);
-    check_class(&d);
-    check_cards(&d);
-    check_claims(&d);
-    return d.problems ? CLI_FAILED : CLI_OK;
+    return cli_kube_doctor(o->ns);
 }
 
 /* ----------------------------------------------------------------- options -- */

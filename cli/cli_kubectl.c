@@ -106,6 +106,9 @@ cli_kubectl_json(const char *const *args, json_t **ret, struct gp_err *err)
     r = cli_kubectl(more, NULL, &text, err);
     if (r < 0)
         return r;
+    if (!*text)
+        return gp_err_set(err, -ENODATA, "kubectl %s %s: it is not there", args[0],
+                          args[1] ? args[1] : "");
     *ret = json_loads(text, 0, NULL);
     return *ret ? 0 : gp_err_set(err, -EPROTO, "kubectl's answer is no JSON");
 }

@@ -20,7 +20,8 @@ struct gp_err;
  * 0, or -EREMOTE with what it said on standard error; -ENOENT: there is no kubectl. */
 int cli_kubectl(const char *const *args, const char *input, char **ret_output,
                 struct gp_err *err);
-/* The same, as JSON; "-o json" is added. */
+/* The same, as JSON; "-o json" is added.  -ENODATA: with --ignore-not-found, there is
+ * no such object. */
 int cli_kubectl_json(const char *const *args, json_t **ret, struct gp_err *err);
 
 #endif
