@@ -24,44 +24,100 @@
  * answers; then whoever else waits for the loop is served. */
 #define TURN_NS (2 * GP_NS_PER_MS)
 
-/* From here on the oldest connection ends for each that comes.  The other half is for
+/* From here on one connection ends for each that comes.  The other half is for
  * connections that are ended and not yet forgotten by the library. */
 #define OPEN_MAX (GP_HTTP_CONNECTIONS_MAX / 2)
+
+/* A connection that is not ended. */
+struct peer {
+    struct MHD_Connection *connection;
+    uint64_t from;        /* gp_net_peer_hash() of its address */
+    uint64_t deadline_ns; /* of the request, or of the answer */
+    bool answered;        /* an answer is on its way */
+};
 
 struct gp_http {
     struct gp_loop *loop;
     gp_http_handler *handler;
     void (*on_trouble)(void *arg, int error);
     void *arg;
+    uint64_t request_ns, answer_ns;
     struct MHD_Daemon *daemon;
     struct gp_listener listener;
     struct gp_loop_fd src; /* the library's epoll descriptor */
     struct gp_loop_timer timer;
     bool secure;
     unsigned n_open;
-    struct MHD_Connection *oldest_first[OPEN_MAX];
+    struct peer oldest_first[OPEN_MAX];
 };
 
 /* ------------------------------------------------------------- connections -- */
 
+static int
+fd_of(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+
+    return info ? info->connect_fd : -1;
+}
+
+static struct peer *
+find_peer(struct gp_http *http, const struct MHD_Connection *connection)
+{
+    for (unsigned i = 0; i < http->n_open; i++)
+        if (http->oldest_first[i].connection == connection)
+            return &http->oldest_first[i];
+    return NULL;
+}
+
 static void
-forget(struct gp_http *http, unsigned at)
+forget(struct gp_http *http, struct peer *peer)
 {
     http->n_open--;
-    memmove(&http->oldest_first[at], &http->oldest_first[at + 1],
-            (http->n_open - at) * sizeof(http->oldest_first[0]));
+    memmove(peer, peer + 1,
+            (size_t)(&http->oldest_first[http->n_open] - peer) * sizeof(*peer));
 }
 
 /* Its socket reports the end, and the library then closes it. */
 static void
-end_oldest(struct gp_http *http)
+end_peer(struct gp_http *http, struct peer *peer)
 {
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(
-        http->oldest_first[0], MHD_CONNECTION_INFO_CONNECTION_FD);
+    int fd = fd_of(peer->connection);
 
-    if (info)
-        shutdown(info->connect_fd, SHUT_RDWR);
-    forget(http, 0);
+    if (fd >= 0)
+        shutdown(fd, SHUT_RDWR);
+    forget(http, peer);
+}
+
+static unsigned
+count_from(const struct gp_http *http, uint64_t from)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < http->n_open; i++)
+        n += http->oldest_first[i].from == from;
+    return n;
+}
+
+/* Whom the arrival of one from @from ends: of the address that then has most, the
+ * oldest that waits for no answer, or the oldest. */
+static struct peer *
+most_crowded(struct gp_http *http, uint64_t from)
+{
+    struct peer *found = NULL;
+    unsigned most = 0;
+
+    for (unsigned i = 0; i < http->n_open; i++) {
+        struct peer *peer = &http->oldest_first[i];
+        unsigned n = count_from(http, peer->from) + (peer->from == from);
+
+        if (n > most || (n == most && found->answered && !peer->answered)) {
+            found = peer;
+            most = n;
+        }
+    }
+    return found;
 }
 
 static void
@@ -69,19 +125,68 @@ on_connection(void *arg, struct MHD_Connection *connection, void **context,
               enum MHD_ConnectionNotificationCode code)
 {
     struct gp_http *http = arg;
+    struct peer *peer;
+    uint64_t from;
 
     (void)context;
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        from = gp_net_peer_hash(fd_of(connection));
         if (http->n_open >= OPEN_MAX)
-            end_oldest(http);
-        http->oldest_first[http->n_open++] = connection;
+            end_peer(http, most_crowded(http, from));
+        http->oldest_first[http->n_open++] =
+            (struct peer){.connection = connection,
+                          .from = from,
+                          .deadline_ns = gp_now_ns() + http->request_ns};
         return;
     }
-    for (unsigned i = 0; i < http->n_open; i++)
-        if (http->oldest_first[i] == connection) {
-            forget(http, i);
-            return;
-        }
+    peer = find_peer(http, connection);
+    if (peer)
+        forget(http, peer);
+}
+
+static void
+answer_begins(struct gp_http *http, const struct MHD_Connection *connection)
+{
+    struct peer *peer = find_peer(http, connection);
+
+    if (!peer)
+        return;
+    peer->answered = true;
+    peer->deadline_ns = gp_now_ns() + http->answer_ns;
+}
+
+/* The next request of the connection, if any, may begin until the library ends it as
+ * idle. */
+static void
+on_completed(void *arg, struct MHD_Connection *connection, void **state,
+             enum MHD_RequestTerminationCode code)
+{
+    struct gp_http *http = arg;
+    struct peer *peer = find_peer(http, connection);
+
+    (void)state;
+    (void)code;
+    if (!peer)
+        return;
+    peer->answered = false;
+    peer->deadline_ns = gp_now_ns() + GP_HTTP_IDLE_S * GP_NS_PER_S + http->request_ns;
+}
+
+/* End who is too slow; the next deadline, or UINT64_MAX. */
+static uint64_t
+end_overdue(struct gp_http *http, uint64_t now)
+{
+    uint64_t next = UINT64_MAX;
+
+    for (unsigned i = http->n_open; i-- > 0;) {
+        struct peer *peer = &http->oldest_first[i];
+
+        if (now >= peer->deadline_ns)
+            end_peer(http, peer);
+        else
+            next = gp_min(next, peer->deadline_ns);
+    }
+    return next;
 }
 
 /* ---------------------------------------------------------------- requests -- */
@@ -264,15 +369,6 @@ make_answer(struct gp_http *http, const struct gp_http_request *request,
     return -ENOMEM;
 }
 
-static int
-fd_of(struct MHD_Connection *connection)
-{
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-
-    return info ? info->connect_fd : -1;
-}
-
 static enum MHD_Result
 on_request(void *arg, struct MHD_Connection *connection, const char *path,
            const char *method, const char *version, const char *upload,
@@ -305,6 +401,7 @@ on_request(void *arg, struct MHD_Connection *connection, const char *path,
     response = make_response(&answer, text, size);
     if (!response)
         return MHD_NO;
+    answer_begins(http, connection);
     result = MHD_queue_response(connection, answer.status, response);
     MHD_destroy_response(response);
     return result;
@@ -320,17 +417,21 @@ static void on_timer(struct gp_loop_timer *timer);
 static void
 drive(struct gp_http *http)
 {
-    uint64_t end = gp_now_ns() + TURN_NS;
+    uint64_t end = gp_now_ns() + TURN_NS, now, next;
     MHD_UNSIGNED_LONG_LONG ms = 0;
     bool due;
 
+    end_overdue(http, gp_now_ns());
     do {
         MHD_run(http->daemon);
         due = MHD_get_timeout(http->daemon, &ms) == MHD_YES;
-    } while (due && !ms && gp_now_ns() < end);
+        now = gp_now_ns();
+    } while (due && !ms && now < end);
+    next = end_overdue(http, now);
     if (due)
-        gp_loop_timer_set(http->loop, &http->timer, gp_now_ns() + ms * GP_NS_PER_MS,
-                          on_timer);
+        next = gp_min(next, now + ms * GP_NS_PER_MS);
+    if (next != UINT64_MAX)
+        gp_loop_timer_set(http->loop, &http->timer, next, on_timer);
     else
         gp_loop_timer_del(&http->timer);
 }
@@ -395,9 +496,9 @@ start_daemon(struct gp_http *http, const struct gp_http_config *config,
     http->daemon = MHD_start_daemon(
         flags, 0, NULL, NULL, on_request, http, MHD_OPTION_CONNECTION_LIMIT,
         GP_HTTP_CONNECTIONS_MAX, MHD_OPTION_NOTIFY_CONNECTION, on_connection, http,
-        MHD_OPTION_CONNECTION_TIMEOUT, GP_HTTP_IDLE_S,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, GP_HTTP_HEAD_MAX, MHD_OPTION_ARRAY, tls,
-        MHD_OPTION_END);
+        MHD_OPTION_NOTIFY_COMPLETED, on_completed, http, MHD_OPTION_CONNECTION_TIMEOUT,
+        GP_HTTP_IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, GP_HTTP_HEAD_MAX,
+        MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
     if (!http->daemon)
         return gp_err_set(err, -EIO, "cannot start an HTTP server%s",
                           http->secure ? " (are certificate and key PEM files that "
@@ -440,6 +541,10 @@ gp_http_start(struct gp_loop *loop, const struct gp_http_config *config,
     http->handler = config->handler;
     http->on_trouble = config->on_trouble;
     http->arg = config->arg;
+    http->request_ns =
+        GP_NS_PER_MS * (config->request_ms ? config->request_ms : GP_HTTP_REQUEST_MS);
+    http->answer_ns =
+        GP_NS_PER_MS * (config->answer_ms ? config->answer_ms : GP_HTTP_ANSWER_MS);
     r = start_daemon(http, config, err);
     if (!r)
         r = start_listening(http, config->listen, config->default_port, err);

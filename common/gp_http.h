@@ -5,9 +5,11 @@
  * body of a request is read and dropped.
  *
  * libmicrohttpd, without a thread: the loop accepts (gp_listener.h, so that a process
- * without descriptors waits and does not spin) and drives it.  Above a mark the oldest
- * connection ends for each that comes, so that idle clients cannot keep a scraper out
- * until a timeout.  Owned by whoever started it; loop thread only.
+ * without descriptors waits and does not spin) and drives it.  Above a mark one
+ * connection ends for each that comes: the oldest idle one of the address that holds
+ * most of them, so that an address can only crowd out itself.  A request must be
+ * complete, and an answer read, within a time, however slowly bytes trickle.  Owned by
+ * whoever started it; loop thread only.
  */
 #ifndef GP_HTTP_H
 #define GP_HTTP_H
@@ -25,6 +27,13 @@ struct gp_loop;
 #define GP_HTTP_CONNECTIONS_MAX 32
 /* A connection that says nothing for so long ends. */
 #define GP_HTTP_IDLE_S 10
+/* A request is complete (TLS handshake, headers and body) so long after its connection
+ * was made or may have begun it: a client that sends a byte now and then is ended too.
+ */
+#define GP_HTTP_REQUEST_MS 10000
+/* An answer is read within this time: the largest, 70 MiB of a pool of 80,000 cards,
+ * over a link of 2 Mbit/s. */
+#define GP_HTTP_ANSWER_MS 300000
 
 /* What is asked.  Strings are the peer's: any bytes but NUL, of any length below
  * GP_HTTP_HEAD_MAX together. */
@@ -75,7 +84,9 @@ struct gp_http_config {
     gp_http_handler *handler;
     /* Accepting failed with this -errno; it is tried again by itself. */
     void (*on_trouble)(void *arg, int error);
-    void *arg; /* of both */
+    void *arg;           /* of both */
+    unsigned request_ms; /* 0: GP_HTTP_REQUEST_MS */
+    unsigned answer_ms;  /* 0: GP_HTTP_ANSWER_MS */
 };
 
 int gp_http_start(struct gp_loop *loop, const struct gp_http_config *config,
