@@ -8,6 +8,7 @@
  * its changes, and a burst of them is one answer.
  */
 #include "gp_time.h"
+#include "sched_auth.h"
 #include "sched_conn.h"
 #include "sched_handle.h"
 
@@ -72,14 +73,17 @@ void
 sched_handle_watch_pool(struct sched_conn *conn, uint32_t id,
                         const Gpupool__Ctl__CtlWatchPool *msg)
 {
-    uint64_t now = pool_state(conn->sched);
     uint32_t ms = gp_min(msg->timeout_ms, WATCH_MAX_MS);
+    uint64_t now;
 
+    if (!sched_auth_check(conn, id, SCHED_MAY_READ, ""))
+        return;
     if (conn->pool_watch.request) {
         sched_conn_refuse(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_LIMIT,
                           "this connection watches the pool already", NULL);
         return;
     }
+    now = pool_state(conn->sched);
     conn->pool_watch.request = id;
     conn->pool_watch.seen = msg->seen;
     if (msg->seen != now) {

@@ -19,8 +19,8 @@ import urllib.request
 from pathlib import Path
 
 from harness import Cudash
-from harness.control import (CLOSE, CORDON, DRAIN, Link, OPEN, REGISTER, STATUS, WAIT_SERVERS, fields,
-                             message, number, text)
+from harness.control import (CLOSE, CORDON, DRAIN, Link, OPEN, REGISTER, STATUS, WAIT_SERVERS,
+                             WATCH_POOL, fields, message, number, text)
 from harness.raw import Raw, attach_request, challenge, prove, where
 from test_hostile_scheduler import address
 from test_tickets import attach, made
@@ -195,6 +195,7 @@ def orders(session):
             "open": (OPEN, open_request()),
             "status": (STATUS, b""),
             "wait for servers": (WAIT_SERVERS, number(1, 1)),
+            "watch the pool": (WATCH_POOL, number(2, 1)),
             "register": (REGISTER, number(1, 1) + text(3, "rogue") + text(4, "127.0.0.1:1"))}
 
 
