@@ -83,6 +83,17 @@ gp_rate_wait(struct gp_rate *rate, uint64_t who, uint64_t now_ns)
     return take(rate, who, now_ns, false);
 }
 
+void
+gp_rate_spend(struct gp_rate *rate, uint64_t who, uint64_t n, uint64_t now_ns)
+{
+    struct gp_rate_bucket *bucket;
+
+    if (!rate->step_ns)
+        return;
+    bucket = find(rate, who);
+    bucket->full_ns = gp_max(bucket->full_ns, now_ns) + n * rate->step_ns;
+}
+
 uint32_t
 gp_rate_ms(uint64_t wait_ns)
 {

@@ -47,6 +47,10 @@ uint64_t gp_rate_take(struct gp_rate *rate, uint64_t who, uint64_t now_ns);
  * which are known only afterwards. */
 uint64_t gp_rate_wait(struct gp_rate *rate, uint64_t who, uint64_t now_ns);
 
+/* @n events of @who have happened, within the limit or not.  For limits of what is only
+ * known when it has been spent: gp_rate_wait() is asked before. */
+void gp_rate_spend(struct gp_rate *rate, uint64_t who, uint64_t n, uint64_t now_ns);
+
 /* A wait for people and for wire fields: whole milliseconds, at least 1. */
 uint32_t gp_rate_ms(uint64_t wait_ns);
 

@@ -17,6 +17,7 @@
 #include "sched_account_keep.h"
 #include "sched_daemon.h"
 #include "sched_rates.h"
+#include "sched_reads.h"
 #include "sched_replica.h"
 
 #include <errno.h>
@@ -159,6 +160,8 @@ static const struct gp_option OPTIONS[] = {
          "sessions a second that one address asks for (50)"),
     LIVE("rate-denials", config.rate_denials, 0, RATE_MAX,
          "wrong secrets a second of one address (20)"),
+    LIVE("rate-reads", config.rate_reads, 0, 1000,
+         "ms a second spent on the status requests of one address (250)"),
     TEXT("metrics-listen", "HOST:PORT", config.metrics_listen,
          "Prometheus metrics on http://HOST:PORT/metrics"),
     TEXT("http", "HOST:PORT", config.http,
@@ -210,6 +213,7 @@ static const struct options DEFAULTS = {
             .rate_requests = SCHED_RATE_REQUESTS,
             .rate_opens = SCHED_RATE_OPENS,
             .rate_denials = SCHED_RATE_DENIALS,
+            .rate_reads = SCHED_RATE_READS,
             .kube_audience = "egpu",
             .etcd = {.prefix = "/gpupool/", .lease_s = 3},
         },

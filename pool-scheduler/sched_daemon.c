@@ -314,6 +314,7 @@ sched_init(struct sched *sched, const struct sched_config *config, struct gp_err
     sched->fed_waits_end = &sched->fed_waits;
     sched->commit.answers_end = &sched->commit.answers;
     sched->commit.orphaned = sched_session_orphaned;
+    sched->reads.answer = sched_serve_read;
     sched->unproven.prev = sched->unproven.next = &sched->unproven;
     sched->pool = sched_pool_new();
     sched->history = calloc(1, sizeof(*sched->history));
@@ -407,6 +408,7 @@ sched_fini(struct sched *sched)
     sched_store_close(sched->store);
     sched_signer_free(sched->signer);
     gp_loop_timer_del(&sched->commit.timer);
+    gp_loop_timer_del(&sched->reads.timer);
     if (sched->waits)
         gp_loop_timer_del(&sched->waits->timer);
     gp_loop_free(sched->loop);

@@ -12,6 +12,7 @@
 #include "sched_handle.h"
 #include "sched_list.h"
 #include "sched_peer.h"
+#include "sched_reads.h"
 #include "sched_status.h"
 #include "sched_store.h"
 
@@ -220,17 +221,25 @@ wait_timeout(struct gp_loop_timer *timer)
     sched_conn_refuse(conn, request, GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT, words, NULL);
 }
 
-/* Whether a whole status is wanted is the client's to say: it may be large. */
+/* Whether a whole status is wanted is the client's to say: it may be large, and many
+ * may have waited for the same server. */
 static void
 wait_reply(struct sched_conn *conn, uint32_t id, bool numbers_only)
 {
+    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
     Gpupool__Ctl__CtlList list = GPUPOOL__CTL__CTL_LIST__INIT;
+    Gpupool__Ctl__CtlStatus status = GPUPOOL__CTL__CTL_STATUS__INIT;
 
-    list.kind = GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_POOL;
-    if (numbers_only)
-        sched_handle_list(conn, id, &list);
-    else
-        sched_status_reply(conn, id);
+    req.id = id;
+    if (numbers_only) {
+        list.kind = GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_POOL;
+        req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_LIST;
+        req.list = &list;
+    } else {
+        req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_STATUS;
+        req.status = &status;
+    }
+    sched_reads_later(conn, &req);
 }
 
 void

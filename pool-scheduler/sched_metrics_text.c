@@ -3,11 +3,13 @@
 
 #include "gp_http.h"
 #include "gp_metrics.h"
+#include "gp_net.h"
 #include "gp_time.h"
 #include "sched_ending.h"
 #include "sched_fed.h"
 #include "sched_fed_link.h"
 #include "sched_metrics_cards.h"
+#include "sched_reads.h"
 #include "sched_relay.h"
 #include "sched_replica.h"
 #include "sched_reserve.h"
@@ -116,9 +118,10 @@ put_rates(FILE *f, const struct sched_rates *rates)
             "gpupool_rate_limited_total{what=\"requests\"} %" PRIu64 "\n"
             "gpupool_rate_limited_total{what=\"opens\"} %" PRIu64 "\n"
             "gpupool_rate_limited_total{what=\"owners\"} %" PRIu64 "\n"
-            "gpupool_rate_limited_total{what=\"denials\"} %" PRIu64 "\n",
+            "gpupool_rate_limited_total{what=\"denials\"} %" PRIu64 "\n"
+            "gpupool_rate_limited_total{what=\"reads\"} %" PRIu64 "\n",
             rates->requests.refused, rates->opens.refused, rates->owners.refused,
-            rates->denials.refused);
+            rates->denials.refused, rates->reads.refused);
 }
 
 /* Few, by the administrator's choice. */
@@ -481,11 +484,10 @@ answer_sessions(const struct sched *sched, struct gp_http_answer *answer)
     answer->next = next_sessions;
 }
 
-void
-sched_metrics_answer(void *arg, const struct gp_http_request *request,
-                     struct gp_http_answer *answer)
+static void
+make_answer(struct sched *sched, const struct gp_http_request *request,
+            struct gp_http_answer *answer)
 {
-    struct sched *sched = arg;
     bool follows = sched_replica_follows(sched);
 
     if (!strcmp(request->path, SCHED_METRICS_CARDS_PATH)) {
@@ -502,4 +504,74 @@ sched_metrics_answer(void *arg, const struct gp_http_request *request,
              sched_metrics_put_servers(&sched->metrics_page, sched->pool, follows,
                                        answer) < 0)
         answer->status = 503; /* out of memory: a part would look like all of it */
+}
+
+/* An answer in pieces, whose cost is charged to who asked. */
+struct charged {
+    struct sched *sched;
+    uint64_t from;
+    bool (*next)(void *state, FILE *body);
+    void (*done)(void *state);
+    void *state;
+};
+
+static bool
+next_charged(void *state, FILE *body)
+{
+    struct charged *c = state;
+    uint64_t begin = sched_reads_begin();
+    bool more = c->next(c->state, body);
+
+    sched_reads_charge(c->sched, c->from, begin);
+    return more;
+}
+
+static void
+charged_done(void *state)
+{
+    struct charged *c = state;
+
+    c->done(c->state);
+    free(c);
+}
+
+static void
+charge_pieces(struct sched *sched, uint64_t from, struct gp_http_answer *answer)
+{
+    struct charged *c = calloc(1, sizeof(*c));
+
+    if (!c) {
+        answer->done(answer->state);
+        answer->next = NULL;
+        answer->status = 503;
+        return;
+    }
+    *c = (struct charged){sched, from, answer->next, answer->done, answer->state};
+    answer->next = next_charged;
+    answer->done = charged_done;
+    answer->state = c;
+}
+
+/* Nobody shows a token here, so addresses pay. */
+void
+sched_metrics_answer(void *arg, const struct gp_http_request *request,
+                     struct gp_http_answer *answer)
+{
+    struct sched *sched = arg;
+    uint64_t from = gp_net_peer_hash(request->fd), begin;
+    uint64_t wait = sched_reads_wait(sched, from);
+
+    if (wait) {
+        answer->status = 429;
+        snprintf(answer->retry_after, sizeof(answer->retry_after), "%" PRIu64,
+                 wait / GP_NS_PER_S + 1);
+        fputs("too many or too large requests from this address (--rate-reads)\n",
+              answer->body);
+        return;
+    }
+    begin = sched_reads_begin();
+    make_answer(sched, request, answer);
+    sched_reads_charge(sched, from, begin);
+    if (answer->next)
+        charge_pieces(sched, from, answer);
 }

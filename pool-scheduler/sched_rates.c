@@ -22,6 +22,8 @@ sched_rates_init(struct sched_rates *rates, const struct sched_config *config)
         r = gp_rate_init(&rates->owners, config->rate_opens * SCHED_RATE_OWNER_HOSTS);
     if (!r)
         r = gp_rate_init(&rates->denials, config->rate_denials);
+    if (!r)
+        r = gp_rate_init(&rates->reads, config->rate_reads * SCHED_READS_UNITS);
     return r;
 }
 
@@ -32,6 +34,7 @@ sched_rates_fini(struct sched_rates *rates)
     gp_rate_fini(&rates->opens);
     gp_rate_fini(&rates->owners);
     gp_rate_fini(&rates->denials);
+    gp_rate_fini(&rates->reads);
 }
 
 static bool

@@ -16,6 +16,7 @@
 #include "sched_list.h"
 #include "sched_list_next.h"
 #include "sched_peer.h"
+#include "sched_reads.h"
 #include "sched_replica.h"
 #include "sched_wait.h"
 #include "ticket_key.h"
@@ -343,12 +344,8 @@ sched_relay_ask(const struct sched_conn *who, int fd,
 static void
 answer_here(struct sched_conn *conn, const Gpupool__Ctl__CtlRequest *req)
 {
-    if (!sched_replica_answers(conn, req))
-        return;
-    if (req->body_case == GPUPOOL__CTL__CTL_REQUEST__BODY_LIST)
-        sched_handle_list(conn, req->id, req->list);
-    else
-        sched_handle_queue(conn, req->id, req->queue);
+    if (sched_replica_answers(conn, req))
+        sched_reads_later(conn, req);
 }
 
 static void

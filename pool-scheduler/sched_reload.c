@@ -242,7 +242,7 @@ static bool
 same_rates(const struct sched_config *a, const struct sched_config *b)
 {
     return a->rate_requests == b->rate_requests && a->rate_opens == b->rate_opens &&
-           a->rate_denials == b->rate_denials;
+           a->rate_denials == b->rate_denials && a->rate_reads == b->rate_reads;
 }
 
 /* Servers hear of another heartbeat when they are told the keys. */

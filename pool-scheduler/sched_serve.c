@@ -17,6 +17,7 @@
 #include "sched_handle.h"
 #include "sched_list.h"
 #include "sched_rates.h"
+#include "sched_reads.h"
 #include "sched_relay.h"
 #include "sched_replica.h"
 #include "sched_wait.h"
@@ -172,6 +173,7 @@ sched_serve_end(struct sched_conn *conn)
     sched_pod_end(conn);
     sched_fed_end(conn);
     sched_relay_end(conn);
+    sched_reads_end(conn);
     unproven_leave(conn);
     free(conn->transcript);
     free(conn->hello_server);
@@ -326,6 +328,13 @@ settle(struct sched_conn *conn)
     sched_conn_touch(conn);
 }
 
+void
+sched_serve_read(struct sched_conn *conn, const Gpupool__Ctl__CtlRequest *req)
+{
+    dispatch(conn, req);
+    settle(conn);
+}
+
 /* A registration is large when it is unpacked, so its token is looked at before.
  * False: it has been refused. */
 static bool
@@ -384,7 +393,12 @@ on_msg(struct gp_msg_conn *msg, const void *data, size_t len)
         return;
     }
     if (!sched_asker_admits(conn, req) || sched_relay_request(conn, req) ||
-        !sched_replica_answers(conn, req) || dispatch(conn, req))
+        !sched_replica_answers(conn, req)) {
+        settle(conn);
+    } else if (sched_reads_is(req)) {
+        if (sched_reads_request(conn, req, data, len))
+            settle(conn);
+    } else if (dispatch(conn, req))
         settle(conn);
     else
         violation(conn, req->id, "an unknown request");

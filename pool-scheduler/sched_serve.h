@@ -16,6 +16,9 @@
 void sched_serve_accept(struct sched *sched, int fd);
 void sched_serve_end(struct sched_conn *conn);
 
+/* Answer a read whose turn it is (sched_reads.h); @conn may be gone afterwards. */
+void sched_serve_read(struct sched_conn *conn, const Gpupool__Ctl__CtlRequest *req);
+
 /* Disconnect the peers that have not read their answers for too long. */
 void sched_serve_sweep_unread(struct sched *sched, uint64_t now);
 

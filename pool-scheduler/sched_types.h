@@ -39,6 +39,7 @@ struct sched_kube;
 struct gp_metrics;
 struct sched_metrics_page;
 struct sched_pod;
+struct sched_read;
 struct sched_relay;
 struct sched_relay_ask;
 struct sched_rules;
@@ -103,6 +104,7 @@ struct sched_config {
     uint32_t max_attachments; /* per session, when the client does not say */
     size_t batch_tickets;     /* 0: SCHED_BATCH_TICKETS_MAX; tests have few */
     uint32_t rate_requests, rate_opens, rate_denials; /* a second and peer; 0: any */
+    uint32_t rate_reads;       /* milliseconds in a second and peer; 0: any */
     bool kube_pods;            /* answer pods that show their token */
     struct kube_config *kube;  /* the API server that knows the tokens */
     const char *kube_audience; /* that tokens must be made for */
@@ -123,9 +125,15 @@ struct sched_counters {
     uint64_t opened, refused, closed, expired, lost_connections, bad_requests;
 };
 
+/* Parts of a millisecond that `reads` counts. */
+#define SCHED_READS_UNITS 100
+
 struct sched_rates { /* sched_rates.h */
-    struct gp_rate requests, opens, owners, denials;
+    struct gp_rate requests, opens, owners, denials, reads;
 };
+
+/* Peers whose reads wait are told apart by so many values of a hash. */
+#define SCHED_READS_BUCKETS 4096
 
 struct sched {
     struct sched_config config;
@@ -185,7 +193,16 @@ struct sched {
                                 included */
     unsigned n_waiting;      /* of them, waiting for servers */
     unsigned n_pool_watches; /* of them, waiting for a change of the pool */
-    uint64_t next_report;    /* serial of reports, never 0 */
+    struct {                 /* sched_reads.h */
+        struct gp_tree waiting;
+        struct gp_loop_timer timer; /* armed: a read was answered in this turn */
+        uint64_t spent_ns;          /* in this turn */
+        uint64_t round, arrived;
+        uint16_t counts[SCHED_READS_BUCKETS]; /* of those that wait */
+        /* Answers one, and may end its connection; set at the start. */
+        void (*answer)(struct sched_conn *conn, const Gpupool__Ctl__CtlRequest *req);
+    } reads;
+    uint64_t next_report; /* serial of reports, never 0 */
     uint64_t started_ns;
     struct sched_counters counters;
     struct sched_rates rates;
@@ -215,6 +232,7 @@ struct sched_conn {
     uint32_t held_lease_ms;        /* the longest lease that has been among them */
     struct sched_session *opening; /* until the commit; sched_commit.h */
     struct sched_answer *answers, **answers_end; /* that wait; sched_commit.h */
+    struct sched_read *reads;      /* that wait for their turn; sched_reads.h */
     struct sched_wait *waiting;    /* its open request waits for room; sched_wait.c's */
     struct sched_session *closing; /* closes that wait for their server */
     struct {

@@ -118,11 +118,10 @@ answer_send(struct sched_answer *answer)
     conn->sched->commit.sending = false;
 }
 
-/* Its next request may be read. */
-static void
-release(struct sched_conn *conn)
+void
+sched_commit_release(struct sched_conn *conn)
 {
-    if (!conn->answers && !conn->opening)
+    if (!conn->answers && !conn->opening && !conn->reads)
         gp_msg_conn_hold(&conn->msg, false);
 }
 
@@ -139,7 +138,7 @@ send_ready(struct sched_conn *conn)
         answer_send(answer);
         answer_free(answer);
     }
-    release(conn);
+    sched_commit_release(conn);
 }
 
 /* It is ready: its connection has it, or it has nobody. */
@@ -387,7 +386,7 @@ end_opens(struct sched *sched, uint64_t serial, int r, const struct gp_err *err)
             opened(sched, session);
         if (conn) {
             sched_conn_touch(conn);
-            release(conn);
+            sched_commit_release(conn);
         }
     }
 }

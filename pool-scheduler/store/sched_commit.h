@@ -57,6 +57,10 @@ int sched_commit_send(struct sched_conn *conn, uint32_t request, const void *dat
 int sched_commit_draft(struct sched_conn *conn, uint32_t request,
                        struct sched_draft *draft);
 
+/* Nothing keeps @conn from being read any more, unless an answer of it waits, or an
+ * open or a read of it (sched_reads.h). */
+void sched_commit_release(struct sched_conn *conn);
+
 /* Write everything now, wait for it, and answer those who wait. */
 int sched_commit(struct sched *sched, struct gp_err *err);
 /* @conn goes: its open ends when it is on disk, and its answers are dropped. */

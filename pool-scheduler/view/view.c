@@ -11,6 +11,7 @@
 #include "gp_time.h"
 #include "sched_auth.h"
 #include "sched_list.h"
+#include "sched_reads.h"
 #include "sched_relay.h"
 #include "sched_replica.h"
 #include "sched_wait.h"
@@ -192,10 +193,18 @@ static void
 answer_question(void *arg)
 {
     struct question *q = arg;
-    struct sched_conn who = {.sched = q->view->sched, .from = gp_net_peer_hash(q->fd)};
+    struct sched *sched = q->view->sched;
+    struct sched_conn who = {.sched = sched, .from = gp_net_peer_hash(q->fd)};
+    uint64_t begin;
 
-    if (may_look(q, &who) && !ask_leader(q, &who))
-        answer_here(q);
+    if (!may_look(q, &who) ||
+        (!who.own_user && too_often(q, sched_reads_wait(sched, sched_reads_who(&who)),
+                                    "too many or too large requests")) ||
+        ask_leader(q, &who))
+        return;
+    begin = sched_reads_begin();
+    answer_here(q);
+    sched_reads_charge(sched, sched_reads_who(&who), begin);
 }
 
 static void
