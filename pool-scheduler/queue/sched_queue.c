@@ -70,7 +70,8 @@ kind_get(struct sched_queue *queue, const struct sched_request *req, struct gp_e
     if (queue->n_kinds >= SCHED_KINDS_MAX) {
         gp_err_set(err, -ENOSPC,
                    "requests for %d different sets of cards wait already, the most "
-                   "allowed",
+                   "allowed; ask for cards that others wait for as well (no --server, "
+                   "--card, --label or --model of your own), or later",
                    SCHED_KINDS_MAX);
         return NULL;
     }
@@ -150,26 +151,52 @@ line_find(const struct sched_waiter *waiter, const struct sched_kind *kind)
     return line;
 }
 
-static struct sched_line *
+/* Every event passes over all kinds, whoever's they are. */
+static int
+check_lines(const struct sched_queue *queue, const struct sched_tenant *tenant,
+            struct gp_err *err)
+{
+    uint32_t left = SCHED_KINDS_MAX - queue->n_kinds;
+    uint32_t most =
+        gp_min((uint32_t)SCHED_TENANT_KINDS_MAX, gp_max(left / 4, UINT32_C(1)));
+
+    if (tenant->n_lines < most)
+        return 0;
+    return gp_err_set(err, -ENOSPC,
+                      "requests of %.100s for %u different sets of cards wait already, "
+                      "the most allowed%s; name the same servers, labels and models in "
+                      "more of them, or start fewer at a time",
+                      tenant->name, tenant->n_lines,
+                      most < SCHED_TENANT_KINDS_MAX ? " now" : "");
+}
+
+static int
 line_get(struct sched_queue *queue, const struct sched_waiter *waiter,
-         struct sched_kind *kind)
+         struct sched_kind *kind, struct sched_line **ret, struct gp_err *err)
 {
     struct sched_line *line = line_find(waiter, kind);
+    int r;
 
+    *ret = line;
     if (line)
-        return line;
+        return 0;
+    r = check_lines(queue, waiter->tenant, err);
+    if (r < 0)
+        return r;
     line = calloc(1, sizeof(*line));
     if (!line)
-        return NULL;
+        return -ENOMEM;
     line->kind = kind;
     line->tenant = waiter->tenant;
     line->priority = waiter->priority;
     line->tenant_next = waiter->tenant->lines;
     waiter->tenant->lines = line;
+    waiter->tenant->n_lines++;
     line_figure(queue, line, &line->node);
     sched_order_insert(&kind->lines, &line->node);
     kind->n_lines++;
-    return line;
+    *ret = line;
+    return 0;
 }
 
 static void
@@ -183,6 +210,7 @@ line_drop(struct sched_queue *queue, struct sched_line *line)
     while (*at != line)
         at = &(*at)->tenant_next;
     *at = line->tenant_next;
+    line->tenant->n_lines--;
     sched_order_remove(&kind->lines, &line->node);
     kind->n_lines--;
     free(line);
@@ -238,17 +266,19 @@ sched_queue_add(struct sched_queue *queue, struct sched_waiter *waiter,
 {
     struct sched_kind *kind;
     struct sched_line *line;
+    int r;
 
     if (queue->n >= SCHED_QUEUE_MAX)
-        return gp_err_set(err, -ENOSPC, "%d requests wait already, the most allowed",
+        return gp_err_set(err, -ENOSPC,
+                          "%d requests wait already, the most allowed; ask again later",
                           SCHED_QUEUE_MAX);
     kind = kind_get(queue, &waiter->req, err);
     if (!kind)
         return -ENOSPC;
-    line = line_get(queue, waiter, kind);
-    if (!line) {
+    r = line_get(queue, waiter, kind, &line, err);
+    if (r < 0) {
         kind_drop(queue, kind);
-        return -ENOMEM;
+        return r;
     }
     waiter->line = line;
     waiter->serial = queue->next_serial++;

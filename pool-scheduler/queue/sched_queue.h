@@ -34,6 +34,10 @@ struct sched_waiter;
 #define SCHED_QUEUE_MAX 65536
 /* Each event looks at every kind: different sets of cards that requests may use. */
 #define SCHED_KINDS_MAX 1024
+/* Of them those of one tenant, a kind counted once for each class of priority; and
+ * never more than a quarter of what is free, so that the first tenants leave some to
+ * later ones. */
+#define SCHED_TENANT_KINDS_MAX 128
 /* Waiters that seemed to fit and did not, for one event; the others are found by
  * sched_queue_sweep(). */
 #define SCHED_TRIES_MAX 64
@@ -97,7 +101,7 @@ void sched_queue_init(struct sched_queue *queue, const struct sched_pool *pool,
 void sched_queue_fini(struct sched_queue *queue);
 
 /* @waiter has req, tenant, priority, arrived; req's strings are copied.  -ENOSPC with
- * words: one of the caps. */
+ * words: one of the caps, and what to do. */
 int sched_queue_add(struct sched_queue *queue, struct sched_waiter *waiter,
                     struct gp_err *err);
 void sched_queue_remove(struct sched_queue *queue, struct sched_waiter *waiter);

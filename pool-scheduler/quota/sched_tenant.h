@@ -50,6 +50,7 @@ struct sched_tenant {
     struct sched_spent spent;
     bool apart;  /* one of SCHED_TENANTS_APART */
     void *lines; /* of the queue; its own */
+    uint32_t n_lines;
     /* For the queue: somebody waited so long for these quotas that @kept of them is
      * kept for him; and a place in the list of tenants whose quotas leave more than
      * before. */

@@ -638,35 +638,105 @@ whose_quota_of_memory_is_used_up_is_not_asked(void **state)
     finish(&s);
 }
 
+/* Waiters that each name another server, so that each is a kind. */
+struct kinds {
+    struct sched_waiter *waiters[SCHED_KINDS_MAX];
+    unsigned n;
+};
+
+static int
+add_kind(struct sim *s, struct kinds *kinds, const char *owner, struct gp_err *err)
+{
+    struct sched_waiter *waiter = calloc(1, sizeof(*waiter));
+    char server[16];
+    int r;
+
+    assert_non_null(waiter);
+    snprintf(server, sizeof(server), "s%u", kinds->n);
+    waiter->req.server = server;
+    sched_request_shape(&waiter->req, 10, GIB, 0, 0, NULL);
+    waiter->tenant = sched_tenant_ref(&s->tenants, owner);
+    r = sched_queue_add(&s->queue, waiter, err);
+    if (!r) {
+        kinds->waiters[kinds->n++] = waiter;
+        return 0;
+    }
+    sched_tenant_unref(&s->tenants, waiter->tenant);
+    free(waiter);
+    return r;
+}
+
+static void
+drop_kinds(struct sim *s, struct kinds *kinds)
+{
+    while (kinds->n--) {
+        struct sched_waiter *waiter = kinds->waiters[kinds->n];
+
+        sched_queue_remove(&s->queue, waiter);
+        sched_tenant_unref(&s->tenants, waiter->tenant);
+        free(waiter);
+    }
+}
+
+static void
+tenant_has_its_cap_of_kinds_and_leaves_others_theirs(void **state)
+{
+    static struct kinds kinds = {.n = 0};
+    struct gp_err err = {0};
+    struct sched_waiter *more;
+    char owner[16];
+    unsigned i;
+    struct sim s;
+
+    (void)state;
+    begin(&s, 3, 1);
+    while (!add_kind(&s, &kinds, "greedy", &err))
+        ;
+    assert_int_equal(kinds.n, SCHED_TENANT_KINDS_MAX);
+    assert_non_null(strstr(err.msg, "greedy for 128 different sets of cards"));
+    assert_non_null(strstr(err.msg, "start fewer at a time"));
+    /* More of a kind that it has already is no more work for anybody. */
+    more = calloc(1, sizeof(*more));
+    more->req.server = "s0";
+    sched_request_shape(&more->req, 20, GIB, 0, 0, NULL);
+    more->tenant = sched_tenant_ref(&s.tenants, "greedy");
+    assert_int_equal(sched_queue_add(&s.queue, more, &err), 0);
+    /* Whoever comes after many greedy ones finds room as well. */
+    for (i = 0; i < 20; i++) {
+        snprintf(owner, sizeof(owner), "o%u", i);
+        while (!add_kind(&s, &kinds, owner, &err))
+            ;
+    }
+    assert_in_range(kinds.n, SCHED_KINDS_MAX / 2, SCHED_KINDS_MAX - 1);
+    assert_non_null(strstr(err.msg, "the most allowed now"));
+    assert_int_equal(add_kind(&s, &kinds, "modest", &err), 0);
+    sched_queue_remove(&s.queue, more);
+    sched_tenant_unref(&s.tenants, more->tenant);
+    free(more);
+    drop_kinds(&s, &kinds);
+    finish(&s);
+}
+
 static void
 caps_of_the_queue_are_kept_in_words(void **state)
 {
-    static struct sched_waiter *waiters[SCHED_KINDS_MAX + 1];
+    static struct kinds kinds = {.n = 0};
     struct gp_err err = {0};
+    char owner[16];
     struct sim s;
-    unsigned i;
     int r = 0;
 
     (void)state;
     begin(&s, 3, 1);
-    for (i = 0; i <= SCHED_KINDS_MAX && !r; i++) {
-        char server[16];
-
-        waiters[i] = calloc(1, sizeof(*waiters[i]));
-        snprintf(server, sizeof(server), "s%u", i);
-        waiters[i]->req.server = server;
-        sched_request_shape(&waiters[i]->req, 10, GIB, 0, 0, NULL);
-        waiters[i]->tenant = sched_tenant_ref(&s.tenants, "t2");
-        r = sched_queue_add(&s.queue, waiters[i], &err);
+    while (!r) {
+        snprintf(owner, sizeof(owner), "o%u", kinds.n);
+        r = add_kind(&s, &kinds, owner, &err);
     }
     assert_int_equal(r, -ENOSPC);
-    assert_int_equal(i, SCHED_KINDS_MAX + 1);
+    assert_int_equal(kinds.n, SCHED_KINDS_MAX);
     assert_non_null(strstr(err.msg, "1024 different sets of cards wait already"));
-    while (i--) {
-        sched_queue_remove(&s.queue, waiters[i]);
-        sched_tenant_unref(&s.tenants, waiters[i]->tenant);
-        free(waiters[i]);
-    }
+    assert_non_null(strstr(err.msg, "or later"));
+    drop_kinds(&s, &kinds);
     finish(&s);
 }
 
@@ -738,6 +808,7 @@ main(void)
         cmocka_unit_test(shares_follow_weights_within_one_request),
         cmocka_unit_test(freed_card_asks_nobody_whom_it_cannot_serve),
         cmocka_unit_test(whose_quota_of_memory_is_used_up_is_not_asked),
+        cmocka_unit_test(tenant_has_its_cap_of_kinds_and_leaves_others_theirs),
         cmocka_unit_test(caps_of_the_queue_are_kept_in_words),
         cmocka_unit_test(cards_on_which_least_must_end_are_kept),
         cmocka_unit_test(card_that_is_kept_is_given_to_nobody_else),
