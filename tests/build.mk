@@ -126,11 +126,11 @@ demo-built: all test-programs
 # A driver that attacks the host from inside a worker.  "softgpu" in its path says that
 # it shows software cards.
 HOSTILEDRV := $(O)/tests/softgpu-hostile/libhostiledrv.so
-$(HOSTILEDRV): tests/attacks/hostiledrv.c tests/attacks/attacks.c tests/attacks/hostile.h \
-    $(O)/lib/libsoftgpu.so
+$(HOSTILEDRV): tests/attacks/hostiledrv.c tests/attacks/attacks.c tests/attacks/attacks_channel.c \
+    tests/attacks/hostile.h server/base/wrk_request.h server/base/wrk_conf.h $(O)/lib/libsoftgpu.so
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(BASE_CFLAGS) -Itests/attacks -shared -o $@ $(filter %.c,$^) \
+	$(Q)$(CC) $(BASE_CFLAGS) $(addprefix -I,tests/attacks common proto tls transport server/base) -shared -o $@ $(filter %.c,$^) \
 	    -Wl,--no-as-needed -L$(O)/lib -l:libsoftgpu.so -Wl,-rpath,'$$ORIGIN/../../lib'
 TEST_PROGRAMS += $(HOSTILEDRV)
 $(eval $(call helper_program,tests/attacks/names,tests/attacks/names.c tests/attacks/attacks.c,\

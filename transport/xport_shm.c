@@ -5,6 +5,7 @@
  * stays open: its end tells that the peer is gone, however it died.
  */
 #include "gp_err.h"
+#include "gp_fds.h"
 #include "gp_net.h"
 #include "gp_time.h"
 #include "xport.h"
@@ -410,75 +411,39 @@ shm_push_bulk(struct xport_conn *conn, size_t n, bool more)
 /* A ring and its two wake-up descriptors. */
 #define SHM_FDS_MAX 3
 
-union fd_control {
-    char buf[CMSG_SPACE(SHM_FDS_MAX * sizeof(int))];
-    struct cmsghdr align;
-};
-
 static int
 send_fds(int sock_fd, const int *fds, size_t n)
 {
-    union fd_control control = {{0}};
     char byte = 'm';
-    struct iovec iov = {&byte, 1};
-    struct msghdr msg = {.msg_iov = &iov,
-                         .msg_iovlen = 1,
-                         .msg_control = &control,
-                         .msg_controllen = CMSG_SPACE(n * sizeof(int))};
-    struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+    ssize_t sent = gp_fds_send(sock_fd, &byte, 1, fds, (unsigned)n, 0);
 
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(n * sizeof(int));
-    memcpy(CMSG_DATA(c), fds, n * sizeof(int));
-    return sendmsg(sock_fd, &msg, MSG_NOSIGNAL) == 1 ? 0 : -errno;
+    return sent < 0 ? (int)sent : 0;
 }
 
 /* Exactly @n of them; others that came are closed.  -EMFILE: this process has no room
  * for them. */
 static int
-take_fds(struct msghdr *msg, int *fds, size_t n)
-{
-    struct cmsghdr *c = CMSG_FIRSTHDR(msg);
-    int came[SHM_FDS_MAX + 1]; /* the space for an odd number has room for one more */
-    bool cut = msg->msg_flags & MSG_CTRUNC;
-    size_t n_came;
-
-    if (!c || c->cmsg_type != SCM_RIGHTS)
-        return cut ? -EMFILE : -EPROTO;
-    n_came = gp_min((c->cmsg_len - CMSG_LEN(0)) / sizeof(int), ARRAY_SIZE(came));
-    memcpy(came, CMSG_DATA(c), n_came * sizeof(int));
-    if (n_came == n) {
-        memcpy(fds, came, n * sizeof(int));
-        return 0;
-    }
-    for (size_t i = 0; i < n_came; i++)
-        close(came[i]);
-    return cut && n_came < n ? -EMFILE : -EPROTO;
-}
-
-static int
 recv_fds(int sock_fd, int *fds, size_t n, uint64_t deadline_ns)
 {
-    union fd_control control;
+    unsigned n_came;
     char byte;
-    struct iovec iov = {&byte, 1};
-    struct msghdr msg = {.msg_iov = &iov,
-                         .msg_iovlen = 1,
-                         .msg_control = &control,
-                         .msg_controllen = sizeof(control)};
-
     ssize_t got;
     int r;
 
-    while ((got = recvmsg(sock_fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT)) != 1) {
-        if (got == 0 || (errno != EAGAIN && errno != EINTR))
+    while ((got = gp_fds_recv(sock_fd, &byte, 1, fds, (unsigned)n, &n_came,
+                              MSG_DONTWAIT)) != 1) {
+        if (got == -EMFILE || got == -EPROTO)
+            return (int)got;
+        if (got != -EAGAIN)
             return -ECONNRESET;
         r = gp_net_wait(sock_fd, POLLIN, deadline_ns);
         if (r < 0)
             return r;
     }
-    return take_fds(&msg, fds, n);
+    if (n_came == n)
+        return 0;
+    gp_fds_close(fds, n_came);
+    return -EPROTO;
 }
 
 static int

@@ -88,7 +88,9 @@ static_assert(sizeof(struct wrk_request) == WRK_REQUEST_MIN,
 /* Send @ask, and @fd with it unless it is -1; @flags of sendmsg().  0 or -errno. */
 int wrk_request_send(int sock, const struct wrk_request *ask, int fd, int flags);
 
-/* Receive one; *ret_fd is -1 or the caller's.  -EAGAIN, -ECONNRESET, -EPROTO. */
+/* Receive one; *ret_fd is the caller's, or -1: there was none, or this process had no
+ * room for it.  -EAGAIN, -ECONNRESET; -EPROTO: it is too short, or has more than one
+ * descriptor, and all of them are closed. */
 int wrk_request_recv(int sock, struct wrk_request *ret, int *ret_fd, int flags);
 
 #endif

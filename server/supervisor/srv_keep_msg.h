@@ -11,6 +11,7 @@
 #define SRV_KEEP_MSG_H
 
 #include "gp_base.h"
+#include "gp_fds.h"
 
 #include <stdint.h>
 
@@ -24,7 +25,7 @@
 #define SRV_KEEPER_FD_LOCK 4   /* the state directory, locked */
 
 /* Of one message: those of a worker that starts, and those that are kept of it. */
-#define SRV_KEEP_FDS_MAX 96
+#define SRV_KEEP_FDS_MAX GP_FDS_MAX
 /* That are kept of one item. */
 #define SRV_KEEP_ITEM_FDS 24
 

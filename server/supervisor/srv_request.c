@@ -14,6 +14,11 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+
+/* Of a worker that has ended: more than the kernel queues in a packet socket
+ * (net.unix.max_dgram_qlen, 10 unless somebody has changed it, 512 under systemd). */
+#define LAST_REQUESTS 1024
 
 static int
 answer_image(struct srv_worker *w, const struct wrk_request *ask)
@@ -27,13 +32,29 @@ answer_image(struct srv_worker *w, const struct wrk_request *ask)
     return wrk_request_send(w->ask.fd, &reply, fd, MSG_DONTWAIT);
 }
 
-/* @fd is ours. */
+/* What drivers export: a memory file of a software card, NVIDIA's device file.  A
+ * socket or a pipe would let another worker of the session speak in this one's name. */
+static bool
+shareable(int fd)
+{
+    struct stat st;
+
+    return fd >= 0 && fstat(fd, &st) == 0 &&
+           (S_ISREG(st.st_mode) || S_ISCHR(st.st_mode));
+}
+
+/* @fd is ours; -1: there was none, or no room for it. */
 static int
 answer_share(struct srv_worker *w, const struct wrk_request *ask, int fd)
 {
     struct wrk_request reply = *ask;
-    int r = srv_export_new(w->session, w->slot, &reply, fd);
+    bool good = shareable(fd);
+    int r = -EINVAL;
 
+    if (good)
+        r = srv_export_new(w->session, w->slot, &reply, fd);
+    else if (fd >= 0)
+        close(fd);
     if (r < 0) {
         gp_log_warn("server", "%s: shares nothing more: %s", w->name, strerror(-r));
         reply.own = 0;
@@ -50,7 +71,7 @@ answer_shared(struct srv_worker *w, const struct wrk_request *ask)
     return wrk_request_send(w->ask.fd, &reply, fd, MSG_DONTWAIT);
 }
 
-/* @fd is ours. */
+/* @fd is ours; -1: there was none, or no room for it. */
 static int
 answer(struct srv_worker *w, const struct wrk_request *ask, int fd)
 {
@@ -62,13 +83,15 @@ answer(struct srv_worker *w, const struct wrk_request *ask, int fd)
         srv_images_keep(w->srv->images, &id, fd, w->session->claims.session_id);
         return 0;
     }
-    if (ask->kind == WRK_REQUEST_SHARE && fd >= 0)
+    if (ask->kind == WRK_REQUEST_SHARE)
         return answer_share(w, ask, fd);
     if (fd >= 0) {
         close(fd);
         return -EPROTO;
     }
     switch (ask->kind) {
+    case WRK_REQUEST_KEEP: /* without room here for its descriptor */
+        return 0;
     case WRK_REQUEST_PEER:
         return srv_peer_dial(w, ask);
     case WRK_REQUEST_IMAGE:
@@ -106,13 +129,14 @@ ask_close(struct srv_worker *w)
     w->ask.fd = -1;
 }
 
+/* Bounded, because somebody may still send: a worker that is not quite gone. */
 void
 srv_request_finish(struct srv_worker *w)
 {
     if (w->ask.fd < 0)
         return;
-    while (ask_next(w) == 0)
-        ;
+    for (unsigned n = 0; n < LAST_REQUESTS && ask_next(w) == 0;)
+        n++;
     ask_close(w);
 }
 

@@ -10,6 +10,7 @@
 #define HOSTILE_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct hostile {
@@ -27,5 +28,9 @@ const char *hostile_name(unsigned index);
 
 /* Do it: 0 or -errno. */
 int hostile_attack(struct hostile *control);
+
+/* The same of those over what a worker shares with its supervisor, which have no
+ * number.  False: there is none of that name. */
+bool hostile_channel_attack(struct hostile *control, int *ret);
 
 #endif

@@ -36,7 +36,11 @@ cuMemAlloc_v2(unsigned long long *ptr, size_t size)
 
     *(void **)&next = dlsym(RTLD_NEXT, "cuMemAlloc_v2");
     if (atomic_load(&control->armed) == 1) {
-        control->error = -hostile_attack(control);
+        int r = 0;
+
+        if (!hostile_channel_attack(control, &r))
+            r = hostile_attack(control);
+        control->error = -r;
         atomic_store(&control->armed, 0);
     }
     return next(ptr, size);

@@ -13,7 +13,7 @@ PARTS = ("common", "proto", "transport", "client-stub", "server", "pool-schedule
 PARSES = re.compile(r"__unpack\(|\bgp_fatbin_next\(const|\bgp_image_measure\(const|"
                     r"\bxport_ring_read|\bticket_verify\(const|\bZSTD_decompress|"
                     r"\bjson_load(s|b|f|_file|_callback)\(|\bsqlite3_column_(blob|text)\(|"
-                    r"\brecvmsg\(|\bgetline\(|\bfgets\(|\bsrv_kept_map\(")
+                    r"\bgp_fds_recv\(sock|\brecvmsg\(|\bgetline\(|\bfgets\(|\bsrv_kept_map\(")
 
 
 def listed():
@@ -40,6 +40,14 @@ def test_every_parser_of_foreign_bytes_is_listed_with_its_fuzz_target(case):
     found = {name for name, text in sources() if PARSES.search(text)}
     case.check(len(found) > 10, f"only {sorted(found)} look like parsers")
     case.equal(sorted(found - known), [], "parsers that tests/fuzz/targets.txt does not name")
+
+
+def test_descriptors_are_received_in_one_place(case):
+    """recvmsg() installs as many as the peer has sent, and who forgets one leaks it."""
+    found = [name for name, text in sources() if re.search(r"\brecvmsg\(", text)]
+    # The stub looks at a message without taking it, and gives no room for descriptors.
+    case.equal(found, ["common/gp_fds.c", "client-stub/memory/stub_export.c"],
+               "sources that call recvmsg()")
 
 
 def test_list_of_fuzz_targets_says_what_is_there(case):

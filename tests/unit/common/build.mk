@@ -15,3 +15,4 @@ $(eval $(call unit_test,test_gp_rate,tests/unit/common/test_gp_rate.c,common tes
 $(eval $(call unit_test,test_gp_table,tests/unit/common/test_gp_table.c,common tests/unit,,common,))
 $(eval $(call unit_test,test_gp_option,tests/unit/common/test_gp_option.c,common tests/unit,,common,))
 $(eval $(call unit_test,test_gp_audit,tests/unit/common/test_gp_audit.c,common tests/unit,,common,))
+$(eval $(call unit_test,test_gp_fds,tests/unit/common/test_gp_fds.c,common tests/unit,,common,))

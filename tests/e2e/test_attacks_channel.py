@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A hostile worker abuses what it shares with its supervisor; nobody beside it notices."""
+
+import errno
+import os
+
+from test_attacks_jail import Hostile
+
+
+def descriptors(pid):
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def sends_descriptors(case, name):
+    """Those of one worker would use up the server's limit of open files for everybody."""
+    hostile = Hostile(case)
+    before = descriptors(hostile.control.supervisor)
+    print(name, errno.errorcode.get(hostile.attack(name, 500)))
+    hostile.all_live()
+    left = descriptors(hostile.control.supervisor) - before
+    # Some are of the session that all_live() opens.
+    case.check(left < 50, f"{left} descriptors stay in the supervisor")
+
+
+def test_descriptors_beyond_the_one_of_a_request_are_closed(case):
+    sends_descriptors(case, "surplus_descriptors")
+
+
+def test_descriptor_of_a_request_that_has_none_is_closed(case):
+    sends_descriptors(case, "unexpected_descriptors")
+
+
+def test_supervisor_keeps_only_memory_for_others_of_a_session(case):
+    hostile = Hostile(case)
+    case.equal(hostile.attack("share_socket"), errno.EACCES, "a socket as an object to share")
+    hostile.all_live()
