@@ -398,6 +398,13 @@ gp_net_reset_on_close(int fd, bool on)
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
 }
 
+void
+gp_net_close_now(int fd)
+{
+    gp_net_reset_on_close(fd, false);
+    close(fd);
+}
+
 bool
 gp_net_same_host(int fd)
 {

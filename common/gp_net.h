@@ -65,6 +65,11 @@ const char *gp_net_own_name(int fd, char *buf, size_t size);
  * sent and tells the peer at once, which otherwise learns it behind the last byte. */
 void gp_net_reset_on_close(int fd, bool on);
 
+/* Close a socket that another process has had, which may have set SO_LINGER: a close
+ * that waits until the peer has taken everything.  Other descriptors are just closed.
+ */
+void gp_net_close_now(int fd);
+
 /* Do both ends of the TCP socket have one address? */
 bool gp_net_same_host(int fd);
 

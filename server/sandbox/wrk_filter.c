@@ -14,12 +14,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #ifdef GP_SANITIZED
@@ -32,6 +35,10 @@
 #define THREAD_FLAGS                                                                   \
     (CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |                \
      CLONE_SYSVSEM | CLONE_SETTLS | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID)
+
+#ifndef TCP_RTO_MAX_MS /* Linux 6.15 */
+#define TCP_RTO_MAX_MS 44
+#endif
 
 #ifndef PR_SET_VMA
 #define PR_SET_VMA 0x53564d41
@@ -100,7 +107,6 @@ static const int allowed[] = {
     SCMP_SYS(recvmmsg),
     SCMP_SYS(shutdown),
     SCMP_SYS(getsockopt),
-    SCMP_SYS(setsockopt),
     SCMP_SYS(getsockname),
     SCMP_SYS(getpeername),
     /* memory; executable memory is below */
@@ -173,9 +179,27 @@ static const int allowed[] = {
 
 /* F_SETOWN and F_SETSIG would send any signal to anybody of this user. */
 static const unsigned fcntls[] = {
-    F_DUPFD,     F_DUPFD_CLOEXEC, F_GETFD,     F_SETFD,     F_GETFL,
-    F_SETFL,     F_GETLK,         F_SETLK,     F_SETLKW,    F_OFD_GETLK,
-    F_OFD_SETLK, F_OFD_SETLKW,    F_ADD_SEALS, F_GET_SEALS,
+    F_DUPFD,      F_DUPFD_CLOEXEC, F_GETFD,     F_SETFD,     F_GETFL,
+    F_GETLK,      F_SETLK,         F_SETLKW,    F_OFD_GETLK, F_OFD_SETLK,
+    F_OFD_SETLKW, F_ADD_SEALS,     F_GET_SEALS,
+};
+
+/* Flags of an open file that F_SETFL may not set: signals, pipes of packets, files
+ * without the page cache.  Of the others there is O_NONBLOCK, which whoever shares the
+ * open file does not depend on: the supervisor says MSG_DONTWAIT at each call. */
+#define FLAGS_DENIED (O_ASYNC | O_DIRECT | O_NOATIME)
+
+/* What transports set (transport/, link/, wrk_peer.c).  SO_LINGER, say, would make the
+ * supervisor wait that closes the socket last. */
+static const struct {
+    unsigned level, option;
+} sockopts[] = {
+    {SOL_SOCKET, SO_KEEPALIVE},    {SOL_SOCKET, SO_RCVTIMEO},
+    {SOL_SOCKET, SO_SNDTIMEO},     {SOL_SOCKET, SO_SNDBUF},
+    {SOL_SOCKET, SO_RCVBUF},       {IPPROTO_TCP, TCP_KEEPIDLE},
+    {IPPROTO_TCP, TCP_KEEPINTVL},  {IPPROTO_TCP, TCP_KEEPCNT},
+    {IPPROTO_TCP, TCP_NODELAY},    {IPPROTO_TCP, TCP_CONGESTION},
+    {IPPROTO_TCP, TCP_RTO_MAX_MS},
 };
 
 static const unsigned prctls[] = {PR_SET_NAME, PR_GET_NAME, PR_SET_TIMERSLACK,
@@ -320,6 +344,25 @@ add_files(scmp_filter_ctx ctx, const struct wrk_sandbox *box)
 }
 
 static int
+add_descriptors(scmp_filter_ctx ctx)
+{
+    const struct scmp_arg_cmp flags[] = {SCMP_A1(SCMP_CMP_MASKED_EQ, LOW32, F_SETFL),
+                                         SCMP_A2(SCMP_CMP_MASKED_EQ, FLAGS_DENIED, 0)};
+    int r = allow_values(ctx, SCMP_SYS(fcntl), 1, LOW32, fcntls, ARRAY_SIZE(fcntls));
+
+    if (r == 0)
+        r = rule(ctx, SCMP_ACT_ALLOW, SCMP_SYS(fcntl), ARRAY_SIZE(flags), flags);
+    for (size_t i = 0; r == 0 && i < ARRAY_SIZE(sockopts); i++) {
+        const struct scmp_arg_cmp option[] = {
+            SCMP_A1(SCMP_CMP_MASKED_EQ, LOW32, sockopts[i].level),
+            SCMP_A2(SCMP_CMP_MASKED_EQ, LOW32, sockopts[i].option)};
+
+        r = rule(ctx, SCMP_ACT_ALLOW, SCMP_SYS(setsockopt), ARRAY_SIZE(option), option);
+    }
+    return r;
+}
+
+static int
 filter_build(scmp_filter_ctx ctx, const struct wrk_sandbox *box)
 {
     const struct scmp_arg_cmp no_address = SCMP_A4(SCMP_CMP_EQ, 0);
@@ -331,7 +374,7 @@ filter_build(scmp_filter_ctx ctx, const struct wrk_sandbox *box)
     if (r == 0)
         r = rule(ctx, SCMP_ACT_ALLOW, SCMP_SYS(sendto), 1, &no_address);
     if (r == 0)
-        r = allow_values(ctx, SCMP_SYS(fcntl), 1, LOW32, fcntls, ARRAY_SIZE(fcntls));
+        r = add_descriptors(ctx);
     if (r == 0)
         r = add_threads(ctx);
     if (r == 0)

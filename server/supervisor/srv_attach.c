@@ -98,7 +98,7 @@ attach_free(struct srv_attach *a)
     tls_door_fini(&a->door);
     gp_msg_conn_fini(&a->conn);
     if (a->fd >= 0)
-        close(a->fd);
+        gp_net_close_now(a->fd); /* a worker may have it already */
     gpupool__attach_request__free_unpacked(a->req, NULL);
     free(a->claims);
     explicit_bzero(a->key, sizeof(a->key));

@@ -3,6 +3,7 @@
 
 #include "gp_base.h"
 #include "gp_log.h"
+#include "gp_net.h"
 #include "gp_time.h"
 #include "srv_cgroup.h"
 #include "srv_keep_msg.h"
@@ -76,7 +77,7 @@ item_close(struct item *item)
 {
     for (unsigned i = 0; i < item->n; i++)
         if (item->fd[i] >= 0)
-            close(item->fd[i]);
+            gp_net_close_now(item->fd[i]); /* some are sockets that a worker had */
     item->n = 0;
 }
 

@@ -51,7 +51,7 @@ worker_free(struct srv_worker *w)
     srv_request_finish(w);
     srv_resume_free(w);
     if (w->client.fd >= 0)
-        close(w->client.fd);
+        gp_net_close_now(w->client.fd);
     if (w->adopt >= 0)
         close(w->adopt);
     srv_desk_free(w->desk);
@@ -444,7 +444,7 @@ worker_back(struct srv_worker *w, int fd)
     gp_loop_fd_del(&w->client);
     if (w->client.fd >= 0) {
         shutdown(w->client.fd, SHUT_RDWR); /* a worker that sleeps in it wakes up */
-        close(w->client.fd);
+        gp_net_close_now(w->client.fd);
     }
     if (gp_loop_fd_add(w->srv->loop, &w->client, fd, EPOLLRDHUP, on_client) < 0) {
         w->client.fd = fd;

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -472,6 +473,52 @@ ATTACK(socket_accept)
     return r == -ENOTSOCK ? 0 : r;
 }
 
+/* On what is no socket as well. */
+static int
+set_option(int level, int option)
+{
+    int value = 1;
+    int r = result(setsockopt(STDIN_FILENO, level, option, &value, sizeof(value)));
+
+    return r == -ENOTSOCK ? 0 : r;
+}
+#define OPTION(name, ...)                                                              \
+    ATTACK(name)                                                                       \
+    {                                                                                  \
+        return set_option(__VA_ARGS__);                                                \
+    }
+
+OPTION(option_linger, SOL_SOCKET, SO_LINGER)
+OPTION(option_priority, SOL_SOCKET, SO_PRIORITY)
+OPTION(option_mark, SOL_SOCKET, SO_MARK)
+OPTION(option_busy_poll, SOL_SOCKET, SO_BUSY_POLL)
+OPTION(option_filter, SOL_SOCKET, SO_ATTACH_FILTER)
+OPTION(option_device, SOL_SOCKET, SO_BINDTODEVICE)
+OPTION(option_source_route, IPPROTO_IP, IP_OPTIONS)
+OPTION(option_protocol, IPPROTO_TCP, 31) /* TCP_ULP: a module of the kernel */
+
+static int
+set_flags(int more)
+{
+    int fds[2];
+    int r;
+
+    if (pipe(fds) < 0)
+        return -errno;
+    r = result(fcntl(fds[1], F_SETFL, O_WRONLY | more));
+    close(fds[0]);
+    close(fds[1]);
+    return r;
+}
+ATTACK(flag_signals)
+{
+    return set_flags(O_ASYNC);
+}
+ATTACK(flag_packets)
+{
+    return set_flags(O_DIRECT);
+}
+
 /* --------------------------------------------------- programs, processes -- */
 
 ATTACK(exec_program)
@@ -778,6 +825,16 @@ static const struct {
     A(socket_bind),
     A(socket_listen),
     A(socket_accept),
+    A(option_linger),
+    A(option_priority),
+    A(option_mark),
+    A(option_busy_poll),
+    A(option_filter),
+    A(option_device),
+    A(option_source_route),
+    A(option_protocol),
+    A(flag_signals),
+    A(flag_packets),
     A(exec_program),
     A(exec_descriptor),
     A(fork_process),

@@ -80,6 +80,30 @@ ATTACK(share_socket)
     return r < 0 ? r : ask.own ? 0 : -EACCES;
 }
 
+/* A socket whose close waits until the peer has taken all, and a peer that takes
+ * nothing: the supervisor has the last descriptor of it when this process is gone. */
+ATTACK(linger_and_die)
+{
+    static char nothing[65536];
+    const struct linger wait = {.l_onoff = 1, .l_linger = 600};
+    unsigned full = 0;
+
+    atomic_store(&c->armed, 2);
+    while (atomic_load(&c->armed) == 2) /* the test stops the client */
+        usleep(1000);
+    setsockopt(WRK_FD_CONN, SOL_SOCKET, SO_LINGER, &wait, sizeof(wait));
+    while (full < 20) {
+        if (send(WRK_FD_CONN, nothing, sizeof(nothing), MSG_DONTWAIT) < 0) {
+            full++;
+            usleep(50000);
+        }
+    }
+    /* What is unread would make the close an abort. */
+    while (recv(WRK_FD_CONN, nothing, sizeof(nothing), MSG_DONTWAIT) > 0)
+        ;
+    _exit(1);
+}
+
 static const struct {
     const char *name;
     int (*run)(struct hostile *c);
@@ -91,6 +115,7 @@ static const struct {
     A(surplus_descriptors),
     A(unexpected_descriptors),
     A(share_socket),
+    A(linger_and_die),
 };
 
 bool

@@ -3,6 +3,7 @@
 
 import errno
 import os
+import signal
 
 from test_attacks_jail import Hostile
 
@@ -34,3 +35,20 @@ def test_supervisor_keeps_only_memory_for_others_of_a_session(case):
     hostile = Hostile(case)
     case.equal(hostile.attack("share_socket"), errno.EACCES, "a socket as an object to share")
     hostile.all_live()
+
+
+def test_socket_that_lingers_does_not_stop_the_supervisor(case):
+    """The client is stopped and reads nothing, so what its worker has sent stays unsent."""
+    hostile = Hostile(case, client={"GPUPOOL_TRANSPORT": "tcp"})
+    hostile.control.name = b"linger_and_die"
+    hostile.control.armed = 1
+    hostile.shell.send("alloc", 512)
+    case.wait_for(lambda: hostile.control.armed == 2, "the attack has begun")
+    os.kill(hostile.shell.process.pid, signal.SIGSTOP)
+    hostile.control.armed = 3
+    try:
+        case.wait_for(lambda: hostile.worker not in hostile.pool.workers(), "its worker has ended")
+        hostile.control.armed = 0
+        hostile.all_live()
+    finally:
+        os.kill(hostile.shell.process.pid, signal.SIGCONT)

@@ -41,7 +41,7 @@ class Control(ctypes.Structure):
 class Hostile:
     """A pool with a victim's session and a hostile one."""
 
-    def __init__(self, case, *options):
+    def __init__(self, case, *options, client=None):
         library = case.build / "tests" / "softgpu-hostile" / "libhostiledrv.so"
         if case.sanitizer:
             case.skip("workers of sanitizer builds have no system call filter")
@@ -62,7 +62,7 @@ class Hostile:
         self.neighbour.ok("store", self.memory, 0, 0x12345678)
         self.control.victim, = self.pool.workers()
         self.session = self.pool.session()
-        self.shell = self.session.cudash().begin()
+        self.shell = self.session.cudash(client).begin()
         self.worker, = set(self.pool.workers()) - {self.control.victim}
         self.secret = case.folder / "secret"
         self.secret.write_text("the pool's token\n")
