@@ -105,13 +105,19 @@ CUresult
 h_cuStreamAddCallback(struct wrk *w, const struct wire_args_cuStreamAddCallback *a,
                       struct wrk_reply *rep)
 {
-    struct in_order f;
+    struct wrk_hostfn *host =
+        wrk_hostfn_new(w, WRK_HOST_CALLBACK, a->token, a->hStream_id);
+    CUresult r;
 
-    (void)rep;
-    if (!in_order_begin(w, &f, a->hStream, a->token, a->hStream_id))
+    if (!host)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    return in_order_end(&f, WRK_CALL(w, cuStreamAddCallback, a->hStream,
-                                     wrk_hostfn_stream_run, f.host, a->flags));
+    r = WRK_CALL(w, cuStreamAddCallback, a->hStream, wrk_hostfn_stream_run, host,
+                 a->flags);
+    if (r != CUDA_SUCCESS && rep->req->flags & WIRE_F_REPLY)
+        wrk_hostfn_refuse(host);
+    else if (r != CUDA_SUCCESS)
+        wrk_hostfn_refuse_callback(host, r);
+    return r;
 }
 
 CUresult

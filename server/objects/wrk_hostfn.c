@@ -38,6 +38,7 @@ wrk_hostfns_new(struct wrk *w, struct wrk_hostfns **ret)
         return -ENOMEM;
     pthread_mutex_init(&hosts->lock, NULL);
     pthread_cond_init(&hosts->returned, NULL);
+    hosts->refused_last = &hosts->refused;
     *ret = hosts;
     return 0;
 }
@@ -56,6 +57,12 @@ wrk_hostfns_free(struct wrk_hostfns *hosts)
 {
     if (!hosts)
         return;
+    while (hosts->refused) {
+        struct wrk_hostfn *host = hosts->refused;
+
+        hosts->refused = host->next;
+        free(host);
+    }
     pthread_cond_destroy(&hosts->returned);
     pthread_mutex_destroy(&hosts->lock);
     free(hosts->execs.slots);
@@ -66,8 +73,10 @@ wrk_hostfns_free(struct wrk_hostfns *hosts)
 static void
 host_count(struct wrk_hostfns *hosts, uint32_t kind, int by)
 {
+    bool once = kind == WRK_HOST_ONCE || kind == WRK_HOST_CALLBACK;
+
     hosts->count += (unsigned)by;
-    hosts->once += kind == WRK_HOST_ONCE ? (unsigned)by : 0;
+    hosts->once += once ? (unsigned)by : 0;
     hosts->graphs += kind == WRK_HOST_GRAPH ? (unsigned)by : 0;
 }
 
@@ -84,8 +93,10 @@ wrk_hostfn_new(struct wrk *w, enum wrk_hostfn_kind kind, uint64_t token,
     *host = (struct wrk_hostfn){.w = w, .kind = kind, .token = token, .stream = stream};
     pthread_mutex_lock(&hosts->lock);
     ok = hosts->count < WIRE_HOST_FUNCS_MAX;
-    if (ok)
+    if (ok) {
         host_count(hosts, kind, 1);
+        hosts->callbacks += kind == WRK_HOST_CALLBACK;
+    }
     pthread_mutex_unlock(&hosts->lock);
     if (!ok) {
         free(host);
@@ -139,10 +150,79 @@ wrk_hostfns_of_graphs(struct wrk_hostfns *hosts)
     return some;
 }
 
+/* ---- refused callbacks ---- */
+
+/* As a callback that the driver calls, but that nobody waits for. */
+static void
+refusal_say(struct wrk_hostfn *host)
+{
+    struct wire_event_host_func event = {.token = host->token,
+                                         .stream = host->stream,
+                                         .status = (int32_t)host->refusal,
+                                         .once = 1};
+
+    host_uncount(host);
+    if (atomic_load(&host->w->priv->before_reply))
+        wrk_sender_event(host->w, &event, NULL);
+    else
+        wrk_unsolicited(host->w, WIRE_EVENT_HOST_FUNC, &event, sizeof(event), NULL, 0);
+    free(host);
+}
+
+static struct wrk_hostfn *
+refusal_take(struct wrk_hostfns *hosts)
+{
+    struct wrk_hostfn *host = hosts->callbacks ? NULL : hosts->refused;
+
+    if (!host)
+        return NULL;
+    hosts->refused = host->next;
+    if (!hosts->refused)
+        hosts->refused_last = &hosts->refused;
+    return host;
+}
+
+/* The event of a callback has been sent, or there will be none.  One thread at a time
+ * says the refused ones, so that they keep their order; it does so without the lock,
+ * which others take while they send. */
+static void
+callback_said(struct wrk_hostfns *hosts)
+{
+    struct wrk_hostfn *host;
+
+    pthread_mutex_lock(&hosts->lock);
+    hosts->callbacks--;
+    if (!hosts->saying_refused) {
+        hosts->saying_refused = true;
+        while ((host = refusal_take(hosts))) {
+            pthread_mutex_unlock(&hosts->lock);
+            refusal_say(host);
+            pthread_mutex_lock(&hosts->lock);
+        }
+        hosts->saying_refused = false;
+    }
+    pthread_mutex_unlock(&hosts->lock);
+}
+
+void
+wrk_hostfn_refuse_callback(struct wrk_hostfn *host, CUresult status)
+{
+    struct wrk_hostfns *hosts = host->w->priv->hosts;
+
+    host->refusal = status;
+    pthread_mutex_lock(&hosts->lock);
+    *hosts->refused_last = host;
+    hosts->refused_last = &host->next;
+    pthread_mutex_unlock(&hosts->lock);
+    callback_said(hosts);
+}
+
 void
 wrk_hostfn_drop(struct wrk_hostfn *host)
 {
     host_uncount(host);
+    if (host->kind == WRK_HOST_CALLBACK)
+        callback_said(host->w->priv->hosts);
     free(host);
 }
 
@@ -341,6 +421,8 @@ host_call(struct wrk_hostfn *host, CUresult status)
     else if (!wrk_unsolicited_within(host->w, SEND_NS, WIRE_EVENT_HOST_FUNC, &event,
                                      sizeof(event)))
         host_urgent(host->w, &wait, &event);
+    if (host->kind == WRK_HOST_CALLBACK)
+        callback_said(hosts);
     if (waits)
         host_await(hosts, &wait);
     if (host->returned)

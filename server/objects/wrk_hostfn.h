@@ -26,9 +26,11 @@ struct wire_event_host_func;
  * steps has a few; a client that queues more gets CUDA_ERROR_OUT_OF_MEMORY. */
 
 enum wrk_hostfn_kind {
-    WRK_HOST_ONCE,   /* runs once, the client is waited for */
-    WRK_HOST_GRAPH,  /* a graph's node: runs any number of times */
-    WRK_HOST_NOTIFY, /* runs once, nobody waits (a user object's end) */
+    WRK_HOST_ONCE,     /* runs once, the client is waited for */
+    WRK_HOST_GRAPH,    /* a graph's node: runs any number of times */
+    WRK_HOST_NOTIFY,   /* runs once, nobody waits (a user object's end) */
+    WRK_HOST_CALLBACK, /* of a stream: runs once with the stream's status, the client is
+                        * waited for */
 };
 
 int wrk_hostfns_new(struct wrk *w, struct wrk_hostfns **ret);
@@ -53,6 +55,12 @@ void wrk_hostfn_drop(struct wrk_hostfn *host);
 /* The same, and a message tells the client, which does not wait for the call, that it
  * may forget the token. */
 void wrk_hostfn_refuse(struct wrk_hostfn *host);
+
+/* The driver refused a stream's callback with @status, and the client has told the
+ * program that it was accepted.  A program that waits for its callback would wait for
+ * ever, so it is called with that status, behind the callbacks that were accepted
+ * before. */
+void wrk_hostfn_refuse_callback(struct wrk_hostfn *host, CUresult status);
 
 /* Have @host, of kind WRK_HOST_GRAPH, go when the last of @graph and all that is made
  * from it is gone: clones, child graphs, executable graphs and their launches.  The

@@ -32,6 +32,10 @@ struct wrk_hostfn {
     void (*returned)(
         struct wrk_hostfn *host); /* after each of its runs; NULL: nothing */
     bool ran; /* the driver's thread that runs it; a graph runs once at a time */
+
+    /* Of a refused stream callback. */
+    struct wrk_hostfn *next;
+    CUresult refusal;
 };
 
 GP_TABLE_TYPE(wrk_hostfn_execs, struct wrk_hostfn_exec *);
@@ -45,6 +49,10 @@ struct wrk_hostfns {
     unsigned once;   /* of them, given to streams */
     unsigned graphs; /* of them, given to nodes of graphs */
     bool cancelled;
+
+    unsigned callbacks; /* of streams, whose events have not been sent */
+    struct wrk_hostfn *refused, **refused_last; /* to be said when there are none */
+    bool saying_refused;
 
     struct wrk_hostfn_execs execs; /* reader only, no lock */
     _Atomic uint32_t given; /* functions that executable graphs were given later */

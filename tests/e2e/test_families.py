@@ -2,6 +2,7 @@
 """One program per family of calls: the same results and errors remotely as on the driver."""
 
 import json
+import os
 import sys
 
 from test_programs import local_driver
@@ -212,6 +213,20 @@ def test_pending_functions_hold_no_memory_that_both_sides_map(case):
 
 def test_nodes_and_executable_graphs_take_new_functions_for_ever(case):
     same_remotely_and_locally(case, "hostnodes", core=100)
+
+
+def same_over_tcp_and_shared_memory(case, name, pool=None, **options):
+    """As same_remotely_and_locally(), in one pool over each of both transports."""
+    local = case.run([case.programs / name, "strict"], env=local_driver(case))
+    pool = pool or case.pool()
+    for transport in ("tcp", "shm"):
+        env = {} if "E2E_TRANSPORT" in os.environ else {"GPUPOOL_TRANSPORT": transport}
+        remote = pool.run(case.programs / name, "strict", env=env, status=None, **options)
+        case.equal((remote.out, remote.status), (local.out, 0), f"{name} over {transport}")
+
+
+def test_callbacks_behind_a_kernel_that_fails_are_called_with_its_error(case):
+    same_over_tcp_and_shared_memory(case, "callbacks")
 
 
 def test_errors_have_one_name_and_text_in_both_libraries(case):
