@@ -10,8 +10,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+/* All of a driver's log: CUDA says that it is 25600 bytes at most.  A frame carries no
+ * more. */
+#define LOG_BYTES 32768u
 
 static CUresult
 file_append(int fd, const char *text, size_t n)
@@ -33,20 +38,22 @@ CUresult
 stub_impl_cuLogsDumpToFile(CUlogIterator *iterator, const char *pathToFile,
                            unsigned int flags)
 {
-    char text[8192];
-    size_t size = sizeof(text);
+    CLEANUP_FREE char *text = NULL;
+    CLEANUP_FD int fd = -1;
+    size_t size = LOG_BYTES;
     CUresult r;
-    int fd;
 
     if (!pathToFile || flags)
         return CUDA_ERROR_INVALID_VALUE;
+    text = malloc(LOG_BYTES);
+    if (!text)
+        return CUDA_ERROR_OUT_OF_MEMORY;
     fd = open(pathToFile, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (fd < 0)
         return CUDA_ERROR_INVALID_VALUE;
     r = cuLogsDumpToMemory(iterator, text, &size, flags);
     if (r == CUDA_SUCCESS)
-        r = file_append(fd, text, strnlen(text, gp_min(size, sizeof(text))));
-    close(fd);
+        r = file_append(fd, text, strnlen(text, gp_min(size, (size_t)LOG_BYTES)));
     return r;
 }
 

@@ -136,7 +136,9 @@ class ServerArg:
         elif p.dir in ("out", "inout") and word in ("array", "bytes", "text"):
             if not p.type.count.isdigit():
                 size = f"{name}_n * sizeof(*{name})"
-                t(f"    if (r == CUDA_SUCCESS && {name}_n)")
+                # Room for nothing is not the same to a driver as no array.
+                asked = self.given(p) if p.optional else f"{name}_n"
+                t(f"    if (r == CUDA_SUCCESS && {asked})")
                 t(f"        r = wrk_gen_scratch(&used, {size}, (void **)&{name});")
 
     def _prepare_struct(self, t: Text, p: Param) -> None:

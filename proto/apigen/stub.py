@@ -75,6 +75,9 @@ class StubBody:
         for p in c.args:
             if not p.client:
                 self.arg.check(t, p)
+        for p in c.args:
+            if not p.client:
+                self.arg.check_count(t, p)
                 self.arg.struct_checks(t, p)
         self._lengths(t)
         self._make_handle(t)
@@ -144,7 +147,8 @@ class StubBody:
                 t(f"    if ({p.name}_len > {p.max})")
                 t(f"        return stub_unsupported(WIRE_CALL_{self.call.name});")
             elif self._varies(p):
-                t(f"    {p.name}_room = {p.name} ? {self.arg.count(p)} : 0;")
+                room = self.arg.asked if self.arg.has_room(p) else self.arg.count
+                t(f"    {p.name}_room = {p.name} ? {room(p)} : 0;")
         if self.req.parts:
             sizes = ["sizeof(*req)"] if self.req.fixed else ["(uint64_t)0"]
             for p in self.call.args:
@@ -252,6 +256,8 @@ class StubBody:
                 f"            return stub_call_bad(WIRE_CALL_{self.call.name});",
                 "        }",
             )
+            for p in outs:
+                self.arg.check_all(t, p)
             for p in outs:
                 self.arg.load(t, p)
             t("    }")
@@ -433,6 +439,13 @@ stub_gen_handle(enum wire_kind kind, uint64_t id)
 {
     return wire_handle_is(id, kind) &&
            (wire_handle_index(id) >= WIRE_INDEX_SERVER || stub_handle_ok(kind, id));
+}
+
+/* How many elements to ask for where the caller has room for @n. */
+static inline uint64_t
+stub_gen_at_most(uint64_t n, uint64_t most)
+{
+    return n < most ? n : most;
 }
 
 /* More elements than a frame carries.  A count past any use was never set. */

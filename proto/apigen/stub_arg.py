@@ -50,6 +50,26 @@ class StubArg:
             return f"(uint64_t)*{name}"
         return counted(p)
 
+    def has_room(self, p: Param) -> bool:
+        """Is it an output for which the caller says by an inout parameter how much it has
+        room for?  Room for more than a frame carries is no mistake: what there is may be
+        less."""
+        other = self.call.param(p.type.count) if p.type.count else None
+        return bool(p.comes and p.max and other and other.dir == "inout")
+
+    def asked(self, p: Param) -> str:
+        """How many elements of such an output the server is asked for."""
+        return f"stub_gen_at_most({self.count(p)}, {p.max})"
+
+    def _most(self, count: Param) -> int:
+        """The most elements that a frame carries of the outputs with this count."""
+        rooms = [
+            p.max
+            for p in self.call.args
+            if self.has_room(p) and p.type.count == count.name
+        ]
+        return min(rooms, default=0)
+
     # ---- before the frame -------------------------------------------------------
 
     def check_handle(self, t: Text, p: Param) -> None:
@@ -73,7 +93,7 @@ class StubArg:
         word = p.type.word
         pointer = c_type(p).endswith("*") and word != "address"
         if word in ("array", "bytes") and not p.type.count.isdigit():
-            self._check_array(t, p)
+            pass  # check_count()
         elif pointer and not p.optional:
             t(f"    if (!{p.name})", "        return CUDA_ERROR_INVALID_VALUE;")
         if word == "flags" and self.call.reply == "none":
@@ -84,6 +104,11 @@ class StubArg:
                 f"    if (!{p.name}_size)",
                 "        return CUDA_ERROR_INVALID_VALUE;",
             )
+
+    def check_count(self, t: Text, p: Param) -> None:
+        """Counts come last: they may be behind pointers, which check() has looked at."""
+        if p.type.word in ("array", "bytes") and not p.type.count.isdigit():
+            self._check_array(t, p)
 
     def doubts(self, p: Param) -> list[str]:
         """Tests for arguments that are wrong, or that only the driver can judge."""
@@ -137,6 +162,8 @@ class StubArg:
                 f"    if (!{p.name} && {count})",
                 "        return CUDA_ERROR_INVALID_VALUE;",
             )
+        if self.has_room(p):
+            return
         answer = (
             "CUDA_ERROR_INVALID_VALUE"
             if p.most
@@ -193,6 +220,8 @@ class StubArg:
         name, word = p.name, p.type.word
         if p.dir == "inout":
             value = f"*{name}"
+            if self._most(p):
+                value = f"stub_gen_at_most({value}, {self._most(p)})"
             return f"{name} ? {value} : 0" if p.optional else value
         if word == "stream":
             return f"{name}_id"
@@ -311,6 +340,19 @@ class StubArg:
                 )
 
     # ---- out of the answer ------------------------------------------------------
+
+    def check_all(self, t: Text, p: Param) -> None:
+        """Refuse an answer that is not all of what the caller has room for."""
+        if p.type.word != "array" or not self.has_room(p):
+            return
+        t(
+            f"        if ({p.name} && *{p.type.count} > {p.max} &&",
+            f"            view.f->{p.type.count} >= {p.max}) {{",
+            "            ret = stub_unsupported(WIRE_CALL_" + self.call.name + ");",
+            "            stub_call_end(&call);",
+            "            return ret;",
+            "        }",
+        )
 
     def load(self, t: Text, p: Param) -> None:
         """Hand one output to the caller."""
