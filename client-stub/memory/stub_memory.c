@@ -420,6 +420,33 @@ stub_memory_takes_values(uint64_t addr, unsigned size)
            !(stub_memory_find(addr, &m) && m.pool);
 }
 
+static bool
+takes_operation(const CUstreamBatchMemOpParams *op)
+{
+    switch ((int)op->operation) {
+    case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+    case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+        return stub_memory_takes_values(op->waitValue.address, 4);
+    case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+    case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+        return stub_memory_takes_values(op->waitValue.address, 8);
+    case CU_STREAM_MEM_OP_BARRIER:
+    case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
+        return true;
+    default:
+        return false;
+    }
+}
+
+bool
+stub_memory_takes_batch(const CUstreamBatchMemOpParams *ops, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++)
+        if (!takes_operation(&ops[i]))
+            return false;
+    return n != 0;
+}
+
 /* ---- reservation ------------------------------------------------------------ */
 
 /* The thread sanitizer ends a program that maps outside of its own ranges, of which the

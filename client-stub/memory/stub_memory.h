@@ -185,6 +185,10 @@ bool stub_memory_is_plausible(uint64_t addr);
  * it has to be aligned, and no driver takes memory of a pool. */
 bool stub_memory_takes_values(uint64_t addr, unsigned size);
 
+/* The same of every operation of a batch, of which there must be one: false if any is
+ * perhaps one that a driver refuses. */
+bool stub_memory_takes_batch(const CUstreamBatchMemOpParams *ops, uint64_t n);
+
 /* True if it is in freed memory. */
 bool stub_memory_is_freed(uint64_t addr);
 

@@ -123,6 +123,11 @@ class StubArg:
             return [f"!stub_memory_is_plausible({p.name})"]
         if p.shared:
             return [f"stub_event_asks({p.name}, {self._recorded_in()})"]
+        if p.type.elem and p.type.elem.name == "CUstreamBatchMemOpParams":
+            return [
+                "flags != 0",
+                f"!stub_memory_takes_batch({p.name}, {self.count(p)})",
+            ]
         if p.type.word == "array" and not p.optional:
             return [f"!({self.count(p)})"]
         if p.life == "del" and p.type.word in ("texobj", "surfobj"):
