@@ -96,7 +96,7 @@ watch_wait(struct watch *watch, int ms)
     bool listens = ms < 0 || !watch->hung_up;
     struct pollfd fds[] = {
         {.fd = wrk_wake_fd(), .events = POLLIN},
-        {.fd = ms < 0 && conn->ops->kind == XPORT_KIND_SHM ? conn->fd : -1,
+        {.fd = listens && conn->ops->kind == XPORT_KIND_SHM ? conn->fd : -1,
          .events = POLLRDHUP},
         {.fd = listens && xport_resumes(conn) ? WRK_FD_LINK : -1, .events = POLLIN},
     };

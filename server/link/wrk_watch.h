@@ -7,8 +7,8 @@
  * While there is work it checks every WATCH_BUSY_MS.  When the receive thread only
  * waits for the next frame and nothing that was sent is unacknowledged, it sleeps
  * without a timer, so that an idle attachment costs no processor time; then it is woken
- * by a hang-up of shared memory's socket, by a link that replaces the client's, and by
- * whoever receives or sends a frame (wrk_wake.h).
+ * by whoever receives or sends a frame (wrk_wake.h).  A hang-up of shared memory's
+ * socket, and a link that replaces the client's, wake it at any time.
  */
 #ifndef WRK_WATCH_H
 #define WRK_WATCH_H
