@@ -56,6 +56,7 @@ wrk_desks_open(struct wrk_desks *d, uint32_t slot, struct gp_err *err)
         d->desk->size != sizeof(*d->desk) || d->notice->magic != WRK_NOTICE_MAGIC ||
         d->notice->size != sizeof(*d->notice) || slot >= WRK_SLOTS_MAX)
         return gp_err_set(err, -EINVAL, "memory of the supervisor: another build's");
+    atomic_store(&d->desk->knows_room, 1);
     return 0;
 }
 
@@ -143,13 +144,12 @@ wrk_desks_join(struct wrk_desks *d)
     return joined == 1 ? 0 : -(int)joined;
 }
 
-bool
+uint32_t
 wrk_desks_call(struct wrk_desks *d, enum wrk_call_kind kind, uint32_t slice,
                uint64_t bytes)
 {
     struct wrk_call *call = &d->desk->call;
-    uint32_t seq, seen;
-    bool answer;
+    uint32_t seq, seen, answer;
 
     pthread_mutex_lock(&d->lock);
     seq = atomic_load(&call->seq) + 1;

@@ -44,9 +44,10 @@ void wrk_desks_ring(struct wrk_desks *d);
 /* Take a place at the cards.  -ENOSPC: there is none. */
 int wrk_desks_join(struct wrk_desks *d);
 
-/* Have the supervisor do something, and wait until it has; what it answered. */
-bool wrk_desks_call(struct wrk_desks *d, enum wrk_call_kind kind, uint32_t slice,
-                    uint64_t bytes);
+/* Have the supervisor do something, and wait until it has; what it answered: of
+ * WRK_CALL_TAKE an enum wrk_take, else 1. */
+uint32_t wrk_desks_call(struct wrk_desks *d, enum wrk_call_kind kind, uint32_t slice,
+                        uint64_t bytes);
 
 /* Sleep until *@word is not @value any more, for @ns at most. */
 void wrk_desks_wait(_Atomic uint32_t *word, uint32_t value, uint64_t ns);

@@ -120,6 +120,17 @@ enum wrk_call_kind {
     WRK_CALL_NAME,     /* note @bytes, the name of an IPC handle, in the segment */
 };
 
+/* What WRK_CALL_TAKE answers.  The last three go only to workers that know them
+ * (struct wrk_desk.knows_room): the bytes do not fit now, and would if other processes
+ * of the session gave back what they hold. */
+enum wrk_take {
+    WRK_TAKE_REFUSED,
+    WRK_TAKE_GRANTED,
+    WRK_TAKE_QUIET,   /* none of them is known to be doing so */
+    WRK_TAKE_BUSY,    /* the worker of one has calls to carry out, perhaps frees */
+    WRK_TAKE_FREEING, /* one ends, or has frees that wait for the card */
+};
+
 struct wrk_call {
     _Atomic uint32_t seq; /* of the call; written last */
     _Atomic uint32_t kind;
@@ -139,6 +150,10 @@ struct wrk_desk {
     char last_word[WRK_ENDING_MAX];
     _Atomic uint32_t last_told;
     _Atomic uint32_t hardware_error; /* 1: a call failed as on a broken card */
+    /* What a process that finds no room wants to know of the others (enum wrk_take). */
+    _Atomic uint32_t knows_room; /* 1: the worker knows all answers of that kind */
+    _Atomic uint32_t busy;       /* 1: there are calls that it has not carried out */
+    _Atomic uint32_t releases;   /* that wait for the card */
 };
 
 struct wrk_notice {

@@ -76,7 +76,7 @@ charge_take(struct wrk *w, const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned levels,
         return CUDA_ERROR_INVALID_CONTEXT;
     c->slice = wrk_ctx_slice(w, w->ctx_index);
     if (!array_bytes(desc, levels, &c->bytes) ||
-        !wrk_quota_take(w->priv->quota, c->slice, c->bytes))
+        !wrk_quota_take_soon(w->priv->quota, c->slice, c->bytes, WRK_QUOTA_SOON_NS))
         return CUDA_ERROR_OUT_OF_MEMORY;
     return CUDA_SUCCESS;
 }

@@ -63,9 +63,9 @@ mem_driver(struct wrk *w, const struct mem_want *m, CUdeviceptr *ptr, size_t *pi
     return CUDA_ERROR_INVALID_VALUE;
 }
 
-/* Take, allocate, note; any thread with the context current. */
+/* Allocate and note what has been taken; any thread with the context current. */
 GP_HOT static CUresult
-mem_try(struct wrk *w, const struct mem_want *m, uint64_t answer[2])
+mem_taken(struct wrk *w, const struct mem_want *m, uint64_t answer[2])
 {
     const struct wrk_quota_held held = {m->charge, m->slice, m->ctx_index};
     struct wrk_quota *q = w->priv->quota;
@@ -73,8 +73,6 @@ mem_try(struct wrk *w, const struct mem_want *m, uint64_t answer[2])
     size_t pitch = 0;
     CUresult r;
 
-    if (!wrk_quota_take(q, m->slice, m->charge))
-        return CUDA_ERROR_OUT_OF_MEMORY;
     r = mem_driver(w, m, &ptr, &pitch);
     if (r == CUDA_SUCCESS && wrk_quota_note_new(q, ptr, &held) < 0) {
         WRK_CALL(w, cuMemFree_v2, ptr);
@@ -115,15 +113,20 @@ alloc_job_run(struct wrk *w, struct wrk_job *job)
     uint64_t answer[2] = {0};
     CUresult r;
 
-    wrk_ctx_jobs_await_all(alloc->frees);
-    r = mem_try(w, &alloc->want, answer);
+    if (alloc->frees)
+        wrk_ctx_jobs_await_all(alloc->frees);
+    r = wrk_quota_take_soon(w->priv->quota, alloc->want.slice, alloc->want.charge,
+                            WRK_QUOTA_LATE_NS)
+            ? mem_taken(w, &alloc->want, answer)
+            : CUDA_ERROR_OUT_OF_MEMORY;
     wrk_quota_unshare(w->priv->quota);
     wrk_reply_whole(w, &job->req, r, answer, r == CUDA_SUCCESS ? alloc->size : 0);
     free(alloc);
 }
 
-/* The quota is exhausted while frees of this client are still pending: the call waits
- * for them, as it would have if the frees had been synchronous. */
+/* The quota is exhausted while frees of this client, or of another process of the
+ * session, are still pending: the call waits for them, as it would have if the frees
+ * had been synchronous. */
 GP_HOT static CUresult
 mem_alloc(struct wrk *w, struct wrk_reply *rep, struct mem_want *m)
 {
@@ -137,10 +140,12 @@ mem_alloc(struct wrk *w, struct wrk_reply *rep, struct mem_want *m)
     m->ctx_index = w->ctx_index;
     m->slice = wrk_ctx_slice(w, w->ctx_index);
     frees = wrk_ctx_jobs_newest_of_all();
-    r = mem_try(w, m, answer);
+    r = wrk_quota_take(w->priv->quota, m->slice, m->charge) ? mem_taken(w, m, answer)
+                                                            : CUDA_ERROR_OUT_OF_MEMORY;
     memcpy(rep->body, answer,
            m->kind == MEM_PITCH ? sizeof(answer) : sizeof(answer[0]));
-    if (r != CUDA_ERROR_OUT_OF_MEMORY || !(rep->req->flags & WIRE_F_REPLY) || !frees)
+    if (r != CUDA_ERROR_OUT_OF_MEMORY || !(rep->req->flags & WIRE_F_REPLY) ||
+        (!frees && !wrk_quota_shares(w->priv->quota)))
         return r;
     alloc = malloc(sizeof(*alloc));
     if (!alloc)

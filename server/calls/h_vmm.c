@@ -34,7 +34,7 @@ h_cuMemCreate(struct wrk *w, const struct wire_args_cuMemCreate *a,
     /* Such a handle would name it to machines that are not of the session. */
     if (a->prop->requestedHandleTypes & CU_MEM_HANDLE_TYPE_FABRIC)
         return CUDA_ERROR_NOT_SUPPORTED;
-    if (!wrk_quota_take(w->priv->quota, slice, a->size))
+    if (!wrk_quota_take_soon(w->priv->quota, slice, a->size, WRK_QUOTA_SOON_NS))
         return CUDA_ERROR_OUT_OF_MEMORY;
     r = WRK_CALL(w, cuMemCreate, &handle, a->size, a->prop, a->flags);
     if (r == CUDA_SUCCESS && !wrk_physmem_add(handle, a->size, slice)) {

@@ -5,6 +5,7 @@
 #include "gp_time.h"
 #include "wrk.h"
 #include "wrk_ctx_end.h"
+#include "wrk_desk.h"
 #include "wrk_hooks.h"
 #include "wrk_wait.h"
 #include "wrk_wake.h"
@@ -52,15 +53,24 @@ poll_pending(struct wrk *w)
             h->poll(w);
 }
 
+/* For processes of the session that find no room (wrk_segment.h): who reads "not busy"
+ * sees what the calls before it have given back. */
+GP_HOT static inline void
+show_busy(struct wrk *w, bool busy)
+{
+    atomic_store_explicit(&w->priv->desks->desk->busy, busy, memory_order_release);
+}
+
 /* The next frame, or -EAGAIN when the reader has waits to look after. */
 GP_HOT static int
 next_frame(struct wrk *w, const void **frame, uint32_t *size)
 {
     struct xport_conn *conn = w->priv->conn;
+    bool drained = !xport_buffered(conn);
     int r;
 
     /* Answers leave when there is nothing else to execute at once. */
-    if (!xport_buffered(conn)) {
+    if (drained) {
         atomic_store_explicit(
             &w->priv->drained,
             atomic_load_explicit(&w->priv->drained, memory_order_relaxed) + 1,
@@ -75,7 +85,11 @@ next_frame(struct wrk *w, const void **frame, uint32_t *size)
         return r == -ETIMEDOUT && !xport_error(conn) ? -EAGAIN : r;
     }
     atomic_store_explicit(&w->priv->waiting, true, memory_order_relaxed);
+    if (drained)
+        show_busy(w, false);
     r = xport_recv(conn, frame, size, GP_FOREVER);
+    if (drained)
+        show_busy(w, true);
     atomic_store_explicit(&w->priv->waiting, false, memory_order_relaxed);
     wrk_wake(w);
     return r;

@@ -192,7 +192,7 @@ take_one(struct wrk *w, const struct graph_alloc *a)
     struct wrk_quota *q = w->priv->quota;
     int r;
 
-    if (!wrk_quota_take(q, a->slice, a->bytes))
+    if (!wrk_quota_take_soon(q, a->slice, a->bytes, WRK_QUOTA_SOON_NS))
         return CUDA_ERROR_OUT_OF_MEMORY;
     r = wrk_quota_note(q, key_of(a->ptr), a->slice, w->ctx_index, a->bytes);
     if (r == 0)

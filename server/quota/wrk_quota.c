@@ -2,12 +2,25 @@
 #include "wrk_quota.h"
 
 #include "gp_table.h"
+#include "gp_time.h"
 #include "wrk_desk.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <time.h>
+
+/* How long wrk_quota_take_soon() waits for other processes of the session, by what is
+ * known of them.  A client sends what it has posted within a few milliseconds
+ * (stub_flush.c), if its host is not overloaded; so two looks at least are made. */
+#define ROOM_QUIET_NS (25 * GP_NS_PER_MS)
+#define ROOM_BUSY_NS (500 * GP_NS_PER_MS)
+#define ROOM_FREEING_NS (10 * GP_NS_PER_S)
+#define ROOM_LOOKS_MIN 2u
+/* Between looks; the time doubles. */
+#define ROOM_LOOK_MIN_NS (1 * GP_NS_PER_MS)
+#define ROOM_LOOK_MAX_NS (16 * GP_NS_PER_MS)
 
 struct quota_entry {
     uint64_t key; /* 0: free */
@@ -83,6 +96,20 @@ wrk_quota_unshare(struct wrk_quota *q)
     atomic_fetch_sub_explicit(&q->sharers, 1, memory_order_release);
 }
 
+void
+wrk_quota_share_release(struct wrk_quota *q)
+{
+    wrk_quota_share(q);
+    atomic_fetch_add(&q->desks->desk->releases, 1);
+}
+
+void
+wrk_quota_unshare_release(struct wrk_quota *q)
+{
+    atomic_fetch_sub(&q->desks->desk->releases, 1);
+    wrk_quota_unshare(q);
+}
+
 int
 wrk_quota_new(struct wrk_desks *desks, struct wrk_quota **ret)
 {
@@ -138,13 +165,15 @@ give(struct wrk_quota *q, uint32_t slice, uint64_t bytes)
 }
 
 /* Others of the session may take as well: the supervisor keeps the sum. */
-static bool
+static enum wrk_take
 take_among_others(struct wrk_quota *q, uint32_t slice, uint64_t bytes)
 {
-    if (!wrk_desks_call(q->desks, WRK_CALL_TAKE, slice, bytes))
-        return false;
-    add_own(q, slice, 1, bytes);
-    return true;
+    enum wrk_take answer =
+        (enum wrk_take)wrk_desks_call(q->desks, WRK_CALL_TAKE, slice, bytes);
+
+    if (answer == WRK_TAKE_GRANTED)
+        add_own(q, slice, 1, bytes);
+    return answer;
 }
 
 GP_HOT static bool
@@ -171,7 +200,7 @@ is_alone(const struct wrk_quota *q)
  * these bytes counted, or is seen by the second check below, and then the take is
  * repeated through the supervisor.  All four accesses are seq_cst, because the proof
  * needs their total order. */
-GP_HOT static bool
+GP_HOT static enum wrk_take
 take_alone(struct wrk_quota *q, uint32_t slice, uint64_t bytes)
 {
     struct wrk_usage *usage = &q->desks->desk->usage;
@@ -179,7 +208,7 @@ take_alone(struct wrk_quota *q, uint32_t slice, uint64_t bytes)
     uint64_t used;
 
     if (!is_below(q, slice, bytes))
-        return false;
+        return WRK_TAKE_REFUSED;
     add(&usage->took_n[slice], 1);
     atomic_store(&usage->took[slice], took + bytes);
     if (unlikely(!is_alone(q))) {
@@ -191,18 +220,67 @@ take_alone(struct wrk_quota *q, uint32_t slice, uint64_t bytes)
     used = atomic_load_explicit(&q->used[slice], memory_order_relaxed);
     if (used > atomic_load_explicit(&usage->high[slice], memory_order_relaxed))
         atomic_store_explicit(&usage->high[slice], used, memory_order_relaxed);
-    return true;
+    return WRK_TAKE_GRANTED;
+}
+
+GP_HOT static enum wrk_take
+take(struct wrk_quota *q, uint32_t slice, uint64_t bytes)
+{
+    bool locked = ledger_lock(q);
+    enum wrk_take answer = likely(is_alone(q)) ? take_alone(q, slice, bytes)
+                                               : take_among_others(q, slice, bytes);
+
+    ledger_unlock(q, locked);
+    return answer;
 }
 
 GP_HOT bool
 wrk_quota_take(struct wrk_quota *q, uint32_t slice, uint64_t bytes)
 {
-    bool locked = ledger_lock(q);
-    bool ok = likely(is_alone(q)) ? take_alone(q, slice, bytes)
-                                  : take_among_others(q, slice, bytes);
+    return take(q, slice, bytes) == WRK_TAKE_GRANTED;
+}
 
-    ledger_unlock(q, locked);
-    return ok;
+bool
+wrk_quota_shares(const struct wrk_quota *q)
+{
+    return !is_alone(q);
+}
+
+static uint64_t
+room_patience(enum wrk_take answer)
+{
+    switch (answer) {
+    case WRK_TAKE_QUIET:
+        return ROOM_QUIET_NS;
+    case WRK_TAKE_BUSY:
+        return ROOM_BUSY_NS;
+    case WRK_TAKE_FREEING:
+        return ROOM_FREEING_NS;
+    default:
+        return 0;
+    }
+}
+
+/* No lock is held while it sleeps: another process may wait for what jobs of this one
+ * give back. */
+bool
+wrk_quota_take_soon(struct wrk_quota *q, uint32_t slice, uint64_t bytes,
+                    uint64_t most_ns)
+{
+    uint64_t began = gp_now_ns(), pause = ROOM_LOOK_MIN_NS;
+    enum wrk_take answer = take(q, slice, bytes);
+
+    for (unsigned looks = 0; answer > WRK_TAKE_GRANTED; looks++) {
+        struct timespec time = {.tv_nsec = (long)pause};
+
+        if (looks >= ROOM_LOOKS_MIN &&
+            gp_now_ns() - began >= gp_min(room_patience(answer), most_ns))
+            return false;
+        nanosleep(&time, NULL);
+        pause = gp_min(2 * pause, ROOM_LOOK_MAX_NS);
+        answer = take(q, slice, bytes);
+    }
+    return answer == WRK_TAKE_GRANTED;
 }
 
 /* Giving back needs no asking: another's view of the sum can only be too large. */

@@ -18,6 +18,7 @@
 #define WRK_QUOTA_H
 
 #include "gp_base.h"
+#include "gp_time.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -34,12 +35,31 @@ DEFINE_CLEANUP(struct wrk_quota, wrk_quota_free)
  * not begin.  What only reads the session's sums needs neither. */
 void wrk_quota_share(struct wrk_quota *q);
 void wrk_quota_unshare(struct wrk_quota *q);
+/* The same of a job that gives bytes back: another process that finds no room waits
+ * for it (wrk_quota_take_soon()). */
+void wrk_quota_share_release(struct wrk_quota *q);
+void wrk_quota_unshare_release(struct wrk_quota *q);
 
 /* Count @bytes on slice @slice as one allocation, which one give() ends; false, and
  * nothing counted, past the limit of bytes, or past that of allocations, which only
  * millions of tiny ones reach. */
 bool wrk_quota_take(struct wrk_quota *q, uint32_t slice, uint64_t bytes);
+/* The same; if the bytes do not fit now, but would without what other processes of the
+ * session hold, it first waits for those that end and for what they have freed without
+ * waiting for it: for @most_ns at most, and for less when nothing is known to be under
+ * way (wrk_quota.c). */
+bool wrk_quota_take_soon(struct wrk_quota *q, uint32_t slice, uint64_t bytes,
+                         uint64_t most_ns);
 void wrk_quota_give(struct wrk_quota *q, uint32_t slice, uint64_t bytes);
+
+/* How long the receive thread waits there, where the call has no waiter thread, and
+ * such a thread. */
+#define WRK_QUOTA_SOON_NS GP_NS_PER_S
+#define WRK_QUOTA_LATE_NS (20 * GP_NS_PER_S)
+
+/* Have there been other processes in the session?  If not, only this one can make
+ * room. */
+bool wrk_quota_shares(const struct wrk_quota *q);
 
 /* What is held where; @ctx: with which context it ends. */
 struct wrk_quota_held {

@@ -24,11 +24,11 @@ wrk_release_queue(struct wrk *w, struct wrk_reply *rep, struct wrk_ctx_job *job)
 
     job->job.req = *rep->req;
     rep->taken = true;
-    wrk_quota_share(w->priv->quota);
+    wrk_quota_share_release(w->priv->quota);
     r = wrk_ctx_jobs_add(w, job, WRK_RELEASES_MAX);
     if (r == 0)
         return true;
-    wrk_quota_unshare(w->priv->quota);
+    wrk_release_done(w);
     wrk_frame_bad(w, rep->req,
                   r == -EDQUOT ? "too many releases wait" : "too many calls wait");
     return false;
@@ -37,7 +37,7 @@ wrk_release_queue(struct wrk *w, struct wrk_reply *rep, struct wrk_ctx_job *job)
 void
 wrk_release_done(struct wrk *w)
 {
-    wrk_quota_unshare(w->priv->quota);
+    wrk_quota_unshare_release(w->priv->quota);
 }
 
 /* ---- a release that is one call of the driver ---- */

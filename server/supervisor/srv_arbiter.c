@@ -426,7 +426,7 @@ join_all(struct srv_arbiter *arb, struct srv_desk *desk, uint64_t now)
     wake(&desk->notice->joined);
 }
 
-static bool
+static uint32_t
 serve(struct srv_desk *desk, uint32_t kind, uint32_t seq)
 {
     uint32_t slice = atomic_load(&desk->desk->call.slice);
@@ -441,15 +441,19 @@ serve(struct srv_desk *desk, uint32_t kind, uint32_t seq)
         atomic_signal_fence(memory_order_seq_cst);
         kept->undo = 1;
         atomic_signal_fence(memory_order_seq_cst);
-        return srv_ledger_take(desk->ledger, desk->slot, slice, bytes);
+        if (srv_ledger_take(desk->ledger, desk->slot, slice, bytes))
+            return WRK_TAKE_GRANTED;
+        return atomic_load(&desk->desk->knows_room)
+                   ? srv_ledger_room(desk->ledger, desk->slot, slice, bytes)
+                   : WRK_TAKE_REFUSED;
     }
     if (kind == WRK_CALL_TAKE)
-        return false;
+        return WRK_TAKE_REFUSED;
     if (kind == WRK_CALL_LOOK)
         srv_ledger_look(desk->ledger);
     else if (kind == WRK_CALL_NAME)
         srv_ledger_name(desk->ledger, bytes);
-    return true;
+    return 1;
 }
 
 /* Answer the worker's call, if there is a new one. */

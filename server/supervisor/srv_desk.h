@@ -70,6 +70,7 @@ struct srv_desk {
     uint32_t n_slices;
     uint32_t work_limit_s; /* 0: none */
     _Atomic bool overdue;  /* it did not stop: the arbiter wants it to be ended */
+    _Atomic bool leaving; /* its client is gone, perhaps for good, or its worker ends */
     /* ------- the arbiter's: */
     struct srv_desk *next;
     uint64_t id;

@@ -350,6 +350,33 @@ srv_ledger_take(struct srv_ledger *b, uint32_t slot, uint32_t slice, uint64_t by
     return ok;
 }
 
+/* One of the others. */
+static enum wrk_take
+slot_state(struct srv_desk *desk)
+{
+    if (atomic_load(&desk->leaving) || atomic_load(&desk->desk->releases))
+        return WRK_TAKE_FREEING;
+    return atomic_load(&desk->desk->busy) ? WRK_TAKE_BUSY : WRK_TAKE_QUIET;
+}
+
+enum wrk_take
+srv_ledger_room(struct srv_ledger *b, uint32_t slot, uint32_t slice, uint64_t bytes)
+{
+    enum wrk_take state = WRK_TAKE_QUIET;
+    uint64_t limit, own;
+
+    if (slice >= b->kept->n_slices)
+        return WRK_TAKE_REFUSED;
+    pthread_mutex_lock(&b->lock);
+    limit = b->kept->limits[slice];
+    own = slot_used(b, slot, slice);
+    for (uint32_t s = 0; s < b->kept->slots_high; s++)
+        if (s != slot && b->desks[s] && slot_used(b, s, slice))
+            state = gp_max(state, slot_state(b->desks[s]));
+    pthread_mutex_unlock(&b->lock);
+    return own <= limit && bytes <= limit - own ? state : WRK_TAKE_REFUSED;
+}
+
 void
 srv_ledger_granted(struct srv_ledger *b, uint32_t slot, uint32_t slice,
                    uint64_t *ret_bytes, uint64_t *ret_n)

@@ -57,6 +57,10 @@ void srv_ledger_leave(struct srv_ledger *b, uint32_t slot);
 /* Count @bytes as one allocation of @slot if the limits allow it. */
 bool srv_ledger_take(struct srv_ledger *b, uint32_t slot, uint32_t slice,
                      uint64_t bytes);
+/* They did not: WRK_TAKE_REFUSED if they do not even fit beside what @slot itself
+ * holds, else what is known of the others that hold something. */
+enum wrk_take srv_ledger_room(struct srv_ledger *b, uint32_t slot, uint32_t slice,
+                              uint64_t bytes);
 /* What was granted to @slot so far; and to say so again. */
 void srv_ledger_granted(struct srv_ledger *b, uint32_t slot, uint32_t slice,
                         uint64_t *ret_bytes, uint64_t *ret_n);

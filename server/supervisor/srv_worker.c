@@ -79,6 +79,7 @@ worker_grace(struct srv_worker *w, const char *why)
         return;
     w->ending = true;
     w->why = why;
+    atomic_store(&w->desk->leaving, true);
     gp_loop_timer_set(w->srv->loop, &w->kill_timer,
                       gp_now_ns() + SRV_GRACE_MS * GP_NS_PER_MS, on_grace_over);
 }
@@ -102,6 +103,7 @@ on_client(struct gp_loop_fd *src, uint32_t revents)
 
     (void)revents;
     gp_loop_fd_del(src);
+    atomic_store(&w->desk->leaving, true);
     if (!srv_resume_away(w, worker_left))
         worker_grace(w, "its client is gone");
 }
@@ -442,6 +444,7 @@ static void
 worker_back(struct srv_worker *w, int fd)
 {
     gp_loop_fd_del(&w->client);
+    atomic_store(&w->desk->leaving, w->ending);
     if (w->client.fd >= 0) {
         shutdown(w->client.fd, SHUT_RDWR); /* a worker that sleeps in it wakes up */
         gp_net_close_now(w->client.fd);

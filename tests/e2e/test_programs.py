@@ -104,6 +104,17 @@ def test_processes_of_a_session_share_memory_and_events_as_on_the_driver_itself(
         case.equal((remote.status, remote.err), (0, ""), f"status and words over {link}")
 
 
+def test_memory_goes_from_one_process_of_a_session_to_the_next(case):
+    """None of them asks again when there is no room: what ended or was freed is free."""
+    local = case.run([case.programs / "processes"], env=local_driver(case))
+    pool = case.pool(servers=1, cards=1)
+    for link in ("tcp", "shm"):
+        remote = pool.run(case.programs / "processes", core=50, memory="256MiB", status=None,
+                          env={"GPUPOOL_TRANSPORT": link})
+        case.equal(remote.out, local.out, f"processes over {link}: remote against local")
+        case.equal((remote.status, remote.err), (0, ""), f"status and words over {link}")
+
+
 def test_handles_of_one_session_open_nothing_in_another(case):
     pool = case.pool(servers=1, cards=1)
     session = pool.session(core=30, memory="64MiB")

@@ -103,12 +103,12 @@ wrk_capture_relax_thread(struct wrk *w, bool relaxed)
 }
 
 void
-wrk_quota_share(struct wrk_quota *quota)
+wrk_quota_share_release(struct wrk_quota *quota)
 {
 }
 
 void
-wrk_quota_unshare(struct wrk_quota *quota)
+wrk_quota_unshare_release(struct wrk_quota *quota)
 {
 }
 

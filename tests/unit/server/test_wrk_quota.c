@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,6 +66,83 @@ limit_is_exact_to_the_byte(void **state)
     assert_true(wrk_quota_take(a, 0, 5));
     assert_true(wrk_quota_take(a, 1, 10)); /* another slice, another limit */
     assert_int_equal(srv_ledger_high(s.ledger, 0), LIMIT);
+    wrk_quota_free(a);
+    wrk_quota_free(b);
+    ut_session_free(&s);
+}
+
+struct giver {
+    struct wrk_quota *quota;
+    struct wrk_desk *asks; /* of who waits for the bytes */
+    uint64_t bytes;
+    bool released; /* they come from a job that was seen to wait */
+};
+
+/* When the other one has been refused once. */
+static void *
+give_when_asked(void *arg)
+{
+    const struct giver *g = arg;
+
+    while (atomic_load(&g->asks->call.seq) < 3)
+        sched_yield();
+    wrk_quota_give(g->quota, 0, g->bytes);
+    if (g->released)
+        wrk_quota_unshare_release(g->quota);
+    return NULL;
+}
+
+static void
+what_others_are_freeing_is_waited_for(void **state)
+{
+    struct ut_session s;
+    struct giver giver = {.bytes = LIMIT - 5, .released = true};
+    struct wrk_quota *b;
+    pthread_t thread;
+
+    (void)state;
+    ut_session_new(&s, arb, 1, LIMIT, 10);
+    giver.quota = quota_new(&s);
+    b = quota_new(&s);
+    giver.asks = s.desks[1].desk;
+    atomic_store(&s.desks[1].desk->knows_room, 1);
+    assert_true(wrk_quota_take(giver.quota, 0, LIMIT - 5));
+    wrk_quota_share_release(giver.quota);
+    assert_false(wrk_quota_take(b, 0, 6));
+    assert_int_equal(srv_ledger_room(s.ledger, 1, 0, 6), WRK_TAKE_FREEING);
+    assert_int_equal(pthread_create(&thread, NULL, give_when_asked, &giver), 0);
+    assert_true(wrk_quota_take_soon(b, 0, LIMIT, WRK_QUOTA_LATE_NS));
+    pthread_join(thread, NULL);
+    assert_int_equal(wrk_quota_used(b, 0), LIMIT);
+    wrk_quota_free(giver.quota);
+    wrk_quota_free(b);
+    ut_session_free(&s);
+}
+
+static void
+what_nobody_frees_is_refused(void **state)
+{
+    struct ut_session s;
+    struct wrk_quota *a, *b;
+
+    (void)state;
+    ut_session_new(&s, arb, 1, LIMIT, 10);
+    a = quota_new(&s);
+    b = quota_new(&s);
+    atomic_store(&s.desks[1].desk->knows_room, 1);
+    assert_true(wrk_quota_take(a, 0, LIMIT - 5));
+    assert_int_equal(srv_ledger_room(s.ledger, 1, 0, 6), WRK_TAKE_QUIET);
+    atomic_store(&s.desks[0].desk->busy, 1);
+    assert_int_equal(srv_ledger_room(s.ledger, 1, 0, 6), WRK_TAKE_BUSY);
+    assert_false(wrk_quota_take_soon(b, 0, 6, 1));
+    atomic_store(&s.desks[0].desk->busy, 0);
+    assert_false(wrk_quota_take_soon(b, 0, 6, WRK_QUOTA_LATE_NS));
+    atomic_store(&s.slots[0]->leaving, true);
+    assert_int_equal(srv_ledger_room(s.ledger, 1, 0, 6), WRK_TAKE_FREEING);
+    /* No other can make room for these. */
+    assert_int_equal(srv_ledger_room(s.ledger, 1, 0, LIMIT + 1), WRK_TAKE_REFUSED);
+    assert_int_equal(srv_ledger_room(s.ledger, 0, 0, 6), WRK_TAKE_REFUSED);
+    assert_false(wrk_quota_take_soon(b, 0, LIMIT + 1, WRK_QUOTA_LATE_NS));
     wrk_quota_free(a);
     wrk_quota_free(b);
     ut_session_free(&s);
@@ -383,6 +461,9 @@ main(void)
         cmocka_unit_test_setup_teardown(tiny_allocations_are_limited_in_number, fresh,
                                         gone),
         cmocka_unit_test_setup_teardown(limit_is_exact_to_the_byte, fresh, gone),
+        cmocka_unit_test_setup_teardown(what_others_are_freeing_is_waited_for, fresh,
+                                        gone),
+        cmocka_unit_test_setup_teardown(what_nobody_frees_is_refused, fresh, gone),
         cmocka_unit_test_setup_teardown(free_gives_back_what_was_taken_and_only_once,
                                         fresh, gone),
         cmocka_unit_test_setup_teardown(context_takes_its_memory_with_it, fresh, gone),
