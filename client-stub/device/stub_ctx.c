@@ -186,18 +186,31 @@ static const uint32_t ctx_kinds[] = {
     WIRE_KIND_MIPMAP, WIRE_KIND_TEXOBJ, WIRE_KIND_SURFOBJ,
 };
 
+static struct stub_ctx_storage_removed *
+ctx_clear(struct stub_ctx *ctx)
+{
+    atomic_store(&ctx->alive, false);
+    for (size_t i = 0; i < ARRAY_SIZE(ctx_kinds); i++)
+        stub_handle_del_of_ctx(ctx_kinds[i], ctx->index);
+    return stub_ctx_storage_remove_all(&ctx->storage);
+}
+
+/* A later life of it is another context to whoever keys things by number. */
+struct stub_ctx_storage_removed *
+stub_ctx_end_primary(struct stub_ctx *ctx)
+{
+    struct stub_ctx_storage_removed *removed = ctx_clear(ctx);
+
+    atomic_store(&ctx->unique, atomic_fetch_add(&next_unique, 1));
+    return removed;
+}
+
 void
 stub_ctx_end(struct stub_ctx *ctx)
 {
-    atomic_store(&ctx->alive, false);
-    stub_ctx_storage_drop_all(&ctx->storage, stub_ctx_handle(ctx));
-    for (size_t i = 0; i < ARRAY_SIZE(ctx_kinds); i++)
-        stub_handle_del_of_ctx(ctx_kinds[i], ctx->index);
-    if (ctx->primary) {
-        /* A later life of it is another context to whoever keys things by number. */
-        atomic_store(&ctx->unique, atomic_fetch_add(&next_unique, 1));
-        return;
-    }
+    struct stub_ctx_storage_removed *removed = ctx_clear(ctx);
+
+    stub_ctx_storage_destroy(removed, stub_ctx_handle(ctx));
     stub_handle_del(WIRE_KIND_CTX, ctx->handle);
     stub_ctx_unref(ctx);
 }

@@ -54,10 +54,15 @@ struct stub_ctx *stub_ctx_primary(CUdevice dev);
 /* A new context with its own handle, one reference, alive.  NULL: out of memory. */
 struct stub_ctx *stub_ctx_new(CUdevice dev, unsigned int flags);
 
-/* The driver has destroyed the context, and stub_hooks_ctx_end() was called.  Runs
- * the destructors of its context-local storage, deletes the handles of what lives and
- * dies with it and that of a non-primary context, and drops the handle's reference. */
+/* The driver has destroyed the context, and stub_hooks_ctx_end() was called.  Deletes
+ * the handles of what lives and dies with it and that of a non-primary context, runs
+ * the destructors of its context-local storage, and drops the handle's reference. */
 void stub_ctx_end(struct stub_ctx *ctx);
+
+/* The same of a primary context, whose next life may begin as soon as @ctx->lock, which
+ * the caller holds, is released.  The destructors are the caller's to run after that,
+ * with stub_ctx_storage_destroy(). */
+struct stub_ctx_storage_removed *stub_ctx_end_primary(struct stub_ctx *ctx);
 
 /* The context behind a handle, alive or (primary) not yet; NULL if unknown. */
 struct stub_ctx *stub_ctx_get(CUcontext handle);

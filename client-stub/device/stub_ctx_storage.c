@@ -121,26 +121,54 @@ stub_ctx_storage_get(struct stub_ctx_storage *storage, const void *key, void **r
     return 0;
 }
 
-/* Destructors run without the lock: they may call back into the storage. */
-void
-stub_ctx_storage_drop_all(struct stub_ctx_storage *storage, CUcontext ctx)
-{
-    struct stub_ctx_storage_entry *e =
-        atomic_load_explicit(&storage->first, memory_order_acquire);
-
-    for (; e; e = e->next) {
+struct stub_ctx_storage_removed {
+    uint32_t n;
+    struct {
         stub_ctx_storage_dtor *dtor;
         void *key, *value;
+    } list[];
+};
 
-        gp_lock_take(&storage->lock);
-        key = atomic_load_explicit(&e->key, memory_order_relaxed);
-        value = atomic_load_explicit(&e->value, memory_order_relaxed);
-        dtor = e->dtor;
+/* Room for all there are.  Under the lock. */
+static struct stub_ctx_storage_removed *
+removed_new(struct stub_ctx_storage *storage)
+{
+    struct stub_ctx_storage_removed *removed;
+    size_t n = 0;
+
+    for (struct stub_ctx_storage_entry *e = storage->first; e; e = e->next)
+        n += e->key && e->dtor;
+    removed = n ? malloc(sizeof(*removed) + n * sizeof(removed->list[0])) : NULL;
+    if (removed)
+        removed->n = 0;
+    return removed;
+}
+
+struct stub_ctx_storage_removed *
+stub_ctx_storage_remove_all(struct stub_ctx_storage *storage)
+{
+    struct stub_ctx_storage_removed *removed;
+
+    gp_lock_take(&storage->lock);
+    removed = removed_new(storage);
+    for (struct stub_ctx_storage_entry *e = storage->first; e; e = e->next) {
+        if (removed && e->key && e->dtor) {
+            removed->list[removed->n].dtor = e->dtor;
+            removed->list[removed->n].key = e->key;
+            removed->list[removed->n++].value = e->value;
+        }
         storage_change(e, NULL, NULL);
-        gp_lock_release(&storage->lock);
-        if (key && dtor)
-            dtor(ctx, key, value);
     }
+    gp_lock_release(&storage->lock);
+    return removed;
+}
+
+void
+stub_ctx_storage_destroy(struct stub_ctx_storage_removed *removed, CUcontext ctx)
+{
+    for (uint32_t i = 0; removed && i < removed->n; i++)
+        removed->list[i].dtor(ctx, removed->list[i].key, removed->list[i].value);
+    free(removed);
 }
 
 void

@@ -34,8 +34,16 @@ int stub_ctx_storage_del(struct stub_ctx_storage *storage, const void *key);
 /* -ENOENT: no such key. */
 int stub_ctx_storage_get(struct stub_ctx_storage *storage, const void *key, void **ret);
 
-/* @ctx dies: call the destructors and drop every entry. */
-void stub_ctx_storage_drop_all(struct stub_ctx_storage *storage, CUcontext ctx);
+/* The context dies: remove every entry, so that the next life of a primary context
+ * begins without them.  Returns those that have a destructor, for
+ * stub_ctx_storage_destroy(); NULL: there are none, or no memory to remember them, and
+ * then their values are leaked. */
+struct stub_ctx_storage_removed *
+stub_ctx_storage_remove_all(struct stub_ctx_storage *storage);
+
+/* Call the destructors and free @removed; NULL is a no-op.  They are the program's and
+ * may call anything, so the caller holds no lock. */
+void stub_ctx_storage_destroy(struct stub_ctx_storage_removed *removed, CUcontext ctx);
 
 /* Free the entries, when nobody can look any more. */
 void stub_ctx_storage_free(struct stub_ctx_storage *storage);

@@ -64,12 +64,22 @@ primary_free_spares(CUdevice dev, uint16_t number)
         stub_hooks_spare_before(link, number);
 }
 
-/* The driver has destroyed it.  Outside the context's lock: destructors run. */
-static void
-primary_gone(struct stub_ctx *ctx)
+/* The program lets go of it.  Under the context's lock up to the end, because another
+ * thread's retain makes a new context of the same handle: what is forgotten here must
+ * not be of that one. */
+static CUresult
+primary_end(struct stub_ctx *ctx, uint16_t number,
+            struct stub_ctx_storage_removed **ret_removed)
 {
+    CUresult r;
+
+    atomic_store(&ctx->alive, false);
+    atomic_store(&ctx->state, 0);
+    ctx->retains = 0;
+    r = primary_call(number, ctx->dev);
     stub_hooks_ctx_end(ctx);
-    stub_ctx_end(ctx);
+    *ret_removed = stub_ctx_end_primary(ctx);
+    return r;
 }
 
 /* The lock is held during the call to the server, so that a second thread's retain
@@ -100,27 +110,22 @@ stub_impl_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 CUresult
 stub_impl_cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 {
+    struct stub_ctx_storage_removed *removed = NULL;
     struct stub_ctx *ctx;
-    bool last;
     CUresult r = primary_find(dev, &ctx);
 
     if (r != CUDA_SUCCESS)
         return r;
     primary_free_spares(dev, WIRE_CALL_cuDevicePrimaryCtxRelease_v2);
     gp_lock_take(&ctx->lock);
-    last = ctx->retains == 1;
     if (ctx->retains == 0)
         r = CUDA_ERROR_INVALID_CONTEXT;
+    else if (ctx->retains == 1)
+        r = primary_end(ctx, WIRE_CALL_cuDevicePrimaryCtxRelease_v2, &removed);
     else
         ctx->retains--;
-    if (last) {
-        atomic_store(&ctx->alive, false);
-        atomic_store(&ctx->state, 0);
-        r = primary_call(WIRE_CALL_cuDevicePrimaryCtxRelease_v2, dev);
-    }
     gp_lock_release(&ctx->lock);
-    if (last)
-        primary_gone(ctx);
+    stub_ctx_storage_destroy(removed, stub_ctx_handle(ctx));
     return r;
 }
 
@@ -128,6 +133,7 @@ stub_impl_cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 CUresult
 stub_impl_cuDevicePrimaryCtxReset_v2(CUdevice dev)
 {
+    struct stub_ctx_storage_removed *removed;
     struct stub_ctx *ctx;
     CUresult r = primary_find(dev, &ctx);
 
@@ -135,12 +141,9 @@ stub_impl_cuDevicePrimaryCtxReset_v2(CUdevice dev)
         return r;
     primary_free_spares(dev, WIRE_CALL_cuDevicePrimaryCtxReset_v2);
     gp_lock_take(&ctx->lock);
-    atomic_store(&ctx->alive, false);
-    atomic_store(&ctx->state, 0);
-    ctx->retains = 0;
-    r = primary_call(WIRE_CALL_cuDevicePrimaryCtxReset_v2, dev);
+    r = primary_end(ctx, WIRE_CALL_cuDevicePrimaryCtxReset_v2, &removed);
     gp_lock_release(&ctx->lock);
-    primary_gone(ctx);
+    stub_ctx_storage_destroy(removed, stub_ctx_handle(ctx));
     return r;
 }
 

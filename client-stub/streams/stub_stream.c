@@ -55,8 +55,8 @@ stream_own_new(struct stub_ctx *ctx)
     return own->stream;
 }
 
-/* A primary context that was reset has another number (stub_ctx_end()), so its dead
- * streams are not found. */
+/* A primary context that was reset has another number (stub_ctx_end_primary()), so its
+ * dead streams are not found. */
 uint64_t
 stub_stream_slow(CUstream stream, bool per_thread)
 {

@@ -115,6 +115,16 @@ def test_memory_goes_from_one_process_of_a_session_to_the_next(case):
         case.equal((remote.status, remote.err), (0, ""), f"status and words over {link}")
 
 
+def test_primary_context_is_whole_for_whoever_retains_it(case):
+    local = case.run([case.programs / "primary"], env=local_driver(case))
+    pool = case.pool(servers=1, cards=1)
+    for link in ("tcp", "shm"):
+        remote = pool.run(case.programs / "primary", core=100, memory="256MiB", status=None,
+                          env={"GPUPOOL_TRANSPORT": link})
+        case.equal(remote.out, local.out, f"primary over {link}: remote against local")
+        case.equal((remote.status, remote.err), (0, ""), f"status and words over {link}")
+
+
 def test_handles_of_one_session_open_nothing_in_another(case):
     pool = case.pool(servers=1, cards=1)
     session = pool.session(core=30, memory="64MiB")
