@@ -19,6 +19,7 @@ import apidoc
 import guides
 import layers
 import options
+import references
 import versions
 import words
 
@@ -141,6 +142,7 @@ def main():
         layers.check(files, found)
         words.check(files, found)
         guides.check(found)
+        references.check(files, found)
         options.check(files, found)
         apidoc.check(found)
         versions.check(found)
