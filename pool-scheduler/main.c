@@ -97,8 +97,8 @@ static const struct gp_option OPTIONS[] = {
          "the key that signs tickets, kept by somebody else, as in a mounted Secret "
          "(STATE_DIR/ticket-key.pem)"),
     CHOICE("tls", "require|prefer|off", config.tls, gp_option_word, TLS_WORDS, 0,
-           "what TCP speaks: only TLS 1.3, both it and clear text (prefer), or only "
-           "that"),
+           "what TCP speaks: only TLS 1.3 (require), TLS 1.3 and clear text (prefer, "
+           "the default), or only clear text (off)"),
     TEXT("local", "unix:PATH", config.local,
          "socket for local orders (STATE_DIR/scheduler.sock): this process's user and "
          "root need no token there"),
@@ -115,7 +115,7 @@ static const struct gp_option OPTIONS[] = {
     LIVE_TEXT(
         "users-file", "FILE", config.users_file,
         "lines NAME:RIGHT,...:TOKEN: users with tokens of their own; rights are open, "
-        "read, end and drain"),
+        "read, end, drain and forward"),
     {.name = "allow-anonymous",
      .value = "server|client|admin",
      .help =
@@ -404,7 +404,7 @@ main(int argc, char **argv)
     struct kube_config kube = {0};
     struct options options = DEFAULTS;
     struct gp_err err = {0};
-    int r;
+    int r, status = 2; /* of options that are wrong */
 
     gp_private_begin(NULL);
     signal(SIGPIPE, SIG_IGN); /* libraries write(2) to peers that may be gone */
@@ -415,6 +415,7 @@ main(int argc, char **argv)
     options.config.reread = reread;
     r = parse_options(&options, argc, argv, &err);
     if (!r) {
+        status = 1;
         started.argc = argc;
         started.argv = argv;
         started.options = options;
@@ -424,5 +425,5 @@ main(int argc, char **argv)
     if (r < 0)
         fprintf(stderr, "gpupool-scheduler: %s\n", gp_err_msg(&err, r));
     kube_config_fini(&kube);
-    return r < 0;
+    return r < 0 ? status : 0;
 }

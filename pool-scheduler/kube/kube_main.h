@@ -8,6 +8,10 @@
 /* Variables that stand for options: GPUPOOL_KUBE_LISTEN is --listen. */
 #define KUBE_MAIN_ENV "GPUPOOL_KUBE_"
 
+/* Exit statuses besides 0: what it did failed; its options are wrong. */
+enum { KUBE_MAIN_FAILED = 1, KUBE_MAIN_USAGE = 2 };
+
+/* @argv begins with the name of the command.  Returns an exit status. */
 int kube_main_controller(int argc, char **argv);
 int kube_main_webhook(int argc, char **argv);
 int kube_main_node(int argc, char **argv);

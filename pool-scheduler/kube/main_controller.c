@@ -146,12 +146,14 @@ kube_main_controller(int argc, char **argv)
         .grace_s = 30,
     };
     struct gp_err err = {0};
-    int r = parse(&o, argc, argv, &err);
+    int r = parse(&o, argc, argv, &err), status = KUBE_MAIN_USAGE;
 
-    if (!r)
+    if (!r) {
+        status = KUBE_MAIN_FAILED;
         r = serve(&o, &err);
+    }
     if (r < 0)
         fprintf(stderr, "gpupool-kube controller: %s\n", gp_err_msg(&err, r));
     kube_config_fini(&o.kube);
-    return r < 0;
+    return r < 0 ? status : 0;
 }

@@ -324,13 +324,15 @@ kube_main_extender(int argc, char **argv)
         .class = {.core_min = 1, .core_step = 1},
     };
     struct gp_err err = {0};
-    int r = parse(&x, argc, argv, &err);
+    int r = parse(&x, argc, argv, &err), status = KUBE_MAIN_USAGE;
 
-    if (!r)
+    if (!r) {
+        status = KUBE_MAIN_FAILED;
         r = serve(&x, &err);
+    }
     if (r < 0)
         fprintf(stderr, "gpupool-kube extender: %s\n", gp_err_msg(&err, r));
     ctrl_pool_fini(&x.pool);
     kube_config_fini(&x.kube);
-    return r < 0;
+    return r < 0 ? status : 0;
 }

@@ -208,11 +208,14 @@ kube_main_node(int argc, char **argv)
         .n_sets = 1,
     };
     struct gp_err err = {0};
-    int first, r = gp_options_parse(&options, argc, argv, &first, &err);
+    int first, status = KUBE_MAIN_USAGE;
+    int r = gp_options_parse(&options, argc, argv, &first, &err);
 
-    if (!r)
+    if (!r) {
+        status = KUBE_MAIN_FAILED;
         r = serve(dir, &err);
+    }
     if (r < 0)
         fprintf(stderr, "gpupool-kube node-plugin: %s\n", gp_err_msg(&err, r));
-    return r < 0;
+    return r < 0 ? status : 0;
 }

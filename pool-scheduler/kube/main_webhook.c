@@ -532,12 +532,14 @@ kube_main_webhook(int argc, char **argv)
                    .find_class = find_class},
     };
     struct gp_err err = {0};
-    int r;
+    int r, status = KUBE_MAIN_USAGE;
 
     hook.inject.arg = &hook;
     r = parse(&hook, argc, argv, &err);
-    if (!r)
+    if (!r) {
+        status = KUBE_MAIN_FAILED;
         r = serve(&hook, &err);
+    }
     if (r < 0)
         fprintf(stderr, "gpupool-kube webhook: %s\n", gp_err_msg(&err, r));
     kube_https_stop(hook.server);
@@ -548,5 +550,5 @@ kube_main_webhook(int argc, char **argv)
     gp_loop_free(hook.loop);
     kube_cert_fini(&hook.cert);
     kube_config_fini(&hook.kube);
-    return r < 0;
+    return r < 0 ? status : 0;
 }

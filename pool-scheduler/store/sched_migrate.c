@@ -148,11 +148,13 @@ sched_migrate(int argc, char **argv)
 {
     struct request request = {.etcd = {.prefix = "/gpupool/"}};
     struct gp_err err = {0};
-    int r = parse(&request, argc, argv, &err);
+    int r = parse(&request, argc, argv, &err), status = 2; /* of wrong options */
 
-    if (!r)
+    if (!r) {
+        status = 1;
         r = migrate(&request, &err);
+    }
     if (r < 0)
         fprintf(stderr, "gpupool-scheduler: migrate: %s\n", gp_err_msg(&err, r));
-    return r < 0;
+    return r < 0 ? status : 0;
 }

@@ -134,8 +134,8 @@ static const struct gp_option options[] = {
             "cards that reach all memory of the worker's process, by HMM or ATS "
             "(default refuse)"),
     CHECKED("tls", tls, "require|prefer|off", set_word, TLS_WORDS,
-            "what TCP speaks: only TLS 1.3, from clients clear text as well, or only "
-            "clear text (default prefer)"),
+            "what TCP speaks: only TLS 1.3 (require), with clients clear text as well "
+            "(prefer, the default), or only clear text (off)"),
     TEXT("metrics-listen", metrics_listen, "HOST:PORT", "serve Prometheus /metrics"),
     TEXT("audit-log", audit_log, "FILE",
          "one JSON line for each attach, detach, denial and order"),

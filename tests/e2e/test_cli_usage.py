@@ -41,6 +41,17 @@ def test_wrong_options_and_arguments_are_refused_under_one_name(case):
     usage(case, "one SERVER is wanted", "drain")
 
 
+def test_daemons_with_wrong_options_have_one_exit_status(case):
+    for program, *args in (("gpupool-server",), ("gpupool-scheduler",),
+                           ("gpupool-scheduler", "migrate"), ("gpupool-kube", "controller"),
+                           ("gpupool-kube", "webhook"), ("gpupool-kube", "extender"),
+                           ("gpupool-kube", "node-plugin")):
+        done = case.run([case.build / "bin" / program, *args, "--nonsense"], status=2)
+        case.contains(done.err, "unknown option --nonsense", f"{program} {args}")
+    done = case.run([case.build / "bin" / "gpupool-scheduler", "migrate"], status=2)
+    case.contains(done.err, "--from sqlite:PATH and --to etcd:URL,... are needed", "migrate")
+
+
 def test_short_options_and_help_of_a_command_are_there(case):
     for args in (("run", "-h"), ("help", "run"), ("status", "-h"), ("explain", "-h")):
         usage(case, f"Usage: gpupool {args[0] if args[0] != 'help' else args[1]}", *args,
