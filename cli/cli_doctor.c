@@ -482,8 +482,8 @@ say_trips(struct doctor *d, const struct cli_program *program)
     if (!d->round_trips && trips)
         r = cli_table_print(&table, stdout);
     cli_table_fini(&table);
-    say(d, GOOD, "program: %" PRIu64 " calls waited for %" PRIu64 " round trips", calls,
-        trips);
+    say(d, GOOD, "program: %" PRIu64 " calls, which waited for %" PRIu64 " round trips",
+        calls, trips);
     return r;
 }
 

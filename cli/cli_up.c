@@ -76,58 +76,43 @@ set_number(void *target, const struct gp_option *option, const char *value,
     return r < 0 ? r : gp_option_text(target, option, value, err);
 }
 
-#define UP(flag, field, text, setter, words_)                                          \
+/* What follows the words are further fields of struct gp_option. */
+#define UP(flag, field, text, setter, words_, ...)                                     \
     {                                                                                  \
         .name = flag, .value = text, .set = setter, .help = words_,                    \
-        .offset = offsetof(struct up, field)
+        .offset = offsetof(struct up, field), __VA_ARGS__                              \
+    }
 
-static const struct gp_option
-    UP_OPTIONS[] = {UP("servers", servers, "N", gp_option_u32, "so many servers (1)"),
-                    .min = 1, .max = CLI_POOL_PROCESSES_MAX - 1},
-    UP("cards", cards, "N", gp_option_u32, "software cards of each server (1)"),
-    .min = 1, .max = CTL_SERVER_CARDS_MAX
-}
-, UP("memory", memory, "SIZE", set_size, "memory of each software card (4GiB)"),
-    .min = 1
-}
-, UP("memory-scaling", scaling, "X[,X...]", gp_option_text,
-     "part of each card's memory for sessions (1)")
-}
-, UP("driver", driver, "NAME|PATH", gp_option_text,
-     "softgpu, null, cuda, or the path of a libcuda.so.1 (cuda where there is an "
-     "NVIDIA driver and no option asks for software cards, else softgpu)")
-}
-, UP("listen", listen, "HOST", gp_option_text,
-     "address of the servers (127.0.0.1): one that other machines reach, or that of "
-     "an RDMA port")
-}
-, UP("rdma", rdma, "auto|off|ADDRESS[,...]", gp_option_text,
-     "RDMA ports that the servers offer: auto, off or addresses")
-}
-,
+static const struct gp_option UP_OPTIONS[] = {
+    UP("servers", servers, "N", gp_option_u32, "so many servers (1)", .min = 1,
+       .max = CLI_POOL_PROCESSES_MAX - 1),
+    UP("cards", cards, "N", gp_option_u32, "software cards of each server (1)",
+       .min = 1, .max = CTL_SERVER_CARDS_MAX),
+    UP("memory", memory, "SIZE", set_size, "memory of each software card (4GiB)",
+       .min = 1),
+    UP("memory-scaling", scaling, "X[,X...]", gp_option_text,
+       "part of each card's memory for sessions (1)"),
+    UP("driver", driver, "NAME|PATH", gp_option_text,
+       "softgpu, null, cuda, or the path of a libcuda.so.1 (cuda where there is an "
+       "NVIDIA driver and no option asks for software cards, else softgpu)"),
+    UP("listen", listen, "HOST", gp_option_text,
+       "address of the servers (127.0.0.1): one that other machines reach, or that of "
+       "an RDMA port"),
+    UP("rdma", rdma, "auto|off|ADDRESS[,...]", gp_option_text,
+       "RDMA ports that the servers offer: all (auto), none, or those with these "
+       "addresses"),
     UP("pageable-access", pageable, "refuse|allow", gp_option_word,
-       "cards that reach the workers' memory"),
-    .words = PAGEABLE
-}
-,
+       "cards whose kernels reach all memory of the workers (refuse)",
+       .words = PAGEABLE),
     UP("gpudirect", gpudirect, "auto|dmabuf|peermem|off", gp_option_word,
-       "how RDMA reaches the cards"),
-    .words = GPUDIRECT
-}
-,
+       "how RDMA adapters reach the cards' memory (auto)", .words = GPUDIRECT),
     UP("placement", placement, "binpack|spread|fgd", gp_option_word,
-       "where sessions go (binpack)"),
-    .words = PLACEMENTS
-}
-, UP("heartbeat-ms", heartbeat, "N", set_number, "passed to the scheduler (2000)"),
-    .min = 10, .max = 60000
-}
-, UP("lease-ms", lease, "N", set_number, "passed to the scheduler (30000)"),
-    .min = 1000, .max = 86400000
-}
-,
-}
-;
+       "where sessions go (binpack)", .words = PLACEMENTS),
+    UP("heartbeat-ms", heartbeat, "N", set_number, "passed to the scheduler (2000)",
+       .min = 10, .max = 60000),
+    UP("lease-ms", lease, "N", set_number, "passed to the scheduler (30000)",
+       .min = 1000, .max = 86400000),
+};
 
 /* -1: go on; else the exit status. */
 static int

@@ -9,8 +9,8 @@ static const struct gp_option BUILTIN[] = {
     {.name = "config",
      .value = "FILE",
      .help = "lines of `option = value`, # for comments"},
-    {.name = "help", .letter = 'h', .help = "say this"},
-    {.name = "version", .help = "say which version this is"},
+    {.name = "help", .letter = 'h', .help = "show this help"},
+    {.name = "version", .help = "show the version"},
 };
 
 #define COLUMN 28 /* of the help's words */

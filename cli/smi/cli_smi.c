@@ -217,7 +217,7 @@ static const struct gp_option OPTIONS[] = {
      .set = answer_fields,
      .min = VIEW_PROCESSES,
      .help = "the fields of --query-compute-apps"},
-    {.name = "version", .set = answer_version, .help = "say which version this is"},
+    {.name = "version", .set = answer_version, .help = "show the version"},
 };
 
 static const char *const WORDS[] = {"dmon", "pmon", "topo", NULL};

@@ -32,7 +32,8 @@ static const struct gp_option OPTIONS[] = {
      .value = "FILE",
      .set = gp_option_text,
      FIELD(token_file),
-     .help = "its admin token; without it, it must be on this host"},
+     .help = "its admin token; without one, only a scheduler's Unix socket will do "
+             "(--scheduler unix:PATH)"},
     {.name = "session-lease-s",
      .value = "N",
      .set = gp_option_u32,
