@@ -221,13 +221,6 @@ sched_card_best_twin(struct sched_card *card, const struct sched_request *req)
 }
 
 int
-sched_place_on(const struct sched_server *server, const struct sched_request *req,
-               struct sched_decision *ret)
-{
-    return sched_several_on(server, req, ret);
-}
-
-int
 sched_place_held(struct sched_card *const *cards, unsigned n,
                  const struct sched_request *req, struct sched_decision *ret)
 {

@@ -51,9 +51,6 @@ struct sched_avoid {
     const struct sched_card *cards[SCHED_AVOID_MAX];
 };
 
-/* As sched_place(), on @server only, which is not asked for by name. */
-int sched_place_on(const struct sched_server *server, const struct sched_request *req,
-                   struct sched_decision *ret);
 /* On exactly these cards, which are held for the request. */
 int sched_place_held(struct sched_card *const *cards, unsigned n,
                      const struct sched_request *req, struct sched_decision *ret);

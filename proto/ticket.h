@@ -110,7 +110,6 @@ const char *ticket_policy_name(enum ticket_policy policy); /* "fixed-share", ...
 int ticket_policy_parse(const char *name, enum ticket_policy *ret_policy);
 
 const char *ticket_spatial_name(enum ticket_spatial spatial); /* "off", "sm", "mps" */
-int ticket_spatial_parse(const char *name, enum ticket_spatial *ret_spatial);
 
 /* "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx" and its NUL. */
 #define TICKET_UUID_TEXT 41

@@ -50,17 +50,6 @@ ticket_spatial_name(enum ticket_spatial spatial)
     return (unsigned)spatial < TICKET_SPATIALS ? spatials[spatial] : "unknown";
 }
 
-int
-ticket_spatial_parse(const char *name, enum ticket_spatial *ret_spatial)
-{
-    for (unsigned i = 0; i < TICKET_SPATIALS; i++)
-        if (!strcmp(name, spatials[i])) {
-            *ret_spatial = (enum ticket_spatial)i;
-            return 0;
-        }
-    return -EINVAL;
-}
-
 void
 ticket_uuid_format(const uint8_t uuid[TICKET_UUID_SIZE], char text[TICKET_UUID_TEXT])
 {

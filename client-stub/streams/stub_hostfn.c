@@ -132,21 +132,6 @@ hostfn_drop(struct hostfn *f)
     free(f);
 }
 
-bool
-stub_hostfn_find(uint64_t token, CUhostFn *fn, void **user)
-{
-    struct hostfn *f;
-
-    gp_lock_take(&lock);
-    f = hostfn_get(token);
-    if (f) {
-        *fn = f->fn;
-        *user = f->user;
-    }
-    gp_lock_release(&lock);
-    return f != NULL;
-}
-
 void
 stub_hostfn_forget(uint64_t token)
 {

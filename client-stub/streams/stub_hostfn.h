@@ -44,9 +44,6 @@ void stub_hostfn_forget(uint64_t token);
 typedef void stub_hostfn_gone_fn(uint64_t node, uint64_t token);
 void stub_hostfn_tie(uint64_t token, uint64_t node, stub_hostfn_gone_fn *gone);
 
-/* The function of a token; false when unknown. */
-bool stub_hostfn_find(uint64_t token, CUhostFn *fn, void **user);
-
 /* Called when a message with that token comes.  @words has event->len bytes and a
  * zero, which the callee may overwrite. */
 typedef void stub_notice_fn(uint64_t token, void *what,

@@ -22,7 +22,6 @@ struct kube_http {
     CURLM *multi;
     CURL *both[2]; /* of two calls at a time, */
     CURLM *pair;   /* with connections of their own; NULL until needed */
-    uint64_t requests;
 };
 
 /* A socket of libcurl's on the loop. */
@@ -158,7 +157,6 @@ begin_call(struct kube_http *http, CURL *easy, const struct kube_request *req,
     call->easy = easy;
     call->code = CURLE_OUT_OF_MEMORY;
     call->headers = headers_of(http, req);
-    http->requests++;
     if (!easy)
         return false;
     curl_easy_reset(easy); /* keeps the connection */
@@ -241,12 +239,6 @@ kube_http_call_both(struct kube_http *http, const struct kube_request reqs[2],
         curl_multi_remove_handle(http->pair, calls[i].easy);
         ret_results[i] = end_call(http, &calls[i], &replies[i], &errs[i]);
     }
-}
-
-uint64_t
-kube_http_requests(const struct kube_http *http)
-{
-    return http->requests;
 }
 
 /* ---------------------------------------------------- libcurl on the loop -- */
@@ -412,7 +404,6 @@ kube_stream_start(struct kube_http *http, struct kube_stream *stream,
         curl_easy_setopt(run->easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
         curl_easy_setopt(run->easy, CURLOPT_LOW_SPEED_TIME, (long)idle_s);
     }
-    http->requests++;
     stream->status = 0;
     stream->retry_after_s = 0;
     stream->running = run;

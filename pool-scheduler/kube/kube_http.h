@@ -52,8 +52,6 @@ int kube_http_call(struct kube_http *http, const struct kube_request *req,
 void kube_http_call_both(struct kube_http *http, const struct kube_request reqs[2],
                          struct kube_reply replies[2], int ret_results[2],
                          struct gp_err *errs);
-/* Requests made since the start, both kinds. */
-uint64_t kube_http_requests(const struct kube_http *http);
 
 /*
  * A request on the loop.  Caller's storage; zero it before the first start.

@@ -260,18 +260,3 @@ sched_order_first_fit(const struct sched_order *order,
 {
     return first_fit(order->root, after, room);
 }
-
-struct sched_order_node *
-sched_order_next(const struct sched_order *order, const struct sched_order_key *after)
-{
-    struct sched_order_node *at = order->root, *found = NULL;
-
-    while (at)
-        if (!after || sched_order_compare(&at->key, after) > 0) {
-            found = at;
-            at = at->left;
-        } else {
-            at = at->right;
-        }
-    return found;
-}

@@ -88,8 +88,5 @@ sched_order_sum(const struct sched_order *order)
 struct sched_order_node *sched_order_first_fit(const struct sched_order *order,
                                                const struct sched_order_key *after,
                                                const struct sched_need *room);
-/* The first member after @after, NULL: of all. */
-struct sched_order_node *sched_order_next(const struct sched_order *order,
-                                          const struct sched_order_key *after);
 
 #endif

@@ -52,23 +52,6 @@ wrk_hostfns_cancel(struct wrk_hostfns *hosts)
     pthread_mutex_unlock(&hosts->lock);
 }
 
-void
-wrk_hostfns_free(struct wrk_hostfns *hosts)
-{
-    if (!hosts)
-        return;
-    while (hosts->refused) {
-        struct wrk_hostfn *host = hosts->refused;
-
-        hosts->refused = host->next;
-        free(host);
-    }
-    pthread_cond_destroy(&hosts->returned);
-    pthread_mutex_destroy(&hosts->lock);
-    free(hosts->execs.slots);
-    free(hosts);
-}
-
 /* Under the lock; @by is 1 or -1. */
 static void
 host_count(struct wrk_hostfns *hosts, uint32_t kind, int by)

@@ -33,10 +33,10 @@ enum wrk_hostfn_kind {
                         * waited for */
 };
 
+/* It lives as long as the process. */
 int wrk_hostfns_new(struct wrk *w, struct wrk_hostfns **ret);
 /* Let everybody go who waits for the client; from any thread. */
 void wrk_hostfns_cancel(struct wrk_hostfns *hosts);
-void wrk_hostfns_free(struct wrk_hostfns *hosts); /* NULL is a no-op */
 
 /* What to register with the driver: wrk_hostfn_run(), or wrk_hostfn_stream_run() as a
  * stream callback, with the returned object as its argument.  NULL: the cap. */

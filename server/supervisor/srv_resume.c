@@ -204,12 +204,6 @@ srv_resume_away(struct srv_worker *w,
     return true;
 }
 
-uint64_t
-srv_resume_since(const struct srv_worker *w)
-{
-    return w->resume ? w->resume->since : 0;
-}
-
 /* ---- back -------------------------------------------------------------------------
  */
 

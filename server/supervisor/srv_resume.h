@@ -80,7 +80,4 @@ int srv_resume_control(struct srv *srv, const struct Gpupool__AttachRequest *req
 /* Hand @fd to it; @fd stays the caller's.  It writes to the connection at once. */
 int srv_resume_control_give(struct srv_worker *w, int fd, const struct tls_keys *tls);
 
-/* Since when its client is away, gp_now_ns(); 0: it is not. */
-uint64_t srv_resume_since(const struct srv_worker *w);
-
 #endif

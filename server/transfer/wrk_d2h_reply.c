@@ -370,12 +370,3 @@ wrk_d2h_replies_new(struct wrk_d2h_replies **ret)
     *ret = b;
     return 0;
 }
-
-void
-wrk_d2h_replies_free(struct wrk_d2h_replies *b)
-{
-    if (!b)
-        return;
-    pthread_mutex_destroy(&b->lock);
-    free(b);
-}

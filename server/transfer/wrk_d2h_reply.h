@@ -22,8 +22,8 @@ struct wrk_copy;
 struct wrk_d2h_replies;
 struct wrk_reply;
 
+/* It lives as long as the process. */
 int wrk_d2h_replies_new(struct wrk_d2h_replies **ret);
-void wrk_d2h_replies_free(struct wrk_d2h_replies *replies); /* NULL is a no-op */
 
 /* See wrk_transfer_d2h(). */
 CUresult wrk_d2h_reply(struct wrk *w, struct wrk_reply *rep,

@@ -154,9 +154,6 @@ int sg_inst_init_global(const struct sg_inst *inst, uint32_t index, void *dst,
 /* Bind texture/surface reference @index to a handle (see sg_tex.h). */
 void sg_inst_bind_texref(struct sg_inst *inst, uint32_t index, uint64_t handle);
 
-/* Address of a device function as kernels see it (SG_WIN_CODE), 0 if unknown. */
-uint64_t sg_inst_func_addr(const struct sg_inst *inst, const char *name);
-
 /* The kernel whose address @addr is, as kernels see it; NULL: it is none of the
  * program's. */
 const struct sg_kernel *sg_inst_kernel_at(const struct sg_inst *inst, uint64_t addr);

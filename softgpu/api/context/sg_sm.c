@@ -223,11 +223,9 @@ ctas_ended(struct sg_sm *sm, struct sg_run *run, unsigned n, bool stop_all)
 static void
 token_take(struct sm_thread *t)
 {
-    static atomic_bool never;
-
     if (t->token)
         return;
-    sg_card_token_get(t->sm->dev->card, &never);
+    sg_card_token_get(t->sm->dev->card);
     t->token = true;
     t->token_since = gp_now_ns();
 }

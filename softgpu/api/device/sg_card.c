@@ -569,34 +569,13 @@ token_try(struct sg_card *card, struct seg_proc *self, bool queued)
     return true;
 }
 
-/* Lock held; the queued thread gives up. */
 static void
-token_leave_queue(struct sg_card *card, struct seg_proc *self)
-{
-    waiting_add(card, self, -1);
-    if (self->granted > self->waiting) { /* one grant has no taker any more */
-        self->granted--;
-        self->holding--;
-        card->head->tokens_free++;
-        grant_free_tokens(card->head);
-    }
-}
-
-static int
-token_wait(struct sg_card *card, struct seg_proc *self, const atomic_bool *stop)
+token_wait(struct sg_card *card, struct seg_proc *self)
 {
     static const struct timespec poll = {0, SEG_POLL_NS};
     uint32_t seen;
 
-    for (;;) {
-        if (atomic_load(stop)) {
-            token_leave_queue(card, self);
-            return -ECANCELED;
-        }
-        if (token_try(card, self, true)) {
-            waiting_add(card, self, -1);
-            return 0;
-        }
+    while (!token_try(card, self, true)) {
         seen = self->wake;
         card_unlock(card);
         if (futex(&self->wake, FUTEX_WAIT, seen, &poll) < 0 && errno == ETIMEDOUT) {
@@ -606,14 +585,14 @@ token_wait(struct sg_card *card, struct seg_proc *self, const atomic_bool *stop)
             card_lock(card);
         }
     }
+    waiting_add(card, self, -1);
 }
 
-int
-sg_card_token_get(struct sg_card *card, const atomic_bool *stop)
+void
+sg_card_token_get(struct sg_card *card)
 {
     struct seg_proc *self = &card->head->procs[card->slot];
     uint64_t least;
-    int r = 0;
 
     card_lock(card);
     if (!self->holding && !self->waiting) {
@@ -623,10 +602,9 @@ sg_card_token_get(struct sg_card *card, const atomic_bool *stop)
     }
     if (!token_try(card, self, false)) {
         waiting_add(card, self, 1);
-        r = token_wait(card, self, stop);
+        token_wait(card, self);
     }
     card_unlock(card);
-    return r;
 }
 
 void
@@ -647,13 +625,4 @@ bool
 sg_card_contended(const struct sg_card *card)
 {
     return atomic_load(&card->head->n_waiting) > atomic_load(&card->own_waiting);
-}
-
-void
-sg_card_wake(struct sg_card *card)
-{
-    struct seg_proc *self = &card->head->procs[card->slot];
-
-    atomic_fetch_add(&self->wake, 1);
-    futex(&self->wake, FUTEX_WAKE, INT_MAX, NULL);
 }

@@ -58,13 +58,11 @@ unsigned sg_card_slot(const struct sg_card *card);
 void sg_card_ipc_path(const struct sg_card *card, unsigned slot, uint64_t id,
                       char path[SG_CARD_PATH_MAX]);
 
-/* Waits for one multiprocessor.  -ECANCELED when *@stop became true (set it,
- * then call sg_card_wake). */
-int sg_card_token_get(struct sg_card *card, const atomic_bool *stop);
+/* Waits for one multiprocessor. */
+void sg_card_token_get(struct sg_card *card);
 /* Gives it back after @ns of use; the longest-starved process gets it next. */
 void sg_card_token_put(struct sg_card *card, uint64_t ns);
 /* True when another process waits for a token: give it back at the next slice. */
 bool sg_card_contended(const struct sg_card *card);
-void sg_card_wake(struct sg_card *card);
 
 #endif

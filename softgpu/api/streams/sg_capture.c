@@ -200,12 +200,6 @@ sg_capture_event_wait(struct sg_stream *stream, struct sg_event *event, bool ext
 
 /* ---------------------------------------------------------------- forbidden calls */
 
-void
-sg_capture_invalidate(struct sg_stream *stream)
-{
-    stream->capture->invalid = true;
-}
-
 struct sg_stream *
 sg_capture_blocking(struct sg_stream *stream)
 {

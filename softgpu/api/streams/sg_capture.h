@@ -75,9 +75,6 @@ bool sg_capture_uses(const struct sg_graph *graph);
  * part of one may not be waited for or queried.  The legacy stream is part of those of
  * all blocking streams: as below. */
 CUresult sg_capture_check_none(struct sg_stream *stream);
-/* A call that is not allowed while @stream captures was made: nothing good can come of
- * the capture any more. */
-void sg_capture_invalidate(struct sg_stream *stream);
 
 /* CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, and the capture is invalid, when work put
  * into @stream, a wait for it or a question about it would order itself behind a

@@ -271,13 +271,6 @@ isa_find(const struct ptx_insn *insn)
     return almost;
 }
 
-bool
-isa_has(unsigned op)
-{
-    pthread_once(&once, table_parse);
-    return op < PTX_W_COUNT && first_row[op];
-}
-
 static const char *
 word_text(unsigned id)
 {

@@ -45,7 +45,5 @@ struct isa_row {
 /* The first row that fits and takes as many operands, else the first that fits; or
  * NULL. */
 const struct isa_row *isa_find(const struct ptx_insn *insn);
-/* Whether the opcode has any row at all. */
-bool isa_has(unsigned op);
 
 #endif

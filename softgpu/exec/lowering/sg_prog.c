@@ -393,14 +393,6 @@ sg_inst_bind_texref(struct sg_inst *inst, uint32_t index, uint64_t handle)
         __atomic_store_n(&inst->texrefs[index], handle, __ATOMIC_RELEASE);
 }
 
-uint64_t
-sg_inst_func_addr(const struct sg_inst *inst, const char *name)
-{
-    const struct ptx_func *func = ptx_module_func(inst->prog->mod, name);
-
-    return func ? SG_WIN_CODE + 16 * (1 + (uint64_t)func->id) : 0;
-}
-
 const struct sg_kernel *
 sg_inst_kernel_at(const struct sg_inst *inst, uint64_t addr)
 {
