@@ -141,7 +141,7 @@ def main():
     if not args.files:  # who includes whom is a question about all of them
         layers.check(files, found)
         words.check(files, found)
-        guides.check(found)
+        guides.check(files, found)
         references.check(files, found)
         options.check(files, found)
         apidoc.check(found)
