@@ -6,7 +6,6 @@
 #include "gp_file.h"
 #include "gp_str.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,32 +116,20 @@ apply(const struct gp_options *options, const char *name, const char *value,
 
 /* -------------------------------------------------------------------- file -- */
 
-static char *
-trim(char *s)
-{
-    char *end = s + strlen(s);
-
-    while (isspace((unsigned char)*s))
-        s++;
-    while (end > s && isspace((unsigned char)end[-1]))
-        *--end = 0;
-    return s;
-}
-
 static int
 file_line(const struct gp_options *options, char *line, struct gp_err *err)
 {
     char *eq;
 
     line[strcspn(line, "#\r")] = 0;
-    line = trim(line);
+    line = gp_str_trim(line);
     if (!*line)
         return 0;
     eq = strchr(line, '=');
     if (!eq)
         return gp_err_set(err, -EINVAL, "`%s`: option = value is wanted", line);
     *eq = 0;
-    return apply(options, trim(line), trim(eq + 1), err);
+    return apply(options, gp_str_trim(line), gp_str_trim(eq + 1), err);
 }
 
 int

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gp_str.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -68,6 +69,18 @@ gp_str_hex(char *dst, const void *src, size_t len)
         dst[2 * i + 1] = digits[p[i] & 15];
     }
     dst[2 * len] = 0;
+}
+
+char *
+gp_str_trim(char *s)
+{
+    char *end = s + strlen(s);
+
+    while (isspace((unsigned char)*s))
+        s++;
+    while (end > s && isspace((unsigned char)end[-1]))
+        *--end = 0;
+    return s;
 }
 
 unsigned

@@ -22,6 +22,9 @@ char *gp_str_printf(const char *fmt, ...) GP_PRINTF(1, 2);
 /* Lower-case hexadecimal of @len bytes into @dst (2 * len + 1 bytes). */
 void gp_str_hex(char *dst, const void *src, size_t len);
 
+/* Where @s begins behind white space; that at its end is cut off. */
+char *gp_str_trim(char *s);
+
 /* How many characters have to be changed, entered or left out to make @b of @a; for
  * "is ... meant?".  Longer texts than the most are that far apart. */
 #define GP_STR_DISTANCE_MAX 63

@@ -38,18 +38,6 @@ struct parser {
 
 /* ------------------------------------------------------------------ values -- */
 
-static char *
-trim(char *s)
-{
-    char *end = s + strlen(s);
-
-    while (isspace((unsigned char)*s))
-        s++;
-    while (end > s && isspace((unsigned char)end[-1]))
-        *--end = 0;
-    return s;
-}
-
 static int
 set_u32(const char *value, uint64_t min, uint64_t max, uint32_t *ret,
         struct gp_err *err)
@@ -155,9 +143,9 @@ set_islands(char *value, struct sched_server_rule *rule, struct gp_err *err)
 
         if (last)
             *last++ = 0;
-        if (gp_str_u64(trim(one), 0, SCHED_RULES_CARDS - 1, &from) < 0 ||
-            gp_str_u64(last ? trim(last) : trim(one), from, SCHED_RULES_CARDS - 1,
-                       &to) < 0)
+        if (gp_str_u64(gp_str_trim(one), 0, SCHED_RULES_CARDS - 1, &from) < 0 ||
+            gp_str_u64(last ? gp_str_trim(last) : gp_str_trim(one), from,
+                       SCHED_RULES_CARDS - 1, &to) < 0)
             return gp_err_set(err, -EINVAL,
                               "islands like 0-3, 4-7 (numbers of cards, up to %d), or "
                               "none, are wanted",
@@ -460,7 +448,7 @@ begin_section(struct parser *p, char *text, struct gp_err *err)
 
     if (*name)
         *name++ = 0;
-    name = trim(name);
+    name = gp_str_trim(name);
     p->kind = NONE;
     for (unsigned i = TENANT; i < ARRAY_SIZE(words); i++)
         if (!strcmp(text, words[i]))
@@ -503,7 +491,7 @@ parse_line(struct parser *p, char *line, struct gp_err *err)
     char *end;
 
     line[strcspn(line, "#\r")] = 0;
-    line = trim(line);
+    line = gp_str_trim(line);
     if (!*line)
         return 0;
     if (*line == '[') {
@@ -512,13 +500,13 @@ parse_line(struct parser *p, char *line, struct gp_err *err)
             return gp_err_set(err, -EINVAL,
                               "%s: a section like [tenant NAME] is wanted", line);
         *end = 0;
-        return begin_section(p, trim(line + 1), err);
+        return begin_section(p, gp_str_trim(line + 1), err);
     }
     end = strchr(line, '=');
     if (!end)
         return gp_err_set(err, -EINVAL, "%s: NAME = VALUE is wanted", line);
     *end = 0;
-    return set_value(p, trim(line), trim(end + 1), err);
+    return set_value(p, gp_str_trim(line), gp_str_trim(end + 1), err);
 }
 
 static int
@@ -637,7 +625,7 @@ fits_one(const char *patterns, const char *name)
 
     gp_str_copy(copy, sizeof(copy), patterns);
     while ((pattern = strsep(&rest, ",")))
-        if (!fnmatch(trim(pattern), name, 0))
+        if (!fnmatch(gp_str_trim(pattern), name, 0))
             return true;
     return false;
 }
@@ -715,7 +703,7 @@ in_patterns(const char *patterns, const char *name)
         size_t len = strcspn(patterns, ",");
 
         snprintf(pattern, sizeof(pattern), "%.*s", (int)len, patterns);
-        if (!fnmatch(trim(pattern), name, 0))
+        if (!fnmatch(gp_str_trim(pattern), name, 0))
             return true;
         patterns += len + (patterns[len] == ',');
     }

@@ -135,7 +135,8 @@ $(O)/fuzz/ptx.dict: softgpu/ptx/ptx_words.h
 	$(Q)grep -o '"[^"]*"' $< | sort -u > $@
 
 # Seeds and a fixed number of mutations of them, always the same.  A worker ends with its
-# client, so what belongs to the driver's objects is not freed before.
+# client, so what belongs to the driver's objects is not freed before.  The seeds are what
+# tests/fuzz/record.py writes down between programs and their workers.
 $(eval $(call needs,test-fuzz,$(FUZZ_PACKAGES)))
 #:   make test-fuzz             fuzz_worker: its seeds and a fixed number of executions
 test-fuzz-built: $(O)/fuzz/fuzz_worker

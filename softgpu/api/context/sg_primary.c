@@ -6,17 +6,6 @@
 #include "sg_ctx.h"
 #include "sg_dev.h"
 
-static CUresult
-enter_device(CUdevice dev, struct sg_dev **ret_dev)
-{
-    CUresult rc = sg_enter_init();
-
-    if (rc != CUDA_SUCCESS)
-        return rc;
-    *ret_dev = sg_dev_get(dev);
-    return *ret_dev ? CUDA_SUCCESS : sg_leave(CUDA_ERROR_INVALID_DEVICE);
-}
-
 CUresult
 sg_primary_retain(struct sg_dev *dev, struct sg_ctx **ret_ctx)
 {
@@ -49,7 +38,7 @@ SG_CALL(cuDevicePrimaryCtxRetain, CUcontext *pctx, CUdevice dev)
 {
     struct sg_dev *d;
     struct sg_ctx *ctx;
-    CUresult rc = enter_device(dev, &d);
+    CUresult rc = sg_dev_enter(dev, &d);
 
     if (rc != CUDA_SUCCESS)
         return rc;
@@ -64,7 +53,7 @@ SG_CALL(cuDevicePrimaryCtxRetain, CUcontext *pctx, CUdevice dev)
 SG_CALL(cuDevicePrimaryCtxRelease_v2, CUdevice dev)
 {
     struct sg_dev *d;
-    CUresult rc = enter_device(dev, &d);
+    CUresult rc = sg_dev_enter(dev, &d);
 
     if (rc != CUDA_SUCCESS)
         return rc;
@@ -78,7 +67,7 @@ SG_CALL(cuDevicePrimaryCtxRelease_v2, CUdevice dev)
 SG_CALL(cuDevicePrimaryCtxReset_v2, CUdevice dev)
 {
     struct sg_dev *d;
-    CUresult rc = enter_device(dev, &d);
+    CUresult rc = sg_dev_enter(dev, &d);
 
     if (rc != CUDA_SUCCESS)
         return rc;
@@ -89,7 +78,7 @@ SG_CALL(cuDevicePrimaryCtxReset_v2, CUdevice dev)
 SG_CALL(cuDevicePrimaryCtxSetFlags_v2, CUdevice dev, unsigned int flags)
 {
     struct sg_dev *d;
-    CUresult rc = enter_device(dev, &d);
+    CUresult rc = sg_dev_enter(dev, &d);
 
     if (rc != CUDA_SUCCESS)
         return rc;
@@ -108,7 +97,7 @@ SG_CALL(cuDevicePrimaryCtxGetState, CUdevice dev, unsigned int *flags, int *acti
 
     if (!flags || !active)
         return CUDA_ERROR_INVALID_VALUE;
-    rc = enter_device(dev, &d);
+    rc = sg_dev_enter(dev, &d);
     if (rc != CUDA_SUCCESS)
         return rc;
     *flags = d->primary_flags;

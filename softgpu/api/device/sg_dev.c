@@ -157,8 +157,8 @@ leave_cards(void)
         sg_card_leave(devs[i].card);
 }
 
-static CUresult
-enter_device(CUdevice dev, struct sg_dev **ret_dev)
+CUresult
+sg_dev_enter(CUdevice dev, struct sg_dev **ret_dev)
 {
     CUresult rc = sg_enter_init();
 
@@ -183,7 +183,7 @@ SG_CALL(cuDeviceGetCount, int *count)
 SG_CALL(cuDeviceGet, CUdevice *device, int ordinal)
 {
     struct sg_dev *dev;
-    CUresult rc = enter_device(ordinal, &dev);
+    CUresult rc = sg_dev_enter(ordinal, &dev);
 
     if (rc != CUDA_SUCCESS)
         return rc;
@@ -196,7 +196,7 @@ SG_CALL(cuDeviceGet, CUdevice *device, int ordinal)
 SG_CALL(cuDeviceGetName, char *name, int len, CUdevice dev)
 {
     struct sg_dev *d;
-    CUresult rc = enter_device(dev, &d);
+    CUresult rc = sg_dev_enter(dev, &d);
 
     if (rc != CUDA_SUCCESS)
         return rc;
@@ -209,7 +209,7 @@ SG_CALL(cuDeviceGetName, char *name, int len, CUdevice dev)
 SG_CALL(cuDeviceGetUuid, CUuuid *uuid, CUdevice dev)
 {
     struct sg_dev *d;
-    CUresult rc = enter_device(dev, &d);
+    CUresult rc = sg_dev_enter(dev, &d);
 
     if (rc != CUDA_SUCCESS)
         return rc;
@@ -227,7 +227,7 @@ SG_CALL(cuDeviceGetUuid_v2, CUuuid *uuid, CUdevice dev)
 SG_CALL(cuDeviceTotalMem_v2, size_t *bytes, CUdevice dev)
 {
     struct sg_dev *d;
-    CUresult rc = enter_device(dev, &d);
+    CUresult rc = sg_dev_enter(dev, &d);
 
     if (rc != CUDA_SUCCESS)
         return rc;
@@ -240,7 +240,7 @@ SG_CALL(cuDeviceTotalMem_v2, size_t *bytes, CUdevice dev)
 SG_CALL(cuDeviceGetAttribute, int *pi, CUdevice_attribute attrib, CUdevice dev)
 {
     struct sg_dev *d;
-    CUresult rc = enter_device(dev, &d);
+    CUresult rc = sg_dev_enter(dev, &d);
 
     if (rc != CUDA_SUCCESS)
         return rc;
@@ -252,7 +252,7 @@ SG_CALL(cuDeviceGetAttribute, int *pi, CUdevice_attribute attrib, CUdevice dev)
 SG_CALL(cuDeviceComputeCapability, int *major, int *minor, CUdevice dev)
 {
     struct sg_dev *d;
-    CUresult rc = enter_device(dev, &d);
+    CUresult rc = sg_dev_enter(dev, &d);
 
     if (rc != CUDA_SUCCESS)
         return rc;
@@ -275,7 +275,7 @@ attr_value(const struct sg_dev *dev, int attr)
 SG_CALL(cuDeviceGetProperties, CUdevprop *prop, CUdevice dev)
 {
     struct sg_dev *d;
-    CUresult rc = enter_device(dev, &d);
+    CUresult rc = sg_dev_enter(dev, &d);
 
     if (rc != CUDA_SUCCESS)
         return rc;
@@ -302,7 +302,7 @@ SG_CALL(cuDeviceGetPCIBusId, char *pciBusId, int len, CUdevice dev)
 {
     struct sg_dev *d;
     char text[32];
-    CUresult rc = enter_device(dev, &d);
+    CUresult rc = sg_dev_enter(dev, &d);
 
     if (rc != CUDA_SUCCESS)
         return rc;
@@ -359,7 +359,7 @@ SG_CALL(cuDeviceGetByPCIBusId, CUdevice *dev, const char *pciBusId)
 SG_CALL(cuDeviceGetExecAffinitySupport, int *pi, CUexecAffinityType type, CUdevice dev)
 {
     struct sg_dev *d;
-    CUresult rc = enter_device(dev, &d);
+    CUresult rc = sg_dev_enter(dev, &d);
 
     if (rc != CUDA_SUCCESS)
         return rc;
@@ -373,7 +373,7 @@ SG_CALL(cuDeviceGetTexture1DLinearMaxWidth, size_t *maxWidthInElements,
         CUarray_format format, unsigned numChannels, CUdevice dev)
 {
     struct sg_dev *d;
-    CUresult rc = enter_device(dev, &d);
+    CUresult rc = sg_dev_enter(dev, &d);
 
     if (rc != CUDA_SUCCESS)
         return rc;

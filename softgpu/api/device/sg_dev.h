@@ -76,6 +76,9 @@ int sg_dev_init(const struct sg_conf *conf, struct gp_err *err);
 void sg_dev_fini(void);
 unsigned sg_dev_count(void);
 struct sg_dev *sg_dev_get(CUdevice ordinal); /* NULL: no such device */
+/* sg_enter_init() for a call about @ordinal; CUDA_ERROR_INVALID_DEVICE, and the lock is
+ * not held, when there is none. */
+CUresult sg_dev_enter(CUdevice ordinal, struct sg_dev **ret_dev);
 struct sg_dev *sg_dev_by_uuid(const uint8_t uuid[16]);
 
 /* Value of one CUdevice_attribute; CUDA_ERROR_INVALID_VALUE beyond the last. */

@@ -80,23 +80,12 @@ sg_notice_gave(struct sg_dev *dev, uint64_t bytes)
         dev->over_budget = false;
 }
 
-static CUresult
-enter_device(CUdevice device, struct sg_dev **ret_dev)
-{
-    CUresult rc = sg_enter_init();
-
-    if (rc != CUDA_SUCCESS)
-        return rc;
-    *ret_dev = sg_dev_get(device);
-    return *ret_dev ? CUDA_SUCCESS : sg_leave(CUDA_ERROR_INVALID_DEVICE);
-}
-
 SG_CALL(cuDeviceRegisterAsyncNotification, CUdevice device,
         CUasyncCallback callbackFunc, void *userData, CUasyncCallbackHandle *callback)
 {
     struct sg_notice *n;
     struct sg_dev *dev;
-    CUresult rc = enter_device(device, &dev);
+    CUresult rc = sg_dev_enter(device, &dev);
 
     if (rc != CUDA_SUCCESS)
         return rc;
@@ -124,7 +113,7 @@ SG_CALL(cuDeviceUnregisterAsyncNotification, CUdevice device,
 {
     struct sg_notice **at = &notices, *n;
     struct sg_dev *dev;
-    CUresult rc = enter_device(device, &dev);
+    CUresult rc = sg_dev_enter(device, &dev);
 
     if (rc != CUDA_SUCCESS)
         return rc;

@@ -61,6 +61,9 @@ enum {
 struct sg_graph *const *sg_node_graphs(const struct sg_node_data *data,
                                        unsigned *ret_n);
 
+/* sg_enter_init() for a call about @handle (sg_graph_api.c); CUDA_ERROR_INVALID_VALUE,
+ * and the lock is not held, when it is no graph. */
+CUresult sg_graph_enter(CUgraph handle, struct sg_graph **ret_graph);
 CUresult sg_graph_new(struct sg_graph **ret_graph);
 /* Launches whose conditional nodes are still to be decided hold on to it. */
 struct sg_graph *sg_graph_ref(struct sg_graph *graph);

@@ -16,8 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static CUresult
-enter_graph(CUgraph handle, struct sg_graph **ret_graph)
+CUresult
+sg_graph_enter(CUgraph handle, struct sg_graph **ret_graph)
 {
     CUresult rc = sg_enter_init();
 
@@ -68,7 +68,7 @@ SG_CALL(cuGraphCreate, CUgraph *phGraph, unsigned int flags)
 SG_CALL(cuGraphDestroy, CUgraph hGraph)
 {
     struct sg_graph *graph;
-    CUresult rc = enter_graph(hGraph, &graph);
+    CUresult rc = sg_graph_enter(hGraph, &graph);
 
     if (rc != CUDA_SUCCESS)
         return rc;
@@ -81,7 +81,7 @@ SG_CALL(cuGraphDestroy, CUgraph hGraph)
 SG_CALL(cuGraphClone, CUgraph *phGraphClone, CUgraph originalGraph)
 {
     struct sg_graph *graph, *copy;
-    CUresult rc = enter_graph(originalGraph, &graph);
+    CUresult rc = sg_graph_enter(originalGraph, &graph);
 
     if (rc != CUDA_SUCCESS)
         return rc;
@@ -179,7 +179,7 @@ list_nodes(CUgraph hGraph, CUgraphNode *nodes, size_t *n, bool roots)
 {
     struct lister l = {.out = nodes};
     struct sg_graph *graph;
-    CUresult rc = enter_graph(hGraph, &graph);
+    CUresult rc = sg_graph_enter(hGraph, &graph);
 
     if (rc != CUDA_SUCCESS)
         return rc;
@@ -304,7 +304,7 @@ SG_CALL(cuGraphGetEdges_v2, CUgraph hGraph, CUgraphNode *from, CUgraphNode *to,
     struct lister heads = {.out = from}, tails = {.out = to};
     struct edges e = {.out = from ? edgeData : NULL};
     struct sg_graph *graph;
-    CUresult rc = enter_graph(hGraph, &graph);
+    CUresult rc = sg_graph_enter(hGraph, &graph);
 
     if (rc != CUDA_SUCCESS)
         return rc;
@@ -375,7 +375,7 @@ SG_CALL(cuGraphAddDependencies_v2, CUgraph hGraph, const CUgraphNode *from,
     static const CUgraphEdgeData plain;
     struct sg_graph_node *a, *b;
     struct sg_graph *graph;
-    CUresult rc = enter_graph(hGraph, &graph);
+    CUresult rc = sg_graph_enter(hGraph, &graph);
 
     if (rc != CUDA_SUCCESS)
         return rc;
@@ -400,7 +400,7 @@ SG_CALL(cuGraphRemoveDependencies_v2, CUgraph hGraph, const CUgraphNode *from,
 {
     struct sg_graph_node *a, *b;
     struct sg_graph *graph;
-    CUresult rc = enter_graph(hGraph, &graph);
+    CUresult rc = sg_graph_enter(hGraph, &graph);
 
     if (rc != CUDA_SUCCESS)
         return rc;
@@ -479,7 +479,7 @@ SG_CALL(cuGraphDebugDotPrint, CUgraph hGraph, const char *path, unsigned int fla
 {
     struct sg_graph *graph;
     FILE *f;
-    CUresult rc = enter_graph(hGraph, &graph);
+    CUresult rc = sg_graph_enter(hGraph, &graph);
 
     if (rc != CUDA_SUCCESS)
         return rc;

@@ -110,24 +110,13 @@ instantiate(struct sg_graph *graph, uint64_t flags, struct sg_graph_exec **ret_e
     return CUDA_SUCCESS;
 }
 
-static CUresult
-enter_graph(CUgraph handle, struct sg_graph **ret_graph)
-{
-    CUresult rc = sg_enter_init();
-
-    if (rc != CUDA_SUCCESS)
-        return rc;
-    *ret_graph = SG_OBJ(sg_graph, SG_KIND_GRAPH, handle);
-    return *ret_graph ? CUDA_SUCCESS : sg_leave(CUDA_ERROR_INVALID_VALUE);
-}
-
 SG_CALL(cuGraphInstantiateWithFlags, CUgraphExec *phGraphExec, CUgraph hGraph,
         unsigned long long flags)
 {
     struct sg_graph_node *bad;
     struct sg_graph_exec *exec;
     struct sg_graph *graph;
-    CUresult rc = enter_graph(hGraph, &graph);
+    CUresult rc = sg_graph_enter(hGraph, &graph);
 
     if (rc != CUDA_SUCCESS)
         return rc;
@@ -159,7 +148,7 @@ SG_CALL(cuGraphInstantiateWithParams, CUgraphExec *phGraphExec, CUgraph hGraph,
     struct sg_graph_node *bad = NULL;
     struct sg_graph_exec *exec;
     struct sg_graph *graph;
-    CUresult rc = enter_graph(hGraph, &graph);
+    CUresult rc = sg_graph_enter(hGraph, &graph);
 
     if (rc != CUDA_SUCCESS)
         return rc;

@@ -206,21 +206,10 @@ sg_graph_mem_give_work(struct sg_ctx *ctx, struct sg_graph_mem *mem,
 
 /* -------------------------------------------------------------------- the calls */
 
-static CUresult
-enter_device(CUdevice device, struct sg_dev **ret_dev)
-{
-    CUresult rc = sg_enter_init();
-
-    if (rc != CUDA_SUCCESS)
-        return rc;
-    *ret_dev = sg_dev_get(device);
-    return *ret_dev ? CUDA_SUCCESS : sg_leave(CUDA_ERROR_INVALID_DEVICE);
-}
-
 SG_CALL(cuDeviceGraphMemTrim, CUdevice device)
 {
     struct sg_dev *dev;
-    CUresult rc = enter_device(device, &dev);
+    CUresult rc = sg_dev_enter(device, &dev);
 
     return rc == CUDA_SUCCESS ? sg_leave(rc) : rc; /* nothing unused is kept */
 }
@@ -230,7 +219,7 @@ SG_CALL(cuDeviceGetGraphMemAttribute, CUdevice device, CUgraphMem_attribute attr
 {
     struct sg_dev *dev;
     cuuint64_t v = 0;
-    CUresult rc = enter_device(device, &dev);
+    CUresult rc = sg_dev_enter(device, &dev);
 
     if (rc != CUDA_SUCCESS)
         return rc;
@@ -257,7 +246,7 @@ SG_CALL(cuDeviceSetGraphMemAttribute, CUdevice device, CUgraphMem_attribute attr
 {
     struct sg_dev *dev;
     cuuint64_t v;
-    CUresult rc = enter_device(device, &dev);
+    CUresult rc = sg_dev_enter(device, &dev);
 
     if (rc != CUDA_SUCCESS)
         return rc;

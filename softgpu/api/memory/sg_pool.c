@@ -339,8 +339,8 @@ SG_CALL(cuMemFreeAsync, CUdeviceptr dptr, CUstream hStream)
 
 /* ----------------------------------------------------------------------- pools */
 
-static CUresult
-enter_pool(CUmemoryPool handle, struct sg_pool **ret_pool)
+CUresult
+sg_pool_enter(CUmemoryPool handle, struct sg_pool **ret_pool)
 {
     CUresult rc = sg_enter_init();
 
@@ -388,7 +388,7 @@ SG_CALL(cuMemPoolCreate, CUmemoryPool *pool, const CUmemPoolProps *poolProps)
 SG_CALL(cuMemPoolDestroy, CUmemoryPool pool)
 {
     struct sg_pool *p;
-    CUresult rc = enter_pool(pool, &p);
+    CUresult rc = sg_pool_enter(pool, &p);
 
     if (rc != CUDA_SUCCESS)
         return rc;
@@ -409,7 +409,7 @@ SG_CALL(cuMemPoolDestroy, CUmemoryPool pool)
 SG_CALL(cuMemPoolTrimTo, CUmemoryPool pool, size_t minBytesToKeep)
 {
     struct sg_pool *p;
-    CUresult rc = enter_pool(pool, &p);
+    CUresult rc = sg_pool_enter(pool, &p);
 
     return rc == CUDA_SUCCESS ? sg_leave(sg_capture_check_unsafe())
                               : rc; /* nothing is kept */
@@ -466,7 +466,7 @@ pool_attr(struct sg_pool *p, int attr, void *value, bool set)
 SG_CALL(cuMemPoolSetAttribute, CUmemoryPool pool, CUmemPool_attribute attr, void *value)
 {
     struct sg_pool *p;
-    CUresult rc = enter_pool(pool, &p);
+    CUresult rc = sg_pool_enter(pool, &p);
 
     if (rc != CUDA_SUCCESS)
         return rc;
@@ -477,7 +477,7 @@ SG_CALL(cuMemPoolSetAttribute, CUmemoryPool pool, CUmemPool_attribute attr, void
 SG_CALL(cuMemPoolGetAttribute, CUmemoryPool pool, CUmemPool_attribute attr, void *value)
 {
     struct sg_pool *p;
-    CUresult rc = enter_pool(pool, &p);
+    CUresult rc = sg_pool_enter(pool, &p);
 
     if (rc != CUDA_SUCCESS)
         return rc;
@@ -512,7 +512,7 @@ SG_CALL(cuMemPoolSetAccess, CUmemoryPool pool, const CUmemAccessDesc *map, size_
 {
     unsigned access;
     struct sg_pool *p;
-    CUresult rc = enter_pool(pool, &p);
+    CUresult rc = sg_pool_enter(pool, &p);
 
     if (rc != CUDA_SUCCESS)
         return rc;
@@ -533,7 +533,7 @@ SG_CALL(cuMemPoolGetAccess, CUmemAccess_flags *flags, CUmemoryPool memPool,
         CUmemLocation *location)
 {
     struct sg_pool *p;
-    CUresult rc = enter_pool(memPool, &p);
+    CUresult rc = sg_pool_enter(memPool, &p);
 
     if (rc != CUDA_SUCCESS)
         return rc;
@@ -580,7 +580,7 @@ SG_CALL(cuDeviceSetMemPool, CUdevice dev, CUmemoryPool pool)
 {
     struct sg_pool *p;
     struct sg_dev *d;
-    CUresult rc = enter_pool(pool, &p);
+    CUresult rc = sg_pool_enter(pool, &p);
 
     if (rc != CUDA_SUCCESS)
         return rc;

@@ -30,17 +30,6 @@ struct pool_file {
 
 static_assert(sizeof(CUmemPoolPtrExportData) == sizeof(CUipcMemHandle), "one form");
 
-static CUresult
-enter_pool(CUmemoryPool handle, struct sg_pool **ret_pool)
-{
-    CUresult rc = sg_enter_init();
-
-    if (rc != CUDA_SUCCESS)
-        return rc;
-    *ret_pool = SG_OBJ(sg_pool, SG_KIND_POOL, handle);
-    return *ret_pool ? CUDA_SUCCESS : sg_leave(CUDA_ERROR_INVALID_VALUE);
-}
-
 static int
 pool_file_new(const struct sg_dev *dev)
 {
@@ -59,7 +48,7 @@ SG_CALL(cuMemPoolExportToShareableHandle, void *handle_out, CUmemoryPool pool,
         CUmemAllocationHandleType handleType, unsigned long long flags)
 {
     struct sg_pool *p;
-    CUresult rc = enter_pool(pool, &p);
+    CUresult rc = sg_pool_enter(pool, &p);
     int fd;
 
     if (rc != CUDA_SUCCESS)

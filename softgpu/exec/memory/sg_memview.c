@@ -8,6 +8,7 @@
 #include "sg_memview.h"
 
 #include "gp_err.h"
+#include "sg_map_zero.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -48,14 +49,6 @@ struct sg_memview {
     struct sg_memview_reader readers; /* list head */
 };
 
-static void *
-map_zero(size_t size)
-{
-    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return p == MAP_FAILED ? NULL : p;
-}
-
 /* Keep the windows free of the process's own memory, which could not be registered
  * there.  Kernels that hand out addresses from the bottom (User Mode Linux, emulators)
  * reach them as soon as large ranges below are reserved.  AddressSanitizer holds the
@@ -82,7 +75,7 @@ sg_memview_new(struct sg_memview **ret_view)
     if (!view)
         return -ENOMEM;
     pthread_once(&once, hold_windows);
-    view->dir = map_zero(DIR_SIZE * sizeof(*view->dir));
+    view->dir = sg_map_zero(DIR_SIZE * sizeof(*view->dir));
     if (!view->dir) {
         free(view);
         return -ENOMEM;
@@ -195,7 +188,7 @@ leaf_ensure(struct sg_memview *view, uint64_t granule)
 
     if (*at)
         return 0;
-    leaf = map_zero(LEAF_SIZE * sizeof(uint32_t));
+    leaf = sg_map_zero(LEAF_SIZE * sizeof(uint32_t));
     if (!leaf)
         return -ENOMEM;
     __atomic_store_n(at, leaf, __ATOMIC_RELEASE);

@@ -8,12 +8,12 @@
 #include "sg_shadow.h"
 
 #include "gp_base.h"
+#include "sg_map_zero.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #define VA_BITS 48
 #define REGION_BITS 24
@@ -22,15 +22,6 @@
 
 static uint8_t **regions; /* NULL: nothing was ever undefined */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* while one is made */
-
-static void *
-map_zero(size_t size)
-{
-    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-    return p == MAP_FAILED ? NULL : p;
-}
 
 static uint8_t *
 region_find(uint64_t addr)
@@ -49,11 +40,11 @@ region_make(uint64_t addr)
 
     pthread_mutex_lock(&lock);
     all = regions;
-    if (!all && (all = map_zero(N_REGIONS * sizeof(*all))))
+    if (!all && (all = sg_map_zero(N_REGIONS * sizeof(*all))))
         __atomic_store_n(&regions, all, __ATOMIC_RELEASE);
     if (all) {
         bits = all[addr >> REGION_BITS];
-        if (!bits && (bits = map_zero(REGION / 8))) {
+        if (!bits && (bits = sg_map_zero(REGION / 8))) {
             memset(bits, 0xff, REGION / 8); /* others' memory in the region */
             __atomic_store_n(&all[addr >> REGION_BITS], bits, __ATOMIC_RELEASE);
         }

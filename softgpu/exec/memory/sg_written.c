@@ -8,10 +8,10 @@
 #include "sg_written.h"
 
 #include "gp_base.h"
+#include "sg_map_zero.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <sys/mman.h>
 
 #define VA_BITS 48
 #define REGION_BITS 24
@@ -36,15 +36,6 @@ region_find(uint64_t addr)
     return __atomic_load_n(&all[addr >> REGION_BITS], __ATOMIC_ACQUIRE);
 }
 
-static void *
-map_zero(size_t size)
-{
-    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-    return p == MAP_FAILED ? NULL : p;
-}
-
 static struct region *
 region_make(uint64_t addr)
 {
@@ -55,11 +46,11 @@ region_make(uint64_t addr)
         return NULL;
     pthread_mutex_lock(&lock);
     all = regions;
-    if (!all && (all = map_zero(N_REGIONS * sizeof(*all))))
+    if (!all && (all = sg_map_zero(N_REGIONS * sizeof(*all))))
         __atomic_store_n(&regions, all, __ATOMIC_RELEASE);
     if (all) {
         region = all[addr >> REGION_BITS];
-        if (!region && (region = map_zero(sizeof(*region))))
+        if (!region && (region = sg_map_zero(sizeof(*region))))
             __atomic_store_n(&all[addr >> REGION_BITS], region, __ATOMIC_RELEASE);
     }
     pthread_mutex_unlock(&lock);

@@ -42,6 +42,16 @@ error_words_too_long_are_cut_not_overrun(void **state)
 }
 
 static void
+white_space_is_trimmed_at_both_ends(void **state)
+{
+    char text[] = " \ta word \n", blank[] = "  ", empty[] = "";
+
+    assert_string_equal(gp_str_trim(text), "a word");
+    assert_string_equal(gp_str_trim(blank), "");
+    assert_string_equal(gp_str_trim(empty), "");
+}
+
+static void
 number_must_fill_the_string(void **state)
 {
     uint64_t v = 9;
@@ -174,6 +184,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(error_words_get_context_in_front),
         cmocka_unit_test(error_words_too_long_are_cut_not_overrun),
+        cmocka_unit_test(white_space_is_trimmed_at_both_ends),
         cmocka_unit_test(number_must_fill_the_string),
         cmocka_unit_test(base64url_returns_what_went_in),
         cmocka_unit_test(base64url_refuses_second_spellings),
