@@ -121,14 +121,23 @@ int ctrl_status_flush(struct ctrl *ctrl, bool failed, struct gp_err *err);
 struct ctrl_session {
     struct ctrl_grant grant;
     bool whole;        /* the grant is known, not only its number */
+    bool unsure;       /* asked for, and not answered: there may be one */
+    bool ending;       /* to be closed, and not yet known to be */
     uint64_t renew_ns; /* when its lease is half over, or it is to be looked after */
 };
 int ctrl_session_load(struct ctrl *ctrl, struct gp_err *err);
 int ctrl_session_ensure(struct ctrl *ctrl, const char *name, const char *program,
                         const struct kube_ask *ask, const struct kube_class *class,
                         const struct ctrl_grant **ret, struct gp_err *err);
+/* Is there one that is to stay? */
 bool ctrl_session_known(const struct ctrl *ctrl, const char *name);
-int ctrl_session_end(struct ctrl *ctrl, const char *name, struct gp_err *err);
+/* Does it hold a part of the pool?  One that is being ended does, too. */
+bool ctrl_session_holds(const struct ctrl *ctrl, const char *name);
+/* It has ended, or never been.  The servers' answer is waited for @patience_ms (0: as
+ * usual).  -errno: nobody knows; it is not renewed any more, and tried again until the
+ * scheduler says that it is closing. */
+int ctrl_session_end(struct ctrl *ctrl, const char *name, uint32_t patience_ms,
+                     struct gp_err *err);
 /* The pool has changed: see soon whether all of them are still open. */
 void ctrl_session_check(struct ctrl *ctrl);
 /* Renew what is due, and close what nothing stands for.  Called twice a second. */

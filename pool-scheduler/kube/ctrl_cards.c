@@ -13,8 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The scheduler answers a close when the server has, which a lost one never does; the
- * session is closing from the moment that the request was read. */
+/* The scheduler answers a close when the server has, which a lost one never does. */
 #define GIVE_UP_MS 100
 
 static void
@@ -161,9 +160,7 @@ give_up(struct ctrl *ctrl, const json_t *gpu, const char *server, struct gp_err 
 
     if (!ctrl_session_known(ctrl, kube_name(gpu)))
         return 0;
-    ctrl->pool.patience_ms = GIVE_UP_MS;
-    r = ctrl_session_end(ctrl, kube_name(gpu), err);
-    ctrl->pool.patience_ms = 0;
+    r = ctrl_session_end(ctrl, kube_name(gpu), GIVE_UP_MS, err);
     if (r < 0)
         return r;
     gp_log_warn("gpu", "%s: %s", kube_name(gpu), words ? words : server);

@@ -339,24 +339,33 @@ node_of(const struct work *work)
     return pod ? ctrl_pod_node(pod) : "";
 }
 
+/* One that was opened, perhaps by the controller before this one, for more than the
+ * quota allows.  0: it has ended. */
+static int
+end_refused(struct work *work)
+{
+    return work->chosen ? 0 : ctrl_session_end(work->ctrl, work->name, 0, NULL);
+}
+
 static int
 open_session(struct work *work, const struct ctrl_grant **ret, struct gp_err *err)
 {
-    bool known = ctrl_session_known(work->ctrl, work->name);
+    const json_t *gpu = kube_watch_get(&work->ctrl->gpus, "", work->name);
+    bool held = holds_gpu(work, gpu) && ctrl_session_known(work->ctrl, work->name);
     CLEANUP_FREE char *program = gp_str_printf("%.120s", work->key);
-    int r = known && !work->chosen ? 0 : check_quota(work, work->ask.memory, err);
+    int r = held ? 0 : check_quota(work, work->ask.memory, err), ended;
 
     work->ask.card = kube_str_key(work->claim, "metadata.annotations", CTRL_CARD);
     work->ask.node = node_of(work);
     if (!r)
         r = ctrl_session_ensure(work->ctrl, work->name, program ? program : "",
                                 &work->ask, &work->class, ret, err);
-    if (r < 0 || known || work->ask.memory)
+    if (!r && !held && !work->ask.memory)
+        r = check_quota(work, (*ret)->memory, err);
+    if (r != -EDQUOT)
         return r;
-    r = check_quota(work, (*ret)->memory, err);
-    if (r < 0)
-        ctrl_session_end(work->ctrl, work->name, NULL);
-    return r;
+    ended = end_refused(work);
+    return ended < 0 ? ended : r;
 }
 
 static int

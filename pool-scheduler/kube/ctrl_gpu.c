@@ -151,7 +151,7 @@ ctrl_gpu_delete(struct ctrl *ctrl, const char *name, struct gp_err *err)
 {
     CLEANUP_JSON json_t *gpu = json_incref(kube_watch_get(&ctrl->gpus, "", name));
     CLEANUP_FREE char *key = NULL;
-    int r = ctrl_session_end(ctrl, name, err);
+    int r = ctrl_session_end(ctrl, name, 0, err);
 
     if (r < 0 || !gpu)
         return r;

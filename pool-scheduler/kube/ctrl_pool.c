@@ -126,6 +126,7 @@ call_once(struct ctrl_pool *pool, Gpupool__Ctl__CtlRequest *req,
 
     if (r < 0)
         return r;
+    pool->sent = true;
     r = send_request(pool, req, ret_reply, err);
     if (r < 0 && r != -EREMOTE)
         hang_up(pool);
@@ -200,8 +201,11 @@ ask_pool(struct ctrl_pool *pool, Gpupool__Ctl__CtlRequest *req,
          struct gp_err *err)
 {
     CLEANUP(ctl_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
-    int r = call(pool, req, &reply, err);
+    int r;
 
+    pool->sent = false;
+    r = call(pool, req, &reply, err);
+    pool->sent &= r < 0 && r != -EREMOTE;
     if (r == -EREMOTE)
         return errno_of(reply);
     if (r < 0)
@@ -447,8 +451,8 @@ ctrl_pool_renew(struct ctrl_pool *pool, struct ctrl_renewal *list, size_t n,
     return r;
 }
 
-int
-ctrl_pool_close(struct ctrl_pool *pool, uint64_t id, struct gp_err *err)
+static int
+send_close(struct ctrl_pool *pool, uint64_t id, struct gp_err *err)
 {
     Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
     Gpupool__Ctl__CtlClose close_msg = GPUPOOL__CTL__CTL_CLOSE__INIT;
@@ -463,8 +467,38 @@ ctrl_pool_close(struct ctrl_pool *pool, uint64_t id, struct gp_err *err)
     req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_CLOSE;
     req.close = &close_msg;
     r = ask_pool(pool, &req, GPUPOOL__CTL__CTL_REPLY__BODY_CLOSED, &reply, err);
-    /* It is closing from the moment that the request was read. */
-    return r == -ENOENT || r == -ETIMEDOUT ? 0 : r;
+    return r == -ENOENT ? 0 : r;
+}
+
+int
+ctrl_pool_close(struct ctrl_pool *pool, uint64_t id, uint32_t patience_ms,
+                struct gp_err *err)
+{
+    int r;
+
+    pool->patience_ms = patience_ms;
+    r = send_close(pool, id, err);
+    pool->patience_ms = 0;
+    /* The answer comes when the servers have ended their parts, which a lost one never
+     * does.  Or the request was not read: a second one tells, since a session that is
+     * closing is not found any more. */
+    return r == -ETIMEDOUT ? send_close(pool, id, err) : r;
+}
+
+int
+ctrl_pool_find(struct ctrl_pool *pool, const char *name, uint64_t *ret_id,
+               struct gp_err *err)
+{
+    CLEANUP(ctl_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
+    CLEANUP_FREE char *owner = gp_str_printf("kube:%s", name);
+    int r = owner ? ctrl_pool_status(pool, true, &reply, err) : -ENOMEM;
+
+    for (size_t i = 0; !r && i < reply->status->n_sessions; i++)
+        if (strcmp(reply->status->sessions[i]->owner, owner) == 0) {
+            *ret_id = reply->status->sessions[i]->session_id;
+            return 0;
+        }
+    return r ? r : -ENOENT;
 }
 
 int

@@ -39,6 +39,7 @@ struct ctrl_pool {
     uint32_t lease_ms;
     uint32_t patience_ms; /* for an answer; 0: the usual three seconds */
     struct ctl_link link;
+    bool sent;   /* the last request went out and was not answered: it may be done */
     bool single; /* the scheduler knows no renewals of many */
     uint32_t next_id;
     uint64_t requests;
@@ -80,8 +81,14 @@ struct ctrl_renewal {
  * older than that, by one for each.  -errno: none was. */
 int ctrl_pool_renew(struct ctrl_pool *pool, struct ctrl_renewal *list, size_t n,
                     struct gp_err *err);
-/* Ended, or on its way out; -EHOSTUNREACH: no scheduler. */
-int ctrl_pool_close(struct ctrl_pool *pool, uint64_t id, struct gp_err *err);
+/* Ended, or on its way out: the scheduler has said so.  It is waited @patience_ms (0:
+ * as usual) for the servers of the session.  -ETIMEDOUT, -EHOSTUNREACH: nobody knows.
+ */
+int ctrl_pool_close(struct ctrl_pool *pool, uint64_t id, uint32_t patience_ms,
+                    struct gp_err *err);
+/* The id of the session of @name.  -ENOENT: it has none. */
+int ctrl_pool_find(struct ctrl_pool *pool, const char *name, uint64_t *ret_id,
+                   struct gp_err *err);
 int ctrl_pool_status(struct ctrl_pool *pool, bool sessions,
                      Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err);
 

@@ -75,7 +75,7 @@ held_in(const struct ctrl *ctrl, const char *ns, const char *except)
         struct kube_ask ask;
 
         if (strncmp(key, ns, n) != 0 || key[n] != '/' || strcmp(key, except) == 0 ||
-            !*name || !ctrl_session_known(ctrl, name))
+            !*name || !ctrl_session_holds(ctrl, name))
             continue;
         if (what_it_holds(ctrl, claim, name, &ask) == 0)
             add(&sum, &ask, ask.memory);

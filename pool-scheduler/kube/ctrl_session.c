@@ -22,6 +22,7 @@
 static const char PREFIX[] = "kube:";
 
 #define CHECK_NS (10 * GP_NS_PER_S)
+#define RETRY_NS (5 * GP_NS_PER_S)
 /* After changes of the pool all are renewed at most this often. */
 #define CHECK_PAUSE_NS (2 * GP_NS_PER_S)
 
@@ -72,6 +73,14 @@ ctrl_session_fini(struct ctrl *ctrl)
 bool
 ctrl_session_known(const struct ctrl *ctrl, const char *name)
 {
+    const struct ctrl_session *session = find(ctrl, name);
+
+    return session && !session->ending;
+}
+
+bool
+ctrl_session_holds(const struct ctrl *ctrl, const char *name)
+{
     return find(ctrl, name);
 }
 
@@ -100,6 +109,16 @@ ctrl_session_load(struct ctrl *ctrl, struct gp_err *err)
     return 0;
 }
 
+/* It was asked for and nobody answered: whoever ends it looks whether there is one. */
+static void
+note_unsure(struct ctrl *ctrl, const char *name)
+{
+    struct ctrl_session *session = find_or_make(ctrl, name);
+
+    if (session)
+        session->unsure = !session->grant.id;
+}
+
 int
 ctrl_session_ensure(struct ctrl *ctrl, const char *name, const char *program,
                     const struct kube_ask *ask, const struct kube_class *class,
@@ -107,8 +126,11 @@ ctrl_session_ensure(struct ctrl *ctrl, const char *name, const char *program,
 {
     struct ctrl_session *session = find(ctrl, name);
     struct ctrl_grant grant;
-    int r;
+    int r = session && session->ending ? ctrl_session_end(ctrl, name, 0, err) : 0;
 
+    if (r < 0)
+        return r;
+    session = find(ctrl, name);
     if (session && session->whole) {
         *ret = &session->grant;
         return 0;
@@ -117,6 +139,8 @@ ctrl_session_ensure(struct ctrl *ctrl, const char *name, const char *program,
     if (r < 0) {
         if (r == -ENOSPC)
             drop(ctrl, name); /* there would be one */
+        else if (ctrl->pool.sent)
+            note_unsure(ctrl, name);
         return r;
     }
     session = find_or_make(ctrl, name);
@@ -124,18 +148,28 @@ ctrl_session_ensure(struct ctrl *ctrl, const char *name, const char *program,
         return -ENOMEM;
     session->grant = grant;
     session->whole = true;
+    session->unsure = false;
     session->renew_ns = next_renewal(grant.lease_ms);
     *ret = &session->grant;
     return 0;
 }
 
 int
-ctrl_session_end(struct ctrl *ctrl, const char *name, struct gp_err *err)
+ctrl_session_end(struct ctrl *ctrl, const char *name, uint32_t patience_ms,
+                 struct gp_err *err)
 {
-    const struct ctrl_session *session = find(ctrl, name);
-    int r = session ? ctrl_pool_close(&ctrl->pool, session->grant.id, err) : 0;
+    struct ctrl_session *session = find(ctrl, name);
+    int r = 0;
 
-    if (r < 0)
+    if (!session)
+        return 0;
+    session->ending = true;
+    session->renew_ns = gp_now_ns() + RETRY_NS;
+    if (session->unsure)
+        r = ctrl_pool_find(&ctrl->pool, name, &session->grant.id, err);
+    if (!r)
+        r = ctrl_pool_close(&ctrl->pool, session->grant.id, patience_ms, err);
+    if (r < 0 && r != -ENOENT)
         return r;
     drop(ctrl, name);
     return 0;
@@ -255,22 +289,36 @@ early_ns(const struct ctrl_session *session)
     return session->whole ? session->grant.lease_ms * GP_NS_PER_MS / 8 : 0;
 }
 
-/* A session that no object stands for: its claim was deleted while nobody looked. */
-static void
-end_orphan(struct ctrl *ctrl, const char *name)
+/* False: nobody answers. */
+static bool
+try_to_end(struct ctrl *ctrl, const char *name)
 {
     struct gp_err err = {0};
+    int r = ctrl_session_end(ctrl, name, 0, &err);
+
+    if (r < 0)
+        gp_log_warn("session", "%s: not closed: %s", name, gp_err_msg(&err, r));
+    else
+        ctrl_queue_name(ctrl, "g:", name);
+    return r == 0;
+}
+
+/* A session that no object stands for: its claim was deleted while nobody looked. */
+static bool
+is_orphan(const struct ctrl *ctrl, const char *name)
+{
     const char *key;
     json_t *claim;
 
     if (kube_watch_get(&ctrl->gpus, "", name))
-        return;
-    json_object_foreach(
-        ctrl->claims.objects, key,
-        claim) if (strcmp(kube_str(claim, "spec.elasticGPUName"), name) == 0) return;
+        return false;
+    json_object_foreach(ctrl->claims.objects, key, claim)
+    {
+        if (strcmp(kube_str(claim, "spec.elasticGPUName"), name) == 0)
+            return false;
+    }
     gp_log_info("session", "%s: nothing stands for it any more, closed", name);
-    if (ctrl_session_end(ctrl, name, &err) < 0)
-        gp_log_warn("session", "%s: not closed: %s", name, err.msg);
+    return true;
 }
 
 void
@@ -279,6 +327,7 @@ ctrl_session_tick(struct ctrl *ctrl)
     uint64_t now = gp_now_ns();
     bool orphans = now > ctrl->orphans_ns, check = check_due(ctrl, now);
     bool due = check || any_due(ctrl, now);
+    bool answered = true; /* else those that are to end wait for the next time */
     struct batch batch = {.n = 0};
     const char *name;
     json_t *address;
@@ -291,10 +340,16 @@ ctrl_session_tick(struct ctrl *ctrl)
         struct ctrl_session *session = (void *)(intptr_t)json_integer_value(address);
         CLEANUP_FREE char *copy = NULL;
 
-        if (check || (due && session->renew_ns <= now + early_ns(session)))
-            batch_add(ctrl, &batch, name, session);
-        else if (orphans && (copy = strdup(name)))
-            end_orphan(ctrl, copy);
+        if (orphans && !session->ending && is_orphan(ctrl, name)) {
+            session->ending = true;
+            session->renew_ns = now;
+        }
+        if (!session->ending) {
+            if (check || (due && session->renew_ns <= now + early_ns(session)))
+                batch_add(ctrl, &batch, name, session);
+        } else if (answered && session->renew_ns <= now && (copy = strdup(name))) {
+            answered = try_to_end(ctrl, copy);
+        }
     }
     batch_send(ctrl, &batch);
 }

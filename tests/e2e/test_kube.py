@@ -299,12 +299,14 @@ def test_a_pod_gets_the_session_of_its_claim_and_of_no_other(case):
 
 
 class Listener:
-    """Passes connections on to @address, and keeps what the callers send."""
+    """Passes connections on to @address, and keeps what the callers send.  While it is `mute`
+    they get no answers; after `limit` more messages of them it breaks the link and takes no
+    other, until the limit is None again."""
 
     def __init__(self, address):
         host, _, port = address.rpartition(":")
         self.target = host, int(port)
-        self.heard = b""
+        self.heard, self.mute, self.limit = b"", False, None
         self.socket = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self.socket.getsockname()[1]}"
         threading.Thread(target=self.accept, daemon=True).start()
@@ -315,7 +317,16 @@ class Listener:
                 caller, _ = self.socket.accept()
             except OSError:
                 return
+            if self.limit == 0:
+                caller.close()
+                continue
             threading.Thread(target=self.pass_on, args=(caller,), daemon=True).start()
+
+    def is_over(self):
+        if self.limit:
+            self.limit -= 1
+            return False
+        return self.limit == 0
 
     def pass_on(self, caller):
         with caller, socket.create_connection(self.target, 10) as target:
@@ -323,7 +334,10 @@ class Listener:
                 for ready in select.select([caller, target], [], [])[0]:
                     try:
                         data = ready.recv(65536)
-                        (target if ready is caller else caller).sendall(data)
+                        if ready is caller and self.is_over():
+                            return
+                        if ready is caller or not self.mute:
+                            (target if ready is caller else caller).sendall(data)
                     except OSError:
                         return
                     if not data:

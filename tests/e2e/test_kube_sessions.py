@@ -2,7 +2,10 @@
 """Sessions of claims that end, or are ended, otherwise than the controller meant, against the
 double of the API server."""
 
-from test_kube import claim, gated_pod, in_world
+import os
+import signal
+
+from test_kube import CLASS, Listener, claim, gated_pod, in_world
 
 
 def admin(case, world, *words):
@@ -60,4 +63,83 @@ def test_a_claim_whose_session_ended_without_room_for_another_shows_it_everywher
         admin(case, world, "uncordon", "node-a")
         case.wait_for(lambda: world.phase("one") == "Bound", "it is bound again", 20)
         case.wait_for(lambda: slice_status()["phase"] == "Bound", "and so is its slice")
+    in_world(case, body)
+
+
+def restart_scheduler(case, world, name):
+    """Kill it, with all that it has not read, and start it with the same state."""
+    os.kill(world.scheduler.pid, signal.SIGKILL)
+    world.scheduler.wait()
+    ready = case.folder / name
+    world.scheduler = world.add_scheduler(world.address, ready)
+    case.wait_for(ready.exists, "the scheduler listens again")
+
+
+def test_a_session_that_a_silent_scheduler_did_not_close_is_closed_later(case):
+    """It is stopped when the claim is deleted, and killed before it reads the request."""
+    def body(world):
+        world.start("--lease-s", "60")
+        world.await_cards()
+        world.api.put("elasticgpuclaims", claim("one"))
+        world.await_phase("one", "Bound")
+        os.kill(world.scheduler.pid, signal.SIGSTOP)
+        world.api.delete("elasticgpuclaims", "one", "team")
+        log = case.folder / "spawned.err"
+        case.wait_for(lambda: "work: c:team/one" in log.read_text()
+                      or not world.api.all("elasticgpuclaims"), "the controller gives up for now")
+        restart_scheduler(case, world, "again.ready")
+        case.wait_for(lambda: world.given() == 0, "it is given back", 30)
+        case.wait_for(lambda: not world.slices() and not world.api.all("elasticgpuclaims"),
+                      "everything is gone")
+    in_world(case, body)
+
+
+def test_a_session_whose_answer_was_lost_is_ended_with_its_claim(case):
+    """The scheduler opened it, and the controller does not know."""
+    def body(world):
+        listener = Listener(world.address)
+        world.address, true = listener.address, world.address
+        world.start("--lease-s", "60")
+        world.await_cards()
+        world.address = true
+        listener.mute = True
+        world.api.put("elasticgpuclaims", claim("one"))
+        case.wait_for(lambda: world.given() == 30, "the session is open")
+        log = case.folder / "spawned.err"
+        case.wait_for(lambda: "work: c:team/one" in log.read_text(), "nobody has answered")
+        tries = log.read_text().count("work: c:team/one")
+        world.api.delete("elasticgpuclaims", "one", "team")
+        case.wait_for(lambda: log.read_text().count("work: c:team/one") > tries + 1
+                      or not world.api.all("elasticgpuclaims"), "the deletion is seen")
+        listener.mute = False
+        case.wait_for(lambda: not world.api.all("elasticgpuclaims"), "the claim is gone")
+        case.wait_for(lambda: world.given() == 0, "it is given back", 20)
+        listener.socket.close()
+    in_world(case, body)
+
+
+def test_a_session_over_the_quota_that_could_not_be_closed_binds_no_claim(case):
+    """Whole cards bring their memory, which is known when the session is open."""
+    def body(world):
+        api = world.api
+        api.put("resourcequotas", {"metadata": {"name": "gpus", "namespace": "team"}, "spec": {
+            "hard": {"requests.elasticgpu.io/gpu-memory": "1Gi"}}})
+        listener = Listener(world.address)
+        world.address, true = listener.address, world.address
+        world.start("--lease-s", "60")
+        world.await_cards()
+        world.address = true
+        made = claim("one", core=100)
+        del made["spec"]["resources"]["requests"]["elasticgpu.io/gpu-memory"]
+        listener.limit = 1  # the request that opens it, and not the one that closes it
+        api.put("elasticgpuclaims", made)
+        case.wait_for(lambda: world.given() == 100, "the session is open")
+        case.wait_for(lambda: listener.limit == 0, "it was to be closed")
+        listener.limit = None
+        api.put("elasticgpuclasses", dict(CLASS, note="so that what waits is looked at again"))
+        case.wait_for(lambda: world.given() == 0, "it is given back", 20)
+        case.wait_for(lambda: world.phase("one") == "Pending", "the claim waits")
+        case.contains(api.get("elasticgpuclaims", "one", "team")["status"]["message"],
+                      "ResourceQuota gpus", "why")
+        listener.socket.close()
     in_world(case, body)
