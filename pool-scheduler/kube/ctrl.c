@@ -41,6 +41,8 @@ claim_changed(struct kube_watch *watch, const char *key, const json_t *claim)
     ctrl_queue_name(ctrl, "c:", key);
     if (*gpu)
         ctrl_queue_name(ctrl, "g:", gpu);
+    if (!claim)
+        ctrl_dra_removed(ctrl, watch->removed);
 }
 
 static void

@@ -187,8 +187,10 @@ int ctrl_dra_claim(struct ctrl *ctrl, const char *key, struct gp_err *err);
 
 /* Does @claim stand for a ResourceClaim? */
 bool ctrl_dra_stands(const json_t *claim);
-/* It does, and that is not allocated any more. */
+/* It does, and that is not allocated any more, or not as it was. */
 bool ctrl_dra_gone(const struct ctrl *ctrl, const json_t *claim);
+/* @claim has been removed: its ResourceClaim, if it stood for one, may need another. */
+void ctrl_dra_removed(struct ctrl *ctrl, const json_t *claim);
 /* Write onto the ResourceClaim what became of it. */
 void ctrl_dra_report(struct ctrl *ctrl, const json_t *claim, bool ready,
                      const char *reason, const char *message);

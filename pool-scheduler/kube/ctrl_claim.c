@@ -198,7 +198,8 @@ drop_finalizer(struct work *work, struct gp_err *err)
     return r == -ENOENT ? 0 : r;
 }
 
-/* A claim that is deleted goes when no pod uses it any more. */
+/* A claim that is deleted goes when no pod uses it any more.  A ResourceClaim is
+ * deallocated only then, and pods that name its next stand-in wait for that. */
 static int
 end_claim(struct work *work, struct gp_err *err)
 {
@@ -209,7 +210,7 @@ end_claim(struct work *work, struct gp_err *err)
                   !kube_deleted(gpu);
     int r = 0;
 
-    if (json_array_size(work->consumers)) {
+    if (json_array_size(work->consumers) && !ctrl_dra_gone(work->ctrl, work->claim)) {
         ctrl_event(work->ctrl, &KUBE_CLAIMS, work->claim, false, "InUse",
                    "the claim is deleted when its pod has ended");
         return 0;

@@ -42,9 +42,38 @@ name_of(const struct ctrl *ctrl, const json_t *resource_claim)
     return *chosen ? strdup(chosen) : NULL;
 }
 
-/* The ResourceClaim that @claim stands for, while it is allocated; NULL: none.  Its
- * label is only a way to find that: of all claims that carry it, the one stands for the
- * ResourceClaim that has the name which was chosen for that. */
+/* What tells one allocation of a ResourceClaim from the next.  malloc'ed. */
+static char *
+allocation_of(const json_t *resource_claim, const json_t *result)
+{
+    return gp_str_printf("%s/%s %s %s", kube_str(result, "pool"),
+                         kube_str(result, "device"), kube_str(result, "shareID"),
+                         kube_str(resource_claim, "status.allocation."
+                                                  "allocationTimestamp"));
+}
+
+/* Was @claim made for this allocation? */
+static bool
+is_of_allocation(const json_t *claim, const json_t *resource_claim,
+                 const json_t *result)
+{
+    const char *made_for = kube_str_key(claim, "metadata.annotations", CTRL_DRA_DEVICE);
+    const char *card = kube_str_key(claim, "metadata.annotations", CTRL_CARD);
+    CLEANUP_FREE char *now = allocation_of(resource_claim, result);
+    char uuid[48];
+    unsigned part;
+
+    if (*made_for)
+        return now && strcmp(made_for, now) == 0;
+    /* By a controller that noted only the card. */
+    return kube_dra_device_card(kube_str(result, "device"), uuid, &part) &&
+           strcasecmp(card, uuid) == 0;
+}
+
+/* The ResourceClaim that @claim stands for, while it is allocated as it was when that
+ * was made; NULL: none.  Its label is only a way to find that: of all claims that carry
+ * it, the one stands for the ResourceClaim that has the name which was chosen for that.
+ */
 static const json_t *
 stands_for(const struct ctrl *ctrl, const json_t *claim, const json_t **ret_result)
 {
@@ -57,7 +86,8 @@ stands_for(const struct ctrl *ctrl, const json_t *claim, const json_t **ret_resu
 
     if (!chosen || strcmp(chosen, kube_name(claim)) != 0 ||
         strcmp(kube_uid(found), uid) != 0 ||
-        kube_dra_result(found, ret_result, NULL) < 0 || !*ret_result)
+        kube_dra_result(found, ret_result, NULL) < 0 || !*ret_result ||
+        !is_of_allocation(claim, found, *ret_result))
         return NULL;
     return found;
 }
@@ -416,21 +446,22 @@ ctrl_dra_publish(struct ctrl *ctrl, const Gpupool__Ctl__CtlStatusReply *status,
 /* ------------------------------------------------------------------ claims -- */
 
 static json_t *
-stand_in(const json_t *resource_claim, const char *name, const char *uuid,
-         json_t *resources)
+stand_in(const json_t *resource_claim, const json_t *result, const char *name,
+         const char *uuid, json_t *resources)
 {
+    CLEANUP_FREE char *allocation = allocation_of(resource_claim, result);
     const char *class = kube_dra_class(resource_claim);
     json_t *claim = json_pack(
-        "{s:s, s:s, s:{s:s, s:s, s:{s:s}, s:{s:s, s:s, s:s}, s:[s], s:[{s:s, s:s, s:s, "
-        "s:s}]}, s:{s:{s:o}}}",
+        "{s:s, s:s, s:{s:s, s:s, s:{s:s}, s:{s:s, s:s, s:s, s:s}, s:[s], s:[{s:s, s:s, "
+        "s:s, s:s}]}, s:{s:{s:o}}}",
         "apiVersion", kube_resource_version(&KUBE_CLAIMS), "kind", KUBE_CLAIMS.kind,
         "metadata", "name", name, "namespace", kube_ns(resource_claim), "labels",
         CTRL_DRA_LABEL, kube_uid(resource_claim), "annotations", CTRL_DRA_NAME,
-        kube_name(resource_claim), CTRL_CARD, uuid, "elasticgpu.io/shared", "true",
-        "finalizers", CTRL_FINALIZER, "ownerReferences", "apiVersion",
-        kube_resource_version(&KUBE_DEVICE_CLAIMS), "kind", KUBE_DEVICE_CLAIMS.kind,
-        "name", kube_name(resource_claim), "uid", kube_uid(resource_claim), "spec",
-        "resources", "requests", resources);
+        kube_name(resource_claim), CTRL_DRA_DEVICE, allocation ? allocation : "",
+        CTRL_CARD, uuid, "elasticgpu.io/shared", "true", "finalizers", CTRL_FINALIZER,
+        "ownerReferences", "apiVersion", kube_resource_version(&KUBE_DEVICE_CLAIMS),
+        "kind", KUBE_DEVICE_CLAIMS.kind, "name", kube_name(resource_claim), "uid",
+        kube_uid(resource_claim), "spec", "resources", "requests", resources);
 
     if (claim && *class)
         json_object_set_new(json_object_get(claim, "spec"), "elasticGPUClassName",
@@ -438,18 +469,26 @@ stand_in(const json_t *resource_claim, const char *name, const char *uuid,
     return claim;
 }
 
-/* One that stands for another ResourceClaim of that name is on its way out. */
+/* One that stands for another ResourceClaim of that name, or was made for an earlier
+ * allocation, or is deleted, is on its way out; when it is gone, the ResourceClaim is
+ * looked at again. */
 static int
-already_there(const json_t *claim, const json_t *resource_claim, struct gp_err *err)
+already_there(struct ctrl *ctrl, const json_t *claim, const json_t *resource_claim,
+              const json_t *result, struct gp_err *err)
 {
-    if (strcmp(kube_str_key(claim, "metadata.labels", CTRL_DRA_LABEL),
-               kube_uid(resource_claim)) == 0)
+    CLEANUP_FREE char *key = NULL;
+
+    if (!ctrl_dra_stands(claim))
+        return gp_err_set(
+            err, -EINVAL,
+            "ElasticGPUClaim %s, which would stand for it, is somebody's own",
+            kube_name(claim));
+    if (!kube_deleted(claim) && stands_for(ctrl, claim, &result) == resource_claim)
         return 0;
-    if (ctrl_dra_stands(claim))
-        return -ESTALE;
-    return gp_err_set(err, -EINVAL,
-                      "ElasticGPUClaim %s, which would stand for it, is somebody's own",
-                      kube_name(claim));
+    key = kube_key(claim);
+    if (key)
+        ctrl_queue_name(ctrl, "c:", key);
+    return -ESTALE;
 }
 
 static int
@@ -468,14 +507,14 @@ make_stand_in(struct ctrl *ctrl, const json_t *resource_claim, const json_t *res
         return 0;
     there = kube_watch_get(&ctrl->claims, kube_ns(resource_claim), name);
     if (there)
-        return already_there(there, resource_claim, err);
+        return already_there(ctrl, there, resource_claim, result, err);
     resources = kube_dra_resources(result, device_of(ctrl, result));
     if (!resources || !kube_dra_device_card(kube_str(result, "device"), uuid, &part)) {
         json_decref(resources);
         return gp_err_set(err, -EAGAIN, "device %s/%s is not published",
                           kube_str(result, "pool"), kube_str(result, "device"));
     }
-    claim = stand_in(resource_claim, name, uuid, resources);
+    claim = stand_in(resource_claim, result, name, uuid, resources);
     r = claim ? kube_api_create(ctrl->http, &KUBE_CLAIMS, kube_ns(resource_claim),
                                 claim, &answer, err)
               : -ENOMEM;
@@ -485,6 +524,16 @@ make_stand_in(struct ctrl *ctrl, const json_t *resource_claim, const json_t *res
                 kube_name(resource_claim), name);
     kube_watch_put(&ctrl->claims, answer);
     return 0;
+}
+
+void
+ctrl_dra_removed(struct ctrl *ctrl, const json_t *claim)
+{
+    CLEANUP_FREE char *key = kube_key_of(
+        kube_ns(claim), kube_str_key(claim, "metadata.annotations", CTRL_DRA_NAME));
+
+    if (ctrl->dra.on && ctrl_dra_stands(claim) && key)
+        ctrl_queue_name(ctrl, "r:", key);
 }
 
 /* Those that stand for a ResourceClaim of this name look for it again. */

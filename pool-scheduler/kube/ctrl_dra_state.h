@@ -6,7 +6,8 @@
  * ResourceClaim that kube-scheduler allocated gets an ElasticGPUClaim that stands for
  * it, with the same amounts and pinned to the same card; everything else (session,
  * ElasticGPU, quota, who may use it) is that claim's.  When the ResourceClaim is not
- * allocated any more, its ElasticGPUClaim is deleted.
+ * allocated any more, or has another device, its ElasticGPUClaim is deleted, and
+ * another one made then.
  *
  * This is its part of struct ctrl; event loop thread; ctrl.h has the functions. Nothing
  * of it runs when --dra is not given.
@@ -18,6 +19,7 @@
 
 #define CTRL_DRA_LABEL "elasticgpu.io/resource-claim-uid"
 #define CTRL_DRA_NAME "elasticgpu.io/resource-claim" /* annotation */
+#define CTRL_DRA_DEVICE "elasticgpu.io/device"       /* annotation: the allocation */
 #define CTRL_DRA_POD "elasticgpu.io/dra-"            /* annotation of pods, + entry */
 #define CTRL_CARD "elasticgpu.io/card"               /* annotation: only this card */
 

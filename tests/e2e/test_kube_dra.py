@@ -5,7 +5,7 @@ ResourceClaims, against the double of the API server."""
 import os
 import signal
 
-from test_kube import claim, in_world
+from test_kube import claim, gated_pod, in_world
 
 
 def resource_claim(name, device, pool="node-a", consumed=None, **meta):
@@ -143,4 +143,51 @@ def test_what_stands_for_no_resource_claim_is_not_counted_as_allocated(case):
         case.wait_for(lambda: not api.get("elasticgpuclaims", "false", "team") or next(
             d for d in devices(world) if d["name"] == name)["capacity"]["core"]["value"] == "50",
             "it is not held, or taken off")
+    in_world(case, body)
+
+
+def test_a_resource_claim_that_is_allocated_anew_gets_the_new_device(case):
+    """It keeps its uid: deallocated when its pods had ended, and allocated for the next one,
+    before the controller saw it free."""
+    def body(world):
+        api = world.api
+        world.start("--dra")
+        world.await_cards()
+        case.wait_for(lambda: len(devices(world)) == 2, "a device a card")
+        names = sorted(d["name"] for d in devices(world))
+        api.put("resourceclaims", resource_claim("train", names[0]))
+        world.await_phase("dra-train", "Bound")
+        uid = api.get("resourceclaims", "train", "team")["metadata"]["uid"]
+
+        def allocate(device):
+            api.put("resourceclaims", resource_claim("train", device, uid=uid))
+
+        def await_card(device, words):
+            case.wait_for(lambda: [u.lower() for s in world.slices()
+                                   for u in s["spec"]["remoteGPU"]["gpuUUIDs"]]
+                          == [card_of(device).lower()], words, 20)
+            world.await_phase("dra-train", "Bound")
+            case.equal(world.given(), 100, f"percent given: {words}")
+        allocate(names[1])
+        await_card(names[1], "the other card")
+        # While no controller looks, and a pod uses it already.
+        world.controller.send_signal(signal.SIGTERM)
+        world.controller.wait(20)
+        pod = gated_pod("next", {"elasticgpu.io/egpuc-main": "dra-train",
+                                 "elasticgpu.io/dra-gpu": "dra-train"})
+        pod["spec"]["schedulingGates"] = []
+        api.put("pods", pod)
+        allocate(names[0])
+        world.start("--dra")
+        await_card(names[0], "the first card again")
+        # Seen free, and allocated while what stood for it is on its way out.
+        for device in (names[1], names[0]) * 3:
+            freed = api.get("resourceclaims", "train", "team")
+            freed["status"] = {}
+            api.put("resourceclaims", freed)
+            case.wait_for(lambda: not api.get("elasticgpuclaims", "dra-train", "team") or api.get(
+                "elasticgpuclaims", "dra-train", "team")["metadata"].get("deletionTimestamp"),
+                "it is deleted")
+            allocate(device)
+            await_card(device, "the card of the next allocation")
     in_world(case, body)
