@@ -407,6 +407,22 @@ reply_explain(struct sched_conn *conn, uint32_t id, const struct sched_request *
     sched_conn_reply(conn, &reply);
 }
 
+bool
+sched_open_is_full(const struct sched *sched, const char *owner, unsigned more,
+                   char *words, size_t size)
+{
+    unsigned n = sched_sessions_of_owner(&sched->sessions, owner);
+
+    if (n + more <= sched->config.owner_sessions)
+        return false;
+    if (words && more > sched->config.owner_sessions)
+        snprintf(words, size, "an owner has %u sessions at most, %u wanted",
+                 sched->config.owner_sessions, more);
+    else if (words)
+        snprintf(words, size, "owner %s has %u sessions, the most allowed", owner, n);
+    return true;
+}
+
 /* Everything that is refused before a card is looked for. */
 static int
 check_open(struct sched_conn *conn, const Gpupool__Ctl__CtlOpen *msg,
@@ -447,10 +463,8 @@ check_open(struct sched_conn *conn, const Gpupool__Ctl__CtlOpen *msg,
         return -EINVAL;
     *code = GPUPOOL__CTL__CTL_CODE__CTL_LIMIT;
     open->spec.owner = owner;
-    if (!msg->explain && sched_sessions_of_owner(&sched->sessions, owner) >=
-                             sched->config.owner_sessions)
-        return gp_err_set(err, -EDQUOT, "owner %s has %u sessions, the most allowed",
-                          owner, sched->config.owner_sessions);
+    if (!msg->explain && sched_open_is_full(sched, owner, 1, words, sizeof(words)))
+        return gp_err_set(err, -EDQUOT, "%s", words);
     return 0;
 }
 

@@ -55,6 +55,10 @@ void sched_open_avoid(const struct sched *sched, const struct sched_open *open,
 int sched_open_take(struct sched *sched, struct sched_open *open,
                     const struct sched_decision *decision,
                     struct sched_session **ret_session, struct gp_err *err);
+/* Would @owner have more sessions than one may with @more?  @words (may be NULL) say
+ * how many there are. */
+bool sched_open_is_full(const struct sched *sched, const char *owner, unsigned more,
+                        char *words, size_t size);
 /* What its quotas would have to leave, as far as that is known before it is placed. */
 struct sched_amount sched_open_amount(const struct sched_open *open);
 

@@ -135,6 +135,15 @@ take(struct sched *sched, const struct sched_decision *d)
     return 0;
 }
 
+/* Has their owner too many sessions for one more of each member? */
+static bool
+is_too_many(const struct sched_gang *gang, char *words, size_t size)
+{
+    const struct sched_wait *first = gang->members[0];
+
+    return sched_open_is_full(first->sched, first->owner, gang->size, words, size);
+}
+
 /* May their tenant have all of it at once? */
 static bool
 in_quota(const struct sched_gang *gang, const struct sched_decision *d)
@@ -147,7 +156,7 @@ in_quota(const struct sched_gang *gang, const struct sched_decision *d)
         sched_amount_add(&sum, &amount);
     }
     return !sched_tenant_check(tenant, &sum, NULL, 0) &&
-           !sched_tenant_kept_from(tenant, gang, &sum);
+           !sched_tenant_kept_from(tenant, gang, &sum) && !is_too_many(gang, NULL, 0);
 }
 
 struct sched_amount
@@ -168,6 +177,9 @@ sched_gang_check(const struct sched_gang *gang, char *words, size_t size)
     int r =
         sched_tenant_check(gang->members[0]->waiter.tenant, &sum, quota, sizeof(quota));
 
+    if (!r && is_too_many(gang, quota, sizeof(quota)))
+        r = gang->size > gang->members[0]->sched->config.owner_sessions ? -EFBIG
+                                                                        : -EDQUOT;
     if (r < 0 && words)
         snprintf(words, size, "gang %s: %s", gang->name, quota);
     return r;

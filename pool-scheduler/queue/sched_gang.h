@@ -51,7 +51,8 @@ int sched_gang_join(struct sched *sched, struct sched_wait *wait, struct gp_err 
 /* It is served or gone; does nothing for one that is in no gang. */
 void sched_gang_leave(struct sched_wait *wait);
 
-/* May the tenant have all members' besides what it holds?  As sched_tenant_check(). */
+/* May the tenant have all members' besides what it holds, and the owner so many
+ * sessions more?  As sched_tenant_check(). */
 int sched_gang_check(const struct sched_gang *gang, char *words, size_t size);
 /* Where all members could go now, at once: a decision for each.  -ENOSPC: not all of
  * them, or some have not come.  Takes nothing. */

@@ -324,7 +324,8 @@ sched_gang_help(struct sched *sched, struct sched_gang *gang, bool aged)
     struct sched_tenant *tenant = gang->members[0]->waiter.tenant;
     uint64_t now = gp_now_ns();
 
-    if (gang->kept || gang->n < gang->size || (!aged && !class) || now < gang->try_ns)
+    if (gang->kept || gang->n < gang->size || (!aged && !class) || now < gang->try_ns ||
+        sched_open_is_full(sched, gang->members[0]->owner, gang->size, NULL, 0))
         return false;
     if (sched_gang_check(gang, NULL, 0) < 0) {
         if (!aged || (tenant->kept_for && tenant->kept_for != gang))

@@ -108,7 +108,8 @@ place(void *arg, const struct sched_waiter *waiter, struct sched_decision *ret)
         *ret = all[0];
         return 0;
     }
-    if (sched_tenant_kept_from(waiter->tenant, wait, &waiter->amount))
+    if (sched_tenant_kept_from(waiter->tenant, wait, &waiter->amount) ||
+        sched_open_is_full(arg, wait->owner, 1, NULL, 0))
         return -ENOSPC;
     return sched_open_place(arg, &wait->open, waiter->tenant, ret, NULL, 0) < 0
                ? -ENOSPC
@@ -451,7 +452,8 @@ serve_held(struct sched_wait *wait)
     struct sched_decision decision;
     struct sched_amount amount;
 
-    if (sched_wait_place_kept(wait, &wait->open, &decision) < 0)
+    if (sched_wait_place_kept(wait, &wait->open, &decision) < 0 ||
+        sched_open_is_full(wait->sched, wait->owner, 1, NULL, 0))
         return;
     amount = sched_decision_amount(&decision);
     if (!sched_tenant_check(wait->waiter.tenant, &amount, NULL, 0))

@@ -485,7 +485,8 @@ help(struct sched_wait *wait, uint64_t now)
     if (wait->gang)
         return wait->gang->members[0] == wait &&
                sched_gang_help(sched, wait->gang, aged);
-    if (wait->target.n || (!aged && !wait->open.class->preempts))
+    if (wait->target.n || (!aged && !wait->open.class->preempts) ||
+        sched_open_is_full(sched, wait->owner, 1, NULL, 0))
         return false;
     if (sched_tenant_check(tenant, &wait->waiter.amount, NULL, 0) < 0) {
         if (!aged || (tenant->kept_for && tenant->kept_for != wait))

@@ -124,7 +124,8 @@ sched_wait_reason(const struct sched_wait *wait, char *words, size_t size)
         sched_gang_words(wait->gang, words, size);
         return;
     }
-    if (sched_tenant_check(tenant, &wait->waiter.amount, words, size) < 0)
+    if (sched_tenant_check(tenant, &wait->waiter.amount, words, size) < 0 ||
+        sched_open_is_full(wait->sched, wait->owner, 1, words, size))
         return;
     if (sched_tenant_kept_from(tenant, wait, &wait->waiter.amount))
         snprintf(words, size,

@@ -134,9 +134,13 @@ gang_that_fits_in_another_order_is_served(void **state)
 {
     static const uint32_t cores[] = {50, 50, 45, 45};
     struct world *w = *state;
-    int server = ut_sched_join(w, "node-a", 2), a = ut_sched_dial(w), fds[4];
-    reply_t *first = ut_sched_granted(a, ut_sched_preference(10, GIB));
+    int server, a, fds[4];
+    reply_t *first;
 
+    ut_gang_start_with(w, "");
+    server = ut_sched_join(w, "node-a", 2);
+    a = ut_sched_dial(w);
+    first = ut_sched_granted(a, ut_sched_preference(10, GIB));
     for (unsigned i = 0; i < 4; i++) {
         fds[i] = ut_sched_dial(w);
         ut_gang_post(fds[i], ut_gang_member("g", 4, cores[i]));

@@ -313,6 +313,79 @@ quota_refuses_or_queues_and_is_named(void **state)
     close(b);
 }
 
+/* A scheduler whose owners have two sessions at most, and a card that bob has. */
+static reply_t *
+fill_up(struct world *w, int *ret_server, int *ret_client)
+{
+    w->config.owner_sessions = 2;
+    ut_sched_end(w, SIGTERM);
+    ut_sched_start(w);
+    *ret_server = ut_sched_join(w, "node-a", 1);
+    *ret_client = ut_sched_dial(w);
+    return ut_sched_granted(*ret_client, patient("bob@host", 100));
+}
+
+static void
+owner_gets_no_more_sessions_by_waiting(void **state)
+{
+    struct world *w = *state;
+    reply_t *grant, *first, *reply;
+    int server, bob, ada[3];
+
+    grant = fill_up(w, &server, &bob);
+    for (int i = 0; i < 3; i++) {
+        ada[i] = ut_sched_dial(w);
+        ut_sched_drop(queued(ada[i], patient("ada@host", 10)));
+    }
+    finish(server, bob, grant->grant);
+    ut_sched_drop(grant);
+    close(bob); /* with the answer to the close */
+    bob = ut_sched_dial(w);
+    first = outcome(ada[0]);
+    assert_int_equal(first->body_case, GPUPOOL__CTL__CTL_REPLY__BODY_GRANT);
+    expect_grant(ada[1]);
+    await_waiting(w, 1);
+    reply = ask_queue(w);
+    says(reply->queue->waiters[0]->reason,
+         "owner ada@host has 2 sessions, the most allowed");
+    ut_sched_drop(reply);
+    ut_sched_drop(ut_sched_granted(bob, patient("bob@host", 10))); /* another owner */
+    await_waiting(w, 1);
+    finish(server, ada[0], first->grant);
+    ut_sched_drop(first);
+    expect_grant(ada[2]);
+    close(server);
+    close(bob);
+    for (int i = 0; i < 3; i++)
+        close(ada[i]);
+}
+
+static void
+gang_is_refused_that_is_more_than_an_owner_may_have(void **state)
+{
+    struct world *w = *state;
+    Gpupool__Ctl__CtlOpen open = patient("ada@host", 10);
+    reply_t *grant;
+    int server, bob, ada[3];
+
+    grant = fill_up(w, &server, &bob);
+    open.gang = (char *)"three";
+    open.gang_size = 3;
+    for (int i = 0; i < 3; i++) {
+        ada[i] = ut_sched_dial(w);
+        if (i < 2)
+            ut_sched_drop(queued(ada[i], open));
+    }
+    ut_sched_refused(ut_sched_open(ada[2], &open), GPUPOOL__CTL__CTL_CODE__CTL_LIMIT,
+                     "gang three: an owner has 2 sessions at most, 3 wanted");
+    await_waiting(w, 0);
+    ut_sched_drop(grant);
+    close(server);
+    close(bob);
+    for (int i = 0; i < 3; i++)
+        close(ada[i]);
+}
+
 static void
 whole_card_is_charged_with_all_of_its_memory(void **state)
 {
@@ -771,6 +844,8 @@ main(void)
         T(place_is_kept_over_a_restart),
         T(waiting_ends_when_a_server_comes),
         T(quota_refuses_or_queues_and_is_named),
+        T(owner_gets_no_more_sessions_by_waiting),
+        T(gang_is_refused_that_is_more_than_an_owner_may_have),
         T(whole_card_is_charged_with_all_of_its_memory),
         T(smaller_share_is_served_first),
         T(rules_are_read_again_and_bad_ones_are_not_taken),
