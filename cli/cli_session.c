@@ -95,6 +95,7 @@ open_patiently(struct cli_session *s, const char *scheduler,
                const Gpupool__Ctl__CtlOpen *open, struct cli_wait *wait,
                Gpupool__Ctl__CtlReply **reply, struct gp_err *err)
 {
+    char why[sizeof(err->msg)];
     bool queued = false;
     int r;
 
@@ -105,9 +106,10 @@ open_patiently(struct cli_session *s, const char *scheduler,
         cli_reply_free(*reply);
         *reply = NULL;
         cli_ctl_close(&s->ctl);
-        r = cli_wait_pause(wait, gp_err_msg(err, r));
+        gp_str_copy(why, sizeof(why), gp_err_msg(err, r));
+        r = cli_wait_pause(wait, why, err);
         if (r < 0)
-            return gp_err_set(err, r, "the request was taken back");
+            return r;
     }
 }
 

@@ -137,6 +137,18 @@ await(struct cli_wait *wait, int fd, uint64_t deadline)
     }
 }
 
+/* When the scheduler must have said something: soon after the end of the user's time,
+ * too, which it watches over itself. */
+static uint64_t
+silence_end(const struct cli_wait *wait)
+{
+    uint64_t end = gp_now_ns() + SILENCE_NS;
+
+    return wait->most_ms ? gp_min(end, wait->since_ns + wait->most_ms * GP_NS_PER_MS +
+                                           CLI_DEADLINE_NS)
+                         : end;
+}
+
 static int
 next_reply(struct cli_wait *wait, struct cli_ctl *ctl, uint32_t id,
            Gpupool__Ctl__CtlReply **ret, struct gp_err *err)
@@ -146,7 +158,7 @@ next_reply(struct cli_wait *wait, struct cli_ctl *ctl, uint32_t id,
     size_t len;
     int r = gp_wire_pending(ctl->link.wire)
                 ? 0
-                : await(wait, ctl->link.fd, gp_now_ns() + SILENCE_NS);
+                : await(wait, ctl->link.fd, silence_end(wait));
 
     if (r == -EINTR)
         return gp_err_set(err, r, "%s: the request was taken back",
@@ -186,15 +198,18 @@ cli_wait_turn(struct cli_wait *wait, struct cli_ctl *ctl, uint32_t id,
 }
 
 int
-cli_wait_pause(struct cli_wait *wait, const char *why)
+cli_wait_pause(struct cli_wait *wait, const char *why, struct gp_err *err)
 {
+    uint64_t waited = (gp_now_ns() - wait->since_ns) / GP_NS_PER_MS;
     char line[512];
     int r;
 
+    if (wait->most_ms && waited >= wait->most_ms)
+        return gp_err_set(err, -ETIMEDOUT, "the time to wait is over: %s", why);
     snprintf(line, sizeof(line),
              "gpupool: waiting, number %u; trying to reach the scheduler again: %s",
              wait->position, why);
     show(wait, line);
     r = await(wait, -1, gp_now_ns() + PAUSE_MS * GP_NS_PER_MS);
-    return r == -ETIMEDOUT ? 0 : r;
+    return r == -ETIMEDOUT ? 0 : gp_err_set(err, r, "the request was taken back");
 }

@@ -35,8 +35,9 @@ void cli_wait_request(const struct cli_wait *wait, Gpupool__Ctl__CtlOpen *open);
  * Else the link failed, and coming back with the place may help. */
 int cli_wait_turn(struct cli_wait *wait, struct cli_ctl *ctl, uint32_t id,
                   Gpupool__Ctl__CtlReply **reply, struct gp_err *err);
-/* A pause before the next attempt to connect.  -EINTR: a signal. */
-int cli_wait_pause(struct cli_wait *wait, const char *why);
+/* A pause before the next attempt to connect, after one that failed because of @why.
+ * -EINTR: a signal.  -ETIMEDOUT: the user's time to wait is over. */
+int cli_wait_pause(struct cli_wait *wait, const char *why, struct gp_err *err);
 void cli_wait_end(struct cli_wait *wait); /* nothing more is shown */
 
 #endif

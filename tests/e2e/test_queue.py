@@ -46,6 +46,17 @@ def test_run_without_wait_fails_at_once_and_with_a_limit_later(case):
     session.close()
 
 
+def test_time_to_wait_ends_while_the_scheduler_is_away(case):
+    pool = case.pool()
+    session = pool.session(core=80)
+    process = pool.spawn("true", core=60, options=["--wait=2s"])
+    waiting(pool, 1)
+    pool.kill(pool.pid("gpupool-scheduler"))
+    case.equal(process.wait(case.patience), 4, "exit status without a scheduler")
+    case.contains(words_of(case), "the time to wait is over: scheduler", "the reason")
+    session.close()
+
+
 def test_interrupted_or_killed_run_leaves_the_queue_at_once(case):
     pool = case.pool()
     session = pool.session(core=80)
