@@ -487,22 +487,34 @@ serve_card(struct sched *sched, struct sched_card *card)
         serve(wait_of(waiter), &decision);
 }
 
+/* Those for whom cards are kept, of @tenant or (NULL) of all.  Each that is served
+ * takes only itself from the lists. */
+static void
+serve_holds(struct sched *sched, const struct sched_tenant *tenant)
+{
+    struct sched_waits *waits = sched->waits;
+    struct sched_gang *gangs[SCHED_GANG_HOLDS_MAX];
+    struct sched_wait *holds[SCHED_HOLDS_MAX];
+    unsigned n = waits->n_holds, n_gangs = waits->n_gang_holds;
+
+    memcpy(holds, waits->holds, sizeof(holds));
+    memcpy(gangs, waits->gang_holds, sizeof(gangs));
+    for (unsigned i = 0; i < n; i++)
+        if (!tenant || holds[i]->waiter.tenant == tenant)
+            serve_held(holds[i]);
+    for (unsigned i = 0; i < n_gangs; i++)
+        if ((!tenant || gangs[i]->members[0]->waiter.tenant == tenant) &&
+            !sched_gang_place_kept(sched, gangs[i], waits->gang_decisions))
+            serve_gang(gangs[i], waits->gang_decisions);
+}
+
 static void
 serve_tenant(struct sched *sched, struct sched_tenant *tenant)
 {
     struct sched_decision decision;
     struct sched_waiter *waiter;
 
-    for (unsigned i = 0; i < sched->waits->n_holds; i++)
-        if (sched->waits->holds[i]->waiter.tenant == tenant) {
-            serve_held(sched->waits->holds[i]);
-            break;
-        }
-    for (unsigned i = 0; i < sched->waits->n_gang_holds; i++)
-        if (sched->waits->gang_holds[i]->members[0]->waiter.tenant == tenant) {
-            sched_gang_try(sched->waits->gang_holds[i]);
-            break;
-        }
+    serve_holds(sched, tenant);
     while (tenant->lines &&
            (waiter = sched_queue_serve_tenant(&sched->waits->queue, tenant, &decision)))
         serve(wait_of(waiter), &decision);
@@ -571,6 +583,7 @@ sched_wait_tick(struct sched *sched, uint64_t now)
     if (waiter)
         serve(wait_of(waiter), &decision);
     try_due(sched, now);
+    serve_holds(sched, NULL); /* their owners may have fewer sessions than before */
     sched_wait_serve(sched);
     sched_wait_holds(sched, now);
     sched_wait_news(sched, now);

@@ -620,12 +620,42 @@ killed_scheduler_leaves_whole_gangs(void **state)
     assert_in_range(counts[1], 5, 20); /* who was answered was written */
 }
 
+static void
+gang_is_refused_that_is_more_than_an_owner_may_have(void **state)
+{
+    struct world *w = *state;
+    int server, fds[3];
+
+    w->config.owner_sessions = 2;
+    ut_sched_end(w, SIGTERM);
+    ut_sched_start(w);
+    server = ut_sched_join(w, "node-a", 1);
+    for (int i = 0; i < 3; i++) {
+        fds[i] = ut_sched_dial(w);
+        ut_gang_post(fds[i], ut_gang_member("three", 3, 10));
+    }
+    for (int i = 0; i < 3; i++) {
+        reply_t *reply = ut_sched_hear(fds[i]);
+
+        while (reply->body_case == GPUPOOL__CTL__CTL_REPLY__BODY_QUEUED) {
+            ut_sched_drop(reply);
+            reply = ut_sched_hear(fds[i]);
+        }
+        ut_sched_refused(reply, GPUPOOL__CTL__CTL_CODE__CTL_LIMIT,
+                         "gang three: an owner has 2 sessions at most, 3 wanted");
+        close(fds[i]);
+    }
+    ut_gang_await_waiting(w, 0);
+    close(server);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, ut_sched_setup, ut_sched_teardown)
 
 int
 main(void)
 {
     static const struct CMUnitTest tests[] = {
+        T(gang_is_refused_that_is_more_than_an_owner_may_have),
         T(no_member_is_placed_before_all_can_be),
         T(gang_that_fits_is_served_when_its_last_member_comes),
         T(member_that_leaves_takes_nobody_with_it),

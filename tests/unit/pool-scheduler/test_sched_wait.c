@@ -361,32 +361,6 @@ owner_gets_no_more_sessions_by_waiting(void **state)
 }
 
 static void
-gang_is_refused_that_is_more_than_an_owner_may_have(void **state)
-{
-    struct world *w = *state;
-    Gpupool__Ctl__CtlOpen open = patient("ada@host", 10);
-    reply_t *grant;
-    int server, bob, ada[3];
-
-    grant = fill_up(w, &server, &bob);
-    open.gang = (char *)"three";
-    open.gang_size = 3;
-    for (int i = 0; i < 3; i++) {
-        ada[i] = ut_sched_dial(w);
-        if (i < 2)
-            ut_sched_drop(queued(ada[i], open));
-    }
-    ut_sched_refused(ut_sched_open(ada[2], &open), GPUPOOL__CTL__CTL_CODE__CTL_LIMIT,
-                     "gang three: an owner has 2 sessions at most, 3 wanted");
-    await_waiting(w, 0);
-    ut_sched_drop(grant);
-    close(server);
-    close(bob);
-    for (int i = 0; i < 3; i++)
-        close(ada[i]);
-}
-
-static void
 whole_card_is_charged_with_all_of_its_memory(void **state)
 {
     struct world *w = *state;
@@ -690,6 +664,66 @@ await_kept(const struct world *w, const char *owner)
     assert_true(kept);
 }
 
+/* A whole card of @server, or the one that @grant is on. */
+static Gpupool__Ctl__CtlOpen
+whole_of(const char *owner, const char *server, const reply_t *grant)
+{
+    Gpupool__Ctl__CtlOpen open = patient(owner, 100);
+
+    open.memory_bytes = 0;
+    open.server = (char *)server;
+    if (grant)
+        open.card_uuid = grant->grant->slices[0]->card_uuid;
+    return open;
+}
+
+/* Two requests of a tenant have a card kept each; its quota is in use elsewhere, and
+ * the card of the first is as well. */
+static void
+quota_that_is_free_again_serves_whoever_has_its_card(void **state)
+{
+    struct world *w = *state;
+    int server, other, bob, ada, waits[2];
+    reply_t *grants[2], *own[2];
+
+    with_rules(w, "[tenant research]\nowners = ada@*\ncore = 200\n"
+                  "[queue]\nreserve-after = 0s\n");
+    server = ut_sched_join(w, "node-a", 2);
+    other = ut_sched_join(w, "other-b", 2);
+    bob = ut_sched_dial(w);
+    ada = ut_sched_dial(w);
+    for (int i = 0; i < 2; i++)
+        grants[i] = ut_sched_granted(bob, whole_of("bob@host", "node-a", NULL));
+    for (int i = 0; i < 2; i++) {
+        char owner[16];
+
+        snprintf(owner, sizeof(owner), "ada@%d", i);
+        waits[i] = ut_sched_dial(w);
+        ut_sched_drop(queued(waits[i], whole_of(owner, "", grants[i])));
+        await_kept(w, owner);
+    }
+    for (int i = 0; i < 2; i++)
+        own[i] = ut_sched_granted(ada, whole_of("ada@host", "other-b", NULL));
+    ut_sched_post_close(bob, grants[1]->grant);
+    ut_sched_await_notice(server, grants[1]->grant->session_id);
+    ut_sched_drop(ut_sched_report(server, grants[0]->grant->session_id));
+    await_waiting(w, 2);
+    ut_sched_post_close(ada, own[0]->grant);
+    ut_sched_await_notice(other, own[0]->grant->session_id);
+    ut_sched_drop(ut_sched_report(other, own[1]->grant->session_id));
+    expect_grant(waits[1]);
+    await_waiting(w, 1);
+    for (int i = 0; i < 2; i++) {
+        ut_sched_drop(grants[i]);
+        ut_sched_drop(own[i]);
+        close(waits[i]);
+    }
+    close(server);
+    close(other);
+    close(bob);
+    close(ada);
+}
+
 static void
 request_with_a_time_limit_may_use_kept_cards_until_then(void **state)
 {
@@ -845,7 +879,6 @@ main(void)
         T(waiting_ends_when_a_server_comes),
         T(quota_refuses_or_queues_and_is_named),
         T(owner_gets_no_more_sessions_by_waiting),
-        T(gang_is_refused_that_is_more_than_an_owner_may_have),
         T(whole_card_is_charged_with_all_of_its_memory),
         T(smaller_share_is_served_first),
         T(rules_are_read_again_and_bad_ones_are_not_taken),
@@ -856,6 +889,7 @@ main(void)
         T(equal_class_is_not_preempted_and_explain_says_what_would_help),
         T(time_limit_ends_a_session),
         T(room_is_kept_for_a_large_request_that_waits_long),
+        T(quota_that_is_free_again_serves_whoever_has_its_card),
         T(request_with_a_time_limit_may_use_kept_cards_until_then),
         T(requests_that_no_card_can_serve_hold_up_nobody),
         T(labels_models_and_speed_choose_cards),
