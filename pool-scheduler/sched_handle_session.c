@@ -201,7 +201,8 @@ read_open(const struct sched *sched, const Gpupool__Ctl__CtlOpen *msg,
     open->spec.spatial = (enum ticket_spatial)msg->spatial;
     open->spec.core_limit = open->req.core_limit;
     open->spec.max_attachments =
-        msg->max_attachments ? msg->max_attachments : config->max_attachments;
+        gp_min(msg->max_attachments ? msg->max_attachments : config->max_attachments,
+               config->attachments_limit);
     open->spec.lease_ms =
         gp_min(msg->lease_ms ? msg->lease_ms : config->lease_ms, config->lease_max_ms);
     open->spec.lease_ms = gp_max(open->spec.lease_ms, config->lease_min_ms);

@@ -101,8 +101,9 @@ struct sched_config {
     enum sched_placement placement;
     unsigned owner_sessions;                 /* cap per owner */
     uint32_t account_days, account_write_ms; /* 0: sched_account_keep.h's */
-    uint32_t max_attachments; /* per session, when the client does not say */
-    size_t batch_tickets;     /* 0: SCHED_BATCH_TICKETS_MAX; tests have few */
+    uint32_t max_attachments;   /* per session, when the client does not say */
+    uint32_t attachments_limit; /* whatever the client says */
+    size_t batch_tickets;       /* 0: SCHED_BATCH_TICKETS_MAX; tests have few */
     uint32_t rate_requests, rate_opens, rate_denials; /* a second and peer; 0: any */
     uint32_t rate_reads;       /* milliseconds in a second and peer; 0: any */
     bool kube_pods;            /* answer pods that show their token */

@@ -57,6 +57,7 @@ scheduler_start(void)
         .placement = SCHED_BINPACK,
         .owner_sessions = 100,
         .max_attachments = 8,
+        .attachments_limit = 16,
         .anonymous = {true, true, true},
     };
 

@@ -60,6 +60,28 @@ ticket_of_a_grant_is_good_for_its_server(void **state)
     close(client);
 }
 
+/* Workers are few on a server, and each is a process. */
+static void
+client_asks_for_no_more_processes_than_allowed(void **state)
+{
+    static const uint32_t asked[] = {5, 17, UINT32_MAX}, given[] = {5, 16, 16};
+    struct world *w = *state;
+    int server = ut_sched_join(w, "node-a", 1), client = ut_sched_dial(w);
+    Gpupool__Ctl__CtlOpen open = ut_sched_preference(5, GIB);
+
+    for (size_t i = 0; i < ARRAY_SIZE(asked); i++) {
+        reply_t *status;
+
+        open.max_attachments = asked[i];
+        ut_sched_drop(ut_sched_granted(client, open));
+        status = ut_sched_status(client);
+        assert_int_equal(status->status->sessions[i]->max_attachments, given[i]);
+        ut_sched_drop(status);
+    }
+    close(server);
+    close(client);
+}
+
 static void
 killed_scheduler_comes_back_with_its_sessions(void **state)
 {
@@ -534,6 +556,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         PROMISE(ticket_of_a_grant_is_good_for_its_server),
+        PROMISE(client_asks_for_no_more_processes_than_allowed),
         PROMISE(killed_scheduler_comes_back_with_its_sessions),
         PROMISE(unknown_running_session_is_ended_before_its_card_is_given),
         PROMISE(closed_session_keeps_its_place_until_the_server_is_done),

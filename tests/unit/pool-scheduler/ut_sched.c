@@ -87,6 +87,7 @@ ut_sched_setup(void **state)
         .placement = SCHED_BINPACK,
         .owner_sessions = 4,
         .max_attachments = 8,
+        .attachments_limit = 16,
         .anonymous = {true, true, true},
     };
     ut_sched_start(w);
