@@ -9,6 +9,7 @@
 #include "sched_auth.h"
 #include "sched_commit.h"
 #include "sched_conn.h"
+#include "sched_crowd.h"
 #include "sched_ending.h"
 #include "sched_handle.h"
 #include "sched_peer.h"
@@ -454,7 +455,7 @@ do_register(struct sched_conn *conn, const Gpupool__Ctl__CtlRegister *msg,
     if (r < 0)
         return r;
     if (!conn->server)
-        sched->n_clients--; /* it was counted as one until now */
+        sched_crowd_remove(conn); /* it was counted as a client until now */
     if (server->conn != conn)
         server->closes = 0;
     conn->server = server;
@@ -512,7 +513,7 @@ sched_handle_leave(struct sched_conn *conn, uint32_t id)
 
     if (server) {
         conn->server = NULL;
-        conn->sched->n_clients++;
+        sched_crowd_add(conn);
         sched_server_lost(conn->sched, server, "it said goodbye");
     }
     reply.id = id;

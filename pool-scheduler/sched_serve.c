@@ -12,6 +12,7 @@
 #include "sched_auth.h"
 #include "sched_commit.h"
 #include "sched_conn.h"
+#include "sched_crowd.h"
 #include "sched_ending.h"
 #include "sched_fed.h"
 #include "sched_handle.h"
@@ -97,14 +98,36 @@ is_unix(int fd)
            family == AF_UNIX;
 }
 
+/* For one more connection from @from.  False: there is none. */
+static bool
+make_room(struct sched *sched, int fd, uint64_t from)
+{
+    char peer[GP_NET_NAME_MAX];
+    struct sched_conn *end;
+    uint32_t skipped;
+    bool ok = sched_crowd_admits(sched, from, &end);
+
+    if (ok && !end)
+        return true;
+    if (gp_log_limit_ok(&sched->crowd_log, &skipped))
+        gp_log_warn(
+            "conn",
+            "%u connections, the most there may be; %s is %s, whose address has "
+            "the most of them (%u such lines left out)",
+            sched->n_clients, ok ? end->peer : gp_net_peer_name(fd, peer, sizeof(peer)),
+            ok ? "ended" : "refused", skipped);
+    if (end)
+        sched_serve_end(end);
+    return ok;
+}
+
 void
 sched_serve_accept(struct sched *sched, int fd)
 {
+    uint64_t from = gp_net_peer_hash(fd);
     struct sched_conn *conn;
 
-    if (sched->n_clients >= SCHED_CLIENTS_MAX) {
-        gp_log_warn("conn", "at the cap of %d connections, one refused",
-                    SCHED_CLIENTS_MAX);
+    if (!make_room(sched, fd, from)) {
         close(fd);
         return;
     }
@@ -115,7 +138,7 @@ sched_serve_accept(struct sched *sched, int fd)
     }
     conn->sched = sched;
     conn->key = ticket_key_ref(sched->key);
-    conn->from = gp_net_peer_hash(fd);
+    conn->from = from;
     conn->own_user = sched_auth_peer(fd, conn->peer, sizeof(conn->peer));
     if (gp_msg_conn_init(&conn->msg, sched->loop, fd, CTL_CLIENT_REQUEST_MAX, QUEUE_MAX,
                          on_msg, on_close) < 0) {
@@ -135,7 +158,7 @@ sched_serve_accept(struct sched *sched, int fd)
         conn->next->link = &conn->next;
     conn->link = &sched->conns;
     sched->conns = conn;
-    sched->n_clients++;
+    sched_crowd_add(conn);
     unproven_enter(conn);
     conn->on_idle = idle_expired;
     gp_loop_timer_set(sched->loop, &conn->idle, gp_now_ns() + FIRST_MESSAGE_NS,
@@ -183,7 +206,7 @@ sched_serve_end(struct sched_conn *conn)
     if (conn->server)
         sched_server_lost(sched, conn->server, "connection closed");
     else
-        sched->n_clients--;
+        sched_crowd_remove(conn);
     *conn->link = conn->next;
     if (conn->next)
         conn->next->link = conn->link;

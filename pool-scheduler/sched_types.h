@@ -66,6 +66,8 @@ enum sched_role {
  * request that waits in the queue (10,000 are measured), and those that open or close
  * just now. */
 #define SCHED_CLIENTS_MAX 16384
+/* Addresses that they come from are told apart by so many values of a hash. */
+#define SCHED_CROWD_BUCKETS 4096
 /* Connections that have said nothing yet: they may send a registration, which is large,
  * so few are kept; when one more comes, the oldest goes. */
 #define SCHED_UNPROVEN_MAX 512
@@ -103,6 +105,7 @@ struct sched_config {
     uint32_t account_days, account_write_ms; /* 0: sched_account_keep.h's */
     uint32_t max_attachments;   /* per session, when the client does not say */
     uint32_t attachments_limit; /* whatever the client says */
+    unsigned clients_max;       /* 0: SCHED_CLIENTS_MAX; tests have few */
     size_t batch_tickets;       /* 0: SCHED_BATCH_TICKETS_MAX; tests have few */
     uint32_t rate_requests, rate_opens, rate_denials; /* a second and peer; 0: any */
     uint32_t rate_reads;       /* milliseconds in a second and peer; 0: any */
@@ -140,7 +143,8 @@ struct sched {
     struct sched_config config;
     struct gp_loop *loop;
     struct gp_listener listener, local; /* TCP, Unix socket */
-    struct gp_log_limit accept_log; /* unauthenticated peers can provoke these lines */
+    /* Unauthenticated peers can provoke these lines. */
+    struct gp_log_limit accept_log, crowd_log;
     struct gp_loop_timer tick;
     struct sched_pool *pool;
     struct sched_sessions sessions;
@@ -190,11 +194,12 @@ struct sched {
     struct sched_conn *conns;
     struct sched_link unproven; /* oldest first */
     unsigned n_unproven;
-    unsigned n_clients;      /* connections that are not servers', unauthenticated peers
-                                included */
-    unsigned n_waiting;      /* of them, waiting for servers */
-    unsigned n_pool_watches; /* of them, waiting for a change of the pool */
-    struct {                 /* sched_reads.h */
+    unsigned n_clients; /* connections that are not servers', unauthenticated peers
+                           included */
+    uint16_t crowd[SCHED_CROWD_BUCKETS]; /* of them, by address; sched_crowd.h */
+    unsigned n_waiting;                  /* of them, waiting for servers */
+    unsigned n_pool_watches;             /* of them, waiting for a change of the pool */
+    struct {                             /* sched_reads.h */
         struct gp_tree waiting;
         struct gp_loop_timer timer; /* armed: a read was answered in this turn */
         uint64_t spent_ns;          /* in this turn */

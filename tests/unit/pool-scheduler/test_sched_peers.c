@@ -13,10 +13,12 @@
 #include "ticket.h"
 #include "ticket_key.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 static void
 twin_of_a_live_server_is_refused_its_restart_is_not(void **state)
@@ -383,6 +385,72 @@ metrics_show_cards_and_sessions(void **state)
     close(client);
 }
 
+static int
+dial_from(const struct world *w, const char *source)
+{
+    struct sockaddr_in own = {.sin_family = AF_INET};
+    struct sockaddr_in to = {.sin_family = AF_INET,
+                             .sin_port =
+                                 htons((uint16_t)atoi(strchr(w->address, ':') + 1))};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_true(fd >= 0);
+    inet_pton(AF_INET, source, &own.sin_addr);
+    inet_pton(AF_INET, "127.0.0.1", &to.sin_addr);
+    assert_int_equal(bind(fd, (struct sockaddr *)&own, sizeof(own)), 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+    return fd;
+}
+
+/* All of them are taken by somebody who has shown a right token. */
+static void
+address_crowds_out_its_own_connections_only(void **state)
+{
+    enum { MOST = 8, FLOOD = 20 };
+    struct world *w = *state;
+    int server, holder, flood[FLOOD], late[3];
+    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
+    Gpupool__Ctl__CtlOpen open = ut_sched_preference(5, GIB);
+    Gpupool__Ctl__CtlStatus status = GPUPOOL__CTL__CTL_STATUS__INIT;
+    unsigned answered = 0;
+    reply_t *grant;
+
+    ut_sched_end(w, SIGTERM);
+    w->config.clients_max = MOST;
+    ut_sched_start(w);
+    server = ut_sched_join(w, "node-a", 1);
+    holder = ut_sched_dial(w);
+    open.hold = true;
+    grant = ut_sched_granted(holder, open);
+    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_STATUS;
+    req.status = &status;
+    for (unsigned i = 0; i < FLOOD; i++) {
+        reply_t *reply;
+
+        flood[i] = dial_from(w, "127.0.0.2");
+        ut_sched_post(flood[i], &req);
+        reply = ut_sched_hear(flood[i]);
+        answered += reply != NULL;
+        if (reply)
+            ut_sched_drop(reply);
+    }
+    assert_int_equal(answered, MOST - 1);
+    for (unsigned i = 0; i < ARRAY_SIZE(late); i++) {
+        late[i] = ut_sched_dial(w);
+        ut_sched_drop(ut_sched_status(late[i]));
+        assert_null(ut_sched_hear(flood[i])); /* the oldest has gone for it */
+    }
+    ut_sched_drop(ut_sched_status(flood[ARRAY_SIZE(late)]));
+    ut_sched_drop(ut_sched_renew(holder, grant->grant, true));
+    ut_sched_drop(grant);
+    for (unsigned i = 0; i < FLOOD; i++)
+        close(flood[i]);
+    for (unsigned i = 0; i < ARRAY_SIZE(late); i++)
+        close(late[i]);
+    close(server);
+    close(holder);
+}
+
 #define PROMISE(fn)                                                                    \
     cmocka_unit_test_setup_teardown(fn, ut_sched_setup, ut_sched_teardown)
 
@@ -400,6 +468,7 @@ main(void)
         PROMISE(second_scheduler_on_the_same_state_does_not_start),
         PROMISE(unproven_peers_shut_nobody_out),
         PROMISE(client_that_sends_too_much_is_sent_away),
+        PROMISE(address_crowds_out_its_own_connections_only),
         PROMISE(metrics_show_cards_and_sessions),
     };
 
