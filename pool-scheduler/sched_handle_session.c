@@ -431,8 +431,8 @@ check_open(struct sched_conn *conn, const Gpupool__Ctl__CtlOpen *msg,
 {
     const struct sched *sched = conn->sched;
     enum sched_right right = msg->once ? SCHED_MAY_END : SCHED_MAY_OPEN;
+    char words[256], name[CTL_OWNER_MAX];
     const char *owner;
-    char words[256];
 
     memset(open, 0, sizeof(*open));
     *code = GPUPOOL__CTL__CTL_CODE__CTL_VERSION;
@@ -463,8 +463,11 @@ check_open(struct sched_conn *conn, const Gpupool__Ctl__CtlOpen *msg,
     if (read_open(sched, msg, open, err) < 0 || sched_fed_check(sched, msg, err) < 0)
         return -EINVAL;
     *code = GPUPOOL__CTL__CTL_CODE__CTL_LIMIT;
-    open->spec.owner = owner;
-    if (!msg->explain && sched_open_is_full(sched, owner, 1, words, sizeof(words)))
+    /* As the session will have it: caps and quotas are looked up by this name. */
+    gp_str_copy_printable(name, sizeof(name), owner);
+    gp_str_copy(open->owner, sizeof(open->owner), name);
+    open->spec.owner = open->owner;
+    if (!msg->explain && sched_open_is_full(sched, open->owner, 1, words, sizeof(words)))
         return gp_err_set(err, -EDQUOT, "%s", words);
     return 0;
 }

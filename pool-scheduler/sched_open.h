@@ -31,7 +31,7 @@ struct sched_open {
     uint64_t run_ms;                 /* 0: no limit */
     bool apart_card, apart_server, hold;
     const struct sched_said *said; /* other pools, to this request; NULL: not asked */
-    char owner[CTL_OWNER_MAX];     /* of a request that another pool hands on */
+    char owner[CTL_OWNER_MAX];     /* of spec: printable */
     char node[CTL_NAME_MAX];       /* where its programs run; "": unknown */
     const char *gang;              /* NULL: alone; sched_gang.h */
     uint32_t gang_size;

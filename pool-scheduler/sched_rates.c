@@ -3,6 +3,7 @@
 
 #include "ctl_peek.h"
 #include "gp_hash.h"
+#include "gp_str.h"
 #include "gp_time.h"
 #include "sched_auth.h"
 #include "sched_conn.h"
@@ -86,7 +87,7 @@ sched_rates_open(struct sched_conn *conn, uint32_t id, const Gpupool__Ctl__CtlOp
     struct sched_rates *rates = &conn->sched->rates;
     uint64_t now = gp_now_ns(), who;
     const char *owner;
-    char text[CTL_OWNER_MAX];
+    char text[CTL_OWNER_MAX], name[CTL_OWNER_MAX];
 
     if (is_unlimited(conn))
         return true;
@@ -103,6 +104,8 @@ sched_rates_open(struct sched_conn *conn, uint32_t id, const Gpupool__Ctl__CtlOp
                        : sched_peer_owner(conn, msg->owner);
     if (!owner) /* refused by the handler */
         return true;
+    gp_str_copy_printable(name, sizeof(name), owner); /* the session's */
+    owner = name;
     who = gp_hash_bytes(gp_hash_process_key(), owner, strlen(owner));
     return answer(conn, id, gp_rate_take(&rates->owners, who, now),
                   "sessions asked for by this owner");

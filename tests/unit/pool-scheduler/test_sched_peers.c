@@ -60,6 +60,27 @@ owner_gets_no_more_than_its_sessions(void **state)
     close(client);
 }
 
+/* Names differ in bytes that are shown, and kept, as question marks. */
+static void
+unprintable_names_of_an_owner_are_one_name(void **state)
+{
+    static const char *const names[] = {"eve@h\x01", "eve@h\x02", "eve@h\n",
+                                        "eve@h\xff"};
+    struct world *w = *state;
+    int server = ut_sched_join(w, "node-a", 2), client = ut_sched_dial(w);
+    Gpupool__Ctl__CtlOpen open = ut_sched_preference(5, GIB);
+
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+        open.owner = (char *)(uintptr_t)names[i];
+        ut_sched_drop(ut_sched_granted(client, open));
+    }
+    open.owner = (char *)"eve@h\x03";
+    ut_sched_refused(ut_sched_open(client, &open), GPUPOOL__CTL__CTL_CODE__CTL_LIMIT,
+                     "eve@h? has 4 sessions");
+    close(server);
+    close(client);
+}
+
 static void
 lease_key_guards_a_session(void **state)
 {
@@ -389,12 +410,13 @@ static int
 dial_from(const struct world *w, const char *source)
 {
     struct sockaddr_in own = {.sin_family = AF_INET};
-    struct sockaddr_in to = {.sin_family = AF_INET,
-                             .sin_port =
-                                 htons((uint16_t)atoi(strchr(w->address, ':') + 1))};
+    struct sockaddr_in to = {.sin_family = AF_INET};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    uint64_t port;
 
     assert_true(fd >= 0);
+    assert_int_equal(gp_str_u64(strchr(w->address, ':') + 1, 1, 65535, &port), 0);
+    to.sin_port = htons((uint16_t)port);
     inet_pton(AF_INET, source, &own.sin_addr);
     inet_pton(AF_INET, "127.0.0.1", &to.sin_addr);
     assert_int_equal(bind(fd, (struct sockaddr *)&own, sizeof(own)), 0);
@@ -460,6 +482,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         PROMISE(twin_of_a_live_server_is_refused_its_restart_is_not),
         PROMISE(owner_gets_no_more_than_its_sessions),
+        PROMISE(unprintable_names_of_an_owner_are_one_name),
         PROMISE(lease_key_guards_a_session),
         PROMISE(tokens_guard_servers_and_clients),
         PROMISE(sighup_changes_token_and_key_and_keeps_sessions),
