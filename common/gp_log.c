@@ -188,6 +188,32 @@ gp_log_write(const char *area, enum gp_log_level level, const char *fmt, ...)
     errno = saved;
 }
 
+/* Of the text; each byte may take four. */
+#define RELAY_MAX 1024
+
+void
+gp_log_relay(const char *who, const char *text, size_t len)
+{
+    char line[64 + 4 * RELAY_MAX + 1];
+    int saved = errno;
+    size_t n;
+
+    n = (size_t)snprintf(line, 64, "%.60s: ", who);
+    for (size_t i = 0; i < gp_min(len, (size_t)RELAY_MAX); i++) {
+        unsigned char c = (unsigned char)text[i];
+
+        if ((c >= 0x20 && c < 0x7f) || c == '\t')
+            line[n++] = (char)c;
+        else
+            n += (size_t)snprintf(line + n, sizeof(line) - n, "\\x%02x", c);
+    }
+    line[n++] = '\n';
+    if (write(log_state.fd, line, n) < 0) {
+        /* Nowhere left to say it. */
+    }
+    errno = saved;
+}
+
 bool
 gp_log_limit_ok(struct gp_log_limit *limit, uint32_t *ret_skipped)
 {

@@ -40,6 +40,11 @@ bool gp_log_on(const char *area, enum gp_log_level level);
 void gp_log_write(const char *area, enum gp_log_level level, const char *fmt, ...)
     GP_PRINTF(3, 4);
 
+/* Copy @len bytes of a line that another process has written, with "@who: " in front;
+ * bytes that are not printable ASCII, but for tabs, are written as \xNN, so that it is
+ * one line and no terminal obeys it.  Lines of our own begin with the time. */
+void gp_log_relay(const char *who, const char *text, size_t len);
+
 /* A limit for lines that a peer can provoke: @burst of them in @period_s seconds; zeros
  * stand for GP_LOG_LIMIT_BURST and GP_LOG_LIMIT_PERIOD_S.  Zero-initialised but for the
  * two numbers; one thread. */

@@ -31,7 +31,8 @@
 #define WRK_FD_WAKE 9    /* an eventfd: look at the desk */
 #define WRK_FD_LINK 10   /* from the supervisor: links that replace the client's */
 #define WRK_FD_ADOPT 11  /* with an adoption window: memory of a successor */
-#define WRK_FDS_END 12
+#define WRK_FD_LOG 12    /* to the supervisor: becomes standard error */
+#define WRK_FDS_END 13
 
 /* Session name, ".c", number. */
 #define WRK_ATTACHMENT_MAX (TICKET_NAME_MAX + 16)

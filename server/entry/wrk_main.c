@@ -306,8 +306,11 @@ worker_main(void)
     struct wrk_priv *p = w->priv;
     struct wrk_link link = {0};
     struct gp_err err = {0};
-    int r = read_conf(&p->conf, &err);
+    int r;
 
+    if (dup2(WRK_FD_LOG, STDERR_FILENO) >= 0)
+        close(WRK_FD_LOG);
+    r = read_conf(&p->conf, &err);
     if (r < 0) {
         fprintf(stderr, "gpupool-worker: %s\n", gp_err_msg(&err, r));
         return 2;

@@ -140,6 +140,9 @@ env_init(struct spawn_env *env, const struct srv_spawn *what)
      * would let one prepare what the other runs. */
     env_set(env, "CUDA_CACHE_DISABLE", "1");
     env_set(env, "HOME", "/");
+    /* The supervisor writes the log, also what comes from the worker. */
+    if (what->cell)
+        env_set(env, "GPUPOOL_LOG_FILE", "");
     return env->failed ? -ENOMEM : 0;
 }
 

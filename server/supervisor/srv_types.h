@@ -30,6 +30,7 @@ struct srv_desk;
 struct srv_export;
 struct srv_exports_kept;
 struct srv_resume;
+struct srv_worker_log;
 
 /* What outlives the supervisor of each of them (srv_kept.h). */
 struct srv_session_kept {
@@ -75,6 +76,7 @@ enum srv_worker_fd {
     SRV_WORKER_ADOPT,
     SRV_WORKER_DESK_KEPT,
     SRV_WORKER_KEPT,
+    SRV_WORKER_LOG, /* our end; an older supervisor has none */
     SRV_WORKER_FDS,
 };
 
@@ -97,6 +99,7 @@ struct srv_session {
     struct srv_export *shares;        /* srv_export.h */
     struct srv_exports_kept *exports; /* their table; NULL: there was none yet */
     uint32_t n_shares;
+    uint64_t log_ns; /* until then it has used what it may log (srv_worker_log.h) */
     struct srv_cell cell; /* of its workers */
     struct srv_session_kept *kept;
 };
@@ -123,10 +126,11 @@ struct srv_worker {
     uint32_t peers_dialled;
     uint64_t starting_ns; /* since when it starts; 0: its client has been answered */
     bool ending;
-    const char *why;           /* it is ending; static words */
-    struct srv_resume *resume; /* srv_resume.h; NULL: it ends with its link */
-    uint64_t key;              /* the keeper's name of it */
-    int adopt;                 /* our end of WRK_FD_ADOPT */
+    const char *why;            /* it is ending; static words */
+    struct srv_resume *resume;  /* srv_resume.h; NULL: it ends with its link */
+    struct srv_worker_log *log; /* NULL: of an older supervisor */
+    uint64_t key;               /* the keeper's name of it */
+    int adopt;                  /* our end of WRK_FD_ADOPT */
     struct srv_worker_kept *kept;
 };
 

@@ -24,6 +24,7 @@
 #include "srv_spawn.h"
 #include "srv_state.h"
 #include "srv_worker_conf.h"
+#include "srv_worker_log.h"
 #include "wrk_request.h"
 #include "wrk_segment.h"
 #include "xport.h"
@@ -49,6 +50,7 @@ worker_free(struct srv_worker *w)
     gp_loop_timer_del(&w->kill_timer);
     gp_loop_fd_del(&w->client);
     srv_request_finish(w);
+    srv_worker_log_free(w);
     srv_resume_free(w);
     if (w->client.fd >= 0)
         gp_net_close_now(w->client.fd);
@@ -134,6 +136,7 @@ kept_fds(const struct srv_worker *w, int client, int kept)
     fds.fd[SRV_WORKER_ADOPT] = w->adopt;
     fds.fd[SRV_WORKER_DESK_KEPT] = w->desk->kept_fd;
     fds.fd[SRV_WORKER_KEPT] = kept;
+    fds.fd[SRV_WORKER_LOG] = srv_worker_log_fd(w);
     return fds;
 }
 
@@ -183,6 +186,7 @@ worker_spawn(struct srv_worker *w, const struct srv_worker_client *client, int f
     CLEANUP_FD int ask = -1;
     CLEANUP_FD int link = -1;
     CLEANUP_FD int adopt = -1;
+    CLEANUP_FD int log = -1;
     CLEANUP_FD int kept_fd = -1;
     struct srv_keep_fds kept;
     int fds[WRK_FDS_END - 3];
@@ -212,6 +216,8 @@ worker_spawn(struct srv_worker *w, const struct srv_worker_client *client, int f
         r = srv_worker_conf(w, client, &conf, err);
     if (r == 0)
         r = srv_request_open(w, &ask, err);
+    if (r == 0)
+        r = srv_worker_log_new(w, &log, err);
     if (r == 0 && w->srv->keeper)
         r = adopt_pair(w, &adopt, err);
     if (r < 0)
@@ -226,6 +232,7 @@ worker_spawn(struct srv_worker *w, const struct srv_worker_client *client, int f
     fds[WRK_FD_WAKE - 3] = w->desk->wake_fd;
     fds[WRK_FD_LINK - 3] = link;
     fds[WRK_FD_ADOPT - 3] = adopt;
+    fds[WRK_FD_LOG - 3] = log;
     kept = kept_fds(w, fd, kept_fd);
     r = srv_spawn(&spawn, &w->pid, err);
     srv_desk_sent(w->desk);
@@ -639,6 +646,9 @@ adopt_connect(struct srv_worker *w, struct srv_keep_fds *fds, struct gp_err *err
     if (r < 0)
         return gp_err_set(err, r, "socket of a client");
     fds->fd[SRV_WORKER_CLIENT] = -1;
+    if (fds->n > SRV_WORKER_LOG &&
+        srv_worker_log_adopt(w, fds->fd[SRV_WORKER_LOG]) == 0)
+        fds->fd[SRV_WORKER_LOG] = -1;
     return 0;
 }
 
@@ -647,7 +657,7 @@ srv_worker_adopt(struct srv *srv, const struct srv_keep_msg *item,
                  struct srv_keep_fds *fds, struct gp_err *err)
 {
     struct srv_worker *w = NULL;
-    int r = fds->n >= SRV_WORKER_FDS
+    int r = fds->n >= SRV_WORKER_LOG /* all but the latest */
                 ? adopt_kept(srv, item, fds->fd[SRV_WORKER_KEPT], &w, err)
                 : gp_err_set(err, -EPROTO, "what the keeper has of worker %u",
                              item->number);
@@ -734,6 +744,7 @@ srv_worker_reaped(struct srv *srv, pid_t pid, int status)
         w = w->next;
     if (!w)
         return false;
+    srv_worker_log_free(w); /* its last lines come before ours */
     if (WIFSIGNALED(status) && !w->ending)
         gp_log_error("server", "%s: worker %d was killed by signal %d (%s)", w->name,
                      (int)pid, WTERMSIG(status), strsignal(WTERMSIG(status)));

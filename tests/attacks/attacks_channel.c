@@ -104,6 +104,38 @@ ATTACK(linger_and_die)
     _exit(1);
 }
 
+/* A line of the supervisor, and what clears a terminal. */
+ATTACK(forge_log)
+{
+    static const char text[] =
+        "00:00:00.000 server error server: forged\x1b[2J\x1b[H\rforged\n";
+
+    (void)c;
+    return write(STDERR_FILENO, text, sizeof(text) - 1) < 0 ? -errno : 0;
+}
+
+/* The log's file, if it is one.  0: it was one. */
+ATTACK(truncate_log)
+{
+    (void)c;
+    return ftruncate(STDERR_FILENO, 0) < 0 && lseek(STDERR_FILENO, 0, SEEK_SET) < 0
+               ? -errno
+               : 0;
+}
+
+/* As much as goes in @amount tries. */
+ATTACK(flood_log)
+{
+    static char text[4096];
+
+    memset(text, 'x', sizeof(text));
+    text[sizeof(text) - 1] = '\n';
+    for (uint64_t i = 0; i < c->amount; i++)
+        if (write(STDERR_FILENO, text, sizeof(text)) < 0)
+            usleep(100);
+    return 0;
+}
+
 static const struct {
     const char *name;
     int (*run)(struct hostile *c);
@@ -112,10 +144,10 @@ static const struct {
     {                                                                                  \
 #name, name                                                                    \
     }
-    A(surplus_descriptors),
-    A(unexpected_descriptors),
-    A(share_socket),
-    A(linger_and_die),
+    A(surplus_descriptors), A(unexpected_descriptors),
+    A(share_socket),        A(linger_and_die),
+    A(forge_log),           A(truncate_log),
+    A(flood_log),
 };
 
 bool

@@ -3,6 +3,7 @@
 
 import errno
 import os
+import re
 import signal
 
 from test_attacks_jail import Hostile
@@ -52,3 +53,27 @@ def test_socket_that_lingers_does_not_stop_the_supervisor(case):
         hostile.all_live()
     finally:
         os.kill(hostile.shell.process.pid, signal.SIGCONT)
+
+
+def test_log_of_the_server_is_out_of_a_workers_reach(case):
+    hostile = Hostile(case)
+    case.equal(hostile.attack("forge_log"), 0, "writing to its own standard error")
+    lines = case.wait_for(lambda: [line for line in hostile.pool.log().splitlines()
+                                   if "forged" in line], "the line in the log")
+    case.check(len(lines) == 1, f"one line was written: {lines}")
+    case.check(re.match(r"s\w+\.c\d+: 00:00:00.000 server error", lines[0]),
+               f"the line says who wrote it: {lines[0]!r}")
+    case.contains(lines[0], r"forged\x1b[2J\x1b[H\x0dforged", "its control characters")
+    case.equal(hostile.attack("truncate_log"), errno.ESPIPE, "truncating the log")
+    case.contains(hostile.pool.log(), lines[0], "the log")
+    hostile.all_live()
+
+
+def test_worker_that_floods_the_log_is_cut_off_alone(case):
+    hostile = Hostile(case)
+    hostile.attack("flood_log", 20000)  # 80 MB
+    hostile.all_live()
+    log = hostile.pool.log()
+    case.check(len(log) < 2 << 20, f"{len(log)} bytes in the log")
+    case.contains(log, "write more than 4096 bytes a second to the log", "the server's word")
+    case.equal(hostile.attack("forge_log"), errno.EAGAIN, "a worker that has used its share")
