@@ -4,9 +4,9 @@
  *
  * It listens, checks tickets, starts one worker process per client process,
  * accounts and reaps.  It never parses a CUDA call and never loads a driver: a
- * crash in either ends one worker.  One thread, one event loop (main); the only
- * other thread connects to the scheduler (srv_register.c), because resolving a
- * name can block.
+ * crash in either ends one worker.  One thread, one event loop (main); other
+ * threads do what can block: connect to the scheduler (srv_register.c), remove what
+ * workers leave (srv_disposal.c).
  */
 #ifndef SRV_H
 #define SRV_H
@@ -25,6 +25,7 @@
 #include <stdint.h>
 
 struct srv_adopt;
+struct srv_disposal;
 struct srv_arbiter;
 struct srv_attach;
 struct srv_images;
@@ -82,6 +83,7 @@ struct srv {
     struct gp_metrics *metrics;
     struct srv_images *images;
     struct srv_jail *jail;
+    struct srv_disposal *disposal;
     struct srv_keeper *keeper; /* NULL: workers end with us */
     struct srv_state *state;
     struct srv_adopt *adopt; /* what a supervisor before us left, until it is taken */

@@ -2,6 +2,7 @@
 #include "srv_export.h"
 
 #include "srv.h"
+#include "srv_disposal.h"
 #include "srv_keeper.h"
 #include "srv_kept.h"
 #include "srv_ledger.h"
@@ -158,7 +159,7 @@ share_remove(struct srv_session *s, struct srv_export **at)
         srv_keeper_drop(s->srv->keeper, SRV_KEEP_EXPORT, s->claims.session_id,
                         entry_number(s, share->kept));
     }
-    close(share->fd);
+    srv_disposal_fd(s->srv->disposal, share->fd); /* may free all of its memory */
     free(share);
 }
 

@@ -4,7 +4,9 @@
 #include "gp_err.h"
 #include "gp_log.h"
 #include "gp_str.h"
+#include "gp_time.h"
 #include "srv_conf.h"
+#include "srv_disposal.h"
 #include "srv_keeper.h"
 #include "srv_kept.h"
 
@@ -18,6 +20,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -39,7 +42,8 @@ SRV_KEPT_SIZE(struct jail_kept, 1656);
 
 struct srv_jail {
     const struct srv_conf *conf;
-    uid_t first; /* 0: no user ids */
+    struct srv_disposal *disposal; /* the server's */
+    uid_t first;                   /* 0: no user ids */
     uint32_t n_uids;
     uint32_t next;  /* where to look first: an id rests as long as possible */
     uint8_t *taken; /* one byte per id */
@@ -162,34 +166,12 @@ take_uid(struct srv_jail *jail, uid_t *ret, struct gp_err *err)
 
 /* -------------------------------------------------------- software cards -- */
 
-/* Workers cannot make folders: there are only files in it. */
-static void
-empty_folder(int at, const char *name)
-{
-    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
-    struct dirent *e;
+/* What srv_jail_idle() and srv_jail_leave() rename a folder to that is removed. */
+#define GONE "gone-"
 
-    if (!d) {
-        if (fd >= 0)
-            close(fd);
-        return;
-    }
-    while ((e = readdir(d)))
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-            unlinkat(fd, e->d_name, 0);
-    closedir(d);
-}
-
+/* Those whose name begins with @prefix; "": all. */
 static void
-remove_folder(int at, const char *name)
-{
-    empty_folder(at, name);
-    unlinkat(at, name, AT_REMOVEDIR);
-}
-
-static void
-remove_sessions(int fd)
+remove_sessions(struct srv_disposal *disposal, int fd, const char *prefix)
 {
     int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *d = copy >= 0 ? fdopendir(copy) : NULL;
@@ -198,8 +180,8 @@ remove_sessions(int fd)
     if (!d && copy >= 0)
         close(copy);
     while (d && (e = readdir(d)))
-        if (e->d_name[0] != '.')
-            remove_folder(fd, e->d_name);
+        if (e->d_name[0] != '.' && strncmp(e->d_name, prefix, strlen(prefix)) == 0)
+            srv_disposal_folder(disposal, fd, e->d_name);
     if (d)
         closedir(d);
 }
@@ -230,7 +212,7 @@ tidy(void)
         if (fd < 0 || fstat(fd, &st) < 0 || st.st_uid != geteuid() ||
             flock(fd, LOCK_EX | LOCK_NB) < 0)
             continue;
-        remove_sessions(fd);
+        remove_sessions(NULL, fd, "");
         unlinkat(dirfd(d), e->d_name, AT_REMOVEDIR);
     }
     if (d)
@@ -315,6 +297,7 @@ adopt_soft(struct srv_jail *jail, const struct jail_kept *kept, const int *fds)
     for (unsigned i = 0; i < SRV_SOFT_CARDS; i++)
         if (jail->cards[i] < 0 || jail->folder_fd < 0)
             return -EMFILE;
+    remove_sessions(jail->disposal, jail->folder_fd, GONE);
     return 0;
 }
 
@@ -363,8 +346,8 @@ map_kept(const struct srv_jail *jail, const struct srv_keep_fds *fds, void **ret
 }
 
 int
-srv_jail_new(const struct srv_conf *conf, const struct srv_keep_fds *kept,
-             struct srv_jail **ret, struct gp_err *err)
+srv_jail_new(const struct srv_conf *conf, struct srv_disposal *disposal,
+             const struct srv_keep_fds *kept, struct srv_jail **ret, struct gp_err *err)
 {
     struct srv_jail *jail = calloc(1, sizeof(*jail));
     void *map = NULL;
@@ -373,6 +356,7 @@ srv_jail_new(const struct srv_conf *conf, const struct srv_keep_fds *kept,
     if (!jail)
         return gp_err_set(err, -ENOMEM, "no memory for the workers' jail");
     jail->conf = conf;
+    jail->disposal = disposal;
     jail->folder_fd = -1;
     for (unsigned i = 0; i < SRV_SOFT_CARDS; i++)
         jail->cards[i] = -1;
@@ -436,7 +420,7 @@ srv_jail_free(struct srv_jail *jail)
     if (!jail)
         return;
     if (jail->folder_fd >= 0) {
-        remove_sessions(jail->folder_fd);
+        remove_sessions(NULL, jail->folder_fd, "");
         rmdir(jail->folder);
     }
     srv_cgroups_free(jail->groups);
@@ -453,19 +437,64 @@ srv_jail_abandon(struct srv_jail *jail)
 }
 
 static int
+make_exports_at(const struct srv_jail *jail, const char *name,
+                const struct srv_cell *cell)
+{
+    if (mkdirat(jail->folder_fd, name, 0700) < 0)
+        return -errno;
+    return cell->uid && fchownat(jail->folder_fd, name, cell->uid, (gid_t)cell->uid,
+                                 AT_SYMLINK_NOFOLLOW) < 0
+               ? -errno
+               : 0;
+}
+
+static int
 make_exports(struct srv_jail *jail, uint64_t id, struct srv_cell *cell,
              struct gp_err *err)
 {
     char name[32];
+    int r;
 
     snprintf(name, sizeof(name), "%" PRIu64, id);
-    if (mkdirat(jail->folder_fd, name, 0700) < 0 ||
-        (cell->uid && fchownat(jail->folder_fd, name, cell->uid, (gid_t)cell->uid,
-                               AT_SYMLINK_NOFOLLOW) < 0))
-        return gp_err_set(err, -errno, "%s/%s: %s", jail->folder, name,
-                          strerror(errno));
+    r = make_exports_at(jail, name, cell);
+    if (r < 0)
+        return gp_err_set(err, r, "%s/%s: %s", jail->folder, name, strerror(-r));
     snprintf(cell->exports, sizeof(cell->exports), "%s/%s", jail->folder, name);
     return 0;
+}
+
+static const char *
+exports_name(const struct srv_cell *cell)
+{
+    return strrchr(cell->exports, '/') + 1;
+}
+
+static bool
+exports_empty(const struct srv_jail *jail, const struct srv_cell *cell)
+{
+    int fd = openat(jail->folder_fd, exports_name(cell),
+                    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+    const struct dirent *e;
+    unsigned n = 0;
+
+    if (!d && fd >= 0)
+        close(fd);
+    while (d && n < 3 && (e = readdir(d))) /* "." and ".." are two */
+        n++;
+    if (d)
+        closedir(d);
+    return n < 3;
+}
+
+static void
+gone_name(char name[32])
+{
+    uint64_t number;
+
+    if (getrandom(&number, sizeof(number), GRND_NONBLOCK) != sizeof(number))
+        number = gp_now_ns();
+    snprintf(name, 32, GONE "%016" PRIx64, number);
 }
 
 int
@@ -506,18 +535,33 @@ srv_jail_reenter(struct srv_jail *jail, uint64_t id, uid_t uid, const char *expo
     return r;
 }
 
+/* The folder changes places with a fresh one; removing its files can take long. */
 void
 srv_jail_idle(struct srv_jail *jail, const struct srv_cell *cell)
 {
-    if (cell->exports[0])
-        empty_folder(jail->folder_fd, strrchr(cell->exports, '/') + 1);
+    char gone[32];
+
+    if (!cell->exports[0] || exports_empty(jail, cell))
+        return;
+    gone_name(gone);
+    if (make_exports_at(jail, gone, cell) < 0 ||
+        renameat2(jail->folder_fd, gone, jail->folder_fd, exports_name(cell),
+                  RENAME_EXCHANGE) < 0)
+        gp_log_warn("server", "%s: its files stay until the session ends: %s",
+                    cell->exports, strerror(errno));
+    srv_disposal_folder(jail->disposal, jail->folder_fd, gone);
 }
 
 void
 srv_jail_leave(struct srv_jail *jail, struct srv_cell *cell)
 {
-    if (cell->exports[0])
-        remove_folder(jail->folder_fd, strrchr(cell->exports, '/') + 1);
+    char gone[32];
+
+    if (cell->exports[0]) {
+        gone_name(gone);
+        if (renameat(jail->folder_fd, exports_name(cell), jail->folder_fd, gone) == 0)
+            srv_disposal_folder(jail->disposal, jail->folder_fd, gone);
+    }
     srv_cgroup_leave(jail->groups, &cell->cgroup);
     if (cell->uid)
         jail->taken[cell->uid - jail->first] = 0;

@@ -20,6 +20,7 @@
 
 struct gp_err;
 struct srv_conf;
+struct srv_disposal;
 struct srv_jail;
 struct srv_keep_fds;
 struct srv_keeper;
@@ -40,9 +41,11 @@ struct srv_cell {
 };
 
 /* @kept: what srv_jail_keep() of a supervisor left that is gone; stays the caller's.
- * NULL: all anew.  -EINVAL, -EPERM: what --worker-uids asks for cannot be had. */
-int srv_jail_new(const struct srv_conf *conf, const struct srv_keep_fds *kept,
-                 struct srv_jail **ret, struct gp_err *err);
+ * NULL: all anew.  @disposal removes files that sessions leave, and has to end before
+ * the jail.  -EINVAL, -EPERM: what --worker-uids asks for cannot be had. */
+int srv_jail_new(const struct srv_conf *conf, struct srv_disposal *disposal,
+                 const struct srv_keep_fds *kept, struct srv_jail **ret,
+                 struct gp_err *err);
 /* Leave all of it with the keeper, for a successor. */
 void srv_jail_keep(const struct srv_jail *jail, struct srv_keeper *keeper);
 /* Free the memory only: a successor comes. */

@@ -28,6 +28,7 @@
 #include "srv_adopt.h"
 #include "srv_arbiter.h"
 #include "srv_attach.h"
+#include "srv_disposal.h"
 #include "srv_health.h"
 #include "srv_images.h"
 #include "srv_inventory.h"
@@ -584,8 +585,10 @@ serve(struct srv *srv, struct gp_err *err)
     if (r == 0)
         r = find_kept(srv, err);
     if (r == 0)
-        r = srv_jail_new(&srv->conf, srv_adopt_find(srv->adopt, SRV_KEEP_JAIL),
-                         &srv->jail, err);
+        r = srv_disposal_new(&srv->disposal, err);
+    if (r == 0)
+        r = srv_jail_new(&srv->conf, srv->disposal,
+                         srv_adopt_find(srv->adopt, SRV_KEEP_JAIL), &srv->jail, err);
     if (r == 0)
         r = start_keeper(srv, err);
     if (r == 0)
@@ -633,6 +636,7 @@ srv_fini(struct srv *srv)
     while (srv->sessions)
         srv_session_free(srv->sessions);
     srv_images_free(srv->images);
+    srv_disposal_free(srv->disposal, !srv->leaving);
     srv_watch_free(srv->watch);
     srv_health_free(srv->health);
     srv_inventory_free(srv->inventory);

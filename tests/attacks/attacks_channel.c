@@ -9,6 +9,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -136,6 +138,24 @@ ATTACK(flood_log)
     return 0;
 }
 
+/* More files than anybody exports, in the session's own folder. */
+ATTACK(fill_exports)
+{
+    const char *folder = getenv("SOFTGPU_EXPORTS");
+    char path[512];
+
+    for (uint64_t i = 0; i < c->amount; i++) {
+        int fd;
+
+        snprintf(path, sizeof(path), "%s/%llu", folder, (unsigned long long)i);
+        fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+        if (fd < 0)
+            return -errno;
+        close(fd);
+    }
+    return 0;
+}
+
 static const struct {
     const char *name;
     int (*run)(struct hostile *c);
@@ -147,7 +167,7 @@ static const struct {
     A(surplus_descriptors), A(unexpected_descriptors),
     A(share_socket),        A(linger_and_die),
     A(forge_log),           A(truncate_log),
-    A(flood_log),
+    A(flood_log),           A(fill_exports),
 };
 
 bool

@@ -3,9 +3,12 @@
 
 import errno
 import os
+import pathlib
 import re
 import signal
+import socket
 
+from harness.raw import where
 from test_attacks_jail import Hostile
 
 
@@ -77,3 +80,32 @@ def test_worker_that_floods_the_log_is_cut_off_alone(case):
     case.check(len(log) < 2 << 20, f"{len(log)} bytes in the log")
     case.contains(log, "write more than 4096 bytes a second to the log", "the server's word")
     case.equal(hostile.attack("forge_log"), errno.EAGAIN, "a worker that has used its share")
+
+
+def answers(address):
+    """The server's loop has taken a connection, read it and let it go."""
+    with socket.create_connection(address, timeout=60) as peer:
+        peer.sendall(b"\xff" * 8)
+        while peer.recv(4096):
+            pass
+
+
+def test_files_that_a_session_leaves_keep_nobody_waiting(case):
+    hostile = Hostile(case)
+    with open(f"/proc/{hostile.worker}/environ", "rb") as variables:
+        exports = [pathlib.Path(text.split(b"=", 1)[1].decode())
+                   for text in variables.read().split(b"\0")
+                   if text.startswith(b"SOFTGPU_EXPORTS=")][0]
+    files = 300000
+    case.equal(hostile.attack("fill_exports", files), 0, "files in the session's own folder")
+    address = where(hostile.session)
+    os.kill(hostile.worker, signal.SIGKILL)
+    case.wait_for(lambda: f"worker {hostile.worker} was killed" in hostile.pool.log(),
+                  "the server has seen its end")
+    answers(address)
+    left = sum(1 for _ in exports.parent.glob("*/*"))
+    print(left, "files are left when the server answers")
+    case.check(left, "the server answers before all files are removed")
+    case.equal(list(exports.iterdir()), [], "the folder of the session's next worker")
+    case.wait_for(lambda: not list(exports.parent.glob("gone-*")), "the files are removed")
+    hostile.all_live()

@@ -23,7 +23,7 @@ $(eval $(call unit_test,test_srv_closed,tests/unit/server/test_srv_closed.c serv
 $(eval $(call unit_test,test_srv_images,tests/unit/server/test_srv_images.c server/supervisor/srv_images.c \
     $(KEEPER_SRCS),$(SERVER_DIRS) tls common proto tests/unit,,wire common,-lprotobuf-c))
 $(eval $(call unit_test,test_srv_export,tests/unit/server/test_srv_export.c server/supervisor/srv_export.c \
-    server/supervisor/srv_ledger.c server/supervisor/srv_desk.c $(KEEPER_SRCS),\
+    $(addprefix server/supervisor/srv_,ledger.c desk.c disposal.c) $(KEEPER_SRCS),\
     $(SERVER_INCS) tests/unit,,wire common,-lprotobuf-c))
 $(eval $(call unit_test,test_wrk_image,tests/unit/server/test_wrk_image.c server/modules/wrk_image.c \
     server/modules/wrk_images.c server/base/wrk_request.c,$(SERVER_DIRS) tls common proto tests/unit,,wire common,\
