@@ -300,6 +300,52 @@ on_queue_timer(struct gp_loop_timer *timer)
     queue_next(container_of(timer, struct srv, queue_timer));
 }
 
+/* Client processes that are served or wait for it, of the owner and from the address of
+ * @a. */
+static void
+count_kin(const struct srv_attach *a, unsigned *ret_owner, unsigned *ret_address)
+{
+    const struct srv *srv = a->srv;
+
+    *ret_owner = *ret_address = 0;
+    for (const struct srv_worker *w = srv->workers; w; w = w->next) {
+        *ret_owner += strcmp(w->session->claims.owner, a->claims->owner) == 0;
+        *ret_address += w->from == a->from;
+    }
+    for (const struct srv_attach *q = srv->queued; q; q = q->next) {
+        *ret_owner += strcmp(q->claims->owner, a->claims->owner) == 0;
+        *ret_address += q->from == a->from;
+    }
+}
+
+/* Whether its owner and its address have less than their share of the server; else it
+ * is refused. */
+static bool
+attach_within_share(struct srv_attach *a)
+{
+    const struct srv_conf *conf = &a->srv->conf;
+    unsigned owner, address;
+    char words[320];
+
+    count_kin(a, &owner, &address);
+    if (owner >= conf->owner_attachments)
+        snprintf(words, sizeof(words),
+                 "owner %s has %u client processes on this server, the limit for one "
+                 "owner: end some, or start gpupool-server with a larger "
+                 "--owner-attachments",
+                 a->claims->owner, owner);
+    else if (address >= conf->address_attachments)
+        snprintf(words, sizeof(words),
+                 "%u client processes from this address are on this server, the limit "
+                 "for one address: end some, or start gpupool-server with a larger "
+                 "--address-attachments",
+                 address);
+    else
+        return true;
+    attach_refuse(a, GPUPOOL__ATTACH_STATUS__ATTACH_LIMIT, words);
+    return false;
+}
+
 /* The ticket is good, and the client's if it has to be: give it a worker, now or when
  * those before it have theirs.  Nothing more is read from it until then. */
 static void
@@ -308,7 +354,8 @@ attach_serve(struct srv_attach *a)
     struct srv *srv = a->srv;
 
     if (!attach_in_time(a, srv_rates_owner(&srv->rates, a->claims->owner),
-                        "client processes of this owner"))
+                        "client processes of this owner") ||
+        !attach_within_share(a))
         return;
     if (srv->n_workers + srv->n_queued >= srv->conf.max_attachments ||
         (!srv->queued && may_start(srv))) {

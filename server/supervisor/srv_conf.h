@@ -27,6 +27,13 @@ struct gp_option_changes;
 /* Stacks, arenas and the driver's own tables: with less, workers do not start. */
 #define SRV_WORKER_MEMORY_MIN (256u << 20)
 
+/* Half of --max-attachments: two full sessions of 256 processes, and no owner alone
+ * keeps all others out. */
+#define SRV_OWNER_ATTACHMENTS 512
+/* The same for the processes of a host, because clients that share a token choose the
+ * owner's name themselves. */
+#define SRV_ADDRESS_ATTACHMENTS 512
+
 struct srv_conf {
     char listen[288];
     char local[128];     /* "unix:/path": for clients on this host, or "" */
@@ -59,6 +66,7 @@ struct srv_conf {
     char memory_scaling[256];  /* "0.5" or "1,0.5,...": see srv_conf_scaled() */
     uint32_t cards;            /* software cards; 0 = the driver's default */
     uint32_t max_attachments;  /* workers of the whole server */
+    uint32_t owner_attachments, address_attachments; /* of those, at most */
     uint32_t max_sessions;
     uint32_t rate_connections, rate_attaches, rate_refusals; /* srv_rates.h */
     /* Seconds that work may go on while another session waits for the card. */

@@ -124,6 +124,7 @@ struct srv_worker {
     uint32_t link;       /* which of the client's servers we are */
     uint32_t peers_seen; /* a bit for each server that has connected */
     uint32_t peers_dialled;
+    uint64_t from;        /* gp_net_peer_hash() of the client; 0: not known any more */
     uint64_t starting_ns; /* since when it starts; 0: its client has been answered */
     bool ending;
     const char *why;            /* it is ending; static words */

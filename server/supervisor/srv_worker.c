@@ -365,6 +365,7 @@ srv_worker_start(struct srv *srv, struct srv_session *session,
         worker_free(w);
         return r;
     }
+    w->from = gp_net_peer_hash(fd);
     srv_resume_watch(w, client->pid, fd);
     w->starting_ns = gp_now_ns();
     gp_log_info("server", "%s: attached, worker %d, program %s (pid %u on %s)", w->name,
@@ -646,6 +647,7 @@ adopt_connect(struct srv_worker *w, struct srv_keep_fds *fds, struct gp_err *err
     if (r < 0)
         return gp_err_set(err, r, "socket of a client");
     fds->fd[SRV_WORKER_CLIENT] = -1;
+    w->from = gp_net_peer_hash(w->client.fd);
     if (fds->n > SRV_WORKER_LOG &&
         srv_worker_log_adopt(w, fds->fd[SRV_WORKER_LOG]) == 0)
         fds->fd[SRV_WORKER_LOG] = -1;

@@ -6,7 +6,8 @@ import resource
 import socket
 import time
 
-from harness.raw import attach_request, where
+from harness.cudash import DEVICE_UNAVAILABLE
+from harness.raw import Raw, attach_request, where
 from test_hostile_scheduler import address as scheduler_address
 
 FLOOD = 2000
@@ -162,3 +163,33 @@ def test_metrics_without_descriptors_wait_and_go_on(case):
         case.contains(head, "text/plain; version=0.0.4", f"{program}'s content type")
         case.contains(body, "# TYPE gpupool_", f"{program}'s metrics")
         case.contains(scrape(port, "/nosuch", case.patience)[0], "404", f"{program}: no such path")
+
+
+def test_one_owner_does_not_take_all_client_processes_of_a_server(case):
+    pool = case.pool(servers=1, cards=1)
+    pool.restart(pool.pid("gpupool-server"), "--owner-attachments", "3")
+    greedy = [pool.session(core=10, memory="16MiB", options=("--owner", "mallory")) for _ in range(2)]
+    held = [greedy[i % 2].cudash().begin() for i in range(3)]
+    case.equal(greedy[1].cudash()("init")[0], DEVICE_UNAVAILABLE, "a fourth client process of one owner")
+    case.contains(pool.log(), "owner mallory has 3 client processes on this server, the limit for one "
+                  "owner: end some, or start gpupool-server with a larger --owner-attachments",
+                  "the words")
+    pool.session(core=10, memory="16MiB", options=("--owner", "alice")).cudash().begin()
+    held.pop().close()
+    case.wait_for(lambda: greedy[1].cudash()("init")[0] == 0, "the place of one that has ended")
+
+
+def test_one_address_does_not_take_all_client_processes_of_a_server(case):
+    """The owner is what a client says where clients share a token."""
+    pool = case.pool(servers=1, cards=1)
+    pool.restart(pool.pid("gpupool-server"), "--address-attachments", "2")
+    sessions = [pool.session(core=10, memory="16MiB", options=("--owner", f"owner{i}"))
+                for i in range(3)]
+    tcp = {"GPUPOOL_TRANSPORT": "tcp"}
+    held = [session.cudash(tcp).begin() for session in sessions[:2]]
+    case.equal(sessions[2].cudash(tcp)("init")[0], DEVICE_UNAVAILABLE, "a third client process of one address")
+    case.contains(pool.log(), "2 client processes from this address are on this server, the limit "
+                  "for one address: end some, or start gpupool-server with a larger "
+                  "--address-attachments", "the words")
+    Raw(case, sessions[2], source="127.0.0.3").ping()
+    case.equal([shell.close() for shell in held], [0, 0], "those that were served")

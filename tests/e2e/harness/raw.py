@@ -72,10 +72,11 @@ def prove(case, ticket, secret, asked):
 class Raw:
     """A client by hand: attaches, sends frames, reads answers."""
 
-    def __init__(self, case, session, ticket=None):
+    def __init__(self, case, session, ticket=None, source=None):
         self.case = case
         self.seq = 0
-        self.sock = socket.create_connection(where(session), timeout=case.patience)
+        self.sock = socket.create_connection(where(session), timeout=case.patience,
+                                             source_address=source and (source, 0))
         ticket = ticket or session.field("ticket")
         self.sent = attach_request(ticket)
         self.sock.sendall(self.sent)
