@@ -22,7 +22,7 @@ STUB_LINK_LAYER := $(addprefix client-stub/link/stub_,answer.c attach.c call.c c
     fork.c handle.c hooks.c link.c open.c received.c replica.c rdma.c report.c resume.c secure.c \
     send_overflow.c session.c stripes.c trace.c unsolicited.c unsupported.c wait.c)
 STUB_DEVICE := $(addprefix client-stub/device/stub_,ctx.c ctx_calls.c ctx_storage.c \
-    device.c primary.c sticky.c)
+    device.c green.c primary.c sticky.c)
 STUB_STREAMS := $(addprefix client-stub/streams/stub_,capture.c elapsed.c event.c hostfn.c \
     ipc_event.c logs.c notice.c stream.c)
 STUB_MEMORY := $(addprefix client-stub/memory/stub_,alloc.c alloc_array.c export.c host_memory.c \

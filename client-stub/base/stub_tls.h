@@ -31,19 +31,21 @@ struct stub_own_stream;
 struct stub_tls {
     /* Read by every call, in one cache line. */
     _Alignas(STUB_TLS_ALIGN) uint32_t ctx_index; /* of the current context, 0 = none */
-    uint32_t func_gone;     /* stub_func_gone when func was found */
+    uint32_t ctx_frame;     /* what frames say of it: another number for a context made
+                             * from a green one (stub_ctx.h) */
     struct stub_link *link; /* of ctx; without a context, the first */
     uint64_t func_handle;   /* the kernel launched last */
     struct stub_func *func;
-    struct stub_ctx *ctx; /* stack[depth - 1], or NULL */
+    struct stub_ctx *ctx; /* stack[depth - 1], or what that is a part of, or NULL */
     /* The last frame this thread waited for left this stream with nothing to do. */
     uint64_t idle_stream;
     uint32_t idle_seq;
-    uint32_t idle_ctx; /* index, 0 = nothing known */
-    uint32_t refusal;  /* the result of every call: it runs a host function; 0: none */
-    uint32_t trips;    /* replies waited for in the outermost call (stub_report.h) */
-    uint32_t nested;   /* exported calls that this thread is in */
-    uint32_t stay;     /* calls go to `link`, whatever their arguments say */
+    uint32_t idle_ctx;  /* index, 0 = nothing known */
+    uint32_t refusal;   /* the result of every call: it runs a host function; 0: none */
+    uint32_t func_gone; /* stub_func_gone when func was found */
+    uint32_t trips;     /* replies waited for in the outermost call (stub_report.h) */
+    uint32_t nested;    /* exported calls that this thread is in */
+    uint32_t stay;      /* calls go to `link`, whatever their arguments say */
 
     uint32_t depth; /* contexts on the stack */
     uint32_t cap;

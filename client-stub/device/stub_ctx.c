@@ -179,6 +179,64 @@ stub_ctx_new(CUdevice dev, unsigned int flags)
     return ctx;
 }
 
+/* ---- those made from green contexts ---- */
+
+/* Few programs have any.  Their handles are the server's, which our tables do not hold.
+ */
+static struct {
+    struct gp_lock lock;
+    struct stub_ctx *first;
+} greens;
+
+struct stub_ctx *
+stub_ctx_new_green(uint64_t handle, struct stub_ctx *whole)
+{
+    struct stub_ctx *ctx = ctx_alloc();
+
+    if (!ctx)
+        return NULL;
+    ctx->handle = handle;
+    ctx->index = wire_handle_index(handle);
+    ctx->dev = whole->dev;
+    ctx->whole = whole;
+    ctx->refs = 1;
+    ctx->alive = true;
+    gp_lock_take(&greens.lock);
+    ctx->next_green = greens.first;
+    greens.first = ctx;
+    gp_lock_release(&greens.lock);
+    return ctx;
+}
+
+void
+stub_ctx_end_green(struct stub_ctx *ctx)
+{
+    struct stub_ctx **at = &greens.first;
+
+    if (!ctx)
+        return;
+    gp_lock_take(&greens.lock);
+    while (*at && *at != ctx)
+        at = &(*at)->next_green;
+    if (*at)
+        *at = ctx->next_green;
+    gp_lock_release(&greens.lock);
+    atomic_store(&ctx->alive, false);
+    stub_ctx_unref(ctx);
+}
+
+static struct stub_ctx *
+green_get(uint64_t handle)
+{
+    struct stub_ctx *ctx;
+
+    gp_lock_take(&greens.lock);
+    for (ctx = greens.first; ctx && ctx->handle != handle; ctx = ctx->next_green)
+        ;
+    gp_lock_release(&greens.lock);
+    return ctx;
+}
+
 /* Kinds whose objects live and die with a context.  The functions of a module go with
  * the module. */
 static const uint32_t ctx_kinds[] = {
@@ -215,10 +273,46 @@ stub_ctx_end(struct stub_ctx *ctx)
     stub_ctx_unref(ctx);
 }
 
+static bool
+is_named(uint64_t handle)
+{
+    return wire_handle_is(handle, WIRE_KIND_CTX) &&
+           wire_handle_index(handle) >= WIRE_INDEX_SERVER;
+}
+
+struct stub_ctx *
+stub_ctx_get_part(CUcontext handle)
+{
+    if (unlikely(is_named((uintptr_t)handle)))
+        return green_get((uintptr_t)handle);
+    return stub_handle_data(WIRE_KIND_CTX, (uintptr_t)handle);
+}
+
 struct stub_ctx *
 stub_ctx_get(CUcontext handle)
 {
-    return stub_handle_data(WIRE_KIND_CTX, (uintptr_t)handle);
+    struct stub_ctx *ctx = stub_ctx_get_part(handle);
+
+    return ctx && ctx->whole ? ctx->whole : ctx;
+}
+
+static struct stub_ctx *
+stack_top(void)
+{
+    return stub_tls.depth ? stub_tls.stack[stub_tls.depth - 1] : NULL;
+}
+
+CUcontext
+stub_ctx_current(void)
+{
+    return stub_ctx_handle(stack_top());
+}
+
+bool
+stub_ctx_current_is_gone(void)
+{
+    return unlikely(stub_tls.ctx_frame != stub_tls.ctx_index) &&
+           !atomic_load(&stack_top()->alive);
 }
 
 CUresult
@@ -228,7 +322,7 @@ stub_ctx_resolve(CUcontext handle, struct stub_ctx **ret)
 
     if (!ctx)
         return CUDA_ERROR_INVALID_CONTEXT;
-    if (!atomic_load(&ctx->alive))
+    if (!atomic_load(&ctx->alive) || (!handle && stub_ctx_current_is_gone()))
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     *ret = ctx;
     return CUDA_SUCCESS;
@@ -248,10 +342,12 @@ stub_ctx_enter(void)
 static void
 ctx_update_top(void)
 {
-    struct stub_ctx *ctx = stub_tls.depth ? stub_tls.stack[stub_tls.depth - 1] : NULL;
+    struct stub_ctx *top = stack_top();
+    struct stub_ctx *ctx = top && top->whole ? top->whole : top;
 
     stub_tls.ctx = ctx;
     stub_tls.ctx_index = ctx ? ctx->index : 0;
+    stub_tls.ctx_frame = top ? top->index : 0;
     stub_tls.link = &stub_links[ctx ? wire_handle_link(ctx->handle) : 0];
 }
 
@@ -371,7 +467,7 @@ stub_ctx_push_on(uint32_t link, uint32_t index, bool *ret_alive)
 CUcontext
 stub_ctx_pop(void)
 {
-    struct stub_ctx *ctx = stub_tls.ctx;
+    struct stub_ctx *ctx = stack_top();
     CUcontext handle = stub_ctx_handle(ctx);
 
     if (!ctx)
@@ -385,7 +481,7 @@ stub_ctx_pop(void)
 int
 stub_ctx_set(struct stub_ctx *ctx)
 {
-    struct stub_ctx *old = stub_tls.ctx;
+    struct stub_ctx *old = stack_top();
 
     if (ctx == old)
         return 0;

@@ -9,7 +9,11 @@
  * `alive` says whether the driver still has it.
  *
  * The current context is the top of the calling thread's stack.  It is part of every
- * frame, so that changing it needs no message.  This module makes no calls to the
+ * frame, so that changing it needs no message.
+ *
+ * A context made from a green one is a part of a primary context: it has a handle, can
+ * be current and is what frames name; in everything else it is the primary context, to
+ * which all that is made in it belongs.  This module makes no calls to the
  * server: stub_ctx_calls.c and stub_primary.c do.
  */
 #ifndef STUB_CTX_H
@@ -31,6 +35,7 @@ struct stub_ctx {
     uint32_t index; /* of the handle: what frames carry */
     CUdevice dev;
     bool primary;
+    struct stub_ctx *whole; /* the primary context of one made from a green one */
     _Atomic bool alive;
     _Atomic bool failed; /* stub_sticky.h */
     _Atomic uint32_t refs;
@@ -42,7 +47,7 @@ struct stub_ctx {
                                 * STUB_CTX_STATE_KNOWN, or 0; set under lock */
     _Atomic uint32_t attached; /* by cuCtxAttach, beside its maker */
     struct stub_ctx_storage storage;
-    struct stub_ctx *next_unused;
+    struct stub_ctx *next_unused, *next_green;
 };
 
 /* Make the primary contexts of all devices, not alive yet.  -ENOMEM. */
@@ -54,6 +59,15 @@ struct stub_ctx *stub_ctx_primary(CUdevice dev);
 /* A new context with its own handle, one reference, alive.  NULL: out of memory. */
 struct stub_ctx *stub_ctx_new(CUdevice dev, unsigned int flags);
 
+/* The context @handle, which the server named, of a green context of @whole's device:
+ * with one reference, alive.  NULL: out of memory. */
+struct stub_ctx *stub_ctx_new_green(uint64_t handle, struct stub_ctx *whole);
+
+/* Its green context ends: the handle is nobody's any more, and a thread that has it as
+ * its current context has one that is destroyed.  Drops the reference; NULL is a no-op.
+ */
+void stub_ctx_end_green(struct stub_ctx *ctx);
+
 /* The driver has destroyed the context, and stub_hooks_ctx_end() was called.  Deletes
  * the handles of what lives and dies with it and that of a non-primary context, runs
  * the destructors of its context-local storage, and drops the handle's reference. */
@@ -64,8 +78,10 @@ void stub_ctx_end(struct stub_ctx *ctx);
  * with stub_ctx_storage_destroy(). */
 struct stub_ctx_storage_removed *stub_ctx_end_primary(struct stub_ctx *ctx);
 
-/* The context behind a handle, alive or (primary) not yet; NULL if unknown. */
+/* The context behind a handle, alive or (primary) not yet; NULL if unknown.  The second
+ * one is for the stack: of a green context the part and not the whole. */
 struct stub_ctx *stub_ctx_get(CUcontext handle);
+struct stub_ctx *stub_ctx_get_part(CUcontext handle);
 
 /* The same, with NULL meaning the current one, which must be alive: the usual check of
  * calls that take a context.  CUDA_ERROR_INVALID_CONTEXT otherwise. */
@@ -87,6 +103,11 @@ stub_ctx_refuse(void)
 /* Keep @ctx, dead or alive, in memory. */
 void stub_ctx_ref(struct stub_ctx *ctx);
 void stub_ctx_unref(struct stub_ctx *ctx);
+
+/* The handle of the calling thread's current context; NULL: none.  And: it is a part
+ * that has been destroyed. */
+CUcontext stub_ctx_current(void);
+bool stub_ctx_current_is_gone(void);
 
 /* Of the calling thread.  push: -ENOMEM.  pop: NULL when the stack is empty. */
 int stub_ctx_push(struct stub_ctx *ctx);

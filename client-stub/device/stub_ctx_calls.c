@@ -28,7 +28,7 @@ stub_impl_cuCtxGetCurrent(CUcontext *pctx)
         return r;
     if (!pctx)
         return CUDA_ERROR_INVALID_VALUE;
-    *pctx = stub_ctx_handle(stub_tls.ctx);
+    *pctx = stub_ctx_current();
     return CUDA_SUCCESS;
 }
 
@@ -37,7 +37,7 @@ CUresult
 stub_impl_cuCtxSetCurrent(CUcontext ctx)
 {
     CUresult r = stub_link_enter_any();
-    struct stub_ctx *c = ctx ? stub_ctx_get(ctx) : NULL;
+    struct stub_ctx *c = ctx ? stub_ctx_get_part(ctx) : NULL;
 
     if (r != CUDA_SUCCESS)
         return r;
@@ -50,7 +50,7 @@ CUresult
 stub_impl_cuCtxPushCurrent_v2(CUcontext ctx)
 {
     CUresult r = stub_link_enter_any();
-    struct stub_ctx *c = stub_ctx_get(ctx);
+    struct stub_ctx *c = stub_ctx_get_part(ctx);
 
     if (r != CUDA_SUCCESS)
         return r;
@@ -89,7 +89,8 @@ stub_impl_cuCtxGetDevice(CUdevice *device)
     if (!stub_tls.ctx)
         return CUDA_ERROR_INVALID_CONTEXT;
     /* Of a primary one that nobody has retained yet, runtimes ask. */
-    if (!stub_tls.ctx->primary && !atomic_load(&stub_tls.ctx->alive))
+    if ((!stub_tls.ctx->primary && !atomic_load(&stub_tls.ctx->alive)) ||
+        stub_ctx_current_is_gone())
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     *device = stub_tls.ctx->dev;
     return CUDA_SUCCESS;

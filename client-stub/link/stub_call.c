@@ -116,7 +116,7 @@ call_claim(struct stub_call *c, uint16_t call, uint32_t body_size)
                                        STUB_ATTEND_CALL | STUB_ATTEND_COUNT)))
                      ? 0
                      : call_attended(link, req, attention);
-    req->ctx = stub_tls.ctx_index;
+    req->ctx = stub_tls.ctx_frame;
     c->body = req + 1;
     c->frame_size = size;
     c->call = call;

@@ -274,6 +274,15 @@ stub_handle_ctx(uint32_t kind, uint64_t handle)
 }
 
 void
+stub_handle_set_ctx(uint32_t kind, uint64_t handle, uint32_t ctx_index)
+{
+    struct handle_slot *slot = handle_find(kind, handle);
+
+    if (slot)
+        slot->ctx = ctx_index;
+}
+
+void
 stub_handle_set_data(uint32_t kind, uint64_t handle, void *data)
 {
     struct handle_slot *slot = handle_find(kind, handle);

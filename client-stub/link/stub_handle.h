@@ -39,6 +39,10 @@ uint32_t stub_handle_ctx(uint32_t kind, uint64_t handle);
 #define STUB_HANDLE_NOTES 2u
 _Atomic uint64_t *stub_handle_notes(uint32_t kind, uint64_t handle);
 
+/* The object behind @handle is of the context with this index, whichever was current
+ * when the handle was allocated. */
+void stub_handle_set_ctx(uint32_t kind, uint64_t handle, uint32_t ctx_index);
+
 /* Delete the handles of @kind that were allocated in the context of that index. */
 void stub_handle_del_of_ctx(uint32_t kind, uint32_t ctx_index);
 

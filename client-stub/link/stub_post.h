@@ -80,7 +80,7 @@ stub_post_head(const struct stub_link *link, struct wire_req *req, uint16_t call
     req->call = call;
     req->flags = 0;
     req->seq = atomic_load_explicit(&link->seq, memory_order_relaxed) + 1;
-    req->ctx = stub_tls.ctx_index;
+    req->ctx = stub_tls.ctx_frame;
     return req + 1;
 }
 

@@ -350,7 +350,7 @@ stub_fast_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridD
                stub_launch_shape_is(&stub_launch_shapes_of(link)->last, (uintptr_t)f,
                                     (uintptr_t)hStream, grid, block, sharedMemBytes,
                                     func->param_bytes) &&
-               link->open.req->ctx == stub_tls.ctx_index)) {
+               link->open.req->ctx == stub_tls.ctx_frame)) {
         stub_args_gather_as(func, kernelParams, at, false);
         if (likely(!stub_post_names_spare(link, at, func->param_bytes))) {
             run = (struct wire_gp_launch_run_req *)(link->open.req + 1);

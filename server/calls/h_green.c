@@ -4,8 +4,10 @@
  * nothing.
  */
 #include "drv.h"
+#include "wire_api.h"
 #include "wrk.h"
 #include "wrk_args.h"
+#include "wrk_ctx.h"
 
 /* A driver (580) crashes when there are none; one that is of no type it need not see.
  */
@@ -30,6 +32,27 @@ h_cuDevResourceGenerateDesc(struct wrk *w,
     return r;
 }
 
+/* The entry of a green context holds its device. */
+static void
+green_put(struct wrk *w, uint64_t id, CUgreenCtx green, CUdevice device)
+{
+    struct wrk_handle_slot *slot;
+
+    wrk_handle_put(w, WIRE_KIND_GREENCTX, id, green);
+    slot = wrk_handles_find(&w->handles, WIRE_KIND_GREENCTX, id);
+    if (slot)
+        slot->user = (uint32_t)device;
+}
+
+static CUdevice
+green_device(const struct wrk *w, uint64_t id)
+{
+    const struct wrk_handle_slot *slot =
+        wrk_handles_find(&w->handles, WIRE_KIND_GREENCTX, id);
+
+    return slot ? (CUdevice)slot->user : 0;
+}
+
 /* A part of the card's multiprocessors is a part of what the session may use anyway:
  * the governor charges the work, whichever context it comes from. */
 CUresult
@@ -45,6 +68,63 @@ h_cuGreenCtxCreate(struct wrk *w, const struct wire_args_cuGreenCtxCreate *a,
         return CUDA_ERROR_NOT_SUPPORTED;
     r = WRK_CALL(w, cuGreenCtxCreate, &green, a->desc, a->dev, a->flags);
     if (r == CUDA_SUCCESS)
-        wrk_handle_put(w, WIRE_KIND_GREENCTX, a->phCtx_id, green);
+        green_put(w, a->phCtx_id, green, a->dev);
+    return r;
+}
+
+CUresult
+h_cuCtxFromGreenCtx(struct wrk *w, const struct wire_args_cuCtxFromGreenCtx *a,
+                    struct wrk_reply *rep)
+{
+    struct wire_cuCtxFromGreenCtx_rep *body = rep->body;
+    CUcontext ctx = NULL;
+    CUresult r = WRK_CALL(w, cuCtxFromGreenCtx, &ctx, a->hCtx);
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    body->pContext = wrk_handle_name(w, WIRE_KIND_CTX, ctx);
+    wrk_ctx_put_green(w, body->pContext, green_device(w, a->hCtx_id));
+    return r;
+}
+
+/* A driver frees the context that was made from it; an id that outlived it would lead
+ * the driver to freed memory. */
+CUresult
+h_cuGreenCtxDestroy(struct wrk *w, const struct wire_args_cuGreenCtxDestroy *a,
+                    struct wrk_reply *rep)
+{
+    CUcontext ctx = NULL;
+    uint64_t id = 0;
+    CUresult r;
+
+    (void)rep;
+    if (WRK_CALL(w, cuCtxFromGreenCtx, &ctx, a->hCtx) == CUDA_SUCCESS)
+        id = wrk_handles_id_of(&w->handles, WIRE_KIND_CTX, ctx);
+    if (id)
+        wrk_ctx_end_green(w, id);
+    r = WRK_CALL(w, cuGreenCtxDestroy, a->hCtx);
+    wrk_handle_del(w, WIRE_KIND_GREENCTX, a->hCtx_id);
+    return r;
+}
+
+/* It is a stream of the primary context, which need not be the current one. */
+CUresult
+h_cuGreenCtxStreamCreate(struct wrk *w,
+                         const struct wire_args_cuGreenCtxStreamCreate *a,
+                         struct wrk_reply *rep)
+{
+    struct wrk_handle_slot *slot;
+    CUstream stream = NULL;
+    CUresult r;
+
+    (void)rep;
+    r = WRK_CALL(w, cuGreenCtxStreamCreate, &stream, a->greenCtx, a->flags,
+                 a->priority);
+    if (r != CUDA_SUCCESS)
+        return r;
+    wrk_handle_put(w, WIRE_KIND_STREAM, a->phStream_id, stream);
+    slot = wrk_handles_find(&w->handles, WIRE_KIND_STREAM, a->phStream_id);
+    if (slot)
+        slot->user = wrk_ctx_primary(w, green_device(w, a->greenCtx_id));
     return r;
 }

@@ -22,6 +22,8 @@ struct wrk {
     const struct drv *drv;
     struct wrk_priv *priv;      /* everything else: wrk_priv.h */
     uint32_t ctx_index;         /* context current on the reader thread, 0 = none */
+    uint32_t ctx_frame;         /* the same as frames name it; another number for a
+                                 * context made from a green one (wrk_ctx.h) */
     _Atomic(CUresult) deferred; /* first failing result of calls without reply */
     bool relaxed;               /* WIRE_F_RELAXED holds for the reader thread */
     _Atomic bool capturing;     /* of the client, a stream or more */

@@ -51,7 +51,7 @@ wrk_call_enter(struct wrk *w, const struct wire_req *req, unsigned flags)
         before_call(w);
     if (unlikely(is_relaxed(w, req) != w->relaxed))
         call_relax(w, !w->relaxed);
-    if (likely(req->ctx == w->ctx_index) || (flags & WRK_CALL_NO_CTX))
+    if (likely(req->ctx == w->ctx_frame) || (flags & WRK_CALL_NO_CTX))
         return CUDA_SUCCESS;
     return wrk_ctx_use(w, req->ctx);
 }

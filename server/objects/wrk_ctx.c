@@ -20,18 +20,59 @@ static const enum wire_kind ctx_kinds[] = {
 static atomic_uint contexts_gone;
 static unsigned contexts; /* the reader's */
 
+/* In the entry of a context that was made from a green one, with its device. */
+#define OF_GREEN (UINT32_C(1) << 31)
+
+static bool
+is_of_green(const struct wrk_handle_slot *slot)
+{
+    return slot->obj && slot->user & OF_GREEN;
+}
+
+/* Of a context that the worker named; NULL: there is none that may be current. */
+static struct wrk_handle_slot *
+green_at(const struct wrk *w, uint32_t index)
+{
+    const struct wrk_handle_array *named = &w->handles.server[WIRE_KIND_CTX];
+
+    index -= WIRE_INDEX_SERVER;
+    return index < named->cap && is_of_green(&named->slots[index])
+               ? &named->slots[index]
+               : NULL;
+}
+
+static CUresult
+use_green(struct wrk *w, uint32_t index)
+{
+    const struct wrk_handle_slot *slot = green_at(w, index);
+    uint32_t primary =
+        slot ? wrk_ctx_primary(w, (CUdevice)(slot->user & ~OF_GREEN)) : 0;
+    CUresult r;
+
+    if (!slot || !wrk_handles_at(&w->handles, WIRE_KIND_CTX, primary))
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    r = WRK_CALL(w, cuCtxSetCurrent, slot->obj);
+    if (r == CUDA_SUCCESS) {
+        w->ctx_index = primary;
+        w->ctx_frame = index;
+    }
+    return r;
+}
+
 CUresult
 wrk_ctx_use(struct wrk *w, uint32_t index)
 {
-    const struct wrk_handle_slot *slot =
-        wrk_handles_at(&w->handles, WIRE_KIND_CTX, index);
+    const struct wrk_handle_slot *slot;
     CUresult r;
 
+    if (unlikely(index >= WIRE_INDEX_SERVER))
+        return use_green(w, index);
+    slot = wrk_handles_at(&w->handles, WIRE_KIND_CTX, index);
     if (!slot && index)
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     r = WRK_CALL(w, cuCtxSetCurrent, slot ? slot->obj : NULL);
     if (r == CUDA_SUCCESS)
-        w->ctx_index = index;
+        w->ctx_index = w->ctx_frame = index;
     return r;
 }
 
@@ -115,10 +156,55 @@ each_of_kind(struct wrk *w, enum wire_kind kind, uint32_t ctx_index,
     }
 }
 
+/* The reader's thread leaves the context that is current, which goes. */
+static void
+leave(struct wrk *w)
+{
+    WRK_CALL(w, cuCtxSetCurrent, NULL);
+    w->ctx_index = w->ctx_frame = 0;
+}
+
+void
+wrk_ctx_put_green(struct wrk *w, uint64_t id, CUdevice device)
+{
+    struct wrk_handle_slot *slot = wrk_handles_find(&w->handles, WIRE_KIND_CTX, id);
+
+    if (slot && wire_handle_index(id) >= WIRE_INDEX_SERVER)
+        slot->user = OF_GREEN | (uint32_t)device;
+}
+
+void
+wrk_ctx_end_green(struct wrk *w, uint64_t id)
+{
+    if (w->ctx_frame == wire_handle_index(id))
+        leave(w);
+    wrk_handle_del(w, WIRE_KIND_CTX, id);
+    atomic_fetch_add(&contexts_gone, 1);
+}
+
+/* They go with their primary context. */
+static void
+end_greens(struct wrk *w, uint32_t device)
+{
+    const struct wrk_handle_array *named = &w->handles.server[WIRE_KIND_CTX];
+
+    for (uint32_t i = 0; i < named->cap; i++)
+        if (is_of_green(&named->slots[i]) &&
+            (named->slots[i].user & ~OF_GREEN) == device)
+            wrk_ctx_end_green(w, wire_handle_make(WIRE_KIND_CTX, named->slots[i].gen,
+                                                  WIRE_INDEX_SERVER + i) |
+                                     w->handles.link);
+}
+
 void
 wrk_ctx_gone(struct wrk *w, uint64_t id)
 {
+    const struct wrk_handle_slot *slot =
+        wrk_handles_find(&w->handles, WIRE_KIND_CTX, id);
     uint32_t index = wire_handle_index(id);
+
+    if (slot && id == wrk_ctx_primary_id(w, (CUdevice)slot->user))
+        end_greens(w, slot->user);
 
     for (unsigned i = 0; i < ARRAY_SIZE(ctx_kinds); i++)
         each_of_kind(w, ctx_kinds[i], index, NULL);
@@ -128,10 +214,8 @@ wrk_ctx_gone(struct wrk *w, uint64_t id)
         contexts--;
     wrk_handle_del(w, WIRE_KIND_CTX, id);
     atomic_fetch_add(&contexts_gone, 1);
-    if (w->ctx_index == index) {
-        WRK_CALL(w, cuCtxSetCurrent, NULL);
-        w->ctx_index = 0;
-    }
+    if (w->ctx_index == index)
+        leave(w);
 }
 
 void

@@ -17,7 +17,9 @@
 
 struct wrk;
 
-/* Make context @index current on the reader thread. */
+/* Make context @index current on the reader thread.  One that was made from a green
+ * context counts as the primary context of its device, to which all that is made in it
+ * belongs: w->ctx_index is that one's. */
 CUresult wrk_ctx_use(struct wrk *w, uint32_t index);
 
 /* The driver's handle of the context that is current now; NULL if none. */
@@ -36,6 +38,12 @@ uint32_t wrk_ctx_primary(const struct wrk *w, CUdevice device);
 
 /* Enter a new context of @device under @id. */
 void wrk_ctx_put(struct wrk *w, uint64_t id, CUcontext ctx, CUdevice device);
+
+/* The context that the worker named @id was made from a green context of @device:
+ * frames may name it while the primary context lives.  It has to end before the driver
+ * ends the green context. */
+void wrk_ctx_put_green(struct wrk *w, uint64_t id, CUdevice device);
+void wrk_ctx_end_green(struct wrk *w, uint64_t id);
 
 /* The context is gone with all that was in it: forget its objects, give back
  * its memory. */

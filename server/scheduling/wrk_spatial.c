@@ -217,7 +217,7 @@ wrk_spatial_destroy(struct wrk *w, CUcontext ctx, uint32_t index)
     wrk_ctx_objects(w, index, destroy_object);
     wrk_quota_each(w->priv->quota, index, free_memory, w);
     WRK_CALL(w, cuCtxSetCurrent, NULL);
-    w->ctx_index = 0;
+    w->ctx_index = w->ctx_frame = 0;
     r = WRK_CALL(w, cuGreenCtxDestroy, sp->contexts[at].green);
     sp->contexts[at].ctx = NULL;
     return r;

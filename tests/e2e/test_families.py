@@ -233,6 +233,10 @@ def test_lists_and_texts_come_whole_whatever_room_the_program_has(case):
     same_over_tcp_and_shared_memory(case, "rooms")
 
 
+def test_contexts_of_green_contexts_are_parts_of_the_primary_one(case):
+    same_over_tcp_and_shared_memory(case, "greens")
+
+
 def test_errors_have_one_name_and_text_in_both_libraries(case):
     said = [case.run([*case.interpreter(), "-c", NAME_ERRORS, case.build / "lib" / library]).out
             for library in ("libcuda.so.1", "libsoftgpu.so")]

@@ -171,14 +171,14 @@ launches_of_one_shape_become_a_run(void **state)
 
     /* And another context. */
     assert_int_equal(launch(0, 1, 40), CUDA_SUCCESS);
-    stub_tls.ctx_index++;
+    stub_tls.ctx_frame++;
     assert_int_equal(launch(0, 1, 41), CUDA_SUCCESS);
-    stub_tls.ctx_index--;
+    stub_tls.ctx_frame--;
     flush();
     next_is_run(shape, 1, 40);
     req = next();
     assert_non_null(req);
-    assert_int_equal(req->ctx, stub_tls.ctx_index + 1);
+    assert_int_equal(req->ctx, stub_tls.ctx_frame + 1);
     assert_null(next());
 }
 

@@ -460,6 +460,13 @@ stub_memory_is_plausible(uint64_t addr)
 }
 
 bool
+stub_memory_takes_batch(const CUstreamBatchMemOpParams *ops, uint64_t n)
+{
+    (void)ops;
+    return n != 0;
+}
+
+bool
 stub_memory_takes_values(uint64_t addr, unsigned size)
 {
     return stub_memory_is_plausible(addr) && size != 0;
