@@ -26,6 +26,7 @@ enum {
 struct ctx_stack {
     uint64_t *handles;
     unsigned n, cap;
+    bool ending; /* its thread does */
 };
 
 struct sg_ctx *sg_ctx_list;
@@ -34,13 +35,23 @@ struct sg_ctx *sg_ctx_list;
 static CUresult process_error;
 
 static pthread_key_t stack_key;
+static bool stack_key_made; /* a program may use up all keys there are */
 static pthread_once_t stack_once = PTHREAD_ONCE_INIT;
+static _Thread_local struct ctx_stack *my_stack;
 
+/* A thread ends.  Destructors of other keys may make calls, after this one too: the
+ * first round leaves the stack to them, and whoever calls later begins another. */
 static void
-stack_free(void *arg)
+stack_end(void *arg)
 {
     struct ctx_stack *stack = arg;
 
+    if (!stack->ending) {
+        stack->ending = true;
+        if (pthread_setspecific(stack_key, stack) == 0)
+            return;
+    }
+    my_stack = NULL;
     free(stack->handles);
     free(stack);
 }
@@ -48,21 +59,20 @@ stack_free(void *arg)
 static void
 stack_key_make(void)
 {
-    pthread_key_create(&stack_key, stack_free);
+    stack_key_made = pthread_key_create(&stack_key, stack_end) == 0;
 }
 
+/* Without a key the thread leaves its stack behind. */
 static struct ctx_stack *
 stack_get(bool create)
 {
-    static _Thread_local struct ctx_stack *mine;
-
-    if (!mine && create) {
+    if (!my_stack && create) {
         pthread_once(&stack_once, stack_key_make);
-        mine = calloc(1, sizeof(*mine));
-        if (mine)
-            pthread_setspecific(stack_key, mine);
+        my_stack = calloc(1, sizeof(*my_stack));
+        if (my_stack && stack_key_made)
+            pthread_setspecific(stack_key, my_stack);
     }
-    return mine;
+    return my_stack;
 }
 
 uint64_t

@@ -14,15 +14,19 @@
 #include <stdlib.h>
 
 static pthread_key_t thread_key;
+static bool thread_key_made; /* a program may use up all keys there are */
 static pthread_once_t thread_once = PTHREAD_ONCE_INIT;
+static _Thread_local uint64_t this_number;
 
-/* A thread that used its own streams ends: nobody can name them any more. */
+/* A thread that used its own streams ends: nobody can name them any more.  What
+ * destructors of other keys do in such a stream after this is done in another one. */
 static void
 thread_gone(void *arg)
 {
     uint64_t self = (uint64_t)(uintptr_t)arg;
     struct sg_stream *next;
 
+    this_number = 0;
     if (sg_enter_init() != CUDA_SUCCESS)
         return;
     for (struct sg_ctx *c = sg_ctx_list; c; c = c->next) {
@@ -38,7 +42,7 @@ thread_gone(void *arg)
 static void
 thread_key_make(void)
 {
-    pthread_key_create(&thread_key, thread_gone);
+    thread_key_made = pthread_key_create(&thread_key, thread_gone) == 0;
 }
 
 /* Tells threads apart for their per-thread streams; never reused. */
@@ -46,14 +50,14 @@ static uint64_t
 this_thread(void)
 {
     static uint64_t last; /* lock held */
-    static _Thread_local uint64_t self;
 
-    if (!self) {
-        self = ++last;
+    if (!this_number) {
+        this_number = ++last;
         pthread_once(&thread_once, thread_key_make);
-        pthread_setspecific(thread_key, (void *)(uintptr_t)self);
+        if (thread_key_made)
+            pthread_setspecific(thread_key, (void *)(uintptr_t)this_number);
     }
-    return self;
+    return this_number;
 }
 
 CUresult

@@ -591,6 +591,61 @@ many_threads_use_one_context(void **state)
     }
 }
 
+static pthread_key_t after;
+static int found;
+
+/* After the library's own, which was made before: what it finds, and that it can go
+ * on. */
+static void
+call_at_the_end(void *arg)
+{
+    static char again;
+    CUcontext current = NULL;
+    unsigned v = 0;
+    CUdeviceptr p;
+
+    found += cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == sg.ctx;
+    if (cuCtxSetCurrent(sg.ctx) || cuMemAlloc_v2(&p, 4) ||
+        cuMemsetD32Async(p, 3, 1, CU_STREAM_PER_THREAD) ||
+        cuStreamSynchronize(CU_STREAM_PER_THREAD) || cuMemcpyDtoH_v2(&v, p, 4) ||
+        v != 3 || cuMemFree_v2(p))
+        found = -100;
+    if (arg != &again)
+        pthread_setspecific(after, &again);
+}
+
+static void *
+use_and_end(void *arg)
+{
+    CUdeviceptr p;
+
+    if (cuCtxSetCurrent(sg.ctx) || cuMemAlloc_v2(&p, 4) ||
+        cuMemsetD32Async(p, 2, 1, CU_STREAM_PER_THREAD) || cuMemFree_v2(p))
+        return arg;
+    return pthread_setspecific(after, arg) ? arg : NULL;
+}
+
+static void
+thread_that_ends_may_still_call(void **state)
+{
+    pthread_t thread;
+    void *ret;
+
+    /* The library's keys are there by now. */
+    assert_int_equal(pthread_key_create(&after, NULL), 0);
+    assert_null(use_and_end((void *)state));
+    pthread_key_delete(after);
+    assert_int_equal(pthread_key_create(&after, call_at_the_end), 0);
+    for (int i = 0; i < 3; i++) {
+        found = 0;
+        assert_int_equal(pthread_create(&thread, NULL, use_and_end, &found), 0);
+        pthread_join(thread, &ret);
+        assert_null(ret);
+        assert_in_range(found, 1, 2);
+    }
+    pthread_key_delete(after);
+}
+
 int
 main(void)
 {
@@ -618,6 +673,7 @@ main(void)
         T(names_are_found_by_version),
         T(error_strings_are_static),
         T(many_threads_use_one_context),
+        T(thread_that_ends_may_still_call),
     };
     int rc;
 
