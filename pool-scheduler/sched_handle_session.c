@@ -467,7 +467,8 @@ check_open(struct sched_conn *conn, const Gpupool__Ctl__CtlOpen *msg,
     gp_str_copy_printable(name, sizeof(name), owner);
     gp_str_copy(open->owner, sizeof(open->owner), name);
     open->spec.owner = open->owner;
-    if (!msg->explain && sched_open_is_full(sched, open->owner, 1, words, sizeof(words)))
+    if (!msg->explain &&
+        sched_open_is_full(sched, open->owner, 1, words, sizeof(words)))
         return gp_err_set(err, -EDQUOT, "%s", words);
     return 0;
 }
