@@ -173,6 +173,19 @@ int ctrl_gpu_phase(struct ctrl *ctrl, const json_t *gpu, const char *phase,
 /* End its session and delete it. */
 int ctrl_gpu_delete(struct ctrl *ctrl, const char *name, struct gp_err *err);
 int ctrl_cards(struct ctrl *ctrl, struct gp_err *err);
+/* Whether a card may be given to somebody, apart from what is free on it. */
+enum ctrl_card_state {
+    CTRL_CARD_OPEN,
+    CTRL_CARD_DEAD,     /* its server does not report */
+    CTRL_CARD_DRAINING, /* its server takes no new sessions */
+    CTRL_CARD_FAULTY,
+    CTRL_CARD_CORDONED,
+};
+enum ctrl_card_state ctrl_card_state(const Gpupool__Ctl__CtlServerStatus *server,
+                                     const Gpupool__Ctl__CtlCardStatus *card);
+/* What of it may still be given, as a resource list; nothing unless it is open. */
+json_t *ctrl_card_allocatable(const Gpupool__Ctl__CtlServerStatus *server,
+                              const Gpupool__Ctl__CtlCardStatus *card);
 
 /* ctrl_dra.c: ResourceClaims. */
 int ctrl_dra_start(struct ctrl *ctrl, struct gp_err *err);

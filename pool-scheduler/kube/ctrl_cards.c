@@ -38,35 +38,67 @@ spec_of(const Gpupool__Ctl__CtlServerStatus *server, const Gpupool__Ctl__CtlCard
                      "gpuUUIDs", uuid);
 }
 
+enum ctrl_card_state
+ctrl_card_state(const Gpupool__Ctl__CtlServerStatus *server,
+                const Gpupool__Ctl__CtlCardStatus *card)
+{
+    if (server->state == GPUPOOL__CTL__CTL_SERVER_STATE__CTL_DEAD)
+        return CTRL_CARD_DEAD;
+    if (*card->card->fault)
+        return CTRL_CARD_FAULTY;
+    if (server->state != GPUPOOL__CTL__CTL_SERVER_STATE__CTL_ALIVE)
+        return CTRL_CARD_DRAINING;
+    return card->cordoned ? CTRL_CARD_CORDONED : CTRL_CARD_OPEN;
+}
+
+json_t *
+ctrl_card_allocatable(const Gpupool__Ctl__CtlServerStatus *server,
+                      const Gpupool__Ctl__CtlCardStatus *card)
+{
+    bool open = ctrl_card_state(server, card) == CTRL_CARD_OPEN;
+    uint64_t all = card->card->memory_bytes;
+    uint64_t memory = open ? all - gp_min(card->memory_given, all) : 0;
+    uint32_t core = open ? 100 - gp_min(card->core_given, 100u) : 0;
+    char core_text[16], memory_text[32];
+
+    snprintf(core_text, sizeof(core_text), "%u", core);
+    snprintf(memory_text, sizeof(memory_text), "%" PRIu64 "Mi", memory >> 20);
+    return json_pack("{s:s, s:s}", "elasticgpu.io/gpu-core", core_text,
+                     "elasticgpu.io/gpu-memory", memory_text);
+}
+
 static json_t *
 status_of(const Gpupool__Ctl__CtlServerStatus *server,
           const Gpupool__Ctl__CtlCardStatus *card, const json_t *old)
 {
-    static const char *const STATES[] = {"ServerAlive", "ServerDead", "ServerDraining"};
-    const char *reason = STATES[gp_min((unsigned)server->state, 2u)];
-    uint32_t core = 100 - gp_min(card->core_given, 100u);
-    uint64_t memory =
-        card->card->memory_bytes - gp_min(card->memory_given, card->card->memory_bytes);
-    bool dead = server->state == GPUPOOL__CTL__CTL_SERVER_STATE__CTL_DEAD;
+    static const struct {
+        const char *phase, *reason, *words;
+    } STATES[] = {
+        [CTRL_CARD_OPEN] = {"Available", "ServerAlive", ""},
+        [CTRL_CARD_DEAD] = {"Failed", "ServerDead", "the server does not answer"},
+        [CTRL_CARD_DRAINING] = {"Pending", "ServerDraining",
+                                "the server takes no new sessions"},
+        [CTRL_CARD_FAULTY] = {"Failed", "CardFaulty", NULL},
+        [CTRL_CARD_CORDONED] = {"Pending", "CardCordoned",
+                                "the card is kept from new sessions"},
+    };
+    enum ctrl_card_state state = ctrl_card_state(server, card);
+    bool open = state == CTRL_CARD_OPEN;
+    bool full = card->core_given >= 100 || card->slices >= card->slices_max;
+    const char *reason = STATES[state].reason, *why = STATES[state].words;
     json_t *conditions = json_deep_copy(kube_at(old, "status.conditions"));
-    char core_text[16], memory_text[32], words[120];
+    char words[120];
 
     if (!conditions)
         conditions = json_array();
-    snprintf(core_text, sizeof(core_text), "%u", core);
-    snprintf(memory_text, sizeof(memory_text), "%" PRIu64 "Mi", memory >> 20);
     snprintf(words, sizeof(words), "%u of %u slices are in use", card->slices,
              card->slices_max);
-    kube_condition_set(conditions, "Ready",
-                       server->state == GPUPOOL__CTL__CTL_SERVER_STATE__CTL_ALIVE,
-                       reason, dead ? "the server does not answer" : "");
-    return json_pack("{s:s, s:s, s:s, s:{s:s, s:s}, s:o}", "phase",
-                     dead                                      ? "Failed"
-                     : core && card->slices < card->slices_max ? "Available"
-                                                               : "Bound",
-                     "reason", reason, "message", words, "allocatable",
-                     "elasticgpu.io/gpu-core", core_text, "elasticgpu.io/gpu-memory",
-                     memory_text, "conditions", conditions);
+    kube_condition_set(conditions, "Ready", open, reason,
+                       why ? why : card->card->fault);
+    return json_pack("{s:s, s:s, s:s, s:o, s:o}", "phase",
+                     open && full ? "Bound" : STATES[state].phase, "reason", reason,
+                     "message", words, "allocatable",
+                     ctrl_card_allocatable(server, card), "conditions", conditions);
 }
 
 static int

@@ -242,12 +242,14 @@ count_held(struct publish *p)
 
 static const struct held NONE;
 
+/* Of a card that takes no new sessions only what ResourceClaims hold is left to say. */
 static void
 read_card(struct kube_dra_card *out, const struct held *held,
           const Gpupool__Ctl__CtlServerStatus *server,
           const Gpupool__Ctl__CtlCardStatus *card)
 {
     uint64_t others = card->core_given - gp_min(card->core_given, held->core);
+    bool open = ctrl_card_state(server, card) == CTRL_CARD_OPEN;
 
     *out = (struct kube_dra_card){.model = card->card->name,
                                   .server = server->server,
@@ -262,6 +264,12 @@ read_card(struct kube_dra_card *out, const struct held *held,
     out->free_slices =
         (uint32_t)(card->slices_max - gp_min(others, (uint64_t)card->slices_max));
     memcpy(out->allocated, held->parts, sizeof(out->allocated));
+    if (open)
+        return;
+    out->free_core = gp_min(out->free_core, held->core);
+    out->free_memory = gp_min(out->free_memory, held->memory);
+    out->free_slices = gp_min(out->free_slices, held->slices);
+    out->left_core = 0;
 }
 
 /* Cards with the most room first.  kube-scheduler 1.34 gives up when the first device
@@ -280,12 +288,12 @@ static json_t *
 devices_of(const struct publish *p, const Gpupool__Ctl__CtlServerStatus *server,
            unsigned parts)
 {
-    bool alive = server->state == GPUPOOL__CTL__CTL_SERVER_STATE__CTL_ALIVE;
+    bool dead = server->state == GPUPOOL__CTL__CTL_SERVER_STATE__CTL_DEAD;
     CLEANUP_FREE struct kube_dra_card *cards =
         calloc(server->n_cards + 1, sizeof(*cards));
     json_t *devices = json_array();
 
-    if (!alive || !cards)
+    if (dead || !cards)
         return devices;
     for (size_t i = 0; i < server->n_cards; i++) {
         const Gpupool__Ctl__CtlCardStatus *card = server->cards[i];

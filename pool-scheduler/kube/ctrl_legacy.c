@@ -99,17 +99,6 @@ allocated_of(const struct ctrl *ctrl, const char *uuid)
 }
 
 static json_t *
-amounts(uint32_t core, uint64_t memory)
-{
-    char core_text[16], memory_text[32];
-
-    snprintf(core_text, sizeof(core_text), "%u", core);
-    snprintf(memory_text, sizeof(memory_text), "%" PRIu64 "Mi", memory >> 20);
-    return json_pack("{s:s, s:s}", "elasticgpu.io/gpu-core", core_text,
-                     "elasticgpu.io/gpu-memory", memory_text);
-}
-
-static json_t *
 spec_of(const Gpupool__Ctl__CtlServerStatus *server, size_t index)
 {
     const Gpupool__Ctl__CtlCard *card = server->cards[index]->card;
@@ -126,18 +115,20 @@ static json_t *
 status_of(const struct ctrl *ctrl, const Gpupool__Ctl__CtlServerStatus *server,
           size_t index)
 {
-    static const char *const STATES[] = {"Healthy", "Unhealthy", "Draining"};
+    static const char *const STATES[] = {
+        [CTRL_CARD_OPEN] = "Healthy",      [CTRL_CARD_DEAD] = "Unhealthy",
+        [CTRL_CARD_DRAINING] = "Draining", [CTRL_CARD_FAULTY] = "Unhealthy",
+        [CTRL_CARD_CORDONED] = "Draining",
+    };
     const Gpupool__Ctl__CtlCardStatus *card = server->cards[index];
-    uint64_t memory = card->card->memory_bytes;
+    struct kube_ask all = {.core = 100, .memory = card->card->memory_bytes >> 20 << 20};
     char uuid[48];
 
     ctrl_pool_uuid(uuid, &card->card->uuid);
-    return json_pack("{s:s, s:o, s:o, s:o}", "state",
-                     STATES[gp_min((unsigned)server->state, 2u)], "capacity",
-                     amounts(100, memory), "allocatable",
-                     amounts(100 - gp_min(card->core_given, 100u),
-                             memory - gp_min(card->memory_given, memory)),
-                     "allocated", allocated_of(ctrl, uuid));
+    return json_pack(
+        "{s:s, s:o, s:o, s:o}", "state", STATES[ctrl_card_state(server, card)],
+        "capacity", kube_ask_write(&all), "allocatable",
+        ctrl_card_allocatable(server, card), "allocated", allocated_of(ctrl, uuid));
 }
 
 /* ------------------------------------------------------------------ objects -- */

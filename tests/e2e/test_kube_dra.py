@@ -191,3 +191,52 @@ def test_a_resource_claim_that_is_allocated_anew_gets_the_new_device(case):
             allocate(device)
             await_card(device, "the card of the next allocation")
     in_world(case, body)
+
+
+def offered(world):
+    """Percent of a card that a request may get, by the card's uuid in small letters."""
+    return {card_of(d["name"]).lower(): int(d["capacity"]["core"]["value"])
+            for d in devices(world)}
+
+
+def test_cards_that_take_no_new_sessions_are_not_offered(case):
+    """A card, and then a server, that an administrator keeps from new sessions: what
+    ResourceClaims hold there stays published, and nothing else."""
+    def body(world):
+        api = world.api
+        api.gates.add("DRAConsumableCapacity")
+        world.start("--dra", "--legacy-gpus")
+        world.await_cards()
+        case.wait_for(lambda: len(devices(world)) == 2, "a device a card")
+        first, second = sorted(card_of(d["name"]).lower() for d in devices(world))
+        api.put("resourceclaims", resource_claim("train", "gpu-" + first[4:], consumed={
+            "core": "30", "memory": "512Mi", "slices": "1"}))
+        world.await_phase("dra-train", "Bound")
+
+        def order(*words):
+            case.run([case.build / "bin/gpupool", *words, "--scheduler", world.address,
+                      "--token-file", world.token])
+
+        def card(uuid, resource="elasticgpus"):
+            return next(c["status"] for c in api.all(resource)
+                        if c["metadata"]["name"] == uuid)
+
+        def await_card(uuid, phase, reason, core):
+            case.wait_for(lambda: (card(uuid)["phase"], card(uuid)["reason"], card(uuid)[
+                "allocatable"]["elasticgpu.io/gpu-core"]) == (phase, reason, core),
+                f"card {uuid}: {phase}, {reason}, {core}")
+        case.wait_for(lambda: offered(world) == {first: 100, second: 100}, "all is offered")
+        for uuid, left in ((first, {first: 30, second: 100}), (second, {first: 30})):
+            order("cordon", "node-a/GPU-" + uuid[4:])
+            case.wait_for(lambda left=left: offered(world) == left, f"offered without {uuid}")
+            await_card(uuid, "Pending", "CardCordoned", "0")
+            case.wait_for(lambda uuid=uuid: card(uuid, "gpus")["state"] == "Draining",
+                          "the GPU object says so")
+        order("uncordon", "node-a/GPU-" + first[4:])
+        order("uncordon", "node-a/GPU-" + second[4:])
+        case.wait_for(lambda: offered(world) == {first: 100, second: 100}, "all is again")
+        await_card(first, "Available", "ServerAlive", "70")
+        order("drain", "node-a")
+        case.wait_for(lambda: offered(world) == {first: 30}, "offered while it drains")
+        await_card(second, "Pending", "ServerDraining", "0")
+    in_world(case, body)
