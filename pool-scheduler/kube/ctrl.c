@@ -28,6 +28,17 @@ ctrl_queue_name(struct ctrl *ctrl, const char *kind, const char *key)
     work_soon(ctrl);
 }
 
+void
+ctrl_set_waiting(struct ctrl *ctrl, const char *kind, const char *key, bool waits)
+{
+    CLEANUP_FREE char *name = gp_str_printf("%s%s", kind, key);
+
+    if (name && waits)
+        json_object_set_new(ctrl->waiting, name, json_true());
+    else if (name)
+        json_object_del(ctrl->waiting, name);
+}
+
 /* ----------------------------------------------------------------- changes -- */
 
 /* A claim may go without having been ended, when somebody takes its finalizer away:
@@ -57,10 +68,14 @@ gpu_changed(struct kube_watch *watch, const char *key, const json_t *gpu)
 static void
 try_waiting(struct ctrl *ctrl)
 {
-    const char *key;
+    const char *name;
     json_t *value;
 
-    json_object_foreach(ctrl->waiting, key, value) ctrl_queue_name(ctrl, "c:", key);
+    json_object_foreach(ctrl->waiting, name, value)
+    {
+        ctrl_queue_add(&ctrl->queue, name);
+    }
+    work_soon(ctrl);
 }
 
 /* A class or a quota: what waits may wait for that. */

@@ -61,7 +61,7 @@ struct ctrl {
     struct ctrl_pool pool;
     struct ctrl_queue queue;
     struct gp_loop_timer work, tick;
-    json_t *waiting;  /* claims that want something that others hold; by key */
+    json_t *waiting;  /* names of those that want something that others hold */
     json_t *users;    /* claim's key -> keys of the pods that name it */
     json_t *uses;     /* pod's key -> keys of the claims that it names */
     json_t *sessions; /* ElasticGPU's name -> address of its struct ctrl_session */
@@ -94,6 +94,8 @@ int ctrl_run(struct ctrl *ctrl); /* until SIGTERM or SIGINT */
 void ctrl_fini(struct ctrl *ctrl);
 /* Look at it soon. */
 void ctrl_queue_name(struct ctrl *ctrl, const char *kind, const char *key);
+/* Look at it whenever something may have become free, from now on or no more. */
+void ctrl_set_waiting(struct ctrl *ctrl, const char *kind, const char *key, bool waits);
 
 /* ctrl_lease.c */
 int ctrl_lease_start(struct ctrl *ctrl, struct gp_err *err);

@@ -88,7 +88,7 @@ set_waiting(struct work *work, const char *phase, const char *reason,
     json_t *conditions = conditions_of(work);
     int r;
 
-    json_object_set_new(work->ctrl->waiting, work->key, json_true());
+    ctrl_set_waiting(work->ctrl, "c:", work->key, true);
     kube_condition_set(conditions, "Ready", false, reason, message);
     r = ctrl_status(work->ctrl, &work->ctrl->claims, work->claim,
                     json_pack("{s:s, s:s, s:n, s:n, s:n, s:n, s:[], s:o}", "phase",
@@ -116,7 +116,7 @@ set_bound(struct work *work, const struct ctrl_grant *grant, struct gp_err *err)
     int r;
 
     got.memory = grant->memory;
-    json_object_del(work->ctrl->waiting, work->key);
+    ctrl_set_waiting(work->ctrl, "c:", work->key, false);
     kube_condition_set(conditions, "Ready", true, "Bound", "a session is open");
     r = ctrl_status(work->ctrl, &work->ctrl->claims, work->claim,
                     json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:O, s:o}", "phase",
@@ -215,7 +215,7 @@ end_claim(struct work *work, struct gp_err *err)
                    "the claim is deleted when its pod has ended");
         return 0;
     }
-    json_object_del(work->ctrl->waiting, work->key);
+    ctrl_set_waiting(work->ctrl, "c:", work->key, false);
     if (retain)
         r = ctrl_gpu_phase(
             work->ctrl, gpu, "Released", "ClaimDeleted",
@@ -547,7 +547,7 @@ ctrl_claim(struct ctrl *ctrl, const char *key, struct gp_err *err)
 
     work.claim = json_incref(json_object_get(ctrl->claims.objects, key));
     if (!work.claim) {
-        json_object_del(ctrl->waiting, key);
+        ctrl_set_waiting(ctrl, "c:", key, false);
         return 0;
     }
     work.consumers = ctrl_pod_consumers(ctrl, work.claim);

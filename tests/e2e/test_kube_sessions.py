@@ -143,3 +143,41 @@ def test_a_session_over_the_quota_that_could_not_be_closed_binds_no_claim(case):
                       "ResourceQuota gpus", "why")
         listener.socket.close()
     in_world(case, body)
+
+
+def test_a_retained_slice_recovers_when_there_is_room_again(case):
+    """Its session is lost with its server, and there is no other; then there is."""
+    def body(world):
+        api = world.api
+        api.put("elasticgpuclasses", dict(CLASS, metadata={"name": "kept"},
+                                          reclaimPolicy="Retain"))
+        world.start("--server-grace-s", "1")
+        world.await_cards()
+        made = claim("one", core=100)
+        made["spec"]["elasticGPUClassName"] = "kept"
+        api.put("elasticgpuclaims", made)
+        world.await_phase("one", "Bound")
+        api.delete("elasticgpuclaims", "one", "team")
+
+        def status():
+            return world.slices()[0]["status"]
+        case.wait_for(lambda: status()["phase"] == "Released", "it is retained")
+        first = world.slices()[0]["spec"]["remoteGPU"]["session"]
+        os.kill(world.server.pid, signal.SIGKILL)
+        world.server.wait()
+        case.wait_for(lambda: (status()["phase"], status()["reason"])
+                      == ("Failed", "SessionLost"), "its session is lost")
+        world.others.append(world.add_server("node-b"))
+        case.wait_for(lambda: status()["phase"] == "Released", "it has a session again", 20)
+        spec = world.slices()[0]["spec"]
+        case.equal((spec["nodeName"], spec["remoteGPU"]["server"]), ("node-b", "node-b"),
+                   "where it is")
+        case.check(spec["remoteGPU"]["session"] != first, "the session is the one that was lost")
+        cards = [u for c in world.cards() if c["spec"]["nodeName"] == "node-b"
+                 for u in c["spec"]["remoteGPU"]["gpuUUIDs"]]
+        case.check(spec["remoteGPU"]["gpuUUIDs"][0] in cards, "the card is of another server")
+        condition = status()["conditions"][0]
+        case.equal((condition["type"], condition["status"]), ("Ready", "True"), "the condition")
+        api.delete("elasticgpus", world.slices()[0]["metadata"]["name"])
+        case.wait_for(lambda: not world.slices() and world.given() == 0, "it is given back")
+    in_world(case, body, ("--heartbeat-ms", "200"))
