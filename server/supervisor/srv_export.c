@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "srv_export.h"
 
+#include "gp_err.h"
 #include "srv.h"
 #include "srv_disposal.h"
 #include "srv_keeper.h"
@@ -39,13 +40,41 @@ struct srv_export {
     int fd;
 };
 
-/* A server with many sessions keeps most of its descriptors for other things. */
-static bool
-descriptor_to_spare(const struct srv *srv)
+static uint64_t
+shares_of_owner(const struct srv_session *s)
+{
+    uint64_t n = 0;
+
+    for (const struct srv_session *other = s->srv->sessions; other; other = other->next)
+        if (strcmp(other->claims.owner, s->claims.owner) == 0)
+            n += other->n_shares;
+    return n;
+}
+
+/* Room for one more. */
+static int
+quota_check(const struct srv_session *s, struct gp_err *err)
 {
     struct rlimit files;
+    const char *whose = NULL;
 
-    return getrlimit(RLIMIT_NOFILE, &files) == 0 && srv->n_shares < files.rlim_cur / 4;
+    if (s->n_shares >= SRV_SHARES_MAX)
+        return gp_err_set(err, -EDQUOT, "its session shares %u objects, the limit",
+                          s->n_shares);
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0)
+        return gp_err_set(err, -errno, "limit of open files: %s", strerror(errno));
+    if (s->n_shares >= files.rlim_cur / SRV_SHARES_SESSION)
+        whose = "its session";
+    else if (shares_of_owner(s) >= files.rlim_cur / SRV_SHARES_OWNER)
+        whose = "its owner";
+    else if (s->srv->n_shares >= files.rlim_cur / SRV_SHARES_FILES)
+        whose = "all sessions";
+    if (!whose)
+        return 0;
+    return gp_err_set(err, -EDQUOT,
+                      "the objects that %s may share are as many as the server's limit "
+                      "of open files (%llu) allows: raise it (LimitNOFILE=, ulimit -n)",
+                      whose, (unsigned long long)files.rlim_cur);
 }
 
 /* The session's table, made with its first object. */
@@ -85,15 +114,16 @@ share_enter(struct srv_session *s, struct srv_export *share, struct export_kept 
 }
 
 int
-srv_export_new(struct srv_session *s, uint32_t slot, struct wrk_request *ask, int fd)
+srv_export_new(struct srv_session *s, uint32_t slot, struct wrk_request *ask, int fd,
+               struct gp_err *err)
 {
     CLEANUP_FD int own = fd;
     struct export_kept *kept;
     struct srv_export *share;
-    int r;
+    int r = quota_check(s, err);
 
-    if (s->n_shares >= SRV_SHARES_MAX || !descriptor_to_spare(s->srv))
-        return -EDQUOT;
+    if (r < 0)
+        return r;
     if (ask->slice >= s->claims.n_slices ||
         ask->bytes > s->claims.slices[ask->slice].memory)
         return -EINVAL;

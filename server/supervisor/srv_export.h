@@ -25,6 +25,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct gp_err;
 struct srv_session;
 struct srv_export;
 
@@ -32,11 +33,18 @@ struct srv_export;
  * 20 MiB that allocators with growing segments make are 4096.  Each costs a descriptor
  * and a KiB. */
 #define SRV_SHARES_MAX 4096u
+/* All objects of a server hold a quarter of the descriptors that it may have open, the
+ * rest being for sessions and connections; one session holds at most a quarter of that,
+ * and the sessions of an owner half. */
+#define SRV_SHARES_FILES 4u
+#define SRV_SHARES_SESSION (4u * SRV_SHARES_FILES)
+#define SRV_SHARES_OWNER (2u * SRV_SHARES_FILES)
 
 /* Keep @fd, which is ours from here on, as the worker on @slot asks; @ask then holds
- * the token.  -EDQUOT: too many.  -EIO, -ENOMEM. */
+ * the token.  -EDQUOT: too many, the words say of whom and what helps.  -EIO, -ENOMEM.
+ */
 int srv_export_new(struct srv_session *s, uint32_t slot, struct wrk_request *ask,
-                   int fd);
+                   int fd, struct gp_err *err);
 
 /* The object whose token is in @ask, which becomes the reply: its descriptor, which
  * stays ours, or -1.  The worker on @slot holds it once more. */

@@ -48,15 +48,18 @@ static int
 answer_share(struct srv_worker *w, const struct wrk_request *ask, int fd)
 {
     struct wrk_request reply = *ask;
-    bool good = shareable(fd);
+    struct gp_err err = {0};
+    uint32_t skipped;
     int r = -EINVAL;
 
-    if (good)
-        r = srv_export_new(w->session, w->slot, &reply, fd);
+    if (shareable(fd))
+        r = srv_export_new(w->session, w->slot, &reply, fd, &err);
     else if (fd >= 0)
         close(fd);
     if (r < 0) {
-        gp_log_warn("server", "%s: shares nothing more: %s", w->name, strerror(-r));
+        if (gp_log_limit_ok(&w->refusal_log, &skipped))
+            gp_log_warn("server", "%s: an object is not shared: %s", w->name,
+                        gp_err_msg(&err, r));
         reply.own = 0;
     }
     return wrk_request_send(w->ask.fd, &reply, -1, MSG_DONTWAIT);

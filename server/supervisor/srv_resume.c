@@ -296,6 +296,7 @@ srv_resume_give(struct srv_worker *w, const struct Gpupool__AttachRequest *req, 
 {
     struct srv_resume *resume = w->resume;
     CLEANUP_FD int own = -1;
+    uint32_t skipped;
     int r;
 
     static_assert(sizeof(((struct wrk_request *)0)->secret) == ATTACH_COOKIE_SIZE,
@@ -308,7 +309,9 @@ srv_resume_give(struct srv_worker *w, const struct Gpupool__AttachRequest *req, 
         return r;
     resume->since = 0;
     gp_loop_timer_del(&resume->timer);
-    gp_log_info("server", "%s: its client is back (link %u)", w->name, resume->link);
+    if (gp_log_limit_ok(&w->link_log, &skipped))
+        gp_log_info("server", "%s: its client is back (link %u)", w->name,
+                    resume->link);
     back(w, TAKE_FD(own));
     return 0;
 }

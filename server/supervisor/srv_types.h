@@ -12,6 +12,7 @@
 
 #include "attach_proof.h"
 #include "gp_base.h"
+#include "gp_log.h"
 #include "gp_loop.h"
 #include "srv_jail.h"
 #include "srv_kept.h"
@@ -124,6 +125,7 @@ struct srv_worker {
     uint32_t link;       /* which of the client's servers we are */
     uint32_t peers_seen; /* a bit for each server that has connected */
     uint32_t peers_dialled;
+    struct gp_log_limit refusal_log, link_log; /* lines that worker or client cause */
     uint64_t from;        /* gp_net_peer_hash() of the client; 0: not known any more */
     uint64_t starting_ns; /* since when it starts; 0: its client has been answered */
     bool ending;

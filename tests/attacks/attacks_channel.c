@@ -156,6 +156,19 @@ ATTACK(fill_exports)
     return 0;
 }
 
+/* Requests that are refused, each with an answer that nobody reads. */
+ATTACK(refused_requests)
+{
+    struct wrk_request ask = {
+        .kind = WRK_REQUEST_SHARE, .own = WRK_SHARE_MEMORY, .slice = UINT32_MAX};
+    int fd = memfd_create("attack", MFD_CLOEXEC);
+    int r = fd < 0 ? -errno : send_often(c, &ask, &fd, 1);
+
+    if (fd >= 0)
+        close(fd);
+    return r;
+}
+
 static const struct {
     const char *name;
     int (*run)(struct hostile *c);
@@ -168,6 +181,7 @@ static const struct {
     A(share_socket),        A(linger_and_die),
     A(forge_log),           A(truncate_log),
     A(flood_log),           A(fill_exports),
+    A(refused_requests),
 };
 
 bool

@@ -109,3 +109,11 @@ def test_files_that_a_session_leaves_keep_nobody_waiting(case):
     case.equal(list(exports.iterdir()), [], "the folder of the session's next worker")
     case.wait_for(lambda: not list(exports.parent.glob("gone-*")), "the files are removed")
     hostile.all_live()
+
+
+def test_refused_requests_of_a_worker_do_not_fill_the_log(case):
+    hostile = Hostile(case)
+    case.equal(hostile.attack("refused_requests", 20000), 0, "requests that were sent")
+    hostile.all_live()
+    lines = [line for line in hostile.pool.log().splitlines() if "shar" in line]
+    case.check(1 <= len(lines) <= 10, f"{len(lines)} lines about refused requests: {lines[:3]}")

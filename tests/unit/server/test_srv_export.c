@@ -2,6 +2,7 @@
 /* Objects that processes of a session share: who gets one, who pays, when it ends. */
 #include "ut.h"
 
+#include "gp_err.h"
 #include "srv.h"
 #include "srv_desk.h"
 #include "srv_export.h"
@@ -12,6 +13,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #define BYTES 4096u
 #define SLOTS 8u
@@ -65,7 +67,7 @@ offer(uint32_t slot)
 
     assert_true(fd >= 0);
     assert_true(srv_ledger_take(session.ledger, slot, 0, BYTES));
-    assert_int_equal(srv_export_new(&session, slot, &ask, fd), 0);
+    assert_int_equal(srv_export_new(&session, slot, &ask, fd, NULL), 0);
     return ask;
 }
 
@@ -185,17 +187,51 @@ session_has_a_limit_of_objects(void **state)
 
     (void)state;
     session.n_shares = SRV_SHARES_MAX;
-    assert_int_equal(srv_export_new(&session, 0, &ask, fd), -EDQUOT);
+    assert_int_equal(srv_export_new(&session, 0, &ask, fd, NULL), -EDQUOT);
     assert_int_equal(fcntl(fd, F_GETFD), -1); /* it was taken all the same */
     session.n_shares = 0;
     srv.n_shares = 1u << 30;
-    assert_int_equal(srv_export_new(&session, 0, &ask, dup(0)), -EDQUOT);
+    assert_int_equal(srv_export_new(&session, 0, &ask, dup(0), NULL), -EDQUOT);
     srv.n_shares = 0;
     ask.slice = 1;
-    assert_int_equal(srv_export_new(&session, 0, &ask, dup(0)), -EINVAL);
+    assert_int_equal(srv_export_new(&session, 0, &ask, dup(0), NULL), -EINVAL);
     ask.slice = 0;
     ask.bytes = SLOTS * BYTES + 1; /* more than the session may have */
-    assert_int_equal(srv_export_new(&session, 0, &ask, dup(0)), -EINVAL);
+    assert_int_equal(srv_export_new(&session, 0, &ask, dup(0), NULL), -EINVAL);
+}
+
+/* One session, or one owner, leaves some of the server's descriptors to others. */
+static void
+session_and_owner_have_a_part_of_what_the_server_may_open(void **state)
+{
+    struct wrk_request ask = {.own = WRK_SHARE_MEMORY, .bytes = BYTES};
+    struct srv_session second = session, other = session;
+    struct rlimit files, few;
+    struct gp_err err = {0};
+
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+    few = files;
+    few.rlim_cur = 1024;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    srv.sessions = &session;
+    session.next = &second;
+    second.next = &other;
+    memcpy(other.claims.owner, "other", sizeof("other"));
+    session.n_shares = srv.n_shares = 1024 / SRV_SHARES_SESSION;
+    assert_int_equal(srv_export_new(&session, 0, &ask, dup(0), &err), -EDQUOT);
+    assert_non_null(strstr(err.msg, "its session may share"));
+    assert_non_null(strstr(err.msg, "LimitNOFILE="));
+    assert_int_equal(srv_export_new(&second, 0, &ask, dup(0), &err), 0);
+    srv_export_free_all(&second);
+    /* Two sessions of the owner have all that is the owner's. */
+    session.n_shares = 1024 / SRV_SHARES_OWNER;
+    assert_int_equal(srv_export_new(&second, 0, &ask, dup(0), &err), -EDQUOT);
+    assert_non_null(strstr(err.msg, "its owner may share"));
+    assert_int_equal(srv_export_new(&other, 0, &ask, dup(0), &err), 0);
+    srv_export_free_all(&other);
+    srv.sessions = NULL;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
 }
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, fresh, gone)
@@ -210,6 +246,7 @@ main(void)
         CASE(worker_that_dies_leaves_the_bill_to_the_next),
         CASE(letting_go_of_what_one_does_not_hold_changes_nothing),
         CASE(session_has_a_limit_of_objects),
+        CASE(session_and_owner_have_a_part_of_what_the_server_may_open),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
