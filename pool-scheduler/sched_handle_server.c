@@ -23,6 +23,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* 64 TiB: what servers say they have is summed up, and shares are parts of the sum. */
+#define CARD_MEMORY_MAX (UINT64_C(1) << 46)
+
 /* Session ids of a report that the scheduler does not want to run. */
 struct unwanted {
     uint64_t ids[CTL_SERVER_SESSIONS_MAX];
@@ -74,8 +77,10 @@ take_card_values(struct sched *sched, struct sched_server *server,
         card = sched_pool_card_find(sched->pool, cards[i]->uuid.data);
         if (!card || card->server != server)
             continue;
-        sched_pool_used(sched->pool, card, cards[i]->used_bytes,
-                        gp_min(cards[i]->busy_percent, 100u));
+        sched_pool_used(
+            sched->pool, card,
+            gp_min(cards[i]->used_bytes, card->facts.memory + card->facts.reserved),
+            gp_min(cards[i]->busy_percent, 100u));
         take_fault(sched, card, cards[i]->fault);
     }
 }
@@ -102,7 +107,7 @@ take_slice_use(struct sched_part *part, const Gpupool__Ctl__CtlSliceUse *msg)
 static void
 take_session_use(struct sched_part *part, const Gpupool__Ctl__CtlSessionUse *use)
 {
-    part->attachments = use->attachments;
+    part->attachments = gp_min(use->attachments, part->session->max_attachments);
     sched_part_set_links(part, use->links);
     for (size_t i = 0; i < use->n_slices && i < TICKET_SLICES_MAX; i++)
         take_slice_use(part, use->slices[i]);
@@ -286,8 +291,15 @@ facts_from_message(const Gpupool__Ctl__CtlCard *msg, struct sched_card_facts *fa
     memset(facts, 0, sizeof(*facts));
     if (msg->uuid.len != TICKET_UUID_SIZE)
         return gp_err_set(err, -EINVAL, "card %u: a uuid has 16 bytes", msg->index);
-    if (!msg->memory_bytes || msg->memory_bytes > INT64_MAX)
+    if (!msg->memory_bytes)
         return gp_err_set(err, -EINVAL, "card %u: no memory", msg->index);
+    if (msg->memory_bytes > CARD_MEMORY_MAX || msg->reserved_bytes > CARD_MEMORY_MAX ||
+        msg->cc_major > 99 || msg->cc_minor > 99)
+        return gp_err_set(err, -EINVAL,
+                          "card %u: %" PRIu64 " bytes, %" PRIu64
+                          " reserved, compute capability %u.%u: no card has that",
+                          msg->index, msg->memory_bytes, msg->reserved_bytes,
+                          msg->cc_major, msg->cc_minor);
     memcpy(facts->uuid, msg->uuid.data, TICKET_UUID_SIZE);
     gp_str_copy_printable(facts->name, sizeof(facts->name), msg->name);
     facts->memory = msg->memory_bytes;

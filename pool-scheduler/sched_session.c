@@ -430,6 +430,8 @@ sched_sessions_add(struct sched_sessions *set, const struct sched_session_spec *
     gp_tree_insert(&set->by_id, &session->by_id, session->id, 0);
     owner_link(session);
     parts_make(set, session);
+    for (uint32_t i = 0; i < session->n_slices; i++)
+        session->use[i].since_ns = now_ns;
     session->amount = sched_decision_amount(decision);
     charge(set, session);
     set_end(session, now_ns);
@@ -506,64 +508,102 @@ sched_sessions_next_on(const struct sched_sessions *set,
                : NULL;
 }
 
-/* A server that was started again counts from zero. */
+/* What a slice may be charged at most: all of its card's time, the time of all of its
+ * processes that waited, and more launches and bytes than any card does. */
+#define LAUNCHES_PER_US 100u
+#define BYTES_PER_NS 1024u
+/* Reports are not sent at the moment of which they tell. */
+#define REPORT_SLACK_NS GP_NS_PER_S
+
+/* How much @now is more than @before, and no more than what @most leaves of @charged. A
+ * server that was started again counts from zero. */
 static uint64_t
-grown(uint64_t now, uint64_t before)
+grown(uint64_t now, uint64_t before, uint64_t most, uint64_t charged)
 {
-    return now >= before ? now - before : now;
+    uint64_t more = now >= before ? now - before : now;
+
+    return gp_min(more, most - gp_min(charged, most));
+}
+
+static uint64_t
+times(uint64_t a, uint64_t b)
+{
+    uint64_t product;
+
+    return gp_mul_ok(a, b, &product) ? product : UINT64_MAX;
+}
+
+static void
+add_spent(struct sched_spent *sum, const struct sched_spent *more)
+{
+    sum->gpu_ns += more->gpu_ns;
+    sum->wait_ns += more->wait_ns;
+    sum->launches += more->launches;
+    sum->moved_bytes += more->moved_bytes;
 }
 
 /* What a session had used before this scheduler was started is not its tenant's since
  * then. */
 static void
-account(struct sched_session *session, const struct sched_use *own,
-        const struct sched_use *use)
+account(struct sched_session *session, struct sched_use *own,
+        const struct sched_use *use, uint64_t now_ns)
 {
-    struct sched_spent grew, *const all[] = {&session->tenant->spent,
-                                             &session->owner->holding.spent};
+    const struct sched_spent *charged = &own->charged;
+    uint64_t passed = now_ns - own->since_ns + REPORT_SLACK_NS;
+    struct sched_spent grew;
 
     session->tenant->used_bytes += use->used_bytes - own->used_bytes;
     if (!own->reported && !session->open_serial)
         return;
-    grew.gpu_ns = grown(use->gpu_ns, own->gpu_ns);
-    grew.wait_ns = grown(use->wait_ns, own->wait_ns);
-    grew.launches = grown(use->launches, own->launches);
-    grew.moved_bytes = grown(use->moved_bytes, own->moved_bytes);
-    for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
-        all[i]->gpu_ns += grew.gpu_ns;
-        all[i]->wait_ns += grew.wait_ns;
-        all[i]->launches += grew.launches;
-        all[i]->moved_bytes += grew.moved_bytes;
-    }
+    grew.gpu_ns = grown(use->gpu_ns, own->gpu_ns, passed, charged->gpu_ns);
+    grew.wait_ns = grown(use->wait_ns, own->wait_ns,
+                         times(passed, session->max_attachments), charged->wait_ns);
+    grew.launches = grown(use->launches, own->launches,
+                          times(passed / 1000, LAUNCHES_PER_US), charged->launches);
+    grew.moved_bytes = grown(use->moved_bytes, own->moved_bytes,
+                             times(passed, BYTES_PER_NS), charged->moved_bytes);
+    add_spent(&own->charged, &grew);
+    add_spent(&session->tenant->spent, &grew);
+    add_spent(&session->owner->holding.spent, &grew);
 }
 
 /* A share needs some time between two samples; reports come in bursts as well. */
 #define SHARE_SAMPLE_NS (500 * GP_NS_PER_MS)
 
+/* In thousandths of a card that has all of its time. */
+static uint32_t
+share_of(uint64_t spent_ns, uint64_t passed_ns)
+{
+    return (uint32_t)(1000.0 * (double)gp_min(spent_ns, passed_ns) / (double)passed_ns);
+}
+
 void
 sched_session_used(struct sched_session *session, uint32_t i,
-                   const struct sched_use *use, uint64_t now_ns)
+                   const struct sched_use *said, uint64_t now_ns)
 {
-    struct sched_use *own = &session->use[i];
-    uint64_t sample_ns = own->sample_ns, sample_gpu_ns = own->sample_gpu_ns;
-    uint32_t share = own->share_permille;
+    const struct sched_card_facts *facts = &session->slices[i].card->facts;
+    uint64_t memory = facts->memory + facts->reserved;
+    struct sched_use *own = &session->use[i], use = *said;
 
-    account(session, own, use);
-    *own = *use;
-    own->reported = true;
-    if (!sample_ns || now_ns - sample_ns >= SHARE_SAMPLE_NS) {
+    use.used_bytes = gp_min(use.used_bytes, memory);
+    use.high_bytes = gp_min(use.high_bytes, memory);
+    account(session, own, &use, now_ns);
+    if (!own->sample_ns || now_ns - own->sample_ns >= SHARE_SAMPLE_NS) {
         /* A server that was started again counts from zero. */
-        uint64_t spent = use->gpu_ns - gp_min(use->gpu_ns, sample_gpu_ns);
+        uint64_t spent = use.gpu_ns - gp_min(use.gpu_ns, own->sample_gpu_ns);
 
-        share = sample_ns
-                    ? (uint32_t)(1000.0 * (double)spent / (double)(now_ns - sample_ns))
-                    : 0;
-        sample_ns = now_ns;
-        sample_gpu_ns = use->gpu_ns;
+        own->share_permille =
+            own->sample_ns ? share_of(spent, now_ns - own->sample_ns) : 0;
+        own->sample_ns = now_ns;
+        own->sample_gpu_ns = use.gpu_ns;
     }
-    own->share_permille = share;
-    own->sample_ns = sample_ns;
-    own->sample_gpu_ns = sample_gpu_ns;
+    own->used_bytes = use.used_bytes;
+    own->high_bytes = use.high_bytes;
+    own->moved_bytes = use.moved_bytes;
+    own->gpu_ns = use.gpu_ns;
+    own->wait_ns = use.wait_ns;
+    own->launches = use.launches;
+    own->reported = true;
 }
 
 void

@@ -44,6 +44,10 @@ struct sched_use {
     uint32_t share_permille; /* of the card's time, between the last two samples */
     uint64_t sample_ns, sample_gpu_ns;
     bool reported; /* to this scheduler, ever */
+    /* When it began here, and what has been charged since: a server says what it likes,
+     * and a slice uses no more of its card than the time that has passed. */
+    uint64_t since_ns;
+    struct sched_spent charged;
 };
 
 /* What of a session is on one server: slices that stand together in its list. */

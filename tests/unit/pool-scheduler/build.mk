@@ -16,6 +16,9 @@ $(eval $(call unit_test,test_sched_daemon,\
 $(eval $(call unit_test,test_sched_peers,\
     tests/unit/pool-scheduler/test_sched_peers.c tests/unit/pool-scheduler/ut_sched.c,$(UT_SCHED_INCS),,$(SCHED_LIBS),\
     $(SCHED_LDLIBS)))
+$(eval $(call unit_test,test_sched_forged,\
+    tests/unit/pool-scheduler/test_sched_forged.c tests/unit/pool-scheduler/ut_sched.c,$(UT_SCHED_INCS),,$(SCHED_LIBS),\
+    $(SCHED_LDLIBS)))
 $(eval $(call unit_test,test_sched_renew,\
     tests/unit/pool-scheduler/test_sched_renew.c tests/unit/pool-scheduler/ut_sched.c,$(UT_SCHED_INCS),,$(SCHED_LIBS),\
     $(SCHED_LDLIBS)))
