@@ -355,18 +355,33 @@ claim_name(struct sched_conn *conn, const Gpupool__Ctl__CtlRegister *msg,
     return 0;
 }
 
+/* Kinds of cards are never forgotten, and there are few for the whole pool. */
+static int
+check_kinds(const struct sched_server *server, unsigned made, struct gp_err *err)
+{
+    if (server->groups_made + made <= SCHED_SERVER_GROUPS_MAX)
+        return 0;
+    return gp_err_set(err, -ENOSPC,
+                      "server %s has shown more than %d kinds of cards that no other "
+                      "has, the most allowed until the scheduler is started again",
+                      server->name, SCHED_SERVER_GROUPS_MAX);
+}
+
 static int
 take_cards(struct sched *sched, struct sched_server *server,
            const Gpupool__Ctl__CtlRegister *msg, struct gp_err *err)
 {
+    unsigned groups = sched->pool->n_groups;
     struct sched_card_facts facts;
     struct sched_server *before;
     struct sched_card *card;
     char labels[SCHED_LABELS_MAX];
     struct sched_reach reach = {.zone = sched_rules_zone(sched->rules, server->name),
                                 .rdma = *msg->rdma};
-    int r;
+    int r = check_kinds(server, 0, err);
 
+    if (r < 0)
+        return r;
     sched_rules_labels(sched->rules, server->name, labels, sizeof(labels));
     sched_pool_cards_absent(sched->pool, server);
     r = sched_pool_set_labels(sched->pool, server, labels);
@@ -390,10 +405,13 @@ take_cards(struct sched *sched, struct sched_server *server,
         if (!r)
             r = sched_pool_card_put(sched->pool, server, &facts, &card, err);
         if (!r)
+            r = check_kinds(server, sched->pool->n_groups - groups, err);
+        if (!r)
             take_fault(sched, card, msg->cards[i]->fault);
         if (!r && before != server) /* its record still has the card */
             r = sched_store_put_server(sched->store, before, err);
     }
+    server->groups_made += sched->pool->n_groups - groups;
     if (r < 0)
         sched_pool_cards_absent(sched->pool, server);
     return r;

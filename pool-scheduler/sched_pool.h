@@ -173,6 +173,7 @@ struct sched_server {
 
     struct sched_card *cards[CTL_SERVER_CARDS_MAX];
     unsigned n_cards;
+    unsigned groups_made; /* that its cards were the first of */
     struct sched_sums sums;
     uint32_t free_core; /* sum over cards that may be given */
     uint32_t serial;
@@ -201,6 +202,9 @@ struct sched_group {
 /* Far more kinds of cards than a pool has; 60 KiB each.  Cards of further kinds are
  * refused at registration. */
 #define SCHED_GROUPS_MAX 1024
+/* Of them, those that one server's cards were the first of: it may say of a card what
+ * it likes, and again something else. */
+#define SCHED_SERVER_GROUPS_MAX 32
 
 struct sched_pool {
     struct sched_group **groups;

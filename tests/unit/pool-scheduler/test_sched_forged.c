@@ -7,7 +7,7 @@
 
 #include "ctl_limits.h"
 
-#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #define CARD_MEMORY (16 * GIB) /* ut_sched_enlist()'s */
@@ -204,6 +204,57 @@ impossible_cards_are_refused(void **state)
     }
 }
 
+/* A card with this name, of the server @name. */
+static reply_t *
+enlist_card(int server, const char *name, const char *card_name)
+{
+    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
+    Gpupool__Ctl__CtlRegister reg = GPUPOOL__CTL__CTL_REGISTER__INIT;
+    Gpupool__Ctl__CtlCard card = GPUPOOL__CTL__CTL_CARD__INIT, *list = &card;
+    uint8_t uuid[16];
+
+    memset(uuid, name[0], sizeof(uuid));
+    card.uuid = (ProtobufCBinaryData){sizeof(uuid), uuid};
+    card.name = (char *)(uintptr_t)card_name;
+    card.memory_bytes = GIB;
+    reg.major = CTL_MAJOR;
+    reg.server = (char *)(uintptr_t)name;
+    reg.endpoint = (char *)":7481";
+    reg.cards = &list;
+    reg.n_cards = 1;
+    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_REGISTER_SERVER;
+    req.register_server = &reg;
+    return ut_sched_ask(server, &req);
+}
+
+/* Each registration says that the card is of another kind. */
+static void
+server_uses_up_the_kinds_of_cards_of_nobody_else(void **state)
+{
+    struct world *w = *state;
+    int server = ut_sched_dial(w), other = ut_sched_dial(w);
+    unsigned taken = 0;
+    reply_t *reply;
+
+    for (unsigned i = 0; i < 2000; i++) {
+        char name[16];
+
+        snprintf(name, sizeof(name), "card %u", i);
+        reply = enlist_card(server, "alpha", name);
+        if (!reply->error)
+            taken++;
+        else if (taken == i)
+            assert_non_null(strstr(reply->error->words, "more than 32 kinds of cards"));
+        ut_sched_drop(reply);
+    }
+    assert_int_equal(taken, 32);
+    reply = enlist_card(other, "beta", "a card of beta's");
+    assert_null(reply->error);
+    ut_sched_drop(reply);
+    close(server);
+    close(other);
+}
+
 #define PROMISE(fn)                                                                    \
     cmocka_unit_test_setup_teardown(fn, ut_sched_setup, ut_sched_teardown)
 
@@ -215,6 +266,7 @@ main(void)
         PROMISE(forged_use_is_charged_as_what_can_be),
         PROMISE(honest_use_is_charged_as_it_is),
         PROMISE(impossible_cards_are_refused),
+        PROMISE(server_uses_up_the_kinds_of_cards_of_nobody_else),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
