@@ -130,6 +130,8 @@ class StubArg:
             ]
         if p.type.word == "array" and not p.optional:
             return [f"!({self.count(p)})"]
+        if p.name == "count" and self.call.name.startswith("cuUserObjectRe"):
+            return ["!count"]
         if p.life == "del" and p.type.word in ("texobj", "surfobj"):
             return ["true"]  # the driver's own value, which the stub does not know
         return []

@@ -237,6 +237,10 @@ def test_contexts_of_green_contexts_are_parts_of_the_primary_one(case):
     same_over_tcp_and_shared_memory(case, "greens")
 
 
+def test_calls_that_end_something_do_so_beside_an_error_of_another(case):
+    same_over_tcp_and_shared_memory(case, "ends")
+
+
 def test_errors_have_one_name_and_text_in_both_libraries(case):
     said = [case.run([*case.interpreter(), "-c", NAME_ERRORS, case.build / "lib" / library]).out
             for library in ("libcuda.so.1", "libsoftgpu.so")]
