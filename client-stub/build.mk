@@ -27,7 +27,8 @@ STUB_STREAMS := $(addprefix client-stub/streams/stub_,capture.c elapsed.c event.
     ipc_event.c logs.c notice.c stream.c)
 STUB_MEMORY := $(addprefix client-stub/memory/stub_,alloc.c alloc_array.c export.c host_memory.c \
     managed.c managed_calls.c managed_live.c managed_mirror.c managed_pages.c managed_range.c managed_runs.c \
-    managed_told.c managed_turn.c memory.c memory_end.c pinned.c pointer.c spare.c spare_table.c unified.c vmm.c written.c)
+    managed_told.c managed_turn.c memory.c memory_end.c pinned.c pointer.c registered.c \
+    spare.c spare_table.c unified.c vmm.c written.c)
 STUB_MODULES := $(addprefix client-stub/modules/stub_,args.c func.c func_attrs.c image.c jit.c launch.c \
     launch_old.c launch_shape.c linker.c module.c occupancy.c)
 STUB_GRAPHS := $(addprefix client-stub/graphs/stub_,graph.c graph_accepted.c graph_dot.c graph_hostmem.c \

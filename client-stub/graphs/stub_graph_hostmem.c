@@ -12,6 +12,7 @@
 #include "stub_link.h"
 #include "stub_manual.h"
 #include "stub_memory.h"
+#include "stub_registered.h"
 #include "wire_api.h"
 
 #include <errno.h>
@@ -85,6 +86,16 @@ fetch_chunk(const struct hostmem *s, uint64_t offset, char *to, uint32_t n)
     return ok;
 }
 
+/* Where the program has unmapped its registered memory meanwhile, the server gets bytes
+ * of no meaning, and what it sends goes nowhere. */
+static char *
+there_or_blank(char *at, uint32_t n)
+{
+    static char blank[CHUNK];
+
+    return stub_registered_is_gone(at, n) ? blank : at;
+}
+
 /* Over the control connection of that @number (stub_control.h); 0: over the main one.
  * -ECONNRESET and -EBADMSG as there; -EIO: the link is dead, or the worker refuses. */
 static int
@@ -93,8 +104,8 @@ move_chunk(const struct hostmem *s, uint32_t number, size_t row, size_t at, uint
     uint64_t offset = (uint64_t)row * s->copy.WidthInBytes + at;
     bool last =
         row + 1 == s->copy.Height * s->copy.Depth && at + n == s->copy.WidthInBytes;
-    char *from = s->src.base ? row_of(s, &s->src, row) + at : NULL;
-    char *to = s->dst.base ? row_of(s, &s->dst, row) + at : NULL;
+    char *from = s->src.base ? there_or_blank(row_of(s, &s->src, row) + at, n) : NULL;
+    char *to = s->dst.base ? there_or_blank(row_of(s, &s->dst, row) + at, n) : NULL;
 
     if (number && from)
         return stub_control_fill(s->link, number, stub_hostfn_ticket(), s->token,
@@ -113,7 +124,11 @@ move_row(const struct hostmem *s, uint32_t number, size_t row)
     int r = 0;
 
     if (s->src.base && s->dst.base) {
-        memmove(row_of(s, &s->dst, row), row_of(s, &s->src, row), width);
+        char *to = row_of(s, &s->dst, row), *from = row_of(s, &s->src, row);
+
+        if (!stub_registered_is_gone(to, width) &&
+            !stub_registered_is_gone(from, width))
+            memmove(to, from, width);
         return 0;
     }
     for (size_t at = 0; at < width && r == 0; at += CHUNK)

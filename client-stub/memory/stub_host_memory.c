@@ -27,6 +27,7 @@
 #include "stub_manual.h"
 #include "stub_memory.h"
 #include "stub_pinned.h"
+#include "stub_registered.h"
 #include "stub_result.h"
 #include "stub_sticky.h"
 #include "stub_stream.h"
@@ -140,6 +141,8 @@ stub_impl_cuMemAllocHost_v2(void **pp, size_t bytesize)
 void
 stub_host_memory_end(const struct stub_memory *m)
 {
+    if (m->kind == STUB_MEMORY_REGISTERED)
+        atomic_fetch_sub(&stub_registered_count, 1);
     host_unpin((void *)(uintptr_t)m->range.start);
     if (m->kind == STUB_MEMORY_HOST)
         host_give_back(m);
@@ -322,8 +325,10 @@ stub_impl_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)
     e = stub_memory_add(STUB_MEMORY_REGISTERED, (uintptr_t)p, bytesize, Flags, 0);
     if (e == -EEXIST)
         return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
-    if (e == 0)
+    if (e == 0) {
+        atomic_fetch_add(&stub_registered_count, 1);
         host_pin(p, bytesize);
+    }
     return stub_result_errno(e);
 }
 
@@ -340,6 +345,9 @@ stub_impl_cuMemHostUnregister(void *p)
     r = stub_capture_check();
     if (r != CUDA_SUCCESS)
         return r;
+    /* While it is known that the memory is registered, and so may be unmapped. */
+    if (stub_memory_find((uintptr_t)p, &m) && m.kind == STUB_MEMORY_REGISTERED)
+        stub_hooks_drain(p, m.range.size);
     if (!stub_memory_remove((uintptr_t)p, STUB_MEMORY_REGISTERED, &m))
         return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
     host_wait(&m); /* beside a capture it is the program that keeps the memory */

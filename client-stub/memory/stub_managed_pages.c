@@ -8,6 +8,7 @@
 #include "stub_managed_range.h"
 #include "stub_memory.h"
 #include "stub_pinned.h"
+#include "stub_registered.h"
 #include "stub_unified.h"
 #include "stub_written.h"
 #include "wire_api.h"
@@ -141,6 +142,8 @@ managed_pages_send(struct managed_range *range, struct stub_link *link)
     CUresult r = CUDA_SUCCESS;
     uint64_t pos = 0, end;
 
+    if (stub_registered_is_gone(range->host, range->size))
+        return CUDA_SUCCESS;
     while (pos < range->size && r == CUDA_SUCCESS) {
         end = pages_next(range, &pos);
         r = pages_send(range, link, pos, end);
@@ -155,16 +158,20 @@ lines_apply(struct managed_range *ranges, const struct stub_link *link,
             const struct wire_line *lines, size_t n)
 {
     const struct managed_range *m = NULL;
+    bool gone = false;
 
     for (size_t i = 0; i < n; i++) {
         const struct wire_line *line = &lines[i];
+        const struct managed_range *before = m;
 
         if (!m || line->at + WIRE_LINE <= m->pages || line->at >= m->pages + m->size)
             for (m = ranges; m; m = m->next)
                 if (m->pages && m->copy[link->number].number &&
                     line->at + WIRE_LINE > m->pages && line->at < m->pages + m->size)
                     break;
-        if (m) {
+        if (m && m != before)
+            gone = stub_registered_is_gone(m->host, m->size);
+        if (m && !gone) {
             const struct wire_lines l = pages_lines(m, link);
 
             wire_lines_put(&l, line, true);

@@ -10,6 +10,7 @@
 #include "stub_managed_runs.h"
 #include "stub_manual.h"
 #include "stub_memory.h"
+#include "stub_registered.h"
 #include "stub_unified.h"
 #include "stub_written.h"
 #include "wire_runs.h"
@@ -324,6 +325,8 @@ managed_range_send(struct managed_range *range, uint64_t from, uint64_t limit,
     CUresult r = CUDA_SUCCESS;
     uint64_t at = from, end;
 
+    if (stub_registered_is_gone(range->host, range->size))
+        return CUDA_SUCCESS;
     if (range->watched)
         range_look(range);
     while (r == CUDA_SUCCESS && at < limit) {
@@ -358,6 +361,8 @@ managed_range_take(struct managed_range *range, uint64_t at, const uint8_t *got,
 {
     const uint8_t *shadow = range_here(range)->shadow;
 
+    if (stub_registered_is_gone(range->host, range->size))
+        return;
     for (uint64_t i = 0; i < n;) {
         uint64_t part = gp_min((uint64_t)RANGE_PAGE, n - i);
 

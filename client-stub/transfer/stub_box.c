@@ -7,6 +7,7 @@
 #include "stub_call.h"
 #include "stub_copy_facts.h"
 #include "stub_memory.h"
+#include "stub_registered.h"
 #include "wire_api.h"
 
 #include <assert.h>
@@ -49,6 +50,13 @@ box_open_host(struct stub_box_host *host, const void *base, size_t *x, size_t *y
     return true;
 }
 
+static bool
+box_host_is_gone(const struct stub_box *box, const struct stub_box_host *host)
+{
+    return host->base && box->rows && box->width &&
+           stub_registered_is_gone(host->base, stub_box_extent(box, host));
+}
+
 CUresult
 stub_box_open(struct stub_box *box, uint16_t call, const CUDA_MEMCPY3D *given)
 {
@@ -70,7 +78,9 @@ stub_box_open(struct stub_box *box, uint16_t call, const CUDA_MEMCPY3D *given)
         return CUDA_ERROR_INVALID_VALUE;
     c->srcHost = NULL;
     c->dstHost = NULL;
-    return CUDA_SUCCESS;
+    return box_host_is_gone(box, &box->src) || box_host_is_gone(box, &box->dst)
+               ? CUDA_ERROR_INVALID_VALUE
+               : CUDA_SUCCESS;
 }
 
 /* Its reserved words name contexts. */

@@ -14,6 +14,7 @@
 #include "stub_manual.h"
 #include "stub_memory.h"
 #include "stub_path.h"
+#include "stub_registered.h"
 
 /* Between the host and a device.  What every copy checks comes first; an empty one is
  * done.  Inlined, because the calls below know the direction, and many of the stream;
@@ -67,7 +68,8 @@ copy_run(enum stub_direction direction, bool blocking, CUdeviceptr dst, CUdevice
     copy.src = src;
     copy.n = n;
     copy.stream = stream;
-    if (!stub_copy_host_side(&copy))
+    if (!stub_copy_host_side(&copy) ||
+        stub_registered_is_gone(stub_copy_host_side(&copy), n))
         return CUDA_ERROR_INVALID_VALUE;
     r = stub_copy_await_turn(&copy);
     if (r == CUDA_SUCCESS)
@@ -175,6 +177,9 @@ copy_host_to_host(CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream stream,
                              .n = n,
                              .stream = stream};
 
+    if (stub_registered_is_gone((void *)(uintptr_t)dst, n) ||
+        stub_registered_is_gone((void *)(uintptr_t)src, n))
+        return CUDA_ERROR_INVALID_VALUE;
     return stub_path_run(STUB_LINEAR, &copy);
 }
 

@@ -13,6 +13,7 @@
 #include "stub_manual.h"
 #include "stub_path.h"
 #include "stub_pinned.h"
+#include "stub_registered.h"
 #include "wire_api.h"
 
 #include <string.h>
@@ -74,7 +75,8 @@ array_copy(struct stub_copy *copy, CUarray array)
         r = stub_stream_get(copy->stream, copy->per_thread, &copy->stream_id);
     if (r != CUDA_SUCCESS || copy->n == 0)
         return r;
-    if (!stub_copy_host_side(copy))
+    if (!stub_copy_host_side(copy) ||
+        stub_registered_is_gone(stub_copy_host_side(copy), copy->n))
         return CUDA_ERROR_INVALID_VALUE;
     if (array_needs_box(copy))
         return array_as_box(copy, array);

@@ -4,12 +4,14 @@
 
 #include "gp_base.h"
 #include "gp_lock.h"
+#include "gp_log.h"
 #include "stub_call.h"
 #include "stub_capture.h"
 #include "stub_hooks.h"
 #include "stub_link.h"
 #include "stub_managed.h"
 #include "stub_memory.h"
+#include "stub_registered.h"
 #include "stub_thread.h"
 #include "stub_wait.h"
 #include "wire_format.h"
@@ -324,13 +326,13 @@ d2h_receive(struct stub_link *link, const struct stub_d2h_place *place)
 {
     uint8_t *scratch = queue_of(link)->scratch;
     uint64_t len = place->width * place->rows;
-
-    bool whole = place->rows == 1 || place->pitch == place->width;
+    bool gone = stub_registered_is_gone(place->base, place_span(place));
+    bool whole = (place->rows == 1 || place->pitch == place->width) && !gone;
 
     if (xport_recv_bulk(link->conn, whole ? place->base : scratch, len) < 0)
         return false;
     xport_acknowledge(link->conn);
-    if (!whole)
+    if (!whole && !gone)
         d2h_scatter(place, scratch);
     return true;
 }
@@ -378,7 +380,10 @@ d2h_take(struct stub_link *link, const struct wire_rep *event)
         if (ev.len != copy->place.width * copy->place.rows ||
             (!bulk && ev.len > size - sizeof(ev)))
             return "a copy of another length has completed";
-        if (!bulk)
+        if (!bulk &&
+            stub_registered_is_gone(copy->place.base, place_span(&copy->place)))
+            gp_log_debug("stub", "what copy %u was to write is unmapped", ev.seq);
+        else if (!bulk)
             d2h_scatter(&copy->place, bytes);
         else if (!d2h_receive(link, &copy->place))
             return "a copy broke off";

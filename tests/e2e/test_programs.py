@@ -125,6 +125,20 @@ def test_primary_context_is_whole_for_whoever_retains_it(case):
         case.equal((remote.status, remote.err), (0, ""), f"status and words over {link}")
 
 
+def test_registered_memory_that_is_unmapped_ends_no_program(case):
+    pool = case.pool(servers=1, cards=1)
+    parts = ("copies", "boxes", "copies under way", "mapped again", "the end of the process")
+    program = case.programs / "unmapped"
+    ways = [("tcp", [program]), ("shm", [program])]
+    if not case.sanitizer:  # no room for the addresses that host and card have in common
+        ways.append(("tcp", ["bash", "-c", f"ulimit -v 16000000; exec {program}"]))
+    for link, command in ways:
+        done = pool.run(*command, core=50, memory="256MiB", status=None,
+                        env={"GPUPOOL_TRANSPORT": link})
+        case.equal((done.out, done.status), ("".join(f"{part}: ok\n" for part in parts), 0),
+                   f"unmapped over {link}, {command}")
+
+
 def test_handles_of_one_session_open_nothing_in_another(case):
     pool = case.pool(servers=1, cards=1)
     session = pool.session(core=30, memory="64MiB")
