@@ -44,7 +44,7 @@
 #define RDMA_SEND_DEPTH 128
 #define RDMA_SIGNAL_EVERY 16 /* one completion for so many sends */
 #define RDMA_POST_BATCH 16   /* receives posted again at a time */
-/* How often a napping side looks whether the peer is alive. */
+/* How often a side in idle sleep looks whether the peer is alive. */
 #define RDMA_LIVENESS_NS (100 * GP_NS_PER_MS)
 #define RDMA_INLINE 220 /* asked for; iWARP gives less */
 #define RDMA_COOKIE_SIZE 16

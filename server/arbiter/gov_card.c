@@ -566,7 +566,7 @@ want(struct gov_card *card, int slot, uint64_t now)
         /* Back from doing nothing: what it did not use meanwhile is not saved up. */
         refill(t, now);
         FOR_EACH_TENANT(card, h)
-        if (h->holding) /* it began while this one only napped, maybe */
+        if (h->holding) /* it began while this one only slept, maybe */
             advance_clock(card, h, now);
         t->woke = now - t->idle_ns >= GOV_SLEPT_NS;
         t->vtime = gp_max(t->vtime, late_start(card, t, now));

@@ -23,7 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Objects of one kind and minting side that a client may hold at once.  A
+/* Objects of one kind, made by one side, that a client may hold at once.  A
  * training process was seen with some 40,000 graph nodes; an entry is 16 bytes
  * and a map entry 24, so a hostile client costs 80 MiB per kind at most, and
  * only for objects that the driver really made. */
@@ -93,7 +93,7 @@ int wrk_handles_put(struct wrk_handles *t, unsigned kind, uint64_t id, void *obj
 /* The id under which @obj of @kind is known, 0 when it is not. */
 uint64_t wrk_handles_id_of(const struct wrk_handles *t, unsigned kind, const void *obj);
 
-/* The same, minting a server index when it is not known yet.  -E2BIG, -ENOMEM. */
+/* The same; makes a server index when it is not known yet.  -E2BIG, -ENOMEM. */
 int wrk_handles_name(struct wrk_handles *t, unsigned kind, void *obj, uint64_t *ret_id);
 
 /* Forget @id and return what stood behind it; NULL when nothing did. */

@@ -34,7 +34,7 @@ struct gov_slice {
     uint32_t asked;              /* the grant that was asked for last */
     bool asking;                 /* the grant has not come yet */
     atomic_bool running;
-    atomic_bool intruding; /* running since something began out of turn */
+    atomic_bool out_of_turn; /* running since something began out of turn */
 
     struct wrk_meter meter;
     uint64_t owed_ns;      /* measured, not reported yet */
@@ -91,6 +91,7 @@ void wrk_gov_reap(struct wrk *w, struct gov_slice *s);
 /* What is in flight waits for something that is not the card. */
 bool wrk_gov_held(struct wrk *w, struct gov_slice *s);
 
+/* Give the turn back, or take the request for it back, after charging what is owed. */
 void wrk_gov_give_up(struct wrk *w, struct gov_slice *s);
 
 /* Ask for the turn, unless it has been asked for; whether it is ours.  Never waits. */

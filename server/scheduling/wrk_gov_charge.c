@@ -15,7 +15,7 @@ wrk_gov_overrun(struct wrk *w, struct gov_slice *s, uint64_t ns)
 {
     atomic_store(&s->want->late_ns, gp_now_ns() - ns);
     atomic_store(&s->want->run, GOV_RUN_LATE);
-    s->running = s->intruding = true;
+    s->running = s->out_of_turn = true;
     wrk_desks_ring(w->priv->desks);
 }
 
@@ -43,7 +43,7 @@ static void
 charge(struct wrk *w, struct gov_slice *s, uint64_t ns)
 {
     s->owed_ns += ns;
-    if (!s->running || s->intruding || wrk_gov_capped(s) || wrk_gov_shared(s))
+    if (!s->running || s->out_of_turn || wrk_gov_capped(s) || wrk_gov_shared(s))
         wrk_gov_charge_owed(w, s);
 }
 

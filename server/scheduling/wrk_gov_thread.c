@@ -40,7 +40,7 @@ static bool
 claimed(const struct gov_slice *s)
 {
     return wrk_gov_contended(s) ||
-           (s->intruding &&
+           (s->out_of_turn &&
             atomic_load_explicit(&s->turn->others, memory_order_relaxed));
 }
 
@@ -74,7 +74,7 @@ tick(struct wrk *w, struct gov_slice *s)
     if (!s->running)
         return tick_held(w, s);
     /* What began out of turn shall have one: others give way to it as to who waits. */
-    if (s->intruding)
+    if (s->out_of_turn)
         wrk_gov_ask(w, s);
     if (!claimed(s))
         s->idle_ns = gp_now_ns();

@@ -55,7 +55,7 @@ static bool
 has_turn(struct gov_slice *s)
 {
     s->running = true;
-    s->intruding = false;
+    s->out_of_turn = false;
     return true;
 }
 
@@ -97,7 +97,7 @@ wrk_gov_give_up(struct wrk *w, struct gov_slice *s)
 {
     wrk_gov_charge_owed(w, s);
     wrk_gov_unask(w, s);
-    s->running = s->intruding = false;
+    s->running = s->out_of_turn = false;
     atomic_store(&s->want->run, GOV_RUN_NOT);
     if (atomic_load_explicit(&s->want->done, memory_order_relaxed) != s->asked &&
         atomic_load(&s->turn->grant) == s->asked)
@@ -126,7 +126,7 @@ get_turn(struct wrk *w, struct gov_slice *s)
     struct wrk_governor *g = w->priv->governor;
 
     while (!atomic_load(&w->priv->stopping)) {
-        if ((s->running && !s->intruding) || wrk_gov_ask(w, s))
+        if ((s->running && !s->out_of_turn) || wrk_gov_ask(w, s))
             return;
         pthread_mutex_unlock(&g->lock);
         /* Replies that are due are not delayed by this launch. */
@@ -239,13 +239,13 @@ wait_in_flight(struct wrk *w, struct gov_slice *s, uint64_t predicted_ns, bool a
 static bool
 keep_turn(const struct gov_slice *s)
 {
-    return !s->intruding && !atomic_load(&s->turn->stop);
+    return !s->out_of_turn && !atomic_load(&s->turn->stop);
 }
 
 GP_HOT bool
 wrk_gov_turn(struct wrk *w, struct gov_slice *s, const struct wrk_charge *c)
 {
-    bool slow = c->throttled || !s->running || s->intruding;
+    bool slow = c->throttled || !s->running || s->out_of_turn;
 
     wrk_meter_mark(w, &s->meter);
     wrk_gov_reap(w, s);
@@ -257,7 +257,7 @@ wrk_gov_turn(struct wrk *w, struct gov_slice *s, const struct wrk_charge *c)
         if (wrk_meter_idle(&s->meter) || wrk_gov_held(w, s))
             wrk_gov_give_up(w, s);
     }
-    if (!s->running || s->intruding)
+    if (!s->running || s->out_of_turn)
         get_turn(w, s);
     return slow;
 }

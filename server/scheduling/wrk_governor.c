@@ -57,7 +57,7 @@ slice_of(struct wrk *w, uint32_t ctx_index)
 GP_HOT static inline bool
 begins_estimated(struct wrk *w, struct gov_slice *s, const struct wrk_charge *c)
 {
-    return !c->throttled && c->predicted_ns && s->running && !s->intruding &&
+    return !c->throttled && c->predicted_ns && s->running && !s->out_of_turn &&
            wrk_meter_estimate(
                &s->meter, w->ctx_index, c->stream,
                atomic_load_explicit(&w->priv->seq, memory_order_relaxed));

@@ -414,7 +414,7 @@ work_that_begins_out_of_turn_is_reported_late_and_charged(void **state)
     assert_false(slice->running);
     assert_int_equal(want.done, 1);
     look_after(16 * MS); /* it has begun */
-    assert_true(slice->intruding);
+    assert_true(slice->out_of_turn);
     assert_int_equal(want.run, GOV_RUN_LATE);
     assert_in_range(want.late_ns, now_ns - MS, now_ns);
     look_after(5 * MS);
