@@ -79,11 +79,9 @@ Q := @
 say = @printf '  %-6s %s\n' '$(1)' '$(patsubst $(O)/%,%,$(2))'
 endif
 
-comma := ,
 ALL :=
 UNIT_TESTS :=
 GEN_DEPS :=
-BUILD_DEPS :=
 
 comma := ,
 
