@@ -15,6 +15,7 @@
 #define GP_BLAKE3_SIZE 32
 #define GP_BLAKE3_WIDE 64
 
+/* The hash of @len bytes, 32 of it. */
 void gp_blake3(const void *data, size_t len, uint8_t ret[GP_BLAKE3_SIZE]);
 
 /* The same and 32 bytes more. */

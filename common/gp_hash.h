@@ -12,6 +12,7 @@ struct gp_hash_key {
     uint64_t k[2];
 };
 
+/* SipHash of @len bytes: who does not know @key cannot choose data that collide. */
 uint64_t gp_hash_bytes(const struct gp_hash_key *key, const void *data, size_t len);
 
 /* A key from getrandom(2), made once per process. */

@@ -131,6 +131,7 @@ void gp_options_each(const struct gp_options *options, gp_option_visit *visit,
 /* Items of a manual page, one for each option: `--mdoc`, which is in no help. */
 void gp_options_man(const struct gp_options *options, FILE *out);
 
+/* What `--help` prints. */
 void gp_options_help(const struct gp_options *options, FILE *out);
 
 /* The completion of one program or subcommand for "bash", "zsh" or "fish"; -EINVAL:

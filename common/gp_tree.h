@@ -26,6 +26,7 @@ struct gp_tree {
     size_t count;
 };
 
+/* @node is in no tree before, and in @tree before it is removed. */
 void gp_tree_insert(struct gp_tree *tree, struct gp_tree_node *node, uint64_t key0,
                     uint64_t key1);
 void gp_tree_remove(struct gp_tree *tree, struct gp_tree_node *node);

@@ -16,6 +16,7 @@
 struct gp_err;
 struct sched;
 
+/* -errno, with everything as it was. */
 int sched_reload(struct sched *sched, struct gp_err *err);
 
 /* What the rules say of servers and cards; also at the start. */

@@ -49,6 +49,8 @@ sched_rows_shows(const struct sched_card *card)
     return card->present || card->slices;
 }
 
+/* Fill @msg, whose strings point into the session or tenant: to be packed before those
+ * change. */
 void sched_rows_slice(const struct sched_session *session, uint32_t i,
                       Gpupool__Ctl__CtlSlice *msg);
 void sched_rows_tenant(const struct sched_tenants *set,

@@ -45,6 +45,8 @@ int attach_transcript_finish(struct attach_transcript *t,
                              const uint8_t secret[ATTACH_KEY_SIZE],
                              const uint8_t other[ATTACH_KEY_SIZE], const char *ticket);
 
+/* The proof over @t, which the client sends; and whether @proof is it, compared in a
+ * time that does not tell where they differ. */
 void attach_proof_make(const struct attach_transcript *t,
                        uint8_t ret_proof[ATTACH_PROOF_SIZE]);
 bool attach_proof_holds(const struct attach_transcript *t, const uint8_t *proof,

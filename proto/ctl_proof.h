@@ -33,6 +33,7 @@ struct ctl_transcript {
 
 enum ctl_side { CTL_SIDE_PEER, CTL_SIDE_SCHEDULER };
 
+/* From getrandom(2); -errno. */
 int ctl_nonce(uint8_t ret_nonce[CTL_NONCE_SIZE]);
 
 /* For a peer that has sent the hello: read the scheduler's challenge into @t, where

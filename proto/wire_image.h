@@ -50,6 +50,8 @@ static_assert(sizeof(struct wire_image_ref) == 80, "wire layout");
 void wire_image_identify(const struct iovec *pieces, size_t n,
                          struct wire_image_id *ret);
 
+/* The proof that who makes it has the image that @secret is of, for one attachment's
+ * @nonce. */
 void wire_image_prove(const uint8_t secret[GP_BLAKE3_SIZE],
                       const uint8_t nonce[WIRE_IMAGE_NONCE],
                       uint8_t ret[GP_BLAKE3_SIZE]);

@@ -73,6 +73,7 @@ int xport_acks_take(struct xport_acks *acks, uint64_t *value, uint64_t *striped)
 /* Those of a new link, whose peer knows what has been received: its socket, or none. */
 int xport_acks_install(struct xport_acks *acks, const struct xport_resume_link *link);
 
+/* Closes the socket. */
 void xport_acks_fini(struct xport_acks *acks);
 
 #endif

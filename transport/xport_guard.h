@@ -42,6 +42,8 @@ void xport_guard_remove(struct xport_guard *w);
 /* With its pages present: whether they are all anonymous. */
 bool xport_guard_sound(const struct xport_guard *w);
 
+/* Whether a part of its pages has been unmapped, moved or given back since it was made.
+ * Any thread. */
 bool xport_guard_stale(const struct xport_guard *w);
 
 #endif

@@ -97,6 +97,7 @@ void xport_resume_goodbye(struct xport_conn *conn);
  * end that connects: the peer may wait for an acknowledgement. */
 void xport_resume_acks_here(struct xport_conn *conn);
 
+/* Whether a broken link of @conn can be replaced, over TCP or RDMA. */
 bool xport_resumes(const struct xport_conn *conn);
 
 /* The socket for acknowledgements, for the child of a fork() to close; -1: none. */

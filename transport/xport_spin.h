@@ -51,6 +51,7 @@ xport_spin_skips(struct xport_spin *spin)
     return spin->skip && spin->skip--;
 }
 
+/* Before the first look of a wait that spins: its time begins. */
 void xport_spin_begin(struct xport_spin *spin);
 
 /* Nothing there yet: whether to look again at once. */

@@ -22,6 +22,8 @@ struct stub_jit {
 CUresult stub_jit_open(struct stub_jit *jit, unsigned int n,
                        const CUjit_option *options, void **values);
 
+/* For the request: jit->n options and values, without the addresses of the caller's
+ * buffers. */
 void stub_jit_put(const struct stub_jit *jit, int32_t *options, uint64_t *values);
 
 /* The reply: logs into the caller's buffers, their lengths and the time into the

@@ -47,6 +47,8 @@ struct stub_link_switch {
     bool away;
 };
 
+/* Around one call: until the end, the thread's calls go to the server of @route, in a
+ * context of it.  Where none can be made current, they stay where they are. */
 void stub_link_switch_begin(struct stub_link_switch *link_switch,
                             const struct stub_route *route);
 void stub_link_switch_end(struct stub_link_switch *link_switch);

@@ -38,6 +38,7 @@ uint64_t stub_hostfn_add_own(CUhostFn fn, void *user, bool keep);
 /* Functions of the program that may yet run, or do. */
 extern _Atomic uint32_t stub_hostfn_of_program;
 
+/* The function of @token will not be run any more; an unknown token is ignored. */
 void stub_hostfn_forget(uint64_t token);
 
 /* Have @gone called when the worker has given the token back: it was @node's. */

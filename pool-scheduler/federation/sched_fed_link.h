@@ -64,6 +64,7 @@ void sched_fed_link_unref(struct sched_fed_link *link);
 /* The scheduler ends: what waits is done with -ECANCELED, in this call. */
 void sched_fed_link_cancel(struct sched_fed_link *link);
 
+/* Both live as long as @link. */
 const struct sched_fed_config *sched_fed_link_config(const struct sched_fed_link *link);
 struct sched_fed_stats *sched_fed_link_stats(struct sched_fed_link *link);
 

@@ -17,6 +17,7 @@ struct sched_server;
 struct sched_session;
 struct sched_sessions;
 
+/* The keys of the records of a server and of a session. */
 void store_server_key(const char *name, char key[STORE_KEY_MAX]);
 void store_session_key(uint64_t id, char key[STORE_KEY_MAX]);
 

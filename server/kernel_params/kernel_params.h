@@ -60,6 +60,7 @@ int kernel_params_add(struct kernel_params_set *all, const char *name, size_t na
 struct kernel_params *kernel_params_find(struct kernel_params_set *all,
                                          const char *name);
 
+/* Frees the kernels; @all is the caller's. */
 void kernel_params_fini(struct kernel_params_set *all);
 
 /* Add the kernels of a PTX text, of machine code, of whatever @image is.  An error

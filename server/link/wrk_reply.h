@@ -66,6 +66,9 @@ struct wrk_reply {
                       wrk_reply_finish() reads and drops what is left of them. */
 };
 
+/* The handler of @rep's call has ended with @result: sends the reply, or, for a call
+ * that nobody waits for, keeps the error for a later one.  What is left of the
+ * request's payload is read and dropped.  Receive thread only. */
 void wrk_reply_finish(struct wrk *w, struct wrk_reply *rep, CUresult result);
 
 /* ---- from any thread ---- */

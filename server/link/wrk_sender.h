@@ -18,6 +18,8 @@ struct wrk_sender;
 
 typedef bool wrk_sender_due(struct wrk *w, const struct wire_event_host_func *event);
 
+/* Without its thread, which begins with the first event.  It lives as long as the
+ * process.  -ENOMEM. */
 int wrk_sender_new(struct wrk_sender **ret);
 
 /* Send @event behind what it must not overtake, unless @due says, with the send lock

@@ -13,6 +13,7 @@
 struct gp_err;
 struct wrk_desks;
 
+/* @desks outlives the thread.  -errno of pthread_create(3). */
 int wrk_successor_start(struct wrk_desks *desks, struct gp_err *err);
 
 #endif

@@ -15,6 +15,7 @@
 void wrk_log_mute(void);
 void wrk_log_unmute(void);
 
+/* Whether this thread is between the two. */
 bool wrk_log_muted(void);
 
 #endif

@@ -33,6 +33,7 @@ int wrk_export_offer(struct wrk *w, struct wrk_export *share, int fd);
  * caller's.  We hold it once more then.  -ENOENT: the session has none. */
 int wrk_export_fetch(struct wrk *w, struct wrk_export *share, int *ret_fd);
 
+/* Give back one hold of @share; the supervisor is told and not waited for. */
 void wrk_export_drop(const struct wrk_export *share);
 
 static inline bool

@@ -73,6 +73,8 @@ void wrk_hostfn_untie(struct wrk_hostfn *host, CUgraph graph);
 /* The graph that @stream is being captured into; NULL: it is not. */
 CUgraph wrk_hostfn_graph(struct wrk *w, CUstream stream);
 
+/* For the driver to call, with a struct wrk_hostfn: has the client run the function and
+ * waits for its end.  A thread of the driver's. */
 void wrk_hostfn_run(void *host);
 void wrk_hostfn_stream_run(CUstream stream, CUresult status, void *host);
 

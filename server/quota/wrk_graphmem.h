@@ -33,6 +33,8 @@ CUresult wrk_graphmem_take(struct wrk *w, CUgraph graph, struct wrk_graphmem **r
 /* The driver has, or (@exec NULL) has not; takes over @m, which may be NULL. */
 void wrk_graphmem_commit(struct wrk *w, struct wrk_graphmem *m, CUgraphExec exec);
 
+/* After a launch of @exec: what its nodes freed is given back, and what they allocated
+ * and left counts from now on.  After the end of @exec.  Any thread. */
 void wrk_graphmem_launched(struct wrk *w, CUgraphExec exec);
 void wrk_graphmem_destroyed(struct wrk *w, CUgraphExec exec);
 

@@ -25,6 +25,8 @@ struct srv_endings {
     unsigned at; /* the oldest */
 };
 
+/* Remember that the attachment of @cookie ended with @words, for its client to ask; of
+ * the oldest it is the end.  What is not printable becomes a question mark. */
 void srv_ending_note(struct srv_endings *endings,
                      const uint8_t cookie[WIRE_ENDING_COOKIE], const char *words);
 

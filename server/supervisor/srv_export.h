@@ -57,6 +57,8 @@ void srv_export_drop(struct srv_session *s, uint32_t slot,
 /* The worker on @slot is gone, and its slot cleared. */
 void srv_export_leave(struct srv_session *s, uint32_t slot);
 
+/* The session ends: shares, and the table of IPC handles, which a successor that is
+ * about to come keeps. */
 void srv_export_free_all(struct srv_session *s);
 
 /* After a supervisor that is gone: the session's table, whose descriptor stays the

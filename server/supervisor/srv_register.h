@@ -33,6 +33,7 @@ int srv_register_reload(struct srv_register *reg, struct gp_err *err);
 void srv_register_leave(struct srv_register *reg);
 void srv_register_free(struct srv_register *reg);
 
+/* Whether a scheduler has accepted the registration and the connection lives. */
 bool srv_register_connected(const struct srv_register *reg);
 
 #endif

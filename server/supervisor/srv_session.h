@@ -41,6 +41,7 @@ int srv_session_adopt(struct srv *srv, uint64_t id, struct srv_keep_fds *fds,
 /* Its workers have been adopted. */
 void srv_session_mend(struct srv_session *s);
 
+/* NULL: there is none with this id. */
 struct srv_session *srv_session_find(struct srv *srv, uint64_t id);
 
 /* Take a slot for a new worker.  -EDQUOT: the session has all it may have. */
@@ -71,6 +72,8 @@ unsigned srv_session_links_of(const struct srv_session *s, uint32_t transport,
 #define SRV_LINKS_MAX 128
 void srv_session_links(const struct srv_session *s, char text[SRV_LINKS_MAX]);
 
+/* The most bytes that were in use of a slice; what all its workers, those that have
+ * ended too, have spent there (in the unit of @kind). */
 uint64_t srv_session_high(const struct srv_session *s, uint32_t slice);
 uint64_t srv_session_spent(const struct srv_session *s, enum wrk_spent kind,
                            uint32_t slice);

@@ -29,6 +29,7 @@ struct wrk_copy;
 struct wrk_d2h_async;
 struct wrk_reply;
 
+/* It lives as long as the process.  -ENOMEM. */
 int wrk_d2h_async_new(struct wrk_d2h_async **ret);
 
 /* Start @copy for the frame of @rep.  The reader. */

@@ -18,6 +18,8 @@
 struct wrk;
 struct wrk_reply;
 
+/* Makes the staging buffers' pool and what downloads share, for the life of the
+ * process. -ENOMEM. */
 int wrk_transfer_init(struct wrk *w);
 
 /* Copy the payload of @rep to the GPU; @in_frame are its bytes if they came inside the

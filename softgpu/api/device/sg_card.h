@@ -39,6 +39,7 @@ void sg_card_leave(struct sg_card *card);
 void sg_card_tidy(void);
 void sg_card_unlink_if_last(int fd, const char *path);
 
+/* Of the whole card, for all processes: bytes, multiprocessors. */
 uint64_t sg_card_memory(const struct sg_card *card);
 unsigned sg_card_sms(const struct sg_card *card);
 

@@ -33,6 +33,8 @@ CUresult sg_copy_resolve(const CUDA_MEMCPY3D *desc, bool planned,
 /* A fill: @set->elementSize is 1, 2 or 4. */
 CUresult sg_fill_check(const CUDA_MEMSET_NODE_PARAMS *set, bool planned);
 
+/* Work that makes a copy or a fill that was checked, to be put into a stream or a
+ * graph; the caller owns it until then. */
 CUresult sg_copy_work(struct sg_ctx *ctx, const struct sg_box *box,
                       struct sg_work **ret_work);
 CUresult sg_fill_work(struct sg_ctx *ctx, const CUDA_MEMSET_NODE_PARAMS *set,

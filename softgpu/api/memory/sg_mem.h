@@ -129,6 +129,7 @@ int sg_mem_flush_views(void);
  * others.  Drops the lock if some may no longer; the caller holds a reference. */
 CUresult sg_mem_set_pool_access(const struct sg_pool *pool, unsigned accessed_by);
 
+/* Once, by cuInit, when the devices are known: maps their addresses.  -errno. */
 int sg_mem_init(void);
 
 #endif

@@ -31,6 +31,7 @@ struct sg_event {
     bool opened;              /* by cuIpcOpenEventHandle: it is another process's */
 };
 
+/* With the lock held.  Work that waits for an event that is destroyed goes on. */
 CUresult sg_event_new(struct sg_ctx *ctx, unsigned flags, struct sg_event **ret_event);
 void sg_event_destroy(struct sg_event *event);
 

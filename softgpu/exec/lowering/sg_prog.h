@@ -33,6 +33,8 @@ struct sg_prog_kernel {
 /* Guards the units of its kernels while they are built. */
 pthread_mutex_t *sg_prog_lock(const struct sg_prog *prog);
 
+/* The numbers of a variable, a texture reference (-1: none of the program's) and a
+ * function; the module, which lives as long as @prog. */
 int32_t sg_prog_global_index(const struct sg_prog *prog, const struct ptx_var *var);
 int32_t sg_prog_texref_index(const struct sg_prog *prog, const struct ptx_var *var);
 uint32_t sg_prog_func_index(const struct sg_prog *prog, const struct ptx_func *func);

@@ -87,6 +87,8 @@ struct sg_memview_reader {
     struct sg_memview_reader *next, *prev;
 };
 
+/* Between the two the thread that @rd belongs to reads @view without a lock, and a
+ * removal of a range waits for it to drop its caches.  @rd is the caller's storage. */
 void sg_memview_reader_enter(struct sg_memview *view, struct sg_memview_reader *rd);
 void sg_memview_reader_leave(struct sg_memview_reader *rd);
 
