@@ -544,7 +544,7 @@ sched_handle_leave(struct sched_conn *conn, uint32_t id)
     if (server) {
         conn->server = NULL;
         sched_crowd_add(conn);
-        sched_server_lost(conn->sched, server, "it said goodbye");
+        sched_server_lost(conn->sched, server, "it left the pool");
     }
     reply.id = id;
     reply.body_case = GPUPOOL__CTL__CTL_REPLY__BODY_REPORTED;

@@ -111,7 +111,8 @@ parse(struct options *o, int argc, char **argv, struct gp_err *err)
     o->config.renew_s = o->config.lease_s / 3;
     o->config.server_grace_ns = o->grace_s * GP_NS_PER_S;
     if (!o->scheduler)
-        return gp_err_set(err, -EINVAL, "which scheduler? --scheduler HOST:PORT");
+        return gp_err_set(err, -EINVAL,
+                          "--scheduler HOST:PORT or GPUPOOL_SCHEDULER is needed");
     return kube_config_finish(&o->kube, err);
 }
 

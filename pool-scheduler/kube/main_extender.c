@@ -286,7 +286,8 @@ parse(struct extender *x, int argc, char **argv, struct gp_err *err)
     if (r)
         return r;
     if (!x->pool.route.list)
-        return gp_err_set(err, -EINVAL, "which scheduler? --scheduler HOST:PORT");
+        return gp_err_set(err, -EINVAL,
+                          "--scheduler HOST:PORT or GPUPOOL_SCHEDULER is needed");
     return kube_config_finish(&x->kube, err);
 }
 

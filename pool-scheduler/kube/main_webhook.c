@@ -76,7 +76,10 @@ default_class(struct webhook *hook, json_t **ret, struct gp_err *err)
         *ret = json_incref(class);
         return 0;
     }
-    return gp_err_set(err, -ENOENT, "no default class");
+    return gp_err_set(err, -ENOENT,
+                      "no ElasticGPUClass is the default: annotate one with "
+                      "elasticgpu.io/is-default-class: \"true\", or name one in the "
+                      "label elasticgpu.io/class");
 }
 
 static int
@@ -374,7 +377,10 @@ parse(struct webhook *hook, int argc, char **argv, struct gp_err *err)
     if (r)
         return r;
     if (!hook->inject.scheduler || !hook->inject.image)
-        return gp_err_set(err, -EINVAL, "--scheduler and --image are needed");
+        return gp_err_set(
+            err, -EINVAL,
+            "--scheduler HOST:PORT (or GPUPOOL_SCHEDULER) and --image are "
+            "needed");
     if (hook->scheduler_key && !*hook->scheduler_key)
         hook->scheduler_key = NULL;
     if (read_pins(hook, err) < 0)

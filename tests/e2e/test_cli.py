@@ -147,7 +147,8 @@ def test_kubernetes_daemons_take_options_from_flags_and_environment(case):
     program = case.build / "bin" / "gpupool-kube"
     for args, env, words in (
             (["controller", "--lease-s", "2"], {}, "--lease-s 2: a number from 3 to 3600"),
-            (["controller"], {}, "which scheduler?"),
+            (["controller"], {}, "--scheduler HOST:PORT or GPUPOOL_SCHEDULER is needed"),
+            (["webhook"], {}, "--scheduler HOST:PORT (or GPUPOOL_SCHEDULER) and --image"),
             (["controller"], {"GPUPOOL_SCHEDULER": "h:1"}, "no API server"),
             (["extender", "--placement", "x"], {}, "--placement x: binpack or spread is wanted"),
             (["webhook", "--listn", "y"], {}, "--listn; is --listen meant?"),
