@@ -16,6 +16,10 @@
 #include <string.h>
 #include <sys/un.h>
 
+#ifndef SO_PASSRIGHTS /* Linux 6.16 */
+#define SO_PASSRIGHTS 83
+#endif
+
 /* What a pool's schedulers are called in DNS. */
 #define SRV_SERVICE "_gpupool._tcp."
 
@@ -130,6 +134,7 @@ unix_listen(const struct sockaddr_un *sa, int backlog)
         return -errno;
     if (probe == -ECONNREFUSED)
         unlink(sa->sun_path);
+    gp_net_pass_fds(fd, false);
     if (bind(fd, (const struct sockaddr *)sa, sizeof(*sa)) < 0 ||
         listen(fd, backlog) < 0)
         return -errno;
@@ -396,6 +401,14 @@ gp_net_reset_on_close(int fd, bool on)
     struct linger linger = {.l_onoff = on};
 
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+}
+
+void
+gp_net_pass_fds(int fd, bool on)
+{
+    int value = on;
+
+    setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &value, sizeof(value));
 }
 
 void

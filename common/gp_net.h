@@ -70,6 +70,13 @@ void gp_net_reset_on_close(int fd, bool on);
  */
 void gp_net_close_now(int fd);
 
+/* Whether a Unix socket takes descriptors that its peer sends; new connections inherit
+ * it from the listening socket.  Sockets of gp_net_listen() take none: the kernel would
+ * close those that nobody asked for in the receiver's recv(), and the close of a TCP
+ * socket of the peer's choice waits as long as the peer has said (SO_LINGER).  Before
+ * Linux 6.16 a no-op. */
+void gp_net_pass_fds(int fd, bool on);
+
 /* Do both ends of the TCP socket have one address? */
 bool gp_net_same_host(int fd);
 

@@ -185,6 +185,8 @@ attach_take(struct srv_attach *a, struct tls_keys *ret_tls)
     int r = gp_msg_conn_take_fd(&a->conn, &a->fd);
 
     *ret_tls = (struct tls_keys){0};
+    if (r == 0 && a->local)
+        gp_net_pass_fds(a->fd, true); /* shared memory comes as descriptors */
     if (r == 0 && a->conn.wire)
         r = tls_record_keys(a->conn.wire, ret_tls);
     return r;

@@ -294,6 +294,8 @@ listen_at(struct srv *srv, enum door door, const char *address, int *ret_fd,
         r = gp_net_listen(address, SRV_DEFAULT_PORT, SOMAXCONN, &fd, err);
     if (r < 0)
         return r;
+    if (door == DOOR_LOCAL)
+        gp_net_pass_fds(fd, false); /* that of an older supervisor takes them */
     srv_keeper_put(srv->keeper, SRV_KEEP_LISTENER, door, srv_adopt_address(address),
                    &fd, 1);
     *ret_fd = fd;

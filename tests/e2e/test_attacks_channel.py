@@ -7,6 +7,7 @@ import pathlib
 import re
 import signal
 import socket
+import struct
 
 from harness.raw import where
 from test_attacks_jail import Hostile
@@ -117,3 +118,50 @@ def test_refused_requests_of_a_worker_do_not_fill_the_log(case):
     hostile.all_live()
     lines = [line for line in hostile.pool.log().splitlines() if "shar" in line]
     case.check(1 <= len(lines) <= 10, f"{len(lines)} lines about refused requests: {lines[:3]}")
+
+
+def lingering():
+    """A socket whose close waits for a peer that reads nothing, and what keeps it so."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    reader = socket.create_connection(listener.getsockname())
+    writer, _ = listener.accept()
+    writer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 600))
+    writer.setblocking(False)
+    try:
+        while True:
+            writer.send(bytes(1 << 16))
+    except BlockingIOError:
+        return writer, (listener, reader)
+
+
+def test_daemons_take_no_descriptors_from_local_peers(case):
+    """The kernel closes those that come with bytes that somebody reads, in the reader."""
+    passrights = 83  # SO_PASSRIGHTS
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.setsockopt(socket.SOL_SOCKET, passrights, 0)
+        except OSError:
+            case.skip("only Linux 6.16 and later can refuse descriptors")
+    pool = case.pool(servers=1, cards=1)
+    session = pool.session()
+    session.cudash({"GPUPOOL_TRANSPORT": "shm"}).begin().ok("alloc", 512)
+    with open("/proc/net/unix", encoding="ascii") as lines:
+        listening = {line.split()[7] for line in lines
+                     if len(line.split()) > 7 and line.split()[3] == "00010000"}
+    own = [path for path in listening if path.startswith(str(case.folder))]
+    case.check(len(own) >= 2, f"sockets of this pool among {listening}")
+    kept = []
+    for path in own:
+        with socket.socket(socket.AF_UNIX) as peer:
+            peer.connect(path)
+            writer, others = lingering()
+            kept.append(others)
+            try:
+                socket.send_fds(peer, [b"\1"], [writer.fileno()])
+                case.check(False, f"{path} takes descriptors")
+            except PermissionError:
+                print(path, "takes no descriptors")
+            writer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 0, 0))
+            writer.close()
+    answers(where(session))
+    pool.status()
