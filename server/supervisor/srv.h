@@ -113,8 +113,9 @@ struct srv {
     bool starting; /* what a supervisor before us left is not ours yet */
     bool untold;   /* a worker has ended meanwhile whose client may not know why */
     struct gp_loop_timer stop_timer;
-    struct gp_loop_timer alive; /* for the service manager's watchdog */
-    uint64_t leave_ns;          /* the latest end of one that leaves */
+    struct gp_loop_timer limits; /* of what is looked at every second */
+    struct gp_loop_timer alive;  /* for the service manager's watchdog */
+    uint64_t leave_ns;           /* the latest end of one that leaves */
 
     uint64_t refused_total;
 };

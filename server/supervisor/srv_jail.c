@@ -15,6 +15,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/capability.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,7 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -485,6 +487,22 @@ exports_empty(const struct srv_jail *jail, const struct srv_cell *cell)
     if (d)
         closedir(d);
     return n < 3;
+}
+
+/* A tmpfs counts so many bytes for each entry of a folder, "." and ".." included. */
+#define TMPFS_ENTRY 20
+
+bool
+srv_jail_overfull(const struct srv_jail *jail, const struct srv_cell *cell)
+{
+    struct statfs fs;
+    struct stat st;
+
+    return cell->exports[0] && fstatfs(jail->folder_fd, &fs) == 0 &&
+           fs.f_type == TMPFS_MAGIC &&
+           fstatat(jail->folder_fd, exports_name(cell), &st, AT_SYMLINK_NOFOLLOW) ==
+               0 &&
+           st.st_size / TMPFS_ENTRY > SRV_JAIL_FILES;
 }
 
 static void

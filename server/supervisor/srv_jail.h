@@ -33,6 +33,10 @@ struct srv_keeper;
 /* The most cards that softgpu has. */
 #define SRV_SOFT_CARDS 16
 
+/* Files of exported memory of a session: six times a card of 80 GiB in pieces of 2 MiB.
+ * Each costs the host about a KiB and one of its tmpfs's inodes, which all share. */
+#define SRV_JAIL_FILES 262144
+
 /* What one session has of it; zero: nothing. */
 struct srv_cell {
     uid_t uid;         /* of its workers alone; 0: they are the server's user */
@@ -60,6 +64,9 @@ int srv_jail_reenter(struct srv_jail *jail, uint64_t id, uid_t uid, const char *
                      struct srv_cell *cell, struct gp_err *err);
 /* No worker of it runs: nothing that they exported is in use. */
 void srv_jail_idle(struct srv_jail *jail, const struct srv_cell *cell);
+/* Whether the session has more than SRV_JAIL_FILES files in its folder; false where
+ * that is not known at once (it is in a tmpfs). */
+bool srv_jail_overfull(const struct srv_jail *jail, const struct srv_cell *cell);
 /* The session is over. */
 void srv_jail_leave(struct srv_jail *jail, struct srv_cell *cell);
 

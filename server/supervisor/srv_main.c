@@ -550,6 +550,17 @@ find_cards(struct srv *srv, struct gp_err *err)
     return r;
 }
 
+#define LIMITS_NS GP_NS_PER_S
+
+static void
+on_limits(struct gp_loop_timer *timer)
+{
+    struct srv *srv = container_of(timer, struct srv, limits);
+
+    srv_worker_end_overfull(srv);
+    gp_loop_timer_set(srv->loop, timer, gp_now_ns() + LIMITS_NS, on_limits);
+}
+
 static void
 on_alive(struct gp_loop_timer *timer)
 {
@@ -598,6 +609,8 @@ serve(struct srv *srv, struct gp_err *err)
     if (r < 0)
         return r;
     srv_session_start_expiry(srv);
+    if (srv_jail_soft(srv->jail))
+        on_limits(&srv->limits);
     if (gp_notify_period_ns())
         gp_loop_timer_set(srv->loop, &srv->alive, gp_now_ns(), on_alive);
     return gp_loop_run(srv->loop);
@@ -627,6 +640,7 @@ srv_fini(struct srv *srv)
     srv->leaving |= srv->starting;
     gp_loop_timer_del(&srv->expiry);
     gp_loop_timer_del(&srv->alive);
+    gp_loop_timer_del(&srv->limits);
     gp_metrics_stop(srv->metrics);
     srv_register_free(srv->reg);
     srv_attach_free_all(srv);

@@ -544,6 +544,24 @@ srv_worker_overdue(struct srv *srv)
     }
 }
 
+void
+srv_worker_end_overfull(struct srv *srv)
+{
+    char words[WRK_ENDING_MAX];
+
+    snprintf(words, sizeof(words), "its session exported more than %d blocks of memory",
+             SRV_JAIL_FILES);
+    for (struct srv_worker *w = srv->workers; w; w = w->next) {
+        if (w->ending || !srv_jail_overfull(srv->jail, &w->session->cell))
+            continue;
+        gp_log_error("server", "%s: %s; worker %d is ended", w->name, words,
+                     (int)w->pid);
+        srv_ledger_ending(w->session->ledger, words, false);
+        kill(w->pid, SIGTERM);
+        worker_grace(w, "its session has too many files");
+    }
+}
+
 /* ---- after a supervisor that is gone ---- */
 
 /* A worker that it had started, as far as kept memory says. */

@@ -57,6 +57,10 @@ struct srv_worker *srv_worker_resumes(struct srv *srv,
 int srv_worker_relink(struct srv_worker *w, const struct Gpupool__AttachRequest *req,
                       int fd, const struct tls_keys *tls);
 
+/* End the workers of sessions that have made more files than a session may; to be
+ * called every second or so. */
+void srv_worker_end_overfull(struct srv *srv);
+
 /* A worker of a supervisor that is gone, from its @item and @fds at the keeper; those
  * that it does not take stay the caller's.  On failure it is killed. */
 int srv_worker_adopt(struct srv *srv, const struct srv_keep_msg *item,

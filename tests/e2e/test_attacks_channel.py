@@ -9,6 +9,7 @@ import signal
 import socket
 import struct
 
+from harness.cudash import DEVICE_UNAVAILABLE
 from harness.raw import where
 from test_attacks_jail import Hostile
 
@@ -97,8 +98,7 @@ def test_files_that_a_session_leaves_keep_nobody_waiting(case):
         exports = [pathlib.Path(text.split(b"=", 1)[1].decode())
                    for text in variables.read().split(b"\0")
                    if text.startswith(b"SOFTGPU_EXPORTS=")][0]
-    files = 300000
-    case.equal(hostile.attack("fill_exports", files), 0, "files in the session's own folder")
+    case.equal(hostile.attack("fill_exports", 200000), 0, "files in the session's own folder")
     address = where(hostile.session)
     os.kill(hostile.worker, signal.SIGKILL)
     case.wait_for(lambda: f"worker {hostile.worker} was killed" in hostile.pool.log(),
@@ -165,3 +165,16 @@ def test_daemons_take_no_descriptors_from_local_peers(case):
             writer.close()
     answers(where(session))
     pool.status()
+
+
+def test_session_that_exports_too_many_files_is_ended(case):
+    """They take the inodes of /dev/shm from everybody on the host."""
+    hostile = Hostile(case)
+    hostile.control.name = b"fill_exports"
+    hostile.control.amount = 300000
+    hostile.control.armed = 1
+    case.check(hostile.shell("alloc", 512)[0] in (0, DEVICE_UNAVAILABLE), "the call of the attack")
+    case.wait_for(lambda: hostile.worker not in hostile.pool.workers(), "its worker is ended")
+    hostile.control.armed = 0
+    case.contains(hostile.pool.log(), "exported more than 262144 blocks of memory", "the reason")
+    hostile.all_live()
