@@ -2,6 +2,7 @@
 #include "srv_images.h"
 
 #include "gp_log.h"
+#include "srv_disposal.h"
 #include "srv_keeper.h"
 #include "srv_kept.h"
 
@@ -36,6 +37,7 @@ struct srv_images {
     struct srv_images_stats stats;
     struct srv_keeper *keeper;
     uint64_t *next_key;
+    struct srv_disposal *disposal;
 };
 
 int
@@ -74,7 +76,7 @@ image_drop(struct srv_images *images, struct image *image)
     images->stats.count--;
     images->stats.bytes -= image->size;
     srv_keeper_drop(images->keeper, SRV_KEEP_IMAGE, image->key, 0);
-    close(image->fd);
+    srv_disposal_fd(images->disposal, image->fd);
     free(image);
 }
 
@@ -201,7 +203,7 @@ image_take(struct srv_images *images, const struct wire_image_id *id, int fd,
 
     if (!image) {
         images->stats.refused += !size;
-        close(fd);
+        srv_disposal_fd(images->disposal, fd); /* whatever it is */
         return NULL;
     }
     drop_same(images, id);
@@ -229,6 +231,12 @@ srv_images_use_keeper(struct srv_images *images, struct srv_keeper *keeper,
 {
     images->keeper = keeper;
     images->next_key = next_key;
+}
+
+void
+srv_images_use_disposal(struct srv_images *images, struct srv_disposal *disposal)
+{
+    images->disposal = disposal;
 }
 
 void

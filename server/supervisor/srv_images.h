@@ -19,6 +19,7 @@
 #include "gp_base.h"
 #include "wire_image.h"
 
+struct srv_disposal;
 struct srv_images;
 struct srv_keep_fds;
 struct srv_keeper;
@@ -39,6 +40,8 @@ struct srv_images_stats {
 /* From now on, leave each image with @keeper, by a number from *next_key on. */
 void srv_images_use_keeper(struct srv_images *images, struct srv_keeper *keeper,
                            uint64_t *next_key);
+/* From now on, have @disposal close files, which frees all of their memory. */
+void srv_images_use_disposal(struct srv_images *images, struct srv_disposal *disposal);
 /* One of a supervisor that is gone, from its two descriptors at the keeper, where it
  * has the number @key; those not taken stay the caller's. */
 void srv_images_adopt(struct srv_images *images, uint64_t key,

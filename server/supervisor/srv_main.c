@@ -599,9 +599,11 @@ serve(struct srv *srv, struct gp_err *err)
         r = find_kept(srv, err);
     if (r == 0)
         r = srv_disposal_new(&srv->disposal, err);
-    if (r == 0)
+    if (r == 0) {
+        srv_images_use_disposal(srv->images, srv->disposal);
         r = srv_jail_new(&srv->conf, srv->disposal,
                          srv_adopt_find(srv->adopt, SRV_KEEP_JAIL), &srv->jail, err);
+    }
     if (r == 0)
         r = start_keeper(srv, err);
     if (r == 0)

@@ -4,6 +4,7 @@
 #include "gp_err.h"
 #include "gp_log.h"
 #include "srv.h"
+#include "srv_disposal.h"
 #include "srv_export.h"
 #include "srv_images.h"
 #include "srv_peer.h"
@@ -54,8 +55,8 @@ answer_share(struct srv_worker *w, const struct wrk_request *ask, int fd)
 
     if (shareable(fd))
         r = srv_export_new(w->session, w->slot, &reply, fd, &err);
-    else if (fd >= 0)
-        close(fd);
+    else
+        srv_disposal_fd(w->srv->disposal, fd);
     if (r < 0) {
         if (gp_log_limit_ok(&w->refusal_log, &skipped))
             gp_log_warn("server", "%s: an object is not shared: %s", w->name,
@@ -89,7 +90,7 @@ answer(struct srv_worker *w, const struct wrk_request *ask, int fd)
     if (ask->kind == WRK_REQUEST_SHARE)
         return answer_share(w, ask, fd);
     if (fd >= 0) {
-        close(fd);
+        srv_disposal_fd(w->srv->disposal, fd); /* its memory may be freed with it */
         return -EPROTO;
     }
     switch (ask->kind) {

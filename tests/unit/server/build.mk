@@ -20,8 +20,8 @@ $(eval $(call unit_test,test_srv_conf,tests/unit/server/test_srv_conf.c server/s
     $(SERVER_DIRS) tls transport common tests/unit,,common,))
 $(eval $(call unit_test,test_srv_closed,tests/unit/server/test_srv_closed.c server/supervisor/srv_closed.c,\
     $(SERVER_DIRS) tls common tests/unit,,common,))
-$(eval $(call unit_test,test_srv_images,tests/unit/server/test_srv_images.c server/supervisor/srv_images.c \
-    $(KEEPER_SRCS),$(SERVER_DIRS) tls common proto tests/unit,,wire common,-lprotobuf-c))
+$(eval $(call unit_test,test_srv_images,tests/unit/server/test_srv_images.c \
+    $(addprefix server/supervisor/srv_,images.c disposal.c) $(KEEPER_SRCS),$(SERVER_DIRS) tls common proto tests/unit,,wire common,-lprotobuf-c))
 $(eval $(call unit_test,test_srv_export,tests/unit/server/test_srv_export.c server/supervisor/srv_export.c \
     $(addprefix server/supervisor/srv_,ledger.c desk.c disposal.c) $(KEEPER_SRCS),\
     $(SERVER_INCS) tests/unit,,wire common,-lprotobuf-c))

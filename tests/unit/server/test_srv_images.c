@@ -2,11 +2,14 @@
 /* Images kept by content: who gets one, which go first, what is not taken. */
 #include "ut.h"
 
+#include "srv_disposal.h"
 #include "srv_images.h"
 
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL)
@@ -192,6 +195,51 @@ cache_of_no_bytes_keeps_nothing(void **state)
     srv_images_free(images);
 }
 
+/* A socket whose last close waits until *ret_reader has taken everything. */
+static int
+lingering(int *ret_reader)
+{
+    const struct linger wait = {.l_onoff = 1, .l_linger = 600};
+    struct sockaddr_in sa = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(sa);
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    static const char some[65536];
+
+    assert_int_equal(bind(listener, (struct sockaddr *)&sa, len), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&sa, &len), 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&sa, len), 0);
+    *ret_reader = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    assert_true(*ret_reader >= 0);
+    close(listener);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LINGER, &wait, sizeof(wait)), 0);
+    while (send(fd, some, sizeof(some), MSG_DONTWAIT) > 0)
+        ;
+    return fd;
+}
+
+/* What a worker sends may take long to close: a large file, a socket. */
+static void
+close_of_what_is_not_kept_keeps_nobody_waiting(void **state)
+{
+    struct srv_disposal *disposal = NULL;
+    struct srv_images *images = NULL;
+    struct wire_image_id id = id_of(1);
+    int reader;
+
+    (void)state;
+    assert_int_equal(srv_disposal_new(&disposal, NULL), 0);
+    assert_int_equal(srv_images_new(10 * SIZE, &images), 0);
+    srv_images_use_disposal(images, disposal);
+    srv_images_keep(images, &id, lingering(&reader), 7);
+    assert_int_equal(srv_images_stats(images)->refused, 1);
+    close(reader); /* the other end is reset, and nobody waits any more */
+    srv_images_free(images);
+    srv_disposal_free(disposal, true);
+}
+
 int
 main(void)
 {
@@ -203,6 +251,7 @@ main(void)
         cmocka_unit_test(file_that_could_change_is_not_kept),
         cmocka_unit_test(same_content_again_replaces_the_older_one),
         cmocka_unit_test(cache_of_no_bytes_keeps_nothing),
+        cmocka_unit_test(close_of_what_is_not_kept_keeps_nobody_waiting),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
