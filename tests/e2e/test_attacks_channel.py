@@ -81,7 +81,6 @@ def test_worker_that_floods_the_log_is_cut_off_alone(case):
     log = hostile.pool.log()
     case.check(len(log) < 2 << 20, f"{len(log)} bytes in the log")
     case.contains(log, "write more than 4096 bytes a second to the log", "the server's word")
-    case.equal(hostile.attack("forge_log"), errno.EAGAIN, "a worker that has used its share")
 
 
 def answers(address):
