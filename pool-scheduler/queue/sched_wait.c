@@ -220,6 +220,25 @@ sched_wait_renew_total(struct sched *sched)
         sched_queue_tenant_changed(&sched->waits->queue, w->tenant);
 }
 
+static void refuse(struct sched_wait *wait, Gpupool__Ctl__CtlCode code,
+                   const char *words);
+
+/* A place is for one request at a time: who comes back with it before the scheduler has
+ * noticed that the connection broke takes it over. */
+static void
+end_who_has(struct sched_waits *waits, uint64_t arrived)
+{
+    struct gp_tree_node *node = gp_tree_at_least(&waits->queue.by_age, arrived, 0);
+    struct sched_waiter *waiter;
+
+    if (!node || node->key[0] != arrived)
+        return;
+    waiter = container_of(node, struct sched_waiter, by_age);
+    refuse(container_of(waiter, struct sched_wait, waiter),
+           GPUPOOL__CTL__CTL_CODE__CTL_CONFLICT,
+           "another connection came back with the place in the queue of this one");
+}
+
 static int
 enter(struct sched_wait *wait, const Gpupool__Ctl__CtlOpen *msg, struct gp_err *err)
 {
@@ -236,10 +255,12 @@ enter(struct sched_wait *wait, const Gpupool__Ctl__CtlOpen *msg, struct gp_err *
     waiter->tenant = sched_tenant_ref(&sched->sessions.tenants, wait->owner);
     if (!waiter->tenant)
         return -ENOMEM;
+    back = sched_place_check(wait, msg->place.data, msg->place.len);
+    if (back)
+        end_who_has(waits, back);
     r = wait->open.gang ? sched_gang_join(sched, wait, err) : 0;
     if (r < 0)
         return r;
-    back = sched_place_check(wait, msg->place.data, msg->place.len);
     if (back)
         waiter->arrived = gp_min(waiter->arrived, back);
     waits->last_arrival = gp_max(waits->last_arrival, waiter->arrived);
@@ -368,6 +389,7 @@ serve_gang(struct sched_gang *gang, const struct sched_decision *decisions)
             continue;
         }
         waits->served_ns[waits->n_served++ % SCHED_SERVED_MAX] = gp_now_ns();
+        sched_place_spend(members[i]);
         sched_wait_drop(members[i]);
         sched_commit_open(conn, request, sessions[i], hold);
     }
@@ -441,6 +463,7 @@ serve(struct sched_wait *wait, const struct sched_decision *decision)
     waits->served_ns[waits->n_served++ % SCHED_SERVED_MAX] = gp_now_ns();
     gp_log_info("queue", "%s: served after %" PRIu64 " ms", session->name,
                 (gp_now_ns() - wait->since_ns) / GP_NS_PER_MS);
+    sched_place_spend(wait);
     sched_wait_drop(wait);
     sched_commit_open(conn, request, session, open.hold);
 }

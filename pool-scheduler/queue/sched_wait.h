@@ -34,6 +34,9 @@ struct sched_session;
 
 /* Requests for which cards are kept: each keeps room from others. */
 #define SCHED_HOLDS_MAX 16
+/* Places that are used up and could be shown again for two minutes: as many as are
+ * served from the queue in that time; 136 a second. */
+#define SCHED_SPENT_MAX 16384
 /* Served lately, to tell how fast the queue moves. */
 #define SCHED_SERVED_MAX 32
 
@@ -65,6 +68,8 @@ struct sched_waits {
     struct gp_tree by_deadline;
     uint64_t last_arrival; /* of the youngest waiter; the wall clock may jump back */
     uint64_t served_ns[SCHED_SERVED_MAX];
+    uint64_t spent[SCHED_SPENT_MAX]; /* arrivals of places that are used up, a ring */
+    uint64_t n_spent;
     uint64_t n_served, told[2], aged[2]; /* where the rounds go on */
     bool serving;
     struct sched_reserve **reserves; /* sched_reserve.h */
@@ -137,6 +142,8 @@ bool sched_wait_kept_until(const struct sched_wait *wait, uint64_t now,
 /* The place in the queue as bytes for the client. */
 #define SCHED_PLACE_SIZE (16 + TICKET_SIG_SIZE)
 int sched_place_sign(const struct sched_wait *wait, uint8_t ret[SCHED_PLACE_SIZE]);
+/* It is served: its place is good for no other request. */
+void sched_place_spend(const struct sched_wait *wait);
 /* The arrival that @place proves for this request; 0: none. */
 uint64_t sched_place_check(const struct sched_wait *wait, const void *place,
                            size_t size);

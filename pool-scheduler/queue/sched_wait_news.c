@@ -75,6 +75,26 @@ place_is_ours(const struct ticket_key *key, const struct place_text *text,
     return key && ticket_key_check(key, DOMAIN, text->text, text->len, sig) == 0;
 }
 
+void
+sched_place_spend(const struct sched_wait *wait)
+{
+    struct sched_waits *waits = wait->sched->waits;
+
+    waits->spent[waits->n_spent++ % SCHED_SPENT_MAX] = wait->waiter.arrived;
+}
+
+/* No two arrivals are the same. */
+static bool
+is_spent(const struct sched_waits *waits, uint64_t arrived)
+{
+    uint64_t n = gp_min(waits->n_spent, (uint64_t)SCHED_SPENT_MAX);
+
+    for (uint64_t i = 0; i < n; i++)
+        if (waits->spent[i] == arrived)
+            return true;
+    return false;
+}
+
 uint64_t
 sched_place_check(const struct sched_wait *wait, const void *place, size_t size)
 {
@@ -88,8 +108,9 @@ sched_place_check(const struct sched_wait *wait, const void *place, size_t size)
     if (head[1] > now || now - head[1] > PLACE_SECONDS)
         return 0;
     place_text(wait, head[0], head[1], &text);
-    return place_is_ours(wait->sched->key, &text, sig) ||
-                   place_is_ours(wait->sched->old_key, &text, sig)
+    return (place_is_ours(wait->sched->key, &text, sig) ||
+            place_is_ours(wait->sched->old_key, &text, sig)) &&
+                   !is_spent(wait->sched->waits, head[0])
                ? head[0]
                : 0;
 }

@@ -264,6 +264,43 @@ place_is_kept_over_a_restart(void **state)
     close(b);
 }
 
+/* Otherwise who has waited once is always first. */
+static void
+place_is_good_for_one_request(void **state)
+{
+    struct world *w = *state;
+    int a = ut_sched_dial(w), b = ut_sched_dial(w), twin = ut_sched_dial(w), server;
+    reply_t *first = queued(a, patient("ada@host", 60)), *again, *grant;
+    Gpupool__Ctl__CtlOpen open = patient("ada@host", 60);
+
+    ut_sched_drop(queued(b, patient("ada@host", 60)));
+    /* At the same time: the one that comes later has it. */
+    open.place = first->queued->place;
+    again = queued(twin, open);
+    assert_int_equal(again->queued->position, 1);
+    assert_int_equal(again->queued->waiting, 2);
+    ut_sched_drop(again);
+    again = outcome(a);
+    assert_non_null(again->error);
+    says(again->error->words, "another connection came back with the place");
+    ut_sched_drop(again);
+    /* And not after it was served. */
+    server = ut_sched_join(w, "node-a", 1);
+    grant = outcome(twin);
+    assert_int_equal(grant->body_case, GPUPOOL__CTL__CTL_REPLY__BODY_GRANT);
+    again = queued(a, open);
+    assert_int_equal(again->queued->position, 2);
+    ut_sched_drop(again);
+    finish(server, twin, grant->grant);
+    expect_grant(b);
+    ut_sched_drop(grant);
+    ut_sched_drop(first);
+    close(server);
+    close(a);
+    close(b);
+    close(twin);
+}
+
 static void
 waiting_ends_when_a_server_comes(void **state)
 {
@@ -876,6 +913,7 @@ main(void)
         T(time_to_wait_ends_in_a_refusal),
         T(connection_that_waits_has_one_request),
         T(place_is_kept_over_a_restart),
+        T(place_is_good_for_one_request),
         T(waiting_ends_when_a_server_comes),
         T(quota_refuses_or_queues_and_is_named),
         T(owner_gets_no_more_sessions_by_waiting),
