@@ -2,6 +2,7 @@
 /* Kernel objects, their layouts, and looking them up. */
 #include "stub_func.h"
 
+#include "cuda_api.h"
 #include "gp_base.h"
 #include "stub_call.h"
 #include "stub_device.h"
@@ -177,6 +178,57 @@ func_list_of(uint32_t kind, uint64_t owner)
     return list;
 }
 
+/* ---- modules of libraries ---- */
+
+/* The module that a library has in a context.  Its functions are the library's kernels,
+ * whichever of the two a program asks.  At another server than the library's it is that
+ * of a replica, whose kernels have handles of their own. */
+struct library_module {
+    struct library_module *next;
+    uint64_t module, library;
+};
+
+static struct gp_lock modules_lock;
+static struct library_module *library_modules;
+
+static void
+library_module_add(uint64_t module, uint64_t library)
+{
+    struct library_module *m;
+
+    if (wire_handle_link(module) != wire_handle_link(library))
+        return;
+    gp_lock_take(&modules_lock);
+    for (m = library_modules; m && m->module != module; m = m->next)
+        ;
+    if (!m) {
+        m = calloc(1, sizeof(*m));
+        if (m) {
+            m->module = module;
+            m->next = library_modules;
+            library_modules = m;
+        }
+    }
+    if (m)
+        m->library = library;
+    gp_lock_release(&modules_lock);
+}
+
+/* 0: it is not known as one, or the library has been unloaded. */
+static uint64_t
+library_of_module(uint64_t module)
+{
+    const struct library_module *m;
+    uint64_t library;
+
+    gp_lock_take(&modules_lock);
+    for (m = library_modules; m && m->module != module; m = m->next)
+        ;
+    library = m && stub_handle_ok(WIRE_KIND_LIBRARY, m->library) ? m->library : 0;
+    gp_lock_release(&modules_lock);
+    return library;
+}
+
 /* Ask for @name of @owner as @handle.  Both requests look the same. */
 static CUresult
 func_query(uint16_t number, uint64_t handle, uint64_t owner, const char *name,
@@ -248,10 +300,17 @@ CUresult
 stub_func_lookup(uint32_t kind, uint64_t owner, const char *name, uint64_t *ret)
 {
     struct func_list once = {0}, *list;
+    uint64_t library = 0;
     CUresult r;
 
     if (strlen(name) >= 32768)
         return CUDA_ERROR_NOT_FOUND; /* longer than any name the wire carries */
+    if (kind == WIRE_KIND_MODULE && wire_handle_index(owner) >= WIRE_INDEX_SERVER)
+        library = library_of_module(owner);
+    if (library) {
+        kind = WIRE_KIND_LIBRARY;
+        owner = library;
+    }
     /* A module that the worker allocated has no entry here to keep a list with. */
     if (wire_handle_index(owner) >= WIRE_INDEX_SERVER)
         return func_lookup_locked(kind, &once, owner, name, ret);
@@ -388,6 +447,53 @@ stub_impl_cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *n
     r = stub_func_lookup(WIRE_KIND_LIBRARY, (uintptr_t)library, name, &handle);
     if (r == CUDA_SUCCESS)
         *pKernel = (CUkernel)(uintptr_t)handle;
+    return r;
+}
+
+CUresult
+stub_impl_cuLibraryGetModule(CUmodule *pMod, CUlibrary library)
+{
+    CUresult r = stub_gen_cuLibraryGetModule(pMod, library);
+
+    if (r == CUDA_SUCCESS)
+        library_module_add((uintptr_t)*pMod, (uintptr_t)library);
+    return r;
+}
+
+CUresult
+stub_impl_cuFuncGetModule(CUmodule *hmod, CUfunction hfunc)
+{
+    CUresult r = stub_gen_cuFuncGetModule(hmod, hfunc);
+    const struct stub_func *func = stub_handle_data(WIRE_KIND_FUNC, (uintptr_t)hfunc);
+
+    if (r == CUDA_SUCCESS && func && wire_handle_is(func->owner, WIRE_KIND_LIBRARY))
+        library_module_add((uintptr_t)*hmod, func->owner);
+    return r;
+}
+
+/* The server may never have resolved the kernel that a function is of. */
+static CUfunction
+function_of_library(CUfunction found, uint64_t library)
+{
+    const char *name;
+    uint64_t handle;
+
+    if (wire_handle_index((uintptr_t)found) < WIRE_INDEX_SERVER ||
+        cuFuncGetName(&name, found) != CUDA_SUCCESS ||
+        stub_func_lookup(WIRE_KIND_LIBRARY, library, name, &handle) != CUDA_SUCCESS)
+        return found;
+    return (CUfunction)(uintptr_t)handle;
+}
+
+CUresult
+stub_impl_cuModuleEnumerateFunctions(CUfunction *functions, unsigned int numFunctions,
+                                     CUmodule mod)
+{
+    CUresult r = stub_gen_cuModuleEnumerateFunctions(functions, numFunctions, mod);
+    uint64_t library = r == CUDA_SUCCESS ? library_of_module((uintptr_t)mod) : 0;
+
+    for (unsigned int i = 0; library && i < numFunctions && functions[i]; i++)
+        functions[i] = function_of_library(functions[i], library);
     return r;
 }
 

@@ -171,7 +171,7 @@ h_cuGraphKernelNodeGetParams_v2(struct wrk *w,
     params.kernelParams = NULL;
     params.extra = NULL;
     func = params.func;
-    known = wrk_handles_id_of(&w->handles, WIRE_KIND_FUNC, func) != 0;
+    known = wrk_func_id_of(w, func) != 0;
     wrk_fix_out_CUDA_KERNEL_NODE_PARAMS_v2(w, &params);
     if (!known)
         note_module(w, func, (uint64_t)(uintptr_t)params.func);

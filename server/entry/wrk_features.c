@@ -48,7 +48,8 @@ const struct wrk_hooks wrk_hooks = {
      * copies end before the staging buffers that they use. */
     .ctx_gone = {quota_ctx_gone, wrk_d2h_async_forget, wrk_transfer_forget,
                  wrk_kernels_forget_ctx, windows_ctx_gone, wrk_left_forget,
-                 wrk_capture_forget, wrk_hostfn_due_ctx_gone, wrk_opaque_forget},
+                 wrk_capture_forget, wrk_hostfn_due_ctx_gone, wrk_opaque_forget,
+                 wrk_object_ctx_gone},
     .stream_gone = {wrk_governor_stream_gone, wrk_hostfn_due_stream_gone},
     .ctx_named = {wrk_spatial_named},
     .link_replaced = {wrk_windows_link_replaced},

@@ -2,7 +2,9 @@
 #include "wrk_object.h"
 
 #include "drv.h"
+#include "gp_hash.h"
 #include "gp_log.h"
+#include "gp_table.h"
 #include "wire_format.h"
 #include "wire_result.h"
 #include "wrk_hooks.h"
@@ -36,6 +38,84 @@ wrk_handle_get(struct wrk *w, unsigned kind, uint64_t id, void **ret)
  */
 #define OWNER_LIBRARY (UINT32_C(1) << 31)
 
+/* The function of a kernel in a context, which the client knows by the kernel's id: a
+ * driver that names the function, as a node's, means that kernel.  Receive thread. */
+struct kernel_func {
+    const void *func;
+    uint64_t id;
+    uint32_t ctx_index;
+};
+
+GP_TABLE_TYPE(kernel_funcs, struct kernel_func);
+
+static inline bool
+kernel_funcs_used(const struct kernel_func *e)
+{
+    return e->func != NULL;
+}
+
+static inline uint32_t
+kernel_funcs_hash(const void *func)
+{
+    return (uint32_t)gp_hash_u64((uintptr_t)func);
+}
+
+static inline uint32_t
+kernel_funcs_hash_of(const struct kernel_func *e)
+{
+    return kernel_funcs_hash(e->func);
+}
+
+static inline bool
+kernel_funcs_is(const struct kernel_func *e, const void *func)
+{
+    return e->func == func;
+}
+
+GP_TABLE(kernel_funcs, struct kernel_func, const void *)
+
+static struct kernel_funcs kernel_funcs;
+
+static void
+kernel_func_note(const struct wrk *w, const void *func, uint64_t id)
+{
+    struct kernel_func *e = func ? kernel_funcs_enter(&kernel_funcs, func) : NULL;
+
+    if (e)
+        *e = (struct kernel_func){func, id, w->ctx_index};
+}
+
+/* Their context has gone, or (0) the kernels that have no id any more. */
+static void
+kernel_funcs_forget(const struct wrk *w, uint32_t ctx_index)
+{
+    for (uint32_t i = 0; i < kernel_funcs.cap;) {
+        struct kernel_func *e = &kernel_funcs.slots[i];
+
+        if (kernel_funcs_used(e) &&
+            (ctx_index ? e->ctx_index == ctx_index
+                       : !wrk_handles_find(&w->handles, WIRE_KIND_FUNC, e->id)))
+            kernel_funcs_remove(&kernel_funcs, e);
+        else
+            i++;
+    }
+}
+
+void
+wrk_object_ctx_gone(struct wrk *w, uint32_t ctx_index)
+{
+    kernel_funcs_forget(w, ctx_index);
+}
+
+uint64_t
+wrk_func_id_of(const struct wrk *w, const void *func)
+{
+    const struct kernel_func *e =
+        func && kernel_funcs.count ? kernel_funcs_find(&kernel_funcs, func) : NULL;
+
+    return e ? e->id : wrk_handles_id_of(&w->handles, WIRE_KIND_FUNC, func);
+}
+
 CUresult
 wrk_func_get(struct wrk *w, uint64_t id, void **ret)
 {
@@ -46,6 +126,8 @@ wrk_func_get(struct wrk *w, uint64_t id, void **ret)
         !(wrk_handles_find(&w->handles, WIRE_KIND_FUNC, id)->user & OWNER_LIBRARY))
         return r;
     r = WRK_CALL(w, cuKernelGetFunction, &func, (CUkernel)*ret);
+    if (r == CUDA_SUCCESS)
+        kernel_func_note(w, func, id);
     *ret = func;
     return r;
 }
@@ -94,6 +176,10 @@ wrk_handle_name(struct wrk *w, unsigned kind, void *obj)
     if (kind == WIRE_KIND_CTX)
         for (wrk_ctx_named_hook *const *fn = wrk_hooks.ctx_named; *fn; fn++)
             obj = (*fn)(w, obj);
+    if (kind == WIRE_KIND_FUNC)
+        id = wrk_func_id_of(w, obj);
+    if (id)
+        return id;
     r = wrk_handles_name(&w->handles, kind, obj, &id);
     if (unlikely(r < 0))
         handle_trouble(w, kind, r);
@@ -115,7 +201,9 @@ wrk_handle_of(struct wrk *w, uint64_t func_id, uint64_t owner_id)
     struct wrk_handle_slot *slot =
         wrk_handles_find(&w->handles, WIRE_KIND_FUNC, func_id);
 
-    if (slot)
+    /* A kernel stays its library's where the function that it is known by is found in
+     * the library's module. */
+    if (slot && !(slot->user & OWNER_LIBRARY))
         slot->user = owner_key(owner_id);
 }
 
@@ -139,6 +227,7 @@ forget_functions(struct wrk *w, uint64_t owner_id)
                     wire_handle_make(WIRE_KIND_FUNC, slot->gen, base[side] + i) |
                         w->handles.link);
         }
+    kernel_funcs_forget(w, 0);
 }
 
 void

@@ -25,6 +25,13 @@ CUresult wrk_handle_get(struct wrk *w, unsigned kind, uint64_t id, void **ret);
  * for a function where it is launched and in questions of occupancy, nowhere else. */
 CUresult wrk_func_get(struct wrk *w, uint64_t id, void **ret);
 
+/* The id of a driver's function: that of the kernel where wrk_func_get() has given it
+ * out.  0: it has none. */
+uint64_t wrk_func_id_of(const struct wrk *w, const void *func);
+
+/* Functions end with their context. */
+void wrk_object_ctx_gone(struct wrk *w, uint32_t ctx_index);
+
 /* Enter a new object under the id that the client allocated.  A malformed or
  * taken id ends the attachment (only a broken client sends one). */
 void wrk_handle_put(struct wrk *w, unsigned kind, uint64_t id, void *obj);

@@ -241,6 +241,10 @@ def test_calls_that_end_something_do_so_beside_an_error_of_another(case):
     same_over_tcp_and_shared_memory(case, "ends")
 
 
+def test_kernel_has_one_handle_by_whichever_way_it_is_found(case):
+    same_over_tcp_and_shared_memory(case, "handles")
+
+
 def test_errors_have_one_name_and_text_in_both_libraries(case):
     said = [case.run([*case.interpreter(), "-c", NAME_ERRORS, case.build / "lib" / library]).out
             for library in ("libcuda.so.1", "libsoftgpu.so")]
