@@ -3,6 +3,7 @@
 
 #include "cuda_abi.h"
 #include "gp_err.h"
+#include "gp_fsize.h"
 #include "wire_report.h"
 #include "wire_trace.h"
 
@@ -20,7 +21,7 @@ cli_program_open(struct cli_program *program, struct gp_err *err)
 
     program->fd = memfd_create("gpupool-report", MFD_CLOEXEC);
     program->report = MAP_FAILED;
-    if (program->fd >= 0 && ftruncate(program->fd, sizeof(*program->report)) == 0)
+    if (program->fd >= 0 && gp_fsize_resize(program->fd, sizeof(*program->report)) == 0)
         program->report = mmap(NULL, sizeof(*program->report), PROT_READ | PROT_WRITE,
                                MAP_SHARED, program->fd, 0);
     if (program->report == MAP_FAILED) {

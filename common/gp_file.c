@@ -2,6 +2,7 @@
 #include "gp_file.h"
 
 #include "gp_err.h"
+#include "gp_fsize.h"
 #include "gp_str.h"
 
 #include <errno.h>
@@ -61,7 +62,7 @@ gp_file_write_all(int fd, const void *data, size_t len)
     const char *p = data;
 
     while (len) {
-        ssize_t n = write(fd, p, len);
+        ssize_t n = gp_fsize_write(fd, p, len);
 
         if (n < 0) {
             if (errno == EINTR)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gp_log.h"
 
+#include "gp_fsize.h"
 #include "gp_time.h"
 
 #include <errno.h>
@@ -182,7 +183,7 @@ gp_log_write(const char *area, enum gp_log_level level, const char *fmt, ...)
         if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f)
             line[i] = '?';
     line[n++] = '\n';
-    if (write(log_state.fd, line, (size_t)n) < 0) {
+    if (gp_fsize_write(log_state.fd, line, (size_t)n) < 0) {
         /* Nowhere left to say it. */
     }
     errno = saved;

@@ -411,6 +411,7 @@ main(int argc, char **argv)
 
     gp_private_begin(NULL);
     signal(SIGPIPE, SIG_IGN); /* libraries write(2) to peers that may be gone */
+    signal(SIGXFSZ, SIG_IGN); /* a file too large is an error, not a death */
     if (argc > 1 && !strcmp(argv[1], "migrate"))
         return sched_migrate(argc - 1, argv + 1);
     gp_log_init("scheduler", GP_LOG_INFO);

@@ -6,6 +6,7 @@
  */
 #include "gp_err.h"
 #include "gp_fds.h"
+#include "gp_fsize.h"
 #include "gp_net.h"
 #include "gp_time.h"
 #include "xport.h"
@@ -565,7 +566,7 @@ xport_shm_offer(int sock_fd, bool wakefds, uint32_t frame_max, struct xport_conn
     int r;
 
     fds[0] = memfd_create("gpupool-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fds[0] < 0 || ftruncate(fds[0], sizeof(struct shm_map)) < 0 ||
+    if (fds[0] < 0 || gp_fsize_resize(fds[0], sizeof(struct shm_map)) < 0 ||
         fcntl(fds[0], F_ADD_SEALS, seals) < 0)
         return gp_err_set(err, -errno, "memfd for the shared ring: %s",
                           strerror(errno));

@@ -4,6 +4,7 @@
 #include "attach.pb-c.h"
 #include "attach_proof.h"
 #include "gp_err.h"
+#include "gp_fsize.h"
 #include "gp_log.h"
 #include "gp_msg.h"
 #include "gp_net.h"
@@ -119,13 +120,16 @@ stub_ending_leave(const char *line)
 {
     const char *session = getenv("GPUPOOL_SESSION_FILE");
     CLEANUP_FREE char *path = session ? gp_str_printf("%s.end", session) : NULL;
+    struct gp_fsize guard;
     CLEANUP_FD int fd = -1;
 
     if (!path)
         return;
+    gp_fsize_begin(&guard);
     fd = open(path, O_WRONLY | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd >= 0 && dprintf(fd, "%s\n", line) < 0)
         gp_log_debug("stub", "%s: %s", path, strerror(errno));
+    gp_fsize_end(&guard);
 }
 
 void

@@ -4,6 +4,7 @@
 
 #include "attach.pb-c.h"
 #include "gp_err.h"
+#include "gp_fsize.h"
 #include "gp_log.h"
 #include "gp_net.h"
 #include "stub_attach.h"
@@ -34,7 +35,7 @@ link_complain(const char *server, const char *cause, const char *remedy)
 
     n = gp_min(n, (int)sizeof(line) - 1);
     line[n - 1] = '\n';
-    if (write(STDERR_FILENO, line, (size_t)n) < 0)
+    if (gp_fsize_write(STDERR_FILENO, line, (size_t)n) < 0)
         gp_log_debug("stub", "stderr is closed");
 }
 

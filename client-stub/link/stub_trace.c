@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "stub_trace.h"
 
+#include "gp_fsize.h"
 #include "gp_time.h"
 
 #include <inttypes.h>
@@ -29,6 +30,6 @@ stub_trace(const char *fmt, ...)
         return;
     n = gp_min(n + m, (int)sizeof(line) - 2);
     line[n++] = '\n';
-    if (write(STDERR_FILENO, line, (size_t)n) < 0)
+    if (gp_fsize_write(STDERR_FILENO, line, (size_t)n) < 0)
         stub_tracing = false;
 }

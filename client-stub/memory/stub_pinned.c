@@ -2,6 +2,7 @@
 #include "stub_pinned.h"
 
 #include "gp_base.h"
+#include "gp_fsize.h"
 #include "gp_lock.h"
 #include "stub_call.h"
 #include "stub_link.h"
@@ -29,7 +30,7 @@ file_new(size_t size)
     static const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
     CLEANUP_FD int fd = memfd_create("gpupool-pinned", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
-    if (fd < 0 || ftruncate(fd, (off_t)size) < 0 || fcntl(fd, F_ADD_SEALS, seals) < 0)
+    if (fd < 0 || gp_fsize_resize(fd, size) < 0 || fcntl(fd, F_ADD_SEALS, seals) < 0)
         return -1;
     return TAKE_FD(fd);
 }

@@ -5,6 +5,7 @@
  */
 #include "cuda_api.h"
 #include "gp_base.h"
+#include "gp_fsize.h"
 #include "stub_call.h"
 #include "stub_manual.h"
 
@@ -22,7 +23,7 @@ static CUresult
 file_append(int fd, const char *text, size_t n)
 {
     while (n) {
-        ssize_t done = write(fd, text, n);
+        ssize_t done = gp_fsize_write(fd, text, n);
 
         if (done < 0 && errno == EINTR)
             continue;

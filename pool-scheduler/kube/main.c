@@ -37,6 +37,7 @@ main(int argc, char **argv)
 
     gp_private_begin(NULL);
     signal(SIGPIPE, SIG_IGN); /* libraries write(2) to peers that may be gone */
+    signal(SIGXFSZ, SIG_IGN); /* a file too large is an error, not a death */
     if (command) {
         gp_log_init(command->name, GP_LOG_INFO);
         return command->run(argc - 1, argv + 1);

@@ -609,6 +609,7 @@ srv_keeper_main(void)
     sigaddset(&set, SIGTERM);
     sigprocmask(SIG_SETMASK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a file too large is an error, not a death */
     signal(SIGINT, SIG_IGN);
     signal(SIGHUP, SIG_IGN);
     k.signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);

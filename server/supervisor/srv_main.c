@@ -701,6 +701,7 @@ main(int argc, char **argv)
         return srv_keeper_main();
     program[gp_max(len, (ssize_t)0)] = 0; /* before an upgrade puts another there */
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a file too large is an error, not a death */
     srv.argc = argc;
     srv.argv = argv;
     r = srv_conf_parse(&srv.conf, argc, argv, &err);

@@ -209,6 +209,7 @@ srv_spawn_child(void *arg)
         _exit(127);
     child_descriptors(child);
     signal(SIGPIPE, SIG_DFL);
+    signal(SIGXFSZ, SIG_DFL);
     signal(SIGINT, SIG_DFL);
     signal(SIGHUP, SIG_DFL);
     sigemptyset(&none);

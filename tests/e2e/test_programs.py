@@ -139,6 +139,21 @@ def test_registered_memory_that_is_unmapped_ends_no_program(case):
                    f"unmapped over {link}, {command}")
 
 
+def test_limit_of_file_sizes_ends_no_program(case):
+    """Page-locked memory is a file in memory; logs and messages may go to one."""
+    local = case.run([case.programs / "unified", "strict"], env=local_driver(case))
+    pool = case.pool()
+    limited = ["bash", "-c", 'ulimit -f 0; exec "$@"', "-"]
+    done = pool.run(*limited, case.programs / "unified", "strict", core=100, memory="1GiB",
+                    status=None, env={"GPUPOOL_TRANSPORT": "shm", "GPUPOOL_LOG": "*:debug",
+                                      "GPUPOOL_LOG_FILE": str(case.folder / "stub.log")})
+    case.equal((done.out, done.status), (local.out, 0), "unified under ulimit -f 0")
+    refused = case.run([*limited, case.build / "bin" / "gpupool", "run", "--", "true"],
+                       env=pool.env, status=None)
+    case.check(refused.status > 0, f"no death by a signal: {refused}")
+    case.contains(refused.err, "File too large", "what gpupool run says")
+
+
 def test_handles_of_one_session_open_nothing_in_another(case):
     pool = case.pool(servers=1, cards=1)
     session = pool.session(core=30, memory="64MiB")

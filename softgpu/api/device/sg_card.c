@@ -18,6 +18,7 @@
 #include "sg_conf.h"
 
 #include "gp_err.h"
+#include "gp_fsize.h"
 
 #include <assert.h>
 #include <dirent.h>
@@ -302,7 +303,7 @@ segment_map(struct sg_card *card, const char *path, struct gp_err *err)
 {
     /* posix_fallocate, not ftruncate: a full /dev/shm is an error here and not
      * a SIGBUS at the first touch. */
-    if (posix_fallocate(card->fd, 0, sizeof(struct seg_head)) != 0)
+    if (gp_fsize_reserve(card->fd, sizeof(struct seg_head)) < 0)
         return gp_err_set(err, -ENOSPC, "%s: no room for the card's segment", path);
     card->head = mmap(NULL, sizeof(struct seg_head), PROT_READ | PROT_WRITE, MAP_SHARED,
                       card->fd, 0);

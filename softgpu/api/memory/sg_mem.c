@@ -10,6 +10,7 @@
  */
 #include "sg_mem.h"
 
+#include "gp_fsize.h"
 #include "sg_card.h"
 #include "sg_check.h"
 #include "sg_core.h"
@@ -587,7 +588,7 @@ sg_mem_move_to(struct sg_alloc *alloc, int fd)
     uint64_t len = (alloc->size + page - 1) & ~(page - 1);
     void *base = (void *)(uintptr_t)alloc->base, *copy;
     /* All of it now: a full file system is an error here, not a signal later. */
-    int r = -posix_fallocate(fd, 0, (off_t)len);
+    int r = gp_fsize_reserve(fd, len);
 
     if (r < 0)
         return r;

@@ -8,6 +8,7 @@
  */
 #include "sg_pool.h"
 
+#include "gp_fsize.h"
 #include "sg_core.h"
 #include "sg_ctx.h"
 #include "sg_dev.h"
@@ -37,7 +38,7 @@ pool_file_new(const struct sg_dev *dev)
     int fd = memfd_create("softgpu-pool", MFD_CLOEXEC);
 
     memcpy(file.uuid, dev->uuid, sizeof(file.uuid));
-    if (fd >= 0 && write(fd, &file, sizeof(file)) != (ssize_t)sizeof(file)) {
+    if (fd >= 0 && gp_fsize_write(fd, &file, sizeof(file)) != (ssize_t)sizeof(file)) {
         close(fd);
         fd = -1;
     }

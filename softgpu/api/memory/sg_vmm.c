@@ -8,6 +8,7 @@
  * cuMemCreate until the last handle and the last mapping are gone.  Lock held
  * for everything here.
  */
+#include "gp_fsize.h"
 #include "sg_card.h"
 #include "sg_core.h"
 #include "sg_ctx.h"
@@ -251,13 +252,13 @@ phys_file(const struct sg_dev *dev, uint64_t size)
 {
     char name[64] = PHYS_NAME;
     CLEANUP_FD int fd = -1;
+    int r;
 
     for (unsigned i = 0; i < sizeof(dev->uuid); i++)
         snprintf(name + strlen(PHYS_NAME) + 2 * i, 3, "%02x", dev->uuid[i]);
     fd = memfd_create(name, MFD_CLOEXEC);
-    if (fd < 0 || ftruncate(fd, (off_t)size) < 0)
-        return -errno;
-    return TAKE_FD(fd);
+    r = fd < 0 ? -errno : gp_fsize_resize(fd, size);
+    return r < 0 ? r : TAKE_FD(fd);
 }
 
 /* NULL: it is no such file. */

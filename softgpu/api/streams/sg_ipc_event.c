@@ -4,6 +4,7 @@
  */
 #include "sg_ipc_event.h"
 
+#include "gp_fsize.h"
 #include "sg_card.h"
 #include "sg_core.h"
 #include "sg_ctx.h"
@@ -85,7 +86,7 @@ ipc_new(struct sg_dev *dev, uint32_t slot, uint64_t id, bool create,
               0600);
     if (fd < 0)
         return CUDA_ERROR_INVALID_VALUE;
-    if ((create && posix_fallocate(fd, 0, FILE_SIZE) != 0) || fstat(fd, &st) < 0 ||
+    if ((create && gp_fsize_reserve(fd, FILE_SIZE) < 0) || fstat(fd, &st) < 0 ||
         !S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_size < FILE_SIZE) {
         close(fd);
         return CUDA_ERROR_INVALID_VALUE;
