@@ -239,10 +239,13 @@ cli_session_renewed(struct cli_session *s, const Gpupool__Ctl__CtlRenewedOne *on
         s->warned = false;
 }
 
+/* The scheduler forgets a session that has ended; why it did was announced. */
 void
 cli_session_lost(struct cli_session *s, const char *words)
 {
     s->lost = true;
+    if (*s->end_words && gp_now_ns() >= s->end_ns)
+        words = s->end_words;
     gp_str_copy(s->lost_words, sizeof(s->lost_words), words);
     warn(s, words);
     if (s->report_fd)
@@ -252,11 +255,13 @@ cli_session_lost(struct cli_session *s, const char *words)
 /* The scheduler says that the session is going to end: the program's user should know
  * before it happens. */
 void
-cli_session_notice(const struct cli_session *s,
-                   const Gpupool__Ctl__CtlSessionNotice *notice)
+cli_session_notice(struct cli_session *s, const Gpupool__Ctl__CtlSessionNotice *notice)
 {
     if (notice->session_id != s->id)
         return;
+    gp_str_copy_printable(s->end_words, sizeof(s->end_words),
+                          notice->ends_in_ms ? notice->words : "");
+    s->end_ns = gp_now_ns() + notice->ends_in_ms * GP_NS_PER_MS;
     if (notice->ends_in_ms)
         cli_fail(0, "session %s ends in %u s: %s", s->name,
                  (notice->ends_in_ms + 999) / 1000, notice->words);

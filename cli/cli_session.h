@@ -37,6 +37,9 @@ struct cli_session {
     bool found;    /* once closed: by a card that checks kernels, in the program */
     int report_fd; /* in a keeper: where lost_words go; 0: nowhere */
     char lost_words[256]; /* the scheduler's */
+    char
+        end_words[256]; /* why it ends at end_ns, as it was announced; "": it was not */
+    uint64_t end_ns;
     char name[64];
     char placed[320]; /* which slices of which cards, in words */
     char pool[64];    /* another pool, which has given it; empty: the one asked */
@@ -56,7 +59,7 @@ int cli_session_open(struct cli_session *session, const char *scheduler,
 void cli_session_renewed(struct cli_session *session,
                          const Gpupool__Ctl__CtlRenewedOne *one);
 void cli_session_lost(struct cli_session *session, const char *words);
-void cli_session_notice(const struct cli_session *session,
+void cli_session_notice(struct cli_session *session,
                         const Gpupool__Ctl__CtlSessionNotice *notice);
 /* The scheduler has not answered; it is said once, after a whole lease. */
 void cli_session_late(struct cli_session *session);

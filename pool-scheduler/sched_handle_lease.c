@@ -11,6 +11,7 @@
 #include "sched_handle.h"
 #include "sched_peer.h"
 #include "sched_renewed.h"
+#include "sched_wait.h"
 
 #include <inttypes.h>
 #include <openssl/crypto.h>
@@ -256,6 +257,8 @@ sched_handle_close(struct sched_conn *conn, uint32_t id,
     if (!own)
         gp_audit("order", "from", conn->peer, "by", sched_peer_who(conn), "order",
                  "close", "session", session->name, "who", session->owner->name, NULL);
+    if (!own) /* who holds it would only hear later that it is not there any more */
+        sched_wait_notify(session, "closed by an administrator", 1);
     sched_conn_await_close(conn, session, id);
     sched_session_end(sched, session,
                       own ? "closed by its owner" : "closed by an administrator");

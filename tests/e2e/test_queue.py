@@ -91,6 +91,22 @@ def test_time_limit_ends_a_session_and_its_user_reads_why(case):
     process.wait(case.patience)
 
 
+def test_last_line_of_a_run_says_why_its_session_was_ended(case):
+    pool = case.pool(servers=1, cards=1, options=("--lease-ms", "1000"))
+    for options, end, words in ((["--time=1s"], lambda name: None, "its time limit is over"),
+                                ([], lambda name: pool.cli("close", name),
+                                 "closed by an administrator")):
+        process = pool.spawn("sleep", "60", options=options)
+        case.wait_for(lambda: len(pool.sessions()) == 1, "the session")
+        name = pool.sessions()[0]["name"]
+        end(name)
+        case.wait_for(lambda: not pool.sessions(), "the end of the session")
+        case.wait_for(lambda: f"session {name}: " in words_of(case), "its run has heard of it")
+        process.terminate()
+        process.wait(case.patience)
+        case.contains(words_of(case), f"run: session {name} was ended: {words}", "the last line")
+
+
 def test_wrong_times_and_classes_are_refused(case):
     pool = case.pool()
     case.contains(pool.run("true", options=["--wait=soon"], status=2).err,
