@@ -83,7 +83,7 @@ is_limited(const struct sched_conn *conn, const Gpupool__Ctl__CtlRequest *req)
 {
     if (conn->relays)
         return req->asker && (*req->asker->user || req->asker->address.len);
-    return !conn->server && !sched_peer_is_admin(conn);
+    return !conn->server && !sched_peer_is_admin(conn) && !sched_peer_forwards(conn);
 }
 
 /* ------------------------------------------------------------------- turns -- */

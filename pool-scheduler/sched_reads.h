@@ -12,7 +12,8 @@
  * What a peer's reads cost is charged, as processor time, to the user whose token it
  * has shown, or else to its address: --rate-reads.  Who has used up his time is told
  * when to ask again.  Not limited, but in turn with the others: administrators, the
- * scheduler's own user, and other schedulers of the pool, whose askers are charged.
+ * scheduler's own user, schedulers of other pools, and other schedulers of this one,
+ * whose askers are charged.
  *
  * The state is part of struct sched.  Event loop thread only.
  */
