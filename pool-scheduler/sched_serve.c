@@ -215,14 +215,72 @@ sched_serve_end(struct sched_conn *conn)
     free(conn);
 }
 
+static size_t
+unread_max(const struct sched *sched)
+{
+    return sched->config.unread_max ? sched->config.unread_max : SCHED_UNREAD_MAX;
+}
+
+/* Of the address with most unread answers, the connection with most of them;
+ * *ret_total: of all. */
+static struct sched_conn *
+most_unread(const struct sched *sched, size_t *ret_total)
+{
+    CLEANUP_FREE size_t *sums = calloc(SCHED_CROWD_BUCKETS, sizeof(*sums));
+    struct sched_conn *found = NULL;
+    size_t most = 0, fullest = 0;
+
+    *ret_total = 0;
+    if (!sums)
+        return NULL;
+    for (struct sched_conn *conn = sched->conns; conn; conn = conn->next) {
+        size_t bucket = conn->from % SCHED_CROWD_BUCKETS;
+
+        *ret_total += gp_msg_conn_unsent(&conn->msg);
+        sums[bucket] += gp_msg_conn_unsent(&conn->msg);
+        if (sums[bucket] > sums[fullest])
+            fullest = bucket;
+    }
+    for (struct sched_conn *conn = sched->conns; conn; conn = conn->next) {
+        if (conn->from % SCHED_CROWD_BUCKETS != fullest ||
+            gp_msg_conn_unsent(&conn->msg) <= most)
+            continue;
+        most = gp_msg_conn_unsent(&conn->msg);
+        found = conn;
+    }
+    return found;
+}
+
+/* Who reads slowly, but reads, keeps no more than this altogether. */
+static void
+end_most_unread(struct sched *sched)
+{
+    struct sched_conn *conn;
+    size_t total;
+
+    while ((conn = most_unread(sched, &total)) && total > unread_max(sched)) {
+        uint32_t skipped;
+
+        if (gp_log_limit_ok(&sched->crowd_log, &skipped))
+            gp_log_warn("conn",
+                        "%zu KiB of answers are not read yet, the most there may be; "
+                        "%s has %zu KiB, disconnected (%u such lines left out)",
+                        total >> 10, conn->peer, gp_msg_conn_unsent(&conn->msg) >> 10,
+                        skipped);
+        sched_serve_end(conn);
+    }
+}
+
 /* Answers that nobody reads are memory that a peer makes us hold. */
 void
 sched_serve_sweep_unread(struct sched *sched, uint64_t now)
 {
     struct sched_conn *conn, *next;
+    size_t total = 0;
 
     for (conn = sched->conns; conn; conn = next) {
         next = conn->next;
+        total += gp_msg_conn_unsent(&conn->msg);
         if (!gp_msg_conn_unsent(&conn->msg) || !conn->unread_ns ||
             conn->msg.sent - conn->unread_sent >= UNREAD_MIN) {
             conn->unread_ns = now;
@@ -233,6 +291,8 @@ sched_serve_sweep_unread(struct sched *sched, uint64_t now)
             sched_serve_end(conn);
         }
     }
+    if (total > unread_max(sched))
+        end_most_unread(sched);
 }
 
 static void

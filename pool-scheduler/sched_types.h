@@ -68,6 +68,9 @@ enum sched_role {
 #define SCHED_CLIENTS_MAX 16384
 /* Addresses that they come from are told apart by so many values of a hash. */
 #define SCHED_CROWD_BUCKETS 4096
+/* Answers in memory that peers have not read yet, in all: each of them may have some
+ * MiB and take its time. */
+#define SCHED_UNREAD_MAX ((size_t)512 << 20)
 /* Connections that have said nothing yet: they may send a registration, which is large,
  * so few are kept; when one more comes, the oldest goes. */
 #define SCHED_UNPROVEN_MAX 512
@@ -105,6 +108,7 @@ struct sched_config {
     uint32_t account_days, account_write_ms; /* 0: sched_account_keep.h's */
     uint32_t max_attachments;   /* per session, when the client does not say */
     uint32_t attachments_limit; /* whatever the client says */
+    size_t unread_max;          /* 0: SCHED_UNREAD_MAX; tests have little */
     unsigned clients_max;       /* 0: SCHED_CLIENTS_MAX; tests have few */
     size_t batch_tickets;       /* 0: SCHED_BATCH_TICKETS_MAX; tests have few */
     uint32_t rate_requests, rate_opens, rate_denials; /* a second and peer; 0: any */

@@ -15,6 +15,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -412,6 +413,7 @@ dial_from(const struct world *w, const char *source)
     struct sockaddr_in own = {.sin_family = AF_INET};
     struct sockaddr_in to = {.sin_family = AF_INET};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int room = 8192; /* what is not read fills it soon */
     uint64_t port;
 
     assert_true(fd >= 0);
@@ -419,6 +421,7 @@ dial_from(const struct world *w, const char *source)
     to.sin_port = htons((uint16_t)port);
     inet_pton(AF_INET, source, &own.sin_addr);
     inet_pton(AF_INET, "127.0.0.1", &to.sin_addr);
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room));
     assert_int_equal(bind(fd, (struct sockaddr *)&own, sizeof(own)), 0);
     assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
     return fd;
@@ -473,6 +476,76 @@ address_crowds_out_its_own_connections_only(void **state)
     close(holder);
 }
 
+struct reader {
+    int fd;
+    size_t sent;
+};
+
+/* Ask for as many statuses as can be sent, and read little of the answers. */
+static void
+ask_much_and_read_little(struct reader *reader)
+{
+    static const uint8_t one[] = {4, 0, 0, 0, 8, 1, 66, 0}; /* id 1, a CtlStatus */
+    static uint8_t requests[64 * 1024];
+    size_t at = reader->sent % sizeof(one);
+    char buf[4096];
+    ssize_t n;
+
+    for (size_t i = 0; i < sizeof(requests); i += sizeof(one))
+        memcpy(requests + i, one, sizeof(one));
+    n = send(reader->fd, requests + at, sizeof(requests) - at,
+             MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (n > 0)
+        reader->sent += (size_t)n;
+    if (recv(reader->fd, buf, sizeof(buf), MSG_DONTWAIT) < 0)
+        errno = 0;
+}
+
+static bool
+is_reset(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLOUT};
+
+    return poll(&p, 1, 0) == 1 && (p.revents & (POLLERR | POLLHUP));
+}
+
+static void
+unread_answers_have_a_bound_and_the_crowd_pays(void **state)
+{
+    enum { SLOW = 6, MOST = 1024 * 1024 };
+    struct world *w = *state;
+    struct reader slow[SLOW], other = {.sent = 0};
+    unsigned gone = 0;
+    uint64_t end;
+    int server;
+
+    ut_sched_end(w, SIGTERM);
+    w->config.unread_max = MOST;
+    ut_sched_start(w);
+    server = ut_sched_join(w, "node-a", 8);
+    other.fd = dial_from(w, "127.0.0.1");
+    for (unsigned i = 0; i < SLOW; i++)
+        slow[i] = (struct reader){.fd = dial_from(w, "127.0.0.2")};
+    /* They read, so that nobody is ended for reading nothing; 256 KiB wait for each. */
+    end = gp_now_ns() + 3 * PATIENCE;
+    while (gone < 3) {
+        gone = 0;
+        ask_much_and_read_little(&other);
+        for (unsigned i = 0; i < SLOW; i++) {
+            ask_much_and_read_little(&slow[i]);
+            gone += is_reset(slow[i].fd);
+        }
+        assert_true(gp_now_ns() < end);
+        usleep(10000);
+    }
+    assert_in_range(gone, 3, SLOW - 1);
+    assert_false(is_reset(other.fd));
+    for (unsigned i = 0; i < SLOW; i++)
+        close(slow[i].fd);
+    close(other.fd);
+    close(server);
+}
+
 #define PROMISE(fn)                                                                    \
     cmocka_unit_test_setup_teardown(fn, ut_sched_setup, ut_sched_teardown)
 
@@ -492,6 +565,7 @@ main(void)
         PROMISE(unproven_peers_shut_nobody_out),
         PROMISE(client_that_sends_too_much_is_sent_away),
         PROMISE(address_crowds_out_its_own_connections_only),
+        PROMISE(unread_answers_have_a_bound_and_the_crowd_pays),
         PROMISE(metrics_show_cards_and_sessions),
     };
 
