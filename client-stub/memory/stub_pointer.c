@@ -95,9 +95,21 @@ pointer_known(void *data, CUpointer_attribute attribute, uint64_t ptr,
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+    case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
         if (!host) /* the server has the host's at another address, or not at all */
             return CUDA_ERROR_NOT_FOUND;
         pointer_put_u32(data, 0);
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+    case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+        if (!host)
+            return CUDA_ERROR_NOT_FOUND;
+        pointer_put_u64(
+            data, attribute == CU_POINTER_ATTRIBUTE_MAPPING_SIZE        ? m->range.size
+                  : attribute == CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR ? m->range.start
+                                                                        : m->id);
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
         if (!host)

@@ -209,6 +209,28 @@ what_ranges_say(void)
     return 0;
 }
 
+/* As of memory of a card, so that who asks need not know which it is. */
+static int
+what_page_locked_memory_says(void)
+{
+    CUdeviceptr base = 0;
+    size_t size = 0;
+    int rdma = 0; /* either is right */
+    void *h;
+
+    TRY(cuMemHostAlloc(&h, 8192, CU_MEMHOSTALLOC_PORTABLE));
+    TRY(cuPointerGetAttribute(&rdma, CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE,
+                              (uintptr_t)h));
+    TRY(cuPointerGetAttribute(&size, CU_POINTER_ATTRIBUTE_MAPPING_SIZE,
+                              (uintptr_t)h + 100));
+    TRY(cuPointerGetAttribute(&base, CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR,
+                              (uintptr_t)h + 100));
+    SAME(size >= 8192, 1);
+    SAME(base == (uintptr_t)h, 1);
+    TRY(cuMemFreeHost(h));
+    return 0;
+}
+
 static int
 what_references_say(void)
 {
@@ -309,6 +331,7 @@ main(void)
         {"boxes between contexts", boxes_between_contexts},
         {"whose pool is whose", whose_pool_is_whose},
         {"what ranges say", what_ranges_say},
+        {"what page-locked memory says", what_page_locked_memory_says},
         {"what references say", what_references_say},
         {"what surfaces and arrays say", what_surfaces_and_arrays_say},
     };
