@@ -81,7 +81,8 @@ STUB_LINK := -Wl,--whole-archive $(O)/static/libcudastub.a -Wl,--no-whole-archiv
     -Wl,-z,nodelete -Wl,-Bsymbolic
 
 # Sanitizers bring their own versions of these.
-STUB_SO_SRCS := client-stub/entry/stub_library.c
+STUB_SO_SRCS := client-stub/entry/stub_library.c common/gp_uncancelled.c
+STUB_LINK += $(UNCANCELLED_LINK)
 ifeq ($(SAN),)
 STUB_SO_SRCS += client-stub/entry/stub_glibc.c
 STUB_LINK += -Wl,--wrap=dlopen,--wrap=dlsym,--wrap=dlerror,--wrap=dladdr,--wrap=pthread_once \

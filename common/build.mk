@@ -28,3 +28,9 @@ OLDEST_LIBC_LINK := $(addprefix -Wl$(comma)--wrap=,__libc_start_main dladdr dlcl
     -Wl,--no-as-needed -l:libpthread.so.0 -l:libdl.so.2 -Wl,--as-needed
 $(eval $(call static_lib,oldestlibc,common/gp_oldest_libc.c common/gp_oldest_start.c,common))
 endif
+
+# Libraries that other people's threads call have gp_uncancelled.c as a source, and this.
+UNCANCELLED_LINK := $(addprefix -Wl$(comma)--wrap=,accept4 close connect epoll_wait fsync \
+    getaddrinfo fwrite fopen msync nanosleep clock_nanosleep poll posix_fallocate pread \
+    pthread_cond_wait pthread_cond_timedwait read recv recvmsg send sendmsg sigtimedwait usleep \
+    write open openat)

@@ -9,6 +9,6 @@ $(eval $(call static_lib,tlsfound,tls/tls_found.c tls/tls_policy.c,tls common))
 
 # With OpenSSL inside: libcuda.so.1 must need libc only, and loads this beside it.
 TLS_SO_LINK := -Wl,-Bstatic -lssl -lcrypto -Wl,-Bdynamic -Wl,--exclude-libs,ALL \
-    -Wl,--gc-sections -Wl,-z,nodelete -Wl,-Bsymbolic $(OLDEST_LIBC_LINK)
-$(eval $(call shared_lib,libgpupool-tls.so.1,tls/tls_library.c,tls common,,tls common \
+    -Wl,--gc-sections -Wl,-z,nodelete -Wl,-Bsymbolic $(OLDEST_LIBC_LINK) $(UNCANCELLED_LINK)
+$(eval $(call shared_lib,libgpupool-tls.so.1,tls/tls_library.c common/gp_uncancelled.c,tls common,,tls common \
     $(OLDEST_LIBC),$(TLS_SO_LINK)))

@@ -32,7 +32,7 @@ SG_API_ENTRY := $(addprefix softgpu/api/entry/sg_,ctx_api.c event_api.c \
 SG_API_SRCS := $(SG_API_CORE) $(SG_API_DEVICE) $(SG_API_CONTEXT) $(SG_API_STREAMS) \
     $(SG_API_MEMORY) $(SG_API_MODULES) $(SG_API_GRAPHS) $(SG_API_ENTRY)
 SG_API_LDLIBS := -lzstd -llz4 -lm -ldl -lrt \
-    -Wl,-Bsymbolic \
+    -Wl,-Bsymbolic $(UNCANCELLED_LINK) \
     -Wl,--version-script=softgpu/api/libsoftgpu.map
 
 SG_API_BELOW := $(SGEXEC_INCS) proto $(O)/gen
@@ -49,9 +49,9 @@ $(eval $(call sg_api_layer,memory,$(SG_API_MEMORY)))
 $(eval $(call sg_api_layer,modules,$(SG_API_MODULES)))
 $(eval $(call sg_api_layer,graphs,$(SG_API_GRAPHS)))
 $(eval $(call sg_api_layer,entry,$(SG_API_ENTRY)))
-$(eval $(call compile_all,libsoftgpu.so,$(GEN_OLD_SRCS),proto common))
+$(eval $(call compile_all,libsoftgpu.so,$(GEN_OLD_SRCS) common/gp_uncancelled.c,proto common))
 $(eval $(call link_rule,$(O)/lib/libsoftgpu.so,libsoftgpu.so,$(SG_API_SRCS) \
-    $(GEN_OLD_SRCS),sgexec ptx common,$(SG_API_LDLIBS),\
+    $(GEN_OLD_SRCS) common/gp_uncancelled.c,sgexec ptx common,$(SG_API_LDLIBS),\
     -shared -Wl$(comma)-soname$(comma)libsoftgpu.so))
 ALL += $(O)/lib/libsoftgpu.so
 $(O)/lib/libsoftgpu.so: softgpu/api/libsoftgpu.map

@@ -154,6 +154,15 @@ def test_limit_of_file_sizes_ends_no_program(case):
     case.contains(refused.err, "File too large", "what gpupool run says")
 
 
+def test_cancelled_thread_leaves_no_lock_behind(case):
+    local = case.run([case.programs / "cancelled"], env=local_driver(case))
+    pool = case.pool(servers=1, cards=1)
+    for env in ({"GPUPOOL_TRANSPORT": "tcp"}, {"GPUPOOL_TRANSPORT": "shm"}):
+        remote = pool.run(case.programs / "cancelled", core=100, memory="256MiB", status=None,
+                          env=env)
+        case.equal((remote.out, remote.status), (local.out, 0), f"cancelled, {env}")
+
+
 def test_handles_of_one_session_open_nothing_in_another(case):
     pool = case.pool(servers=1, cards=1)
     session = pool.session(core=30, memory="64MiB")
