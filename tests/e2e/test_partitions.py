@@ -71,7 +71,7 @@ class World:
             [*self.switch.on(name), "gpupool-scheduler", "--listen",
              f"{self.switch.addresses[name]}:7480", "--state-dir", self.case.folder / name,
              "--allow-anonymous", "client", "--allow-anonymous", "server", "--tls", "off",
-             "--rate-requests", 0, "--rate-opens", 0, "--owner-sessions", 1000,
+             "--rate-requests", 0, "--rate-opens", 0, "--rate-reads", 0, "--owner-sessions", 1000,
              "--heartbeat-ms", 500, "--etcd", ",".join(self.etcd_urls.values()),
              "--etcd-lease-s", LEADER_LEASE_S],
             env={"CLOCK_SHIFT": str(shift), "GPUPOOL_LOG": "*:warn", "LD_PRELOAD":

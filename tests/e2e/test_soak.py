@@ -50,7 +50,7 @@ class Soak:
                          "1000000")
         self.pool = self.kept.pool
         self.pool.restart(self.pool.pid(SCHEDULER), "--rate-opens", "1000000",
-                          "--rate-requests", "1000000")
+                          "--rate-requests", "1000000", "--rate-reads", "0")
         self.kept.alive()
         self.watched = {"scheduler": self.pool.pid(SCHEDULER), "server": self.kept.server,
                         "keeper": self.kept.keepers()[0]}
