@@ -17,6 +17,7 @@
 #include "stub_report.h"
 #include "stub_resume.h"
 #include "stub_send_overflow.h"
+#include "stub_session.h"
 #include "stub_trace.h"
 #include "xport.h"
 #include "xport_resume.h"
@@ -39,6 +40,7 @@ library_loaded(void)
     const char *report = getenv("GPUPOOL_REPORT");
 
     gp_log_init("libcuda", GP_LOG_ERROR);
+    stub_session_loaded();
     stub_tracing = library_env_is_set("GPUPOOL_TRACE");
     if (report && *report)
         stub_reporting = stub_report_open(report);

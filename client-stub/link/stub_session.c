@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #define SESSION_FILE_MAX (64u * 1024u) /* a ticket is under 1 KiB */
 #define SESSION_MAGIC "gpupool-session 1"
@@ -117,6 +118,27 @@ stub_session_named(void)
            stub_pod_named();
 }
 
+static uid_t loaded_as;
+static bool loaded;
+
+void
+stub_session_loaded(void)
+{
+    loaded_as = geteuid();
+    loaded = true;
+}
+
+/* A driver's device files are everybody's, the file of a session is its user's. */
+static int
+session_file_refused(int r, struct gp_err *err)
+{
+    if (r == -EACCES && loaded && geteuid() != loaded_as)
+        return gp_err_wrap(err, r,
+                           "the program has changed from user %u to %u before cuInit",
+                           (unsigned)loaded_as, (unsigned)geteuid());
+    return r;
+}
+
 int
 stub_session_read(struct stub_session *ret, struct gp_err *err)
 {
@@ -129,7 +151,7 @@ stub_session_read(struct stub_session *ret, struct gp_err *err)
         r = from_file ? gp_file_read(path, SESSION_FILE_MAX, &s.text, &s.size, err)
                       : stub_pod_session(&s.text, err);
         if (r < 0)
-            return r;
+            return session_file_refused(r, err);
         s.size = strlen(s.text);
         r = session_parse(&s, from_file ? path : "the scheduler's answer", err);
         if (r < 0) {

@@ -37,6 +37,9 @@ struct stub_session {
     uint32_t n_servers;
 };
 
+/* The library has been loaded, by the user that the process had then. */
+void stub_session_loaded(void);
+
 /* Does the environment name a session at all? */
 bool stub_session_named(void);
 

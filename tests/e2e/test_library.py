@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What libcuda.so.1 is as a file: who it needs, what it exports, that it is quiet."""
 
+import os
 import re
+import sys
 
 
 def dynamic_section(case, path):
@@ -55,3 +57,21 @@ def open_text(case, text):
     path = case.folder / "input"
     path.write_text(text)
     return open(path, encoding="utf-8")
+
+
+def test_program_that_changes_its_user_is_told_when_to_initialise(case):
+    if os.geteuid() != 0:
+        case.skip("only root may become another user")
+    if case.sanitizer:
+        case.skip("the interpreter loads no library with a sanitizer")
+    script = ("import ctypes, os, sys\n"
+              "cuda = ctypes.CDLL('libcuda.so.1')\n"
+              "if sys.argv[1] == 'after': print(cuda.cuInit(0), flush=True)\n"
+              "os.setgid(65534); os.setuid(65534)\n"
+              "print(cuda.cuInit(0))\n")
+    pool = case.pool()
+    done = pool.run(sys.executable, "-c", script, "after", status=None)
+    case.equal((done.out, done.status), ("0\n0\n", 0), "rights given up after cuInit")
+    done = pool.run(sys.executable, "-c", script, "before", status=None)
+    case.check(done.out.strip() not in ("", "0"), f"cuInit fails: {done}")
+    case.contains(done.err, "changed from user 0 to 65534 before cuInit", "the message")
