@@ -56,16 +56,20 @@ shm_of(struct xport_stream *stream)
     return container_of(stream, struct shm_conn, stream);
 }
 
-/* Whether the peer still holds its end of the socket, and we have not aborted. */
+/* Whether the peer still holds its end of the socket, and we have not aborted.  A
+ * program that has become a daemon may have closed our end, as it closes all
+ * descriptors: then the peer is gone or will be. */
 static int
 liveness(struct xport_conn *conn)
 {
     char byte;
     int r = __atomic_load_n(&conn->error, __ATOMIC_RELAXED);
+    ssize_t n;
 
     if (r < 0)
         return r;
-    if (recv(conn->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
+    n = recv(conn->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
         return -ECONNRESET;
     return 0;
 }

@@ -75,3 +75,21 @@ def test_program_that_changes_its_user_is_told_when_to_initialise(case):
     done = pool.run(sys.executable, "-c", script, "before", status=None)
     case.check(done.out.strip() not in ("", "0"), f"cuInit fails: {done}")
     case.contains(done.err, "changed from user 0 to 65534 before cuInit", "the message")
+
+
+def test_program_that_closes_all_descriptors_gets_errors_and_goes_on(case):
+    if case.sanitizer:
+        case.skip("the interpreter loads no library with a sanitizer")
+    script = ("import ctypes, os, time\n"
+              "cuda = ctypes.CDLL('libcuda.so.1')\n"
+              "ctx = ctypes.c_void_p()\n"
+              "print(cuda.cuInit(0), cuda.cuCtxCreate_v2(ctypes.byref(ctx), 0, 0), flush=True)\n"
+              "os.closerange(3, 1 << 16)\n"
+              "def alloc(): return cuda.cuMemAlloc_v2(ctypes.byref(ctx), ctypes.c_size_t(64))\n"
+              "while alloc() == 0: time.sleep(0.01)\n"  # until the worker has noticed
+              "print(alloc() != 0)\n")
+    pool = case.pool()
+    for link in ("tcp", "shm"):
+        done = pool.run(sys.executable, "-c", script, status=None,
+                        env={"GPUPOOL_TRANSPORT": link})
+        case.equal((done.out, done.status), ("0 0\nTrue\n", 0), f"over {link}")
