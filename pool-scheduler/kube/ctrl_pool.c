@@ -14,6 +14,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 
 #define CALL_NS (3 * GP_NS_PER_S)
@@ -55,24 +56,26 @@ hang_up(struct ctrl_pool *pool)
     ctl_link_close(&pool->link);
 }
 
+/* How long an answer is waited for. */
+static uint64_t
+patience_ns(const struct ctrl_pool *pool)
+{
+    return pool->patience_ms ? pool->patience_ms * GP_NS_PER_MS : (uint64_t)CALL_NS;
+}
+
 static int
-send_request(void *arg, Gpupool__Ctl__CtlRequest *req,
+send_request(struct ctrl_pool *pool, Gpupool__Ctl__CtlRequest *req,
              Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err)
 {
-    struct ctrl_pool *pool = arg;
-
-    uint64_t patience =
-        pool->patience_ms ? pool->patience_ms * GP_NS_PER_MS : (uint64_t)CALL_NS;
-
     req->id = ++pool->next_id;
     pool->requests++;
-    return ctl_call(&pool->link, req, gp_now_ns() + patience, ret_reply, err);
+    return ctl_call(&pool->link, req, gp_now_ns() + patience_ns(pool), ret_reply, err);
 }
 
 /* By the environment's choice, as for the command line.  Where nobody answers, the
  * next of the schedulers is asked the next time. */
 static int
-link_up(struct ctrl_pool *pool, bool blocking, struct ctl_link *ret, struct gp_err *err)
+link_up(struct ctrl_pool *pool, struct ctl_link *ret, struct gp_err *err)
 {
     char address[CTL_ENDPOINT_MAX];
     struct ctl_pins pins;
@@ -85,37 +88,68 @@ link_up(struct ctrl_pool *pool, bool blocking, struct ctl_link *ret, struct gp_e
         return r;
     ctl_route_address(&pool->route, address);
     r = ctl_link_open(ret, address, policy == TLS_OFF ? NULL : tls_linked(), &pins,
-                      gp_now_ns() + CONNECT_NS, blocking, err);
+                      gp_now_ns() + CONNECT_NS, true, err);
     if (r < 0)
         ctl_route_next(&pool->route);
     return r;
 }
 
-/* A connection on which the token is proven.  -EACCES: the scheduler refuses it. */
+/* A connection that has just been made, on which the token is to be proven. */
+struct fresh {
+    struct ctrl_pool *pool;
+    const struct ctl_link *link;
+    uint64_t deadline_ns;
+};
+
+static int
+send_proof(void *arg, Gpupool__Ctl__CtlRequest *req, Gpupool__Ctl__CtlReply **ret_reply,
+           struct gp_err *err)
+{
+    const struct fresh *fresh = arg;
+
+    req->id = ++fresh->pool->next_id;
+    fresh->pool->requests++;
+    return ctl_call(fresh->link, req, fresh->deadline_ns, ret_reply, err);
+}
+
+/* Prove the token over @link, which blocks, to the scheduler at @address.  -EACCES: it
+ * refuses it. */
+static int
+prove(struct ctrl_pool *pool, const struct ctl_link *link, const char *address,
+      uint64_t patience_ns, struct gp_err *err)
+{
+    struct fresh fresh = {pool, link, gp_now_ns() + patience_ns};
+    CLEANUP_FREE char *token = token_of(pool);
+    int r;
+
+    if (!token)
+        return -ENOMEM;
+    r = ctl_prove(send_proof, &fresh, GPUPOOL__CTL__CTL_ROLE__CTL_ROLE_ADMIN, token,
+                  address, ctl_link_key(link), err);
+    explicit_bzero(token, strlen(token));
+    return r == -EREMOTE ? -EACCES : r;
+}
+
+/* The connection for requests. */
 static int
 dial(struct ctrl_pool *pool, struct gp_err *err)
 {
-    CLEANUP_FREE char *token = token_of(pool);
     unsigned n = ctl_addresses_count(pool->route.list);
     char address[CTL_ENDPOINT_MAX];
     int r = -ENOTCONN;
 
-    if (!token)
-        return -ENOMEM;
     for (unsigned i = 0; r < 0 && i <= n; i++) { /* a leader that is gone is one more */
         ctl_route_address(&pool->route, address);
-        r = link_up(pool, true, &pool->link, err);
+        r = link_up(pool, &pool->link, err);
     }
     if (r < 0)
         return gp_err_wrap(err, r, "scheduler not reachable");
-    r = ctl_prove(send_request, pool, GPUPOOL__CTL__CTL_ROLE__CTL_ROLE_ADMIN, token,
-                  address, ctl_link_key(&pool->link), err);
-    explicit_bzero(token, strlen(token));
+    r = prove(pool, &pool->link, address, patience_ns(pool), err);
     if (r < 0)
         hang_up(pool);
     else if (pool->connected && strcmp(pool->watched, address) != 0)
         arm(pool, 0); /* the watch comes along */
-    return r == -EREMOTE ? -EACCES : r;
+    return r;
 }
 
 static int
@@ -574,6 +608,27 @@ on_close(struct gp_msg_conn *conn, int code)
     arm(pool, RETRY_NS);
 }
 
+/* A connection to watch over, for which the right to read has to be proven, too. */
+static int
+watch_dial(struct ctrl_pool *pool, struct ctl_link *ret, struct gp_err *err)
+{
+    int r;
+
+    ctl_route_address(&pool->route, pool->watched);
+    r = link_up(pool, ret, err);
+    if (r < 0)
+        return r;
+    r = prove(pool, ret, pool->watched, CONNECT_NS, err);
+    if (r == 0 && fcntl(ret->fd, F_SETFL, O_NONBLOCK) < 0)
+        r = -errno;
+    if (r == 0)
+        r = gp_msg_conn_init(&pool->conn, pool->loop, ret->fd, CTL_REPLY_MAX,
+                             CTL_REQUEST_MAX, on_msg, on_close);
+    if (r < 0)
+        ctl_link_close(ret);
+    return r;
+}
+
 /* Connect again, or the answer has not come. */
 static void
 on_timer(struct gp_loop_timer *timer)
@@ -581,17 +636,12 @@ on_timer(struct gp_loop_timer *timer)
     struct ctrl_pool *pool = container_of(timer, struct ctrl_pool, timer);
     struct gp_err err = {0};
     struct ctl_link link;
+    int r;
 
     disconnect(pool);
-    ctl_route_address(&pool->route, pool->watched);
-    if (link_up(pool, false, &link, &err) < 0) {
-        gp_log_debug("pool", "%s", err.msg);
-        arm(pool, RETRY_NS);
-        return;
-    }
-    if (gp_msg_conn_init(&pool->conn, pool->loop, link.fd, CTL_REPLY_MAX,
-                         CTL_REQUEST_MAX, on_msg, on_close) < 0) {
-        ctl_link_close(&link);
+    r = watch_dial(pool, &link, &err);
+    if (r < 0) {
+        gp_log_debug("pool", "%s", gp_err_msg(&err, r));
         arm(pool, RETRY_NS);
         return;
     }
