@@ -61,9 +61,10 @@ test-tsan-built:
 	@$(MAKE) --no-print-directory O=$(O)-tsan SAN=thread OPT=-O1 test-built
 
 #:   make test-attacks          what a hostile client or worker tries (ONLY=pattern)
-ATTACKS := attacks* link_loss.* hostile_* refusals.* apigen.a_field* unit.test_srv_arbiter \
+ATTACKS := attacks* link_loss.* hostile_* refusals.* apigen.a_field* unit.test_srv_arbiter unit.test_gp_http \
     unit.test_wrk_seal
-test-attacks-built: all test-programs $(O)/tests/unit/test_srv_arbiter $(O)/tests/unit/test_wrk_seal
+test-attacks-built: all test-programs $(O)/tests/unit/test_srv_arbiter $(O)/tests/unit/test_gp_http \
+    $(O)/tests/unit/test_wrk_seal
 	@$(PYTHON) tests/run.py --build $(O) --sanitizer '$(SAN)' --only '$(or $(ONLY),$(ATTACKS))'
 
 #:   make test-chaos            links cut, processes killed, clocks moved, cards shared, again and again;
