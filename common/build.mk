@@ -30,7 +30,9 @@ $(eval $(call static_lib,oldestlibc,common/gp_oldest_libc.c common/gp_oldest_sta
 endif
 
 # Libraries that other people's threads call have gp_uncancelled.c as a source, and this.
-UNCANCELLED_LINK := $(addprefix -Wl$(comma)--wrap=,accept4 close connect epoll_wait fsync \
-    getaddrinfo fwrite fopen msync nanosleep clock_nanosleep poll posix_fallocate pread \
-    pthread_cond_wait pthread_cond_timedwait read recv recvmsg send sendmsg sigtimedwait usleep \
-    write open openat)
+UNCANCELLED_LINK := $(addprefix -Wl$(comma)--wrap=,accept accept4 clock_nanosleep close connect dprintf \
+    __dprintf_chk epoll_wait fclose fcntl fflush fgets fopen fopen64 fprintf __fprintf_chk fputc fputs \
+    fread fseek fsync fwrite getaddrinfo getnameinfo getrandom msync nanosleep open openat poll \
+    posix_fallocate pread preadv2 pthread_cond_timedwait pthread_cond_wait read recv recvmsg \
+    select send sendfile sendmsg sigtimedwait sleep usleep vdprintf vfprintf __vfprintf_chk \
+    write)
