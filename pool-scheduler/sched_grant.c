@@ -14,8 +14,6 @@
 #include <errno.h>
 #include <string.h>
 
-/* Clocks of scheduler and servers may differ by this much. */
-#define CLOCK_SKEW_S 30
 /* Tickets that nobody else can use are good for so many leases, but not for longer than
  * this or one lease: each renewal moves the lease, and one in six needs a signature. */
 #define TICKET_LEASES 4
@@ -147,9 +145,9 @@ claim(struct ticket_claims *c, const struct sched_part *part, const uint8_t *cli
     c->offline = session->offline;
     c->spatial = session->spatial;
     c->max_attachments = session->max_attachments;
-    c->not_before = now - CLOCK_SKEW_S;
+    c->not_before = now - SCHED_CLOCK_SKEW_S;
     c->expires = now + gp_min(life_s(session, client_key), until_limit_s(session)) +
-                 CLOCK_SKEW_S;
+                 SCHED_CLOCK_SKEW_S;
     c->bound = client_key;
     if (client_key)
         memcpy(c->client_key, client_key, sizeof(c->client_key));

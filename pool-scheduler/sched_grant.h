@@ -14,6 +14,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The clocks of schedulers and servers may differ by this much. */
+#define SCHED_CLOCK_SKEW_S 30
+
 struct gp_err;
 struct sched;
 struct sched_draft;

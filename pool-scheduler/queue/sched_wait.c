@@ -255,14 +255,15 @@ enter(struct sched_wait *wait, const Gpupool__Ctl__CtlOpen *msg, struct gp_err *
     waiter->tenant = sched_tenant_ref(&sched->sessions.tenants, wait->owner);
     if (!waiter->tenant)
         return -ENOMEM;
-    back = sched_place_check(wait, msg->place.data, msg->place.len);
+    back = sched_place_check(wait, gp_wall_ns() / GP_NS_PER_S, msg->place.data,
+                             msg->place.len);
     if (back)
         end_who_has(waits, back);
     r = wait->open.gang ? sched_gang_join(sched, wait, err) : 0;
     if (r < 0)
         return r;
-    if (back)
-        waiter->arrived = gp_min(waiter->arrived, back);
+    if (back) /* even after now: those who come back keep their order */
+        waiter->arrived = back;
     waits->last_arrival = gp_max(waits->last_arrival, waiter->arrived);
     r = sched_queue_add(&waits->queue, waiter, err);
     if (r < 0 || !msg->wait_ms)

@@ -141,12 +141,15 @@ bool sched_wait_kept_until(const struct sched_wait *wait, uint64_t now,
                            uint64_t *ret_ms);
 /* The place in the queue as bytes for the client. */
 #define SCHED_PLACE_SIZE (16 + TICKET_SIG_SIZE)
-int sched_place_sign(const struct sched_wait *wait, uint8_t ret[SCHED_PLACE_SIZE]);
+int sched_place_sign(const struct sched_wait *wait, uint64_t now_unix,
+                     uint8_t ret[SCHED_PLACE_SIZE]);
 /* It is served: its place is good for no other request. */
 void sched_place_spend(const struct sched_wait *wait);
-/* The arrival that @place proves for this request; 0: none. */
-uint64_t sched_place_check(const struct sched_wait *wait, const void *place,
-                           size_t size);
+/* The arrival (nanoseconds on the wall clock of the scheduler that it first came to)
+ * that
+ * @place proves for this request at @now_unix; 0: none. */
+uint64_t sched_place_check(const struct sched_wait *wait, uint64_t now_unix,
+                           const void *place, size_t size);
 /* The cards that are kept for @wait as a decision, now or -ENOSPC. */
 int sched_wait_place_kept(struct sched_wait *wait, const struct sched_open *open,
                           struct sched_decision *ret);

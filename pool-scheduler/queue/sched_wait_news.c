@@ -9,6 +9,7 @@
 #include "sched_auth.h"
 #include "sched_commit.h"
 #include "sched_conn.h"
+#include "sched_grant.h"
 #include "sched_reserve.h"
 #include "sched_rows.h"
 #include "sched_wait.h"
@@ -57,9 +58,10 @@ place_text(const struct sched_wait *wait, uint64_t arrived, uint64_t signed_unix
 }
 
 int
-sched_place_sign(const struct sched_wait *wait, uint8_t ret[SCHED_PLACE_SIZE])
+sched_place_sign(const struct sched_wait *wait, uint64_t now_unix,
+                 uint8_t ret[SCHED_PLACE_SIZE])
 {
-    uint64_t head[2] = {wait->waiter.arrived, gp_wall_ns() / GP_NS_PER_S};
+    uint64_t head[2] = {wait->waiter.arrived, now_unix};
     struct place_text text;
 
     memcpy(ret, head, sizeof(head));
@@ -96,16 +98,19 @@ is_spent(const struct sched_waits *waits, uint64_t arrived)
 }
 
 uint64_t
-sched_place_check(const struct sched_wait *wait, const void *place, size_t size)
+sched_place_check(const struct sched_wait *wait, uint64_t now_unix, const void *place,
+                  size_t size)
 {
-    uint64_t head[2], now = gp_wall_ns() / GP_NS_PER_S;
+    uint64_t head[2];
     const uint8_t *sig = (const uint8_t *)place + sizeof(head);
     struct place_text text;
 
     if (size != SCHED_PLACE_SIZE)
         return 0;
     memcpy(head, place, sizeof(head));
-    if (head[1] > now || now - head[1] > PLACE_SECONDS)
+    /* The leader that signed it may have had a clock that is ahead of this one. */
+    if (head[1] > now_unix + SCHED_CLOCK_SKEW_S ||
+        (head[1] < now_unix && now_unix - head[1] > PLACE_SECONDS))
         return 0;
     place_text(wait, head[0], head[1], &text);
     return (place_is_ours(wait->sched->key, &text, sig) ||
@@ -223,7 +228,7 @@ sched_wait_tell(struct sched_wait *wait, uint64_t now)
     queued.waiting = wait->sched->waits->queue.n;
     queued.reason = reason;
     queued.estimated = sched_wait_estimate(wait, ahead, now, &queued.estimate_ms);
-    if (!sched_place_sign(wait, place)) {
+    if (!sched_place_sign(wait, gp_wall_ns() / GP_NS_PER_S, place)) {
         queued.place.data = place;
         queued.place.len = sizeof(place);
     }

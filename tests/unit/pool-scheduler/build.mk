@@ -28,8 +28,9 @@ $(eval $(call unit_test,test_sched_damage,tests/unit/pool-scheduler/test_sched_d
     $(UT_SCHED_INCS),,$(SCHED_LIBS),$(SCHED_LDLIBS)))
 $(eval $(call unit_test,test_sched_power,tests/unit/pool-scheduler/test_sched_power.c \
     tests/unit/pool-scheduler/ut_sched.c,$(UT_SCHED_INCS),,$(SCHED_LIBS),$(SCHED_LDLIBS)))
-$(eval $(call unit_test,test_sched_wait,tests/unit/pool-scheduler/test_sched_wait.c tests/unit/pool-scheduler/ut_sched.c,\
-    $(UT_SCHED_INCS),,$(SCHED_LIBS),$(SCHED_LDLIBS)))
+$(foreach test,test_sched_wait test_sched_places,\
+    $(eval $(call unit_test,$(test),tests/unit/pool-scheduler/$(test).c \
+    $(addprefix tests/unit/pool-scheduler/,ut_wait.c ut_sched.c),$(UT_SCHED_INCS),,$(SCHED_LIBS),$(SCHED_LDLIBS))))
 $(foreach test,test_sched_gang test_sched_gang_order,\
     $(eval $(call unit_test,$(test),tests/unit/pool-scheduler/$(test).c \
     $(addprefix tests/unit/pool-scheduler/,ut_gang.c ut_sched.c),$(UT_SCHED_INCS),,$(SCHED_LIBS),$(SCHED_LDLIBS))))

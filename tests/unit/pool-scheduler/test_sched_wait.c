@@ -3,7 +3,7 @@
  * Waiting for room in the scheduler as a process: places, quotas, classes, and what a
  * client that waits is told.
  */
-#include "ut_sched.h"
+#include "ut_wait.h"
 
 #include "gp_err.h"
 #include "gp_file.h"
@@ -29,85 +29,6 @@ with_rules(struct world *w, const char *rules)
     ut_sched_start(w);
 }
 
-static Gpupool__Ctl__CtlOpen
-patient(const char *owner, uint32_t core)
-{
-    Gpupool__Ctl__CtlOpen open = ut_sched_preference(core, GIB);
-
-    open.owner = (char *)owner;
-    open.wait = true;
-    return open;
-}
-
-/* Open and expect a place in the queue; the caller drops the reply. */
-static reply_t *
-queued(int fd, Gpupool__Ctl__CtlOpen open)
-{
-    reply_t *reply = ut_sched_open(fd, &open);
-
-    if (reply->error)
-        fail_msg("refused: %s", reply->error->words);
-    assert_int_equal(reply->body_case, GPUPOOL__CTL__CTL_REPLY__BODY_QUEUED);
-    return reply;
-}
-
-static void
-says(const char *words, const char *part)
-{
-    if (!strstr(words, part))
-        fail_msg("\"%s\" does not say \"%s\"", words, part);
-}
-
-/* What comes after all news of the queue; the caller drops it. */
-static reply_t *
-outcome(int fd)
-{
-    reply_t *reply = ut_sched_hear(fd);
-
-    while (reply && reply->body_case == GPUPOOL__CTL__CTL_REPLY__BODY_QUEUED) {
-        ut_sched_drop(reply);
-        reply = ut_sched_hear(fd);
-    }
-    assert_non_null(reply);
-    return reply;
-}
-
-static void
-expect_grant(int fd)
-{
-    reply_t *reply = outcome(fd);
-
-    if (reply->error)
-        fail_msg("refused: %s", reply->error->words);
-    assert_int_equal(reply->body_case, GPUPOOL__CTL__CTL_REPLY__BODY_GRANT);
-    ut_sched_drop(reply);
-}
-
-/* A session ends, and its server has no workers of it. */
-static void
-finish(int server, int client, const Gpupool__Ctl__CtlGrant *grant)
-{
-    ut_sched_post_close(client, grant);
-    ut_sched_await_notice(server, grant->session_id);
-    ut_sched_drop(ut_sched_report(server, 0));
-}
-
-static reply_t *
-ask_queue(const struct world *w)
-{
-    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
-    Gpupool__Ctl__CtlQueueQuery query = GPUPOOL__CTL__CTL_QUEUE_QUERY__INIT;
-    int fd = ut_sched_dial(w);
-    reply_t *reply;
-
-    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_QUEUE;
-    req.queue = &query;
-    reply = ut_sched_ask(fd, &req);
-    assert_int_equal(reply->body_case, GPUPOOL__CTL__CTL_REPLY__BODY_QUEUE);
-    close(fd);
-    return reply;
-}
-
 static void
 await_waiting(const struct world *w, uint32_t n)
 {
@@ -115,7 +36,7 @@ await_waiting(const struct world *w, uint32_t n)
     uint32_t waiting;
 
     do {
-        reply_t *reply = ask_queue(w);
+        reply_t *reply = ut_wait_ask_queue(w);
 
         waiting = reply->queue->waiting;
         ut_sched_drop(reply);
@@ -133,18 +54,18 @@ request_that_does_not_fit_waits_and_is_served_in_order(void **state)
         second = ut_sched_dial(w), third = ut_sched_dial(w);
     reply_t *grant = ut_sched_granted(first, ut_sched_preference(80, GIB)), *reply;
 
-    reply = queued(second, patient("ada@host", 60));
+    reply = ut_wait_queued(second, ut_wait_preference("ada@host", 60));
     assert_int_equal(reply->queued->position, 1);
-    says(reply->queued->reason, "most free: 20 %, 60 % wanted");
+    ut_wait_says(reply->queued->reason, "most free: 20 %, 60 % wanted");
     assert_false(reply->queued->estimated);
     ut_sched_drop(reply);
-    reply = queued(third, patient("ada@host", 70));
+    reply = ut_wait_queued(third, ut_wait_preference("ada@host", 70));
     assert_int_equal(reply->queued->position, 2);
     assert_int_equal(reply->queued->waiting, 2);
     ut_sched_drop(reply);
-    finish(server, first, grant->grant);
+    ut_wait_finish(server, first, grant->grant);
     ut_sched_drop(grant);
-    expect_grant(second);
+    ut_wait_granted(second);
     await_waiting(w, 1);
     close(server);
     close(first);
@@ -161,12 +82,12 @@ small_request_passes_one_that_does_not_fit(void **state)
     reply_t *grant = ut_sched_granted(first, ut_sched_preference(50, GIB));
     reply_t *other = ut_sched_granted(first, ut_sched_preference(50, GIB));
 
-    ut_sched_drop(queued(second, patient("ada@host", 80)));
-    ut_sched_drop(queued(third, patient("ada@host", 40)));
+    ut_sched_drop(ut_wait_queued(second, ut_wait_preference("ada@host", 80)));
+    ut_sched_drop(ut_wait_queued(third, ut_wait_preference("ada@host", 40)));
     ut_sched_post_close(first, grant->grant);
     ut_sched_await_notice(server, grant->grant->session_id);
     ut_sched_drop(ut_sched_report(server, other->grant->session_id));
-    expect_grant(third);
+    ut_wait_granted(third);
     await_waiting(w, 1);
     ut_sched_drop(grant);
     ut_sched_drop(other);
@@ -184,7 +105,7 @@ lost_client_leaves_the_queue(void **state)
         b = ut_sched_dial(w);
 
     ut_sched_drop(ut_sched_granted(a, ut_sched_preference(80, GIB)));
-    ut_sched_drop(queued(b, patient("ada@host", 60)));
+    ut_sched_drop(ut_wait_queued(b, ut_wait_preference("ada@host", 60)));
     await_waiting(w, 1);
     close(b);
     await_waiting(w, 0);
@@ -198,12 +119,12 @@ time_to_wait_ends_in_a_refusal(void **state)
     struct world *w = *state;
     int server = ut_sched_join(w, "node-a", 1), a = ut_sched_dial(w),
         b = ut_sched_dial(w);
-    Gpupool__Ctl__CtlOpen open = patient("ada@host", 60);
+    Gpupool__Ctl__CtlOpen open = ut_wait_preference("ada@host", 60);
 
     ut_sched_drop(ut_sched_granted(a, ut_sched_preference(80, GIB)));
     open.wait_ms = 300;
-    ut_sched_drop(queued(b, open));
-    ut_sched_refused(outcome(b), GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT,
+    ut_sched_drop(ut_wait_queued(b, open));
+    ut_sched_refused(ut_wait_outcome(b), GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT,
                      "the time to wait is over: none of 1 cards fits");
     await_waiting(w, 0);
     /* The connection is good for another request. */
@@ -218,9 +139,9 @@ connection_that_waits_has_one_request(void **state)
 {
     struct world *w = *state;
     int a = ut_sched_dial(w);
-    Gpupool__Ctl__CtlOpen open = patient("ada@host", 60);
+    Gpupool__Ctl__CtlOpen open = ut_wait_preference("ada@host", 60);
 
-    ut_sched_drop(queued(a, open)); /* no server at all */
+    ut_sched_drop(ut_wait_queued(a, open)); /* no server at all */
     ut_sched_refused(ut_sched_open(a, &open), GPUPOOL__CTL__CTL_CODE__CTL_LIMIT,
                      "waits already");
     await_waiting(w, 1);
@@ -228,90 +149,16 @@ connection_that_waits_has_one_request(void **state)
 }
 
 static void
-place_is_kept_over_a_restart(void **state)
-{
-    struct world *w = *state;
-    int a = ut_sched_dial(w), b = ut_sched_dial(w), server;
-    reply_t *first = queued(a, patient("ada@host", 60)), *again;
-    Gpupool__Ctl__CtlOpen open = patient("ada@host", 60), forged = patient("bob@h", 60);
-
-    assert_int_equal(first->queued->place.len, SCHED_PLACE_SIZE);
-    ut_sched_end(w, SIGKILL);
-    close(a);
-    close(b);
-    ut_sched_start(w);
-
-    /* Somebody was faster, and somebody else shows a place that is not his. */
-    a = ut_sched_dial(w);
-    b = ut_sched_dial(w);
-    ut_sched_drop(queued(b, patient("ada@host", 60)));
-    open.place = first->queued->place;
-    again = queued(a, open);
-    assert_int_equal(again->queued->position, 1);
-    forged.place = first->queued->place;
-    server = ut_sched_dial(w);
-    ut_sched_drop(again);
-    again = queued(server, forged);
-    assert_int_equal(again->queued->position, 3);
-    ut_sched_drop(again);
-    ut_sched_drop(first);
-    close(server);
-
-    server = ut_sched_join(w, "node-a", 1);
-    expect_grant(a);
-    close(server);
-    close(a);
-    close(b);
-}
-
-/* Otherwise who has waited once is always first. */
-static void
-place_is_good_for_one_request(void **state)
-{
-    struct world *w = *state;
-    int a = ut_sched_dial(w), b = ut_sched_dial(w), twin = ut_sched_dial(w), server;
-    reply_t *first = queued(a, patient("ada@host", 60)), *again, *grant;
-    Gpupool__Ctl__CtlOpen open = patient("ada@host", 60);
-
-    ut_sched_drop(queued(b, patient("ada@host", 60)));
-    /* At the same time: the one that comes later has it. */
-    open.place = first->queued->place;
-    again = queued(twin, open);
-    assert_int_equal(again->queued->position, 1);
-    assert_int_equal(again->queued->waiting, 2);
-    ut_sched_drop(again);
-    again = outcome(a);
-    assert_non_null(again->error);
-    says(again->error->words, "another connection came back with the place");
-    ut_sched_drop(again);
-    /* And not after it was served. */
-    server = ut_sched_join(w, "node-a", 1);
-    grant = outcome(twin);
-    assert_int_equal(grant->body_case, GPUPOOL__CTL__CTL_REPLY__BODY_GRANT);
-    again = queued(a, open);
-    assert_int_equal(again->queued->position, 2);
-    ut_sched_drop(again);
-    finish(server, twin, grant->grant);
-    expect_grant(b);
-    ut_sched_drop(grant);
-    ut_sched_drop(first);
-    close(server);
-    close(a);
-    close(b);
-    close(twin);
-}
-
-static void
 waiting_ends_when_a_server_comes(void **state)
 {
     struct world *w = *state;
     int a = ut_sched_dial(w), server;
-    reply_t *reply = queued(a, patient("ada@host", 60));
+    reply_t *reply = ut_wait_queued(a, ut_wait_preference("ada@host", 60));
 
-    says(reply->queued->reason, "no server has registered");
+    ut_wait_says(reply->queued->reason, "no server has registered");
     ut_sched_drop(reply);
     server = ut_sched_join(w, "node-a", 1);
-    expect_grant(a);
+    ut_wait_granted(a);
     close(server);
     close(a);
 }
@@ -322,7 +169,7 @@ static void
 quota_refuses_or_queues_and_is_named(void **state)
 {
     struct world *w = *state;
-    Gpupool__Ctl__CtlOpen open = patient("ada@host", 40);
+    Gpupool__Ctl__CtlOpen open = ut_wait_preference("ada@host", 40);
     reply_t *grant, *reply;
     int server, a, b;
 
@@ -335,16 +182,17 @@ quota_refuses_or_queues_and_is_named(void **state)
     ut_sched_refused(ut_sched_open(a, &open), GPUPOOL__CTL__CTL_CODE__CTL_LIMIT,
                      "quota: tenant research may hold 60 % core and holds 40 %, 40 % "
                      "wanted");
-    open = patient("ada@host", 70);
+    open = ut_wait_preference("ada@host", 70);
     ut_sched_refused(ut_sched_open(a, &open), GPUPOOL__CTL__CTL_CODE__CTL_LIMIT,
                      "70 % wanted"); /* never: it does not even wait */
-    reply = queued(b, patient("ada@elsewhere", 40));
-    says(reply->queued->reason, "quota: tenant research");
+    reply = ut_wait_queued(b, ut_wait_preference("ada@elsewhere", 40));
+    ut_wait_says(reply->queued->reason, "quota: tenant research");
     ut_sched_drop(reply);
-    ut_sched_drop(ut_sched_granted(a, patient("bob@host", 90))); /* another tenant */
-    finish(server, a, grant->grant);
+    ut_sched_drop(
+        ut_sched_granted(a, ut_wait_preference("bob@host", 90))); /* another tenant */
+    ut_wait_finish(server, a, grant->grant);
     ut_sched_drop(grant);
-    expect_grant(b);
+    ut_wait_granted(b);
     close(server);
     close(a);
     close(b);
@@ -359,7 +207,7 @@ fill_up(struct world *w, int *ret_server, int *ret_client)
     ut_sched_start(w);
     *ret_server = ut_sched_join(w, "node-a", 1);
     *ret_client = ut_sched_dial(w);
-    return ut_sched_granted(*ret_client, patient("bob@host", 100));
+    return ut_sched_granted(*ret_client, ut_wait_preference("bob@host", 100));
 }
 
 static void
@@ -372,25 +220,26 @@ owner_gets_no_more_sessions_by_waiting(void **state)
     grant = fill_up(w, &server, &bob);
     for (int i = 0; i < 3; i++) {
         ada[i] = ut_sched_dial(w);
-        ut_sched_drop(queued(ada[i], patient("ada@host", 10)));
+        ut_sched_drop(ut_wait_queued(ada[i], ut_wait_preference("ada@host", 10)));
     }
-    finish(server, bob, grant->grant);
+    ut_wait_finish(server, bob, grant->grant);
     ut_sched_drop(grant);
     close(bob); /* with the answer to the close */
     bob = ut_sched_dial(w);
-    first = outcome(ada[0]);
+    first = ut_wait_outcome(ada[0]);
     assert_int_equal(first->body_case, GPUPOOL__CTL__CTL_REPLY__BODY_GRANT);
-    expect_grant(ada[1]);
+    ut_wait_granted(ada[1]);
     await_waiting(w, 1);
-    reply = ask_queue(w);
-    says(reply->queue->waiters[0]->reason,
-         "owner ada@host has 2 sessions, the most allowed");
+    reply = ut_wait_ask_queue(w);
+    ut_wait_says(reply->queue->waiters[0]->reason,
+                 "owner ada@host has 2 sessions, the most allowed");
     ut_sched_drop(reply);
-    ut_sched_drop(ut_sched_granted(bob, patient("bob@host", 10))); /* another owner */
+    ut_sched_drop(
+        ut_sched_granted(bob, ut_wait_preference("bob@host", 10))); /* another owner */
     await_waiting(w, 1);
-    finish(server, ada[0], first->grant);
+    ut_wait_finish(server, ada[0], first->grant);
     ut_sched_drop(first);
-    expect_grant(ada[2]);
+    ut_wait_granted(ada[2]);
     close(server);
     close(bob);
     for (int i = 0; i < 3; i++)
@@ -419,18 +268,19 @@ smaller_share_is_served_first(void **state)
     struct world *w = *state;
     int server = ut_sched_join(w, "node-a", 1), a = ut_sched_dial(w),
         b = ut_sched_dial(w), c = ut_sched_dial(w), d = ut_sched_dial(w);
-    reply_t *keep = ut_sched_granted(a, patient("ada@host", 50));
-    reply_t *grant = ut_sched_granted(c, patient("cyd@host", 50));
+    reply_t *keep = ut_sched_granted(a, ut_wait_preference("ada@host", 50));
+    reply_t *grant = ut_sched_granted(c, ut_wait_preference("cyd@host", 50));
     reply_t *reply;
 
-    ut_sched_drop(queued(b, patient("ada@host", 50))); /* holds half the pool */
-    reply = queued(d, patient("bob@host", 50));
+    ut_sched_drop(ut_wait_queued(
+        b, ut_wait_preference("ada@host", 50))); /* holds half the pool */
+    reply = ut_wait_queued(d, ut_wait_preference("bob@host", 50));
     assert_int_equal(reply->queued->position, 1); /* came later, holds nothing */
     ut_sched_drop(reply);
     ut_sched_post_close(c, grant->grant);
     ut_sched_await_notice(server, grant->grant->session_id);
     ut_sched_drop(ut_sched_report(server, keep->grant->session_id));
-    expect_grant(d);
+    ut_wait_granted(d);
     await_waiting(w, 1);
     ut_sched_drop(keep);
     ut_sched_drop(grant);
@@ -453,14 +303,14 @@ rules_are_read_again_and_bad_ones_are_not_taken(void **state)
     a = ut_sched_dial(w);
     b = ut_sched_dial(w);
     ut_sched_drop(ut_sched_granted(a, open));
-    ut_sched_drop(queued(b, patient("ada@host", 40)));
+    ut_sched_drop(ut_wait_queued(b, ut_wait_preference("ada@host", 40)));
     with_rules(w, "[tenant research]\ncore = many\n");
     kill(w->scheduler, SIGHUP);
     ut_sched_refused(ut_sched_open(a, &open), GPUPOOL__CTL__CTL_CODE__CTL_LIMIT,
                      "may hold 50 %");
     with_rules(w, "[tenant research]\nowners = ada@*\ncore = 90\n");
     kill(w->scheduler, SIGHUP);
-    expect_grant(b);
+    ut_wait_granted(b);
     close(server);
     close(a);
     close(b);
@@ -492,7 +342,7 @@ bad_rules_are_named_with_their_line(void **state)
 
         gp_file_replace(path, cases[i].rules, strlen(cases[i].rules), 0600, NULL);
         assert_true(sched_rules_load(path, &rules, &err) < 0);
-        says(err.msg, cases[i].words);
+        ut_wait_says(err.msg, cases[i].words);
     }
     unlink(path);
 }
@@ -506,14 +356,14 @@ higher_class_is_served_first(void **state)
     int server = ut_sched_join(w, "node-a", 1), a = ut_sched_dial(w),
         b = ut_sched_dial(w), c = ut_sched_dial(w);
     reply_t *grant = ut_sched_granted(a, ut_sched_preference(100, 0));
-    Gpupool__Ctl__CtlOpen open = patient("bob@host", 100);
+    Gpupool__Ctl__CtlOpen open = ut_wait_preference("bob@host", 100);
 
-    ut_sched_drop(queued(b, patient("ada@host", 100)));
+    ut_sched_drop(ut_wait_queued(b, ut_wait_preference("ada@host", 100)));
     open.priority = (char *)"high";
-    ut_sched_drop(queued(c, open));
-    finish(server, a, grant->grant);
+    ut_sched_drop(ut_wait_queued(c, open));
+    ut_wait_finish(server, a, grant->grant);
     ut_sched_drop(grant);
-    expect_grant(c);
+    ut_wait_granted(c);
     await_waiting(w, 1);
     ut_sched_drop(ut_sched_hear(a)); /* that the session is closed */
     open.priority = (char *)"royal";
@@ -534,7 +384,7 @@ static void
 preemptible_session_ends_after_notice_for_a_higher_class(void **state)
 {
     struct world *w = *state;
-    Gpupool__Ctl__CtlOpen open = patient("ada@host", 100);
+    Gpupool__Ctl__CtlOpen open = ut_wait_preference("ada@host", 100);
     reply_t *grant, *reply;
     int server, a, b;
 
@@ -546,15 +396,16 @@ preemptible_session_ends_after_notice_for_a_higher_class(void **state)
         GPUPOOL__CTL__CTL_CLASS__CTL_OFFLINE; /* so its class is batch */
     open.hold = true;
     grant = ut_sched_granted(a, open);
-    open = patient("bob@host", 60);
+    open = ut_wait_preference("bob@host", 60);
     open.priority = (char *)"prod";
-    ut_sched_drop(queued(b, open));
+    ut_sched_drop(ut_wait_queued(b, open));
     reply = ut_sched_hear(a);
     assert_int_equal(reply->id, 0);
     assert_int_equal(reply->body_case, GPUPOOL__CTL__CTL_REPLY__BODY_SESSION_NOTICE);
     assert_true(reply->session_notice->session_id == grant->grant->session_id);
     assert_int_equal(reply->session_notice->ends_in_ms, 1000);
-    says(reply->session_notice->words, "it makes room for a request of class prod");
+    ut_wait_says(reply->session_notice->words,
+                 "it makes room for a request of class prod");
     ut_sched_drop(reply);
     /* Renewing does not save it. */
     reply = ut_sched_renew(a, grant->grant, true);
@@ -562,7 +413,7 @@ preemptible_session_ends_after_notice_for_a_higher_class(void **state)
     ut_sched_drop(reply);
     ut_sched_await_notice(server, grant->grant->session_id);
     ut_sched_drop(ut_sched_report(server, 0));
-    expect_grant(b);
+    ut_wait_granted(b);
     ut_sched_drop(grant);
     close(server);
     close(a);
@@ -573,7 +424,7 @@ static void
 preemption_is_called_off_when_nobody_needs_it(void **state)
 {
     struct world *w = *state;
-    Gpupool__Ctl__CtlOpen open = patient("ada@host", 100);
+    Gpupool__Ctl__CtlOpen open = ut_wait_preference("ada@host", 100);
     reply_t *grant, *reply;
     int server, a, b;
 
@@ -584,9 +435,9 @@ preemption_is_called_off_when_nobody_needs_it(void **state)
     open.priority = (char *)"batch";
     open.hold = true;
     grant = ut_sched_granted(a, open);
-    open = patient("bob@host", 60);
+    open = ut_wait_preference("bob@host", 60);
     open.priority = (char *)"prod";
-    ut_sched_drop(queued(b, open));
+    ut_sched_drop(ut_wait_queued(b, open));
     ut_sched_drop(ut_sched_hear(a));
     close(b);
     reply = ut_sched_hear(a);
@@ -607,7 +458,7 @@ static void
 equal_class_is_not_preempted_and_explain_says_what_would_help(void **state)
 {
     struct world *w = *state;
-    Gpupool__Ctl__CtlOpen open = patient("ada@host", 100);
+    Gpupool__Ctl__CtlOpen open = ut_wait_preference("ada@host", 100);
     int server, a;
 
     with_rules(w, PREEMPT);
@@ -627,7 +478,7 @@ time_limit_ends_a_session(void **state)
 {
     struct world *w = *state;
     int server = ut_sched_join(w, "node-a", 1), a = ut_sched_dial(w);
-    Gpupool__Ctl__CtlOpen open = patient("ada@host", 100);
+    Gpupool__Ctl__CtlOpen open = ut_wait_preference("ada@host", 100);
     reply_t *grant;
 
     open.run_ms = 1000;
@@ -653,7 +504,7 @@ room_is_kept_for_a_large_request_that_waits_long(void **state)
     b = ut_sched_dial(w);
     grants[0] = ut_sched_granted(a, ut_sched_preference(50, GIB));
     grants[1] = ut_sched_granted(a, ut_sched_preference(30, GIB));
-    ut_sched_drop(queued(b, patient("bob@host", 100)));
+    ut_sched_drop(ut_wait_queued(b, ut_wait_preference("bob@host", 100)));
     /* Until the card is kept, small requests go on being served. */
     for (;;) {
         Gpupool__Ctl__CtlOpen open = ut_sched_preference(20, GIB);
@@ -672,10 +523,10 @@ room_is_kept_for_a_large_request_that_waits_long(void **state)
         assert_int_equal(reply->body_case, GPUPOOL__CTL__CTL_REPLY__BODY_CLOSED);
         ut_sched_drop(reply);
     }
-    finish(server, a, grants[0]->grant);
+    ut_wait_finish(server, a, grants[0]->grant);
     ut_sched_drop(ut_sched_hear(a));
-    finish(server, a, grants[1]->grant);
-    expect_grant(b);
+    ut_wait_finish(server, a, grants[1]->grant);
+    ut_wait_granted(b);
     ut_sched_drop(grants[0]);
     ut_sched_drop(grants[1]);
     close(server);
@@ -691,7 +542,7 @@ await_kept(const struct world *w, const char *owner)
     bool kept = false;
 
     while (!kept && gp_now_ns() < end) {
-        reply_t *reply = ask_queue(w);
+        reply_t *reply = ut_wait_ask_queue(w);
 
         for (size_t i = 0; i < reply->queue->n_waiters; i++)
             kept |= !strcmp(reply->queue->waiters[i]->owner, owner) &&
@@ -705,7 +556,7 @@ await_kept(const struct world *w, const char *owner)
 static Gpupool__Ctl__CtlOpen
 whole_of(const char *owner, const char *server, const reply_t *grant)
 {
-    Gpupool__Ctl__CtlOpen open = patient(owner, 100);
+    Gpupool__Ctl__CtlOpen open = ut_wait_preference(owner, 100);
 
     open.memory_bytes = 0;
     open.server = (char *)server;
@@ -736,7 +587,7 @@ quota_that_is_free_again_serves_whoever_has_its_card(void **state)
 
         snprintf(owner, sizeof(owner), "ada@%d", i);
         waits[i] = ut_sched_dial(w);
-        ut_sched_drop(queued(waits[i], whole_of(owner, "", grants[i])));
+        ut_sched_drop(ut_wait_queued(waits[i], whole_of(owner, "", grants[i])));
         await_kept(w, owner);
     }
     for (int i = 0; i < 2; i++)
@@ -748,7 +599,7 @@ quota_that_is_free_again_serves_whoever_has_its_card(void **state)
     ut_sched_post_close(ada, own[0]->grant);
     ut_sched_await_notice(other, own[0]->grant->session_id);
     ut_sched_drop(ut_sched_report(other, own[1]->grant->session_id));
-    expect_grant(waits[1]);
+    ut_wait_granted(waits[1]);
     await_waiting(w, 1);
     for (int i = 0; i < 2; i++) {
         ut_sched_drop(grants[i]);
@@ -775,9 +626,9 @@ request_with_a_time_limit_may_use_kept_cards_until_then(void **state)
     b = ut_sched_dial(w);
     open.run_ms = 600 * 1000;
     ut_sched_drop(ut_sched_granted(a, open));
-    ut_sched_drop(queued(b, patient("bob@host", 100)));
+    ut_sched_drop(ut_wait_queued(b, ut_wait_preference("bob@host", 100)));
     await_kept(w, "bob@host");
-    reply = ask_queue(w); /* the time limit is an estimate */
+    reply = ut_wait_ask_queue(w); /* the time limit is an estimate */
     assert_true(reply->queue->waiters[0]->estimated);
     assert_in_range(reply->queue->waiters[0]->estimate_ms, 500 * 1000, 601 * 1000);
     ut_sched_drop(reply);
@@ -812,12 +663,13 @@ requests_that_no_card_can_serve_hold_up_nobody(void **state)
     open.owner = (char *)"cyd@host";
     ut_sched_drop(ut_sched_granted(a, open));
     for (unsigned i = 0; i < 4; i++) {
-        open = patient(i ? "dan@host" : "ada@host", 50); /* over ada's quota, too */
+        open = ut_wait_preference(i ? "dan@host" : "ada@host",
+                                  50); /* over ada's quota, too */
         open.memory_bytes = 64 * GIB;
         hopeless[i] = ut_sched_dial(w);
-        ut_sched_drop(queued(hopeless[i], open));
+        ut_sched_drop(ut_wait_queued(hopeless[i], open));
     }
-    ut_sched_drop(queued(b, patient("bob@host", 100)));
+    ut_sched_drop(ut_wait_queued(b, ut_wait_preference("bob@host", 100)));
     await_kept(w, "bob@host");
     /* What ada's quota leaves is not kept for what can never be. */
     open = ut_sched_preference(10, GIB);
@@ -912,8 +764,6 @@ main(void)
         T(lost_client_leaves_the_queue),
         T(time_to_wait_ends_in_a_refusal),
         T(connection_that_waits_has_one_request),
-        T(place_is_kept_over_a_restart),
-        T(place_is_good_for_one_request),
         T(waiting_ends_when_a_server_comes),
         T(quota_refuses_or_queues_and_is_named),
         T(owner_gets_no_more_sessions_by_waiting),

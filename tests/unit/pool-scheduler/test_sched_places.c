@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Places in the queue that clients come back with, after a restart or a failover. */
+#include "ut_wait.h"
+
+#include "gp_err.h"
+#include "gp_file.h"
+#include "sched_wait.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SIGNED_UNIX UINT64_C(1700000000)
+
+static void
+place_is_kept_over_a_restart(void **state)
+{
+    struct world *w = *state;
+    int a = ut_sched_dial(w), b = ut_sched_dial(w), server;
+    reply_t *first = ut_wait_queued(a, ut_wait_preference("ada@host", 60)), *again;
+    Gpupool__Ctl__CtlOpen open = ut_wait_preference("ada@host", 60),
+                          forged = ut_wait_preference("bob@h", 60);
+
+    assert_int_equal(first->queued->place.len, SCHED_PLACE_SIZE);
+    ut_sched_end(w, SIGKILL);
+    close(a);
+    close(b);
+    ut_sched_start(w);
+
+    /* Somebody was faster, and somebody else shows a place that is not his. */
+    a = ut_sched_dial(w);
+    b = ut_sched_dial(w);
+    ut_sched_drop(ut_wait_queued(b, ut_wait_preference("ada@host", 60)));
+    open.place = first->queued->place;
+    again = ut_wait_queued(a, open);
+    assert_int_equal(again->queued->position, 1);
+    forged.place = first->queued->place;
+    server = ut_sched_dial(w);
+    ut_sched_drop(again);
+    again = ut_wait_queued(server, forged);
+    assert_int_equal(again->queued->position, 3);
+    ut_sched_drop(again);
+    ut_sched_drop(first);
+    close(server);
+
+    server = ut_sched_join(w, "node-a", 1);
+    ut_wait_granted(a);
+    close(server);
+    close(a);
+    close(b);
+}
+
+/* After a failover: the clock of the leader that signed it was another one. */
+static void
+place_is_good_in_spite_of_clocks_that_differ(void **state)
+{
+    static struct sched_waits waits;
+    struct sched_wait wait = {.waiter.arrived = SIGNED_UNIX * GP_NS_PER_S};
+    struct sched sched = {.waits = &waits};
+    uint8_t place[SCHED_PLACE_SIZE];
+    static const struct {
+        int64_t later;
+        bool good;
+    } moments[] = {{0, true},   {-5, true},   {-30, true},
+                   {120, true}, {-31, false}, {121, false}};
+
+    (void)state;
+    assert_int_equal(ticket_key_generate(&sched.key, NULL), 0);
+    wait.sched = &sched;
+    assert_int_equal(sched_place_sign(&wait, SIGNED_UNIX, place), 0);
+    for (size_t i = 0; i < ARRAY_SIZE(moments); i++)
+        assert_int_equal(sched_place_check(&wait,
+                                           SIGNED_UNIX + (uint64_t)moments[i].later,
+                                           place, sizeof(place)),
+                         moments[i].good ? wait.waiter.arrived : 0);
+    ticket_key_free(sched.key);
+}
+
+/* Otherwise who has waited once is always first. */
+static void
+place_is_good_for_one_request(void **state)
+{
+    struct world *w = *state;
+    int a = ut_sched_dial(w), b = ut_sched_dial(w), twin = ut_sched_dial(w), server;
+    reply_t *first = ut_wait_queued(a, ut_wait_preference("ada@host", 60)), *again,
+            *grant;
+    Gpupool__Ctl__CtlOpen open = ut_wait_preference("ada@host", 60);
+
+    ut_sched_drop(ut_wait_queued(b, ut_wait_preference("ada@host", 60)));
+    /* At the same time: the one that comes later has it. */
+    open.place = first->queued->place;
+    again = ut_wait_queued(twin, open);
+    assert_int_equal(again->queued->position, 1);
+    assert_int_equal(again->queued->waiting, 2);
+    ut_sched_drop(again);
+    again = ut_wait_outcome(a);
+    assert_non_null(again->error);
+    ut_wait_says(again->error->words, "another connection came back with the place");
+    ut_sched_drop(again);
+    /* And not after it was served. */
+    server = ut_sched_join(w, "node-a", 1);
+    grant = ut_wait_outcome(twin);
+    assert_int_equal(grant->body_case, GPUPOOL__CTL__CTL_REPLY__BODY_GRANT);
+    again = ut_wait_queued(a, open);
+    assert_int_equal(again->queued->position, 2);
+    ut_sched_drop(again);
+    ut_wait_finish(server, twin, grant->grant);
+    ut_wait_granted(b);
+    ut_sched_drop(grant);
+    ut_sched_drop(first);
+    close(server);
+    close(a);
+    close(b);
+    close(twin);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, ut_sched_setup, ut_sched_teardown)
+
+int
+main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        T(place_is_kept_over_a_restart),
+        T(place_is_good_for_one_request),
+        cmocka_unit_test(place_is_good_in_spite_of_clocks_that_differ),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
