@@ -239,6 +239,12 @@ end_who_has(struct sched_waits *waits, uint64_t arrived)
            "another connection came back with the place in the queue of this one");
 }
 
+uint64_t
+sched_wait_waited(const struct sched_wait *wait, uint64_t now)
+{
+    return wait->before_ns + now - wait->since_ns;
+}
+
 static int
 enter(struct sched_wait *wait, const Gpupool__Ctl__CtlOpen *msg, struct gp_err *err)
 {
@@ -262,8 +268,13 @@ enter(struct sched_wait *wait, const Gpupool__Ctl__CtlOpen *msg, struct gp_err *
     r = wait->open.gang ? sched_gang_join(sched, wait, err) : 0;
     if (r < 0)
         return r;
-    if (back) /* even after now: those who come back keep their order */
-        waiter->arrived = back;
+    if (back) {
+        uint64_t now = gp_wall_ns();
+
+        waiter->arrived =
+            back; /* even after now: those who come back keep their order */
+        wait->before_ns = now - gp_min(back, now);
+    }
     waits->last_arrival = gp_max(waits->last_arrival, waiter->arrived);
     r = sched_queue_add(&waits->queue, waiter, err);
     if (r < 0 || !msg->wait_ms)
@@ -463,7 +474,7 @@ serve(struct sched_wait *wait, const struct sched_decision *decision)
     }
     waits->served_ns[waits->n_served++ % SCHED_SERVED_MAX] = gp_now_ns();
     gp_log_info("queue", "%s: served after %" PRIu64 " ms", session->name,
-                (gp_now_ns() - wait->since_ns) / GP_NS_PER_MS);
+                sched_wait_waited(wait, gp_now_ns()) / GP_NS_PER_MS);
     sched_place_spend(wait);
     sched_wait_drop(wait);
     sched_commit_open(conn, request, session, open.hold);

@@ -50,6 +50,7 @@ struct sched_wait {
     char owner[CTL_OWNER_MAX], program[CTL_WORD_MAX], class_name[SCHED_CLASS_NAME_MAX];
     char server[CTL_NAME_MAX];
     uint64_t since_ns, told_ns; /* on the clock of leases */
+    uint64_t before_ns;         /* it waited before since_ns: its place proves that */
     uint32_t told_position;
     struct gp_tree_node by_deadline; /* key 0: no deadline */
     struct sched_target target;      /* cards kept for it; n 0: none */
@@ -121,6 +122,8 @@ void sched_wait_unlimit(struct sched *sched, struct sched_session *session,
 void sched_wait_rules_changed(struct sched *sched);
 
 /* Between the files of this module. */
+/* How long it has waited in nanoseconds, with the time before it came back. */
+uint64_t sched_wait_waited(const struct sched_wait *wait, uint64_t now);
 /* Serve all members of a gang, if there is room for all. */
 void sched_gang_try(struct sched_gang *gang);
 /* Keep no cards for it any more, and end nothing for it. */

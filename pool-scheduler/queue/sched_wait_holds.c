@@ -391,8 +391,8 @@ keep(struct sched_wait *wait, const struct sched_target *target)
     gp_log_info("queue",
                 "%s has waited %" PRIu64 " s: %u cards are kept for it, first "
                 "on server %s",
-                wait->owner, (gp_now_ns() - wait->since_ns) / GP_NS_PER_S, target->n,
-                target->cards[0]->server->name);
+                wait->owner, sched_wait_waited(wait, gp_now_ns()) / GP_NS_PER_S,
+                target->n, target->cards[0]->server->name);
 }
 
 static bool
@@ -479,7 +479,7 @@ help(struct sched_wait *wait, uint64_t now)
     struct sched *sched = wait->sched;
     struct sched_tenant *tenant = wait->waiter.tenant;
     uint64_t bound = sched->rules->reserve_after_ms * GP_NS_PER_MS;
-    bool aged = now - wait->since_ns >= bound;
+    bool aged = sched_wait_waited(wait, now) >= bound;
     struct sched_target target;
 
     if (wait->gang)

@@ -300,7 +300,7 @@ describe(struct entry *e, struct sched_wait *wait, uint32_t position, uint64_t n
     msg->core = req->core;
     msg->cards = req->cards;
     msg->memory_bytes = req->memory;
-    msg->waited_ms = (now - wait->since_ns) / GP_NS_PER_MS;
+    msg->waited_ms = sched_wait_waited(wait, now) / GP_NS_PER_MS;
     msg->reason = e->reason;
     msg->estimated = sched_wait_estimate(wait, position - 1, now, &msg->estimate_ms);
     for (unsigned i = 0; i < wait->target.n; i++) {

@@ -3,8 +3,10 @@
 #include "ut_wait.h"
 
 #include "gp_err.h"
-#include "gp_file.h"
+#include "gp_str.h"
+#include "sched_types.h"
 #include "sched_wait.h"
+#include "ticket_key.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -114,6 +116,61 @@ place_is_good_for_one_request(void **state)
     close(twin);
 }
 
+/* A place of @arrived that the scheduler signed. */
+static void
+make_place(const struct world *w, const Gpupool__Ctl__CtlOpen *open, uint64_t arrived,
+           uint8_t place[SCHED_PLACE_SIZE])
+{
+    struct sched_wait wait = {.waiter.arrived = arrived};
+    struct sched sched = {0};
+    char path[128];
+
+    snprintf(path, sizeof(path), "%s/ticket-key.pem", w->dir);
+    assert_int_equal(ticket_key_open(path, &sched.key, NULL), 0);
+    wait.sched = &sched;
+    wait.open.req = (struct sched_request){
+        .core = open->core, .cards = 1, .memory = open->memory_bytes};
+    gp_str_copy(wait.owner, sizeof(wait.owner), open->owner);
+    gp_str_copy(wait.class_name, sizeof(wait.class_name), "normal");
+    assert_int_equal(sched_place_sign(&wait, gp_wall_ns() / GP_NS_PER_S, place), 0);
+    ticket_key_free(sched.key);
+}
+
+/* The age counts for what the operator sees and for reserve-after. */
+static void
+time_that_was_waited_before_a_restart_counts(void **state)
+{
+    struct world *w = *state;
+    int server = ut_sched_join(w, "node-a", 1), a = ut_sched_dial(w),
+        b = ut_sched_dial(w);
+    Gpupool__Ctl__CtlOpen open = ut_wait_preference("ada@host", 60);
+    uint64_t end = gp_now_ns() + PATIENCE;
+    uint8_t place[SCHED_PLACE_SIZE];
+    size_t kept;
+    reply_t *queue;
+
+    ut_sched_drop(ut_sched_granted(b, ut_sched_preference(80, GIB)));
+    make_place(w, &open, gp_wall_ns() - 3600 * GP_NS_PER_S, place);
+    open.place.data = place;
+    open.place.len = sizeof(place);
+    open.wait_ms = 600000; /* from now on */
+    ut_sched_drop(ut_wait_queued(a, open));
+    queue = ut_wait_ask_queue(w);
+    assert_int_equal(queue->queue->n_waiters, 1);
+    assert_true(queue->queue->waiters[0]->waited_ms >= 3600000);
+    assert_true(queue->queue->waiters[0]->waited_ms < 3700000);
+    ut_sched_drop(queue);
+    do { /* with the next tick, and not only after reserve-after, a minute */
+        queue = ut_wait_ask_queue(w);
+        kept = queue->queue->waiters[0]->n_held_cards;
+        ut_sched_drop(queue);
+    } while (!kept && gp_now_ns() < end);
+    assert_int_equal(kept, 1);
+    close(server);
+    close(a);
+    close(b);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, ut_sched_setup, ut_sched_teardown)
 
 int
@@ -122,6 +179,7 @@ main(void)
     static const struct CMUnitTest tests[] = {
         T(place_is_kept_over_a_restart),
         T(place_is_good_for_one_request),
+        T(time_that_was_waited_before_a_restart_counts),
         cmocka_unit_test(place_is_good_in_spite_of_clocks_that_differ),
     };
 
