@@ -104,7 +104,7 @@ class Dispatch:
                 t(f"        wrk_handle_put(w, {kind_of(p.type)}, view.f->{p.name},")
                 t(f"                       (void *)(uintptr_t){p.name});")
             elif p.life == "del" and is_handle(p.type):
-                t(f"    if ({p.name})")
+                t("    if (r == CUDA_SUCCESS)")
                 t(f"        wrk_handle_del(w, {kind_of(p.type)}, view.f->{p.name});")
         if not self.answers:
             t("    wrk_call_leave(w, req, r);")

@@ -14,6 +14,7 @@ INCLUDES = (
     "cuda_api.h",
     "gp_base.h",
     "stub_call.h",
+    "stub_capture.h",
     "stub_ctx.h",
     "stub_link_switch.h",
     "stub_device.h",
@@ -237,6 +238,8 @@ class StubBody:
             t("        return ret;", "    }")
         for p in self.new:
             t(f"    *{p.name} = stub_gen_as({declare_cast(p)}, {p.name}_id);")
+        if self._dead():  # unless the driver has refused it
+            t("    if (ret != CUDA_SUCCESS)", "        return ret;")
         for p in self._dead():
             t(f"    stub_handle_del({kind_of(p.type)}, {StubArg.id_of(p)});")
         t("    return ret;")

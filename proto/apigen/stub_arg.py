@@ -134,7 +134,18 @@ class StubArg:
             return ["!count"]
         if p.life == "del" and p.type.word in ("texobj", "surfobj"):
             return ["true"]  # the driver's own value, which the stub does not know
-        return []
+        return self._refusals(p) if p.life == "del" and is_handle(p.type) else []
+
+    def _refusals(self, p: Param) -> list[str]:
+        """Tests for objects that a driver may refuse to destroy: parts of others, which
+        only a query reveals, default pools, and graphs that are captured into.  What a
+        capture forbids is waited for without a test of its own."""
+        if p.type.word == "mempool":
+            return ["true"]
+        part = f"wire_handle_index({self.id_of(p)}) >= WIRE_INDEX_SERVER"
+        if p.type.word == "graph":
+            return [part, "stub_capture_any()"]
+        return [part] if p.type.word in ("cuarray", "mipmap", "module", "texref") else []
 
     def _recorded_in(self) -> str:
         """The handle of the stream, or of the context, that an event is recorded in."""

@@ -166,11 +166,11 @@ CUresult
 h_cuArrayDestroy(struct wrk *w, const struct wire_args_cuArrayDestroy *a,
                  struct wrk_reply *rep)
 {
-    wrk_handle_del(w, WIRE_KIND_ARRAY, a->hArray_id);
     return wrk_release(w, rep,
                        &(struct wrk_release_what){.fn = array_destroy,
                                                   .obj = (uintptr_t)a->hArray,
-                                                  .key = a->hArray_id});
+                                                  .key = a->hArray_id,
+                                                  .id = a->hArray_id});
 }
 
 static CUresult
@@ -185,9 +185,9 @@ h_cuMipmappedArrayDestroy(struct wrk *w,
                           const struct wire_args_cuMipmappedArrayDestroy *a,
                           struct wrk_reply *rep)
 {
-    wrk_handle_del(w, WIRE_KIND_MIPMAP, a->hMipmappedArray_id);
     return wrk_release(w, rep,
                        &(struct wrk_release_what){.fn = mipmap_destroy,
                                                   .obj = (uintptr_t)a->hMipmappedArray,
-                                                  .key = a->hMipmappedArray_id});
+                                                  .key = a->hMipmappedArray_id,
+                                                  .id = a->hMipmappedArray_id});
 }

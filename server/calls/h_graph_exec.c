@@ -128,9 +128,10 @@ h_cuGraphExecDestroy(struct wrk *w, const struct wire_args_cuGraphExecDestroy *a
 
     (void)rep;
     wrk_hostfn_exec_left(w, hosts, r);
+    if (r != CUDA_SUCCESS)
+        return r;
     wrk_handle_del(w, WIRE_KIND_GRAPHEXEC, a->hGraphExec_id);
-    if (r == CUDA_SUCCESS)
-        wrk_graphmem_destroyed(w, a->hGraphExec);
+    wrk_graphmem_destroyed(w, a->hGraphExec);
     return r;
 }
 

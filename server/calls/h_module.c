@@ -282,11 +282,11 @@ CUresult
 h_cuModuleUnload(struct wrk *w, const struct wire_args_cuModuleUnload *a,
                  struct wrk_reply *rep)
 {
-    wrk_handle_del(w, WIRE_KIND_MODULE, a->hmod_id);
-    wrk_kernels_unloaded(w, a->hmod);
-    return wrk_release(
-        w, rep,
-        &(struct wrk_release_what){.fn = module_unload, .obj = (uintptr_t)a->hmod});
+    return wrk_release(w, rep,
+                       &(struct wrk_release_what){.fn = module_unload,
+                                                  .obj = (uintptr_t)a->hmod,
+                                                  .id = a->hmod_id,
+                                                  .forget = wrk_kernels_unloaded});
 }
 
 static CUresult
@@ -298,28 +298,25 @@ library_unload(struct wrk *w, uint64_t library, uint64_t size)
 
 /* A library's module in the current context, if the client knows it, ends with the
  * library, and so do its functions. */
-static void
-forget_module(struct wrk *w, CUlibrary library)
+static uint64_t
+module_id(struct wrk *w, CUlibrary library)
 {
     CUmodule module = NULL;
-    uint64_t id;
 
     if (!w->handles.server[WIRE_KIND_MODULE].count || !library ||
         WRK_CALL(w, cuLibraryGetModule, &module, library) != CUDA_SUCCESS)
-        return;
-    id = wrk_handles_id_of(&w->handles, WIRE_KIND_MODULE, module);
-    if (id)
-        wrk_handle_del(w, WIRE_KIND_MODULE, id);
+        return 0;
+    return wrk_handles_id_of(&w->handles, WIRE_KIND_MODULE, module);
 }
 
 CUresult
 h_cuLibraryUnload(struct wrk *w, const struct wire_args_cuLibraryUnload *a,
                   struct wrk_reply *rep)
 {
-    forget_module(w, a->library);
-    wrk_handle_del(w, WIRE_KIND_LIBRARY, a->library_id);
-    wrk_kernels_unloaded(w, a->library);
-    return wrk_release(
-        w, rep,
-        &(struct wrk_release_what){.fn = library_unload, .obj = (uintptr_t)a->library});
+    return wrk_release(w, rep,
+                       &(struct wrk_release_what){.fn = library_unload,
+                                                  .obj = (uintptr_t)a->library,
+                                                  .id = a->library_id,
+                                                  .module_id = module_id(w, a->library),
+                                                  .forget = wrk_kernels_unloaded});
 }

@@ -59,6 +59,33 @@ release_now(struct wrk *w, const struct wrk_release_what *what)
 }
 
 static void
+handle_forget(struct wrk *w, uint64_t id)
+{
+    if (id)
+        wrk_handle_del(w, wire_handle_kind(id), id);
+}
+
+static void
+release_forget(struct wrk *w, const struct wrk_release_what *what)
+{
+    handle_forget(w, what->id);
+    handle_forget(w, what->module_id);
+    if (what->forget)
+        what->forget(w, (const void *)(uintptr_t)what->obj);
+}
+
+/* Objects that only a query reveals are parts of others, and a driver does not release
+ * them on their own; a capture may forbid the release of all others. */
+static bool
+release_may_be_refused(struct wrk *w, const struct wire_req *req,
+                       const struct wrk_release_what *what)
+{
+    return what->id && (wire_handle_index(what->id) >= WIRE_INDEX_SERVER ||
+                        (atomic_load_explicit(&w->capturing, memory_order_relaxed) &&
+                         !(req->flags & WIRE_F_RELAXED)));
+}
+
+static void
 call_run(struct wrk *w, struct wrk_job *job)
 {
     struct call *call = container_of(job, struct call, queued.job);
@@ -78,14 +105,21 @@ CUresult
 wrk_release(struct wrk *w, struct wrk_reply *rep, const struct wrk_release_what *what)
 {
     struct call *call;
+    CUresult r;
 
-    if (!wrk_ctx_jobs_newest(wrk_ctx_current(w)) && wrk_wait_all_end_alone(w))
-        return release_now(w, what);
+    if (release_may_be_refused(w, rep->req, what) ||
+        (!wrk_ctx_jobs_newest(wrk_ctx_current(w)) && wrk_wait_all_end_alone(w))) {
+        r = release_now(w, what);
+        if (r == CUDA_SUCCESS)
+            release_forget(w, what);
+        return r;
+    }
     call = malloc(sizeof(*call));
     if (!call)
         return CUDA_ERROR_OUT_OF_MEMORY;
     *call = (struct call){
         .queued.job.run = call_run, .what = *what, .epoch = wrk_ctx_epoch()};
+    release_forget(w, what); /* before another object can have its address */
     if (!wrk_release_queue(w, rep, &call->queued))
         free(call);
     return CUDA_SUCCESS;

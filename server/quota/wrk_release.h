@@ -30,7 +30,11 @@ struct wrk_release_what {
     CUresult (*fn)(struct wrk *w, uint64_t obj, uint64_t size);
     uint64_t obj, size;
     uint64_t
-        key; /* the bytes that the quota has noted for it are given back; 0: none */
+        key;     /* the bytes that the quota has noted for it are given back; 0: none */
+    uint64_t id; /* the handle that ends; 0: none, or the caller has forgotten it */
+    uint64_t module_id; /* and the one of a library's module */
+    /* What else is known of @obj ends; NULL: nothing.  Receive thread. */
+    void (*forget)(struct wrk *w, const void *obj);
 };
 
 /* Must a release of something of the current context wait, or be behind one that does?
@@ -43,7 +47,8 @@ bool wrk_release_must_wait(struct wrk *w);
 bool wrk_release_queue(struct wrk *w, struct wrk_reply *rep, struct wrk_ctx_job *job);
 void wrk_release_done(struct wrk *w);
 
-/* Do it now or soon.  The object's handle is the caller's to forget. */
+/* Do it now or soon.  What the driver may refuse to release is released now: its handle
+ * stays valid then. */
 CUresult wrk_release(struct wrk *w, struct wrk_reply *rep,
                      const struct wrk_release_what *what);
 

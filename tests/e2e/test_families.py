@@ -245,6 +245,10 @@ def test_kernel_has_one_handle_by_whichever_way_it_is_found(case):
     same_over_tcp_and_shared_memory(case, "handles")
 
 
+def test_what_the_driver_refuses_to_destroy_stays_usable(case):
+    same_over_tcp_and_shared_memory(case, "kept")
+
+
 def test_errors_have_one_name_and_text_in_both_libraries(case):
     said = [case.run([*case.interpreter(), "-c", NAME_ERRORS, case.build / "lib" / library]).out
             for library in ("libcuda.so.1", "libsoftgpu.so")]

@@ -453,6 +453,8 @@ stub_device_get(CUdevice dev)
 }
 
 /* Every address but NULL is as good as another. */
+_Atomic uint32_t stub_captures; /* none */
+
 bool
 stub_memory_is_plausible(uint64_t addr)
 {

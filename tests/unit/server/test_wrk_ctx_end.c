@@ -26,6 +26,7 @@ static struct wire_req request;
 static CUresult idle;    /* what the context's streams say */
 static bool others_busy; /* another context has work */
 static bool hosts;       /* a function of the host is registered */
+static uint64_t ended;   /* the handle that was given up last */
 
 static struct wrk_job *jobs[2]; /* that a waiter thread is to run */
 static unsigned n_jobs;
@@ -116,6 +117,12 @@ bool
 wrk_quota_drop(struct wrk_quota *quota, uint64_t key)
 {
     return true;
+}
+
+void
+wrk_handle_del(struct wrk *w, unsigned kind, uint64_t id)
+{
+    ended = id;
 }
 
 bool
@@ -237,6 +244,43 @@ release_waits_for_the_other_contexts(void **state)
     assert_int_equal(n_jobs, 1);
 }
 
+static CUresult
+driver_refuse(struct wrk *w, uint64_t obj, uint64_t size)
+{
+    return CUDA_ERROR_NOT_PERMITTED;
+}
+
+/* A part of another object is asked for at once, and its handle stays. */
+static void
+release_that_is_refused_keeps_the_handle(void **state)
+{
+    const uint64_t part = wire_handle_make(WIRE_KIND_ARRAY, 0, WIRE_INDEX_SERVER + 1);
+    const uint64_t whole = wire_handle_make(WIRE_KIND_ARRAY, 0, 1);
+    struct wrk_reply rep = {.req = &request};
+
+    n_jobs = 0;
+    worker.ctx_index = 1;
+    ended = 0;
+    others_busy = true;
+    assert_int_equal(
+        wrk_release(&worker, &rep,
+                    &(struct wrk_release_what){.fn = driver_refuse, .id = part}),
+        CUDA_ERROR_NOT_PERMITTED);
+    assert_int_equal(ended, 0);
+    assert_int_equal(n_jobs, 0);
+    others_busy = false;
+    assert_int_equal(
+        wrk_release(&worker, &rep,
+                    &(struct wrk_release_what){.fn = driver_refuse, .id = whole}),
+        CUDA_ERROR_NOT_PERMITTED);
+    assert_int_equal(ended, 0);
+    assert_int_equal(
+        wrk_release(&worker, &rep,
+                    &(struct wrk_release_what){.fn = driver_free, .id = whole}),
+        CUDA_SUCCESS);
+    assert_int_equal(ended, whole);
+}
+
 static void
 context_with_nothing_to_do_ends_at_once(void **state)
 {
@@ -298,6 +342,7 @@ main(void)
         cmocka_unit_test(context_with_functions_of_the_host_ends_apart),
         cmocka_unit_test(context_that_cannot_be_asked_ends_apart),
         cmocka_unit_test(release_waits_for_the_other_contexts),
+        cmocka_unit_test(release_that_is_refused_keeps_the_handle),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
