@@ -7,6 +7,7 @@
 #include "parts.h"
 
 #include <stdatomic.h>
+#include <sys/socket.h>
 #include <time.h>
 
 #define BYTES ((size_t)4 << 20)
@@ -66,6 +67,52 @@ a_mapping(void)
     return 0;
 }
 
+static int
+a_reservation(void)
+{
+    CUdeviceptr at;
+
+    TRY(cuMemAddressReserve(&at, BYTES, 0, 0, 0));
+    fail(NULL);
+    (void)cuMemAddressFree(at, BYTES);
+    (void)cuCtxSynchronize();
+    CODE(cuMemAddressFree(at, BYTES), CUDA_ERROR_INVALID_VALUE);
+    return 0;
+}
+
+static int others[2]; /* a pair of sockets with a process that exports its memory */
+
+static int
+memory_of_another(void)
+{
+    CUipcMemHandle handle;
+    CUdeviceptr at;
+
+    if (read(others[0], &handle, sizeof(handle)) != (ssize_t)sizeof(handle))
+        return 1;
+    TRY(cuIpcOpenMemHandle_v2(&at, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+    fail(NULL);
+    (void)cuIpcCloseMemHandle(at);
+    (void)cuCtxSynchronize();
+    CODE(cuIpcCloseMemHandle(at), CUDA_ERROR_INVALID_VALUE);
+    return 0;
+}
+
+/* The other process, until this one closes its socket. */
+static void
+export_memory(void)
+{
+    CUipcMemHandle handle;
+    char end;
+
+    if (cuInit(0) != CUDA_SUCCESS || cuCtxCreate_v2(&ctx, 0, 0) != CUDA_SUCCESS ||
+        cuMemAlloc_v2(&memory, BYTES) != CUDA_SUCCESS ||
+        cuIpcGetMemHandle(&handle, memory) != CUDA_SUCCESS ||
+        write(others[1], &handle, sizeof(handle)) != (ssize_t)sizeof(handle))
+        exit(2);
+    exit(read(others[1], &end, 1) != 0);
+}
+
 static _Atomic int ended;
 
 static void
@@ -104,9 +151,18 @@ main(void)
     static const struct part parts[] = {
         {"a capture", a_capture},
         {"a mapping", a_mapping},
+        {"a reservation", a_reservation},
+        {"memory of another process", memory_of_another},
         {"a reference", a_reference},
     };
 
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, others) < 0)
+        return 2;
+    if (fork() == 0) {
+        close(others[0]);
+        export_memory();
+    }
+    close(others[1]);
     if (cuInit(0) != CUDA_SUCCESS || cuCtxCreate_v2(&ctx, 0, 0) != CUDA_SUCCESS ||
         cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS ||
         cuMemAlloc_v2(&memory, 4096) != CUDA_SUCCESS)
