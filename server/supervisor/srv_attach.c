@@ -330,13 +330,13 @@ attach_within_share(struct srv_attach *a)
     char words[320];
 
     count_kin(a, &owner, &address);
-    if (owner >= conf->owner_attachments)
+    if (owner >= srv_conf_share(conf, conf->owner_attachments))
         snprintf(words, sizeof(words),
                  "owner %s has %u client processes on this server, the limit for one "
                  "owner: end some, or start gpupool-server with a larger "
                  "--owner-attachments",
                  a->claims->owner, owner);
-    else if (address >= conf->address_attachments)
+    else if (address >= srv_conf_share(conf, conf->address_attachments))
         snprintf(words, sizeof(words),
                  "%u client processes from this address are on this server, the limit "
                  "for one address: end some, or start gpupool-server with a larger "

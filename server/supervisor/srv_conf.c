@@ -156,9 +156,11 @@ static const struct gp_option options[] = {
     LIVE("max-attachments", max_attachments, 1, 65536,
          "client processes at a time (default 1024)"),
     LIVE("owner-attachments", owner_attachments, 1, 65536,
-         "client processes of one owner at a time (default 512)"),
+         "client processes of one owner at a time (default half of --max-attachments, "
+         "512 "
+         "at least)"),
     LIVE("address-attachments", address_attachments, 1, 65536,
-         "client processes from one address at a time (default 512)"),
+         "client processes from one address at a time (default the same)"),
     LIVE("rate-connections", rate_connections, 1, 1000000,
          "connections a second of one address (default 500)"),
     LIVE("rate-attaches", rate_attaches, 1, 1000000,
@@ -259,6 +261,12 @@ srv_conf_scaled(const struct srv_conf *conf, uint32_t index, uint64_t memory)
     return scaling < 1 ? (uint64_t)((double)memory * scaling) : memory;
 }
 
+uint32_t
+srv_conf_share(const struct srv_conf *conf, uint32_t option)
+{
+    return option ? option : gp_max(conf->max_attachments / 2, SRV_SHARE_ATTACHMENTS);
+}
+
 int
 srv_conf_parse(struct srv_conf *conf, int argc, char **argv, struct gp_err *err)
 {
@@ -293,8 +301,6 @@ srv_conf_parse(struct srv_conf *conf, int argc, char **argv, struct gp_err *err)
                               .worker_shared = "4GiB",
                               .pageable = "refuse",
                               .max_attachments = 1024,
-                              .owner_attachments = SRV_OWNER_ATTACHMENTS,
-                              .address_attachments = SRV_ADDRESS_ATTACHMENTS,
                               .max_sessions = 1024,
                               .rate_connections = SRV_RATE_CONNECTIONS,
                               .rate_attaches = SRV_RATE_ATTACHES,

@@ -27,12 +27,11 @@ struct gp_option_changes;
 /* Stacks, arenas and the driver's own tables: with less, workers do not start. */
 #define SRV_WORKER_MEMORY_MIN (256u << 20)
 
-/* Half of --max-attachments: two full sessions of 256 processes, and no owner alone
- * keeps all others out. */
-#define SRV_OWNER_ATTACHMENTS 512
-/* The same for the processes of a host, because clients that share a token choose the
+/* What one owner may have unless the options say: half of --max-attachments, so that
+ * none alone keeps all others out, and at least two full sessions of 256 processes. The
+ * same for the processes of a host, because clients that share a token choose the
  * owner's name themselves. */
-#define SRV_ADDRESS_ATTACHMENTS 512
+#define SRV_SHARE_ATTACHMENTS 512u
 
 struct srv_conf {
     char listen[288];
@@ -66,7 +65,7 @@ struct srv_conf {
     char memory_scaling[256];  /* "0.5" or "1,0.5,...": see srv_conf_scaled() */
     uint32_t cards;            /* software cards; 0 = the driver's default */
     uint32_t max_attachments;  /* workers of the whole server */
-    uint32_t owner_attachments, address_attachments; /* of those, at most */
+    uint32_t owner_attachments, address_attachments; /* of those, at most; 0: default */
     uint32_t max_sessions;
     uint32_t rate_connections, rate_attaches, rate_refusals; /* srv_rates.h */
     /* Seconds that work may go on while another session waits for the card. */
@@ -90,5 +89,9 @@ int srv_conf_reread(struct srv_conf *conf, int argc, char **argv,
 /* How much of the @memory of card @index sessions may have: the part that
  * --memory-scaling says, the last number of its list standing for all further cards. */
 uint64_t srv_conf_scaled(const struct srv_conf *conf, uint32_t index, uint64_t memory);
+
+/* How many workers one owner, or one address, may have where its option is @option
+ * (conf->owner_attachments, conf->address_attachments). */
+uint32_t srv_conf_share(const struct srv_conf *conf, uint32_t option);
 
 #endif

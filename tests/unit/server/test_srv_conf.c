@@ -82,6 +82,28 @@ memory_is_kept_back_per_card(void **state)
 }
 
 static void
+owner_and_address_have_half_of_what_the_server_has(void **state)
+{
+    const char *none[] = {NULL};
+    const char *more[] = {"--max-attachments=4096", NULL};
+    const char *less[] = {"--max-attachments=4", NULL};
+    const char *own[] = {"--owner-attachments=7", "--max-attachments=4096", NULL};
+    struct srv_conf conf;
+    struct gp_err err;
+
+    (void)state;
+    assert_int_equal(parse(&conf, &err, none), 0);
+    assert_int_equal(srv_conf_share(&conf, conf.owner_attachments), 512);
+    assert_int_equal(parse(&conf, &err, more), 0);
+    assert_int_equal(srv_conf_share(&conf, conf.owner_attachments), 2048);
+    assert_int_equal(srv_conf_share(&conf, conf.address_attachments), 2048);
+    assert_int_equal(parse(&conf, &err, less), 0);
+    assert_int_equal(srv_conf_share(&conf, conf.address_attachments), 512);
+    assert_int_equal(parse(&conf, &err, own), 0);
+    assert_int_equal(srv_conf_share(&conf, conf.owner_attachments), 7);
+}
+
+static void
 wrong_flags_are_refused_in_words(void **state)
 {
     static const struct {
@@ -146,6 +168,7 @@ main(void)
         cmocka_unit_test(flags_are_read_in_both_forms),
         cmocka_unit_test(resuming_is_switched_off_by_zero),
         cmocka_unit_test(memory_is_kept_back_per_card),
+        cmocka_unit_test(owner_and_address_have_half_of_what_the_server_has),
         cmocka_unit_test(wrong_flags_are_refused_in_words),
         cmocka_unit_test(file_gives_the_same_as_flags_and_names_its_bad_line),
     };
