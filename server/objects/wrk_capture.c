@@ -62,14 +62,14 @@ mark_end(struct wrk *w, struct wrk_capture *capture)
 void
 wrk_capture_begin(struct wrk *w, CUstream stream, struct wrk_capture *capture)
 {
-    uint32_t current = w->ctx_index;
+    uint32_t current = w->ctx_frame;
 
     *capture = (struct wrk_capture){.stream = stream,
                                     .ctx_index = wrk_ctx_of_stream(w, stream)};
     if ((uintptr_t)stream <= 2 || wrk_capturing(w, stream) != CUDA_SUCCESS ||
         WRK_CALL(w, cuStreamQuery, stream) != CUDA_ERROR_NOT_READY)
         return;
-    if (capture->ctx_index == current) {
+    if (capture->ctx_index == w->ctx_index) {
         mark_end(w, capture);
         return;
     }

@@ -18,7 +18,8 @@ static const enum wire_kind ctx_kinds[] = {
 /* A new context may get the address of a dead one: threads that remember which
  * one is current compare this as well. */
 static atomic_uint contexts_gone;
-static unsigned contexts; /* the reader's */
+static unsigned contexts; /* the reader's, as the next one */
+static unsigned greens;   /* contexts that were made from green ones */
 
 /* In the entry of a context that was made from a green one, with its device. */
 #define OF_GREEN (UINT32_C(1) << 31)
@@ -169,15 +170,21 @@ wrk_ctx_put_green(struct wrk *w, uint64_t id, CUdevice device)
 {
     struct wrk_handle_slot *slot = wrk_handles_find(&w->handles, WIRE_KIND_CTX, id);
 
-    if (slot && wire_handle_index(id) >= WIRE_INDEX_SERVER)
-        slot->user = OF_GREEN | (uint32_t)device;
+    if (!slot || wire_handle_index(id) < WIRE_INDEX_SERVER)
+        return;
+    greens += !is_of_green(slot);
+    slot->user = OF_GREEN | (uint32_t)device;
 }
 
 void
 wrk_ctx_end_green(struct wrk *w, uint64_t id)
 {
+    const struct wrk_handle_slot *slot =
+        wrk_handles_find(&w->handles, WIRE_KIND_CTX, id);
+
     if (w->ctx_frame == wire_handle_index(id))
         leave(w);
+    greens -= slot && is_of_green(slot);
     wrk_handle_del(w, WIRE_KIND_CTX, id);
     atomic_fetch_add(&contexts_gone, 1);
 }
@@ -229,7 +236,7 @@ wrk_ctx_objects(struct wrk *w, uint32_t index,
 unsigned
 wrk_ctx_count(void)
 {
-    return contexts;
+    return contexts + greens;
 }
 
 uint32_t
@@ -243,7 +250,7 @@ wrk_ctx_next(const struct wrk *w, uint32_t index)
             return index;
     index = index < WIRE_INDEX_SERVER ? WIRE_INDEX_SERVER : index;
     for (; index - WIRE_INDEX_SERVER < server->cap; index++)
-        if (server->slots[index - WIRE_INDEX_SERVER].obj)
+        if (is_of_green(&server->slots[index - WIRE_INDEX_SERVER]))
             return index;
     return 0;
 }

@@ -53,11 +53,12 @@ void wrk_ctx_gone(struct wrk *w, uint64_t id);
 void wrk_ctx_objects(struct wrk *w, uint32_t index,
                      void (*fn)(struct wrk *w, enum wire_kind kind, void *obj));
 
-/* How many there are.  The reader's. */
+/* How many there are, those made from green contexts included, which have default
+ * streams of their own.  The reader's. */
 unsigned wrk_ctx_count(void);
 
 /* The index of the next one after context @index, or with 0 of the first; 0 when there
- * is none.  Receive thread. */
+ * is none: all that frames may name.  Receive thread. */
 uint32_t wrk_ctx_next(const struct wrk *w, uint32_t index);
 
 /* Counts contexts that have died; any thread. */

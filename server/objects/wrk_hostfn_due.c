@@ -94,7 +94,7 @@ launch_mark(struct wrk *w, struct launch *launch)
 void
 wrk_hostfn_due_launched(struct wrk *w, CUstream stream)
 {
-    uint32_t ctx_index, current = w->ctx_index;
+    uint32_t ctx_index, current = w->ctx_frame;
     struct launch *launch;
 
     if (!wrk_hostfns_of_graphs(w->priv->hosts) ||
@@ -106,10 +106,10 @@ wrk_hostfn_due_launched(struct wrk *w, CUstream stream)
         list[0].unknown = true;
         return;
     }
-    if ((ctx_index != current && wrk_ctx_use(w, ctx_index) != CUDA_SUCCESS) ||
+    if ((ctx_index != w->ctx_index && wrk_ctx_use(w, ctx_index) != CUDA_SUCCESS) ||
         !launch_mark(w, launch))
         launch->unknown = true;
-    if (w->ctx_index != current)
+    if (w->ctx_frame != current)
         wrk_ctx_use(w, current);
 }
 

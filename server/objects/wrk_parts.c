@@ -115,15 +115,16 @@ static bool
 parts_fill(struct wrk *w, struct wrk_parts *parts,
            bool (*add)(struct wrk *w, struct wrk_parts *parts))
 {
-    uint32_t current = w->ctx_index;
+    uint32_t current = w->ctx_frame;
     bool ok;
 
-    if (current != parts->ctx_index && wrk_ctx_use(w, parts->ctx_index) != CUDA_SUCCESS)
+    if (w->ctx_index != parts->ctx_index &&
+        wrk_ctx_use(w, parts->ctx_index) != CUDA_SUCCESS)
         return false;
     wrk_capture_relax_own(w);
     ok = add(w, parts);
     wrk_capture_relax_client(w);
-    if (w->ctx_index != current)
+    if (w->ctx_frame != current)
         wrk_ctx_use(w, current);
     return ok;
 }

@@ -390,7 +390,7 @@ wrk_wait_idle(struct wrk *w, CUstream stream)
 bool
 wrk_wait_all_end_alone(struct wrk *w)
 {
-    const uint32_t own = w->ctx_index;
+    const uint32_t own = w->ctx_frame;
     bool alone = wrk_wait_ends_alone(w);
 
     if (likely(wrk_ctx_count() <= 1) || !alone)

@@ -70,7 +70,7 @@ acquire_slowly(struct wrk *w, struct gov_slice *s, struct wrk_charge *c)
     struct wrk_governor *g = w->priv->governor;
     struct wrk_usage *usage = w->priv->usage;
     uint32_t index = (uint32_t)(s - g->slices);
-    uint32_t ctx_index = w->ctx_index;
+    uint32_t current = w->ctx_frame;
     uint64_t began, now;
 
     wrk_capture_relax_own(w);
@@ -81,8 +81,8 @@ acquire_slowly(struct wrk *w, struct gov_slice *s, struct wrk_charge *c)
         atomic_fetch_add_explicit(&usage->spent[WRK_SPENT_WAIT_NS][index], now - began,
                                   memory_order_relaxed);
     }
-    if (w->ctx_index != ctx_index)
-        wrk_ctx_use(w, ctx_index);
+    if (w->ctx_frame != current)
+        wrk_ctx_use(w, current);
     if (!begins_estimated(w, s, c))
         wrk_meter_begin(w, &s->meter, c->stream, c->throttled, now);
     c->wake = g->asleep;

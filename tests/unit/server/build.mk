@@ -8,6 +8,8 @@ $(eval $(call unit_test,test_wrk_seal,tests/unit/server/test_wrk_seal.c server/s
     server/entry/wrk_drv_shims.c server/objects/wrk_capture.c server/objects/wrk_opaque.c,$(SERVER_DIRS) tls common proto tests/unit $(O)/gen,,common,))
 $(eval $(call unit_test,test_wrk_cards,tests/unit/server/test_wrk_cards.c server/link/wrk_cards.c,\
     $(SERVER_DIRS) tls common proto tests/unit $(O)/gen,,common,))
+$(eval $(call unit_test,test_wrk_ctx,tests/unit/server/test_wrk_ctx.c server/objects/wrk_ctx.c \
+    server/objects/wrk_wait.c server/link/wrk_handle.c,$(SERVER_INCS) tests/unit,,common,))
 $(eval $(call unit_test,test_wrk_ctx_end,tests/unit/server/test_wrk_ctx_end.c \
     server/objects/wrk_ctx_end.c server/objects/wrk_ctx_jobs.c server/quota/wrk_release.c,$(SERVER_DIRS) tls common proto tests/unit $(O)/gen,,common,))
 $(eval $(call unit_test,test_wrk_control,tests/unit/server/test_wrk_control.c server/entry/wrk_control_frame.c,\

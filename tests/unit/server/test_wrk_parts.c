@@ -22,7 +22,8 @@
 
 static struct drv drv;
 static struct wrk_priv priv;
-static struct wrk worker = {.drv = &drv, .priv = &priv, .ctx_index = CTX};
+static struct wrk worker = {
+    .drv = &drv, .priv = &priv, .ctx_index = CTX, .ctx_frame = CTX};
 static struct wrk_handle_slot slots[STREAMS];
 
 static bool busy[STREAMS], own_is_busy, default_is_busy;
@@ -37,7 +38,7 @@ static unsigned event_waits, whole_waits, default_waits;
 CUresult
 wrk_ctx_use(struct wrk *w, uint32_t index)
 {
-    w->ctx_index = index;
+    w->ctx_index = w->ctx_frame = index;
     return CUDA_SUCCESS;
 }
 
@@ -170,7 +171,7 @@ set_up(void **state)
     memset(busy, 0, sizeof(busy));
     own_is_busy = default_is_busy = false;
     captured = NULL;
-    worker.ctx_index = CTX;
+    worker.ctx_index = worker.ctx_frame = CTX;
     taken = given_back = recorded_default = recorded_own = joined = 0;
     event_waits = whole_waits = default_waits = 0;
     wrk_left_forget(&worker, CTX);
@@ -253,7 +254,7 @@ waits_from_before_the_first_capture_end_none(void **state)
     assert_true(wrk_parts_take(&worker, CTX, &dropped));
     assert_true(wrk_parts_take(&worker, CTX, &another));
     wrk_parts_drop(&worker, &dropped);
-    worker.ctx_index = CTX + 1;
+    worker.ctx_index = worker.ctx_frame = CTX + 1;
     wrk_parts_captures(&worker);
     assert_int_equal(worker.ctx_index, CTX + 1);
     assert_int_equal(recorded_default, 2);
