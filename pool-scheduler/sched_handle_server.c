@@ -148,13 +148,15 @@ take_sessions(struct sched *sched, struct sched_server *server,
 
         s = sched_sessions_find(&sched->sessions, uses[i]->session_id);
         part = s ? sched_session_part(s, server) : NULL;
-        if (part && !part->gone) {
-            part->report_serial = serial;
-            take_session_use(part, uses[i]);
-        } else {
-            unknown = true;
+        if (part && part->gone)
             part = NULL;
-        }
+        if (part)
+            take_session_use(part, uses[i]);
+        if (uses[i]->ended)
+            continue;
+        if (part)
+            part->report_serial = serial;
+        unknown |= !part;
         if (!part || s->closing)
             unwanted->ids[unwanted->n++] = uses[i]->session_id;
     }

@@ -28,7 +28,7 @@ SRV_BASE_SRCS := $(addprefix server/base/wrk_,request.c)
 SRV_ARBITER_SRCS := $(addprefix server/arbiter/gov_,card.c copy.c)
 SRV_SUPERVISOR_SRCS := $(addprefix server/supervisor/srv_,adopt.c arbiter.c attach.c cgroup.c clone.c \
     closed.c conf.c desk.c disposal.c ending.c export.c health.c images.c inventory.c jail.c keep_msg.c keeper.c \
-    keeper_main.c kept.c ledger.c main.c metrics.c peer.c pin.c rates.c register.c reload.c request.c \
+    keeper_main.c kept.c ledger.c main.c metrics.c peer.c pin.c rates.c register.c reload.c report.c request.c \
     resume.c session.c spawn.c state.c watch.c worker.c worker_conf.c worker_log.c)
 SRV_SRCS := $(SRV_BASE_SRCS) $(SRV_ARBITER_SRCS) $(SRV_SUPERVISOR_SRCS)
 

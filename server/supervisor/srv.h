@@ -80,6 +80,9 @@ struct srv {
     struct srv_arbiter *arbiter;
     struct gp_loop_fd alarm; /* of the arbiter: srv_worker_overdue() */
     struct srv_register *reg;
+    /* A session is about to be forgotten: srv_register.c's; NULL without a scheduler.
+     */
+    void (*session_ended)(struct srv *srv, const struct srv_session *s);
     struct gp_metrics *metrics;
     struct srv_images *images;
     struct srv_jail *jail;

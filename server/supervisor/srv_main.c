@@ -645,6 +645,7 @@ srv_fini(struct srv *srv)
     gp_loop_timer_del(&srv->limits);
     gp_metrics_stop(srv->metrics);
     srv_register_free(srv->reg);
+    srv->reg = NULL;
     srv_attach_free_all(srv);
     if (!srv->leaving)
         end_workers(srv);

@@ -19,6 +19,7 @@
 #include "srv_health.h"
 #include "srv_inventory.h"
 #include "srv_pin.h"
+#include "srv_report.h"
 #include "srv_session.h"
 #include "srv_state.h"
 #include "srv_worker.h"
@@ -80,6 +81,7 @@ struct srv_register {
     uint32_t heartbeat_ms;
     uint32_t closes; /* CtlCloseSession followed on this connection; wraps */
     uint32_t next_id;
+    struct srv_ended ended; /* what sessions used that are not known here any more */
     char token[CTL_TOKEN_MAX];
     bool clear_token; /* by choice, for a scheduler of before the proofs */
     struct ctl_transcript transcript;
@@ -91,136 +93,6 @@ struct srv_register {
 };
 
 /* ---- messages ---- */
-
-/* The arrays of a report; one allocation, freed together. */
-struct report {
-    Gpupool__Ctl__CtlCard *cards;
-    Gpupool__Ctl__CtlCard **card_ptrs;
-    Gpupool__Ctl__CtlSessionUse *sessions;
-    Gpupool__Ctl__CtlSessionUse **session_ptrs;
-    char (*links)[SRV_LINKS_MAX];
-    Gpupool__Ctl__CtlSliceUse *slices;
-    Gpupool__Ctl__CtlSliceUse **slice_ptrs;
-    size_t n_cards, n_sessions;
-};
-
-static void
-report_fini(struct report *rep)
-{
-    free(rep->cards);
-    free(rep->card_ptrs);
-    free(rep->sessions);
-    free(rep->session_ptrs);
-    free(rep->links);
-    free(rep->slices);
-    free(rep->slice_ptrs);
-}
-
-static uint64_t
-card_used(const struct srv *srv, const uint8_t *uuid)
-{
-    uint64_t sum = 0;
-
-    for (const struct srv_session *s = srv->sessions; s; s = s->next) {
-        for (uint32_t i = 0; i < s->claims.n_slices; i++) {
-            if (memcmp(s->claims.slices[i].card_uuid, uuid, TICKET_UUID_SIZE) == 0)
-                sum += srv_session_used(s, i);
-        }
-    }
-    return sum;
-}
-
-static void
-report_cards(struct report *rep, const struct srv *srv)
-{
-    for (size_t i = 0; i < rep->n_cards; i++) {
-        const struct srv_card *card = srv_inventory_card(srv->inventory, (uint32_t)i);
-        Gpupool__Ctl__CtlCard *c = &rep->cards[i];
-
-        gpupool__ctl__ctl_card__init(c);
-        c->uuid.data = (uint8_t *)(uintptr_t)card->uuid;
-        c->uuid.len = TICKET_UUID_SIZE;
-        c->name = (char *)(uintptr_t)card->name;
-        c->memory_bytes = card->memory;
-        c->reserved_bytes = card->reserved;
-        c->sms = card->sms;
-        c->cc_major = card->cc_major;
-        c->cc_minor = card->cc_minor;
-        c->index = card->index;
-        c->island = card->island;
-        c->fault = (char *)(uintptr_t)srv_health_fault(srv->health, card->at);
-        c->used_bytes = card_used(srv, card->uuid);
-        c->busy_percent = srv_arbiter_busy(srv->arbiter, card->at);
-        rep->card_ptrs[i] = c;
-    }
-}
-
-static void
-report_session(struct report *rep, size_t at, const struct srv_session *s)
-{
-    Gpupool__Ctl__CtlSessionUse *use = &rep->sessions[at];
-    size_t base = at * TICKET_SLICES_MAX;
-
-    gpupool__ctl__ctl_session_use__init(use);
-    use->session_id = s->claims.session_id;
-    use->attachments = s->n_workers;
-    srv_session_links(s, rep->links[at]);
-    use->links = rep->links[at];
-    use->n_slices = s->claims.n_slices;
-    use->slices = &rep->slice_ptrs[base];
-    for (uint32_t i = 0; i < s->claims.n_slices; i++) {
-        Gpupool__Ctl__CtlSliceUse *slice = &rep->slices[base + i];
-
-        gpupool__ctl__ctl_slice_use__init(slice);
-        slice->card_uuid.data = (uint8_t *)(uintptr_t)s->claims.slices[i].card_uuid;
-        slice->card_uuid.len = TICKET_UUID_SIZE;
-        slice->used_bytes = srv_session_used(s, i);
-        slice->gpu_ns = srv_session_spent(s, WRK_SPENT_GPU_NS, i);
-        slice->launches = srv_session_spent(s, WRK_SPENT_LAUNCHES, i);
-        slice->wait_ns = srv_session_spent(s, WRK_SPENT_WAIT_NS, i);
-        slice->high_bytes = srv_session_high(s, i);
-        slice->moved_bytes = srv_session_spent(s, WRK_SPENT_MOVED, i);
-        rep->slice_ptrs[base + i] = slice;
-    }
-    rep->session_ptrs[at] = use;
-}
-
-/* A closed session stays in the report for as long as a worker of it lives: its
- * place must not be given away before. */
-static bool
-reported(const struct srv_session *s)
-{
-    return s->n_workers > 0 || !s->closed;
-}
-
-static int
-report_init(struct report *rep, const struct srv *srv)
-{
-    size_t at = 0;
-    size_t n = 0;
-
-    *rep = (struct report){.n_cards = srv_inventory_count(srv->inventory)};
-    for (const struct srv_session *s = srv->sessions; s; s = s->next)
-        n += reported(s);
-    n = gp_min(n, (size_t)CTL_SERVER_SESSIONS_MAX);
-    rep->n_sessions = n;
-    rep->cards = calloc(rep->n_cards + 1, sizeof(*rep->cards));
-    rep->card_ptrs = calloc(rep->n_cards + 1, sizeof(*rep->card_ptrs));
-    rep->sessions = calloc(n + 1, sizeof(*rep->sessions));
-    rep->session_ptrs = calloc(n + 1, sizeof(*rep->session_ptrs));
-    rep->links = calloc(n + 1, sizeof(*rep->links));
-    rep->slices = calloc((n + 1) * TICKET_SLICES_MAX, sizeof(*rep->slices));
-    rep->slice_ptrs = calloc((n + 1) * TICKET_SLICES_MAX, sizeof(*rep->slice_ptrs));
-    if (!rep->cards || !rep->card_ptrs || !rep->sessions || !rep->session_ptrs ||
-        !rep->links || !rep->slices || !rep->slice_ptrs)
-        return -ENOMEM;
-    report_cards(rep, srv);
-    for (const struct srv_session *s = srv->sessions; s && at < n; s = s->next) {
-        if (reported(s))
-            report_session(rep, at++, s);
-    }
-    return 0;
-}
 
 static void on_unanswered(struct gp_loop_timer *timer);
 
@@ -255,10 +127,10 @@ send_register(struct srv_register *reg)
 {
     Gpupool__Ctl__CtlRegister body = GPUPOOL__CTL__CTL_REGISTER__INIT;
     Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
-    CLEANUP(report_fini) struct report rep = {0};
+    CLEANUP(srv_report_fini) struct srv_report rep = {0};
     struct srv *srv = reg->srv;
     uint8_t host_id[GP_HOST_ID_SIZE];
-    int r = report_init(&rep, srv);
+    int r = srv_report_init(&rep, srv, NULL);
 
     if (r < 0)
         return r;
@@ -360,8 +232,8 @@ send_report(struct srv_register *reg)
 {
     Gpupool__Ctl__CtlReport body = GPUPOOL__CTL__CTL_REPORT__INIT;
     Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
-    CLEANUP(report_fini) struct report rep = {0};
-    int r = report_init(&rep, reg->srv);
+    CLEANUP(srv_report_fini) struct srv_report rep = {0};
+    int r = srv_report_init(&rep, reg->srv, &reg->ended);
 
     if (r < 0)
         return r;
@@ -376,7 +248,10 @@ send_report(struct srv_register *reg)
     req.id = reg->next_id;
     req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_REPORT;
     req.report = &body;
-    return send_request(reg, &req);
+    r = send_request(reg, &req);
+    if (r == 0)
+        srv_ended_reported(&reg->ended, &rep);
+    return r;
 }
 
 /* ---- the link ---- */
@@ -786,6 +661,14 @@ read_token(struct srv_register *reg, struct gp_err *err)
     return 0;
 }
 
+/* The next report says what @s has used. */
+static void
+on_session_ended(struct srv *srv, const struct srv_session *s)
+{
+    srv_ended_add(&srv->reg->ended, s);
+    srv_register_changed(srv->reg);
+}
+
 int
 srv_register_start(struct srv *srv, struct srv_register **ret, struct gp_err *err)
 {
@@ -808,6 +691,7 @@ srv_register_start(struct srv *srv, struct srv_register **ret, struct gp_err *er
         return r;
     }
     *ret = reg;
+    srv->session_ended = on_session_ended;
     start_connecting(reg);
     return 0;
 }
@@ -864,6 +748,8 @@ srv_register_free(struct srv_register *reg)
         gp_loop_fd_del(&reg->connected);
         connector_unref(reg->connector);
     }
+    srv_ended_free(&reg->ended);
+    reg->srv->session_ended = NULL;
     free(reg);
 }
 

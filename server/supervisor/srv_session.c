@@ -323,13 +323,22 @@ srv_session_leave(struct srv_session *s, uint32_t slot)
         srv_jail_idle(s->srv->jail, &s->cell);
 }
 
+/* It was there, and its server goes on without it. */
+static void
+session_end(struct srv_session *s)
+{
+    if (s->srv->session_ended)
+        s->srv->session_ended(s->srv, s);
+    srv_session_free(s);
+}
+
 void
 srv_session_commit(struct srv_session *s)
 {
     if (!s->closed || s->n_workers)
         return;
     srv_closed_add(&s->srv->closed, s->claims.session_id);
-    srv_session_free(s);
+    session_end(s);
 }
 
 struct srv_session *
@@ -359,7 +368,7 @@ expire(struct srv *srv)
     for (struct srv_session *s = srv->sessions; s; s = next) {
         next = s->next;
         if (s->n_workers == 0 && s->claims.expires <= now)
-            srv_session_free(s);
+            session_end(s);
     }
 }
 

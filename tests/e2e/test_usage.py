@@ -26,10 +26,11 @@ class Usage:
     def row(self, owner):
         return next((row for row in self.rows("--owner", owner)), None)
 
-    def run(self, owner, *program, core=30):
+    def run(self, owner, *program, core=30, transport="shm"):
         """Run a program; how long that took."""
         begin = time.monotonic()
-        self.pool.run(*program, core=core, memory="256MiB", options=("--owner", owner))
+        self.pool.run(*program, core=core, memory="256MiB", options=("--owner", owner),
+                      env={"GPUPOOL_TRANSPORT": transport})
         return time.monotonic() - begin
 
 
@@ -38,6 +39,7 @@ def test_owners_are_charged_for_what_they_held_and_used(case):
     whole = usage.run("ada@host", "sleep", "1", core=50)
     usage.run("ada@host", case.programs / "vecadd")
     usage.run("bob@host", case.programs / "vecadd")
+    usage.run("tom@host", case.programs / "vecadd", transport="tcp")
     usage.run("eve@host", "true")
     ada, bob = usage.row("ada@host"), usage.row("bob@host")
     case.equal((ada["sessions"], ada["tenant"], bob["sessions"]), (2, "lab", 1), "sessions")
@@ -46,19 +48,24 @@ def test_owners_are_charged_for_what_they_held_and_used(case):
     case.check(ada["card_seconds"] - bob["card_seconds"] >= 0.4, f"{ada}, {bob}")
     case.check(0.25 <= ada["memory_gib_seconds"], str(ada))
     case.check(ada["slice_seconds"] >= 1, str(ada))
-    case.check(bob["launches"] >= 1 and bob["moved_bytes"] > 0, str(bob))
+    # Whole programs began and ended between two reports of the server's.
+    for owner in ("bob@host", "tom@host"):
+        row = usage.row(owner)
+        case.check(row["launches"] >= 1 and row["gpu_seconds"] > 0, str(row))
+        case.equal(row["moved_bytes"], bob["moved_bytes"], f"moved for {owner}")
+    case.check(bob["moved_bytes"] >= 2_400_000, str(bob))
     case.equal(usage.row("eve@host")["launches"], 0, "what true launches")
 
     tenants = {row["tenant"]: row for row in usage.rows("--by", "tenant")}
-    case.equal(sorted(tenants), ["eve@host", "lab"], "tenants")
+    case.equal(sorted(tenants), ["eve@host", "lab", "tom@host"], "tenants")
     case.equal(tenants["lab"]["sessions"], 3, "sessions of the tenant")
     total = round(ada["card_seconds"] + bob["card_seconds"], 6)
     case.equal(round(tenants["lab"]["card_seconds"], 6), total, "what the tenant held")
     days = usage.rows("--by", "day")
-    case.equal(sum(row["sessions"] for row in days), 4, "sessions of all days")
+    case.equal(sum(row["sessions"] for row in days), 5, "sessions of all days")
     case.equal(usage.rows("--since", days[-1]["day"], "--until", "2d"), [],
                "between today and yesterday")
-    case.equal(len(usage.rows("--since", "2d")), 3, "owners of the last days")
+    case.equal(len(usage.rows("--since", "2d")), 4, "owners of the last days")
 
     lines = usage.pool.cli("usage").out.splitlines()
     case.contains(lines[0], "OWNER", "the head")
