@@ -5,6 +5,7 @@
 #include "cli_view.h"
 #include "ctl_json.h"
 #include "gp_err.h"
+#include "gp_size.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -14,12 +15,6 @@
 #include <time.h>
 
 /* -------------------------------------------------------------------- table -- */
-
-static double
-gib(uint64_t bytes)
-{
-    return (double)bytes / (1024.0 * 1024 * 1024);
-}
 
 static void
 add_time(struct cli_table *table, bool known, uint64_t ms)
@@ -44,6 +39,7 @@ print_waiters(const struct cli_view_query *q, const struct cli_view *view,
               const Gpupool__Ctl__CtlQueueReply *queue)
 {
     CLEANUP(cli_table_fini) struct cli_table table;
+    char memory[GP_SIZE_TEXT];
 
     cli_view_table_init(&table, view, q);
     for (size_t i = 0; i < queue->n_waiters; i++) {
@@ -56,7 +52,7 @@ print_waiters(const struct cli_view_query *q, const struct cli_view *view,
         cli_table_add(&table, "%u", w->cards);
         cli_table_add(&table, "%u%%", w->core);
         if (w->memory_bytes)
-            cli_table_add(&table, "%.1fGiB", gib(w->memory_bytes));
+            cli_table_add(&table, "%s", gp_size_format(w->memory_bytes, memory));
         else
             cli_table_add(&table, "all"); /* of whole cards */
         add_time(&table, true, w->waited_ms);
@@ -94,9 +90,8 @@ print_tenants(const struct cli_view_query *q, const struct cli_view *view,
         snprintf(held, sizeof(held), "%" PRIu64 "%%", t->core);
         snprintf(max, sizeof(max), "%" PRIu64 "%%", t->core_max);
         add_use(&table, held, t->core_max, max);
-        snprintf(held, sizeof(held), "%.1fGiB", gib(t->memory_bytes));
-        snprintf(max, sizeof(max), "%.1fGiB", gib(t->memory_max));
-        add_use(&table, held, t->memory_max, max);
+        add_use(&table, gp_size_format(t->memory_bytes, held), t->memory_max,
+                gp_size_format(t->memory_max, max));
         snprintf(held, sizeof(held), "%" PRIu64, t->cards);
         snprintf(max, sizeof(max), "%" PRIu64, t->cards_max);
         add_use(&table, held, t->cards_max, max);

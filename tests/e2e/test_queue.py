@@ -27,6 +27,7 @@ def test_run_waits_and_says_why_until_there_is_room(case):
     text = pool.cli("queue").out
     case.contains(text, "60%", "the request in the table")
     case.contains(text, "all lack core", "why it waits, in the table")
+    case.contains(text, "256 MiB", "the memory that it wants, in the table")
     entry = queue(pool)["requests"][0]
     case.equal((entry["position"], entry["core_percent"], entry["estimate_ms"], entry["program"]),
                (1, 60, None, "echo"), "the request as JSON")
