@@ -140,27 +140,53 @@ note_command(const struct cli_job *job, char *const *command, struct gp_err *err
     return gp_file_replace(path, text, len, 0600, err);
 }
 
-/* The next number that is free; another job may be made at the same time. */
+/* The number after the highest that any job has had, because scripts and people still
+ * have the numbers of jobs that were deleted.  The file "last" in @folder has it, and
+ * its lock orders jobs that are made at the same time. */
+static int
+next_number(const char *folder, unsigned *ret, struct gp_err *err)
+{
+    CLEANUP_FREE char *path = gp_str_printf("%s/last", folder);
+    CLEANUP_FREE unsigned *list = NULL;
+    CLEANUP_FD int fd = path ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
+    unsigned n, last;
+    char text[16] = "";
+    int r;
+
+    if (!path)
+        return -ENOMEM;
+    if (fd < 0 || flock(fd, LOCK_EX) < 0 || pread(fd, text, sizeof(text) - 1, 0) < 0)
+        return gp_err_set(err, -errno, "%s: %s", path, strerror(errno));
+    text[strcspn(text, "\n")] = 0;
+    last = number_of(text);
+    r = cli_job_numbers(&list, &n, err); /* an earlier version has left no such file */
+    if (r < 0)
+        return r;
+    if (n)
+        last = gp_max(last, list[n - 1]);
+    if (last == UINT32_MAX)
+        return gp_err_set(err, -EOVERFLOW, "%s: no job number is left", path);
+    *ret = last + 1;
+    n = (unsigned)snprintf(text, sizeof(text), "%u\n", *ret);
+    if (pwrite(fd, text, n, 0) != (ssize_t)n)
+        return gp_err_set(err, -EIO, "%s: cannot be written", path);
+    return 0;
+}
+
 static int
 make_folder(struct cli_job *job, struct gp_err *err)
 {
     CLEANUP_FREE char *folder = jobs_folder();
-    CLEANUP_FREE unsigned *list = NULL;
-    unsigned n;
     int r = folder ? gp_file_mkdirs(folder, 0700, err) : -ENOMEM;
 
     if (!r)
-        r = cli_job_numbers(&list, &n, err);
+        r = next_number(folder, &job->number, err);
     if (r < 0)
         return r;
-    job->number = n ? list[n - 1] : 0;
-    do {
-        free(job->folder);
-        job->folder = gp_str_printf("%s/%u", folder, ++job->number);
-        if (!job->folder)
-            return -ENOMEM;
-        r = mkdir(job->folder, 0700) < 0 ? -errno : 0;
-    } while (r == -EEXIST);
+    job->folder = gp_str_printf("%s/%u", folder, job->number);
+    if (!job->folder)
+        return -ENOMEM;
+    r = mkdir(job->folder, 0700) < 0 ? -errno : 0;
     return r < 0 ? gp_err_set(err, r, "%s: %s", job->folder, strerror(-r)) : 0;
 }
 

@@ -51,7 +51,21 @@ def test_job_runs_without_its_user_and_leaves_its_output_and_status(case):
     case.equal(jobs.sessions(), [], "sessions when it has ended")
     jobs.cli("delete", job)
     case.equal(jobs.all(), {}, "jobs after delete")
-    case.equal(os.listdir(case.folder / "state/gpupool/jobs"), [], "files after delete")
+    case.equal(os.listdir(case.folder / "state/gpupool/jobs"), ["last"], "files after delete")
+
+
+def test_number_of_a_deleted_job_is_given_to_no_other(case):
+    jobs = Jobs(case)
+    numbers = []
+    for _ in range(3):
+        numbers.append(jobs.submit("true"))
+        jobs.await_state(numbers[-1], "ended")
+        jobs.cli("delete", numbers[-1])
+    case.equal(numbers, ["1", "2", "3"], "numbers of jobs that are deleted at once")
+    # A folder of a version that kept no last number.
+    jobs.submit("true")
+    os.unlink(case.folder / "state/gpupool/jobs/last")
+    case.equal(jobs.submit("true"), "5", "the number after the highest that is there")
 
 
 def test_jobs_wait_in_the_queue_and_follow_each_other(case):
