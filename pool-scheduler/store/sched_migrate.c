@@ -41,19 +41,8 @@ read_key(const struct request *request, char **ret_key, struct gp_err *err)
     return gp_file_read(path, 4096, ret_key, &len, err);
 }
 
-/* The pool's tickets go on being signed with the key that its servers know. */
-static int
-move_key(struct store *etcd, const char *key, struct gp_err *err)
-{
-    CLEANUP_FREE char *stored = NULL;
-    int r = etcd->ops->shared->put_once(etcd, "ticket-key", key, &stored, err);
-
-    if (stored)
-        explicit_bzero(stored, strlen(stored));
-    return r;
-}
-
-/* Nothing is written before all that is to be moved can be read. */
+/* Nothing is written before all that is to be moved can be read.  The pool's tickets go
+ * on being signed with the key that its servers know. */
 static int
 migrate(const struct request *request, struct gp_err *err)
 {
@@ -69,9 +58,7 @@ migrate(const struct request *request, struct gp_err *err)
     if (!r)
         r = store_etcd_open(&request->etcd, &to, err);
     if (!r)
-        r = store_etcd_import(to, from, &n, err);
-    if (!r && key)
-        r = move_key(to, key, err);
+        r = store_etcd_import(to, from, key, &n, err);
     if (!r)
         printf("%zu records moved\n", n);
     if (!r && !key)

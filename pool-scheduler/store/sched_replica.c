@@ -20,7 +20,6 @@
 #include <string.h>
 
 /* The ticket key's record of a shared store: replicas sign with one key. */
-#define KEY_RECORD "ticket-key"
 #define KEY_MAX 4096
 
 /* -------------------------------------------------------------------- open -- */
@@ -34,7 +33,7 @@ share_key(struct store *store, const char *path, struct gp_err *err)
     int r = gp_file_read(path, KEY_MAX, &own, &len, err);
 
     if (!r)
-        r = store->ops->shared->put_once(store, KEY_RECORD, own, &shared, err);
+        r = store->ops->shared->put_once(store, STORE_TICKET_KEY, own, &shared, err);
     if (!r && strcmp(own, shared) != 0)
         r = gp_file_replace(path, shared, strlen(shared), 0600, err);
     if (own)

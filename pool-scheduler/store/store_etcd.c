@@ -644,9 +644,37 @@ static const struct store_shared_ops SHARED = {
     .put_once = etcd_put_once,
 };
 
+struct pool_rows {
+    store_row row;
+    void *arg;
+};
+
+static int
+pool_row(void *arg, const char *key, const uint8_t *value, size_t size,
+         struct gp_err *err)
+{
+    const struct pool_rows *rows = arg;
+
+    if (!strcmp(key, STORE_IMPORT_KEY))
+        return gp_err_set(
+            err, -EBUSY,
+            "etcd holds a part of a pool: `gpupool-scheduler migrate` has "
+            "not reached its end; wait for it or give that command again");
+    return rows->row(rows->arg, key, value, size, err);
+}
+
+/* A pool, and not a part of one. */
+static int
+etcd_load_pool(struct store *store, store_row row, void *arg, struct gp_err *err)
+{
+    struct pool_rows rows = {row, arg};
+
+    return etcd_load(store, pool_row, &rows, err);
+}
+
 static const struct store_ops OPS = {
     .name = "etcd",
-    .load = etcd_load,
+    .load = etcd_load_pool,
     .write = etcd_write,
     .damaged = etcd_damaged,
     .close = etcd_close,
@@ -682,8 +710,9 @@ store_etcd_open(const struct etcd_config *config, struct store **ret_store,
 
 struct import {
     struct store_etcd *e;
-    json_t *puts;
+    json_t *requests;
     size_t n;
+    bool ended_early; /* an import before this one did not reach its end */
 };
 
 static int
@@ -692,13 +721,13 @@ import_flush(struct import *import, struct gp_err *err)
     json_t *reply = NULL;
     int r;
 
-    if (!json_array_size(import->puts))
+    if (!json_array_size(import->requests))
         return 0;
     r = etcd_http_call(import->e->http, "/v3/kv/txn",
-                       json_pack("{s:O}", "success", import->puts), 5 * CALL_MS, &reply,
-                       err);
+                       json_pack("{s:O}", "success", import->requests), 5 * CALL_MS,
+                       &reply, err);
     json_decref(reply);
-    json_array_clear(import->puts);
+    json_array_clear(import->requests);
     return r;
 }
 
@@ -708,31 +737,92 @@ import_row(void *arg, const char *key, const uint8_t *value, size_t size,
 {
     struct import *import = arg;
 
-    json_array_append_new(import->puts, request_put(import->e, key, value, size));
+    json_array_append_new(import->requests, request_put(import->e, key, value, size));
     import->n++;
-    return json_array_size(import->puts) < TXN_OPS ? 0 : import_flush(import, err);
+    return json_array_size(import->requests) < TXN_OPS ? 0 : import_flush(import, err);
 }
 
 static int
 any_row(void *arg, const char *key, const uint8_t *value, size_t size,
         struct gp_err *err)
 {
-    (void)arg, (void)value, (void)size;
-    return gp_err_set(err, -EEXIST, "etcd holds a pool already (%s)", key);
+    struct import *import = arg;
+
+    (void)value, (void)size;
+    if (strcmp(key, STORE_IMPORT_KEY) != 0)
+        return gp_err_set(err, -EEXIST, "etcd holds a pool already (%s)", key);
+    import->ended_early = true;
+    return -ECANCELED; /* whatever else is there */
+}
+
+/* All keys but the mark, which stays until the end. */
+static int
+import_clear(struct import *import, struct gp_err *err)
+{
+    const struct etcd_http *http = import->e->http;
+    const char *prefix = import->e->config->prefix;
+    CLEANUP_FREE char *mark = gp_str_printf("%s%s", prefix, STORE_IMPORT_KEY);
+
+    if (!mark)
+        return -ENOMEM;
+    json_array_append_new(import->requests,
+                          json_pack("{s:{s:o,s:o}}", "requestDeleteRange", "key",
+                                    etcd_bytes(prefix, strlen(prefix)), "range_end",
+                                    etcd_bytes(mark, strlen(mark))));
+    json_array_append_new(
+        import->requests,
+        json_pack("{s:{s:o,s:o}}", "requestDeleteRange", "key",
+                  etcd_bytes(mark, strlen(mark) + 1) /* the one after it */,
+                  "range_end", range_end(http, prefix)));
+    return import_flush(import, err);
+}
+
+/* The mark is there before the first record and goes with the last. */
+static int
+import_begin(struct import *import, struct gp_err *err)
+{
+    struct store_etcd *e = import->e;
+    int r = etcd_load(&e->store, any_row, import, err);
+
+    if (import->ended_early)
+        return import_clear(import, err);
+    if (r < 0)
+        return r;
+    json_array_append_new(import->requests, request_put(e, STORE_IMPORT_KEY, "1", 1));
+    return import_flush(import, err);
+}
+
+static int
+import_end(struct import *import, const char *key, struct gp_err *err)
+{
+    struct store_etcd *e = import->e;
+
+    if (key)
+        json_array_append_new(import->requests,
+                              request_put(e, STORE_TICKET_KEY, key, strlen(key)));
+    json_array_append_new(import->requests,
+                          json_pack("{s:{s:o}}", "requestDeleteRange", "key",
+                                    etcd_key(e->http, STORE_IMPORT_KEY)));
+    return import_flush(import, err);
 }
 
 int
-store_etcd_import(struct store *etcd, struct store *from, size_t *ret_n,
-                  struct gp_err *err)
+store_etcd_import(struct store *etcd, struct store *from, const char *key,
+                  size_t *ret_n, struct gp_err *err)
 {
-    struct import import = {etcd_of(etcd), json_array(), 0};
-    int r = etcd_load(etcd, any_row, NULL, err);
+    struct import import = {.e = etcd_of(etcd), .requests = json_array()};
+    int r = import_begin(&import, err);
 
-    if (!r)
+    if (!r) {
         r = from->ops->load(from, import_row, &import, err);
-    if (!r)
-        r = import_flush(&import, err);
-    json_decref(import.puts);
+        if (!r)
+            r = import_end(&import, key, err);
+        if (r < 0)
+            r = gp_err_wrap(err, r,
+                            "only a part was moved, which no scheduler takes for a "
+                            "pool; give the same command again, and it begins anew");
+    }
+    json_decref(import.requests);
     *ret_n = import.n;
     return r;
 }

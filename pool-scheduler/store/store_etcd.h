@@ -21,13 +21,18 @@ struct store;
 /* Keys beside the records. */
 #define STORE_LEADER_KEY "leader"
 #define STORE_FENCE_KEY "fence"
+#define STORE_TICKET_KEY "ticket-key"
+#define STORE_IMPORT_KEY                                                               \
+    "import" /* while store_etcd_import() has not reached its end */
 
 /* @config outlives it. */
 int store_etcd_open(const struct etcd_config *config, struct store **ret_store,
                     struct gp_err *err);
 
-/* Put everything that @from has into an etcd that holds no pool.  -EEXIST: it does. */
-int store_etcd_import(struct store *etcd, struct store *from, size_t *ret_n,
-                      struct gp_err *err);
+/* Put everything that @from has, and @key (PEM; NULL: none) as the key of tickets, into
+ * an etcd that holds no pool.  -EEXIST: it does.  After any other error the etcd may
+ * hold a part, which store_ops.load refuses, and which the next import replaces. */
+int store_etcd_import(struct store *etcd, struct store *from, const char *key,
+                      size_t *ret_n, struct gp_err *err);
 
 #endif

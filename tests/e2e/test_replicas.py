@@ -5,10 +5,11 @@ of a card is given twice and nobody's session is lost."""
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import time
 from base64 import b64decode, b64encode
-from contextlib import suppress
+from contextlib import closing, suppress
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
@@ -260,6 +261,37 @@ def test_migrate_moves_servers_and_key(case):
     result = case.run(["gpupool", "run", "--scheduler", cluster.all, "--core", "10",
                        "--memory", "64MiB", "--", "true"], status=None)
     case.check(result.status != 0, "a drained server was given a session")
+
+
+def test_migrate_that_failed_half_way_is_done_again(case):
+    cluster = Cluster(case, schedulers=1, start=False)
+    alone = cluster.start(0, more=("--placement", "spread"))
+    cluster.server("left")
+    case.wait_for(cluster.alive, "the server is registered")
+    alone.terminate()
+    alone.wait()
+
+    def change(statement, rows):
+        with closing(sqlite3.connect(case.folder / "s0" / "scheduler.db")) as state, state:
+            state.executemany(statement, rows)
+
+    # More than a transaction takes, and a last one that etcd refuses for its size.
+    change("INSERT INTO state VALUES (?, ?)",
+           [(f"zz/{i:03}", b"x") for i in range(300)] + [("zzz", b"x" * 2_000_000)])
+    move = ["gpupool-scheduler", "migrate", "--from",
+            f"sqlite:{case.folder}/s0/scheduler.db", "--to", "etcd:" + ",".join(cluster.urls)]
+    case.contains(case.run(move, status=1).err, "give the same command again", "how to go on")
+    case.check(cluster.records("zz/"), "nothing was moved before the failure")
+    # No scheduler may take the part for a pool.
+    half = cluster.start(0)
+    case.equal(half.wait(case.patience), 1, "a start with a part of a pool")
+    case.contains((case.folder / "s0.log").read_text(), "holds a part of a pool", "why")
+    change("DELETE FROM state WHERE key > ?", [("zz/100",)])
+    case.contains(case.run(move).out, "records moved", "the same command again")
+    case.equal(len(cluster.records("zz")), 101, "records that the pool has now")
+    case.contains(case.run(move, status=1).err, "holds a pool already", "once more")
+    cluster.start(0)
+    case.wait_for(cluster.alive, "the server knows its scheduler again")
 
 
 def test_migrate_leaves_the_key_that_is_kept_elsewhere(case):
