@@ -140,11 +140,156 @@ stub_impl_cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *de
     return r;
 }
 
+/* ---- what is mapped --------------------------------------------------------- */
+
+/* CUDA promises that a further reference to what is mapped has the handle that was
+ * mapped.  So the client counts the references to one handle, in its notes, and the
+ * worker has a single one, which ends with the last of them. */
+enum vmm_note {
+    VMM_NOTE_FURTHER, /* references beside the first */
+    VMM_NOTE_MEMORY,  /* the number of the memory, 0: never mapped */
+};
+
+struct vmm_mapping {
+    struct stub_range_node node;
+    CUmemGenericAllocationHandle handle; /* may have ended */
+    uint64_t memory; /* its number: handles are used again, numbers are not */
+};
+
+/* Its lock also guards the notes, and is held over the calls that make and end
+ * references: another thread must not see a handle that is about to end. */
+static struct stub_ranges mapped;
+static uint64_t memories; /* numbers given; under the lock */
+
+/* An entry without memory is only missing: a further reference has another handle. */
+static void
+mapped_add(CUdeviceptr ptr, size_t size, CUmemGenericAllocationHandle handle)
+{
+    const struct stub_range where = {ptr, size};
+    struct vmm_mapping *mapping = malloc(sizeof(*mapping));
+    _Atomic uint64_t *notes;
+
+    if (!mapping)
+        return;
+    *mapping = (struct vmm_mapping){.node.range = where, .handle = handle};
+    gp_lock_take(&mapped.lock);
+    notes = stub_handle_notes(WIRE_KIND_MEMHANDLE, handle);
+    if (!notes || stub_range_touching(&mapped, &where)) {
+        free(mapping); /* another thread has released it, or mapped at its place */
+    } else {
+        if (!atomic_load(&notes[VMM_NOTE_MEMORY]))
+            atomic_store(&notes[VMM_NOTE_MEMORY], ++memories);
+        mapping->memory = atomic_load(&notes[VMM_NOTE_MEMORY]);
+        stub_range_insert(&mapped, &mapping->node);
+    }
+    gp_lock_release(&mapped.lock);
+}
+
+/* All references had ended and there is one again: it is of every mapping of the
+ * memory.  Under the lock. */
+static void
+mapped_rename(uint64_t memory, CUmemGenericAllocationHandle handle)
+{
+    _Atomic uint64_t *notes = stub_handle_notes(WIRE_KIND_MEMHANDLE, handle);
+    struct stub_range_node *node = stub_range_from(&mapped, 0);
+
+    if (notes)
+        atomic_store(&notes[VMM_NOTE_MEMORY], memory);
+    for (; node; node = stub_range_from(&mapped, node->range.start + 1)) {
+        struct vmm_mapping *mapping = container_of(node, struct vmm_mapping, node);
+
+        if (mapping->memory == memory)
+            mapping->handle = handle;
+    }
+}
+
+static void
+mapped_end(CUdeviceptr ptr, size_t size)
+{
+    const struct stub_range where = {ptr, size};
+    struct stub_range_node *node;
+    uint64_t end;
+
+    if (!size || !gp_add_ok(ptr, size, &end))
+        return;
+    gp_lock_take(&mapped.lock);
+    while ((node = stub_range_touching(&mapped, &where))) {
+        stub_range_remove(&mapped, node);
+        free(container_of(node, struct vmm_mapping, node));
+    }
+    gp_lock_release(&mapped.lock);
+}
+
+CUresult
+stub_impl_cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
+                   CUmemGenericAllocationHandle handle, unsigned long long flags)
+{
+    CUresult r = stub_gen_cuMemMap(ptr, size, offset, handle, flags);
+
+    if (r == CUDA_SUCCESS)
+        mapped_add(ptr, size, handle);
+    return r;
+}
+
+/* Under the lock. */
+static CUresult
+mapping_retain(CUmemGenericAllocationHandle *handle, void *addr)
+{
+    struct stub_range_node *node = stub_range_at(&mapped, (uintptr_t)addr);
+    struct vmm_mapping *mapping =
+        node ? container_of(node, struct vmm_mapping, node) : NULL;
+    _Atomic uint64_t *notes =
+        mapping ? stub_handle_notes(WIRE_KIND_MEMHANDLE, mapping->handle) : NULL;
+    CUresult r;
+
+    if (notes && atomic_load(&notes[VMM_NOTE_MEMORY]) == mapping->memory) {
+        atomic_fetch_add(&notes[VMM_NOTE_FURTHER], 1);
+        *handle = mapping->handle;
+        return CUDA_SUCCESS;
+    }
+    r = stub_gen_cuMemRetainAllocationHandle(handle, addr);
+    if (r == CUDA_SUCCESS && mapping)
+        mapped_rename(mapping->memory, *handle);
+    return r;
+}
+
+CUresult
+stub_impl_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr)
+{
+    CUresult r = stub_enter();
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!handle)
+        return CUDA_ERROR_INVALID_VALUE;
+    gp_lock_take(&mapped.lock);
+    r = mapping_retain(handle, addr);
+    gp_lock_release(&mapped.lock);
+    return r;
+}
+
+CUresult
+stub_impl_cuMemRelease(CUmemGenericAllocationHandle handle)
+{
+    CUresult r = CUDA_SUCCESS;
+    _Atomic uint64_t *notes;
+
+    gp_lock_take(&mapped.lock);
+    notes = stub_handle_notes(WIRE_KIND_MEMHANDLE, handle);
+    if (notes && atomic_load(&notes[VMM_NOTE_FURTHER]))
+        atomic_fetch_sub(&notes[VMM_NOTE_FURTHER], 1);
+    else
+        r = stub_gen_cuMemRelease(handle);
+    gp_lock_release(&mapped.lock);
+    return r;
+}
+
 /* Before the call: another thread may have memory there as soon as it is done. */
 CUresult
 stub_impl_cuMemUnmap(CUdeviceptr ptr, size_t size)
 {
     usable_note(ptr, size, false);
+    mapped_end(ptr, size);
     return stub_gen_cuMemUnmap(ptr, size);
 }
 

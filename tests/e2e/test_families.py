@@ -249,6 +249,10 @@ def test_what_the_driver_refuses_to_destroy_stays_usable(case):
     same_over_tcp_and_shared_memory(case, "kept")
 
 
+def test_references_to_mapped_memory_have_the_handle_that_was_mapped(case):
+    same_over_tcp_and_shared_memory(case, "retained")
+
+
 def test_errors_have_one_name_and_text_in_both_libraries(case):
     said = [case.run([*case.interpreter(), "-c", NAME_ERRORS, case.build / "lib" / library]).out
             for library in ("libcuda.so.1", "libsoftgpu.so")]
