@@ -20,6 +20,12 @@ def enter_flags(call: Call) -> str:
     return " | ".join(flags) or "0"
 
 
+def gives_function(call: Call) -> bool:
+    """Does it give a function of the program to a stream?  The client keeps that, and
+    must hear of it even if the call fails before the driver has seen it."""
+    return call.name in ("cuLaunchHostFunc", "cuStreamAddCallback")
+
+
 class Dispatch:
     """wrk_recv_<call>()."""
 
@@ -161,6 +167,8 @@ class Dispatch:
                 f"    rep.bulk = req->flags & WIRE_F_BULK ? view.f->{self.req.bulk_len} : 0;"
             )
         t("    if (r == CUDA_SUCCESS)", f"        r = h_{c.name}(w, &args, &rep);")
+        if gives_function(c):
+            t("    else", f"        h_{c.name}_lost(w, &args, &rep, r);")
         t("    wrk_reply_finish(w, &rep, r);")
 
     def _fill(self, t: Text, p: Param) -> None:
@@ -212,6 +220,10 @@ def args_struct(t: Text, codecs: Codecs, call: Call) -> None:
     t(*(f"    {line}" for line in lines or ["char nothing;"]), "};")
     t(f"CUresult h_{call.name}(struct wrk *w, const struct wire_args_{call.name} *a,")
     t("    struct wrk_reply *rep);", "")
+    if gives_function(call):
+        t("/* The call has failed before its body, with @r. */")
+        t(f"void h_{call.name}_lost(struct wrk *w, const struct wire_args_{call.name} *a,")
+        t("    struct wrk_reply *rep, CUresult r);", "")
 
 
 def _args_fields(arg: ServerArg, p: Param) -> list[str]:
@@ -429,6 +441,10 @@ def _emit_family(out: Output, codecs: Codecs, family: str) -> None:
                 "}",
                 "",
             )
+        if gives_function(c):
+            t("__attribute__((weak)) void")
+            t(f"h_{c.name}_lost(struct wrk *w, const struct wire_args_{c.name} *a,")
+            t("    struct wrk_reply *rep, CUresult r)", "{", "}", "")
         Dispatch(codecs, c).emit(t)
     out.c_file(f"wrk_{family}.c", f"Frames of the family {family}, decoded and run.", t)
 

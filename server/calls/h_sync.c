@@ -88,6 +88,18 @@ in_order_end(const struct in_order *f, CUresult r)
     return r;
 }
 
+void
+h_cuLaunchHostFunc_lost(struct wrk *w, const struct wire_args_cuLaunchHostFunc *a,
+                        struct wrk_reply *rep, CUresult r)
+{
+    struct wrk_hostfn *host = wrk_hostfn_new(w, WRK_HOST_ONCE, a->token, a->hStream_id);
+
+    (void)rep;
+    (void)r;
+    if (host)
+        wrk_hostfn_refuse(host);
+}
+
 CUresult
 h_cuLaunchHostFunc(struct wrk *w, const struct wire_args_cuLaunchHostFunc *a,
                    struct wrk_reply *rep)
@@ -99,6 +111,16 @@ h_cuLaunchHostFunc(struct wrk *w, const struct wire_args_cuLaunchHostFunc *a,
         return CUDA_ERROR_OUT_OF_MEMORY;
     return in_order_end(
         &f, WRK_CALL(w, cuLaunchHostFunc, a->hStream, wrk_hostfn_run, f.host));
+}
+
+/* A program that has heard of success is called, with the error. */
+static void
+callback_refuse(const struct wrk_reply *rep, struct wrk_hostfn *host, CUresult r)
+{
+    if (rep->req->flags & WIRE_F_REPLY)
+        wrk_hostfn_refuse(host);
+    else
+        wrk_hostfn_refuse_callback(host, r);
 }
 
 CUresult
@@ -113,11 +135,21 @@ h_cuStreamAddCallback(struct wrk *w, const struct wire_args_cuStreamAddCallback 
         return CUDA_ERROR_OUT_OF_MEMORY;
     r = WRK_CALL(w, cuStreamAddCallback, a->hStream, wrk_hostfn_stream_run, host,
                  a->flags);
-    if (r != CUDA_SUCCESS && rep->req->flags & WIRE_F_REPLY)
-        wrk_hostfn_refuse(host);
-    else if (r != CUDA_SUCCESS)
-        wrk_hostfn_refuse_callback(host, r);
+    if (r != CUDA_SUCCESS)
+        callback_refuse(rep, host, r);
     return r;
+}
+
+/* The stream does not exist: the call that made it was posted, and failed. */
+void
+h_cuStreamAddCallback_lost(struct wrk *w, const struct wire_args_cuStreamAddCallback *a,
+                           struct wrk_reply *rep, CUresult r)
+{
+    struct wrk_hostfn *host =
+        wrk_hostfn_new(w, WRK_HOST_CALLBACK, a->token, a->hStream_id);
+
+    if (host)
+        callback_refuse(rep, host, r);
 }
 
 CUresult

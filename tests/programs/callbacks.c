@@ -148,6 +148,31 @@ when_it_has_failed(void)
     return all_are_called(&b, 0);
 }
 
+/* Whoever was given a stream and had a callback accepted there is called, although the
+ * driver made no stream any more. */
+static int
+on_a_stream_that_was_not_made(void)
+{
+    CUstream stream;
+    int number = 0;
+    struct bench b;
+    CUresult r;
+
+    if (begin(&b) || fail(&b))
+        return 1;
+    sleep_ms(100);
+    if (cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS)
+        return 0;
+    seen.stream = stream;
+    r = cuStreamAddCallback(stream, on_end, &number, 0);
+    for (int i = 0; i < 5000 && r == CUDA_SUCCESS && !atomic_load(&seen.called); i++)
+        sleep_ms(1);
+    sleep_ms(20);
+    SAME(atomic_load(&seen.called), r == CUDA_SUCCESS);
+    SAME(seen.wrong, 0);
+    return 0;
+}
+
 /* The error is known: nothing is accepted, and nothing called. */
 static int
 when_the_error_is_known(void)
@@ -172,6 +197,7 @@ main(void)
         {"callbacks at once", at_once},
         {"callbacks one by one", one_by_one},
         {"callbacks when the kernel has failed", when_it_has_failed},
+        {"callbacks on a stream that was not made", on_a_stream_that_was_not_made},
         {"callbacks when the error is known", when_the_error_is_known},
     };
 
