@@ -191,6 +191,27 @@ struct library_module {
 static struct gp_lock modules_lock;
 static struct library_module *library_modules;
 
+/* The entry of @module, or NULL; those of libraries that have been unloaded go. */
+static struct library_module *
+library_module_find(uint64_t module)
+{
+    struct library_module **at = &library_modules, *found = NULL;
+
+    while (*at) {
+        struct library_module *m = *at;
+
+        if (!stub_handle_ok(WIRE_KIND_LIBRARY, m->library)) {
+            *at = m->next;
+            free(m);
+            continue;
+        }
+        if (m->module == module)
+            found = m;
+        at = &m->next;
+    }
+    return found;
+}
+
 static void
 library_module_add(uint64_t module, uint64_t library)
 {
@@ -199,8 +220,7 @@ library_module_add(uint64_t module, uint64_t library)
     if (wire_handle_link(module) != wire_handle_link(library))
         return;
     gp_lock_take(&modules_lock);
-    for (m = library_modules; m && m->module != module; m = m->next)
-        ;
+    m = library_module_find(module);
     if (!m) {
         m = calloc(1, sizeof(*m));
         if (m) {

@@ -237,6 +237,12 @@ def test_contexts_of_green_contexts_are_parts_of_the_primary_one(case):
     same_over_tcp_and_shared_memory(case, "greens")
 
 
+def test_libraries_that_come_and_go_leave_nothing_behind(case):
+    if case.sanitizer:
+        case.skip(f"the memory of a program built with -fsanitize={case.sanitizer} is another's")
+    same_over_tcp_and_shared_memory(case, "reloads")
+
+
 def test_calls_that_end_something_do_so_beside_an_error_of_another(case):
     same_over_tcp_and_shared_memory(case, "ends")
 
