@@ -11,8 +11,10 @@
 #include "gp_time.h"
 #include "stub_call.h"
 #include "stub_hooks.h"
+#include "stub_manual.h"
 #include "stub_post.h"
 #include "stub_send_overflow.h"
+#include "stub_turn.h"
 #include "wire_api.h"
 #include "xport.h"
 
@@ -393,6 +395,24 @@ calls_after_a_sticky_error_are_waited_for_until_the_context_ends(void **state)
     assert_int_equal(wait_with_reply(&(struct reply){.frames = 2}), CUDA_SUCCESS);
 }
 
+/* Copies behind a wait are slow: nothing else makes them so. */
+static void
+batch_that_only_writes_keeps_no_copy_waiting(void **state)
+{
+    CUstreamBatchMemOpParams ops[2] = {
+        {.writeValue = {.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32}},
+        {.waitValue = {.operation = CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES}}};
+    const CUstream no_stream = (CUstream)(uintptr_t)0x123456; /* nothing is sent */
+
+    (void)state;
+    stub_impl_cuStreamBatchMemOp_v2(no_stream, 2, NULL, 0, false);
+    stub_impl_cuStreamBatchMemOp_v2(no_stream, 2, ops, 0, false);
+    assert_false(stub_turn_matters());
+    ops[1].operation = CU_STREAM_MEM_OP_WAIT_VALUE_64;
+    stub_impl_cuStreamBatchMemOp_v2(no_stream, 2, ops, 0, false);
+    assert_true(stub_turn_matters());
+}
+
 /* The last case: nothing works on this link any more. */
 static void
 lost_connection_fails_the_call_and_every_later_one(void **state)
@@ -424,6 +444,7 @@ main(void)
         cmocka_unit_test(frame_that_was_tried_to_send_does_not_grow),
         cmocka_unit_test(
             calls_after_a_sticky_error_are_waited_for_until_the_context_ends),
+        cmocka_unit_test(batch_that_only_writes_keeps_no_copy_waiting),
         cmocka_unit_test(lost_connection_fails_the_call_and_every_later_one),
     };
 
