@@ -245,7 +245,7 @@ current_on_another_thread(void)
 static int
 end_while_current(void)
 {
-    CUcontext ctx, got = NULL;
+    CUcontext ctx, next, got = NULL;
     CUgreenCtx green;
     CUdeviceptr more;
     CUdevice dev;
@@ -259,6 +259,13 @@ end_while_current(void)
     CODE(cuCtxSynchronize(), CUDA_ERROR_CONTEXT_IS_DESTROYED);
     CODE(cuMemAlloc_v2(&more, 64), CUDA_ERROR_CONTEXT_IS_DESTROYED);
     CODE(cuCtxGetDevice(&dev), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+
+    /* Green contexts need no current one, and the next one is not it. */
+    if (make(1, &green, &next))
+        return 1;
+    CODE(cuCtxSynchronize(), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    CODE(cuMemAlloc_v2(&more, 64), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    TRY(cuGreenCtxDestroy(green));
     TRY(cuCtxPopCurrent_v2(&got));
     SAME(got == ctx, 1);
     CODE(cuCtxSetCurrent(ctx), CUDA_ERROR_INVALID_CONTEXT);
