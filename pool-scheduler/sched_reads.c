@@ -20,6 +20,7 @@ struct sched_read {
     struct sched_read *conn_next;
     uint64_t who;
     struct gp_tree_node node; /* by round and arrival */
+    uint32_t id;
     size_t size;
     uint8_t data[];
 };
@@ -150,6 +151,13 @@ dequeue(struct sched_read *read)
 }
 
 static void
+refuse_without_memory(struct sched_conn *conn, uint32_t id)
+{
+    sched_conn_refuse(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_INTERNAL, "out of memory",
+                      NULL);
+}
+
+static void
 answer_first(struct sched *sched)
 {
     struct sched_read *read =
@@ -157,6 +165,7 @@ answer_first(struct sched *sched)
     Gpupool__Ctl__CtlRequest *req =
         gpupool__ctl__ctl_request__unpack(NULL, read->size, read->data);
     struct sched_conn *conn = read->conn;
+    uint32_t id = read->id;
 
     sched->reads.round = read->node.key[0];
     dequeue(read);
@@ -165,9 +174,9 @@ answer_first(struct sched *sched)
     if (req) {
         answer(conn, req);
         gpupool__ctl__ctl_request__free_unpacked(req, NULL);
-    } else
-        sched_conn_refuse(conn, 0, GPUPOOL__CTL__CTL_CODE__CTL_INTERNAL,
-                          "out of memory", NULL);
+    } else {
+        refuse_without_memory(conn, id);
+    }
 }
 
 static void
@@ -209,15 +218,9 @@ read_new(const struct sched_conn *conn, const Gpupool__Ctl__CtlRequest *req,
     if (!read)
         return NULL;
     read->who = who_asks(conn, req);
+    read->id = req->id;
     read->size = size;
     return read;
-}
-
-static void
-refuse_without_memory(struct sched_conn *conn, uint32_t id)
-{
-    sched_conn_refuse(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_INTERNAL, "out of memory",
-                      NULL);
 }
 
 /* True: it was refused. */

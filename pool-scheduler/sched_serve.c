@@ -414,7 +414,9 @@ settle(struct sched_conn *conn)
 void
 sched_serve_read(struct sched_conn *conn, const Gpupool__Ctl__CtlRequest *req)
 {
-    dispatch(conn, req);
+    /* Another scheduler may lead since it came. */
+    if (sched_replica_answers(conn, req))
+        dispatch(conn, req);
     settle(conn);
 }
 
