@@ -261,12 +261,6 @@ srv_conf_scaled(const struct srv_conf *conf, uint32_t index, uint64_t memory)
     return scaling < 1 ? (uint64_t)((double)memory * scaling) : memory;
 }
 
-uint32_t
-srv_conf_share(const struct srv_conf *conf, uint32_t option)
-{
-    return option ? option : gp_max(conf->max_attachments / 2, SRV_SHARE_ATTACHMENTS);
-}
-
 int
 srv_conf_parse(struct srv_conf *conf, int argc, char **argv, struct gp_err *err)
 {

@@ -92,6 +92,10 @@ uint64_t srv_conf_scaled(const struct srv_conf *conf, uint32_t index, uint64_t m
 
 /* How many workers one owner, or one address, may have where its option is @option
  * (conf->owner_attachments, conf->address_attachments). */
-uint32_t srv_conf_share(const struct srv_conf *conf, uint32_t option);
+static inline uint32_t
+srv_conf_share(const struct srv_conf *conf, uint32_t option)
+{
+    return option ? option : gp_max(conf->max_attachments / 2, SRV_SHARE_ATTACHMENTS);
+}
 
 #endif
