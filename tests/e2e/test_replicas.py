@@ -322,8 +322,9 @@ def test_migrate_leaves_the_key_that_is_kept_elsewhere(case):
     cluster.start(0, more=("--etcd", ",".join(cluster.urls), *cluster.options, *own))
     case.wait_for(cluster.alive, "the server knows its scheduler again")
     case.equal((case.folder / "s0" / "ticket-key.pub").read_text(), known, "the key")
-    case.run(["gpupool", "run", "--scheduler", cluster.all, "--core", "10", "--memory", "64MiB",
-              "--", "true"])
+    # The server may be known before it has connected again.
+    case.run(["gpupool", "run", "--scheduler", cluster.all, "--wait=20s", "--core", "10",
+              "--memory", "64MiB", "--", "true"])
 
 
 def test_record_that_no_scheduler_wrote_is_named_and_refused(case):
