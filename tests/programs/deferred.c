@@ -6,7 +6,8 @@
  *
  *     deferred CONTROL-FILE
  *
- * Prints the calls whose error got lost, and those that did not come to the driver.
+ * Prints the calls whose error got lost, and those that did not come to the driver;
+ * then how many errors came with a later call, because their own had returned.
  */
 #include "cuda_api.h"
 #include "faultdrv.h"
@@ -27,6 +28,7 @@ static struct faultdrv *control;
 static uint64_t live[WIRE_KIND_COUNT];
 static CUdeviceptr memory;
 static void *scratch;
+static unsigned came_late;
 
 static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
                           ".visible .entry k() { ret; }\n";
@@ -242,6 +244,7 @@ try_call(const struct negative_call *call, const struct negative *n, CUcontext c
     again = ask();
     if (at_once != RESULT && later != RESULT)
         return LOST;
+    came_late += at_once != RESULT;
     return again == CUDA_SUCCESS ? SEEN : TWICE;
 }
 
@@ -285,5 +288,6 @@ main(int argc, char **argv)
                 counts[look_for(&negative_calls[j], ctx, answered[i])]++;
     printf("%u seen, %u lost, %u seen twice, %u not reached\n", counts[SEEN],
            counts[LOST], counts[TWICE], counts[NOT_REACHED]);
+    printf("%u came late\n", came_late);
     return counts[LOST] || counts[TWICE];
 }
