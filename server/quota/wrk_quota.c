@@ -267,9 +267,12 @@ bool
 wrk_quota_take_soon(struct wrk_quota *q, uint32_t slice, uint64_t bytes,
                     uint64_t most_ns)
 {
-    uint64_t began = gp_now_ns(), pause = ROOM_LOOK_MIN_NS;
     enum wrk_take answer = take(q, slice, bytes);
+    uint64_t began, pause = ROOM_LOOK_MIN_NS;
 
+    if (likely(answer <= WRK_TAKE_GRANTED))
+        return answer == WRK_TAKE_GRANTED;
+    began = gp_now_ns();
     for (unsigned looks = 0; answer > WRK_TAKE_GRANTED; looks++) {
         struct timespec time = {.tv_nsec = (long)pause};
 
