@@ -208,7 +208,7 @@ renewed(struct ctrl *ctrl, const char *name, struct ctrl_session *session, int r
     if (!session->whole)
         ctrl_queue_name(ctrl, "g:", name);
     session->renew_ns = r < 0 || !session->whole
-                            ? gp_now_ns() + 5 * GP_NS_PER_S
+                            ? gp_now_ns() + RETRY_NS
                             : next_renewal(session->grant.lease_ms);
 }
 
