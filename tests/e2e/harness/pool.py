@@ -164,7 +164,10 @@ class Pool:
     @staticmethod
     def _gone(pid):
         proc.reap()
-        return not proc.is_alive(pid)
+        if proc.is_alive(pid):
+            return False
+        proc.reap()  # it may have ended in between, and to others a zombie is a process
+        return True
 
     def files(self, pid):
         """What it holds open; cached code images, which are meant to stay, left out."""
