@@ -33,9 +33,11 @@
 #define XPORT_JOURNAL_BLOCK (36u << 10)
 #define XPORT_JOURNAL_BLOCKS_MAX 112u
 /* Of these, so many until it turns out that waiting for the peer is no better: where it
- * is nearby, it acknowledges sooner than more of them would be used.  With fewer the
- * peer would have to acknowledge more often, which costs more than caches save. */
-#define XPORT_JOURNAL_BLOCKS_NEAR 80u
+ * is nearby, it acknowledges sooner than more of them would be used.  All of them are
+ * written before a sender looks for acknowledgements, so together with the queues of
+ * the sockets they have to stay in a second-level cache; with fewer of them the peer
+ * would have to acknowledge more often, which costs more than caches save. */
+#define XPORT_JOURNAL_BLOCKS_NEAR 20u
 /* For frames that are longer than a block: each as long as the longest may be.  A block
  * is left for the next one when a frame does not fit, so two that follow each other
  * hold more than one has room for: 112 hold 2 MiB at least, 28 large ones 1.75. */

@@ -26,7 +26,7 @@
  * least favourable frames (XPORT_JOURNAL_BLOCKS_NEAR), or a sender could wait for ever.
  */
 #define XPORT_ACK_REPLIES (512u << 10)
-#define XPORT_ACK_CALLS (1280u << 10)
+#define XPORT_ACK_CALLS (384u << 10)
 #define XPORT_ACK_BULK (1u << 20)
 /* Of what nobody waits to have acknowledged: payloads that can be read again, and
  * uploads from nearby until so much of them is left. */

@@ -424,7 +424,7 @@ test_near_sender_does_not_wait_long_for_room(void **state)
     journal = &xport_resume_of(conn[0])->journal;
     assert_int_equal(journal->blocks.wanted, XPORT_JOURNAL_BLOCKS_NEAR);
     assert_int_equal(pthread_create(&reader, NULL, reader_main, conn[1]), 0);
-    send_frames(conn[0], 1u << 20, 1024, 32);
+    send_frames(conn[0], 1u << 19, 1024, 32);
     assert_in_range(journal->blocks.made, 1, XPORT_JOURNAL_BLOCKS_NEAR);
     send_frames(conn[0], 2u << 20, 1024, 32);
     assert_true(journal->blocks.made > XPORT_JOURNAL_BLOCKS_NEAR);
