@@ -353,12 +353,17 @@ given_back(struct sched_fed_job *job)
     ask_free(container_of(job, struct sched_fed_ask, job));
 }
 
-/* The client has gone while another pool gave it a session. */
+/* Another pool gave a session that nobody takes: the client has gone, or was served
+ * here meanwhile.  Its connection may then make another request, so it is no longer
+ * this one's. */
 static void
 give_back(struct sched_fed_ask *ask)
 {
     const Gpupool__Ctl__CtlGrant *grant = ask->job.reply->grant;
 
+    if (ask->conn)
+        ask->conn->fed = NULL;
+    ask->conn = NULL;
     gpupool__ctl__ctl_close__init(&ask->close);
     ask->granted = TAKE_PTR(ask->job.reply);
     ask->close.session_id = grant->session_id;

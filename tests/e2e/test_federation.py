@@ -4,9 +4,12 @@ tickets and leases it then uses; who may hand on, and what is said when nobody h
 
 import json
 import signal
+import socket
+import threading
 import time
 
 from harness import Cudash
+from harness.control import OPEN, Link, number, text
 from test_init import Hosts
 from test_rotation import reread
 
@@ -278,6 +281,80 @@ def test_pool_that_hangs_holds_nobody_else_and_gets_back_what_its_client_left(ca
     case.check("pool east does not answer" in log.read_text(), "the log of west")
     east.send_signal(signal.SIGCONT)
     first.close()
+
+
+class Gate:
+    """Stands between west and east, and keeps the bytes of either direction back when it is
+    told to; @questions counts the pieces that came from west."""
+
+    def __init__(self, case, port):
+        self.target = ("127.0.0.1", port)
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.where = f"127.0.0.1:{self.listener.getsockname()[1]}"
+        self.up, self.down = threading.Event(), threading.Event()
+        self.up.set()
+        self.down.set()
+        self.questions = 0
+        threading.Thread(target=self.accept, daemon=True).start()
+        case.at_end(self.listener.close)
+
+    def accept(self):
+        while True:
+            try:
+                west, _ = self.listener.accept()
+            except OSError:
+                return
+            east = socket.create_connection(self.target)
+            for source, sink, may in ((west, east, self.up), (east, west, self.down)):
+                threading.Thread(target=self.carry, args=(source, sink, may), daemon=True).start()
+
+    def carry(self, source, sink, may):
+        try:
+            while data := source.recv(65536):
+                self.questions += may is self.up
+                may.wait()
+                sink.sendall(data)
+            sink.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+
+def test_session_of_another_pool_that_came_too_late_is_given_back(case):
+    """Who waits is served at home while another pool grants the same request, and then goes:
+    the other pool's session is given back, and the scheduler forgets the request only then."""
+    pools = Pools(case)
+    gate = Gate(case, pools.east.port)
+    pools.rules.write_text(pools.rules.read_text().replace(pools.east.where, gate.where))
+    reread(case, pools.scheduler, pools.west.log("scheduler"), "were read again")
+    first, second = pools.hold(), pools.hold()
+    late = Link(case, next((case.folder / "west-state").rglob("scheduler.sock")))
+    code, _ = late.ask(OPEN, number(1, 1) + text(3, "late@lab") + number(4, 100) + number(50, 1)
+                       + number(70, 1))
+    case.equal(code, 0, "the answer to a request that waits")
+    case.equal(json.loads(pools.cli("queue", "--json").out)["waiting"], 1, "who waits")
+    gate.down.clear()  # what east answers does not come
+    second.close()
+    questions = gate.questions
+    case.wait_for(lambda: gate.questions > questions, "east is asked for it")
+    first.close()
+    while 5 not in dict(late.hear()[1]):  # CtlReply.grant
+        pass
+    gate.up.clear()
+    questions = gate.questions
+    gate.down.set()
+    case.wait_for(lambda: gate.questions > questions, "its session is to be given back")
+    late.close()
+    pools.cli("status")
+    gate.up.set()
+
+    def ends():
+        events = json.loads(pools.east.cli("events", "--output", "json").out)["events"]
+        return [event for event in events if event["owner"] == "west/late@lab"
+                and event["kind"] == "end"]
+    case.wait_for(ends, "what came too late is given back")
+    case.contains(ends()[0]["words"], "closed by its owner", "why it ended")
+    pools.others()
+    case.equal(pools.scheduler.poll(), None, "the scheduler's exit status")
 
 
 def test_rules_with_a_fault_are_refused_and_changes_need_no_restart(case):
