@@ -23,6 +23,7 @@
 #include "ctrl_dra_state.h"
 #include "ctrl_pool.h"
 #include "ctrl_queue.h"
+#include "gp_log.h"
 #include "gp_loop.h"
 #include "kube_ask.h"
 #include "kube_http.h"
@@ -75,6 +76,7 @@ struct ctrl {
         uint64_t next_ns;
     } lease;
     bool started; /* everything has been looked at since the lease was taken */
+    struct gp_log_limit refusals; /* of objects, in the log */
     uint64_t orphans_ns;
     bool sessions_changed;        /* the pool has, since they were all renewed */
     uint64_t sessions_checked_ns; /* which was then */
@@ -175,6 +177,11 @@ int ctrl_gpu_phase(struct ctrl *ctrl, const json_t *gpu, const char *phase,
 /* End its session and delete it. */
 int ctrl_gpu_delete(struct ctrl *ctrl, const char *name, struct gp_err *err);
 int ctrl_cards(struct ctrl *ctrl, struct gp_err *err);
+/* What became of publishing @server, or one of its cards.  An object that the API
+ * server will not take, as with a server's name that makes no label, is left out and
+ * logged: 0, so that everything else is published.  Any other @r as it is. */
+int ctrl_cards_published(struct ctrl *ctrl, const char *server, int r,
+                         const struct gp_err *err);
 /* Whether a card may be given to somebody, apart from what is free on it. */
 enum ctrl_card_state {
     CTRL_CARD_OPEN,

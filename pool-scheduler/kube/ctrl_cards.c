@@ -239,24 +239,57 @@ lost_servers(struct ctrl *ctrl, const Gpupool__Ctl__CtlStatusReply *status,
     return r;
 }
 
+/* ------------------------------------------------------------------- whole -- */
+
+int
+ctrl_cards_published(struct ctrl *ctrl, const char *server, int r,
+                     const struct gp_err *err)
+{
+    uint32_t skipped;
+
+    if (r != -EINVAL)
+        return r;
+    if (gp_log_limit_ok(&ctrl->refusals, &skipped))
+        gp_log_error("work",
+                     "server %s is not published, give it a name of a-z, 0-9 and \"-\" "
+                     "(--name): %s (%u such lines left out)",
+                     server, gp_err_msg(err, r), skipped);
+    return 0;
+}
+
+static int
+publish(struct ctrl *ctrl, const Gpupool__Ctl__CtlStatusReply *status,
+        struct gp_err *err)
+{
+    CLEANUP_JSON json_t *seen = json_object();
+    int r = 0;
+
+    for (size_t i = 0; !r && i < status->n_servers; i++) {
+        const Gpupool__Ctl__CtlServerStatus *server = status->servers[i];
+
+        for (size_t c = 0; !r && c < server->n_cards; c++) {
+            r = put_card(ctrl, server, server->cards[c], seen, err);
+            r = ctrl_cards_published(ctrl, server->server, r, err);
+        }
+    }
+    if (!r)
+        r = ctrl_dra_publish(ctrl, status, err);
+    if (!r)
+        r = ctrl_legacy_publish(ctrl, status, err);
+    return r < 0 ? r : remove_others(ctrl, seen, err);
+}
+
+/* Sessions of lost servers are given up whatever becomes of what is published. */
 int
 ctrl_cards(struct ctrl *ctrl, struct gp_err *err)
 {
     CLEANUP(ctl_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
-    CLEANUP_JSON json_t *seen = json_object();
-    int r = ctrl_pool_status(&ctrl->pool, false, &reply, err);
+    struct gp_err other = {0};
+    int r = ctrl_pool_status(&ctrl->pool, false, &reply, err), lost;
 
-    for (size_t i = 0; !r && i < reply->status->n_servers; i++) {
-        const Gpupool__Ctl__CtlServerStatus *server = reply->status->servers[i];
-
-        for (size_t c = 0; !r && c < server->n_cards; c++)
-            r = put_card(ctrl, server, server->cards[c], seen, err);
-    }
-    if (!r)
-        r = ctrl_dra_publish(ctrl, reply->status, err);
-    if (!r)
-        r = ctrl_legacy_publish(ctrl, reply->status, err);
-    if (!r)
-        r = remove_others(ctrl, seen, err);
-    return r < 0 ? r : lost_servers(ctrl, reply->status, err);
+    if (r < 0)
+        return r;
+    r = publish(ctrl, reply->status, err);
+    lost = lost_servers(ctrl, reply->status, r < 0 ? &other : err);
+    return r < 0 ? r : lost;
 }

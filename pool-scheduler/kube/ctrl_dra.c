@@ -446,6 +446,7 @@ ctrl_dra_publish(struct ctrl *ctrl, const Gpupool__Ctl__CtlStatusReply *status,
         r = put_slice(ctrl, name, server->server,
                       devices_of(&p, server, ctrl->dra.shared ? 0 : ctrl->dra.parts),
                       err);
+        r = ctrl_cards_published(ctrl, server->server, r, err);
     }
     free(p.held);
     return r < 0 ? r : remove_others(ctrl, seen, err);

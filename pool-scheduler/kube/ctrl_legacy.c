@@ -220,8 +220,10 @@ ctrl_legacy_publish(struct ctrl *ctrl, const Gpupool__Ctl__CtlStatusReply *statu
     if (!ctrl->config.legacy_gpus)
         return 0;
     for (size_t i = 0; !r && i < status->n_servers; i++)
-        for (size_t c = 0; !r && c < status->servers[i]->n_cards; c++)
+        for (size_t c = 0; !r && c < status->servers[i]->n_cards; c++) {
             r = put(ctrl, status->servers[i], c, seen, err);
+            r = ctrl_cards_published(ctrl, status->servers[i]->server, r, err);
+        }
     return r < 0 ? r : remove_others(ctrl, seen, err);
 }
 

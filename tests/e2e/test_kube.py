@@ -428,6 +428,36 @@ def test_the_extender_knows_whether_the_pool_has_room(case):
     in_world(case, body)
 
 
+def test_a_server_that_cannot_be_published_holds_up_no_other(case):
+    """A server's name may be one that Kubernetes takes for nothing: its cards are left out,
+    those of others are published, and sessions of lost servers are given up."""
+    def body(world):
+        world.start("--server-grace-s", "1", "--dra", "--legacy-gpus")
+        world.await_cards()
+        world.api.put("elasticgpuclaims", claim("one"))
+        world.await_phase("one", "Bound")
+        world.others.append(world.add_server("rack/1"))
+        case.wait_for(lambda: '"rack/1"' in case.run([
+            case.build / "bin/gpupool", "servers", "--json", "--scheduler", world.address,
+            "--token-file", world.token]).out, "the scheduler knows the second server")
+        world.others.append(world.add_server("node-b"))
+
+        def published(resource):
+            return {gpu["spec"]["nodeName"] for gpu in world.api.all(resource)}
+        for resource in ("elasticgpus", "gpus"):
+            case.wait_for(lambda resource=resource: published(resource) >= {"node-a", "node-b"},
+                          f"{resource} of the others")
+        case.wait_for(lambda: {"node-a", "node-b"} == {
+            s["spec"]["pool"]["name"] for s in world.api.all("resourceslices")}, "their slices")
+        os.kill(world.server.pid, signal.SIGKILL)
+        world.server.wait()
+        case.wait_for(lambda: [e for e in world.api.all("events") if e["reason"] == "ServerLost"],
+                      "the session on the lost server is given up")
+        case.wait_for(lambda: [s for s in world.slices() if s["spec"]["nodeName"] != "node-a"
+                               and s["status"]["phase"] == "Bound"], "and is opened elsewhere")
+    in_world(case, body, ("--heartbeat-ms", "200"))
+
+
 def test_a_lost_server_gives_its_claims_back_in_the_stated_time(case):
     def body(world):
         world.start("--server-grace-s", "2")

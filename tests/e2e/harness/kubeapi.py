@@ -6,7 +6,8 @@ do where a client must cope with it: pages and `continue`, watches in chunks wit
 bookmarks, 410 as HTTP status and as an ERROR event in an answer of 200, 429 with
 Retry-After, 409 for old versions, wrong uids and taken names, deletion that waits for
 finalizers, merge patches, the status sub-resource, dry runs, TokenReviews, fields of
-devices that a feature gate drops (`gates`).  No admission, no schema, no TLS.
+devices that a feature gate drops (`gates`), 422 for names and labels that are none.  No
+admission, no schema, no TLS.
 
 `writes` counts; `on_write` is called before each write is answered, with its number, and
 may kill whoever sent it: the write has happened then, and its answer never arrives.
@@ -26,6 +27,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 PATH = re.compile(r"/(?:api/v1|apis/[^/]+/[^/]+)(?:/namespaces/([^/]+)(?=/))?/([a-z]+)"
                   r"(?:/([^/]+))?(?:/([a-z]+))?$")
+NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]{0,251})?[A-Za-z0-9]")
 
 
 class Refusal(Exception):
@@ -150,6 +152,9 @@ class KubeApi:
             return obj
         if key in self.objects:
             raise Refusal(409, "AlreadyExists", f"{key[0]} {key[2]} already exists")
+        for value in (key[2], *obj["metadata"].get("labels", {}).values()):
+            if value and not NAME.fullmatch(value):
+                raise Refusal(422, "Invalid", f"{key[0]}: {value!r} is no name or label value")
         obj["metadata"].update(uid=f"uid-{self.revision}",
                                creationTimestamp="2026-01-01T00:00:00Z")
         obj.pop("status", None)
