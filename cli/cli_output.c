@@ -47,6 +47,19 @@ cli_output_options(struct cli_output *output)
 }
 
 int
+cli_output_flush(void)
+{
+    static int failed; /* the first one's: later flushes may find nothing to write */
+    bool lost = ferror(stdout);
+
+    if (fflush(stdout) != 0 && !failed)
+        failed = errno;
+    if (lost && !failed)
+        failed = EIO;
+    return -failed;
+}
+
+int
 cli_output_print(const struct cli_output *output, json_t *root)
 {
     int r = 0;
@@ -56,7 +69,9 @@ cli_output_print(const struct cli_output *output, json_t *root)
     if (output->form == CLI_FORM_YAML) {
         cli_yaml_print(stdout, root);
     } else {
-        r = json_dumpf(root, stdout, JSON_INDENT(2) | JSON_SORT_KEYS) < 0 ? -EIO : 0;
+        r = json_dumpf(root, stdout, JSON_INDENT(2) | JSON_SORT_KEYS);
+        if (r < 0) /* what cannot be written is main()'s to say */
+            r = ferror(stdout) ? 0 : -ENOMEM;
         putchar('\n');
     }
     json_decref(root);

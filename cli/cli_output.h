@@ -27,5 +27,8 @@ struct gp_option_set_of cli_output_options(struct cli_output *output);
 
 /* @root, which is taken, as JSON or YAML on stdout.  -ENOMEM when it is NULL. */
 int cli_output_print(const struct cli_output *output, json_t *root);
+/* Flush stdout.  -errno: something of what was printed since the start is lost, which
+ * main() says when the command ends. */
+int cli_output_flush(void);
 
 #endif

@@ -32,8 +32,6 @@ cli_query_run(struct cli_query *query, const struct gp_options *options, int arg
                   &query->token, &err);
     if (!r)
         r = show(query, argv + first, argc - first, &err);
-    if (!r && fflush(stdout) != 0)
-        r = -errno;
     free(query->token);
     query->token = NULL;
     return r < 0 ? cli_fail(exit_code(r), "%s: %s", name, gp_err_msg(&err, r)) : CLI_OK;

@@ -430,8 +430,7 @@ look(struct cli_view_query *q, const struct cli_view *view, struct gp_err *err)
     if (q->watch && q->output.form == CLI_FORM_YAML)
         puts("---");
     r = view->look ? view->look(q, view, err) : look_at_lists(q, view, err);
-    if (fflush(stdout) != 0 && r >= 0)
-        r = -errno;
+    cli_output_flush();
     return r;
 }
 
@@ -450,6 +449,8 @@ repeat(struct cli_view_query *q, const struct cli_view *view)
         if (r < 0 && (i == 1 || last || q->torn || ferror(stdout)))
             return cli_fail(cli_ctl_exit(r, NULL), "%s: %s", name_of(view),
                             gp_err_msg(&err, r));
+        if (cli_output_flush() < 0)
+            return CLI_OK; /* main() says so */
         if (r < 0)
             cli_fail(0, "%s: %s; looking again", name_of(view), gp_err_msg(&err, r));
         if (last)

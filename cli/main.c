@@ -6,10 +6,12 @@
  */
 #include "cli.h"
 #include "cli_options.h"
+#include "cli_output.h"
 #include "gp_command.h"
 #include "gp_err.h"
 #include "gp_log.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -85,7 +87,7 @@ cli_completion(int argc, char **argv)
 
     if (status >= 0)
         return status;
-    if (first + 1 != argc || gp_commands_complete(&COMMANDS, argv[first]) < 0)
+    if (first + 1 != argc || gp_commands_complete(&COMMANDS, argv[first]) == -EINVAL)
         return cli_fail(CLI_USAGE,
                         "completion: bash, zsh or fish is wanted, see gpupool "
                         "completion --help");
@@ -112,8 +114,20 @@ help_of(char *name)
     return command ? command->run(2, argv) : cli_unknown(name);
 }
 
-int
-main(int argc, char **argv)
+/* What was asked for has reached standard output, or the command has failed: a full
+ * disk must not leave half a list that looks like a whole one. */
+static int
+finish(int status)
+{
+    int r = cli_output_flush();
+
+    return r ? cli_fail(status ? status : CLI_FAILED,
+                        "standard output cannot be written: %s", strerror(-r))
+             : status;
+}
+
+static int
+run(int argc, char **argv)
 {
     const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
     const char *called = slash ? slash + 1 : argc > 0 ? argv[0] : "";
@@ -141,4 +155,10 @@ main(int argc, char **argv)
         return cli_unknown(name);
     gp_commands_help(&COMMANDS, stderr);
     return CLI_USAGE;
+}
+
+int
+main(int argc, char **argv)
+{
+    return finish(run(argc, argv));
 }

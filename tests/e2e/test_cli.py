@@ -107,6 +107,19 @@ def test_unknown_words_are_refused_with_a_hint(case):
         case.check(len(done.err.split("\n")) < 40, f"{args}: a flood of words")
 
 
+def test_output_that_cannot_be_written_is_a_failure(case):
+    """Half a list on a full disk must not look like a whole one."""
+    pool = case.pool()
+    gpupool = case.build / "bin" / "gpupool"
+    for words in ("version", "--help", "status", "status -o json", "sessions -o yaml", "events",
+                  "get cards -o json", "queue -o json", "usage", "explain --core 10 --memory 1MiB",
+                  "explain --core 10 --memory 1MiB -o json", "job list -o json", "completion bash"):
+        done = case.run(["sh", "-c", f"exec {gpupool} {words} >/dev/full"], env=pool.env, status=1)
+        case.contains(done.err, "standard output cannot be written: ", words)
+        case.equal(len(done.err.splitlines()), 1, f"lines about it of {words}")
+    case.run(["sh", "-c", f"exec {gpupool} version >&-"], env=pool.env, status=1)
+
+
 def test_daemons_explain_themselves(case):
     for name in ("gpupool-scheduler", "gpupool-server"):
         program = case.build / "bin" / name
