@@ -3,18 +3,31 @@
 
 #include "gp_err.h"
 #include "gp_net.h"
+#include "gp_time.h"
 #include "kube_cert.h"
 
 #include <errno.h>
 #include <microhttpd.h>
+#include <pthread.h>
 #include <string.h>
 
 /* A caller that says nothing for so long is disconnected. */
 #define IDLE_S 30
 #define CONNECTIONS 256
+/* An answer to the API server is of no use after the webhook's timeoutSeconds. */
+#define ANSWER_NS (10 * GP_NS_PER_S)
+
+/* One certificate's. */
+struct https_daemon {
+    struct kube_https *server;
+    struct MHD_Daemon *mhd; /* NULL: it does not run */
+    /* Connections that have asked nothing yet, and requests that are not answered. */
+    _Atomic unsigned pending;
+};
 
 struct kube_https {
-    struct MHD_Daemon *daemon;
+    struct https_daemon daemons[2], *now; /* the other one is on its way out, or free */
+    pthread_mutex_t lock;                 /* of answers: each of the two has a thread */
     kube_https_answer *answer;
     void *arg;
     int fd; /* listening; handed from one daemon to the next */
@@ -26,6 +39,43 @@ struct upload {
     size_t len;
     bool too_long;
 };
+
+/* Of a connection; freed with it. */
+struct caller {
+    bool asked;
+};
+
+static void
+on_connection(void *arg, struct MHD_Connection *connection, void **context,
+              enum MHD_ConnectionNotificationCode code)
+{
+    struct https_daemon *daemon = arg;
+    struct caller *caller = *context;
+
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        *context = calloc(1, sizeof(*caller));
+        daemon->pending += *context != NULL;
+        return;
+    }
+    if (caller && !caller->asked)
+        daemon->pending--;
+    free(caller);
+    *context = NULL;
+}
+
+/* A request begins. */
+static void
+note_request(struct https_daemon *daemon, struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    struct caller *caller = info ? info->socket_context : NULL;
+
+    if (caller && !caller->asked)
+        caller->asked = true; /* its connection is counted already */
+    else
+        daemon->pending++;
+}
 
 static enum MHD_Result
 send_answer(struct MHD_Connection *connection, unsigned status, char *body)
@@ -74,21 +124,27 @@ on_request(void *arg, struct MHD_Connection *connection, const char *path,
            const char *method, const char *version, const char *data, size_t *len,
            void **state)
 {
-    struct kube_https *server = arg;
+    struct https_daemon *daemon = arg;
+    struct kube_https *server = daemon->server;
     struct upload *upload = *state;
     char *body = NULL;
     unsigned status;
 
     if (!upload) {
         *state = upload = calloc(1, sizeof(*upload));
-        return upload ? MHD_YES : MHD_NO;
+        if (!upload)
+            return MHD_NO;
+        note_request(daemon, connection);
+        return MHD_YES;
     }
     if (*len)
         return take(upload, data, len);
-    status = upload->too_long
-                 ? 413
-                 : server->answer(server->arg, method, path,
-                                  upload->body ? upload->body : "", upload->len, &body);
+    if (upload->too_long)
+        return send_answer(connection, 413, NULL);
+    pthread_mutex_lock(&server->lock);
+    status = server->answer(server->arg, method, path, upload->body ? upload->body : "",
+                            upload->len, &body);
+    pthread_mutex_unlock(&server->lock);
     return send_answer(connection, status, body);
 }
 
@@ -96,16 +152,20 @@ static void
 on_done(void *arg, struct MHD_Connection *connection, void **state,
         enum MHD_RequestTerminationCode code)
 {
+    struct https_daemon *daemon = arg;
     struct upload *upload = *state;
 
-    if (upload)
-        free(upload->body);
+    if (!upload)
+        return;
+    free(upload->body);
     free(upload);
     *state = NULL;
+    daemon->pending--;
 }
 
-static struct MHD_Daemon *
-start(struct kube_https *server)
+/* False: it cannot use the certificate. */
+static bool
+start(struct kube_https *server, struct https_daemon *daemon)
 {
     unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_ITC;
     struct MHD_OptionItem tls[] = {
@@ -118,11 +178,34 @@ start(struct kube_https *server)
         tls[0].option = MHD_OPTION_END;
     else
         flags |= MHD_USE_TLS;
-    return MHD_start_daemon(
-        flags, 0, NULL, NULL, on_request, server, MHD_OPTION_LISTEN_SOCKET, server->fd,
-        MHD_OPTION_NOTIFY_COMPLETED, on_done, NULL, MHD_OPTION_CONNECTION_TIMEOUT,
-        IDLE_S, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS, MHD_OPTION_ARRAY, tls,
+    daemon->server = server;
+    daemon->mhd = MHD_start_daemon(
+        flags, 0, NULL, NULL, on_request, daemon, MHD_OPTION_LISTEN_SOCKET, server->fd,
+        MHD_OPTION_NOTIFY_COMPLETED, on_done, daemon, MHD_OPTION_NOTIFY_CONNECTION,
+        on_connection, daemon, MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S,
+        MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS, MHD_OPTION_ARRAY, tls,
         MHD_OPTION_END);
+    return daemon->mhd;
+}
+
+/* It accepts no more; the listening socket stays open. */
+static void
+quiesce(struct https_daemon *daemon)
+{
+    MHD_quiesce_daemon(daemon->mhd);
+}
+
+/* End a quiesced daemon when it has answered what it was asked: its end cuts
+ * connections off, and the API server refuses a pod whose webhook does not answer. */
+static void
+retire(struct https_daemon *daemon)
+{
+    uint64_t end = gp_now_ns() + ANSWER_NS;
+
+    while (daemon->pending && gp_now_ns() < end)
+        gp_sleep_ns(10 * GP_NS_PER_MS);
+    MHD_stop_daemon(daemon->mhd);
+    daemon->mhd = NULL;
 }
 
 static int
@@ -153,14 +236,15 @@ kube_https_start(const char *listen, const struct kube_cert *cert,
     if (!server)
         return -ENOMEM;
     server->fd = -1;
+    pthread_mutex_init(&server->lock, NULL);
     server->answer = answer;
     server->arg = arg;
     r = copy_cert(cert, &server->cert);
     if (!r)
         r = gp_net_listen(listen, 0, 128, &server->fd, err);
     if (!r) {
-        server->daemon = start(server);
-        if (!server->daemon)
+        server->now = &server->daemons[0];
+        if (!start(server, server->now))
             r = gp_err_set(err, -EINVAL,
                            "%s: cannot serve (is the certificate's key its own?)",
                            listen);
@@ -179,23 +263,24 @@ kube_https_renew(struct kube_https *server, const struct kube_cert *cert,
                  struct gp_err *err)
 {
     struct kube_cert copy, before = server->cert;
-    struct MHD_Daemon *old = server->daemon, *next;
+    struct https_daemon *old = server->now;
+    struct https_daemon *next = &server->daemons[old == &server->daemons[0]];
     int r = copy_cert(cert, &copy);
 
     if (r < 0)
         return r;
-    MHD_quiesce_daemon(old); /* it accepts no more */
+    quiesce(old);
     server->cert = copy;
-    next = start(server);
-    if (!next) {
+    if (!start(server, next)) {
         kube_cert_fini(&server->cert);
         server->cert = before;
-        MHD_stop_daemon(old);
-        server->daemon = start(server);
+        start(server, next);
+        server->now = next;
+        retire(old);
         return gp_err_set(err, -EINVAL, "the new certificate cannot be used");
     }
-    server->daemon = next;
-    MHD_stop_daemon(old);
+    server->now = next;
+    retire(old);
     kube_cert_fini(&before);
     return 0;
 }
@@ -206,16 +291,18 @@ kube_https_port(const struct kube_https *server)
     return gp_net_port(server->fd);
 }
 
-/* MHD closes a listening socket that it still has. */
 void
 kube_https_stop(struct kube_https *server)
 {
     if (!server)
         return;
-    if (server->daemon)
-        MHD_stop_daemon(server->daemon);
-    else if (server->fd >= 0)
+    if (server->now && server->now->mhd) {
+        quiesce(server->now);
+        retire(server->now);
+    }
+    if (server->fd >= 0)
         close(server->fd);
     kube_cert_fini(&server->cert);
+    pthread_mutex_destroy(&server->lock);
     free(server);
 }

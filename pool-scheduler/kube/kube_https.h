@@ -2,9 +2,9 @@
 /*
  * A small server of JSON over HTTP or HTTPS: the webhook's and the extender's.
  *
- * One thread of its own (libmicrohttpd's), which calls @answer for one request at a
- * time.  The certificate can change while it serves: connections that are open keep
- * the one they began with.
+ * A thread of its own (libmicrohttpd's), or two while the certificate changes; @answer
+ * is called for one request at a time all the same.  The certificate can change while
+ * it serves: requests that have begun are answered with the one they began with.
  *
  * Not common/gp_http.h, which serves what a daemon shows of itself: it runs on the
  * daemon's event loop, so an answer must not wait, drops the bodies of requests, and
@@ -35,6 +35,7 @@ typedef unsigned kube_https_answer(void *arg, const char *method, const char *pa
 int kube_https_start(const char *listen, const struct kube_cert *cert,
                      kube_https_answer *answer, void *arg, struct kube_https **ret,
                      struct gp_err *err);
+/* Both answer first what has begun, for ten seconds at most. */
 int kube_https_renew(struct kube_https *server, const struct kube_cert *cert,
                      struct gp_err *err);
 unsigned kube_https_port(const struct kube_https *server);

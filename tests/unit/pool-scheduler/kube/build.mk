@@ -2,7 +2,7 @@
 # The Kubernetes side, without a cluster.
 UT_KUBE_INCS := $(KUBE_TOP_INCS) tests/unit
 
-$(foreach t,test_kube_ask test_kube_review test_kube_watch test_kube_cert test_kube_dra test_ctrl_queue,\
+$(foreach t,test_kube_ask test_kube_review test_kube_watch test_kube_cert test_kube_https test_kube_dra test_ctrl_queue,\
     $(eval $(call unit_test,$(t),tests/unit/pool-scheduler/kube/$(t).c,$(UT_KUBE_INCS),,$(KUBE_TOP_LIBS),\
     $(KUBE_TOP_LDLIBS))))
 $(eval $(call unit_test,test_sched_kube,\
