@@ -41,6 +41,7 @@ struct extender {
     struct ctrl_pool pool;
     struct kube_class class;
     const char *listen, *ready_file;
+    bool bind; /* pods, for whoever asks */
 };
 
 /* Keys are capitalised as in k8s.io/kube-scheduler's JSON, or not, as older ones. */
@@ -121,9 +122,11 @@ filter_nodes(struct extender *x, const json_t *pod, const json_t *names,
     json_t *item;
     size_t i;
 
-    json_array_foreach((json_t *)names, i,
-                       item) if (node_passes(&sieve, json_string_value(item)))
-        json_array_append(sieve.names, item);
+    json_array_foreach((json_t *)names, i, item)
+    {
+        if (json_is_string(item) && node_passes(&sieve, json_string_value(item)))
+            json_array_append(sieve.names, item);
+    }
     json_array_foreach(json_object_get(nodes, "items"), i,
                        item) if (node_passes(&sieve, kube_name(item)))
         json_array_append(sieve.items, item);
@@ -153,8 +156,12 @@ filter(struct extender *x, const json_t *args)
     if (r == -EHOSTUNREACH || r == -ETIMEDOUT)
         return json_pack("{s:o, s:s}", "failedNodes", failed, "error",
                          gp_err_msg(&err, r));
-    json_array_foreach(names, i, item) json_object_set_new(
-        failed, json_string_value(item), json_string(gp_err_msg(&err, r)));
+    json_array_foreach(names, i, item)
+    {
+        if (json_is_string(item))
+            json_object_set_new(failed, json_string_value(item),
+                                json_string(gp_err_msg(&err, r)));
+    }
     json_array_foreach(json_object_get(nodes, "items"), i, item)
         json_object_set_new(failed, kube_name(item), json_string(gp_err_msg(&err, r)));
     return json_pack("{s:[], s:o, s:s}", "nodenames", "failedNodes", failed, "error",
@@ -178,12 +185,17 @@ prioritize(struct extender *x, const json_t *args)
 
     ask_pool(x, field(args, "Pod", "pod"), "", server, &by_node, NULL);
     json_array_foreach(field(args, "NodeNames", "nodenames"), i, item)
-        score(list, json_string_value(item), server);
+    {
+        if (json_is_string(item))
+            score(list, json_string_value(item), server);
+    }
     json_array_foreach(json_object_get(field(args, "Nodes", "nodes"), "items"), i, item)
         score(list, kube_name(item), server);
     return list;
 }
 
+/* Nothing tells who asks, so this is done only where the administrator wants it:
+ * anybody who reaches the port could have pods of others bound to any node. */
 static json_t *
 bind_pod(struct extender *x, const json_t *args)
 {
@@ -195,6 +207,12 @@ bind_pod(struct extender *x, const json_t *args)
     struct gp_err err = {0};
     int r;
 
+    if (!x->bind)
+        return json_pack(
+            "{s:s}", "error",
+            "this extender binds no pods (--bind, or extender.bind of the "
+            "chart): leave bindVerb out of kube-scheduler's configuration, "
+            "which then binds them itself");
     if (!ns || !name || !node)
         return json_pack("{s:s}", "error", "no pod or no node is named");
     binding = json_pack("{s:s, s:s, s:{s:s, s:s, s:s*}, s:{s:s, s:s, s:s}}",
@@ -261,6 +279,10 @@ static const struct gp_option OPTIONS[] = {
      .words = PLACEMENTS,
      .min = 1,
      .help = "which card is looked for"},
+    {.name = "bind",
+     .set = gp_option_yes,
+     FIELD(bind),
+     .help = "bind pods for whoever asks (bindVerb); kube-scheduler does it itself"},
     {.name = "ready-file",
      .value = "FILE",
      .set = gp_option_text,

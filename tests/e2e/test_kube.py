@@ -13,6 +13,7 @@ import signal
 import socket
 import ssl
 import threading
+import urllib.error
 import urllib.request
 
 from harness import proc
@@ -417,14 +418,34 @@ def test_the_extender_knows_whether_the_pool_has_room(case):
         case.contains(found["failedNodes"]["node-b"], "core", "why")
 
         world.api.put("pods", dict(pod, metadata={"name": "p", "namespace": "team"}))
-        bound = post(port, "/scheduler/bind", {"podName": "p", "podNamespace": "team",
-                                               "node": "node-b"})
-        case.equal(bound, {"error": ""}, "the binding")
+        # Nothing tells who asks, so it binds no pods unless it is told to.
+        binding = {"podName": "p", "podNamespace": "team", "node": "node-b"}
+        case.contains(post(port, "/scheduler/bind", binding)["error"], "binds no pods (--bind",
+                      "the binding")
+        case.check("nodeName" not in world.api.get("pods", "p", "team")["spec"], "it is bound")
         case.equal(post(port, "/scheduler/filter", {"pod": {"spec": {"containers": [{}]}},
                                                     "nodenames": ["x"]})["nodenames"],
                    ["x"], "a pod that wants no card")
+        # Whoever reaches its port can post anything.
+        for body_ in ({}, [], 1, {"pod": 1}, {"pod": pod, "nodenames": [1, None]},
+                      {"pod": pod, "nodenames": "x"}, {"pod": pod, "nodes": {"items": [1]}},
+                      {"nodenames": [1]}, {"podName": 1, "podNamespace": [], "node": {}}):
+            for path in ("filter", "predicates", "priorities", "bind"):
+                try:
+                    post(port, f"/scheduler/{path}", body_)
+                except urllib.error.HTTPError:
+                    pass
+        case.equal(extender.poll(), None, "the extender's exit status")
         extender.send_signal(signal.SIGTERM)
         case.equal(extender.wait(10), 0, "exit status")
+        ready.unlink()
+        binder = case.spawn([*extender.args, "--bind"])
+        case.wait_for(ready.exists, "one that binds listens")
+        case.equal(post(ready.read_text().strip(), "/scheduler/bind", binding), {"error": ""},
+                   "the binding by one that may")
+        case.equal(world.api.get("pods", "p", "team")["spec"]["nodeName"], "node-b", "its node")
+        binder.send_signal(signal.SIGTERM)
+        case.equal(binder.wait(10), 0, "exit status")
     in_world(case, body)
 
 

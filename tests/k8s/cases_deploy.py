@@ -11,6 +11,7 @@ from cluster import ROOT, await_true
 EXAMPLES = ROOT / "deploy" / "examples"
 # Everything that can be switched on, at once.
 ALL = {"dra.enabled": "true", "controller.legacyGPUs": "true", "extender.enabled": "true",
+       "extender.bind": "true",
        "serviceMonitor.enabled": "true", "scheduler.storageClass": "fast"}
 EVERY_CHART = ({}, ALL, {"scheduler.enabled": "false", "pool.scheduler": "pool.example:7480"},
                {"server.enabled": "false", "networkPolicy.enabled": "false",

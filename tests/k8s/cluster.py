@@ -154,7 +154,8 @@ class Cluster:
             "dra.parts": self.dra_parts,
             "controller.legacyGPUs": "true",
             "scheduler.storageClass": STORAGE,
-            "extender.enabled": "true", "extender.port": EXTENDER_PORT,
+            "extender.enabled": "true", "extender.bind": "true",
+            "extender.port": EXTENDER_PORT,
         }
         values.update(more)
         return values
