@@ -190,27 +190,39 @@ make_folder(struct cli_job *job, struct gp_err *err)
     return r < 0 ? gp_err_set(err, r, "%s: %s", job->folder, strerror(-r)) : 0;
 }
 
+/* Whoever looks at jobs sees one by its command, which is therefore written last. */
+static int
+fill_folder(const struct cli_job *job, char *const *command, int *ret_lock,
+            struct gp_err *err)
+{
+    CLEANUP_FREE char *path = cli_job_file(job, "lock");
+    CLEANUP_FD int lock = path ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
+    int r;
+
+    if (!path)
+        return -ENOMEM;
+    if (lock < 0 || flock(lock, LOCK_EX | LOCK_NB) < 0)
+        return gp_err_set(err, -errno, "%s: %s", path, strerror(errno));
+    r = note_command(job, command, err);
+    if (!r)
+        *ret_lock = TAKE_FD(lock);
+    return r;
+}
+
 int
 cli_job_make(char *const *command, struct cli_job *ret_job, int *ret_lock,
              struct gp_err *err)
 {
     CLEANUP(cli_job_fini) struct cli_job job = {.number = 0};
-    CLEANUP_FREE char *path = NULL;
-    int r = make_folder(&job, err), lock;
+    int r = make_folder(&job, err);
 
-    if (!r)
-        r = note_command(&job, command, err);
-    path = r < 0 ? NULL : cli_job_file(&job, "lock");
-    if (!path)
-        return r < 0 ? r : -ENOMEM;
-    lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (lock < 0 || flock(lock, LOCK_EX | LOCK_NB) < 0) {
-        r = gp_err_set(err, -errno, "%s: %s", path, strerror(errno));
-        if (lock >= 0)
-            close(lock);
+    if (r < 0)
+        return r;
+    r = fill_folder(&job, command, ret_lock, err);
+    if (r < 0) { /* no command would find it */
+        cli_job_delete(&job, NULL);
         return r;
     }
-    *ret_lock = lock;
     *ret_job = job;
     memset(&job, 0, sizeof(job)); /* it is the caller's */
     return 0;

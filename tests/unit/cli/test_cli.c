@@ -7,6 +7,7 @@
 
 #include "cli_daemon.h"
 #include "cli_folder.h"
+#include "cli_jobs.h"
 #include "cli_pool.h"
 #include "cli_session_file.h"
 #include "cli_table.h"
@@ -17,7 +18,9 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -51,6 +54,11 @@ teardown(void **state)
 
     snprintf(sessions, sizeof(sessions), "%s/sessions", folder);
     empty(sessions);
+    rmdir(sessions);
+    snprintf(sessions, sizeof(sessions), "%s/gpupool/jobs", folder);
+    empty(sessions);
+    rmdir(sessions);
+    *strrchr(sessions, '/') = '\0';
     rmdir(sessions);
     empty(folder);
     return rmdir(folder);
@@ -398,6 +406,77 @@ people_read_units_and_no_control_characters(void **state)
                "owner: ann@host name\nlinks: -\nprogram: \"x\\u001B[2J\"\n");
 }
 
+/* ------------------------------------------------------------------------ jobs -- */
+
+#define JOBS 200
+
+static void *
+read_jobs(void *arg)
+{
+    const atomic_bool *end = arg;
+    uintptr_t lost = 0;
+
+    while (!*end)
+        for (unsigned number = 1; number <= JOBS; number++) {
+            CLEANUP(cli_job_fini) struct cli_job job = {.number = 0};
+
+            lost += !cli_job_read(number, &job, NULL) && job.state == CLI_JOB_LOST;
+        }
+    return (void *)lost;
+}
+
+/* Who lists jobs while others are made neither keeps one from being made nor takes it
+ * for lost. */
+static void
+a_job_that_is_being_made_is_locked_before_it_is_seen(void **state)
+{
+    char *const command[] = {(char *)(uintptr_t) "true", NULL};
+    int locks[JOBS];
+    atomic_bool end = false;
+    pthread_t reader;
+    void *lost;
+
+    assert_int_equal(setenv("XDG_STATE_HOME", folder, 1), 0);
+    assert_int_equal(pthread_create(&reader, NULL, read_jobs, &end), 0);
+    for (unsigned i = 0; i < JOBS; i++) {
+        CLEANUP(cli_job_fini) struct cli_job job = {.number = 0};
+        struct gp_err err = {0};
+
+        assert_int_equal(cli_job_make(command, &job, &locks[i], &err), 0);
+    }
+    end = true;
+    pthread_join(reader, &lost);
+    assert_int_equal((uintptr_t)lost, 0);
+    for (unsigned number = 1; number <= JOBS; number++) {
+        CLEANUP(cli_job_fini) struct cli_job job = {.number = 0};
+
+        close(locks[number - 1]);
+        assert_int_equal(cli_job_read(number, &job, NULL), 0);
+        assert_int_equal(cli_job_delete(&job, NULL), 0);
+    }
+}
+
+/* One that could not be made leaves nothing that no command removes. */
+static void
+a_job_that_cannot_be_made_leaves_nothing(void **state)
+{
+    CLEANUP_FREE char *word = malloc(300 << 10);
+    CLEANUP_FREE unsigned *numbers = NULL;
+    char *const command[] = {word, NULL};
+    struct cli_job job;
+    struct gp_err err = {0};
+    unsigned n;
+    int lock;
+
+    memset(word, 'x', (300 << 10) - 1);
+    word[(300 << 10) - 1] = '\0';
+    assert_int_equal(setenv("XDG_STATE_HOME", folder, 1), 0);
+    assert_int_equal(cli_job_make(command, &job, &lock, &err), -E2BIG);
+    assert_non_null(strstr(err.msg, "longer than 256 KiB"));
+    assert_int_equal(cli_job_numbers(&numbers, &n, NULL), 0);
+    assert_int_equal(n, 0);
+}
+
 int
 main(void)
 {
@@ -417,6 +496,8 @@ main(void)
         PROMISE(yaml_has_quotes_where_text_could_be_something_else),
         PROMISE(yaml_nests_by_indentation),
         PROMISE(people_read_units_and_no_control_characters),
+        PROMISE(a_job_that_is_being_made_is_locked_before_it_is_seen),
+        PROMISE(a_job_that_cannot_be_made_leaves_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
