@@ -149,6 +149,22 @@ claim_read(struct sched_pod *pod, const json_t *claim)
 
 /* ------------------------------------------------------------ the token -- */
 
+/* A token that is good for something else must not be good here.  An authenticator that
+ * knows of no audiences ignores the one that was asked for and names none. */
+static bool
+is_for(const json_t *review, const char *audience)
+{
+    json_t *item;
+    size_t i;
+
+    json_array_foreach(kube_at(review, "status.audiences"), i, item)
+    {
+        if (json_is_string(item) && strcmp(json_string_value(item), audience) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* -EACCES with words. */
 static int
 read_review(struct sched_pod *pod, const json_t *review, struct gp_err *err)
@@ -164,6 +180,12 @@ read_review(struct sched_pod *pod, const json_t *review, struct gp_err *err)
     if (!json_is_true(kube_at(review, "status.authenticated")))
         return gp_err_set(err, -EACCES, "the pod's token is not accepted: %s",
                           *words ? words : "it is unknown or has expired");
+    if (!is_for(review, pod->conn->sched->config.kube_audience))
+        return gp_err_set(
+            err, -EACCES,
+            "the pod's token is not for the audience %s, by the API "
+            "server's answer (--kube-audience; --audience of the webhook)",
+            pod->conn->sched->config.kube_audience);
     colon = strncmp(user, PREFIX, sizeof(PREFIX) - 1) == 0
                 ? strchr(user + sizeof(PREFIX) - 1, ':')
                 : NULL;

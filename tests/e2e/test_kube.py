@@ -275,10 +275,14 @@ def test_a_pod_gets_the_session_of_its_claim_and_of_no_other(case):
                 "extra": {"authentication.kubernetes.io/pod-uid": [pod_uid]}}}
 
         api.tokens = {"good": review("team", uid), "elsewhere": review("x", uid),
-                      "foreign": review("team", "uid-of-another")}
+                      "foreign": review("team", "uid-of-another"),
+                      # As authenticators answer that know of no audiences, or of another.
+                      "any": {**review("team", uid), "audiences": []},
+                      "api": {**review("team", uid), "audiences": ["https://api"]}}
         answers = {}
         for token, wanted in (("good", "mine"), ("good", "other"), ("elsewhere", "mine"),
-                              ("foreign", "mine"), ("forged", "mine")):
+                              ("foreign", "mine"), ("forged", "mine"), ("any", "mine"),
+                              ("api", "mine")):
             path = case.folder / "pod.token"
             path.write_text(token)
             commands = case.folder / "commands"
@@ -293,7 +297,9 @@ def test_a_pod_gets_the_session_of_its_claim_and_of_no_other(case):
         for key, words in ((("good", "other"), "not bound to this pod"),
                            (("elsewhere", "mine"), "no ElasticGPUClaim mine in namespace x"),
                            (("foreign", "mine"), "not bound to this pod"),
-                           (("forged", "mine"), "not accepted")):
+                           (("forged", "mine"), "not accepted"),
+                           (("any", "mine"), "not for the audience egpu"),
+                           (("api", "mine"), "not for the audience egpu")):
             case.check(answers[key].out.split()[0] != "0", f"cuInit succeeded: {key}")
             case.contains(answers[key].err, words, f"why {key} is refused")
     in_world(case, body)
