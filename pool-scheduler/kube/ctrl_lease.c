@@ -117,8 +117,10 @@ try_lease(struct ctrl *ctrl, uint64_t now)
             gp_log_warn("lease", "not renewed: %s", gp_err_msg(&err, r));
         return;
     }
-    if (!ctrl->lease.held)
+    if (!ctrl->lease.held) {
         gp_log_info("lease", "%s holds it now", ctrl->config.identity);
+        ctrl->started = false; /* whoever had it meanwhile may have changed anything */
+    }
     ctrl->lease.held = true;
     ctrl->lease.next_ns = now + ctrl->config.renew_s * GP_NS_PER_S;
     /* Counted from before the request was sent. */
@@ -128,13 +130,15 @@ try_lease(struct ctrl *ctrl, uint64_t now)
 void
 ctrl_lease_tick(struct ctrl *ctrl)
 {
+    const char *identity = ctrl->config.identity;
     uint64_t now = gp_now_ns();
 
     if (!ctrl->leases.synced)
         return;
-    if (!is_free(ctrl, known_lease(ctrl), now))
+    /* Another one has it, or had it and gave it back. */
+    if (strcmp(kube_str(known_lease(ctrl), "spec.holderIdentity"), identity) != 0)
         ctrl->lease.held = false;
-    else if (now >= ctrl->lease.next_ns)
+    if (is_free(ctrl, known_lease(ctrl), now) && now >= ctrl->lease.next_ns)
         try_lease(ctrl, now);
 }
 

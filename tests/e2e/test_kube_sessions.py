@@ -2,6 +2,7 @@
 """Sessions of claims that end, or are ended, otherwise than the controller meant, against the
 double of the API server."""
 
+import json
 import os
 import signal
 
@@ -181,3 +182,44 @@ def test_a_retained_slice_recovers_when_there_is_room_again(case):
         api.delete("elasticgpus", world.slices()[0]["metadata"]["name"])
         case.wait_for(lambda: not world.slices() and world.given() == 0, "it is given back")
     in_world(case, body, ("--heartbeat-ms", "200"))
+
+
+def test_a_controller_that_gets_the_lease_back_looks_at_everything_again(case):
+    """It was stopped while another one worked and gave the lease back: what it knows of
+    sessions is old, and is neither written anywhere nor told to anybody."""
+    def body(world):
+        def session():
+            return world.api.get("elasticgpuclaims", "one", "team")["status"]["session"]
+
+        def holder():
+            return (world.api.get("leases", "gpupool-controller", "pool") or
+                    {"spec": {}})["spec"].get("holderIdentity", "")
+
+        def ended():
+            return [e["message"] for e in world.api.all("events") if e["reason"] == "SessionEnded"]
+        first = world.start()
+        world.await_cards()
+        world.api.put("elasticgpuclaims", claim("one"))
+        world.await_phase("one", "Bound")
+        before, name = session(), holder()
+        first.send_signal(signal.SIGSTOP)
+        second = world.start()
+        case.wait_for(lambda: holder() not in ("", name), "another one has the lease")
+        admin(case, world, "close", before)
+        case.wait_for(lambda: world.phase("one") == "Bound" and session() != before,
+                      "it opens another session")
+        told = ended()
+        second.send_signal(signal.SIGTERM)
+        case.equal(second.wait(20), 0, "exit status")
+        after = world.api.revision
+        first.send_signal(signal.SIGCONT)
+        world.controller = first
+        case.wait_for(lambda: holder() == name, "the first has the lease again")
+        world.api.put("elasticgpuclaims", claim("two"))
+        world.await_phase("two", "Bound")
+        written = [json.loads(text) for revision, resource, _, text in world.api.history
+                   if revision > after and resource in ("elasticgpuclaims", "elasticgpus")]
+        case.check(not [o for o in written if before in json.dumps(o)], "the old session is written")
+        case.equal(ended(), told, "what is said of ended sessions")
+        case.equal(world.given(), 60, "percent given")
+    in_world(case, body)
