@@ -334,6 +334,26 @@ set_env(json_t *env, const char *name, const char *value)
     json_array_append_new(env, json_pack("{s:s, s:s}", "name", name, "value", value));
 }
 
+/* Where CUDA images look for libraries of the driver. */
+#define IMAGE_LIBS "/usr/local/nvidia/lib64"
+
+/* Once: a pod that another webhook has changed since comes here again. */
+static void
+mount_libs(json_t *mounts, const char *path)
+{
+    json_t *item;
+    size_t i;
+
+    json_array_foreach(mounts, i, item)
+    {
+        if (strcmp(kube_str(item, "name"), VOLUME_LIBS) == 0 &&
+            strcmp(kube_str(item, "mountPath"), path) == 0)
+            return;
+    }
+    json_array_append_new(mounts, json_pack("{s:s, s:s, s:b}", "name", VOLUME_LIBS,
+                                            "mountPath", path, "readOnly", 1));
+}
+
 /* The kubelet's variables hide those of the image, so a path that the image sets is
  * lost; with "image" the libraries go where CUDA images look, and no variable is set.
  */
@@ -347,10 +367,7 @@ set_library_path(struct inject *in, json_t *container, json_t *env)
     size_t i;
 
     if (strcmp(preference, "image") == 0) {
-        json_array_append_new(member(container, "volumeMounts", json_array),
-                              json_pack("{s:s, s:s, s:b}", "name", VOLUME_LIBS,
-                                        "mountPath", "/usr/local/nvidia/lib64",
-                                        "readOnly", 1));
+        mount_libs(member(container, "volumeMounts", json_array), IMAGE_LIBS);
         return;
     }
     json_array_foreach(env, i,
@@ -383,8 +400,7 @@ equip(struct inject *in, json_t *container)
     set_library_path(in, container, env);
     if (named(mounts, VOLUME_TOKEN))
         return;
-    json_array_append_new(mounts, json_pack("{s:s, s:s, s:b}", "name", VOLUME_LIBS,
-                                            "mountPath", KUBE_LIBS, "readOnly", 1));
+    mount_libs(mounts, KUBE_LIBS);
     json_array_append_new(mounts,
                           json_pack("{s:s, s:s, s:b}", "name", VOLUME_TOKEN,
                                     "mountPath", KUBE_TOKEN_DIR, "readOnly", 1));

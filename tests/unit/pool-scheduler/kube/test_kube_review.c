@@ -170,6 +170,39 @@ a_resource_claim_of_another_driver_is_left_alone(void **state)
     golden("dra-others");
 }
 
+/* The API server asks again when a webhook after this one has changed the pod
+ * (reinvocationPolicy: IfNeeded). */
+static void
+a_pod_that_was_changed_already_is_left_as_it_is(void **state)
+{
+    static const char *const NAMES[] = {"claim", "qgpu", "shared", "dra-template",
+                                        "dra-named"};
+    static const char *const PATHS[] = {NULL, "/usr/local/lib", "image"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(NAMES) * ARRAY_SIZE(PATHS); i++) {
+        const char *libs = PATHS[i % ARRAY_SIZE(PATHS)];
+        const char *name = NAMES[i / ARRAY_SIZE(PATHS)];
+        CLEANUP_FREE char *path = gp_str_printf(FOLDER "%s.in.json", name),
+                          *seen = NULL;
+        CLEANUP_JSON json_t *review = json_load_file(path, 0, NULL), *once = NULL;
+        json_t *pod = kube_at(review, "request.object");
+
+        if (!kube_at(pod, "metadata.annotations"))
+            json_object_set_new(kube_at(pod, "metadata"), "annotations", json_object());
+        if (libs)
+            json_object_set_new(kube_at(pod, "metadata.annotations"),
+                                "elasticgpu.io/library-path", json_string(libs));
+        assert_int_equal(kube_inject_pod(&INJECT, "team", "remote", "first", pod, NULL),
+                         1);
+        once = json_deep_copy(pod);
+        assert_true(kube_inject_pod(&INJECT, "team", "remote", "second", pod, NULL) >=
+                    0);
+        seen = json_dumps(pod, JSON_INDENT(1) | JSON_SORT_KEYS);
+        if (!json_equal(pod, once))
+            fail_msg("%s, %s: %s", name, libs ? libs : "no path", seen);
+    }
+}
+
 static void
 what_is_no_review_is_an_error(void **state)
 {
@@ -194,6 +227,7 @@ main(void)
         cmocka_unit_test(two_resource_claims_of_one_container_are_refused),
         cmocka_unit_test(a_resource_claim_that_is_not_there_is_refused),
         cmocka_unit_test(a_resource_claim_of_another_driver_is_left_alone),
+        cmocka_unit_test(a_pod_that_was_changed_already_is_left_as_it_is),
         cmocka_unit_test(what_is_no_review_is_an_error),
     };
 
