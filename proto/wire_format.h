@@ -90,8 +90,8 @@ enum wire_event {
     WIRE_EVENT_CALLBACK = 0xf006,  /* struct wire_event_callback, then its words */
     WIRE_EVENT_HOST_GONE = 0xf007, /* struct wire_event_host_gone */
     WIRE_EVENT_CAUSE = 0xf008,     /* struct wire_event_cause, then its words */
-    /* As WIRE_EVENT_HOST_FUNC, over the control connection; may come again over it, and
-     * as that one. */
+    /* struct wire_event_host_urgent, over the control connection; may come again over
+     * it, and as WIRE_EVENT_HOST_FUNC. */
     WIRE_EVENT_HOST_URGENT = 0xf009,
     WIRE_EVENT_DEFERRED = 0xf00a, /* struct wire_event_deferred */
 };
@@ -124,6 +124,16 @@ struct wire_event_host_func {
     uint64_t stream; /* handle of the stream, 0 = none */
     int32_t status;  /* CUresult for stream callbacks */
     uint32_t once;   /* 1: the token will not be used again */
+};
+
+/* The same over the control connection, where it may overtake what the main one
+ * carries. Copies to the host that the worker had sent before the function was due come
+ * first in the stream's order, or may, so the client runs the function behind them.
+ * Workers of earlier versions send the first field alone. */
+struct wire_event_host_urgent {
+    struct wire_event_host_func func;
+    uint32_t arrived; /* WIRE_EVENT_D2H_DONE before it, since the attachment */
+    uint32_t reserved;
 };
 
 /* No more events of this token will come: what held its function is gone, or the call
@@ -230,6 +240,7 @@ struct wire_event_d2h_done {
 
 static_assert(sizeof(struct wire_event_d2h_done) == 16, "wire layout");
 static_assert(sizeof(struct wire_event_host_func) == 32, "wire layout");
+static_assert(sizeof(struct wire_event_host_urgent) == 40, "wire layout");
 static_assert(sizeof(struct wire_event_host_gone) == 8, "wire layout");
 static_assert(sizeof(struct wire_event_output) == 8, "wire layout");
 static_assert(sizeof(struct wire_event_cause) == 8, "wire layout");

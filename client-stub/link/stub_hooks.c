@@ -192,6 +192,14 @@ stub_hooks_drain_all(void)
 }
 
 void
+stub_hooks_await_arrived(struct stub_link *link, uint32_t arrived)
+{
+    for (const struct stub_feature *const *at = stub_features; *at; at++)
+        if ((*at)->await_arrived)
+            (*at)->await_arrived(link, arrived);
+}
+
+void
 stub_hooks_ctx_end(struct stub_ctx *ctx)
 {
     uint32_t mode = stub_tls_relax();

@@ -87,6 +87,9 @@ struct stub_feature {
     /* [addr, addr + len) of host memory is about to be read, changed or given back:
      * returns when nothing is in flight to it. */
     void (*drain)(const void *addr, uint64_t len);
+    /* Returns when the first @arrived asynchronous copies to the host that the worker
+     * has sent over this link have arrived, or the link is dead. */
+    void (*await_arrived)(struct stub_link *link, uint32_t arrived);
     /* The driver has destroyed the context, which is no longer alive. */
     void (*ctx_end)(struct stub_ctx *ctx);
 
@@ -116,6 +119,7 @@ void stub_hooks_replaced(struct stub_link *link);
 void stub_hooks_unread(struct stub_link *link);
 void stub_hooks_drain(const void *addr, uint64_t len);
 void stub_hooks_drain_all(void); /* all of the process's memory */
+void stub_hooks_await_arrived(struct stub_link *link, uint32_t arrived);
 void stub_hooks_ctx_end(struct stub_ctx *ctx);
 
 /* The feature's entry for this kind of message; NULL: no feature takes it. */

@@ -37,6 +37,8 @@ struct due {
     struct due *next;
     struct hostfn what; /* a copy: forgetting it meanwhile does not matter */
     struct wire_event_host_func event;
+    bool overtakes;                  /* it may have overtaken copies to the host... */
+    uint32_t arrived;                /* ...of which so many come before it */
     struct wire_event_callback news; /* with what.notice */
     char words[];
 };
@@ -306,6 +308,8 @@ hostfn_run(struct hostfns *fns, struct due *d, bool *ret_in_order)
         notice_run(fns, d);
         return false;
     }
+    if (d->overtakes)
+        stub_hooks_await_arrived(link, d->arrived);
     if (counts)
         stub_link_attend(link, STUB_ATTEND_COUNT, true);
     running_ticket = d->event.ticket;
@@ -564,11 +568,11 @@ hostfn_was_urgent(const struct hostfns *fns, uint64_t ticket)
     return false;
 }
 
-/* One is due, @urgent: by way of the control connection.  NULL, or why the connection
- * must end. */
+/* One is due; @urgent: by way of the control connection, else NULL.  NULL, or why the
+ * connection must end. */
 static const char *
 hostfn_due(struct stub_link *link, const struct wire_event_host_func *event,
-           bool urgent)
+           const struct wire_event_host_urgent *urgent)
 {
     struct hostfns *fns = &of_link[link->number];
     struct due *d = calloc(1, sizeof(*d));
@@ -578,6 +582,8 @@ hostfn_due(struct stub_link *link, const struct wire_event_host_func *event,
     if (!d)
         return "out of memory for a host function that is due";
     d->event = *event;
+    d->overtakes = urgent != NULL;
+    d->arrived = urgent ? urgent->arrived : 0;
     gp_lock_take(&lock);
     again = hostfn_was_urgent(fns, event->ticket);
     f = again ? NULL : hostfn_get(event->token);
@@ -642,7 +648,7 @@ hostfn_take_due(struct stub_link *link, const struct wire_rep *message)
     if (body_size(message) < sizeof(ev))
         return "short host-function event";
     memcpy(&ev, message + 1, sizeof(ev));
-    return hostfn_due(link, &ev, false);
+    return hostfn_due(link, &ev, NULL);
 }
 
 static const char *
@@ -670,19 +676,20 @@ hostfn_take_notice(struct stub_link *link, const struct wire_rep *message)
     return notice_due(link, &ev, (const char *)(message + 1) + sizeof(ev));
 }
 
-/* Without a second thread it runs when the first one can. */
+/* Without a second thread it runs when the first one can.  A worker of an earlier
+ * version does not say which copies come before it. */
 static const char *
 hostfn_take_urgent(struct stub_link *link, const struct wire_rep *message)
 {
-    struct wire_event_host_func ev;
+    struct wire_event_host_urgent ev = {0};
     const char *bad;
 
-    if (body_size(message) < sizeof(ev))
+    if (body_size(message) < sizeof(ev.func))
         return "short event of an urgent host function";
-    memcpy(&ev, message + 1, sizeof(ev));
-    if (!ev.ticket)
+    memcpy(&ev, message + 1, gp_min(body_size(message), (uint32_t)sizeof(ev)));
+    if (!ev.func.ticket)
         return "an urgent host function that nobody waits for";
-    bad = hostfn_due(link, &ev, true);
+    bad = hostfn_due(link, &ev.func, &ev);
     second_wake(&of_link[link->number]);
     return bad;
 }

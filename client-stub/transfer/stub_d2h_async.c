@@ -28,13 +28,16 @@ struct stub_d2h_async {
     bool large;
 };
 
-/* A thread that waits: for a range, or for a free entry. */
+/* What a thread waits for: an entry of either size, a range, or a count of arrivals. */
+enum d2h_wait_for { WAIT_SMALL, WAIT_LARGE, WAIT_RANGE, WAIT_ARRIVED };
+
 struct d2h_wait {
     struct stub_call call;
     struct d2h_wait *next;
     const uint8_t *addr;
     uint64_t len;
-    int room;         /* 0 small, 1 large, -1: it is for the range */
+    uint32_t arrived;
+    enum d2h_wait_for what;
     _Atomic bool met; /* what it waits for; whoever waits reads it without a lock */
 };
 
@@ -44,6 +47,7 @@ struct d2h_queue {
     struct stub_d2h_async *first, **last;
     struct stub_d2h_async *free[2];
     struct d2h_wait *waits;
+    uint32_t arrived;        /* that have arrived, since the attachment */
     struct stub_call reader; /* the thread's, while nobody else reads */
     _Atomic uint32_t called; /* futex word: the thread shall read */
     uint8_t *scratch;        /* rows that are scattered; whoever reads */
@@ -162,8 +166,10 @@ place_span(const struct stub_d2h_place *place)
 static bool
 wait_over(struct d2h_queue *queue, const struct d2h_wait *wait)
 {
-    if (wait->room >= 0)
-        return queue->free[wait->room] != NULL;
+    if (wait->what == WAIT_ARRIVED)
+        return (int32_t)(queue->arrived - wait->arrived) >= 0;
+    if (wait->what != WAIT_RANGE)
+        return queue->free[wait->what == WAIT_LARGE] != NULL;
     for (struct stub_d2h_async *l = queue->first; l; l = l->next) {
         if ((uintptr_t)l->place.base - (uintptr_t)wait->addr < wait->len ||
             (uintptr_t)wait->addr - (uintptr_t)l->place.base < place_span(&l->place))
@@ -207,12 +213,24 @@ stub_d2h_async_wait_slow(const void *addr, uint64_t len)
     for (uint32_t i = 0; i < stub_links_n; i++) {
         struct stub_link *link = &stub_links[i];
         struct d2h_wait wait = {
-            .call.link = link, .addr = addr, .len = len, .room = -1};
+            .call.link = link, .addr = addr, .len = len, .what = WAIT_RANGE};
 
         if (stub_link_ready(link) &&
             atomic_load_explicit(&link->d2h_in_flight, memory_order_acquire) != 0)
             wait_run(queue_of(link), &wait);
     }
+}
+
+/* Without a queue there was no such copy. */
+static void
+await_arrived(struct stub_link *link, uint32_t arrived)
+{
+    struct d2h_wait wait = {
+        .call.link = link, .what = WAIT_ARRIVED, .arrived = arrived};
+    struct d2h_queue *queue = queue_of(link);
+
+    if (queue && stub_link_ready(link))
+        wait_run(queue, &wait);
 }
 
 /* ---- sending ---------------------------------------------------------------- */
@@ -254,7 +272,8 @@ stub_d2h_async_claim(struct stub_link *link, const struct stub_d2h_place *place)
     struct stub_d2h_async *copy = d2h_take_free(queue, large);
 
     while (!copy) {
-        struct d2h_wait wait = {.call.link = link, .room = large};
+        struct d2h_wait wait = {.call.link = link,
+                                .what = large ? WAIT_LARGE : WAIT_SMALL};
 
         if (!stub_link_ready(link) || !wait_run(queue, &wait))
             return NULL;
@@ -350,6 +369,7 @@ d2h_complete(struct d2h_queue *queue, struct stub_d2h_async *copy)
         queue->last = at;
     copy->next = queue->free[copy->large];
     queue->free[copy->large] = copy;
+    queue->arrived++;
     for (struct d2h_wait *w = queue->waits; w; w = w->next) {
         if (!w->met && wait_over(queue, w)) {
             atomic_store_explicit(&w->met, true, memory_order_release);
@@ -405,5 +425,6 @@ const struct stub_feature stub_d2h_async_feature = {
     .name = "asynchronous copies to the host",
     .unread = d2h_wake_reader,
     .drain = stub_d2h_async_wait,
+    .await_arrived = await_arrived,
     .unsolicited = d2h_messages,
 };

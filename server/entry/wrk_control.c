@@ -77,7 +77,7 @@ control_renew(struct control *c)
 }
 
 static void
-control_say(void *arg, const struct wire_event_host_func *event)
+control_say(void *arg, const struct wire_event_host_urgent *event)
 {
     struct xport_conn *conn = arg;
     struct wire_rep *rep = xport_reserve(conn, sizeof(*rep) + sizeof(*event));

@@ -66,6 +66,8 @@ struct wrk_priv {
     _Atomic uint32_t before_reply;
 
     struct wrk_conf conf;
+    /* WIRE_EVENT_D2H_DONE sent since the attachment.  Written under send_lock. */
+    _Atomic uint32_t d2h_sent;
     struct wrk_desks *desks; /* what the supervisor and we show each other */
     struct wrk_usage *usage; /* what we say that we use, on our desk */
     struct wrk_cards cards;

@@ -23,7 +23,8 @@
 struct host_wait {
     struct host_wait *next;
     uint64_t ticket, token;
-    const struct wire_event_host_func *urgent; /* what to say; NULL: it is not */
+    struct wire_event_host_urgent event; /* what to say, if it is urgent */
+    bool urgent;
     bool by_main, by_control; /* it was said so, over the connection in use */
     bool done;
 };
@@ -344,7 +345,11 @@ host_urgent(struct wrk *w, struct host_wait *wait,
         return;
     }
     pthread_mutex_lock(&hosts->lock);
-    wait->urgent = event;
+    /* A copy that was complete before the function was due has been sent: else there
+     * would be payloads to send before the next reply. */
+    wait->event.func = *event;
+    wait->event.arrived = atomic_load(&w->priv->d2h_sent);
+    wait->urgent = true;
     pthread_mutex_unlock(&hosts->lock);
     wrk_hooks_run(wrk_hooks.host_urgent, w);
     wrk_sender_event(w, event, host_due);
@@ -352,7 +357,7 @@ host_urgent(struct wrk *w, struct host_wait *wait,
 
 void
 wrk_hostfns_say(struct wrk_hostfns *hosts,
-                void (*say)(void *arg, const struct wire_event_host_func *event),
+                void (*say)(void *arg, const struct wire_event_host_urgent *event),
                 void *arg)
 {
     pthread_mutex_lock(&hosts->lock);
@@ -360,7 +365,7 @@ wrk_hostfns_say(struct wrk_hostfns *hosts,
         if (!wait->urgent || wait->done || wait->by_main || wait->by_control)
             continue;
         wait->by_control = true;
-        say(arg, wait->urgent);
+        say(arg, &wait->event);
     }
     pthread_mutex_unlock(&hosts->lock);
 }
@@ -375,7 +380,7 @@ wrk_hostfns_unsaid(struct wrk *w)
         if (!wait->by_control || wait->done)
             continue;
         wait->by_control = false;
-        wrk_sender_event(w, wait->urgent, host_due);
+        wrk_sender_event(w, &wait->event.func, host_due);
     }
     pthread_mutex_unlock(&hosts->lock);
 }

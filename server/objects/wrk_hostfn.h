@@ -20,7 +20,7 @@
 struct wrk;
 struct wrk_hostfn;
 struct wrk_hostfns;
-struct wire_event_host_func;
+struct wire_event_host_urgent;
 
 /* Functions registered and not run yet: WIRE_HOST_FUNCS_MAX.  A stream of training
  * steps has a few; a client that queues more gets CUDA_ERROR_OUT_OF_MEMORY. */
@@ -89,7 +89,7 @@ void wrk_hostfns_see(struct wrk_hostfns *hosts);
 /* Have @say called for each function that is due and that the main connection cannot
  * say so of now, once.  The thread of the control connection. */
 void wrk_hostfns_say(struct wrk_hostfns *hosts,
-                     void (*say)(void *arg, const struct wire_event_host_func *event),
+                     void (*say)(void *arg, const struct wire_event_host_urgent *event),
                      void *arg);
 /* The connection over which they were said has ended: they are said again, over the
  * next one or the main one. */

@@ -84,6 +84,7 @@ send_frame(struct wrk *w, uint32_t seq, CUresult result, const void *bytes,
         memcpy(event + 1, bytes, len);
     }
     xport_commit(p->conn, rep->size);
+    atomic_fetch_add(&p->d2h_sent, 1);
     return inside;
 }
 

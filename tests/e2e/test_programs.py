@@ -278,6 +278,15 @@ def test_copies_read_and_write_the_programs_memory_at_their_turn(case):
         case.equal(session.run(case.programs / "turns", env=env).out, local.out, transport)
 
 
+def test_host_functions_overtake_no_copies_that_nobody_reads(case):
+    local = case.run([case.programs / "overtaken"], env=local_driver(case))
+    case.contains(local.out, "the function's bytes: 7 7\n", "on a software card of its own")
+    session = case.pool().session(core=100)
+    for transport in ("tcp", "shm"):
+        env = {} if "E2E_TRANSPORT" in os.environ else {"GPUPOOL_TRANSPORT": transport}
+        case.equal(session.run(case.programs / "overtaken", env=env).out, local.out, transport)
+
+
 def test_large_copies_keep_every_byte_whatever_lies_under_them(case):
     local = case.run([case.programs / "copies"], env=local_driver(case))
     pool = case.pool()

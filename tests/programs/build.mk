@@ -121,6 +121,8 @@ $(eval $(call driver_program,tests/programs/wakers,\
     tests/programs/wakers.c tests/programs/prog.c,,spin.ptx))
 $(eval $(call driver_program,tests/programs/turns,\
     tests/programs/turns.c tests/programs/prog.c,,spin.ptx))
+$(eval $(call driver_program,tests/programs/overtaken,\
+    tests/programs/overtaken.c tests/programs/prog.c,,spin.ptx))
 $(eval $(call driver_program,tests/programs/released,\
     tests/programs/released.c tests/programs/prog.c,,spin.ptx))
 $(eval $(call driver_program,tests/programs/graphframe,\
