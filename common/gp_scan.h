@@ -7,6 +7,7 @@
 #ifndef GP_SCAN_H
 #define GP_SCAN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,5 +15,9 @@
  * @bytes, whose value is in [least, least + span], which may wrap; @n: there is none.
  * The bytes need no alignment; those behind the last whole word are not looked at. */
 size_t gp_scan_words(const void *bytes, size_t n, uint32_t least, uint32_t span);
+
+/* Copy the @n bytes at @bytes to @to, which they do not overlap.  Returns whether
+ * gp_scan_words() finds a word among them: one pass instead of two. */
+bool gp_scan_copy(void *to, const void *bytes, size_t n, uint32_t least, uint32_t span);
 
 #endif

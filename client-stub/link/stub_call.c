@@ -64,7 +64,7 @@ call_room(struct stub_call *c, uint32_t size)
     struct stub_link *link = c->link;
     struct wire_req *req;
 
-    c->overflow = false;
+    c->overflow = c->searched = false;
     if (unlikely(stub_send_overflow_busy(&link->overflow))) {
         req = stub_send_overflow_reserve(&link->overflow, size);
         if (req) {
@@ -80,21 +80,22 @@ call_room(struct stub_call *c, uint32_t size)
  * because the padding between its fields would hold parts of older frames otherwise,
  * which can look like an address together with the field beside it. */
 static GP_COLD uint16_t
-call_attended(struct stub_link *link, struct wire_req *req, uint32_t attention)
+call_attended(struct stub_link *link, struct wire_req *req, uint32_t attention,
+              uint32_t clear)
 {
     if (attention & STUB_ATTEND_COUNT)
         stub_tls.frames++;
     if (attention & STUB_ATTEND_CALL)
         stub_hooks_placed(link, req->seq);
     if (attention & STUB_ATTEND_CONTENT)
-        memset(req + 1, 0, req->size - sizeof(*req));
+        memset(req + 1, 0, clear);
     return attention & STUB_ATTEND_FLAGS ? stub_hooks_frame_flags() : 0;
 }
 
 /* The attention word is read under the lock: a capture that begins by an earlier frame
  * has set it by then, and this frame must carry what follows from that. */
 static GP_INLINE CUresult
-call_claim(struct stub_call *c, uint16_t call, uint32_t body_size)
+call_claim(struct stub_call *c, uint16_t call, uint32_t body_size, uint32_t clear)
 {
     uint32_t size = (uint32_t)sizeof(struct wire_req) + body_size;
     struct stub_link *link = c->link;
@@ -115,7 +116,7 @@ call_claim(struct stub_call *c, uint16_t call, uint32_t body_size)
     req->flags = likely(!(attention & (STUB_ATTEND_FLAGS | STUB_ATTEND_CONTENT |
                                        STUB_ATTEND_CALL | STUB_ATTEND_COUNT)))
                      ? 0
-                     : call_attended(link, req, attention);
+                     : call_attended(link, req, attention, clear);
     req->ctx = stub_tls.ctx_frame;
     c->body = req + 1;
     c->frame_size = size;
@@ -123,8 +124,8 @@ call_claim(struct stub_call *c, uint16_t call, uint32_t body_size)
     return CUDA_SUCCESS;
 }
 
-GP_HOT CUresult
-stub_call_begin(struct stub_call *c, uint16_t call, uint32_t body_size)
+static GP_INLINE CUresult
+call_begin(struct stub_call *c, uint16_t call, uint32_t body_size, uint32_t clear)
 {
     uint32_t attention;
 
@@ -145,7 +146,41 @@ stub_call_begin(struct stub_call *c, uint16_t call, uint32_t body_size)
         if (attention & STUB_ATTEND_CALL)
             stub_hooks_before_call(call);
     }
-    return call_claim(c, call, body_size);
+    return call_claim(c, call, body_size, clear);
+}
+
+GP_HOT CUresult
+stub_call_begin(struct stub_call *c, uint16_t call, uint32_t body_size)
+{
+    return call_begin(c, call, body_size, body_size);
+}
+
+GP_HOT CUresult
+stub_call_begin_inline(struct stub_call *c, uint16_t call, uint32_t fixed,
+                       uint32_t inlined)
+{
+    return call_begin(c, call, fixed + inlined, fixed);
+}
+
+/* A frame that is searched for addresses has them searched for on the way, and zeros
+ * for the padding.  The bytes behind @fixed are at the end of the frame. */
+static GP_COLD void
+call_inline_searched(struct stub_call *c, uint32_t fixed, const void *bytes, size_t n)
+{
+    uint8_t *to = (uint8_t *)c->body + fixed;
+
+    memset(to + n, 0, c->frame_size - sizeof(struct wire_req) - fixed - n);
+    c->searched = !stub_hooks_copy_needs(to, bytes, n);
+    c->fixed = fixed;
+}
+
+GP_HOT void
+stub_call_inline(struct stub_call *c, uint32_t fixed, const void *bytes, size_t n)
+{
+    if (unlikely(stub_link_attention(c->link) & STUB_ATTEND_CONTENT))
+        call_inline_searched(c, fixed, bytes, n);
+    else
+        memcpy((uint8_t *)c->body + fixed, bytes, n);
 }
 
 CUresult
@@ -161,7 +196,7 @@ stub_call_begin_on(struct stub_call *c, struct stub_link *link, uint16_t call,
             ? stub_hooks_spare_before(link, call)
             : CUDA_SUCCESS;
     if (r == CUDA_SUCCESS)
-        r = call_claim(c, call, body_size);
+        r = call_claim(c, call, body_size, body_size);
     if (r == CUDA_SUCCESS && link != stub_link_here())
         call_req(c)->ctx = 0; /* ours is another server's */
     return r;
@@ -320,7 +355,7 @@ call_provide(struct stub_call *c, bool spare)
     else
         stub_hooks_provide();
     if (r == CUDA_SUCCESS)
-        r = call_claim(c, copy->call, copy->size - (uint32_t)sizeof(*copy));
+        r = call_claim(c, copy->call, copy->size - (uint32_t)sizeof(*copy), 0);
     if (r != CUDA_SUCCESS)
         return r;
     copy->seq = call_req(c)->seq;
@@ -333,8 +368,10 @@ call_provide(struct stub_call *c, bool spare)
 static GP_COLD CUresult
 call_check_content(struct stub_call *c)
 {
+    size_t n = c->searched ? c->fixed : c->frame_size - sizeof(struct wire_req);
+
     if (c->call >= WIRE_CALL_INTERNAL || call_req(c)->flags & WIRE_F_D2H_ASYNC ||
-        !stub_hooks_needs(c->body, c->frame_size - sizeof(struct wire_req)))
+        !stub_hooks_needs(c->body, n))
         return CUDA_SUCCESS;
     return call_provide(c, false);
 }

@@ -30,6 +30,12 @@
  * claiming when cuInit was not called, in a forked child, or when the link is dead. */
 CUresult stub_call_begin(struct stub_call *c, uint16_t call, uint32_t body_size);
 
+/* The same for a body of @fixed bytes and @inlined ones behind them (both multiples of
+ * 8), which stub_call_inline() writes: @n, no more than those, at @fixed. */
+CUresult stub_call_begin_inline(struct stub_call *c, uint16_t call, uint32_t fixed,
+                                uint32_t inlined);
+void stub_call_inline(struct stub_call *c, uint32_t fixed, const void *bytes, size_t n);
+
 /* The same for a call to a link of choice, which may come before cuInit, once attached.
  */
 CUresult stub_call_begin_on(struct stub_call *c, struct stub_link *link, uint16_t call,

@@ -4,6 +4,8 @@
 
 #include "stub_tls.h"
 
+#include <string.h>
+
 void
 stub_hooks_before_call(uint16_t call)
 {
@@ -85,6 +87,17 @@ stub_hooks_needs(const void *bytes, size_t n)
         if ((*at)->needs && (*at)->needs(bytes, n))
             some = true;
     return some;
+}
+
+/* Who searches for something copies: one feature does. */
+bool
+stub_hooks_copy_needs(void *to, const void *bytes, size_t n)
+{
+    for (const struct stub_feature *const *at = stub_features; *at; at++)
+        if ((*at)->copy_needs)
+            return (*at)->copy_needs(to, bytes, n);
+    memcpy(to, bytes, n);
+    return true;
 }
 
 void

@@ -58,6 +58,8 @@ struct stub_feature {
     /* STUB_ATTEND_CONTENT. True if these bytes name something that the server must
      * be given before it reads them.  Under send. */
     bool (*needs)(const void *bytes, size_t n);
+    /* Copies the bytes to @to as well; true if `needs` may find something there. */
+    bool (*copy_needs)(void *to, const void *bytes, size_t n);
     /* Gives the server what `needs` has found.  No lock is held; calls may be made. */
     void (*provide)(void);
     /* STUB_ATTEND_REPLY or STUB_ATTEND_FLAGS, whichever are in @attention.  True if a
@@ -108,6 +110,7 @@ void stub_hooks_hostfn_end(struct stub_link *link);
 void stub_hooks_placed(struct stub_link *link, uint32_t seq);
 uint16_t stub_hooks_frame_flags(void);
 bool stub_hooks_needs(const void *bytes, size_t n);
+bool stub_hooks_copy_needs(void *to, const void *bytes, size_t n);
 void stub_hooks_provide(void);
 bool stub_hooks_wants_reply(uint32_t attention, uint16_t call);
 CUresult stub_hooks_spare_before(struct stub_link *link, uint16_t call);

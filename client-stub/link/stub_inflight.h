@@ -28,6 +28,7 @@ struct stub_call {
     /* private to stub_call.c and stub_wait.c */
     struct stub_link *link;
     uint32_t frame_size;
+    uint32_t fixed;
     uint32_t seq;
     _Atomic uint32_t state; /* futex word, enum stub_call_state */
     int32_t result;
@@ -35,6 +36,7 @@ struct stub_call {
     uint32_t bulk_at; /* offset in the reply of the u64 length of the bulk bytes */
     uint16_t call;
     bool overflow; /* its frame is in the overflow queue (stub_send_overflow.h) */
+    bool searched; /* for addresses, but for the first @fixed bytes of the body */
     bool events;   /* waits for events, has no reply of its own */
     bool leads;    /* holds the reading end until stub_call_end() */
     bool apart;    /* leads without ever having been in link->waiting */

@@ -296,7 +296,17 @@ stub_unified_seek(const void *bytes, size_t n)
     return some;
 }
 
+/* True if there is a word that can be the upper half of an address. */
+static bool
+unified_copy(void *to, const void *bytes, size_t n)
+{
+    uint64_t base = atomic_load_explicit(&unified.base, memory_order_relaxed);
+
+    return gp_scan_copy(to, bytes, n, (uint32_t)(base >> 32), STUB_UNIFIED_SIZE >> 32);
+}
+
 const struct stub_feature stub_unified_feature = {
     .name = "page-locked memory at one address",
     .needs = stub_unified_seek,
+    .copy_needs = unified_copy,
 };

@@ -23,8 +23,8 @@ static_assert(sizeof(struct wire_cuMemcpyHtoA_v2_req) ==
                   sizeof(struct wire_cuMemcpyHtoAAsync_v2_req),
               "one writer for both");
 
-/* Begin the frame, with @inlined bytes behind its fixed part, which the caller writes.
- */
+/* Begin the frame, with @inlined bytes behind its fixed part, which the caller writes
+ * (stub_call_inline()). */
 static inline CUresult
 stub_path_begin_h2d(struct stub_copy *copy, struct stub_call *c, uint32_t inlined)
 {
@@ -33,9 +33,9 @@ stub_path_begin_h2d(struct stub_copy *copy, struct stub_call *c, uint32_t inline
     stub_d2h_async_wait(stub_copy_host_side(copy), copy->n);
     if (stub_managed_touches(copy->dst, copy->n))
         stub_managed_work(copy->stream_id);
-    r = stub_call_begin(
+    r = stub_call_begin_inline(
         c, copy->blocking ? WIRE_CALL_cuMemcpyHtoD_v2 : WIRE_CALL_cuMemcpyHtoDAsync_v2,
-        (uint32_t)sizeof(struct wire_cuMemcpyHtoD_v2_req) + inlined);
+        (uint32_t)sizeof(struct wire_cuMemcpyHtoD_v2_req), inlined);
     if (likely(r == CUDA_SUCCESS))
         *(struct wire_cuMemcpyHtoD_v2_req *)c->body = (struct wire_cuMemcpyHtoD_v2_req){
             .dstDevice = copy->dst, .hStream = copy->stream_id, .ByteCount = copy->n};
@@ -49,9 +49,9 @@ stub_path_begin_h2a(struct stub_copy *copy, struct stub_call *c, uint32_t inline
     CUresult r;
 
     stub_d2h_async_wait(stub_copy_host_side(copy), copy->n);
-    r = stub_call_begin(
+    r = stub_call_begin_inline(
         c, copy->blocking ? WIRE_CALL_cuMemcpyHtoA_v2 : WIRE_CALL_cuMemcpyHtoAAsync_v2,
-        (uint32_t)sizeof(struct wire_cuMemcpyHtoA_v2_req) + inlined);
+        (uint32_t)sizeof(struct wire_cuMemcpyHtoA_v2_req), inlined);
     if (r == CUDA_SUCCESS)
         *(struct wire_cuMemcpyHtoA_v2_req *)c->body =
             (struct wire_cuMemcpyHtoA_v2_req){.dstArray = copy->dst,

@@ -9,8 +9,6 @@
 #include "stub_path_h2d.h"
 #include "stub_stream.h"
 
-#include <string.h>
-
 CUresult
 stub_path_inline(struct stub_copy *copy)
 {
@@ -20,8 +18,8 @@ stub_path_inline(struct stub_copy *copy)
 
     if (r != CUDA_SUCCESS)
         return r;
-    memcpy((struct wire_cuMemcpyHtoD_v2_req *)c.body + 1, stub_copy_host_side(copy),
-           copy->n);
+    stub_call_inline(&c, sizeof(struct wire_cuMemcpyHtoD_v2_req),
+                     stub_copy_host_side(copy), copy->n);
     if (copy->facts & STUB_COPY_KNOWN && !wait) {
         r = stub_call_post(&c);
         if (copy->blocking)
@@ -42,8 +40,8 @@ stub_path_inline_array(struct stub_copy *copy)
 
     if (r != CUDA_SUCCESS)
         return r;
-    memcpy((struct wire_cuMemcpyHtoA_v2_req *)c.body + 1, stub_copy_host_side(copy),
-           copy->n);
+    stub_call_inline(&c, sizeof(struct wire_cuMemcpyHtoA_v2_req),
+                     stub_copy_host_side(copy), copy->n);
     if (!wait)
         return stub_call_post(&c);
     r = stub_call_wait(&c);

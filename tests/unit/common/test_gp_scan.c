@@ -37,11 +37,31 @@ with_any_vectors(const uint8_t *p, size_t n, uint32_t least, uint32_t span)
     return at == SIZE_MAX ? n : at;
 }
 
+/* Copies are whole, and touch nothing beside them. */
+static void
+copies_agree(const uint8_t *p, size_t n, uint32_t least, uint32_t span, bool found)
+{
+    size_t skip = (uintptr_t)p % 61, whole = n / BLOCK * BLOCK;
+    uint8_t to[SIZE + 80];
+
+    memset(to, 0x5a, sizeof(to));
+    assert_int_equal(gp_scan_copy(to + skip, p, n, least, span), found);
+    assert_memory_equal(to + skip, p, n);
+    for (size_t i = 0; i < sizeof(to); i++)
+        if (i < skip || i >= skip + n)
+            assert_int_equal(to[i], 0x5a);
+    memset(to, 0x5a, sizeof(to));
+    assert_int_equal(copy_blocks_any(to, p, whole, least, span),
+                     plainest(p, whole, least, span) < whole);
+    assert_memory_equal(to, p, whole);
+}
+
 static void
 agree(const uint8_t *p, size_t n, uint32_t least, uint32_t span)
 {
     size_t at = plainest(p, n, least, span);
 
+    copies_agree(p, n, least, span, at + 4 <= n);
     assert_int_equal(gp_scan_words(p, n, least, span), at);
     assert_int_equal(with_any_vectors(p, n, least, span), at);
 }
