@@ -318,6 +318,8 @@ call_come_back(struct stub_call *c)
     call_renew_flags(c, req);
     req->seq = atomic_load_explicit(&link->seq, memory_order_relaxed) + 1;
     atomic_store_explicit(&link->seq, req->seq, memory_order_relaxed);
+    if (stub_link_attention(link) & STUB_ATTEND_CALL)
+        stub_hooks_placed(link, req->seq); /* others took the place that it had */
     c->body = req + 1;
     c->overflow = false;
     return CUDA_SUCCESS;
