@@ -22,6 +22,7 @@
 #include "stub_ctx.h"
 #include "stub_handle.h"
 #include "stub_hooks.h"
+#include "stub_hostfn.h"
 #include "stub_link.h"
 #include "stub_managed.h"
 #include "stub_manual.h"
@@ -168,7 +169,8 @@ wait_in_context(uint64_t handle, void *data, void *ret_captured)
 }
 
 /* Memory that was freed while a stream was captured: graphs that were launched before
- * may still have to copy from it or to it.  It stays until a later free has waited. */
+ * may still have to copy from it or to it, and functions to write it.  It stays until a
+ * later free has waited. */
 struct host_kept {
     struct stub_memory memory;
     struct host_kept *next;
@@ -222,17 +224,20 @@ host_kept_take(void)
 }
 
 /* Work that may still use the memory is waited for, whatever context it is of, as a
- * driver does: that of cards, and copies of graphs, whose bytes this process sends and
- * takes when the graph gets there.  In a capture that would be an error; there the
- * worker waits for cards, and false says that copies of graphs were not waited for. */
+ * driver does: that of cards, copies of graphs, whose bytes this process sends and
+ * takes when the graph gets there, and functions of the program.  In a capture that
+ * would be an error; there the worker waits for cards, and false says that what runs in
+ * this process was not waited for. */
 static bool
 host_wait(const struct stub_memory *m)
 {
-    bool in_graphs = atomic_load(&stub_host_memory_in_graphs) != 0, captured = false;
+    bool ours = atomic_load(&stub_host_memory_in_graphs) != 0 ||
+                atomic_load(&stub_hostfn_of_program) != 0;
+    bool captured = false;
 
-    if (m->reach == STUB_REACH_SHARED || m->reach == STUB_REACH_MOVED || in_graphs)
+    if (m->reach == STUB_REACH_SHARED || m->reach == STUB_REACH_MOVED || ours)
         stub_handle_each(WIRE_KIND_CTX, wait_in_context, &captured);
-    return !in_graphs || !captured;
+    return !ours || !captured;
 }
 
 void
