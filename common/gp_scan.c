@@ -25,19 +25,26 @@ scan_plain(const uint8_t *p, size_t from, size_t to, uint32_t least, uint32_t sp
     return SIZE_MAX;
 }
 
-INLINE int
+INLINE bool
+any_of(words found)
+{
+    uint64_t parts[4];
+
+    memcpy(parts, &found, sizeof(parts));
+    return (parts[0] | parts[1] | parts[2] | parts[3]) != 0;
+}
+
+INLINE bool
 block_has_one(const uint8_t *p, uint32_t least, uint32_t span)
 {
     words found = {0}, some;
-    uint64_t parts[4];
 
 #pragma GCC unroll 8
     for (size_t i = 0; i < BLOCK; i += VECTOR) {
         memcpy(&some, p + i, sizeof(some));
         found |= (words)(some - least <= (words){0} + span);
     }
-    memcpy(parts, &found, sizeof(parts));
-    return (parts[0] | parts[1] | parts[2] | parts[3]) != 0;
+    return any_of(found);
 }
 
 /* The offset of the first whole block with such a word, or behind the last one. */
@@ -72,7 +79,6 @@ INLINE bool
 copy_blocks(uint8_t *to, const uint8_t *p, size_t n, uint32_t least, uint32_t span)
 {
     words found = {0}, some;
-    uint64_t parts[4];
 
     for (size_t at = 0; at < n; at += BLOCK) {
 #pragma GCC unroll 8
@@ -82,8 +88,7 @@ copy_blocks(uint8_t *to, const uint8_t *p, size_t n, uint32_t least, uint32_t sp
             found |= (words)(some - least <= (words){0} + span);
         }
     }
-    memcpy(parts, &found, sizeof(parts));
-    return (parts[0] | parts[1] | parts[2] | parts[3]) != 0;
+    return any_of(found);
 }
 
 static bool

@@ -3,9 +3,9 @@
  * All features that have hooks, in the order in which their hooks run.
  *
  * The order matters where two features have the same hook.  Today that is ctx_end
- * (memory before sticky errors; captures and managed memory at any place) and the pair
- * needs and provide, of which each has one feature.  Whoever adds a second one writes
- * here why it comes before or after.
+ * (memory before sticky errors; captures and managed memory at any place) and the three
+ * needs, copy_needs and provide, of which each has one feature.  Whoever adds a second
+ * one writes here why it comes before or after.
  */
 #include "stub_capture.h"
 #include "stub_control.h"

@@ -89,7 +89,7 @@ stub_hooks_needs(const void *bytes, size_t n)
     return some;
 }
 
-/* Who searches for something copies: one feature does. */
+/* Whoever searches for something copies, and one feature does. */
 bool
 stub_hooks_copy_needs(void *to, const void *bytes, size_t n)
 {

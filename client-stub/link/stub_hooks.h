@@ -58,7 +58,8 @@ struct stub_feature {
     /* STUB_ATTEND_CONTENT. True if these bytes name something that the server must
      * be given before it reads them.  Under send. */
     bool (*needs)(const void *bytes, size_t n);
-    /* Copies the bytes to @to as well; true if `needs` may find something there. */
+    /* The same, of bytes that it copies to @to in the same pass: false if `needs` would
+     * find nothing there.  Of one feature.  Under send. */
     bool (*copy_needs)(void *to, const void *bytes, size_t n);
     /* Gives the server what `needs` has found.  No lock is held; calls may be made. */
     void (*provide)(void);

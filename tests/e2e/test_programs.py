@@ -259,32 +259,27 @@ def test_spinning_kernel_never_keeps_its_waker_out(case):
         case.equal(session.run(case.programs / "wakers", env=env).out, plain, f"wakers, {env}")
 
 
-def test_what_is_given_back_beside_a_spinning_kernel_does_not_keep_its_waker_out(case):
-    """Whichever context the thing is of, and whichever is current."""
-    plain = case.run([case.programs / "released"], env=local_driver(case)).out
-    case.contains(plain, ": ok\n", "released on a software card of its own")
+def as_on_the_driver_over_each_link(case, program, words):
+    """It prints the same as on a software card of its own, @words among it."""
+    local = case.run([case.programs / program], env=local_driver(case)).out
+    case.contains(local, words, f"{program} on a software card of its own")
     session = case.pool().session(core=100)
     for transport in ("tcp", "shm"):
         env = {} if "E2E_TRANSPORT" in os.environ else {"GPUPOOL_TRANSPORT": transport}
-        case.equal(session.run(case.programs / "released", env=env).out, plain, transport)
+        case.equal(session.run(case.programs / program, env=env).out, local, transport)
+
+
+def test_what_is_given_back_beside_a_spinning_kernel_does_not_keep_its_waker_out(case):
+    """Whichever context the thing is of, and whichever is current."""
+    as_on_the_driver_over_each_link(case, "released", ": ok\n")
 
 
 def test_copies_read_and_write_the_programs_memory_at_their_turn(case):
-    local = case.run([case.programs / "turns"], env=local_driver(case))
-    case.contains(local.out, ": ok\n", "turns on a software card of its own")
-    session = case.pool().session(core=100)
-    for transport in ("tcp", "shm"):
-        env = {} if "E2E_TRANSPORT" in os.environ else {"GPUPOOL_TRANSPORT": transport}
-        case.equal(session.run(case.programs / "turns", env=env).out, local.out, transport)
+    as_on_the_driver_over_each_link(case, "turns", ": ok\n")
 
 
 def test_host_functions_overtake_no_copies_that_nobody_reads(case):
-    local = case.run([case.programs / "overtaken"], env=local_driver(case))
-    case.contains(local.out, "the function's bytes: 7 7\n", "on a software card of its own")
-    session = case.pool().session(core=100)
-    for transport in ("tcp", "shm"):
-        env = {} if "E2E_TRANSPORT" in os.environ else {"GPUPOOL_TRANSPORT": transport}
-        case.equal(session.run(case.programs / "overtaken", env=env).out, local.out, transport)
+    as_on_the_driver_over_each_link(case, "overtaken", "the function's bytes: 7 7\n")
 
 
 def test_large_copies_keep_every_byte_whatever_lies_under_them(case):
