@@ -26,11 +26,11 @@ scan_plain(const uint8_t *p, size_t from, size_t to, uint32_t least, uint32_t sp
 }
 
 INLINE bool
-any_of(words found)
+any_of(const words *found)
 {
     uint64_t parts[4];
 
-    memcpy(parts, &found, sizeof(parts));
+    memcpy(parts, found, sizeof(parts));
     return (parts[0] | parts[1] | parts[2] | parts[3]) != 0;
 }
 
@@ -44,7 +44,7 @@ block_has_one(const uint8_t *p, uint32_t least, uint32_t span)
         memcpy(&some, p + i, sizeof(some));
         found |= (words)(some - least <= (words){0} + span);
     }
-    return any_of(found);
+    return any_of(&found);
 }
 
 /* The offset of the first whole block with such a word, or behind the last one. */
@@ -88,7 +88,7 @@ copy_blocks(uint8_t *to, const uint8_t *p, size_t n, uint32_t least, uint32_t sp
             found |= (words)(some - least <= (words){0} + span);
         }
     }
-    return any_of(found);
+    return any_of(&found);
 }
 
 static bool
