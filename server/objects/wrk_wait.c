@@ -126,19 +126,43 @@ ctx_end(struct wrk *w, uint64_t behind)
     return r;
 }
 
+/* @r is what asking for @stream, or for @event if there is one, has said.  A driver
+ * writes what kernels have printed in its own call alone, so that is made as well when
+ * there is nothing left to wait for.  Not while a host function is registered, for work
+ * may have come that waits for one (see ctx_end()); then a later wait brings it. */
+static CUresult
+asked(struct wrk *w, CUresult r, CUstream stream, CUevent event)
+{
+    if (r != CUDA_SUCCESS || unlikely(!wrk_hostfns_none(w->priv->hosts)))
+        return r;
+    return event ? WRK_CALL(w, cuEventSynchronize, event)
+                 : WRK_CALL(w, cuStreamSynchronize, stream);
+}
+
+static CUresult
+stream_ask(struct wrk *w, CUstream stream)
+{
+    return asked(w, WRK_CALL(w, cuStreamQuery, stream), stream, NULL);
+}
+
+static CUresult
+event_ask(struct wrk *w, CUevent event)
+{
+    return asked(w, WRK_CALL(w, cuEventQuery, event), NULL, event);
+}
+
 static CUresult
 wait_ask(struct wrk *w, const struct wrk_wait *wait)
 {
-    CUresult r;
-
     if (wait->event)
-        return WRK_CALL(w, cuEventQuery, wait->event);
+        return event_ask(w, wait->event);
     if (w->ctx_index != wait->job.ctx_index) {
-        r = wrk_ctx_use(w, wait->job.ctx_index);
+        CUresult r = wrk_ctx_use(w, wait->job.ctx_index);
+
         if (r != CUDA_SUCCESS)
             return r;
     }
-    return wait->what == WRK_WAIT_STREAM ? WRK_CALL(w, cuStreamQuery, wait->stream)
+    return wait->what == WRK_WAIT_STREAM ? stream_ask(w, wait->stream)
                                          : ctx_end(w, wait->behind);
 }
 
@@ -285,7 +309,7 @@ wait_add(struct wrk *w, struct wrk_reply *rep, struct wrk_wait *wait)
 CUresult
 wrk_wait_stream(struct wrk *w, struct wrk_reply *rep, CUstream stream)
 {
-    CUresult r = WRK_CALL(w, cuStreamQuery, stream);
+    CUresult r = stream_ask(w, stream);
     struct wrk_wait *wait;
 
     if (r != CUDA_ERROR_NOT_READY || !(rep->req->flags & WIRE_F_REPLY))
@@ -330,7 +354,7 @@ wrk_wait_ctx(struct wrk *w, struct wrk_reply *rep)
 CUresult
 wrk_wait_event(struct wrk *w, struct wrk_reply *rep, CUevent event)
 {
-    CUresult r = WRK_CALL(w, cuEventQuery, event);
+    CUresult r = event_ask(w, event);
     struct wrk_wait *wait;
 
     if (r != CUDA_ERROR_NOT_READY || !(rep->req->flags & WIRE_F_REPLY))

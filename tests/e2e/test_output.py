@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What kernels print comes out of the client, where a local program's would."""
 
+import time
+
 PRINTS = """.version 6.4
 .target sm_52
 .address_size 64
@@ -42,6 +44,33 @@ def test_printf_of_a_kernel_reaches_the_clients_stdout(case):
         done = case.run([case.programs / "cudash"], stdin=stdin, env=session.env)
     case.equal(done.out.count("printed 4711!\n"), 6, f"lines printed by six threads:\n{done}")
     case.check("printed" not in pool.log(), "the server's log has the client's words")
+
+
+def lines(path, printed=False):
+    """Those that a kernel has printed, or the others."""
+    return [line for line in path.read_text().splitlines() if line.startswith("printed") == printed]
+
+
+def test_what_kernels_print_is_there_behind_every_wait(case):
+    """Also where the server finds the work done when it looks: a driver writes it in its own call alone."""
+    session = case.pool().session()
+    ptx = case.folder / "say.ptx"
+    ptx.write_text(PRINTS)
+    for wait in ("stream", "event"):
+        for late in (False, True):
+            out = case.folder / f"{wait}-{late}"
+            with open(out, "wb") as stdout:
+                shell = case.spawn([case.programs / "cudash"], env=session.env, stdout=stdout)
+            shell.stdin.write(f"init\ndevice 0\ncontext\nload {ptx}\nalloc 4096\nlaunch say 2 3 0 4711\n")
+            if late:
+                shell.stdin.flush()
+                time.sleep(0.3)
+            shell.stdin.write(f"wait {wait}\n")
+            shell.stdin.flush()
+            case.wait_for(lambda: len(lines(out)) >= 7, "every command is answered")
+            case.equal(lines(out, printed=True), ["printed 4711!"] * 6, f"behind a wait for a {wait}, {late=}")
+            shell.kill()
+            shell.wait()
 
 
 def test_what_a_driver_prints_itself_reaches_the_client(case):

@@ -15,6 +15,7 @@
 
 #include <stdbool.h>
 #include <string.h>
+#include <unistd.h>
 
 #define SLOTS 4096
 #define WORDS 8
@@ -487,6 +488,28 @@ do_sync(struct cudash *sh, char **args)
     printf("%d\n", (int)cuCtxSynchronize());
 }
 
+/* wait stream|event: for the default stream, or for an event behind its work */
+static void
+do_wait(struct cudash *sh, char **args)
+{
+    CUevent event = NULL;
+    CUresult r;
+
+    if (strcmp(args[0], "event") == 0) {
+        r = cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
+        if (r == CUDA_SUCCESS)
+            r = cuEventRecord(event, NULL);
+        usleep(100000); /* its work is done when it is waited for */
+        if (r == CUDA_SUCCESS)
+            r = cuEventSynchronize(event);
+        if (event)
+            cuEventDestroy(event);
+    } else {
+        r = cuStreamSynchronize(NULL);
+    }
+    printf("%d\n", (int)r);
+}
+
 /* clang-format off */
 static const struct cudash_command commands[] = {
     {"init", 0, do_init},
@@ -520,6 +543,7 @@ static const struct cudash_command commands[] = {
     {"poolexport", 1, do_poolexport},
     {"poolimport", 1, do_poolimport},
     {"sync", 0, do_sync},
+    {"wait", 1, do_wait},
     {"hostfn", 0, do_hostfn},
 };
 /* clang-format on */
