@@ -229,7 +229,11 @@ class Bench:
         """The rows whose names begin with @key."""
         for link in rows.LINKS:
             key = key.removesuffix(f"_ratio_{link}")
-        return self.beside_raw(rows.programs_of(key), [f"--only={key}"])
+        found = self.beside_raw(rows.programs_of(key), [f"--only={key}"])
+        if not any(key in name for name in found):
+            raise SystemExit(f"bench: nothing is called {key!r}: see run.py --help, or take a name "
+                             "from bench.json of a whole run")
+        return found
 
     def rate(self):
         """The sustained rate alone, with the workers' share of the work."""

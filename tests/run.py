@@ -220,6 +220,9 @@ def main():
         args.unit = args.e2e = True
 
     jobs = collect(args)
+    if not jobs and args.only:
+        print(f"no test is called {args.only!r}: --list names them", file=sys.stderr)
+        return 2
     if args.list:
         print("\n".join(sorted(name for name, _ in jobs)))
         return 0

@@ -15,15 +15,16 @@ BUILD/clients-logs/NAME.log.
 """
 
 import argparse
-import fnmatch
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-from failed_calls import FailedCalls
-from pool import Pool, Tally, last_line
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from chosen import end_if_none, matches  # noqa: E402
+from failed_calls import FailedCalls  # noqa: E402
+from pool import Pool, Tally, last_line  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 MEMORY = 1 << 30
@@ -353,12 +354,12 @@ def main():
     args = parser.parse_args()
 
     build = args.build.resolve()
-    pattern = args.only if "*" in args.only else f"*{args.only}*"
+    some = [client for client in CLIENTS if matches(client.name, args.only)]
+    end_if_none(some, args.only, [client.name for client in CLIENTS])
     tally = Tally()
-    for client in CLIENTS:
-        if fnmatch.fnmatch(client.name, pattern):
-            run_client(build, Environment(build, client.apart), client, tally,
-                       bool(args.only), args.cut)
+    for client in some:
+        run_client(build, Environment(build, client.apart), client, tally, bool(args.only),
+                   args.cut)
     print(f"{tally.passed} passed, {tally.failed} failed, {tally.skipped} skipped")
     sys.exit(1 if tally.failed else 0)
 

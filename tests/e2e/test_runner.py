@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests/run.py leaves behind."""
+"""What tests/run.py leaves behind, and what scripts that run tests say of a name that is none."""
 
 from pathlib import Path
 
@@ -46,3 +46,12 @@ def test_pool_of_a_test_that_hangs_is_ended_and_its_logs_are_shown(case):
 def test_pool_of_a_test_that_cannot_be_ended_is_killed(case):
     log = hangs(case, "signal.signal(signal.SIGTERM, signal.SIG_IGN)", 1)
     case.contains(log, "it hangs now", "the test's words")
+
+
+def test_a_name_that_is_no_tests_is_a_mistake_and_is_said(case):
+    """A run in which nothing ran has shown nothing."""
+    build = ("--build", case.build)
+    for script, words in (("run.py", build), ("clients/run.py", build), ("gpu/run.py", build), ("k8s/run.py", build),
+                          ("packages/run.py", (*build, "--version", "0")), ("suites/run.py", build)):
+        done = case.run([*case.interpreter(), TESTS / script, *words, "--only", "nosuchtest"], status=2)
+        case.contains(done.err, "called 'nosuchtest'", script)

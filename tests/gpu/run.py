@@ -18,7 +18,6 @@ and judges only that each comes to its end and reaches all that it planned.
 """
 
 import argparse
-import fnmatch
 import json
 import os
 import platform
@@ -31,8 +30,9 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-sys.path.insert(0, str(HERE.parent / "clients"))
+sys.path[:0] = [str(HERE.parent / "clients"), str(HERE.parent)]
 
+from chosen import end_if_none, matches  # noqa: E402
 from driver import find_driver  # noqa: E402
 from environment import REQUIREMENTS, python_with_torch  # noqa: E402
 from pool import Pool, Tally, run_bounded  # noqa: E402
@@ -43,6 +43,7 @@ OURS = ("vecadd", "matmul", "reduce", "histogram", "mandelbrot", "pipeline", "fe
 # The same kernels as runtime-API programs, where an nvcc has built them.
 KINDS = ("", "-static", "-shared")
 OTHERS = ("threads", "graphs", "landing")
+PROGRAMS = (*OTHERS, *(name + kind for kind in KINDS for name in OURS))
 # Programs that look at one family of calls each, one after the other line by line; a few
 # at a time, because none of them looks at the memory of the whole card.  Left out are
 # those that do (counted, limits, tiny), that need lines on stdin (held, beside, cudash),
@@ -268,13 +269,13 @@ def measure(build, driver, report):
         report.figures.update(json.loads((build / "bench.json").read_text("utf-8")))
 
 
-def compare_all(comparison, pattern, pool):
-    for name in (*OTHERS, *(name + kind for kind in KINDS for name in OURS)):
-        if fnmatch.fnmatch(name, pattern):
+def compare_all(comparison, only, pool):
+    for name in PROGRAMS:
+        if matches(name, only):
             comparison.program(name, pool)
     if comparison.driver.alone:
-        comparison.families([name for name in FAMILIES if fnmatch.fnmatch(name, pattern)], pool)
-    for name in (name for name in THEIRS if fnmatch.fnmatch(name, pattern)):
+        comparison.families([name for name in FAMILIES if matches(name, only)], pool)
+    for name in (name for name in THEIRS if matches(name, only)):
         if not comparison.driver.machine_code:
             comparison.report.line("SKIP", name, "its kernels are machine code for real cards")
         elif name != "libraries" and not comparison.python:
@@ -283,20 +284,19 @@ def compare_all(comparison, pattern, pool):
             comparison.observations(name, pool)
 
 
-def needs_torch(driver, pattern):
-    return driver.machine_code and any(fnmatch.fnmatch(name, pattern) for name in THEIRS
+def needs_torch(driver, only):
+    return driver.machine_code and any(matches(name, only) for name in THEIRS
                                        if name != "libraries")
 
 
 def compare_and_measure(args, build, driver, cards):
     """All that was asked for; the report."""
     report = Report()
-    pattern = args.only if "*" in args.only else f"*{args.only}*"
     python, why = (python_with_torch(build, args.wheels, args.requirements)
-                   if needs_torch(driver, pattern) else (None, "not looked for"))
+                   if needs_torch(driver, args.only) else (None, "not looked for"))
     comparison = Comparison(build, driver, (python, why), cards, report)
     with Pool(build, driver.name, {}, cards=cards, options=driver.options) as pool:
-        compare_all(comparison, pattern, pool)
+        compare_all(comparison, args.only, pool)
     if driver.machine_code and not args.only:
         measure(build, driver, report)
     return report
@@ -315,6 +315,8 @@ def main():
     parser.add_argument("--results", type=Path, default=ROOT / "docs" / "results" / "gpu.md")
     args = parser.parse_args()
 
+    names = [*PROGRAMS, *FAMILIES, *THEIRS]
+    end_if_none([name for name in names if matches(name, args.only)], args.only, names)
     build = args.build.resolve()
     driver = find_driver(args.driver, build)
     cards, words = driver.cards() if driver else (0, "this machine has no libcuda.so.1")

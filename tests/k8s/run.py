@@ -12,7 +12,6 @@ codes judge.  KEEP=1 leaves the cluster; CLUSTER=DIR uses one that runs (SHARED=
 feature gate DRAConsumableCapacity on).
 """
 import argparse
-import fnmatch
 import os
 import sys
 import tempfile
@@ -20,10 +19,11 @@ import time
 import traceback
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[1])]
 import cases  # noqa: E402
 import cluster  # noqa: E402
 import helm  # noqa: E402
+from chosen import end_if_none, matches  # noqa: E402
 
 LOG_LINES = 40  # of each container, shown when a case fails
 DISK_FREE = 0.17  # of the disk, or images are removed; the test itself needs some
@@ -66,8 +66,7 @@ def run_case(c, name, case):
 def chosen(only, shared):
     """The cases of one cluster: those with DRAConsumableCapacity on have one of their own."""
     return [(name, case) for name, case in cases.all_cases()
-            if (not only or fnmatch.fnmatch(name, f"*{only}*"))
-            and name.startswith("shared_dra") == shared]
+            if matches(name, only) and name.startswith("shared_dra") == shared]
 
 
 def run_all(c, some, counts):
@@ -113,6 +112,8 @@ def main():
     parser.add_argument("--build", default="build")
     parser.add_argument("--only", default="")
     args = parser.parse_args()
+    names = [name for name, _ in cases.all_cases()]
+    end_if_none([name for name in names if matches(name, args.only)], args.only, names)
     tools = os.environ.get("GPUPOOL_K8S_TOOLS")
     if not tools:
         return skip("set GPUPOOL_K8S_TOOLS to a folder with start-cluster and stop-cluster")

@@ -9,7 +9,6 @@ one line PASS, FAIL or SKIP for each check, then `N passed, N failed, N skipped`
 """
 
 import argparse
-import fnmatch
 import os
 import re
 import shutil
@@ -17,8 +16,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-import roots
-from roots import Skip, Trouble, run
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import roots  # noqa: E402
+from chosen import end_if_none, matches  # noqa: E402
+from roots import Skip, Trouble, run  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 TOP = HERE.parents[1]
@@ -356,13 +357,12 @@ def main():
     parser.add_argument("--version", required=True)
     parser.add_argument("--only", default="", help="checks whose name matches")
     args = parser.parse_args()
-    pattern = args.only if "*" in args.only else f"*{args.only}*"
+    some = [check for check in _checks if matches(check[0], args.only)]
+    end_if_none(some, args.only, [name for name, _, _ in _checks])
     counts = {"PASS": 0, "FAIL": 0, "SKIP": 0}
     setup = Setup(args.build.resolve(), args.version)
     try:
-        for name, function, words in _checks:
-            if not fnmatch.fnmatch(name, pattern):
-                continue
+        for name, function, words in some:
             outcome, why = "PASS", ""
             try:
                 function(setup, *words)

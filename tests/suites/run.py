@@ -13,7 +13,9 @@ import importlib
 import sys
 from pathlib import Path
 
-from suite import Missing
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from chosen import end_if_none  # noqa: E402
+from suite import Missing  # noqa: E402
 
 SUITES = ["nvptx_torture", "libgomp", "numba_tests", "tinygrad_tests", "csmith_programs"]
 
@@ -25,9 +27,9 @@ def main():
     args = parser.parse_args()
     suite, _, part = args.only.partition(":")
     failed = 0
-    for name in SUITES:
-        if suite and suite not in name:
-            continue
+    some = [name for name in SUITES if suite in name]
+    end_if_none(some, suite, SUITES)
+    for name in some:
         try:
             failed += importlib.import_module(name).run(args.build.resolve(), part)
         except Missing as words:
