@@ -23,11 +23,15 @@
 /* The range is where no loader, allocator or sanitizer puts anything in a 48-bit
  * address space, far from where drivers put their own memory, and behind the addresses
  * of the software card, which reserves some of them only when they are asked for
- * (sg_dev.c).  Which of the places it is, is random, so that two programs' ranges are
- * hardly ever the same. */
+ * (sg_dev.c).  It ends before handles begin, which frames are full of: one that looks
+ * like an address of page-locked memory has that sent to the server for nothing.  Which
+ * of the places it is, is random, so that two programs' ranges are hardly ever the
+ * same. */
 #if !defined(__SANITIZE_THREAD__)
 #define CANDIDATES_FROM (UINT64_C(0x34) << 40)
-#define CANDIDATES 448u
+#define CANDIDATES 192u
+static_assert(CANDIDATES_FROM + CANDIDATES * STUB_UNIFIED_SIZE <= WIRE_HANDLE_MARK,
+              "no address looks like a handle");
 #else
 /* The thread sanitizer ends a program that maps outside of its own ranges; the kernel
  * places nothing in the lower part of the highest one. */
