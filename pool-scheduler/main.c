@@ -144,6 +144,10 @@ static const struct gp_option OPTIONS[] = {
          "lease of a session when the client names none (30000)"),
     LIVE("hold-grace-ms", config.hold_grace_ms, 0, LEASE_MAX_MS,
          "left to a session whose `gpupool run` was lost (6000)"),
+    LIVE(
+        "server-return-ms", config.server_return_ms, 0, 60000,
+        "how long after a server was lost, or after a start, requests that fit nowhere "
+        "are tried again (4000)"),
     LIVE("forget-hours", forget_hours, 1, 24 * 3660,
          "a server that is away for so long is forgotten (168)"),
     LIVE("owner-sessions", config.owner_sessions, 1, 1000000,
@@ -207,6 +211,7 @@ static const struct options DEFAULTS = {
             .lease_min_ms = LEASE_MIN_MS,
             .lease_max_ms = LEASE_MAX_MS,
             .hold_grace_ms = 6000,
+            .server_return_ms = 4000,
             .placement = SCHED_BINPACK,
             .owner_sessions = 256,
             .max_attachments = 64,

@@ -150,7 +150,8 @@ refuse(struct sched_conn *conn, uint32_t request, Gpupool__Ctl__CtlCode code,
         reason_message(&reasons->list[i], &msgs[i], uuids[i]);
         list[i] = &msgs[i];
     }
-    count_refusal(conn, code, words);
+    if (!retry_ms || code != GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT)
+        count_refusal(conn, code, words);
     error.code = code;
     error.words = (char *)words;
     error.retry_after_ms = retry_ms;
@@ -182,12 +183,12 @@ sched_conn_refuse(struct sched_conn *conn, uint32_t request, Gpupool__Ctl__CtlCo
 }
 
 void
-sched_conn_refuse_said(struct sched_conn *conn, uint32_t request,
-                       Gpupool__Ctl__CtlCode code, const char *words,
-                       const struct sched_reasons *reasons,
-                       const struct sched_said *said)
+sched_conn_refuse_no_fit(struct sched_conn *conn, uint32_t request, uint32_t retry_ms,
+                         const struct sched_reasons *reasons,
+                         const struct sched_said *said)
 {
-    refuse(conn, request, code, 0, words, reasons, said);
+    refuse(conn, request, GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT, retry_ms,
+           reasons->summary, reasons, said);
 }
 
 void

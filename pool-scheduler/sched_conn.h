@@ -32,11 +32,11 @@ void sched_conn_refuse(struct sched_conn *conn, uint32_t request,
                        Gpupool__Ctl__CtlCode code, const char *words,
                        const struct sched_reasons *reasons);
 
-/* The same, with what other pools said (may be NULL). */
-void sched_conn_refuse_said(struct sched_conn *conn, uint32_t request,
-                            Gpupool__Ctl__CtlCode code, const char *words,
-                            const struct sched_reasons *reasons,
-                            const struct sched_said *said);
+/* Refuse what fits nowhere, with what other pools said (may be NULL).  @retry_ms not 0:
+ * a server is expected, and the same may be asked again after that. */
+void sched_conn_refuse_no_fit(struct sched_conn *conn, uint32_t request,
+                              uint32_t retry_ms, const struct sched_reasons *reasons,
+                              const struct sched_said *said);
 
 /* A part of a request showed a wrong secret; the rest of it is answered. */
 void sched_conn_denied(struct sched_conn *conn, const char *words);

@@ -107,6 +107,7 @@ sched_server_lost(struct sched *sched, struct sched_server *server, const char *
     sched_events_add(&sched->events, "lost", NULL, server->name, NULL, words);
     server->conn = NULL;
     server->alive = false;
+    server->lost_ns = sched->lost_ns = gp_now_ns();
     for (unsigned i = 0; i < server->n_cards; i++)
         sched_pool_used(sched->pool, server->cards[i], 0, 0);
     sched_pool_server_update(sched->pool, server);
@@ -122,6 +123,20 @@ sched_servers_alive(const struct sched *sched)
     for (const struct sched_server *s = sched->pool->servers; s; s = s->next)
         n += s->alive;
     return n;
+}
+
+bool
+sched_servers_expected(const struct sched *sched, uint64_t now)
+{
+    uint64_t within = sched->config.server_return_ms * GP_NS_PER_MS;
+
+    if (now - gp_max(sched->lost_ns, sched->started_ns) >= within)
+        return false; /* the usual case, without a look at each */
+    for (const struct sched_server *s = sched->pool->servers; s; s = s->next)
+        if (!s->conn && !s->left &&
+            now - gp_max(s->lost_ns, sched->started_ns) < within)
+            return true;
+    return false;
 }
 
 void

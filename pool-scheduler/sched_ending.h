@@ -20,6 +20,10 @@ void sched_session_gone(struct sched *sched, struct sched_part *part);
 void sched_server_lost(struct sched *sched, struct sched_server *server,
                        const char *words);
 unsigned sched_servers_alive(const struct sched *sched);
+/* May a server come back in a moment that this scheduler has just lost, or has not seen
+ * since it was started or began to lead (config.server_return_ms)?  What fits nowhere
+ * may fit then. */
+bool sched_servers_expected(const struct sched *sched, uint64_t now);
 /* For sched->commit.orphaned. */
 void sched_session_orphaned(struct sched *sched, struct sched_session *session);
 

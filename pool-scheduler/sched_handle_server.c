@@ -493,6 +493,7 @@ do_register(struct sched_conn *conn, const Gpupool__Ctl__CtlRegister *msg,
     conn->server = server;
     server->conn = conn;
     server->alive = true;
+    server->left = false;
     *code = GPUPOOL__CTL__CTL_CODE__CTL_INTERNAL;
     sched_commit_soon(sched);
     r = sched_store_put_server(sched->store, server, err);
@@ -547,6 +548,7 @@ sched_handle_leave(struct sched_conn *conn, uint32_t id)
         conn->server = NULL;
         sched_crowd_add(conn);
         sched_server_lost(conn->sched, server, "it left the pool");
+        server->left = true;
     }
     reply.id = id;
     reply.body_case = GPUPOOL__CTL__CTL_REPLY__BODY_REPORTED;

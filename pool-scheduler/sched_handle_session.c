@@ -7,6 +7,7 @@
 #include "sched_auth.h"
 #include "sched_commit.h"
 #include "sched_conn.h"
+#include "sched_ending.h"
 #include "sched_fed.h"
 #include "sched_gang.h"
 #include "sched_handle.h"
@@ -22,6 +23,10 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+
+/* What fits nowhere while a server is expected back is asked again after so long, and
+ * up to twice that; a server comes back within 100 ms to 2 s. */
+#define RETRY_MS 300
 
 /* -------------------------------------------------------------------- open -- */
 
@@ -250,6 +255,8 @@ static void
 refuse_no_fit(struct sched_conn *conn, uint32_t id, const struct sched_open *open,
               bool explain)
 {
+    bool again = !explain && sched_servers_expected(conn->sched, gp_now_ns());
+    uint32_t retry_ms = again ? RETRY_MS : 0;
     struct sched_reasons reasons;
     size_t at;
 
@@ -261,12 +268,13 @@ refuse_no_fit(struct sched_conn *conn, uint32_t id, const struct sched_open *ope
     if (explain)
         sched_wait_explain(conn->sched, open, reasons.summary + at,
                            sizeof(reasons.summary) - at);
-    gp_log_info("session", "%s: refused: %s", conn->peer, reasons.summary);
+    conn->sched->counters.refused += !again;
+    gp_log_info("session", "%s: refused%s: %s", conn->peer, again ? " for now" : "",
+                reasons.summary);
     if (open->said && open->said->answer)
         reply_elsewhere(conn, id, reasons.summary, open->said);
     else
-        sched_conn_refuse_said(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT,
-                               reasons.summary, &reasons, open->said);
+        sched_conn_refuse_no_fit(conn, id, retry_ms, &reasons, open->said);
 }
 
 /* The request was for another pool only. */
@@ -506,7 +514,6 @@ not_now(struct sched_conn *conn, uint32_t id, const Gpupool__Ctl__CtlOpen *msg,
         refuse_open(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_LIMIT, words);
         return;
     }
-    conn->sched->counters.refused++;
     refuse_no_fit(conn, id, open, msg->explain);
 }
 

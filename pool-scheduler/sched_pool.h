@@ -168,6 +168,8 @@ struct sched_server {
 
     uint64_t registered_unix; /* the last time, here; 0: not yet */
     uint64_t seen_ns;         /* last sign of life */
+    uint64_t lost_ns;         /* when its connection broke; 0: not since the start */
+    bool left;                /* it took its leave, and is not expected back */
     uint32_t beat_ms;         /* how often it reports, as far as it has said */
     struct sched_conn *conn;  /* NULL: not connected; sched_conn.c's */
 

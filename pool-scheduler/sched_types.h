@@ -103,6 +103,9 @@ struct sched_config {
     uint32_t lease_ms;                   /* when the client does not say */
     uint32_t lease_min_ms, lease_max_ms; /* whatever the client says */
     uint32_t hold_grace_ms; /* left to a held session whose connection broke */
+    /* A server that was lost is expected back for so long, and requests that fit
+     * nowhere are to be asked again meanwhile; 0: never. */
+    uint32_t server_return_ms;
     enum sched_placement placement;
     unsigned owner_sessions;                 /* cap per owner */
     uint32_t account_days, account_write_ms; /* 0: sched_account_keep.h's */
@@ -214,6 +217,7 @@ struct sched {
     } reads;
     uint64_t next_report; /* serial of reports, never 0 */
     uint64_t started_ns;
+    uint64_t lost_ns; /* when a server was lost, the last time; 0: not yet */
     struct sched_counters counters;
     struct sched_rates rates;
 };

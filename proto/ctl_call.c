@@ -57,7 +57,9 @@ ctl_call(const struct ctl_link *link, const Gpupool__Ctl__CtlRequest *req,
 {
     int r = ctl_call_once(link, req, deadline_ns, ret_reply, err);
 
-    while (r == -EREMOTE && ctl_retry_wait((*ret_reply)->error, deadline_ns)) {
+    while (r == -EREMOTE &&
+           (*ret_reply)->error->code != GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT &&
+           ctl_retry_wait((*ret_reply)->error, deadline_ns)) {
         ctl_reply_free(TAKE_PTR(*ret_reply));
         r = ctl_call_once(link, req, deadline_ns, ret_reply, err);
     }

@@ -15,7 +15,8 @@ struct gp_err;
 
 /* Send @req, whose id is set by the caller, and wait for the answer.
  *
- * One that is refused because there were too many is asked again while there is time.
+ * One that is refused because there were too many is asked again while there is time;
+ * one that fits nowhere is not, for these callers ask again themselves.
  *
  * 0: *ret_reply is the caller's.  -EREMOTE: a refusal, *ret_reply is set as well and
  * @err has its words.  Anything else: the link is of no use any more. */

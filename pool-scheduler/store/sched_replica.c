@@ -183,6 +183,7 @@ take_over(struct sched *sched)
 
     for (struct sched_server *v = sched->pool->servers; v; v = v->next) {
         v->alive = false;
+        v->left = false; /* that is not on record */
         v->seen_ns = now;
         sched_pool_server_update(sched->pool, v);
     }

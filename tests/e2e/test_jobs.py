@@ -66,6 +66,8 @@ def test_number_of_a_deleted_job_is_given_to_no_other(case):
     jobs.submit("true")
     os.unlink(case.folder / "state/gpupool/jobs/last")
     case.equal(jobs.submit("true"), "5", "the number after the highest that is there")
+    for number in ("4", "5"):
+        jobs.await_state(number, "ended")
 
 
 def test_jobs_wait_in_the_queue_and_follow_each_other(case):

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests that come while the pool's only server is away for a moment."""
+
+import signal
+
+SERVER = "gpupool-server"
+FOR_NOW = "refused for now: none of 1 cards fits"
+
+
+def with_scheduler(case, *options):
+    """A pool whose scheduler has @options, and knows its server."""
+    pool = case.pool()
+    pool.restart(pool.pid("gpupool-scheduler"), *options)
+    case.wait_for(lambda: pool.status()["servers"][0]["state"] == "alive", "the server is back")
+    return pool
+
+
+def test_run_begins_when_the_server_has_come_back_to_a_restarted_scheduler(case):
+    pool = case.pool()
+    server, scheduler = pool.pid(SERVER), pool.pid("gpupool-scheduler")
+    pool.kill(server, signal.SIGSTOP)
+    pool.restart(scheduler)
+    process = pool.spawn("echo", "served")
+    log = case.folder / f"restarted-{scheduler}.log"
+    case.wait_for(lambda: FOR_NOW in log.read_text(), "it was told to ask again")
+    pool.kill(server, signal.SIGCONT)
+    case.equal(process.stdout.readline(), "served\n", "output of the program")
+    case.equal(process.wait(case.patience), 0, "its exit status")
+
+
+def test_run_begins_when_a_server_that_was_killed_runs_again(case):
+    pool = case.pool()
+    server = pool.pid(SERVER)
+    start = pool.starter(server)
+    pool.kill(server)
+    process = pool.spawn("echo", "served")
+    start()
+    case.equal(process.stdout.readline(), "served\n", "output of the program")
+    case.equal(process.wait(case.patience), 0, "its exit status")
+
+
+def test_server_that_does_not_come_back_is_waited_for_no_longer(case):
+    pool = with_scheduler(case, "--server-return-ms", "700")
+    pool.kill(pool.pid(SERVER))
+    case.contains(pool.run("true", status=3).err, "the server is not connected", "after a moment")
+
+
+def test_server_that_took_its_leave_is_not_waited_for(case):
+    pool = with_scheduler(case, "--server-return-ms", "60000")
+    server = pool.pid(SERVER)
+    pool.kill(server, signal.SIGTERM)
+    case.wait_for(lambda: pool.status()["servers"][0]["state"] != "alive", "it has left")
+    # Nothing but the limit of the command itself, 5 s, would end the wait.
+    with case.within(4, "a refusal at once"):
+        case.contains(pool.run("true", status=3).err, "the server is not connected", "why")
