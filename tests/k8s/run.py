@@ -13,6 +13,7 @@ feature gate DRAConsumableCapacity on).
 """
 import argparse
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -112,6 +113,8 @@ def main():
     parser.add_argument("--build", default="build")
     parser.add_argument("--only", default="")
     args = parser.parse_args()
+    # Whoever ends the test, as `timeout` does, leaves no cluster behind.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     names = [name for name, _ in cases.all_cases()]
     end_if_none([name for name in names if matches(name, args.only)], args.only, names)
     tools = os.environ.get("GPUPOOL_K8S_TOOLS")
