@@ -23,6 +23,7 @@
 struct kube_options {
     const char *ns, *manifest;
     uint64_t wait_s;
+    bool new_key;
 };
 
 #define KUBECTL(input, output, err, ...)                                               \
@@ -104,16 +105,40 @@ secret_text(json_t *data, const char *name)
     return NULL;
 }
 
+/* -EEXIST: there is a scheduler, which has said @why its key cannot be read. */
+static int
+check_no_scheduler(const struct kube_options *o, const char *why, struct gp_err *err)
+{
+    CLEANUP_FREE char *pod = NULL;
+    int r = KUBECTL(NULL, &pod, err, "get", "pod", "gpupool-scheduler-0", "-n", o->ns,
+                    "--ignore-not-found", "-o", "name");
+
+    if (r < 0 || !pod[strspn(pod, " \n")])
+        return r;
+    return gp_err_set(err, -EEXIST,
+                      "the key of the scheduler that runs, which servers obey, cannot "
+                      "be read (%.160s); wait until its pod is ready and may be "
+                      "entered, or make a new key with --new-key and restart all "
+                      "servers, which ends their sessions",
+                      why);
+}
+
 /* The key of the scheduler that runs, where an older version keeps it with its state:
- * servers obey no other.  Else a new one. */
+ * servers obey no other.  Without a scheduler a new one. */
 static int
 find_key(const struct kube_options *o, char **ret_text, struct gp_err *err)
 {
-    if (KUBECTL(NULL, ret_text, NULL, "exec", "gpupool-scheduler-0", "-n", o->ns, "--",
-                "cat", "/var/lib/gpupool/state/ticket-key.pem") == 0)
+    struct gp_err why = {0};
+    int r = KUBECTL(NULL, ret_text, &why, "exec", "gpupool-scheduler-0", "-n", o->ns,
+                    "--", "cat", "/var/lib/gpupool/state/ticket-key.pem");
+
+    if (r == 0)
         return 0;
     free(*ret_text);
     *ret_text = NULL;
+    r = o->new_key ? 0 : check_no_scheduler(o, gp_err_msg(&why, r), err);
+    if (r < 0)
+        return r;
     puts("The scheduler gets a new key.  Servers that run obey the old one: restart "
          "them "
          "(their sessions end).");
@@ -298,6 +323,12 @@ static const struct gp_option OPTIONS[] = {
          "the sources",
      .set = gp_option_text,
      .offset = offsetof(struct kube_options, manifest)},
+    {.name = "new-key",
+     .help =
+         "for install over a version that kept the scheduler's key in its pod: make "
+         "a new one though a scheduler runs whose key cannot be read",
+     .set = gp_option_yes,
+     .offset = offsetof(struct kube_options, new_key)},
     {.name = "wait",
      .value = "N",
      .help = "seconds that install waits for the pool (120)",
