@@ -80,13 +80,14 @@ order_connect(const struct order *order, struct cli_ctl *ctl, struct gp_err *err
 /* The exit status; *ret_reply is set when there was an answer. */
 static int
 order_send(const struct order *order, struct cli_ctl *ctl,
-           Gpupool__Ctl__CtlRequest *req, Gpupool__Ctl__CtlReply **ret_reply)
+           Gpupool__Ctl__CtlRequest *req, uint64_t timeout_ns,
+           Gpupool__Ctl__CtlReply **ret_reply)
 {
     struct gp_err err = {0};
     int r = order_connect(order, ctl, &err);
 
     if (!r)
-        r = cli_ctl_call(ctl, req, CLI_DEADLINE_NS, ret_reply, &err);
+        r = cli_ctl_call(ctl, req, timeout_ns, ret_reply, &err);
     return r < 0 ? cli_fail(cli_ctl_exit(r, *ret_reply), "%s: %s", order_name(order),
                             gp_err_msg(&err, r))
                  : CLI_OK;
@@ -276,7 +277,7 @@ drain_send(const struct order *order)
     body.undo = order->undo;
     req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_DRAIN;
     req.drain = &body;
-    status = order_send(order, &ctl, &req, &reply);
+    status = order_send(order, &ctl, &req, CLI_DEADLINE_NS, &reply);
     if (status)
         return status;
     if (reply->body_case != GPUPOOL__CTL__CTL_REPLY__BODY_DRAINED)
@@ -355,7 +356,7 @@ cordon_card_send(const struct order *order, const char *server, const char *card
     body.undo = order->undo;
     req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_CORDON;
     req.cordon = &body;
-    status = order_send(order, &ctl, &req, &reply);
+    status = order_send(order, &ctl, &req, CLI_DEADLINE_NS, &reply);
     if (status)
         return status;
     if (reply->body_case != GPUPOOL__CTL__CTL_REPLY__BODY_DRAINED)
@@ -421,6 +422,10 @@ cli_uncordon(int argc, char **argv)
 
 /* ------------------------------------------------------------------- close -- */
 
+/* The answer comes when the session's processes have ended; those of a server that says
+ * nothing any more are given up when it counts as dead, after three heartbeats. */
+#define CLOSE_NS (15 * GP_NS_PER_S)
+
 static int
 close_send(const struct order *order)
 {
@@ -438,7 +443,7 @@ close_send(const struct order *order)
     body.token = cli_ctl_shown(order->token);
     req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_CLOSE;
     req.close = &body;
-    status = order_send(order, &ctl, &req, &reply);
+    status = order_send(order, &ctl, &req, CLOSE_NS, &reply);
     if (!status && order->output.form >= CLI_FORM_JSON)
         return order_document(order, "closed", 0);
     if (!status)

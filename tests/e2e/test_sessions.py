@@ -2,6 +2,7 @@
 """What a session promises to the one who holds it, and what the pool's keeper can do."""
 
 import re
+import signal
 
 GIB = 1 << 30
 
@@ -71,6 +72,22 @@ def test_closing_a_session_of_somebody_else_ends_its_processes(case):
     case.check(again.status != 0, "the old ticket opens no door")
     pool.run(case.programs / "vecadd")
     program.kill()
+    session.close()
+
+
+def test_session_on_a_server_that_stands_still_can_be_closed(case):
+    pool = case.pool(servers=1, cards=1)
+    session = pool.session(core=30)
+    client = session.cudash()
+    client.begin()
+    case.wait_for(lambda: pool.sessions()[0]["attachments"] == 1, "the attachment is reported")
+    server = pool.pid("gpupool-server")
+    pool.kill(server, signal.SIGSTOP)
+    # Until the server counts as dead, which takes longer than other commands wait.
+    case.contains(pool.cli("close", "s1").out, "s1 closed", "close")
+    case.equal(pool.sessions(), [], "sessions")
+    pool.kill(server, signal.SIGCONT)
+    case.wait_for(lambda: not pool.workers(), "its worker ends when the server goes on")
     session.close()
 
 
