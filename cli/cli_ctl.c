@@ -257,7 +257,7 @@ call_once(struct cli_ctl *ctl, Gpupool__Ctl__CtlRequest *req, uint64_t deadline,
                              &data, &len, err);
     if (r < 0)
         return gp_err_wrap(err, r, "scheduler %s", ctl->address);
-    reply = gpupool__ctl__ctl_reply__unpack(NULL, len, data);
+    reply = cli_reply_unpack(data, len);
     if (!reply || (reply->id != req->id && reply->id))
         return gp_err_set(err, -EPROTO, "%s does not answer like a gpupool-scheduler",
                           ctl->address);
@@ -328,12 +328,6 @@ cli_ctl_pins(const ProtobufCBinaryData *list, size_t n)
         if (list[i].len == TLS_PUBLIC_SIZE)
             memcpy(keys.keys[keys.n++], list[i].data, TLS_PUBLIC_SIZE);
     return keys;
-}
-
-void
-cli_reply_free(Gpupool__Ctl__CtlReply *reply)
-{
-    gpupool__ctl__ctl_reply__free_unpacked(reply, NULL);
 }
 
 /* ------------------------------------------------------------------- proof -- */

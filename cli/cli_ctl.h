@@ -8,6 +8,7 @@
 #ifndef CLI_CTL_H
 #define CLI_CTL_H
 
+#include "cli_reply.h"
 #include "control.pb-c.h"
 #include "ctl_link.h"
 #include "gp_base.h"
@@ -94,9 +95,6 @@ int cli_ctl_call_watching(struct cli_ctl *ctl, Gpupool__Ctl__CtlRequest *req,
 
 /* The scheduler's keys as a message lists them. */
 struct ctl_pins cli_ctl_pins(const ProtobufCBinaryData *list, size_t n);
-
-void cli_reply_free(Gpupool__Ctl__CtlReply *reply); /* NULL is a no-op */
-DEFINE_CLEANUP(Gpupool__Ctl__CtlReply, cli_reply_free)
 
 /* One line per card; with @grouped the cards of a server of which the same is true are
  * one line. */

@@ -437,7 +437,7 @@ on_msg(struct gp_msg_conn *conn, const void *data, size_t len)
 {
     struct cli_holder *h = container_of(conn, struct cli_holder, conn);
     CLEANUP(cli_reply_freep)
-    Gpupool__Ctl__CtlReply *reply = gpupool__ctl__ctl_reply__unpack(NULL, len, data);
+    Gpupool__Ctl__CtlReply *reply = cli_reply_unpack(data, len);
 
     if (reply && reply->body_case == GPUPOOL__CTL__CTL_REPLY__BODY_SESSION_NOTICE)
         on_notice(h, reply->session_notice);

@@ -242,7 +242,6 @@ add_row(struct cli_table *table, const struct cli_job *job)
     else
         cli_table_add(table, "%s", "");
     cli_table_add(table, "%llus", (unsigned long long)age);
-    gp_str_copy_printable(command, sizeof(command), command);
     cli_table_add(table, "%s", command);
 }
 

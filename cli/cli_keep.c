@@ -157,7 +157,7 @@ on_msg(struct gp_msg_conn *conn, const void *data, size_t len)
 {
     struct cli_keep *keep = container_of(conn, struct cli_keep, conn);
     CLEANUP(cli_reply_freep)
-    Gpupool__Ctl__CtlReply *reply = gpupool__ctl__ctl_reply__unpack(NULL, len, data);
+    Gpupool__Ctl__CtlReply *reply = cli_reply_unpack(data, len);
 
     if (!reply) {
         agent_gone(keep);

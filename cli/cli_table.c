@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli_table.h"
 
+#include "gp_str.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <string.h>
@@ -25,15 +27,6 @@ cli_table_fini(struct cli_table *table)
     for (size_t i = 0; i < table->n; i++)
         free(table->cells[i]);
     free(table->cells);
-}
-
-/* Owners and programs are what their users say: nothing of it moves a cursor. */
-static void
-make_printable(char *text)
-{
-    for (; *text; text++)
-        if ((unsigned char)*text < ' ' || *text == 0x7f)
-            *text = '?';
 }
 
 void
@@ -67,7 +60,7 @@ cli_table_add(struct cli_table *table, const char *fmt, ...)
         table->failed = true;
         return;
     }
-    make_printable(text);
+    gp_str_mask_controls(text); /* names are what their users say */
     table->cells[table->n++] = text;
 }
 

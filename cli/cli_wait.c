@@ -168,7 +168,7 @@ next_reply(struct cli_wait *wait, struct cli_ctl *ctl, uint32_t id,
                              gp_now_ns() + CLI_DEADLINE_NS, &data, &len, err);
     if (r < 0)
         return gp_err_wrap(err, r, "scheduler %s", ctl->address);
-    reply = gpupool__ctl__ctl_reply__unpack(NULL, len, data);
+    reply = cli_reply_unpack(data, len);
     if (!reply || (reply->id && reply->id != id))
         return gp_err_set(err, -EPROTO, "%s does not answer like a gpupool-scheduler",
                           ctl->address);

@@ -2,6 +2,7 @@
 #include "gp_log.h"
 
 #include "gp_fsize.h"
+#include "gp_str.h"
 #include "gp_time.h"
 
 #include <errno.h>
@@ -179,9 +180,8 @@ gp_log_write(const char *area, enum gp_log_level level, const char *fmt, ...)
     va_end(ap);
     n = gp_min(n, (int)sizeof(line) - 2);
     /* Texts of clients end up here: keep one event on one line. */
-    for (int i = 0; i < n; i++)
-        if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f)
-            line[i] = '?';
+    line[n] = '\0';
+    gp_str_mask_controls(line);
     line[n++] = '\n';
     if (gp_fsize_write(log_state.fd, line, (size_t)n) < 0) {
         /* Nowhere left to say it. */

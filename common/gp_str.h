@@ -12,6 +12,11 @@ bool gp_str_copy(char *dst, size_t size, const char *src);
  * peer sent and tables, logs and JSON show. */
 bool gp_str_copy_printable(char *dst, size_t size, const char *src);
 
+/* A question mark for every control character in @text, those of two bytes in UTF-8
+ * (U+0080 to U+009F) among them: for what a peer sent and a terminal shows.  Everything
+ * else in UTF-8 stays. */
+void gp_str_mask_controls(char *text);
+
 /* A decimal number that fills the whole string and lies in [min, max]; -EINVAL or
  * -ERANGE. */
 int gp_str_u64(const char *s, uint64_t min, uint64_t max, uint64_t *ret);

@@ -7,6 +7,7 @@
 #include "gp_fsize.h"
 #include "gp_log.h"
 #include "gp_net.h"
+#include "gp_str.h"
 #include "stub_attach.h"
 #include "stub_call.h"
 #include "stub_fork.h"
@@ -30,11 +31,12 @@ link_complain(const char *server, const char *cause, const char *remedy)
 {
     char line[1024];
     bool named = !server || strstr(cause, server);
-    int n = snprintf(line, sizeof(line), "gpupool: no GPU: %s%s%s; %s\n",
+    int n = snprintf(line, sizeof(line) - 1, "gpupool: no GPU: %s%s%s; %s",
                      named ? "" : server, named ? "" : ": ", cause, remedy);
 
-    n = gp_min(n, (int)sizeof(line) - 1);
-    line[n - 1] = '\n';
+    n = gp_min(n, (int)sizeof(line) - 2);
+    gp_str_mask_controls(line); /* a cause may be the server's words */
+    line[n++] = '\n';
     if (gp_fsize_write(STDERR_FILENO, line, (size_t)n) < 0)
         gp_log_debug("stub", "stderr is closed");
 }

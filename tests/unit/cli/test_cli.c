@@ -9,6 +9,7 @@
 #include "cli_folder.h"
 #include "cli_jobs.h"
 #include "cli_pool.h"
+#include "cli_reply.h"
 #include "cli_session_file.h"
 #include "cli_table.h"
 #include "cli_yaml.h"
@@ -477,10 +478,56 @@ a_job_that_cannot_be_made_leaves_nothing(void **state)
     assert_int_equal(n, 0);
 }
 
+static Gpupool__Ctl__CtlReply *
+over_the_wire(const Gpupool__Ctl__CtlReply *reply)
+{
+    uint8_t bytes[1024];
+    size_t size = gpupool__ctl__ctl_reply__get_packed_size(reply);
+    Gpupool__Ctl__CtlReply *ret;
+
+    assert_true(size <= sizeof(bytes));
+    ret = cli_reply_unpack(bytes, gpupool__ctl__ctl_reply__pack(reply, bytes));
+    assert_non_null(ret);
+    return ret;
+}
+
+/* In every depth: a peer of a peer chooses some of them. */
+static void
+texts_of_a_scheduler_move_no_cursor(void **state)
+{
+    Gpupool__Ctl__CtlReply reply = GPUPOOL__CTL__CTL_REPLY__INIT, *got;
+    Gpupool__Ctl__CtlError error = GPUPOOL__CTL__CTL_ERROR__INIT;
+    Gpupool__Ctl__CtlReason reason = GPUPOOL__CTL__CTL_REASON__INIT, *reasons = &reason;
+    Gpupool__Ctl__CtlQueued queued = GPUPOOL__CTL__CTL_QUEUED__INIT;
+
+    error.words = (char *)"\x1b[2J\x1b]0;title\a none fits\r\n";
+    reason.server = (char *)"a\xc2\x9b"
+                            "1m"; /* the same as ESC [ 1 m */
+    reason.words = (char *)"k\xc3\xb6nigsblau \xe2\x82\xac";
+    error.reasons = &reasons;
+    error.n_reasons = 1;
+    reply.error = &error;
+    got = over_the_wire(&reply);
+    assert_string_equal(got->error->words, "?[2J?]0;title? none fits??");
+    assert_string_equal(got->error->reasons[0]->server, "a\xc2?1m");
+    assert_string_equal(got->error->reasons[0]->words, reason.words);
+    assert_string_equal(got->error->leader, "");
+    cli_reply_free(got);
+
+    reply.error = NULL;
+    queued.reason = (char *)"\x7f\x80\x9b";
+    reply.body_case = GPUPOOL__CTL__CTL_REPLY__BODY_QUEUED;
+    reply.queued = &queued;
+    got = over_the_wire(&reply);
+    assert_string_equal(got->queued->reason, "???");
+    cli_reply_free(got);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        PROMISE(texts_of_a_scheduler_move_no_cursor),
         PROMISE(pool_file_says_what_was_written),
         PROMISE(session_name_of_a_false_scheduler_chooses_no_folder),
         PROMISE(pool_file_of_another_kind_is_refused),
