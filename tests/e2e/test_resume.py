@@ -267,6 +267,7 @@ def test_journal_that_was_full_is_acknowledged_when_that_can_be(case):
         shell = line.cudash()
         shell.ok("load", case.build / "tests" / "ptx" / "spin.ptx")
         word = shell.ok("alloc", MIB)
+        proc.take_precedence()
         shell.send("flood", word, 400000)  # 32 bytes each; the journal grows to 4 MiB
         late.until_it_stands_still()
         late.let.set()
