@@ -38,16 +38,15 @@ mask(ProtobufCMessage *message)
     for (unsigned i = 0; i < type->n_fields; i++) {
         const ProtobufCFieldDescriptor *field = &type->fields[i];
         void **at = (void **)(void *)(bytes + field->offset);
-        size_t n;
 
         if ((field->type != PROTOBUF_C_TYPE_STRING &&
              field->type != PROTOBUF_C_TYPE_MESSAGE) ||
             !is_set(message, field))
             continue;
         if (field->label == PROTOBUF_C_LABEL_REPEATED) {
+            size_t n = *(size_t *)(void *)(bytes + field->quantifier_offset);
             void **list = *at;
 
-            n = *(size_t *)(void *)(bytes + field->quantifier_offset);
             for (size_t k = 0; k < n; k++)
                 mask_value(field, list[k]);
         } else if (*at) {

@@ -269,8 +269,8 @@ refuse_no_fit(struct sched_conn *conn, uint32_t id, const struct sched_open *ope
         sched_wait_explain(conn->sched, open, reasons.summary + at,
                            sizeof(reasons.summary) - at);
     conn->sched->counters.refused += !again;
-    gp_log_info("session", "%s: refused%s: %s", conn->peer, again ? " for now" : "",
-                reasons.summary);
+    gp_log_info("session", "%s: refused%s: %s", conn->peer,
+                again ? ", to be asked again" : "", reasons.summary);
     if (open->said && open->said->answer)
         reply_elsewhere(conn, id, reasons.summary, open->said);
     else

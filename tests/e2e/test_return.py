@@ -4,7 +4,7 @@
 import signal
 
 SERVER = "gpupool-server"
-FOR_NOW = "refused for now: none of 1 cards fits"
+ASKED_AGAIN = "refused, to be asked again: none of 1 cards fits"
 
 
 def with_scheduler(case, *options):
@@ -22,7 +22,7 @@ def test_run_begins_when_the_server_has_come_back_to_a_restarted_scheduler(case)
     pool.restart(scheduler)
     process = pool.spawn("echo", "served")
     log = case.folder / f"restarted-{scheduler}.log"
-    case.wait_for(lambda: FOR_NOW in log.read_text(), "it was told to ask again")
+    case.wait_for(lambda: ASKED_AGAIN in log.read_text(), "it was told to ask again")
     pool.kill(server, signal.SIGCONT)
     case.equal(process.stdout.readline(), "served\n", "output of the program")
     case.equal(process.wait(case.patience), 0, "its exit status")
