@@ -472,7 +472,8 @@ sched_place_refusal(const struct sched_pool *pool, const struct sched_request *r
     struct obstacles sum = {0};
 
     ret->n = ret->left_off = 0;
-    if (names_nothing(pool, req, ret->summary, sizeof(ret->summary)))
+    ret->unknown = names_nothing(pool, req, ret->summary, sizeof(ret->summary));
+    if (ret->unknown)
         return;
     if (pool->n_cards <= ARRAY_SIZE(ret->list)) {
         sched_place_explain(pool, req, NULL, ret);
@@ -495,7 +496,8 @@ sched_place_explain(const struct sched_pool *pool, const struct sched_request *r
     struct obstacles sum = {0};
 
     memset(ret, 0, sizeof(*ret));
-    if (names_nothing(pool, req, ret->summary, sizeof(ret->summary)))
+    ret->unknown = names_nothing(pool, req, ret->summary, sizeof(ret->summary));
+    if (ret->unknown)
         return;
     for (const struct sched_server *s = pool->servers; s; s = s->next)
         for (unsigned i = 0; i < s->n_cards; i++)

@@ -255,15 +255,16 @@ static void
 refuse_no_fit(struct sched_conn *conn, uint32_t id, const struct sched_open *open,
               bool explain)
 {
-    bool again = !explain && sched_servers_expected(conn->sched, gp_now_ns());
-    uint32_t retry_ms = again ? RETRY_MS : 0;
     struct sched_reasons reasons;
+    bool again;
     size_t at;
 
     if (explain)
         sched_place_explain(conn->sched->pool, &open->req, NULL, &reasons);
     else
         sched_place_refusal(conn->sched->pool, &open->req, &reasons);
+    again = !explain && !reasons.unknown &&
+            sched_servers_expected(conn->sched, gp_now_ns());
     at = strlen(reasons.summary);
     if (explain)
         sched_wait_explain(conn->sched, open, reasons.summary + at,
@@ -274,7 +275,7 @@ refuse_no_fit(struct sched_conn *conn, uint32_t id, const struct sched_open *ope
     if (open->said && open->said->answer)
         reply_elsewhere(conn, id, reasons.summary, open->said);
     else
-        sched_conn_refuse_no_fit(conn, id, retry_ms, &reasons, open->said);
+        sched_conn_refuse_no_fit(conn, id, again ? RETRY_MS : 0, &reasons, open->said);
 }
 
 /* The request was for another pool only. */

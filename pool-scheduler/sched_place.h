@@ -79,6 +79,7 @@ struct sched_reasons {
     struct sched_reason list[CTL_REASONS_MAX];
     unsigned n, left_off;
     char summary[400]; /* one sentence over all cards */
+    bool unknown;      /* the server or the card asked for is not the pool's */
 };
 
 /* Look at every card and say what is in the way.  @chosen may be NULL. */

@@ -172,10 +172,15 @@ parts_group(const struct store_op *ops, size_t at)
 }
 
 size_t
-store_ops_piece(const struct store_op *ops, size_t n, size_t most)
+store_ops_piece(const struct store_op *ops, size_t n, struct store_bound most)
 {
-    size_t end = gp_min(n, most);
+    size_t end = 0;
 
+    for (size_t bytes = 0; end < gp_min(n, most.ops); end++) {
+        bytes += strlen(ops[end].key) + ops[end].size;
+        if (end && bytes > most.bytes)
+            break;
+    }
     while (end < n && end > 1 && parts_group(ops, end))
         end--;
     if (end == 1 && n > 1 && parts_group(ops, end))

@@ -44,9 +44,14 @@ void store_batch_drop(struct store_batch *batch, size_t n);
  * afterwards. */
 void store_batch_prepend(struct store_batch *batch, struct store_batch *older);
 
-/* How many of @ops, from the first, a transaction of @most takes without parting a
- * group.  More than @most: a group alone is larger. */
-size_t store_ops_piece(const struct store_op *ops, size_t n, size_t most);
+/* What a transaction may hold: changes, and bytes of their keys and values. */
+struct store_bound {
+    size_t ops, bytes;
+};
+
+/* How many of @ops, from the first, a transaction within @most takes without parting a
+ * group.  At least one; past the bound: a group, or a change, alone is larger. */
+size_t store_ops_piece(const struct store_op *ops, size_t n, struct store_bound most);
 
 /* For store_ops.write(): batch->n of them, whose strings are the batch's. */
 int store_batch_ops(const struct store_batch *batch, struct store_op **ret_ops);

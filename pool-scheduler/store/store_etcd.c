@@ -17,8 +17,9 @@
 #include <string.h>
 #include <time.h>
 
-/* etcd takes 128 operations in a transaction unless it is told otherwise. */
-#define TXN_OPS 120
+/* etcd takes 128 operations and 1.5 MiB in a transaction unless it is told otherwise; each
+ * operation has up to 100 bytes beside its key and value. */
+static const struct store_bound TXN = {.ops = 120, .bytes = 1024 * 1024};
 /* Records in one answer of a load. */
 #define ETCD_PAGE 5000
 #define CALL_MS 1000
@@ -262,7 +263,7 @@ etcd_write(struct store *store, const struct store_op *ops, size_t n,
     /* A record is whole in one transaction, and so is a gang; who waits for several
      * waits for all. */
     for (; !r && i < n; i += r ? 0 : piece) {
-        piece = store_ops_piece(ops + i, n - i, TXN_OPS);
+        piece = store_ops_piece(ops + i, n - i, TXN);
         r = txn_write(e, ops + i, piece, err);
     }
     *ret_written = i;
@@ -711,6 +712,7 @@ store_etcd_open(const struct etcd_config *config, struct store **ret_store,
 struct import {
     struct store_etcd *e;
     json_t *requests;
+    size_t bytes; /* of their keys and values */
     size_t n;
     bool ended_early; /* an import before this one did not reach its end */
 };
@@ -728,6 +730,7 @@ import_flush(struct import *import, struct gp_err *err)
                        &reply, err);
     json_decref(reply);
     json_array_clear(import->requests);
+    import->bytes = 0;
     return r;
 }
 
@@ -736,10 +739,15 @@ import_row(void *arg, const char *key, const uint8_t *value, size_t size,
            struct gp_err *err)
 {
     struct import *import = arg;
+    size_t bytes = strlen(key) + size;
+    int r = import->bytes + bytes > TXN.bytes ? import_flush(import, err) : 0;
 
+    if (r < 0)
+        return r;
     json_array_append_new(import->requests, request_put(import->e, key, value, size));
+    import->bytes += bytes;
     import->n++;
-    return json_array_size(import->requests) < TXN_OPS ? 0 : import_flush(import, err);
+    return json_array_size(import->requests) < TXN.ops ? 0 : import_flush(import, err);
 }
 
 static int

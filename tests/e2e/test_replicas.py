@@ -275,9 +275,10 @@ def test_migrate_that_failed_half_way_is_done_again(case):
         with closing(sqlite3.connect(case.folder / "s0" / "scheduler.db")) as state, state:
             state.executemany(statement, rows)
 
-    # More than a transaction takes, and a last one that etcd refuses for its size.
+    # More than a transaction takes, by number and by size (a server's record with 64 cards
+    # has as many bytes), and a last one that etcd refuses.
     change("INSERT INTO state VALUES (?, ?)",
-           [(f"zz/{i:03}", b"x") for i in range(300)] + [("zzz", b"x" * 2_000_000)])
+           [(f"zz/{i:03}", b"x" * 15_000) for i in range(300)] + [("zzz", b"x" * 2_000_000)])
     move = ["gpupool-scheduler", "migrate", "--from",
             f"sqlite:{case.folder}/s0/scheduler.db", "--to", "etcd:" + ",".join(cluster.urls)]
     case.contains(case.run(move, status=1).err, "give the same command again", "how to go on")

@@ -53,3 +53,12 @@ def test_server_that_took_its_leave_is_not_waited_for(case):
     # Nothing but the limit of the command itself, 5 s, would end the wait.
     with case.within(4, "a refusal at once"):
         case.contains(pool.run("true", status=3).err, "the server is not connected", "why")
+
+
+def test_server_that_the_pool_never_had_is_not_waited_for(case):
+    pool = with_scheduler(case, "--server-return-ms", "60000")
+    pool.kill(pool.pid(SERVER))
+    case.wait_for(lambda: pool.status()["servers"][0]["state"] != "alive", "it is lost")
+    with case.within(4, "a refusal at once"):
+        refused = pool.run("true", options=("--server", "nobody"), status=3)
+    case.contains(refused.err, "no server nobody", "why")

@@ -349,6 +349,7 @@ change_that_could_not_be_written_is_written_later(void **state)
 /* A store as etcd is: its transactions are bounded, and it can stop between any two of
  * them.  The records are kept in memory. */
 #define BOUND 7
+static const struct store_bound BOUND_OF_PIECE = {.ops = BOUND, .bytes = SIZE_MAX};
 struct bounded {
     struct store store;
     struct {
@@ -390,7 +391,8 @@ bounded_write(struct store *store, const struct store_op *ops, size_t n,
 
     *ret_written = 0;
     while (*ret_written < n) {
-        size_t piece = store_ops_piece(ops + *ret_written, n - *ret_written, BOUND);
+        size_t piece = store_ops_piece(ops + *ret_written, n - *ret_written,
+                                       BOUND_OF_PIECE);
 
         assert_in_range(piece, 1, BOUND);
         if (!b->left)
@@ -625,6 +627,7 @@ operations_are_cut_into_pieces_between_groups(void **state)
 
     (void)state;
     for (unsigned round = 0; round < 500; round++) {
+        const struct store_bound most = {.ops = BOUND, .bytes = 100};
         struct store_op ops[60] = {{0}};
         size_t n = 1 + (size_t)rand_r(&seed) % 60, at = 0;
         uint64_t group = 0;
@@ -634,14 +637,23 @@ operations_are_cut_into_pieces_between_groups(void **state)
 
             group++;
             for (size_t k = 0; k < gp_max(size, (size_t)1) && i < n; k++)
-                ops[i++].group = size ? group : 0;
+                ops[i++] = (struct store_op){
+                    .key = "key",
+                    .group = size ? group : 0,
+                    .size = (size_t)rand_r(&seed) % 30, /* now and then one too large */
+                };
+            if (rand_r(&seed) % 20 == 0)
+                ops[i - 1].size = 200;
         }
         while (at < n) {
-            size_t piece = store_ops_piece(ops + at, n - at, BOUND);
-            bool whole = ops[at].group == ops[at + piece - 1].group;
+            size_t piece = store_ops_piece(ops + at, n - at, most), bytes = 0;
+            bool alone = piece == 1 || (ops[at].group && ops[at].group ==
+                                                             ops[at + piece - 1].group);
 
             assert_in_range(piece, 1, n - at);
-            assert_true(piece <= BOUND || whole);
+            for (size_t i = at; i < at + piece; i++)
+                bytes += strlen(ops[i].key) + ops[i].size;
+            assert_true((piece <= BOUND && bytes <= most.bytes) || alone);
             at += piece;
             if (at < n && ops[at].group)
                 assert_int_not_equal(ops[at].group, ops[at - 1].group);
