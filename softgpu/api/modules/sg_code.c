@@ -71,6 +71,27 @@ load_error(int r, const void *image, size_t len)
     return CUDA_ERROR_INVALID_PTX;
 }
 
+/* What is declared .extern and defined nowhere, in an image that was not linked, is a
+ * variable of the module, as ptxas has it ("ignoring extern qualifier"); OpenCL kernels
+ * that PoCL compiles need it.  Without a size it cannot be one. */
+static int
+check_externals(const struct sg_prog *prog, struct gp_err *err)
+{
+    for (uint32_t i = 0; i < sg_prog_n_globals(prog); i++) {
+        const struct sg_global *g = sg_prog_global(prog, i);
+
+        if (!g->external)
+            continue;
+        if (!g->size)
+            return gp_err_set(err, -EINVAL,
+                              "variable %s has no size, and is defined nowhere", g->name);
+        gp_log_info("softgpu",
+                    "loading a module: %s is defined nowhere: it is the module's, and 0",
+                    g->name);
+    }
+    return 0;
+}
+
 CUresult
 sg_code_compile(const struct sg_dev *dev, struct ptx_module *ast,
                 struct sg_code **ret_code, struct gp_err *err)
@@ -88,6 +109,8 @@ sg_code_compile(const struct sg_dev *dev, struct ptx_module *ast,
     code->ast = ast;
     code->ptx_version = ast->version_major * 10 + ast->version_minor;
     r = sg_prog_new(ast, &target, &code->prog, err);
+    if (!r)
+        r = check_externals(code->prog, err);
     if (r < 0) {
         sg_code_unref(code);
         return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_PTX;

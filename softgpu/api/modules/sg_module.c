@@ -67,12 +67,6 @@ globals_alloc(struct sg_module *mod, uint64_t *addrs)
     CUresult rc = CUDA_SUCCESS;
 
     for (uint32_t i = 0; i < n && rc == CUDA_SUCCESS; i++) {
-        const struct sg_global *g = sg_prog_global(mod->code->prog, i);
-
-        if (g->external) {
-            gp_log_error("softgpu", "loading a module: %s is defined nowhere", g->name);
-            return CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND;
-        }
         rc = global_place(mod, i);
         if (rc == CUDA_SUCCESS)
             addrs[i] = mod->globals[i]->base;

@@ -310,6 +310,63 @@ two_texts_are_linked(void **state)
     fails(cuLinkDestroy(link), CUDA_ERROR_INVALID_HANDLE);
 }
 
+/* ptxas: "Unresolved extern variable in whole program compilation, ignoring extern
+ * qualifier"; a linker has nothing to ignore. */
+static void
+variable_that_is_defined_nowhere_is_the_modules(void **state)
+{
+    static char text[] = PTX_HEAD ".extern .global .align 4 .u32 x;\n"
+                                  ".extern .const .align 4 .u32 c[3];\n"
+                                  ".visible .entry k(.param .u64 p)\n{\n"
+                                  " .reg .u64 %d0; .reg .u32 %r<2>;\n"
+                                  " ld.param.u64 %d0, [p]; ld.global.u32 %r0, [x];\n"
+                                  " ld.const.u32 %r1, [c+8]; add.u32 %r0, %r0, %r1;\n"
+                                  " add.u32 %r0, %r0, 1; st.global.u32 [%d0], %r0;\n"
+                                  " ret;\n}\n";
+    static char sizeless[] = PTX_HEAD ".extern .global .align 4 .u32 much[];\n"
+                                      ".visible .entry k(.param .u64 p)\n{\n"
+                                      " .reg .u32 %r0; ld.global.u32 %r0, [much];\n"
+                                      " ret;\n}\n";
+    char log[200] = "";
+    CUjit_option opts[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+    void *vals[] = {log, (void *)(uintptr_t)sizeof(log)}, *image;
+    CUdeviceptr p, x;
+    CUlinkState link;
+    CUmodule mod;
+    CUfunction fn;
+    unsigned v = 0;
+    size_t size;
+
+    (void)state;
+    ok(cuModuleLoadData(&mod, text));
+    ok(cuModuleGetFunction(&fn, mod, "k"));
+    ok(cuMemAlloc_v2(&p, 4));
+    ok(ut_sg_run(fn, 1, 1, 0, p, 0));
+    ok(cuMemcpyDtoH_v2(&v, p, 4));
+    assert_int_equal(v, 1);
+    ok(cuModuleGetGlobal_v2(&x, &size, mod, "c"));
+    assert_int_equal(size, 12);
+    ok(cuModuleGetGlobal_v2(&x, &size, mod, "x"));
+    assert_int_equal(size, 4);
+    v = 41;
+    ok(cuMemcpyHtoD_v2(x, &v, 4));
+    ok(ut_sg_run(fn, 1, 1, 0, p, 0));
+    ok(cuMemcpyDtoH_v2(&v, p, 4));
+    assert_int_equal(v, 42);
+    ok(cuModuleUnload(mod));
+    ok(cuMemFree_v2(p));
+
+    fails(cuModuleLoadDataEx(&mod, sizeless, 2, opts, vals), CUDA_ERROR_INVALID_PTX);
+    assert_non_null(strstr(log, "much"));
+
+    vals[1] = (void *)(uintptr_t)sizeof(log);
+    ok(cuLinkCreate_v2(2, opts, vals, &link));
+    ok(cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, text, sizeof(text), "a", 0, 0, 0));
+    fails(cuLinkComplete(link, &image, &size),
+          CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND);
+    ok(cuLinkDestroy(link));
+}
+
 /* As numba links: the grid's barrier comes with the toolkit's library, which is named
  * but holds machine code. */
 static void
@@ -659,6 +716,7 @@ main(void)
         T(pools_have_a_maximum),
         T(memory_freed_in_a_stream_is_not_in_use),
         T(two_texts_are_linked),
+        T(variable_that_is_defined_nowhere_is_the_modules),
         T(linked_kernels_synchronise_their_grid),
         T(a_green_context_has_a_part_of_the_card),
         T(device_printf_reaches_the_host_at_synchronisation),
