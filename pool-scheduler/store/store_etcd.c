@@ -17,8 +17,8 @@
 #include <string.h>
 #include <time.h>
 
-/* etcd takes 128 operations and 1.5 MiB in a transaction unless it is told otherwise; each
- * operation has up to 100 bytes beside its key and value. */
+/* etcd takes 128 operations and 1.5 MiB in a transaction unless it is told otherwise;
+ * each operation has up to 100 bytes beside its key and value. */
 static const struct store_bound TXN = {.ops = 120, .bytes = 1024 * 1024};
 /* Records in one answer of a load. */
 #define ETCD_PAGE 5000

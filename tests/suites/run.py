@@ -17,7 +17,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from chosen import end_if_none  # noqa: E402
 from suite import Missing  # noqa: E402
 
-SUITES = ["nvptx_torture", "libgomp", "numba_tests", "tinygrad_tests", "csmith_programs"]
+SUITES = ["nvptx_torture", "libgomp", "numba_tests", "tinygrad_tests", "csmith_programs",
+          "pocl_tests"]
 
 
 def main():

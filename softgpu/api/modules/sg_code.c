@@ -84,10 +84,12 @@ check_externals(const struct sg_prog *prog, struct gp_err *err)
             continue;
         if (!g->size)
             return gp_err_set(err, -EINVAL,
-                              "variable %s has no size, and is defined nowhere", g->name);
-        gp_log_info("softgpu",
-                    "loading a module: %s is defined nowhere: it is the module's, and 0",
-                    g->name);
+                              "variable %s has no size, and is defined nowhere",
+                              g->name);
+        gp_log_info(
+            "softgpu",
+            "loading a module: %s is defined nowhere: it is the module's, and 0",
+            g->name);
     }
     return 0;
 }

@@ -391,8 +391,8 @@ bounded_write(struct store *store, const struct store_op *ops, size_t n,
 
     *ret_written = 0;
     while (*ret_written < n) {
-        size_t piece = store_ops_piece(ops + *ret_written, n - *ret_written,
-                                       BOUND_OF_PIECE);
+        size_t piece =
+            store_ops_piece(ops + *ret_written, n - *ret_written, BOUND_OF_PIECE);
 
         assert_in_range(piece, 1, BOUND);
         if (!b->left)
@@ -647,8 +647,8 @@ operations_are_cut_into_pieces_between_groups(void **state)
         }
         while (at < n) {
             size_t piece = store_ops_piece(ops + at, n - at, most), bytes = 0;
-            bool alone = piece == 1 || (ops[at].group && ops[at].group ==
-                                                             ops[at + piece - 1].group);
+            bool alone = piece == 1 ||
+                         (ops[at].group && ops[at].group == ops[at + piece - 1].group);
 
             assert_in_range(piece, 1, n - at);
             for (size_t i = at; i < at + piece; i++)
