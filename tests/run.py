@@ -67,6 +67,7 @@ class Runner:
         self.build = Path(args.build).resolve()
         self.sanitizer = args.sanitizer
         self.slowness = args.slowness or (6.0 if args.sanitizer else 1.0)
+        self.e2e_limit = args.limit
         self.logs = self.build / "test-logs"
         self.logs.mkdir(parents=True, exist_ok=True)
 
@@ -88,6 +89,9 @@ class Runner:
                 pass
             process.wait()
         return status, log
+
+    def no_end(self):
+        return f"no end within {self.e2e_limit * self.slowness:.0f} s"
 
     def unit(self, program):
         name = f"unit.{program.name}"
@@ -119,12 +123,12 @@ class Runner:
         name = f"make.{target}"
         status, log = self.command(name, [
             "make", "--no-print-directory", f"O={os.path.relpath(self.build, HERE.parent)}",
-            target], E2E_LIMIT, {"MAKEFLAGS": "", "MFLAGS": ""})
+            target], self.e2e_limit, {"MAKEFLAGS": "", "MFLAGS": ""})
         outcome = Outcome(name)
         if status == 0:
             outcome.passed = 1
         elif status is None:
-            outcome.failed.append((f"no end within {E2E_LIMIT * self.slowness:.0f} s", log))
+            outcome.failed.append((self.no_end(), log))
         else:
             outcome.failed.append((f"exit status {status}", log))
         return outcome
@@ -133,7 +137,7 @@ class Runner:
         name = f"{path.stem.removeprefix('test_')}.{function.removeprefix('test_')}"
         status, log = self.command(name, [
             sys.executable, str(CHILD), str(path), function, "--build", str(self.build),
-            "--sanitizer", self.sanitizer, "--slowness", str(self.slowness)], E2E_LIMIT)
+            "--sanitizer", self.sanitizer, "--slowness", str(self.slowness)], self.e2e_limit)
         outcome = Outcome(name)
         reason = ("\n" + log.read_text(errors="replace")).rpartition("\nreason:")[2].strip()
         if status == 0:
@@ -141,7 +145,7 @@ class Runner:
         elif status == 77:
             outcome.skipped.append((name, reason.partition("\n")[0]))
         elif status is None:
-            outcome.failed.append((f"no end within {E2E_LIMIT * self.slowness:.0f} s", log))
+            outcome.failed.append((self.no_end(), log))
         else:
             outcome.failed.append((reason or f"exit status {status}", log))
         return outcome
@@ -213,6 +217,8 @@ def main():
     parser.add_argument("--list", action="store_true", help="only name what would run")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--sanitizer", default="", help="what the build was made with")
+    parser.add_argument("--limit", type=float, default=E2E_LIMIT, metavar="SECONDS",
+                        help="of an end-to-end test or a target (default: %(default)s)")
     parser.add_argument("--slowness", type=float, help="stretches every time limit")
     parser.add_argument("programs", nargs="*", help="unit programs (default: all built)")
     args = parser.parse_args()

@@ -20,9 +20,8 @@ import argparse, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 import run
-run.E2E_LIMIT = 10
 run.END_LIMIT = float(sys.argv[3])
-args = argparse.Namespace(build=sys.argv[2], sanitizer="", slowness=1.0)
+args = argparse.Namespace(build=sys.argv[2], sanitizer="", slowness=1.0, limit=10)
 print(run.Runner(args).e2e(Path(sys.argv[4]), "test_hangs").failed[0][0])
 """
 

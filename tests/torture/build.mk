@@ -21,7 +21,8 @@ TEST_PROGRAMS += $(CLOCK_LIB)
 #:                              (TORTURE=N: at N places of each; all: everywhere)
 $(eval $(call needs,test-torture))
 TORTURE ?= 60
+# Each of a test's hundreds of runs has its own limit.
 test-torture-built: all test-programs
 	@TORTURE='$(TORTURE)' $(PYTHON) tests/run.py --build $(O) --sanitizer '$(SAN)' --e2e \
-	    --only 'torture*'
+	    --limit 20000 --only 'torture*'
 	@grep -hE '(faults|kills),' $(O)/test-logs/torture.*.log
