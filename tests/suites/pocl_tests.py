@@ -77,6 +77,8 @@ def toolkit(build):
 
 def built(build):
     """Its build folder; some minutes the first time."""
+    for tool, package in (("cmake", "cmake"), ("ninja", "ninja-build"), (LLVM, "llvm-15-dev")):
+        need_tool(tool, package)
     folder = build / "suites" / f"{PACKAGE}-build"
     folder.mkdir(parents=True, exist_ok=True)
     env = {**os.environ, "LIBRARY_PATH": str(build / "lib")}
@@ -87,6 +89,12 @@ def built(build):
         print("--- pocl: compiling it takes some minutes", flush=True)
     quiet(["ninja"], folder, "it cannot be compiled", env)
     return folder
+
+
+def environment(folder, pool):
+    """For programs that are to find PoCL, and no other OpenCL."""
+    return {"OCL_ICD_VENDORS": str(folder / "ocl-vendors"), "POCL_BUILDING": "1",
+            "POCL_DEVICES": "cuda", "POCL_CACHE_DIR": pool.folder.name}
 
 
 def judged(name, words):
@@ -100,16 +108,14 @@ def judged(name, words):
 
 
 def run(build, only):
-    for tool, package in (("cmake", "cmake"), ("ninja", "ninja-build"), (LLVM, "llvm-15-dev")):
-        need_tool(tool, package)
     folder = built(build)
     report = Report(build, PACKAGE)
     with Pool(build, "softgpu", {"SOFTGPU_SMS": str(os.cpu_count())}) as pool:
-        env = {"OCL_ICD_VENDORS": str(folder / "ocl-vendors"), "POCL_BUILDING": "1",
-               "POCL_DEVICES": "cuda", "POCL_CACHE_DIR": pool.folder.name}
-        lines, status = pool.run(
-            ["ctest", "--test-dir", folder, "-L", "cuda", "-R", only or ".", "--timeout", "300",
-             "-j", str(os.cpu_count())], env, folder / "ctest.log", limit_s=LIMIT_S)
+        lines, status = run_bounded(
+            [pool.gpupool, "run", "--core", "50", "--memory", "1GiB", "--", "ctest", "--test-dir",
+             folder, "-L", "cuda", "-R", only or ".", "--timeout", "300", "-j",
+             str(os.cpu_count())], {**pool.env, **environment(folder, pool)},
+            folder / "ctest.log", LIMIT_S)
     found = [match for match in map(LINE.match, lines) if match]
     for match in found:
         report.add(judged(match[1], match[2]))
