@@ -133,8 +133,10 @@ static const struct gp_option OPTIONS[] = {
      .offset = offsetof(struct cli_run_request, verbose)},
     {.name = "keep-ptx",
      .help =
-         "for software cards: the program's compilers (Triton, JAX, Mojo, CuPy) leave "
-         "PTX as it is, which such a card runs, and make no machine code",
+         "for software cards: the program's compilers (Triton, JAX, Mojo, CuPy, and "
+         "NVRTC "
+         "in what is linked with it) leave PTX as it is, which such a card runs, and "
+         "make no machine code",
      .set = gp_option_yes,
      .offset = offsetof(struct cli_run_request, keep_ptx)},
     {.name = "check-exit",
@@ -278,16 +280,25 @@ set_path(void)
 }
 
 /* Triton, Mojo and MAX ask for ptxas by its path, JAX for a toolkit, where XLA looks
- * first, and CuPy can do without. */
+ * first, CuPy can do without, and a library stands in front of NVRTC. */
 static int
 set_keep_ptx(const char *lib)
 {
+    const char *before = getenv("LD_PRELOAD");
     CLEANUP_FREE char *toolkit = gp_str_printf("%s/ptx", lib);
     CLEANUP_FREE char *ptxas = gp_str_printf("%s/ptx/bin/ptxas", lib);
+    CLEANUP_FREE char *nvrtc = gp_str_printf("%s/libgpupool-nvrtc.so.1", lib);
+    CLEANUP_FREE char *preload =
+        gp_str_printf("%s%s%s", nvrtc ? nvrtc : "", before && *before ? ":" : "",
+                      before ? before : "");
 
     if (ptxas && access(ptxas, X_OK) < 0)
         return cli_fail(CLI_FAILED, "run: --keep-ptx: %s: %s", ptxas, strerror(errno));
-    if (!toolkit || !ptxas || setenv("TRITON_PTXAS_PATH", ptxas, 1) < 0 ||
+    if (nvrtc && access(nvrtc, R_OK) < 0)
+        return cli_fail(CLI_FAILED, "run: --keep-ptx: %s: %s", nvrtc, strerror(errno));
+    if (!toolkit || !ptxas || !nvrtc || !preload ||
+        setenv("LD_PRELOAD", preload, 1) < 0 ||
+        setenv("TRITON_PTXAS_PATH", ptxas, 1) < 0 ||
         setenv("TRITON_PTXAS_BLACKWELL_PATH", ptxas, 1) < 0 ||
         setenv("MODULAR_NVPTX_COMPILER_PATH", ptxas, 1) < 0 ||
         setenv("CUDA_ROOT", toolkit, 1) < 0 ||

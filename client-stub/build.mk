@@ -106,3 +106,9 @@ NVML_LINK := -Wl,--version-script=client-stub/nvml/nvml.map -Wl,-z,nodelete \
 $(O)/lib/libnvidia-ml.so.1: client-stub/nvml/nvml.map
 $(eval $(call shared_lib,libnvidia-ml.so.1,$(NVML_SRCS),\
     client-stub/nvml client-stub/export_tables proto common $(O)/gen,,,$(NVML_LINK)))
+
+# libgpupool-nvrtc.so.1: preloaded by `gpupool run --keep-ptx`, so without sanitizers, whose
+# runtimes have to come first.
+$(eval $(call shared_lib,libgpupool-nvrtc.so.1,client-stub/nvrtc/nvrtc_ptx.c,common,\
+    -fno-sanitize=all,$(OLDEST_LIBC),-fno-sanitize=all -Wl$(comma)-Bsymbolic -Wl$(comma)--gc-sections \
+    $(OLDEST_LIBC_LINK)))

@@ -54,7 +54,7 @@ dist: all
 CLIENT_GLIBC := 2.28
 CLIENT_NAME  = gpupool-client-$(VERSION)-linux-$(ARCH)
 CLIENT_TREE  = $(O)/client/$(CLIENT_NAME)
-CLIENT_LIBS  := libcuda.so.1 libnvidia-ml.so.1 libgpupool-tls.so.1
+CLIENT_LIBS  := libcuda.so.1 libnvidia-ml.so.1 libgpupool-tls.so.1 libgpupool-nvrtc.so.1
 LOADER_x86_64  := /lib64/ld-linux-x86-64.so.2
 LOADER_aarch64 := /lib/ld-linux-aarch64.so.1
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # What shows that it is true: programs, end-to-end tests, the demo.
 include tests/programs/build.mk
+include tests/programs/nvrtc/build.mk
 include tests/clients/build.mk
 include tests/gpu/build.mk
 include tests/container/build.mk

@@ -63,8 +63,8 @@ no_ptx(const struct inventory *inv, unsigned sm, struct gp_err *err)
     return gp_err_set(
         err, -ENOEXEC,
         "the image holds only %s%s%s and a software GPU runs PTX: recompile "
-        "with -gencode arch=compute_%u,code=compute_%u; for Triton, JAX, Mojo and "
-        "CuPy give `gpupool run` --keep-ptx; for numba uninstall nvjitlink",
+        "with -gencode arch=compute_%u,code=compute_%u; for Triton, JAX, Mojo, "
+        "CuPy and NVRTC give `gpupool run` --keep-ptx; for numba uninstall nvjitlink",
         *inv->code ? "machine code for " : "", inv->code,
         *inv->code     ? ""
         : inv->has_lto ? "LTO code"

@@ -105,6 +105,7 @@ CLIENTS = [
     Client("pynvml-servers", "management_servers", packages="management", servers=2),
     Client("gputil-ray", "management_consumers", apart="-ray"),
     Client("cuda-bindings", "bindings"),
+    Client("nvrtc", "linked_nvrtc", packages="bindings", keep_ptx=True),
     Client("cuda-core", "objects_cudacore", NVRTC_WHEEL, apart="-core"),
     Client("numba-cuda", "jit_numba"),
     Client("cupy", "arrays_cupy", {**CUPY_PTX, "CUPY_ACCELERATORS": ""}),

@@ -118,3 +118,23 @@ def test_mistakes_are_said(case):
             ((written(case), "other.ptx"), "one file at a time"),
             ((written(case), "-o", case.folder / "no" / "such"), "No such file")):
         case.contains(ptxas(case, *args, status=255).err, words, f"ptxas {args}")
+
+
+def test_what_is_linked_with_nvrtc_gets_ptx_for_machine_code(case):
+    """Of a program, and of a library that another program loads for itself."""
+    programs = case.build / "tests" / "programs" / "nvrtc"
+    pool = case.pool()
+    for words in ((programs / "compiles",), (programs / "loads", programs / "libcompiles.so")):
+        case.equal(pool.run(*words, options=("--keep-ptx",)).out.splitlines(),
+                   ["PTX: -DOF=sm_1 --gpu-architecture=compute_90a", "PTX: -arch compute_86",
+                    "PTX: -arch=compute_75", "PTX:"], f"what {words} has")
+        case.contains(pool.run(*words).out, "code: -arch sm_86", f"what {words} has without it")
+
+
+def test_what_the_user_preloads_stays(case):
+    if case.sanitizer:
+        case.skip("the runtimes of sanitizers have to be preloaded first")
+    own = case.build / "tests" / "programs" / "nvrtc" / "libnvrtc.so.13"
+    done = case.pool().run("sh", "-c", "echo $LD_PRELOAD", options=("--keep-ptx",),
+                           env={"LD_PRELOAD": str(own)})
+    case.equal(done.out.strip(), f"{case.build}/lib/libgpupool-nvrtc.so.1:{own}", "what is preloaded")

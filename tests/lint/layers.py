@@ -45,6 +45,10 @@ COMPONENTS = {
         "layers": ["client-stub/nvml"],
         "sees": ["client-stub/export_tables", "common", "proto"],
     },
+    "client-stub/nvrtc": {
+        "layers": ["client-stub/nvrtc"],
+        "sees": ["common"],
+    },
     # Of the pool server, what both its processes include.
     "server/base": {
         "layers": ["server/base", "server/arbiter"],
