@@ -29,6 +29,9 @@ enum {
     WORKSPACES = 1024,
     WORKSPACE_SIZE = 64,
     HEAP_ALIGN = 16,
+    /* In front of each block, as cards have it: nvcc writes the number of an array's
+     * elements there (`new T[n]` of a class with an operator new[] of its own). */
+    HEAP_HEAD = 16,
 };
 
 struct text {
@@ -302,9 +305,10 @@ heap_take(struct sg_output *out, uint64_t size)
         out->blocks = p;
         out->cap_blocks = cap;
     }
-    addr = sg_va_take(&out->heap_va, size, HEAP_ALIGN);
+    addr = sg_va_take(&out->heap_va, HEAP_HEAD + size, HEAP_ALIGN);
     if (!addr)
         return 0;
+    addr += HEAP_HEAD;
     i = block_upper(out, addr);
     memmove(&out->blocks[i + 1], &out->blocks[i],
             (out->n_blocks - i) * sizeof(*out->blocks));
@@ -346,7 +350,7 @@ sg_output_heap_free(struct sg_ctx *ctx, uint64_t addr)
     size_t i = out ? block_upper(out, addr) : 0;
 
     if (i > 0 && out->blocks[i - 1].base == addr) { /* anything else is ignored */
-        sg_va_give(&out->heap_va, addr, out->blocks[i - 1].size);
+        sg_va_give(&out->heap_va, addr - HEAP_HEAD, HEAP_HEAD + out->blocks[i - 1].size);
         memmove(&out->blocks[i - 1], &out->blocks[i],
                 (out->n_blocks - i) * sizeof(*out->blocks));
         out->n_blocks--;

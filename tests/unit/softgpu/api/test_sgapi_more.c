@@ -367,6 +367,40 @@ variable_that_is_defined_nowhere_is_the_modules(void **state)
     ok(cuLinkDestroy(link));
 }
 
+/* nvcc keeps the number of an array's elements there, also where the class's own
+ * operator new[] has asked for no room for it (Eigen). */
+static void
+word_in_front_of_a_heap_block_belongs_to_nobody(void **state)
+{
+    static char text[] =
+        PTX_HEAD ".extern .func (.param .b64 r) malloc(.param .b64 n);\n"
+                 ".visible .entry k(.param .u64 p, .param .u32 v)\n{\n"
+                 " .reg .u64 %d<3>; .reg .u32 %r<3>;\n"
+                 " ld.param.u64 %d0, [p]; ld.param.u32 %r0, [v];\n"
+                 " mov.u32 %r1, %tid.x; mul.wide.u32 %d2, %r1, 4; add.u64 %d0, %d0, %d2;\n"
+                 " add.u32 %r0, %r0, %r1;\n"
+                 " { .param .b64 n; .param .b64 r; st.param.b64 [n], 12;\n"
+                 " call.uni (r), malloc, (n); ld.param.b64 %d1, [r]; }\n"
+                 " st.u32 [%d1+8], %r0; bar.sync 0;\n"
+                 " st.u64 [%d1+-8], 1; bar.sync 0;\n"
+                 " ld.u32 %r2, [%d1+8]; st.global.u32 [%d0], %r2; ret;\n}\n";
+    unsigned v[32];
+    CUdeviceptr p;
+    CUmodule mod;
+    CUfunction fn;
+
+    (void)state;
+    ok(cuModuleLoadData(&mod, text));
+    ok(cuModuleGetFunction(&fn, mod, "k"));
+    ok(cuMemAlloc_v2(&p, sizeof(v)));
+    ok(ut_sg_run(fn, 1, ARRAY_SIZE(v), 0, p, 100));
+    ok(cuMemcpyDtoH_v2(v, p, sizeof(v)));
+    for (unsigned i = 0; i < ARRAY_SIZE(v); i++)
+        assert_int_equal(v[i], 100 + i);
+    ok(cuMemFree_v2(p));
+    ok(cuModuleUnload(mod));
+}
+
 /* As numba links: the grid's barrier comes with the toolkit's library, which is named
  * but holds machine code. */
 static void
@@ -717,6 +751,7 @@ main(void)
         T(memory_freed_in_a_stream_is_not_in_use),
         T(two_texts_are_linked),
         T(variable_that_is_defined_nowhere_is_the_modules),
+        T(word_in_front_of_a_heap_block_belongs_to_nobody),
         T(linked_kernels_synchronise_their_grid),
         T(a_green_context_has_a_part_of_the_card),
         T(device_printf_reaches_the_host_at_synchronisation),
