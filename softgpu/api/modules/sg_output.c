@@ -350,7 +350,8 @@ sg_output_heap_free(struct sg_ctx *ctx, uint64_t addr)
     size_t i = out ? block_upper(out, addr) : 0;
 
     if (i > 0 && out->blocks[i - 1].base == addr) { /* anything else is ignored */
-        sg_va_give(&out->heap_va, addr - HEAP_HEAD, HEAP_HEAD + out->blocks[i - 1].size);
+        sg_va_give(&out->heap_va, addr - HEAP_HEAD,
+                   HEAP_HEAD + out->blocks[i - 1].size);
         memmove(&out->blocks[i - 1], &out->blocks[i],
                 (out->n_blocks - i) * sizeof(*out->blocks));
         out->n_blocks--;

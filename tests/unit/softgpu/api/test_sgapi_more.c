@@ -372,18 +372,18 @@ variable_that_is_defined_nowhere_is_the_modules(void **state)
 static void
 word_in_front_of_a_heap_block_belongs_to_nobody(void **state)
 {
-    static char text[] =
-        PTX_HEAD ".extern .func (.param .b64 r) malloc(.param .b64 n);\n"
-                 ".visible .entry k(.param .u64 p, .param .u32 v)\n{\n"
-                 " .reg .u64 %d<3>; .reg .u32 %r<3>;\n"
-                 " ld.param.u64 %d0, [p]; ld.param.u32 %r0, [v];\n"
-                 " mov.u32 %r1, %tid.x; mul.wide.u32 %d2, %r1, 4; add.u64 %d0, %d0, %d2;\n"
-                 " add.u32 %r0, %r0, %r1;\n"
-                 " { .param .b64 n; .param .b64 r; st.param.b64 [n], 12;\n"
-                 " call.uni (r), malloc, (n); ld.param.b64 %d1, [r]; }\n"
-                 " st.u32 [%d1+8], %r0; bar.sync 0;\n"
-                 " st.u64 [%d1+-8], 1; bar.sync 0;\n"
-                 " ld.u32 %r2, [%d1+8]; st.global.u32 [%d0], %r2; ret;\n}\n";
+    static char text[] = PTX_HEAD
+        ".extern .func (.param .b64 r) malloc(.param .b64 n);\n"
+        ".visible .entry k(.param .u64 p, .param .u32 v)\n{\n"
+        " .reg .u64 %d<3>; .reg .u32 %r<3>;\n"
+        " ld.param.u64 %d0, [p]; ld.param.u32 %r0, [v];\n"
+        " mov.u32 %r1, %tid.x; mul.wide.u32 %d2, %r1, 4; add.u64 %d0, %d0, %d2;\n"
+        " add.u32 %r0, %r0, %r1;\n"
+        " { .param .b64 n; .param .b64 r; st.param.b64 [n], 12;\n"
+        " call.uni (r), malloc, (n); ld.param.b64 %d1, [r]; }\n"
+        " st.u32 [%d1+8], %r0; bar.sync 0;\n"
+        " st.u64 [%d1+-8], 1; bar.sync 0;\n"
+        " ld.u32 %r2, [%d1+8]; st.global.u32 [%d0], %r2; ret;\n}\n";
     unsigned v[32];
     CUdeviceptr p;
     CUmodule mod;
