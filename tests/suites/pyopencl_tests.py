@@ -6,7 +6,7 @@ import os
 import re
 
 from pocl_tests import built, environment
-from suite import Pool, Report, Result, Venv, quiet, run_bounded
+from suite import Pool, Report, Result, Venv, python_source, run_bounded
 
 VERSION = "2026.1.4"
 PACKAGES = [f"pyopencl=={VERSION}", "numpy", "mako", "pytest"]
@@ -19,17 +19,6 @@ NOT_APPLICABLE = {
     "test_zeros_large_array": "needs 6 GiB",
     "test_xdg_cache_home": "counts on a cache that PyOpenCL does not keep for PoCL",
 }
-
-
-def sources(build, venv):
-    folder = build / "suites" / f"pyopencl-{VERSION}"
-    if not (folder / "test").exists():
-        quiet([venv.python, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary",
-               "pyopencl", f"pyopencl=={VERSION}"], build / "suites",
-              "the source archive cannot be downloaded")
-        quiet(["tar", "-xf", f"pyopencl-{VERSION}.tar.gz"], build / "suites",
-              "the source archive cannot be unpacked")
-    return folder / "test"
 
 
 def judged(outcome, path, why):
@@ -47,7 +36,7 @@ def judged(outcome, path, why):
 def run(build, only):
     folder = built(build)
     venv = Venv(build, "pyopencl", PACKAGES)
-    tests = sources(build, venv)
+    tests = python_source(build, venv, "pyopencl", VERSION) / "test"
     report = Report(build, "pyopencl")
     with Pool(build, "softgpu", {"SOFTGPU_SMS": str(os.cpu_count())}) as pool:
         env = {**pool.env, **environment(folder, pool)}

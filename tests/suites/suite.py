@@ -144,6 +144,17 @@ class Venv:
         stamp.write_text("\n".join(packages))
 
 
+def python_source(build, venv, name, version):
+    """The source archive of a package on PyPI, unpacked; its folder."""
+    folder = build / "suites" / f"{name}-{version}"
+    if not (folder / "test").exists():
+        quiet([venv.python, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", name,
+               f"{name}=={version}"], build / "suites", "the source archive cannot be downloaded")
+        quiet(["tar", "-xf", f"{name}-{version}.tar.gz"], build / "suites",
+              "the source archive cannot be unpacked")
+    return folder
+
+
 def run_all(tests, one, report):
     """one(test) for each, as many at a time as there are cores; reports in order.
 

@@ -8,7 +8,7 @@ is not installed; tests that want it are not applicable either.
 
 import os
 
-from suite import HERE, Missing, Pool, Report, Result, SLICE, Venv, quiet, run_all, \
+from suite import HERE, Missing, Pool, Report, Result, SLICE, Venv, python_source, run_all, \
     run_bounded
 
 VERSION = "0.12.0"
@@ -22,17 +22,6 @@ MODULES = ["test_arange", "test_assign", "test_const_folding", "test_edgecases",
            "test_tensor_variable", "test_tiny", "test_to_numpy", "test_zero_copy"]
 BACKENDS = ["CUDA", "CUDA:PTX"]
 LIMIT_S = 2700
-
-
-def sources(build, venv):
-    folder = build / "suites" / f"tinygrad-{VERSION}"
-    if not (folder / "test").exists():
-        quiet([venv.python, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary",
-               ":all:", f"tinygrad=={VERSION}"], build / "suites",
-              "the source archive cannot be downloaded")
-        quiet(["tar", "-xf", f"tinygrad-{VERSION}.tar.gz"], build / "suites",
-              "the source archive cannot be unpacked")
-    return folder
 
 
 def link(at, to):
@@ -89,7 +78,7 @@ class Runner:
 
 def run(build, only):
     venv = Venv(build, "tinygrad", PACKAGES)
-    folder = sources(build, venv)
+    folder = python_source(build, venv, "tinygrad", VERSION)
     tasks = [(module, backend) for backend in BACKENDS for module in MODULES
              if only in module]
     if not tasks:
