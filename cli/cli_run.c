@@ -133,10 +133,9 @@ static const struct gp_option OPTIONS[] = {
      .offset = offsetof(struct cli_run_request, verbose)},
     {.name = "keep-ptx",
      .help =
-         "for software cards: the program's compilers (Triton, JAX, Mojo, CuPy, and "
-         "NVRTC "
-         "in what is linked with it) leave PTX as it is, which such a card runs, and "
-         "make no machine code",
+         "for software cards: the program's compilers (Triton, JAX, Mojo, CuPy, NVRTC "
+         "where it is linked) leave PTX as it is, which such a card runs, and make no "
+         "machine code",
      .set = gp_option_yes,
      .offset = offsetof(struct cli_run_request, keep_ptx)},
     {.name = "check-exit",

@@ -45,7 +45,14 @@ nvrtc_function(const char *name, void *caller, void *ours)
     }
     if (!function || function == ours) /* the program itself sees us first */
         function = dlsym(RTLD_NEXT, name);
-    return function == ours ? NULL : function;
+    if (function && function != ours)
+        return function;
+    fprintf(
+        stderr,
+        "gpupool: --keep-ptx: the program calls NVRTC, but is not linked with it: no "
+        "%s\n",
+        name);
+    return NULL;
 }
 
 /* What to say instead of @option, which may be "-arch" and its value in one, or the

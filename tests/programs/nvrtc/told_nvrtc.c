@@ -20,30 +20,38 @@ nvrtcCompileProgram(char *program, int n, const char *const *options)
     return 0;
 }
 
+static int
+tell(const char *kind, const char *program, char *text, size_t *size)
+{
+    size_t n = strlen(kind) + strlen(program) + 1;
+
+    if (size)
+        *size = n;
+    if (text)
+        snprintf(text, n, "%s%s", kind, program);
+    return 0;
+}
+
 int
 nvrtcGetPTXSize(char *program, size_t *size)
 {
-    *size = strlen("PTX:") + strlen(program) + 1;
-    return 0;
+    return tell("PTX:", program, NULL, size);
 }
 
 int
 nvrtcGetPTX(char *program, char *text)
 {
-    snprintf(text, strlen("PTX:") + strlen(program) + 1, "PTX:%s", program);
-    return 0;
+    return tell("PTX:", program, text, NULL);
 }
 
 int
 nvrtcGetCUBINSize(char *program, size_t *size)
 {
-    *size = strlen("code:") + strlen(program) + 1;
-    return 0;
+    return tell("code:", program, NULL, size);
 }
 
 int
 nvrtcGetCUBIN(char *program, char *code)
 {
-    snprintf(code, strlen("code:") + strlen(program) + 1, "code:%s", program);
-    return 0;
+    return tell("code:", program, code, NULL);
 }
