@@ -50,7 +50,7 @@ struct sg_target {
 /* What is looked for while kernels run (docs/softgpu-check.md). */
 #define SG_CHECK_FAULTS 1u   /* what ends a launch is a finding as well */
 #define SG_CHECK_INIT 2u     /* reads of device memory that nothing was written to */
-#define SG_CHECK_RACES 4u    /* on shared memory */
+#define SG_CHECK_RACES 4u    /* on shared and on global memory */
 #define SG_CHECK_BARRIERS 8u /* that the lanes of a warp do not reach together */
 /* Nothing is looked for: before each access to memory and each fence a CTA's turn is
  * over (SG_CTA_YIELD), so that a test decides who goes on. */
@@ -187,7 +187,8 @@ struct sg_fault {
 enum sg_finding_kind {
     SG_FINDING_FAULT,
     SG_FINDING_UNINITIALISED,
-    SG_FINDING_RACE,
+    SG_FINDING_RACE, /* on shared memory */
+    SG_FINDING_GLOBAL_RACE,
     SG_FINDING_BARRIER,
 };
 
@@ -208,7 +209,8 @@ struct sg_finding {
     struct sg_place at;
     bool has_other;
     struct sg_place other; /* the other access of a race, the other barrier */
-    char what[160];        /* "load of 4 bytes at 0x..., which ..." */
+    uint32_t other_cta[3];
+    char what[160]; /* "load of 4 bytes at 0x..., which ..." */
     char other_what[64];
 };
 
@@ -267,8 +269,9 @@ struct sg_launch {
     uint32_t warps;
     uint32_t shared_bytes; /* in whole units of the target */
     uint32_t local_stride;
-    const void *unit; /* executor's own */
-    uint64_t serial;  /* no other launch has it */
+    const void *unit;           /* executor's own */
+    uint64_t serial;            /* no other launch has it */
+    struct sg_race_grid *races; /* NULL: they are not looked for in global memory */
 
     /* result: the first fault wins */
     int fault_lock;
@@ -277,6 +280,8 @@ struct sg_launch {
 
 /* Check sizes and compute the layout.  -EINVAL names what is out of range. */
 int sg_launch_init(struct sg_launch *launch, struct gp_err *err);
+/* Frees what checks noted; a launch that was never made has nothing.  No CTA runs. */
+void sg_launch_end(struct sg_launch *launch);
 
 enum sg_cta_state {
     SG_CTA_DONE,

@@ -220,6 +220,7 @@ run_text(struct rk_run *run, const char *text, unsigned grid, unsigned block,
     set_params(l.kernel, params, values, n_values);
     run->accused[0] = 0;
     r = launch(&l, err);
+    sg_launch_end(&l);
     return r == 0 && run->accused[0] ? gp_err_set(err, -1, "%s", run->accused) : r;
 }
 

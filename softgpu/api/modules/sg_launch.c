@@ -252,6 +252,7 @@ run_fini(struct sg_work *work)
 {
     struct sg_run *run = container_of(work, struct sg_run, work);
 
+    sg_launch_end(&run->launch);
     sg_output_workspace_give(work->ctx, run->workspace);
     if (run->forget)
         run->forget(run);

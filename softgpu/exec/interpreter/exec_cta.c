@@ -8,6 +8,7 @@
  */
 #include "exec_native.h"
 #include "exec_race.h"
+#include "exec_race_grid.h"
 #include "exec_straight.h"
 #include "gp_err.h"
 #include "sg_cta.h"
@@ -84,7 +85,16 @@ sg_launch_init(struct sg_launch *launch, struct gp_err *err)
     launch->local_stride = (uint32_t)GP_ALIGN_UP(local, (uint64_t)16);
     launch->fault_lock = 0;
     memset(&launch->fault, 0, sizeof(launch->fault));
+    if (target->check & SG_CHECK_RACES)
+        launch->races = sg_race_grid_new(ctas);
     return 0;
+}
+
+void
+sg_launch_end(struct sg_launch *launch)
+{
+    sg_race_grid_free(launch->races);
+    launch->races = NULL;
 }
 
 int

@@ -5,9 +5,9 @@
  * Lowering puts a CHECK before each operation of a checked program that touches memory
  * or puts threads in order, and one behind each barrier.  It runs with the lanes of its
  * neighbour, just before (after) it, and no other fragment or warp of the CTA runs in
- * between.  Global memory is checked against the bits of sg_shadow.h, shared memory by
- * exec_race.h.  Addresses outside every allocation are left to the operation itself,
- * whose fault is a finding as well.
+ * between.  Global memory is checked against the bits of sg_shadow.h and by
+ * exec_race_grid.h, shared memory by exec_race.h.  Addresses outside every allocation
+ * are left to the operation itself, whose fault is a finding as well.
  *
  * Not looked at: local memory, textures and surfaces, what warpgroup operations read of
  * shared memory, and the shared memory of other CTAs of a cluster.
@@ -15,6 +15,7 @@
 #include "exec_bulk.h"
 #include "exec_matrix.h"
 #include "exec_race.h"
+#include "exec_race_grid.h"
 #include "insn_watch.h"
 #include "ptx_ast.h"
 #include "sg_cta.h"
@@ -36,15 +37,14 @@ struct check {
     unsigned on;    /* SG_CHECK_* */
     uint32_t pc;
     uint32_t m;
-    struct sg_race *race; /* NULL: shared memory is not checked */
+    struct sg_race *race;      /* NULL: races are not looked for */
+    struct sg_race_grid *grid; /* NULL: not in global memory */
 };
 
 /* Accesses of the lanes of one instruction, by where they go. */
 struct lanes {
-    struct sg_race_access shared[SG_LANES];
-    uint32_t n_shared;
-    uint64_t global[SG_LANES];
-    uint32_t global_lane[SG_LANES], n_global;
+    struct sg_race_access shared[SG_LANES], global[SG_LANES];
+    uint32_t n_shared, n_global;
 };
 
 /* -------------------------------------------------------------------- findings */
@@ -77,6 +77,21 @@ place_of(const struct sg_cta *cta, const struct sg_warp *warp, uint32_t lane,
         at.file = NULL;
     for (int k = 0; k < 3; k++)
         at.thread[k] = warp->tid[k][shown];
+    return at;
+}
+
+/* The same for a thread of a CTA that may be gone. */
+static struct sg_place
+place_in(const struct sg_cta *cta, uint32_t warp, uint32_t lane, uint32_t pc)
+{
+    const uint32_t *block = cta->launch->block;
+    struct sg_place at = place_of(cta, cta->warps[warp], lane, pc);
+    uint32_t thread = warp * SG_LANES + (lane == SG_RACE_LANES ? 0 : lane);
+
+    for (int k = 0; k < 3; k++) {
+        at.thread[k] = thread % block[k];
+        thread /= block[k];
+    }
     return at;
 }
 
@@ -123,13 +138,14 @@ sg_finding_print(const struct sg_finding *f, char *text, size_t size)
         [SG_FINDING_FAULT] = "fault",
         [SG_FINDING_UNINITIALISED] = "uninitialised memory",
         [SG_FINDING_RACE] = "race on shared memory",
+        [SG_FINDING_GLOBAL_RACE] = "race on global memory",
         [SG_FINDING_BARRIER] = "barrier",
     };
     char at[512], other[512];
     int n;
 
     print_place(at, sizeof(at), &f->at, f->cta);
-    print_place(other, sizeof(other), &f->other, f->cta);
+    print_place(other, sizeof(other), &f->other, f->other_cta);
     n = snprintf(text, size, "%s: %s\n    at %s, in %s\n", kinds[f->kind], f->what, at,
                  f->kernel);
     if (f->has_other && n > 0 && (size_t)n < size)
@@ -165,7 +181,8 @@ found_uninitialised(const struct check *c, uint32_t lane, uint64_t addr, uint64_
 }
 
 static void
-found_race(const struct check *c, const struct sg_race_conflict *x, bool write)
+found_race(const struct check *c, enum sg_finding_kind kind,
+           const struct sg_race_conflict *x, bool write)
 {
     const bool atom = c->watch->kind == SG_WATCH_ATOM;
     static const char *const others[] = {
@@ -174,17 +191,21 @@ found_race(const struct check *c, const struct sg_race_conflict *x, bool write)
         [SG_RACE_WRITE_AFTER_WRITE] = "was written at",
         [SG_RACE_SAME_INSTRUCTION] = "is written with another value at",
     };
-    struct sg_finding f =
-        finding_begin(c->cta, c->warp, SG_FINDING_RACE, x->lane, c->pc);
+    const uint32_t *grid = c->cta->launch->grid;
+    struct sg_finding f = finding_begin(c->cta, c->warp, kind, x->lane, c->pc);
+    uint64_t index = x->other_cta;
 
     f.has_other = true;
-    f.other =
-        place_of(c->cta, c->cta->warps[x->other_warp], x->other_lane, x->other_pc);
-    snprintf(f.what, sizeof(f.what), "%s of %u bytes at shared 0x%x",
+    f.other = place_in(c->cta, x->other_warp, x->other_lane, x->other_pc);
+    for (int k = 0; k < 3; k++) {
+        f.other_cta[k] = (uint32_t)(index % grid[k]);
+        index /= grid[k];
+    }
+    snprintf(f.what, sizeof(f.what), "%s of %u bytes at %s 0x%" PRIx64,
              atom    ? "atomic"
              : write ? "store"
                      : "load",
-             x->size, x->off);
+             x->size, kind == SG_FINDING_RACE ? "shared" : "global", x->at);
     snprintf(f.other_what, sizeof(f.other_what), "%s", others[x->kind]);
     finding_give(c->cta, &f);
 }
@@ -198,6 +219,7 @@ found_barrier(const struct check *c, uint32_t other_pc)
 
     f.has_other = true;
     f.other = place_of(c->cta, c->warp, SG_RACE_LANES, other_pc);
+    memcpy(f.other_cta, f.cta, sizeof(f.other_cta));
     snprintf(f.what, sizeof(f.what),
              "lanes of one warp arrive at one barrier by different instructions");
     snprintf(f.other_what, sizeof(f.other_what), "others of the warp wait at");
@@ -234,12 +256,10 @@ lanes_add(const struct check *c, struct lanes *to, uint32_t lane,
 {
     uint32_t off;
 
-    if (in_global(space, addr)) {
-        to->global[to->n_global] = addr;
-        to->global_lane[to->n_global++] = lane;
-    } else if (in_shared(c->cta, space, addr, size, &off)) {
-        to->shared[to->n_shared++] = (struct sg_race_access){lane, off, size, value};
-    }
+    if (in_global(space, addr))
+        to->global[to->n_global++] = (struct sg_race_access){lane, size, addr, value};
+    else if (in_shared(c->cta, space, addr, size, &off))
+        to->shared[to->n_shared++] = (struct sg_race_access){lane, size, off, value};
 }
 
 static void
@@ -248,9 +268,9 @@ read_global(const struct check *c, const struct lanes *l, uint32_t size)
     uint64_t at;
 
     for (uint32_t i = 0; i < l->n_global && c->on & SG_CHECK_INIT; i++) {
-        if (sg_shadow_defined(l->global[i], size, &at))
+        if (sg_shadow_defined(l->global[i].at, size, &at))
             continue;
-        found_uninitialised(c, l->global_lane[i], l->global[i], size, at);
+        found_uninitialised(c, l->global[i].lane, l->global[i].at, size, at);
         return;
     }
 }
@@ -259,7 +279,7 @@ static void
 write_global(const struct check *c, const struct lanes *l, uint32_t size)
 {
     for (uint32_t i = 0; i < l->n_global && c->on & SG_CHECK_INIT; i++)
-        sg_shadow_define(l->global[i], size);
+        sg_shadow_define(l->global[i].at, size);
 }
 
 static void
@@ -270,20 +290,44 @@ touch_shared(const struct check *c, const struct sg_race_access *list, uint32_t 
 
     if (c->race && n && c->on & SG_CHECK_RACES &&
         sg_race_access(c->race, c->cta, c->warp, list, n, write, strong, c->pc, &x))
-        found_race(c, &x, write);
+        found_race(c, SG_FINDING_RACE, &x, write);
 }
 
-/* An access that orders threads. */
+static void
+touch_global(const struct check *c, const struct lanes *l, bool write, bool strong)
+{
+    struct sg_race_conflict x;
+
+    if (c->grid && l->n_global &&
+        sg_race_grid_access(c->grid, c->race, c->cta, c->warp, l->global, l->n_global,
+                            write, strong, c->pc, &x))
+        found_race(c, SG_FINDING_GLOBAL_RACE, &x, write);
+}
+
+/* The CTA puts itself in order with others of the grid. */
+static void
+order_grid(const struct check *c, bool acquire, bool release)
+{
+    if (c->grid && acquire)
+        sg_race_grid_acquire(c->grid, c->cta);
+    if (c->grid && release)
+        sg_race_grid_release(c->grid, c->cta);
+}
+
+/* An access that orders threads.  Shared memory may be that of another CTA of the
+ * cluster. */
 static void
 order(const struct check *c, const struct lanes *l, bool acquire, bool release)
 {
     if (!c->race)
         return;
+    if (l->n_global || c->cta->cluster)
+        order_grid(c, acquire, release);
     for (uint32_t i = 0; i < l->n_shared; i++) {
         if (acquire)
-            sg_race_acquire(c->race, c->warp, l->shared[i].off);
+            sg_race_acquire(c->race, c->warp, (uint32_t)l->shared[i].at);
         if (release)
-            sg_race_release(c->race, c->warp, l->shared[i].off);
+            sg_race_release(c->race, c->warp, (uint32_t)l->shared[i].at);
     }
     if (l->n_global && acquire)
         sg_race_acquire(c->race, c->warp, UINT32_MAX);
@@ -334,6 +378,7 @@ check_access(const struct check *c)
         write_global(c, &l, c->watch->size);
     else
         read_global(c, &l, c->watch->size);
+    touch_global(c, &l, store, strong);
     touch_shared(c, l.shared, l.n_shared, store, strong);
     if (strong && store)
         order(c, &l, false, true);
@@ -352,6 +397,7 @@ check_atom(const struct check *c)
         read_global(c, &l, c->watch->size);
     write_global(c, &l, c->watch->size);
     order(c, &l, true, false);
+    touch_global(c, &l, true, true);
     touch_shared(c, l.shared, l.n_shared, true, true);
     order(c, &l, false, true);
 }
@@ -376,7 +422,7 @@ check_cpasync(const struct check *c)
         uint64_t from = sg_reg_d(c->warp, c->op->b)[i] + c->op->x;
         uint32_t n =
             c->op->c == SG_OFF_NONE ? c->op->n : sg_reg_w(c->warp, c->op->c)[i];
-        struct lanes one = {.global = {from}, .global_lane = {i}, .n_global = 1};
+        struct lanes one = {.global = {{.lane = i, .at = from}}, .n_global = 1};
 
         if (n)
             read_global(c, &one, gp_min(n, (uint32_t)c->op->n));
@@ -391,16 +437,16 @@ static void
 check_bulk_lane(const struct check *c, uint32_t lane)
 {
     const unsigned n = c->op->n;
-    struct lanes l = {.global_lane = {lane}, .n_global = 1};
+    struct lanes l = {.global = {{.lane = lane}}, .n_global = 1};
     struct sg_bulk b;
     uint32_t off, bytes;
 
     sg_bulk_open(&b, c->cta, c->warp, c->op, lane);
     bytes = (uint32_t)gp_min(b.arg[SG_BULK_ARG_BYTES], SG_WIN_SIZE);
-    l.global[0] = b.arg[n & SG_BULK_TO_GLOBAL ? SG_BULK_ARG_TO : SG_BULK_ARG_FROM];
+    l.global[0].at = b.arg[n & SG_BULK_TO_GLOBAL ? SG_BULK_ARG_TO : SG_BULK_ARG_FROM];
     if (n & SG_BULK_FROM_SHARED && bytes &&
         in_shared(c->cta, SG_MEM_SHARED, b.arg[SG_BULK_ARG_FROM], bytes, &off))
-        touch_shared(c, &(struct sg_race_access){lane, off, bytes, NULL}, 1, false,
+        touch_shared(c, &(struct sg_race_access){lane, bytes, off, NULL}, 1, false,
                      false);
     if (n & SG_BULK_TO_GLOBAL)
         write_global(c, &l, bytes);
@@ -459,16 +505,18 @@ check_wmma(const struct check *c)
 
     for (uint32_t i = 0; i < n; i++) {
         struct lanes l = {
-            .global = {spans[i].addr}, .global_lane = {lane}, .n_global = 1};
+            .global = {{lane, (uint32_t)spans[i].bytes, spans[i].addr, NULL}},
+            .n_global = 1};
 
         if (in_shared(c->cta, c->op->n, spans[i].addr, spans[i].bytes, &off)) {
-            touch_shared(c, &(struct sg_race_access){lane, off, spans[i].bytes, NULL},
+            touch_shared(c, &(struct sg_race_access){lane, spans[i].bytes, off, NULL},
                          1, c->watch->store, false);
         } else if (in_global(c->op->n, spans[i].addr)) {
             if (c->watch->store)
                 write_global(c, &l, spans[i].bytes);
             else
                 read_global(c, &l, spans[i].bytes);
+            touch_global(c, &l, c->watch->store, false);
         }
     }
 }
@@ -510,6 +558,7 @@ check_cluster(const struct check *c)
 {
     if (!c->race)
         return;
+    order_grid(c, true, true);
     if (c->watch->kind == SG_WATCH_CLUSTER_WAIT)
         sg_race_pass(c->race, c->cta, c->warp, SG_RACE_CLUSTER);
     else
@@ -528,8 +577,15 @@ sg_op_check(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
             uint32_t m)
 {
     const struct sg_insn *at = op->n & SG_WATCH_AFTER ? op - 1 : op + 1;
-    struct check c = {cta, warp, at, NULL, op->n, checks_on(cta), warp->frags[0].pc,
-                      m,   NULL};
+    struct check c = {
+        .cta = cta,
+        .warp = warp,
+        .op = at,
+        .flags = op->n,
+        .on = checks_on(cta),
+        .pc = warp->frags[0].pc,
+        .m = m,
+    };
 
     if (c.on & SG_CHECK_STEPS) {
         warp->frags[0].pc++;
@@ -540,6 +596,8 @@ sg_op_check(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
     c.watch = &sg_watches[at->code];
     if (c.on & (SG_CHECK_RACES | SG_CHECK_BARRIERS))
         c.race = sg_race_of(cta);
+    if (c.race && c.on & SG_CHECK_RACES)
+        c.grid = cta->launch->races;
     if (c.race && (c.watch->kind == SG_WATCH_WARP || is_collective(c.watch->kind)))
         sg_race_warp_sync(c.race, warp);
     if (is_collective(c.watch->kind) && m != warp->live)

@@ -198,6 +198,14 @@ learn(struct sg_race *race, uint32_t warp, const uint32_t *clocks)
         known[i] = gp_max(known[i], clocks[i]);
 }
 
+uint32_t
+sg_race_clock(const struct sg_race *race, const struct sg_warp *warp,
+              const uint32_t **ret_known)
+{
+    *ret_known = known_by(race, warp->index);
+    return race->clock[warp->index];
+}
+
 void
 sg_race_warp_sync(struct sg_race *race, const struct sg_warp *warp)
 {
@@ -290,7 +298,7 @@ unordered(const struct sg_race *race, uint32_t warp, uint32_t lane, uint32_t oth
 static bool
 changes_nothing(const struct sg_cta *cta, const struct sg_race_access *a)
 {
-    return a->value && memcmp(a->value, cta->shared + a->off, a->size) == 0;
+    return a->value && memcmp(a->value, cta->shared + a->at, a->size) == 0;
 }
 
 static bool
@@ -306,6 +314,7 @@ conflict_with_writer(const struct sg_race *race, const struct sg_cta *cta,
         return false;
     *ret = (struct sg_race_conflict){
         .kind = write ? SG_RACE_WRITE_AFTER_WRITE : SG_RACE_READ_AFTER_WRITE,
+        .other_cta = cta->index,
         .other_warp = w->warp,
         .other_lane = w->lane,
         .other_pc = w->pc,
@@ -314,9 +323,9 @@ conflict_with_writer(const struct sg_race *race, const struct sg_cta *cta,
 }
 
 static bool
-conflict_with_readers(const struct sg_race *race, uint32_t warp,
-                      const struct sg_race_access *a, uint32_t cell, bool strong,
-                      struct sg_race_conflict *ret)
+conflict_with_readers(const struct sg_race *race, const struct sg_cta *cta,
+                      uint32_t warp, const struct sg_race_access *a, uint32_t cell,
+                      bool strong, struct sg_race_conflict *ret)
 {
     const struct reader *all = race->readers + (size_t)cell * race->n_warps;
 
@@ -328,6 +337,7 @@ conflict_with_readers(const struct sg_race *race, uint32_t warp,
             continue;
         *ret = (struct sg_race_conflict){
             .kind = SG_RACE_WRITE_AFTER_READ,
+            .other_cta = cta->index,
             .other_warp = i,
             .other_lane = lane,
             .other_pc = all[i].pc,
@@ -340,18 +350,17 @@ conflict_with_readers(const struct sg_race *race, uint32_t warp,
 static bool
 lanes_differ(const struct sg_race_access *a, const struct sg_race_access *b)
 {
-    uint32_t lo = gp_max(a->off, b->off);
-    uint32_t hi = gp_min(a->off + a->size, b->off + b->size);
+    uint64_t lo = gp_max(a->at, b->at);
+    uint64_t hi = gp_min(a->at + a->size, b->at + b->size);
 
     return lo < hi && a->value && b->value &&
-           memcmp((const char *)a->value + (lo - a->off),
-                  (const char *)b->value + (lo - b->off), hi - lo) != 0;
+           memcmp((const char *)a->value + (lo - a->at),
+                  (const char *)b->value + (lo - b->at), hi - lo) != 0;
 }
 
-/* Two lanes of one instruction that write different values to the same bytes. */
-static bool
-conflict_within(const struct sg_race_access *list, uint32_t n, uint32_t warp,
-                uint32_t pc, struct sg_race_conflict *ret)
+bool
+sg_race_within(const struct sg_race_access *list, uint32_t n, const struct sg_cta *cta,
+               const struct sg_warp *warp, uint32_t pc, struct sg_race_conflict *ret)
 {
     for (uint32_t i = 1; i < n; i++) {
         for (uint32_t k = 0; k < i; k++) {
@@ -360,9 +369,10 @@ conflict_within(const struct sg_race_access *list, uint32_t n, uint32_t warp,
             *ret = (struct sg_race_conflict){
                 .kind = SG_RACE_SAME_INSTRUCTION,
                 .lane = list[i].lane,
-                .off = list[i].off,
+                .at = list[i].at,
                 .size = list[i].size,
-                .other_warp = warp,
+                .other_cta = cta->index,
+                .other_warp = warp->index,
                 .other_lane = list[k].lane,
                 .other_pc = pc,
             };
@@ -402,8 +412,9 @@ note_read(struct sg_race *race, uint32_t warp, const struct sg_race_access *a,
 }
 
 #define FOR_CELLS(cell, race, a)                                                       \
-    for (uint32_t cell = (a)->off >> (race)->shift,                                    \
-                  last_##cell = ((a)->off + (a)->size - 1) >> (race)->shift;           \
+    for (uint32_t                                                                      \
+             cell = (uint32_t)((a)->at >> (race)->shift),                              \
+             last_##cell = (uint32_t)(((a)->at + (a)->size - 1) >> (race)->shift);     \
          cell <= last_##cell; cell++)
 
 bool
@@ -413,19 +424,19 @@ sg_race_access(struct sg_race *race, const struct sg_cta *cta,
                struct sg_race_conflict *ret)
 {
     const uint32_t w = warp->index;
-    bool found = write && !strong && conflict_within(list, n, w, pc, ret);
+    bool found = write && !strong && sg_race_within(list, n, cta, warp, pc, ret);
 
     for (uint32_t i = 0; i < n && !found; i++) {
         FOR_CELLS(cell, race, &list[i])
         {
-            found =
-                conflict_with_writer(race, cta, w, &list[i], cell, write, strong,
-                                     ret) ||
-                (write && conflict_with_readers(race, w, &list[i], cell, strong, ret));
+            found = conflict_with_writer(race, cta, w, &list[i], cell, write, strong,
+                                         ret) ||
+                    (write &&
+                     conflict_with_readers(race, cta, w, &list[i], cell, strong, ret));
             if (!found)
                 continue;
             ret->lane = list[i].lane;
-            ret->off = list[i].off;
+            ret->at = list[i].at;
             ret->size = list[i].size;
             break;
         }

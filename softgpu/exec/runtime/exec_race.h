@@ -27,9 +27,10 @@
 
 struct sg_race;
 
-/* One lane's access; offsets from the beginning of the CTA's shared memory. */
+/* One lane's access. */
 struct sg_race_access {
-    uint32_t lane, off, size;
+    uint32_t lane, size;
+    uint64_t at;       /* offset in the CTA's shared memory, or a global address */
     const void *value; /* what is written; NULL: it is not known */
 };
 
@@ -44,7 +45,9 @@ enum sg_race_kind {
 
 struct sg_race_conflict {
     enum sg_race_kind kind;
-    uint32_t lane, off, size;
+    uint32_t lane, size;
+    uint64_t at;
+    uint64_t other_cta; /* its index */
     uint32_t other_warp, other_lane, other_pc;
 };
 
@@ -59,6 +62,14 @@ bool sg_race_access(struct sg_race *race, const struct sg_cta *cta,
                     const struct sg_warp *warp, const struct sg_race_access *list,
                     uint32_t n, bool write, bool strong, uint32_t pc,
                     struct sg_race_conflict *ret);
+/* Two lanes of one instruction of @warp write different values to the same bytes;
+ * false: no two do. */
+bool sg_race_within(const struct sg_race_access *list, uint32_t n,
+                    const struct sg_cta *cta, const struct sg_warp *warp, uint32_t pc,
+                    struct sg_race_conflict *ret);
+/* The warp's clock, and what it knows of the other warps' (the array is the race's). */
+uint32_t sg_race_clock(const struct sg_race *race, const struct sg_warp *warp,
+                       const uint32_t **ret_known);
 /* Nothing is known of all that was accessed before. */
 void sg_race_forget(struct sg_race *race);
 

@@ -3,6 +3,7 @@
  * What kernels ask of their surroundings: special registers, clocks, printf, heap,
  * assert.
  */
+#include "exec_race_grid.h"
 #include "sg_cta.h"
 
 #include <inttypes.h>
@@ -410,9 +411,12 @@ sg_op_malloc(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
 
     SG_FOR_LANES(i, m)
     {
-        uint64_t size = sg_reg_d(warp, op->a)[i];
-        sg_reg_d(warp, op->d)[i] =
-            hooks && hooks->heap_alloc ? hooks->heap_alloc(hooks->user, size) : 0;
+        uint64_t size = sg_reg_d(warp, op->a)[i], addr;
+
+        addr = hooks && hooks->heap_alloc ? hooks->heap_alloc(hooks->user, size) : 0;
+        if (addr && cta->launch->races)
+            sg_race_grid_forget(cta->launch->races, addr, size);
+        sg_reg_d(warp, op->d)[i] = addr;
     }
     return SG_STOP_NONE;
 }

@@ -4,7 +4,7 @@ UT_SGX_INCS := $(SGEXEC_ALL_INCS) tests/unit
 $(foreach t,test_sg_sched test_sg_access test_sg_warp test_sg_matrix test_sg_isa \
     test_sg_tex test_sg_wide test_sg_cluster \
     test_sg_wgmma test_sg_sparse test_sg_tensor test_sg_surf test_sg_patterns \
-    test_sg_check test_sg_explore,\
+    test_sg_check test_sg_explore test_sg_race_grid,\
     $(eval $(call unit_test,$(t),tests/unit/softgpu/exec/$(t).c tests/unit/softgpu/exec/ut_sgx.c,$(UT_SGX_INCS),,\
         sgexec ptx common,-lm)))
 

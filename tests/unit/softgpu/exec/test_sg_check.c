@@ -273,7 +273,7 @@ run_on_undefined(struct ut_sgx *u, const char *ptx, uint64_t from, uint64_t len)
 {
     char *buf;
 
-    ut_sgx_open_checked(u, ptx, ALL);
+    ut_sgx_open_checked(u, ptx, SG_CHECK_INIT);
     buf = ut_sgx_buf(u, 4096);
     ut_sgx_param(u, 0, (uintptr_t)buf);
     assert_int_equal(sg_shadow_undefine((uintptr_t)buf + from, len), 0);

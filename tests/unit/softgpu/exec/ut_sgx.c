@@ -107,6 +107,7 @@ ut_sgx_open_checked(struct ut_sgx *u, const char *ptx, unsigned check)
 void
 ut_sgx_close(struct ut_sgx *u)
 {
+    sg_launch_end(&u->launch);
     sg_inst_free(u->inst);
     sg_prog_free(u->prog);
     ptx_module_free(u->mod);
@@ -148,6 +149,7 @@ init(struct ut_sgx *u)
 {
     struct gp_err err = {0};
 
+    sg_launch_end(&u->launch);
     if (sg_launch_init(&u->launch, &err) < 0)
         fail_msg("%s", err.msg);
     u->launch.grid_id++;
