@@ -433,13 +433,26 @@ sched_open_is_full(const struct sched *sched, const char *owner, unsigned more,
     return true;
 }
 
-/* Everything that is refused before a card is looked for. */
+static bool
+has_right(struct sched_conn *conn, enum sched_right right,
+          const Gpupool__Ctl__CtlOpen *msg, struct gp_err *err)
+{
+    char words[256];
+
+    if (sched_auth_allowed(conn, right, msg->token))
+        return true;
+    sched_auth_right_words(conn, right, words, sizeof(words));
+    gp_err_set(err, -EACCES, "%s", words);
+    return false;
+}
+
+/* Everything that is refused before a card is looked for.  Who opens a session once may
+ * be given one that another has opened, with its key. */
 static int
 check_open(struct sched_conn *conn, const Gpupool__Ctl__CtlOpen *msg,
            struct sched_open *open, Gpupool__Ctl__CtlCode *code, struct gp_err *err)
 {
     const struct sched *sched = conn->sched;
-    enum sched_right right = msg->once ? SCHED_MAY_END : SCHED_MAY_OPEN;
     char words[256], name[CTL_OWNER_MAX];
     const char *owner;
 
@@ -451,10 +464,9 @@ check_open(struct sched_conn *conn, const Gpupool__Ctl__CtlOpen *msg,
                           "scheduler %u",
                           msg->major, CTL_MAJOR);
     *code = GPUPOOL__CTL__CTL_CODE__CTL_DENIED;
-    if (!sched_auth_allowed(conn, right, msg->token)) {
-        sched_auth_right_words(conn, right, words, sizeof(words));
-        return gp_err_set(err, -EACCES, "%s", words);
-    }
+    if (!has_right(conn, SCHED_MAY_OPEN, msg, err) ||
+        (msg->once && !has_right(conn, SCHED_MAY_END, msg, err)))
+        return -EACCES;
     owner = msg->n_via ? sched_peer_owner_of(conn, msg->owner, open->owner,
                                              sizeof(open->owner))
                        : sched_peer_owner(conn, msg->owner);
@@ -468,6 +480,12 @@ check_open(struct sched_conn *conn, const Gpupool__Ctl__CtlOpen *msg,
                           "%.100s is a user with a token of its own, which was not "
                           "shown (GPUPOOL_TOKEN_FILE, --token-file)",
                           msg->owner);
+    if (!strncmp(owner, CTL_OWNER_KUBE, strlen(CTL_OWNER_KUBE)) &&
+        !sched_peer_may(conn, SCHED_MAY_END))
+        return gp_err_set(err, -EACCES,
+                          "owners that begin with " CTL_OWNER_KUBE
+                          " are those of Kubernetes' claims and pods: this needs the "
+                          "right to end sessions");
     *code = GPUPOOL__CTL__CTL_CODE__CTL_BAD_REQUEST;
     if (read_open(sched, msg, open, err) < 0 || sched_fed_check(sched, msg, err) < 0)
         return -EINVAL;

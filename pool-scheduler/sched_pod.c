@@ -120,7 +120,7 @@ static struct sched_session *
 session_of(const struct sched_pod *pod, const json_t *claim)
 {
     CLEANUP_FREE char *owner =
-        gp_str_printf("kube:%s", kube_str(claim, "status.elasticGPUName"));
+        gp_str_printf(CTL_OWNER_KUBE "%s", kube_str(claim, "status.elasticGPUName"));
 
     return owner ? sched_sessions_find_owner(&pod->conn->sched->sessions, owner) : NULL;
 }

@@ -18,6 +18,9 @@
 
 #define CTL_NAME_MAX 64 /* names of servers, sessions; with the NUL */
 #define CTL_OWNER_MAX 128
+/* Owners of sessions that Kubernetes' claims and pods have begin so.  Such a session is
+ * found by its owner, so only who may end any session opens one. */
+#define CTL_OWNER_KUBE "kube:"
 #define CTL_ENDPOINT_MAX 288 /* a DNS name (253), brackets, port */
 #define CTL_RDMA_MAX 768     /* sixteen addresses with commas between */
 #define CTL_WORD_MAX 128     /* version, driver, program, card name */

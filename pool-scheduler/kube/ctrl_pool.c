@@ -363,7 +363,7 @@ ctrl_pool_open(struct ctrl_pool *pool, const char *name, const char *program,
                struct ctrl_grant *ret, struct gp_err *err)
 {
     CLEANUP(ctl_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
-    CLEANUP_FREE char *owner = gp_str_printf("kube:%s", name);
+    CLEANUP_FREE char *owner = gp_str_printf(CTL_OWNER_KUBE "%s", name);
     Gpupool__Ctl__CtlOpen open;
     uint8_t uuid[16] = {0};
     int r;
@@ -524,7 +524,7 @@ ctrl_pool_find(struct ctrl_pool *pool, const char *name, uint64_t *ret_id,
                struct gp_err *err)
 {
     CLEANUP(ctl_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
-    CLEANUP_FREE char *owner = gp_str_printf("kube:%s", name);
+    CLEANUP_FREE char *owner = gp_str_printf(CTL_OWNER_KUBE "%s", name);
     int r = owner ? ctrl_pool_status(pool, true, &reply, err) : -ENOMEM;
 
     for (size_t i = 0; !r && i < reply->status->n_sessions; i++)

@@ -19,7 +19,7 @@
 #include <errno.h>
 #include <string.h>
 
-static const char PREFIX[] = "kube:";
+static const char PREFIX[] = CTL_OWNER_KUBE;
 
 #define CHECK_NS (10 * GP_NS_PER_S)
 #define RETRY_NS (5 * GP_NS_PER_S)

@@ -7,8 +7,10 @@ import re
 import signal
 import socket
 import stat
+from pathlib import Path
 
 from harness import Cudash
+from harness.control import OPEN, Link, number, text
 from harness.raw import attach_request
 from test_init import Hosts
 from test_rotation import reread
@@ -86,6 +88,33 @@ def test_owner_is_who_has_the_token_whatever_the_client_says(case):
         case.contains(done.err, "a user with a token of its own", f"{name} by the shared token")
     more.cli("run", "--owner", "alicia@elsewhere", "--core", 5, "--memory", "64MiB", "--",
              "true", env=env)
+
+
+def test_owners_of_kubernetes_pods_are_nobody_elses(case):
+    """A pod's session is found by its owner: one that a client opened in such a name would
+    be taken for it, and its lease key is the client's."""
+    shared = case.folder / "shared"
+    shared.write_text("a token for the rest of us\n")
+    hosts = Hosts(case, "etc", "--users", USERS)
+    hosts.scheduler("--client-token-file", shared)
+    hosts.server(name="node")
+    opened = ("run", "--owner", "kube:egpu-uid-106", "--core", 5, "--memory", "64MiB", "--", "true")
+    env = {**hosts.client("client-alice"), "GPUPOOL_TOKEN_FILE": str(shared)}
+    done = hosts.cli(*opened, env=env, status=None)
+    case.contains(done.err, "owners that begin with kube: are those of Kubernetes", "refused")
+    case.check(done.status != 0, "its exit status")
+    hosts.cli(*opened, env=hosts.client("admin"))
+
+
+def test_opening_once_needs_the_right_to_open_and_to_end(case):
+    """The session that is granted may be another's, and there may be none yet."""
+    hosts, _ = start(case, "--tls", "prefer")
+    asked = text(3, "somebody") + number(4, 5) + number(5, 64 << 20) + number(40, 1)
+    for user in ("client-eva", "client-alice", "admin"):
+        token = Path(hosts.client(user)["GPUPOOL_TOKEN_FILE"]).read_text("ascii").strip()
+        with Link(case, ("127.0.0.1", hosts.port)) as link:
+            code, _ = link.ask(OPEN, number(1, 1) + text(2, token) + asked)
+        case.equal(code, 0 if user == "admin" else 3, f"the code of {user}'s open")
 
 
 def test_user_who_is_taken_out_is_out_also_after_a_restart(case):
