@@ -73,6 +73,28 @@ unproven_leave(struct sched_conn *conn)
     conn->sched->n_unproven--;
 }
 
+/* One has to go for @conn: the oldest of the same address when a quarter are, else the
+ * oldest of all. */
+static struct sched_conn *
+unproven_least(const struct sched *sched, const struct sched_conn *conn)
+{
+    struct sched_conn *own = NULL;
+    unsigned n = 0;
+
+    for (struct sched_link *at = sched->unproven.next; at != &sched->unproven;
+         at = at->next) {
+        struct sched_conn *other = container_of(at, struct sched_conn, unproven);
+
+        if (other->from != conn->from)
+            continue;
+        own = own ? own : other;
+        n++;
+    }
+    return n >= SCHED_UNPROVEN_MAX / 4
+               ? own
+               : container_of(sched->unproven.next, struct sched_conn, unproven);
+}
+
 static void
 unproven_enter(struct sched_conn *conn)
 {
@@ -80,7 +102,7 @@ unproven_enter(struct sched_conn *conn)
     struct sched_link *head = &sched->unproven, *link = &conn->unproven;
 
     if (sched->n_unproven >= SCHED_UNPROVEN_MAX)
-        sched_serve_end(container_of(head->next, struct sched_conn, unproven));
+        sched_serve_end(unproven_least(sched, conn));
     link->prev = head->prev;
     link->next = head;
     head->prev->next = link;

@@ -72,7 +72,8 @@ enum sched_role {
  * MiB and take its time. */
 #define SCHED_UNREAD_MAX ((size_t)512 << 20)
 /* Connections that have said nothing yet: they may send a registration, which is large,
- * so few are kept; when one more comes, the oldest goes. */
+ * so few are kept; when one more comes, the oldest goes, of the same address when that
+ * has a quarter of them. */
 #define SCHED_UNPROVEN_MAX 512
 /* While so many tickets of batches wait for a signature, at 4 KiB each, sessions whose
  * tickets are good for another while get theirs with the next renewal: after a restart

@@ -427,6 +427,26 @@ dial_from(const struct world *w, const char *source)
     return fd;
 }
 
+/* A pod's question waits for the API server: connections that others open meanwhile end
+ * their own kind. */
+static void
+unproven_peers_of_one_address_end_none_of_another(void **state)
+{
+    enum { N = SCHED_UNPROVEN_MAX + 20 };
+    struct world *w = *state;
+    static int unproven[N];
+    struct pollfd other = {.fd = dial_from(w, "127.0.0.2"),
+                           .events = POLLIN | POLLRDHUP};
+
+    for (int i = 0; i < N; i++)
+        unproven[i] = dial_from(w, "127.0.0.1");
+    assert_null(ut_sched_hear(unproven[0]));
+    assert_int_equal(poll(&other, 1, 0), 0);
+    for (int i = 0; i < N; i++)
+        close(unproven[i]);
+    close(other.fd);
+}
+
 /* All of them are taken by somebody who has shown a right token. */
 static void
 address_crowds_out_its_own_connections_only(void **state)
@@ -563,6 +583,7 @@ main(void)
         PROMISE(bytes_that_are_no_message_end_only_their_connection),
         PROMISE(second_scheduler_on_the_same_state_does_not_start),
         PROMISE(unproven_peers_shut_nobody_out),
+        PROMISE(unproven_peers_of_one_address_end_none_of_another),
         PROMISE(client_that_sends_too_much_is_sent_away),
         PROMISE(address_crowds_out_its_own_connections_only),
         PROMISE(unread_answers_have_a_bound_and_the_crowd_pays),
