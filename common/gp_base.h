@@ -69,7 +69,7 @@ gp_closep(int *fd)
 }
 #define CLEANUP_FD CLEANUP(gp_closep)
 
-/* DEFINE_CLEANUP(struct x, x_free) makes x_freep() for CLEANUP(x_freep). */
+/* DEFINE_CLEANUP(struct x, x_free) makes the function that CLEANUP(x_freep) names. */
 #define DEFINE_CLEANUP(type, fn)                                                       \
     static inline void fn##p(type **p)                                                 \
     {                                                                                  \

@@ -5,7 +5,7 @@
  * They come from files: one for each role, one for single servers, one for users.  A
  * role's file may hold several tokens, one in a line, so that an old and a new one are
  * good at the same time.  A set is immutable; SIGHUP makes another one, and whoever has
- * shown a token that is not in it any more loses what it gave (sched_auth_rebind()).
+ * shown a token that is not in it any more loses what it gave (sched_peer_rebind()).
  *
  * Owned by struct sched.  Event loop thread only.
  */

@@ -120,7 +120,7 @@ enum wire_wait {
 /* A host function, stream callback or user-object destructor is due. */
 struct wire_event_host_func {
     uint64_t token;  /* as the client registered it */
-    uint64_t ticket; /* to be named by wire_host_done, 0 = nobody waits */
+    uint64_t ticket; /* to be named by gp_host_done, 0 = nobody waits */
     uint64_t stream; /* handle of the stream, 0 = none */
     int32_t status;  /* CUresult for stream callbacks */
     uint32_t once;   /* 1: the token will not be used again */

@@ -53,7 +53,8 @@ bool stub_event_notes_hold(void);
 /* The position of the event's last record; 0: not known.  Under send. */
 uint64_t stub_event_recorded(uint64_t event);
 
-/* Is it done?  *ret_recorded: the position of its record, for mark_done(). */
+/* Is it done?  *ret_recorded: the position of its record, for
+ * stub_event_mark_done(). */
 bool stub_event_is_done(CUevent event, uint64_t *ret_recorded);
 
 /* The server has said that it is, unless it was recorded again meanwhile. */

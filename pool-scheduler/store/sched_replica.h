@@ -16,11 +16,11 @@
 
 struct gp_err;
 
-/* What sched_run() returns then. */
+/* What sched_run() returns when the leadership is lost. */
 #define SCHED_START_AGAIN 2
 
-/* Open the store and load state and key; a shared one is followed from sched_start on.
- */
+/* Open the store and load state and key.  A shared store is followed once
+ * sched_replica_start() has joined those that use it. */
 int sched_replica_open(struct sched *sched, struct gp_err *err);
 int sched_replica_start(struct sched *sched, struct gp_err *err);
 void sched_replica_fini(struct sched *sched);

@@ -113,7 +113,7 @@ struct wrk_usage {
     _Atomic uint64_t spent[WRK_SPENT_KINDS][TICKET_SLICES_MAX];
 };
 
-/* What the supervisor does for a worker that waits: wrk_desk_call(). */
+/* What the supervisor does for a worker that waits: wrk_desks_call(). */
 enum wrk_call_kind {
     WRK_CALL_TAKE = 1, /* count @bytes on @slice if the session's limit allows it */
     WRK_CALL_LOOK,     /* bring the sums of the segment up to date */

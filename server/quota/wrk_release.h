@@ -10,7 +10,7 @@
  * for the call, its result is returned with a later one.  A queue exists while it is
  * not empty.
  *
- * Receive thread only, except for the jobs themselves and wrk_release_await().
+ * Receive thread only, except for the jobs themselves, which waiter threads run.
  */
 #ifndef WRK_RELEASE_H
 #define WRK_RELEASE_H

@@ -406,7 +406,7 @@ shape_room(struct jit *j, const struct sg_insn *op, size_t s, val stride[2])
                            "");
 }
 
-/* Shared memory whose addresses a SHAPE has noted: shape_fits() and shape_load() of
+/* Shared memory whose addresses a SHAPE has noted: shape_fits_*() and shape_load_*() of
  * exec_lanes_form.h, by halves. */
 static void
 load_shaped(struct jit *j, uint32_t at, const struct access *a, LLVMBasicBlockRef slow,

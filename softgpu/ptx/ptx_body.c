@@ -50,7 +50,7 @@ parse_names(struct ptx_parser *p, unsigned op)
 }
 
 /* The labels of a table are further down more often than not: keep them as
- * operands until the body has ended (ptx_func_tables()). */
+ * operands until the body has ended (finish_tables() of ptx_func.c). */
 static int
 parse_branchtargets(struct ptx_parser *p, struct ptx_label *label)
 {

@@ -30,7 +30,7 @@ static const uint8_t classes[256] = {
     ['g' ... 'z'] = C_NAME | C_START,
     ['_'] = C_NAME | C_START,
     ['$'] = C_NAME | C_START,
-    ['%'] = C_START, /* alone it is an operator: see lex_percent() */
+    ['%'] = C_START, /* alone it is an operator: see lex_token() */
 };
 
 static inline bool

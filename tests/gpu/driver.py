@@ -57,8 +57,9 @@ class SoftDriver(RealDriver):
 
 
 class NullDriver:
-    """Every call succeeds and nothing is computed: the script's rehearsal.  It is a part
-    of the worker and no library, so there is nothing to compare with."""
+    """Every call succeeds and nothing is computed (drivers/, libnulldrv.so): the script's
+    rehearsal.  A program that loads it has no results, so there is nothing to compare
+    with."""
 
     real = False
     alone = False

@@ -16,6 +16,7 @@ import sys
 from pathlib import Path
 
 import apidoc
+import functions
 import guides
 import layers
 import options
@@ -142,6 +143,7 @@ def main():
         layers.check(files, found)
         words.check(files, found)
         guides.check(files, found)
+        functions.check(files, found)
         references.check(files, found)
         options.check(files, found)
         apidoc.check(found)
