@@ -186,19 +186,3 @@ gp_image_unwrap(const void *data, struct gp_image_wrapper *ret, struct gp_err *e
     *ret = wrapper;
     return 0;
 }
-
-const char *
-gp_image_kind_name(enum gp_image_kind kind)
-{
-    switch (kind) {
-    case GP_IMAGE_PTX:
-        return "PTX text";
-    case GP_IMAGE_FATBIN:
-        return "fat binary";
-    case GP_IMAGE_ELF:
-        return "ELF";
-    case GP_IMAGE_WRAPPER:
-        return "wrapper";
-    }
-    return "unknown";
-}

@@ -59,7 +59,4 @@ struct gp_image_wrapper {
 /* -EINVAL: @data is no wrapper of a version we know, or points to none. */
 int gp_image_unwrap(const void *data, struct gp_image_wrapper *ret, struct gp_err *err);
 
-/* For messages: "PTX text", "fat binary", ...; never NULL. */
-const char *gp_image_kind_name(enum gp_image_kind kind);
-
 #endif

@@ -71,11 +71,4 @@ stub_d2h_async_wait(const void *addr, uint64_t len)
         stub_d2h_async_wait_slow(addr, len);
 }
 
-/* Waits until nothing is in flight. */
-static inline void
-stub_d2h_async_wait_all(void)
-{
-    stub_d2h_async_wait((void *)0, UINT64_MAX);
-}
-
 #endif

@@ -154,12 +154,6 @@ struct gov_card {
 int gov_card_join(struct gov_card *card, uint64_t session, int32_t pid,
                   const struct gov_share *share, uint64_t now_ns);
 
-static inline const struct gov_tenant *
-gov_card_tenant(const struct gov_card *card, int slot)
-{
-    return &card->tenants[card->slots[slot].tenant];
-}
-
 /* Whether the slot, any number, is one of @session's workers. */
 bool gov_card_is_of(const struct gov_card *card, int slot, uint64_t session);
 

@@ -78,7 +78,6 @@ enum sg_class lo_class(const struct lower *l, int32_t vreg);
 
 /* The value of an operand as @type says: a register of that type's class. */
 int32_t lo_src(struct lower *l, const struct ptx_opd *opd, unsigned type);
-int32_t lo_src_class(struct lower *l, const struct ptx_opd *opd, enum sg_class cls);
 int32_t lo_src_pred(struct lower *l, const struct ptx_opd *opd);
 /* Where to put a result of @type; lo_finish() moves it where it belongs if the named
  * register is wider or narrower. */

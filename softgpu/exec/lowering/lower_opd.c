@@ -565,12 +565,6 @@ lo_src(struct lower *l, const struct ptx_opd *opd, unsigned type)
 }
 
 int32_t
-lo_src_class(struct lower *l, const struct ptx_opd *opd, enum sg_class cls)
-{
-    return lo_src(l, opd, cls == SG_D ? PTX_W_b64 : PTX_W_b32);
-}
-
-int32_t
 lo_src_pred(struct lower *l, const struct ptx_opd *opd)
 {
     int32_t v;

@@ -241,7 +241,7 @@ work_that_begins_out_of_turn_is_charged_and_repaid(void **state)
     sim.now += 99 * MS;
     gov_card_report(card, late, 100 * MS, sim.now);
     gov_card_drained(card, late, sim.now);
-    assert_int_equal(gov_card_tenant(card, late)->charged_ns, 100 * MS);
+    assert_int_equal(tenant_of(card, late)->charged_ns, 100 * MS);
     assert_true(gov_card_ask(card, other, sim.now, &until));
     gov_card_drained(card, other, sim.now);
     /* 100 ms are worth 500 ms of a fifth; 100 have passed, and a little was saved up.
@@ -297,7 +297,7 @@ reports_that_lag_behind_a_look_are_charged_once(void **state)
             gov_card_report(card, slot, MS, sim.now);
     }
     gov_card_drained(card, slot, sim.now);
-    assert_int_equal(gov_card_tenant(card, slot)->charged_ns, 3 * MS);
+    assert_int_equal(tenant_of(card, slot)->charged_ns, 3 * MS);
     sim_free(&sim);
 }
 
@@ -317,7 +317,7 @@ worker_that_overruns_may_get_the_turn_meanwhile(void **state)
     assert_true(gov_card_ask(card, other, sim.now, &until));
     gov_card_overrun(card, late, sim.now, sim.now);
     assert_false(gov_card_ask(card, late, sim.now, &until));
-    assert_int_equal(gov_card_tenant(card, other)->contended, 1);
+    assert_int_equal(tenant_of(card, other)->contended, 1);
     sim.now += GOV_QUANTUM_NS;
     gov_card_report(card, other, GOV_QUANTUM_NS, sim.now);
     assert_false(gov_card_keep(card, other, sim.now));
@@ -410,7 +410,7 @@ killed_worker_pays_for_all_that_it_had(void **state)
     other = gov_card_join(card, 2, 2, &sh, sim.now);
     assert_true(gov_card_ask(card, slot, sim.now, &until));
     assert_false(gov_card_ask(card, other, sim.now, &until));
-    t = gov_card_tenant(card, slot);
+    t = tenant_of(card, slot);
     for (int look = 0; look < 100; look++) {
         sim.now += MS;
         gov_card_keep(card, slot, sim.now);
@@ -586,7 +586,7 @@ parts_of_the_card_run_at_the_same_time(void **state)
         sim_add(&sim, i + 1, space(GOV_FIXED_SHARE, cores[i], 16), 20 * US, 20 * MS, 0);
     sim_run(&sim, 10 * S);
     for (unsigned i = 0; i < ARRAY_SIZE(cores); i++) {
-        const struct gov_tenant *t = gov_card_tenant(sim.card, sim.w[i].slot);
+        const struct gov_tenant *t = tenant_of(sim.card, sim.w[i].slot);
 
         /* All of its part's time, but for the kernel under way. */
         expect_near(part(&sim, i, 10 * S), 100, 0.3);
@@ -612,7 +612,7 @@ parts_that_cannot_be_cut_out_exactly_are_held_in_time(void **state)
         part(&sim, i, 1);
     sim_run(&sim, 40 * S);
     for (unsigned i = 0; i < 3; i++) {
-        const struct gov_tenant *t = gov_card_tenant(sim.card, sim.w[i].slot);
+        const struct gov_tenant *t = tenant_of(sim.card, sim.w[i].slot);
 
         expect_near(part(&sim, i, 40 * S) * t->part / 1000, 30, 1.5);
     }

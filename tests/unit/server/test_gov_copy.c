@@ -6,6 +6,7 @@
 #include "ut.h"
 
 #include "gov_copy.h"
+#include "ut_gov_card.h"
 
 #include <math.h>
 #include <string.h>
@@ -126,7 +127,7 @@ part(struct sim *sim, uint64_t session, uint64_t span)
     for (unsigned i = 0; i < sim->n; i++) {
         struct conn *c = &sim->conns[i];
 
-        if (gov_card_tenant(sim->card, c->slot)->session != session)
+        if (tenant_of(sim->card, c->slot)->session != session)
             continue;
         sum += c->moved;
         c->moved = 0;

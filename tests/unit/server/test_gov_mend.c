@@ -90,7 +90,7 @@ who_died_with_the_arbiter_leaves_its_turn_and_its_debt(void **state)
     assert_false(gov_card_is_of(sim.card, gone->slot, 1));
     gone->slot =
         gov_card_join(sim.card, 1, 7, &(struct gov_share){.core = 10}, sim.now);
-    assert_true(gov_card_tenant(sim.card, gone->slot)->tokens_ns < 0);
+    assert_true(tenant_of(sim.card, gone->slot)->tokens_ns < 0);
     sim_free(&sim);
 }
 

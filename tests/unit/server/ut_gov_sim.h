@@ -8,7 +8,7 @@
 
 #include "ut.h"
 
-#include "gov_card.h"
+#include "ut_gov_card.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -86,10 +86,10 @@ sim_add(struct sim *sim, uint64_t session, struct gov_share sh, uint64_t kmin,
 static inline void
 no_other_session_runs(const struct sim *sim, const struct sim_worker *self)
 {
-    const struct gov_tenant *a = gov_card_tenant(sim->card, self->slot);
+    const struct gov_tenant *a = tenant_of(sim->card, self->slot);
 
     for (unsigned i = 0; i < sim->n; i++) {
-        const struct gov_tenant *b = gov_card_tenant(sim->card, sim->w[i].slot);
+        const struct gov_tenant *b = tenant_of(sim->card, sim->w[i].slot);
 
         if (sim->w[i].state == RUNNING && sim->w[i].session != self->session &&
             (!a->in_space || !b->in_space || (a->units & b->units)))
