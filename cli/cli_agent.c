@@ -132,7 +132,7 @@ on_hello_late(struct gp_loop_timer *timer)
     peer_free(container_of(timer, struct cli_agent_peer, hello));
 }
 
-/* -errno: it cannot get it. */
+/* Queue @reply for @peer.  -errno: it could not be queued. */
 static int
 tell(struct cli_agent_peer *peer, Gpupool__Ctl__CtlReply *reply)
 {

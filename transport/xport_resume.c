@@ -92,8 +92,9 @@ xport_resume_acks_read(struct xport_resume_conn *rc)
 /* ---- a new link --------------------------------------------------------------------
  */
 
-/* The shortest, for the mean of a link's first ones has the server's work in it, which
- * was 30 times as long within one host. */
+/* The shortest round trip that TCP has measured, in ns.  The kernel's mean includes the
+ * time that the server took to answer the first frames, which within one host is many
+ * times the network's. */
 static uint64_t
 trip_of(int fd)
 {

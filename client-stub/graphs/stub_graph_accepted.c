@@ -13,8 +13,9 @@
 
 #include <string.h>
 
-/* Nodes of graphs that are changed again and again; two with the same place in turn are
- * asked about each time. */
+/* One accepted call per place, which the node's handle chooses.  Two nodes with the
+ * same place replace each other's entry, so programs that change them in turn wait for
+ * an answer each time. */
 #define PLACES 512u
 
 static struct gp_lock lock;

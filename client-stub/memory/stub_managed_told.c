@@ -10,8 +10,9 @@
 
 #include <string.h>
 
-/* Changes that are so near to each other are fetched as one when there are more of them
- * than one answer has room for: a round trip costs as much. */
+/* When there are more changes than one answer has room for, those with gaps of less
+ * than this between them are fetched as one: the bytes of the gap cost less than
+ * another round trip. */
 #define TOLD_JOIN (UINT64_C(64) << 10)
 
 static struct {
@@ -67,7 +68,8 @@ question_begin(struct stub_call *c, CUstream stream, uint64_t join,
     return CUDA_SUCCESS;
 }
 
-/* The answer's parts, which are in these buffers then. */
+/* Check the answer and copy its runs and bytes into @reply, because applying it sends
+ * other calls, which reuse the connection's buffer. */
 static CUresult
 answer_read(const struct stub_call *c, uint64_t *ret_next)
 {

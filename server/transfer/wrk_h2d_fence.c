@@ -28,7 +28,9 @@ overtakes(const struct wrk *w, const struct wrk_reply *rep)
     return w->handles.client[WIRE_KIND_STREAM].count != 0 && blocks(rep->req->call);
 }
 
-/* To ask for an event while a stream is captured may end its capture. */
+/* Must the next call wait for this upload?  Only if nothing is before it in @stream,
+ * which a query tells.  While any stream is captured there is no query, because it
+ * might invalidate that capture. */
 bool
 wrk_h2d_fence_needed(struct wrk *w, const struct wrk_reply *rep, CUstream stream)
 {
