@@ -90,8 +90,9 @@ gp_options_help(const struct gp_options *options, FILE *out)
     gp_options_each(options, put_option, out);
     if (options->env)
         fprintf(out,
-                "\nEach option may come from the environment, as %sNAME with _ for -;\n"
-                "flags decide over the environment%s.\n",
+                "\nEach option may come from the environment: %sOPTION, in capitals "
+                "and with\n"
+                "_ for -, stands for --option; flags decide over the environment%s.\n",
                 options->env, options->config ? ", and that over the file" : "");
     if (options->after)
         fprintf(out, "\n%s", options->after);

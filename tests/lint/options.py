@@ -41,10 +41,10 @@ def check_variables(read, found):
         for number, line in enumerate(page.read_text(encoding="utf-8").split("\n"), 1):
             for name in NAMED_RE.findall(line):
                 named.setdefault(name, (page, number))
-    # A prefix stands for the options of a table: GPUPOOL_SERVER_ for GPUPOOL_SERVER_NAME.
+    # A prefix stands for the options of a table: GPUPOOL_SERVER_ for GPUPOOL_SERVER_OPTION.
     prefixes = tuple(name for name in read if name.endswith("_"))
     for name in sorted(read.keys() - named.keys()):
-        if not (name in prefixes and name + "NAME" in named):
+        if not (name in prefixes and name + "OPTION" in named):
             found(*read[name], f"{name} is in no manual page")
     for name in sorted(named.keys() - read.keys() - UNITS):
         if not name.startswith(prefixes):
