@@ -22,8 +22,12 @@ gp_command_unknown(const struct gp_commands *commands, const char *name,
                    struct gp_err *err)
 {
     const char *near = NULL;
-    unsigned best = 3;
+    unsigned best = gp_str_distance_near(name) + 1;
 
+    if (*name == '-')
+        return gp_err_set(err, -EINVAL,
+                          "%.60s: options come after the command (see %s --help)", name,
+                          commands->program);
     for (size_t i = 0; i < commands->n; i++) {
         unsigned d = gp_str_distance(name, commands->list[i].name);
 
@@ -33,7 +37,7 @@ gp_command_unknown(const struct gp_commands *commands, const char *name,
         }
     }
     return gp_err_set(err, -EINVAL, "no command %.60s%s%s%s (see %s --help)", name,
-                      near ? "; is " : "", near ? near : "", near ? " meant?" : "",
+                      near ? "; did you mean " : "", near ? near : "", near ? "?" : "",
                       commands->program);
 }
 

@@ -30,7 +30,7 @@ struct gp_commands {
 
 const struct gp_command *gp_command_find(const struct gp_commands *commands,
                                          const char *name);
-/* "no command stauts; is status meant? (see gpupool --help)".  Returns -EINVAL. */
+/* "no command stauts; did you mean status? (see gpupool --help)".  Returns -EINVAL. */
 int gp_command_unknown(const struct gp_commands *commands, const char *name,
                        struct gp_err *err);
 void gp_commands_help(const struct gp_commands *commands, FILE *out);

@@ -323,6 +323,8 @@ gp_net_peer_name(int fd, char *buf, size_t size)
 
     if (getpeername(fd, (struct sockaddr *)&sa, &len) < 0)
         len = 0;
+    if (len && sa.ss_family == AF_UNIX) /* would be "localhost:" */
+        return snprintf(buf, size, "a local process") < 0 ? "" : buf;
     return name_of(&sa, len, buf, size);
 }
 

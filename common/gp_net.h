@@ -57,7 +57,8 @@ uint64_t gp_net_peer_hash(int fd);
 #define GP_NET_PEER_BYTES 8
 size_t gp_net_peer_bytes(int fd, uint8_t ret[GP_NET_PEER_BYTES]);
 
-/* "address:port" of the other (or own) end, "?" if unknown; @buf >= GP_NET_NAME_MAX. */
+/* "address:port" of the other (or own) end, "a local process" behind a Unix socket, "?"
+ * if unknown; @buf >= GP_NET_NAME_MAX. */
 const char *gp_net_peer_name(int fd, char *buf, size_t size);
 const char *gp_net_own_name(int fd, char *buf, size_t size);
 

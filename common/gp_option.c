@@ -70,7 +70,7 @@ unknown(const struct gp_options *options, const char *name, struct gp_err *err)
 {
     const char *near = NULL;
     struct walk at = {0};
-    unsigned best = 3;
+    unsigned best = gp_str_distance_near(name) + 1;
     struct found f;
 
     while (next_option(options, &at, &f)) {
@@ -83,8 +83,8 @@ unknown(const struct gp_options *options, const char *name, struct gp_err *err)
     }
     if (near)
         return gp_err_set(err, -EINVAL,
-                          "unknown option --%s; is --%s meant? (see %s --help)", name,
-                          near, options->program);
+                          "unknown option --%s; did you mean --%s? (see %s --help)",
+                          name, near, options->program);
     return gp_err_set(err, -EINVAL, "unknown option --%s (see %s --help)", name,
                       options->program);
 }

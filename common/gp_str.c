@@ -117,3 +117,9 @@ gp_str_distance(const char *a, const char *b)
     }
     return row[n];
 }
+
+unsigned
+gp_str_distance_near(const char *typed)
+{
+    return (unsigned)gp_min(strlen(typed) / 3, (size_t)2);
+}

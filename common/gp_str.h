@@ -5,6 +5,8 @@
 
 #include "gp_base.h"
 
+#include <stdint.h>
+
 /* Copy @src into @dst of @size bytes; false when it did not fit (then truncated). */
 bool gp_str_copy(char *dst, size_t size, const char *src);
 
@@ -30,9 +32,20 @@ void gp_str_hex(char *dst, const void *src, size_t len);
 /* Where @s begins behind white space; that at its end is cut off. */
 char *gp_str_trim(char *s);
 
+/* "server" for 1, "servers" for any other number: the words are the caller's. */
+static inline const char *
+gp_plural(uint64_t n, const char *one, const char *many)
+{
+    return n == 1 ? one : many;
+}
+
 /* How many characters have to be changed, entered or left out to make @b of @a; for
- * "is ... meant?".  Longer texts than the most are that far apart. */
+ * "did you mean ...?".  Longer texts than the most are that far apart. */
 #define GP_STR_DISTANCE_MAX 63
 unsigned gp_str_distance(const char *a, const char *b);
+
+/* The most that a name may differ from @typed to be suggested for it: a third of what
+ * was typed, 2 at most. */
+unsigned gp_str_distance_near(const char *typed);
 
 #endif

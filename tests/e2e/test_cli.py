@@ -147,7 +147,7 @@ def test_scheduler_takes_options_from_flags_environment_and_file(case):
     with open(config, "a", encoding="utf-8") as file:
         file.write("placment = binpack\n")
     for args, env, words in (
-            (["--config", config], {}, f"{config}:6: unknown option --placment; is --placement meant?"),
+            (["--config", config], {}, f"{config}:6: unknown option --placment; did you mean --placement?"),
             (["--placement", "best"], {}, "--placement best: binpack, spread or fgd is wanted"),
             (["--lease", "5"], {}, "--lease-ms 5: a number from 1000"),
             ([], {"GPUPOOL_SCHEDULER_RATE_OPENS": "x"},
@@ -164,11 +164,11 @@ def test_kubernetes_daemons_take_options_from_flags_and_environment(case):
             (["webhook"], {}, "--scheduler HOST:PORT (or GPUPOOL_SCHEDULER) and --image"),
             (["controller"], {"GPUPOOL_SCHEDULER": "h:1"}, "no API server"),
             (["extender", "--placement", "x"], {}, "--placement x: binpack or spread is wanted"),
-            (["webhook", "--listn", "y"], {}, "--listn; is --listen meant?"),
+            (["webhook", "--listn", "y"], {}, "--listn; did you mean --listen?"),
             (["webhook"], {"GPUPOOL_KUBE_CERT_HOURS": "0"}, "GPUPOOL_KUBE_CERT_HOURS=0: a number"),
             (["node-plugin", "extra"], {}, "extra: unexpected argument")):
         case.contains(case.run([program, *args], status=2, env=env).err, words, f"{args} {env}")
-    case.contains(case.run([program, "webhok"], status=2).err, "is webhook meant?", "a wrong command")
+    case.contains(case.run([program, "webhok"], status=2).err, "did you mean webhook?", "a wrong command")
 
 
 def test_status_shows_cards_sessions_and_owner(case):

@@ -61,7 +61,7 @@ def test_errors_of_a_context_name_file_and_line(case):
     (folder / "b.conf").write_text("token-file = x\n", encoding="utf-8")
     for args, words in (
             (("status", "--context", "a"),
-             f"{folder}/a.conf:3: unknown option --token-fil; is --token-file meant?"),
+             f"{folder}/a.conf:3: unknown option --token-fil; did you mean --token-file?"),
             (("status", "--context", "b"), f"{folder}/b.conf: no line says `scheduler = HOST:PORT`"),
             (("status", "--context", "c"), "no context c; `gpupool context list`"),
             (("status", "--context", "../c"), "letters, digits and ._- only"),

@@ -165,7 +165,8 @@ wrong_options_are_refused_with_the_remedy(void **state)
     static const struct {
         const char *flag, *value, *words;
     } cases[] = {
-        {"--numbr", "1", "unknown option --numbr; is --number meant? (see ut --help)"},
+        {"--numbr", "1",
+         "unknown option --numbr; did you mean --number? (see ut --help)"},
         {"--nonsense", "1", "unknown option --nonsense (see ut --help)"},
         {"-x", "1", "unknown option -x (see ut --help)"},
         {"extra", "1", "extra: unexpected argument (see ut --help)"},
@@ -221,7 +222,8 @@ flags_decide_over_environment_and_that_over_the_file(void **state)
     unsetenv("UT_CORE");
     dprintf(fd, "numbr = 1\n");
     assert_true(PARSE(&t, &err, "--config", path) < 0);
-    assert_non_null(strstr(err.msg, ":6: unknown option --numbr; is --number meant?"));
+    assert_non_null(
+        strstr(err.msg, ":6: unknown option --numbr; did you mean --number?"));
     assert_non_null(strstr(err.msg, path));
     close(fd);
     unlink(path);

@@ -113,7 +113,7 @@ wrong_flags_are_refused_in_words(void **state)
         {{"--nonsense", "1", NULL}, "unknown option --nonsense"},
         {{"listen", NULL, NULL}, "listen: unexpected argument"},
         {{"--listen", NULL, NULL}, "needs a value"},
-        {{"--max-sesions", "1", NULL}, "is --max-sessions meant?"},
+        {{"--max-sesions", "1", NULL}, "did you mean --max-sessions?"},
         {{"--memory", "4", NULL}, "Say 4MiB or 4GiB"},
         {{"--image-cache", "1000", NULL}, "in which unit?"},
         {{"--gpudirect", "on", NULL}, "auto, dmabuf, peermem or off"},
