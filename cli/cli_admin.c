@@ -193,9 +193,11 @@ show_rest(const struct order *order, const struct rest *rest, bool first)
 {
     bool same_line = isatty(STDERR_FILENO);
 
-    fprintf(stderr, "%sserver %s: draining, %u sessions left with %u processes: %s%s",
+    fprintf(stderr, "%sserver %s: draining, %u %s left with %u %s: %s%s",
             same_line && !first ? "\r\033[K" : "", order->target, rest->sessions,
-            rest->processes, rest->names, same_line ? "" : "\n");
+            gp_plural(rest->sessions, "session", "sessions"), rest->processes,
+            gp_plural(rest->processes, "process", "processes"), rest->names,
+            same_line ? "" : "\n");
 }
 
 /* A scheduler that was started again, or another one, goes on answering. */
@@ -238,9 +240,10 @@ drain_wait(const struct order *order, struct cli_ctl *ctl, struct gp_err *err)
         fputc('\n', stderr);
     if (r < 0 || !rest.sessions)
         return r;
-    return gp_err_set(err, -ETIME,
-                      "server %s drains on, %u sessions are left there: %s",
-                      order->target, rest.sessions, rest.names);
+    return gp_err_set(err, -ETIME, "server %s is still draining, %u %s left there: %s",
+                      order->target, rest.sessions,
+                      gp_plural(rest.sessions, "session is", "sessions are"),
+                      rest.names);
 }
 
 static int
@@ -253,8 +256,9 @@ drain_print(const struct order *order, uint32_t left)
                                           : "drained",
                               left);
     if (order->undo || left)
-        printf("server %s: %s, %u sessions there\n", order->target,
-               order->undo ? "in use again" : "draining, no new sessions", left);
+        printf("server %s: %s, %u %s there\n", order->target,
+               order->undo ? "accepts sessions again" : "draining, no new sessions",
+               left, gp_plural(left, "session", "sessions"));
     else
         printf("server %s: drained, no sessions there and no new ones\n",
                order->target);
@@ -313,7 +317,7 @@ cli_drain(int argc, char **argv)
 {
     static const struct gp_option own[] = {
         {.name = "undo",
-         .help = "use it again",
+         .help = "let it take sessions again",
          .set = gp_option_yes,
          .offset = offsetof(struct order, undo)},
         {.name = "wait",
@@ -365,9 +369,10 @@ cordon_card_send(const struct order *order, const char *server, const char *card
     if (order->output.form >= CLI_FORM_JSON)
         return order_document(order, order->undo ? "alive" : "cordoned",
                               reply->drained->sessions_left);
-    printf("card %s of server %s: %s, %u sessions there\n", card, server,
-           order->undo ? "in use again" : "cordoned, no new sessions",
-           reply->drained->sessions_left);
+    printf("card %s of server %s: %s, %u %s there\n", card, server,
+           order->undo ? "accepts sessions again" : "cordoned, no new sessions",
+           reply->drained->sessions_left,
+           gp_plural(reply->drained->sessions_left, "session", "sessions"));
     return CLI_OK;
 }
 
@@ -437,8 +442,7 @@ close_send(const struct order *order)
     int status;
 
     if (gp_str_u64(number, 1, INT64_MAX, &body.session_id) < 0)
-        return cli_fail(CLI_USAGE,
-                        "close: %s is no session, which are called s1, s2, ...",
+        return cli_fail(CLI_USAGE, "close: %s is not a session name (s1, s2, ...)",
                         order->target);
     body.token = cli_ctl_shown(order->token);
     req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_CLOSE;

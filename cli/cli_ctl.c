@@ -233,7 +233,7 @@ watch(struct cli_ctl *ctl, uint64_t deadline, const int *pidfds, unsigned n,
     while (ready < 0 && errno == EINTR);
     if (ready <= 0 || fds[0].revents)
         return 0; /* gp_msg_recv() says what is wrong, if anything */
-    return gp_err_set(err, -ECHILD, "a daemon ended while it should start");
+    return gp_err_set(err, -ECHILD, "a daemon exited during start-up");
 }
 
 static int
@@ -383,5 +383,6 @@ cli_print_reasons(FILE *f, bool grouped, Gpupool__Ctl__CtlReason *const *reasons
                     *reasons[i]->card ? " " : "", reasons[i]->card, reasons[i]->words);
     }
     if (left_off)
-        fprintf(f, "  and %u more cards\n", left_off);
+        fprintf(f, "  and %u more %s\n", left_off,
+                gp_plural(left_off, "card", "cards"));
 }

@@ -614,7 +614,9 @@ look(struct doctor *d)
     if (d->json)
         print_json(d);
     else
-        printf("%u problems, %u warnings\n", d->failures, d->warnings);
+        printf("%u %s, %u %s\n", d->failures,
+               gp_plural(d->failures, "problem", "problems"), d->warnings,
+               gp_plural(d->warnings, "warning", "warnings"));
     json_decref(d->findings);
     json_decref(d->round_trips);
     return d->failures ? CLI_FAILED : CLI_OK;

@@ -149,7 +149,7 @@ cli_explain(int argc, char **argv)
     const struct gp_options options = {
         .program = "gpupool explain",
         .about = "Say where a session would be placed now, and why not elsewhere.  "
-                 "Takes nothing.",
+                 "Reserves nothing.",
         .after = "In a refusal of several cards, those of a server of which the same "
                  "is true are one line; "
                  "--output\nwide, JSON and YAML have each.\nExit status: 0 it fits, 2 "

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli_json.h"
 
+#include "cli_output.h"
 #include "cli_yaml.h"
 #include "gp_base.h"
 
@@ -13,8 +14,7 @@ static void
 put(struct cli_json *json, json_t *value, int depth)
 {
     CLEANUP_FREE char *text =
-        value ? json_dumps(value, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_ENCODE_ANY)
-              : NULL;
+        value ? json_dumps(value, CLI_JSON_FLAGS | JSON_ENCODE_ANY) : NULL;
 
     json->failed |= !text;
     json_decref(value);

@@ -69,7 +69,7 @@ cli_output_print(const struct cli_output *output, json_t *root)
     if (output->form == CLI_FORM_YAML) {
         cli_yaml_print(stdout, root);
     } else {
-        r = json_dumpf(root, stdout, JSON_INDENT(2) | JSON_SORT_KEYS);
+        r = json_dumpf(root, stdout, CLI_JSON_FLAGS);
         if (r < 0) /* what cannot be written is main()'s to say */
             r = ferror(stdout) ? 0 : -ENOMEM;
         putchar('\n');

@@ -10,6 +10,9 @@
 
 #include <jansson.h>
 
+/* Numbers as they were meant: 0.1, not the 17 digits of the nearest double. */
+#define CLI_JSON_FLAGS (JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(15))
+
 enum cli_form {
     CLI_FORM_TEXT,
     CLI_FORM_WIDE,

@@ -354,7 +354,7 @@ int
 cli_events(int argc, char **argv)
 {
     static const char *const heads[] = {"TIME",   "EVENT", "SESSION",
-                                        "SERVER", "OWNER", "WORDS"};
+                                        "SERVER", "OWNER", "DETAIL"};
     static const struct cli_view view = {
         .program = "gpupool events",
         .about = "What happened in the pool since its scheduler started, newest first; "

@@ -75,6 +75,30 @@ cli_table_column(const char *const *heads, unsigned columns, const char *name)
     return -1;
 }
 
+/* Is @name one of those in "A, B, C"? */
+static bool
+is_listed(const char *text, const char *name)
+{
+    size_t len = strlen(name);
+
+    for (const char *at = text; (at = strstr(at, name)); at++)
+        if ((at == text || (at[-1] == ' ' && at[-2] == ',')) &&
+            (!at[len] || at[len] == ','))
+            return true;
+    return false;
+}
+
+void
+cli_table_names(const char *const *heads, unsigned columns, char *text, size_t size)
+{
+    for (unsigned i = 0; i < columns; i++) {
+        size_t at = strlen(text);
+
+        if (!is_listed(text, head_text(heads[i])))
+            snprintf(text + at, size - at, "%s%s", at ? ", " : "", head_text(heads[i]));
+    }
+}
+
 /* Of "40 %", "1.5 GiB of 16 GiB", "2 of 8"; nothing is less than everything. */
 static double
 number_in(const char *cell)

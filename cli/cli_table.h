@@ -36,6 +36,9 @@ void cli_table_fini(struct cli_table *table);
 void cli_table_add(struct cli_table *table, const char *fmt, ...) GP_PRINTF(2, 3);
 /* The column whose head is @name, in any case of letters; -1: there is none. */
 int cli_table_column(const char *const *heads, unsigned columns, const char *name);
+/* Append the heads that @text does not have yet: "SERVER, CARD". */
+void cli_table_names(const char *const *heads, unsigned columns, char *text,
+                     size_t size);
 /* Order the rows by what is shown in @column: numbers, sizes and shares by their value,
  * where the column aligns right, and other texts with the numbers in them ("s9" before
  * "s10").  What is equal there goes by the first column. */

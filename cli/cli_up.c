@@ -20,6 +20,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -344,6 +345,20 @@ start_server(struct up *up, unsigned index, struct gp_err *err)
     return start(up, name, argv, env, err);
 }
 
+/* Name the daemon that has exited.  -ECHILD. */
+static int
+exited_early(const struct up *up, struct gp_err *err)
+{
+    for (unsigned i = 0; i < up->pool.n; i++) {
+        struct pollfd fd = {up->pidfds[i], POLLIN, 0};
+
+        if (poll(&fd, 1, 0) > 0)
+            return gp_err_set(err, -ECHILD, "%s exited during start-up",
+                              up->pool.processes[i].name);
+    }
+    return -ECHILD;
+}
+
 /* The scheduler answers when all are there; meanwhile none may die. */
 static int
 await_servers(struct up *up, Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err)
@@ -368,15 +383,17 @@ await_servers(struct up *up, Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *
     wait.timeout_ms = (uint32_t)(START_NS / GP_NS_PER_MS);
     req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_WAIT_SERVERS;
     req.wait_servers = &wait;
-    return cli_ctl_call_watching(&ctl, &req, START_NS + GP_NS_PER_S, up->pidfds,
-                                 up->pool.n, ret_reply, err);
+    r = cli_ctl_call_watching(&ctl, &req, START_NS + GP_NS_PER_S, up->pidfds,
+                              up->pool.n, ret_reply, err);
+    return r == -ECHILD ? exited_early(up, err) : r;
 }
 
 static void
 print_pool(const struct up *up, const Gpupool__Ctl__CtlPoolStatus *pool)
 {
-    printf("pool up: scheduler %s, %u servers, %u cards, driver %s\n",
-           up->pool.scheduler, up->servers, pool->cards, up->driver);
+    printf("pool up: scheduler %s, %u %s, %u %s, driver %s\n", up->pool.scheduler,
+           up->servers, gp_plural(up->servers, "server", "servers"), pool->cards,
+           gp_plural(pool->cards, "card", "cards"), up->driver);
 }
 
 /* Another context hides the pool that has just been started. */
@@ -560,12 +577,14 @@ may_end(size_t sessions)
     char answer[16];
 
     if (!isatty(STDIN_FILENO)) {
-        cli_fail(0, "down: %zu sessions run; `gpupool down --force` ends them",
-                 sessions);
+        cli_fail(0, "down: %zu %s; `gpupool down --force` ends %s", sessions,
+                 gp_plural(sessions, "session runs", "sessions run"),
+                 gp_plural(sessions, "it", "them"));
         return false;
     }
-    fprintf(stderr, "%zu sessions run and lose their GPU. End the pool? [y/N] ",
-            sessions);
+    fprintf(stderr, "%zu %s GPU. End the pool? [y/N] ", sessions,
+            gp_plural(sessions, "session runs and loses its",
+                      "sessions run and lose their"));
     return fgets(answer, sizeof(answer), stdin) &&
            (answer[0] == 'y' || answer[0] == 'Y');
 }
@@ -578,13 +597,14 @@ end_pool(const struct cli_pool *pool, size_t sessions)
     int r;
 
     if (killed)
-        cli_fail(0, "down: %u processes had to be killed", killed);
+        cli_fail(0, "down: %u %s to be killed", killed,
+                 gp_plural(killed, "process had", "processes had"));
     r = cli_pool_remove(&err);
     if (r < 0)
         return cli_fail(CLI_FAILED, "down: %s", gp_err_msg(&err, r));
     printf("pool down: %u processes ended", pool->n);
     if (sessions)
-        printf(", and %zu sessions", sessions);
+        printf(", and %zu %s", sessions, gp_plural(sessions, "session", "sessions"));
     putchar('\n');
     return CLI_OK;
 }

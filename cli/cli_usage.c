@@ -242,8 +242,13 @@ print_table(const struct query *q, struct gp_err *err)
     }
     cli_table_init(&table, heads, n);
     column = cli_table_column(heads, n, sort + down);
-    if (column < 0)
-        return gp_err_set(err, -EINVAL, "--sort %s: there is no such column", sort);
+    if (column < 0) {
+        char columns[160] = "";
+
+        cli_table_names(heads, n, columns, sizeof(columns));
+        return gp_err_set(err, -EINVAL, "--sort %s: there is no such column, but %s",
+                          sort, columns);
+    }
     table.wide = q->common.output.form == CLI_FORM_WIDE;
     table.headless = q->common.output.headless;
     for (size_t i = 0; i < q->n; i++)

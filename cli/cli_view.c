@@ -67,7 +67,8 @@ print_left_off(const struct cli_view *view, const struct cli_view_query *q,
     if (left_off == CLI_LEFT_OFF_UNKNOWN)
         printf("and more %s\n", view->things);
     else
-        printf("and %" PRIu64 " more %s\n", left_off, view->things);
+        printf("and %" PRIu64 " more %.*s\n", left_off,
+               (int)strlen(view->things) - (left_off == 1), view->things);
 }
 
 /* Put the rows in the order of @column; returns how many fall behind the limit. */
@@ -251,24 +252,13 @@ print_document(struct cli_list *list, const struct cli_view *view,
 
 /* ----------------------------------------------------------------- options -- */
 
-static void
-name_columns(const struct cli_view *view, char *text, size_t size)
-{
-    for (unsigned i = 0; i < view->n_heads; i++) {
-        size_t at = strlen(text);
-
-        snprintf(text + at, size - at, "%s%s", at ? ", " : "",
-                 view->heads[i] + strspn(view->heads[i], "+>"));
-    }
-}
-
 static int
 no_such_column(const struct cli_view *view, const char *sort)
 {
     char columns[512] = "";
 
     for (const struct cli_view *v = view; v; v = v->then)
-        name_columns(v, columns, sizeof(columns));
+        cli_table_names(v->heads, v->n_heads, columns, sizeof(columns));
     return cli_fail(CLI_USAGE, "%s: --sort %s: there is no such column, but %s",
                     name_of(view), sort, columns);
 }

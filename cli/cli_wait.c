@@ -96,7 +96,7 @@ show_queued(struct cli_wait *wait, const Gpupool__Ctl__CtlQueued *queued)
 
     if (queued->estimated)
         time_words(queued->estimate_ms, estimate, sizeof(estimate));
-    snprintf(line, sizeof(line), "gpupool: waiting, number %u of %u, about %s: %s",
+    snprintf(line, sizeof(line), "gpupool: waiting: position %u of %u, time %s: %s",
              queued->position, queued->waiting, estimate, queued->reason);
     for (char *p = line; *p; p++)
         if (*p < ' ' || *p > '~')
@@ -205,9 +205,9 @@ cli_wait_pause(struct cli_wait *wait, const char *why, struct gp_err *err)
     int r;
 
     if (wait->most_ms && waited >= wait->most_ms)
-        return gp_err_set(err, -ETIMEDOUT, "the time to wait is over: %s", why);
+        return gp_err_set(err, -ETIMEDOUT, "timed out in the queue: %s", why);
     snprintf(line, sizeof(line),
-             "gpupool: waiting, number %u; trying to reach the scheduler again: %s",
+             "gpupool: waiting: position %u; trying to reach the scheduler again: %s",
              wait->position, why);
     show(wait, line);
     r = await(wait, -1, gp_now_ns() + PAUSE_MS * GP_NS_PER_MS);

@@ -215,8 +215,8 @@ start_tls(struct sched *sched, struct gp_err *err)
     r = sched_reload_tls(sched->key, &sched->tls, err);
     if (sched->tls_policy == TLS_PREFER)
         gp_log_info("sched",
-                    "clear text over TCP is taken as well as TLS: --tls require "
-                    "ends that");
+                    "clear-text TCP is accepted as well as TLS; --tls require refuses "
+                    "it");
     return r;
 }
 
@@ -288,8 +288,11 @@ announce(struct sched *sched, struct gp_err *err)
     CLEANUP_FREE char *line = NULL;
 
     gp_net_own_name(sched->listener.src.fd, name, sizeof(name));
-    gp_log_info("sched", "listening on %s, %u servers and %zu sessions known, key %s",
-                name, sched->pool->n_servers, sched->sessions.by_id.count,
+    gp_log_info("sched", "listening on %s, %u %s and %zu %s known, key %s", name,
+                sched->pool->n_servers,
+                gp_plural(sched->pool->n_servers, "server", "servers"),
+                sched->sessions.by_id.count,
+                gp_plural(sched->sessions.by_id.count, "session", "sessions"),
                 ticket_key_id(sched->key));
     if (!sched->config.ready_file)
         return 0;

@@ -3,6 +3,7 @@
  * sched_place_explain(): the words to a decision.  Apart from sched_place.c because
  * it looks at every card, which a decision must not.
  */
+#include "gp_str.h"
 #include "sched_place.h"
 #include "sched_several.h"
 
@@ -124,8 +125,10 @@ count_obstacles(struct obstacles *sum, const struct sched_card *card, unsigned f
     sum->unreached += found == UNREACHED;
     if (found & ALONE)
         return;
-    sum->most_core = gp_max(sum->most_core, sched_card_free_core(card));
-    sum->most_memory = gp_max(sum->most_memory, sched_card_free_memory(card));
+    if (found & CORE)
+        sum->most_core = gp_max(sum->most_core, sched_card_free_core(card));
+    if (found & MEMORY)
+        sum->most_memory = gp_max(sum->most_memory, sched_card_free_memory(card));
 }
 
 static void
@@ -236,44 +239,66 @@ static void GP_PRINTF(3, 4) summary_add(char *text, size_t size, const char *fmt
     va_end(ap);
 }
 
+/* So many cards of those of @sum, "it" where there is no other. */
+static const char *
+count_words(const struct obstacles *sum, unsigned n, char words[12])
+{
+    snprintf(words, 12, "%u", n);
+    return sum->cards == 1 ? "it" : words;
+}
+
+/* "1 is reserved for others", "2 are reserved for others". */
+static void
+summary_are(char *text, size_t size, const struct obstacles *sum, unsigned n,
+            const char *what)
+{
+    char count[12];
+
+    if (n)
+        summary_add(text, size, "%s %s %s", count_words(sum, n, count),
+                    gp_plural(n, "is", "are"), what);
+}
+
 static void
 summarise_obstacles(const struct sched_request *req, const struct obstacles *sum,
                     char *why, size_t size)
 {
+    char n[12];
+
     why[0] = 0;
     if (sum->core)
-        summary_add(why, size, "%u lack core (most free: %u %%, %u %% wanted)",
-                    sum->core, sum->most_core, req->core);
+        summary_add(why, size, "%s %s core (most free: %u %%, %u %% wanted)",
+                    count_words(sum, sum->core, n),
+                    gp_plural(sum->core, "lacks", "lack"), sum->most_core, req->core);
     if (sum->memory)
-        summary_add(why, size, "%u lack memory (most free: %.2f GiB, %.2f GiB wanted)",
-                    sum->memory, gib(sum->most_memory), gib(req->memory));
+        summary_add(why, size, "%s %s memory (most free: %.2f GiB, %.2f GiB wanted)",
+                    count_words(sum, sum->memory, n),
+                    gp_plural(sum->memory, "lacks", "lack"), gib(sum->most_memory),
+                    gib(req->memory));
     if (sum->slots)
-        summary_add(why, size, "%u carry %d slices already, the most allowed",
-                    sum->slots, CTL_SLICES_PER_CARD_MAX);
-    if (sum->shared)
-        summary_add(why, size, "%u are shared in %s", sum->shared,
-                    req->in_space ? "time, not in space" : "space, not in time");
-    if (sum->selected)
-        summary_add(why, size, "%u are not of the kind that is wanted", sum->selected);
+        summary_add(why, size, "%s %s %d slices already, the most allowed",
+                    count_words(sum, sum->slots, n),
+                    gp_plural(sum->slots, "carries", "carry"), CTL_SLICES_PER_CARD_MAX);
+    summary_are(why, size, sum, sum->shared,
+                req->in_space ? "shared in time, not in space"
+                              : "shared in space, not in time");
+    summary_are(why, size, sum, sum->selected, "not of the kind that is wanted");
     if (sum->avoided)
-        summary_add(why, size, "%u have a session of the owner already", sum->avoided);
-    if (sum->held)
-        summary_add(why, size, "%u are kept free for a request that waits longer",
-                    sum->held);
-    if (sum->reserved)
-        summary_add(why, size, "%u are reserved for others", sum->reserved);
-    if (sum->faulty)
-        summary_add(why, size, "%u are out of use, something is wrong with them",
-                    sum->faulty);
-    if (sum->cordoned)
-        summary_add(why, size, "%u are cordoned", sum->cordoned);
-    if (sum->unreached)
-        summary_add(why, size, "%u are not reached by the request's programs",
-                    sum->unreached);
-    if (sum->closed)
-        summary_add(why, size, "%u are on servers that are not available", sum->closed);
-    if (sum->unwanted)
-        summary_add(why, size, "%u are not the one asked for", sum->unwanted);
+        summary_add(why, size, "%s %s a session of the owner already",
+                    count_words(sum, sum->avoided, n),
+                    gp_plural(sum->avoided, "has", "have"));
+    summary_are(why, size, sum, sum->held, "kept free for a request that waits longer");
+    summary_are(why, size, sum, sum->reserved, "reserved for others");
+    summary_are(why, size, sum, sum->faulty,
+                gp_plural(sum->faulty, "out of use, something is wrong with it",
+                          "out of use, something is wrong with them"));
+    summary_are(why, size, sum, sum->cordoned, "cordoned");
+    summary_are(why, size, sum, sum->unreached,
+                "not reached by the request's programs");
+    summary_are(why, size, sum, sum->closed,
+                gp_plural(sum->closed, "on a server that is not available",
+                          "on servers that are not available"));
+    summary_are(why, size, sum, sum->unwanted, "not the one asked for");
 }
 
 /* Where all cards of the request must be. */
@@ -293,16 +318,26 @@ placement_name(enum sched_placement placement)
                                      : "binpack";
 }
 
+#define NONE_FITS_MAX 40
+
+static const char *
+none_fits(unsigned n, char words[NONE_FITS_MAX])
+{
+    snprintf(words, NONE_FITS_MAX, "none of %u cards fits", n);
+    return n == 1 ? "the only card does not fit" : words;
+}
+
 static void
 summarise(const struct sched_request *req, const struct obstacles *sum,
           const struct sched_decision *chosen, char *summary, size_t size)
 {
-    char why[240];
+    char why[240], none[NONE_FITS_MAX];
 
     if (chosen) {
         sched_several_words(chosen, why, sizeof(why));
-        snprintf(summary, size, "%u of %u cards would fit, %u taken (%s%s)", sum->fit,
-                 sum->cards, chosen->n_slices, placement_name(req->placement), why);
+        snprintf(summary, size, "%u of %u %s would fit, %u taken (%s%s)", sum->fit,
+                 sum->cards, gp_plural(sum->cards, "card", "cards"), chosen->n_slices,
+                 placement_name(req->placement), why);
         return;
     }
     if (!sum->cards) {
@@ -311,15 +346,15 @@ summarise(const struct sched_request *req, const struct obstacles *sum,
     }
     summarise_obstacles(req, sum, why, sizeof(why));
     if (sum->fit)
-        snprintf(summary, size,
-                 "no %s has %u cards that fit, %u cards of the pool would%s%s%s",
-                 unit_words(req), req->cards, sum->fit,
-                 sum->fit >= req->cards && !req->span && !req->near
-                     ? " (--span takes several servers)"
-                     : "",
-                 why[0] ? "; of the others " : "", why);
+        snprintf(
+            summary, size, "no %s has %u cards that fit, %u %s of the pool would%s%s%s",
+            unit_words(req), req->cards, sum->fit, gp_plural(sum->fit, "card", "cards"),
+            sum->fit >= req->cards && !req->span && !req->near
+                ? " (--span takes several servers)"
+                : "",
+            why[0] ? "; of the others " : "", why);
     else
-        snprintf(summary, size, "none of %u cards fits: %s", sum->cards, why);
+        snprintf(summary, size, "%s: %s", none_fits(sum->cards, none), why);
 }
 
 /* Words only while there is room for them: the pool may be large. */
@@ -377,10 +412,12 @@ add_withheld(const struct sched_pool *pool, char *words, size_t size)
     size_t at = strlen(words);
 
     if (pool->sums.n_faulty)
-        at += (size_t)snprintf(words + at, size - at, "; %u are out of use",
-                               pool->sums.n_faulty);
+        at += (size_t)snprintf(words + at, size - at, "; %u %s out of use",
+                               pool->sums.n_faulty,
+                               gp_plural(pool->sums.n_faulty, "is", "are"));
     if (pool->sums.n_cordoned && at < size)
-        snprintf(words + at, size - at, "; %u are cordoned", pool->sums.n_cordoned);
+        snprintf(words + at, size - at, "; %u %s cordoned", pool->sums.n_cordoned,
+                 gp_plural(pool->sums.n_cordoned, "is", "are"));
 }
 
 void
@@ -390,26 +427,30 @@ sched_place_shortage(const struct sched_pool *pool, const struct sched_request *
     unsigned core = most_free_core(pool, req);
     uint64_t memory = most_free_memory(pool, req, req->core);
     char wanted[40] = ""; /* of memory; whole cards have theirs */
+    char none[NONE_FITS_MAX];
 
     if (!pool->n_cards)
         snprintf(words, size, "the pool has no cards: no server has registered");
+    else if (!core && pool->n_cards == 1)
+        snprintf(words, size, "the only card has nothing free");
     else if (!core)
         snprintf(words, size, "none of %u cards has anything free", pool->n_cards);
     else if (core < req->core)
-        snprintf(
-            words, size,
-            "none of %u cards fits: all lack core (most free: %u %%, %u %% wanted)",
-            pool->n_cards, core, req->core);
+        snprintf(words, size, "%s: %s core (most free: %u %%, %u %% wanted)",
+                 none_fits(pool->n_cards, none),
+                 gp_plural(pool->n_cards, "it lacks", "all lack"), core, req->core);
     else if (memory < req->memory)
         snprintf(words, size,
-                 "none of %u cards fits: those with %u %% core free lack memory (most "
-                 "free: %.2f GiB, %.2f GiB wanted)",
-                 pool->n_cards, req->core, gib(memory), gib(req->memory));
+                 "%s: %s %u %% core free %s memory (most free: %.2f GiB, %.2f GiB "
+                 "wanted)",
+                 none_fits(pool->n_cards, none),
+                 gp_plural(pool->n_cards, "it has", "those with"), req->core,
+                 gp_plural(pool->n_cards, "but lacks", "lack"), gib(memory),
+                 gib(req->memory));
     else if (req->has_uuid || req->server || req->where || req->avoid)
-        snprintf(words, size,
-                 "none of %u cards fits: those with enough room are not of the kind "
-                 "that is wanted",
-                 pool->n_cards);
+        snprintf(words, size, "%s: %s not of the kind that is wanted",
+                 none_fits(pool->n_cards, none),
+                 gp_plural(pool->n_cards, "it is", "those with enough room are"));
     else if (req->cards > 1) {
         if (req->memory)
             snprintf(wanted, sizeof(wanted), " and %.2f GiB", gib(req->memory));
@@ -417,8 +458,8 @@ sched_place_shortage(const struct sched_pool *pool, const struct sched_request *
                  unit_words(req), req->cards, req->core, wanted,
                  req->span || req->near ? "" : " (--span takes several servers)");
     } else
-        snprintf(words, size, "none of %u cards fits: no card has core and memory",
-                 pool->n_cards);
+        snprintf(words, size, "%s: no card has core and memory",
+                 none_fits(pool->n_cards, none));
     add_withheld(pool, words, size);
 }
 
@@ -440,8 +481,8 @@ sched_place_no_server(const struct sched_pool *pool, const char *name, char *wor
         snprintf(words, size, "no server %.*s: no server has registered",
                  CTL_NAME_MAX - 1, name);
     else
-        snprintf(words, size, "no server %.*s; there are %s%s", CTL_NAME_MAX - 1, name,
-                 names, n > NAMES_SHOWN ? " and others" : "");
+        snprintf(words, size, "no server %.*s; known servers: %s%s", CTL_NAME_MAX - 1,
+                 name, names, n > NAMES_SHOWN ? " and others" : "");
 }
 
 /* Whether the request names a server or a card that the pool does not have; then no

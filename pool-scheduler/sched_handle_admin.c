@@ -82,7 +82,7 @@ set_drain(struct sched_conn *conn, uint32_t id, struct sched_server *server, boo
     gp_audit("order", "from", conn->peer, "by", sched_peer_who(conn), "order",
              drain ? "drain" : "undrain", "server", server->name, NULL);
     gp_log_info("server", "%s: %s", server->name,
-                drain ? "draining: no new sessions" : "in use again");
+                drain ? "draining: no new sessions" : "accepts sessions again");
     reply_drained(conn, id, sessions_on(sched, server));
 }
 
@@ -149,7 +149,7 @@ set_cordon(struct sched_conn *conn, uint32_t id, struct sched_card *card, bool c
     gp_audit("order", "from", conn->peer, "by", sched_peer_who(conn), "order", kind,
              "server", server->name, "card", uuid, NULL);
     gp_log_info("server", "%s: card %u is %s", server->name, card->facts.index,
-                cordon ? "cordoned: no new sessions" : "in use again");
+                cordon ? "cordoned: no new sessions" : "accepts sessions again");
     reply_drained(conn, id, sessions_of(sched, card));
 }
 

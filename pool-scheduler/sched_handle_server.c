@@ -59,7 +59,8 @@ take_fault(struct sched *sched, struct sched_card *card, const char *said)
         snprintf(text, sizeof(text), "card %u is out of use: %s", card->facts.index,
                  words);
     else
-        snprintf(text, sizeof(text), "card %u is in use again", card->facts.index);
+        snprintf(text, sizeof(text), "card %u accepts sessions again",
+                 card->facts.index);
     gp_log_warn("server", "%s: %s", card->server->name, text);
     sched_events_add(&sched->events, *words ? "fault" : "well", NULL,
                      card->server->name, NULL, text);
@@ -529,10 +530,11 @@ sched_handle_register(struct sched_conn *conn, uint32_t id,
     gp_audit("register", "from", conn->peer, "server", conn->server->name, "endpoint",
              conn->server->endpoint, NULL);
     gp_log_info("server",
-                "%s: registered from %s, clients attach at %s, %zu cards, "
-                "driver %s, %zu sessions running",
+                "%s: registered from %s, clients attach at %s, %zu %s, "
+                "driver %s, %zu %s running",
                 conn->server->name, conn->peer, conn->server->endpoint, msg->n_cards,
-                conn->server->driver, msg->n_sessions);
+                gp_plural(msg->n_cards, "card", "cards"), conn->server->driver,
+                msg->n_sessions, gp_plural(msg->n_sessions, "session", "sessions"));
     reply_registered(conn, id, &unwanted);
     sched_handle_wait_check(conn->sched);
 }

@@ -315,7 +315,7 @@ void sched_pool_set_tflops(struct sched_pool *pool, struct sched_card *card,
 /* What is wrong with @card; "": nothing any more.  -ENOMEM: as it was. */
 int sched_pool_set_fault(struct sched_pool *pool, struct sched_card *card,
                          const char *words);
-/* Nothing more is placed on @card, or it is in use again. */
+/* Nothing more is placed on @card, or it accepts sessions again. */
 void sched_pool_set_cordoned(struct sched_pool *pool, struct sched_card *card,
                              bool cordoned);
 /* Keep @card for @hold alone, or for nothing (NULL). */

@@ -599,7 +599,7 @@ expire(struct sched *sched, uint64_t now)
         char reason[256], words[320];
 
         sched_wait_reason(wait, reason, sizeof(reason));
-        snprintf(words, sizeof(words), "the time to wait is over: %s", reason);
+        snprintf(words, sizeof(words), "timed out in the queue: %s", reason);
         refuse(wait, GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT, words);
     }
 }

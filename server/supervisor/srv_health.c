@@ -195,7 +195,7 @@ set_fault(struct srv_health *health, uint32_t at, const char *words)
         gp_log_error("server", "card %u is out of use: %s", index, words);
         gp_audit("fault", "card", number, "words", words, NULL);
     } else {
-        gp_log_warn("server", "card %u is in use again", index);
+        gp_log_warn("server", "card %u accepts sessions again", index);
         gp_audit("well", "card", number, NULL);
     }
     srv_changed(health->srv);

@@ -351,8 +351,9 @@ srv_session_close(struct srv *srv, uint64_t id, const char *why)
         return NULL;
     }
     if (!s->closed)
-        gp_log_info("server", "session %s closed by the scheduler%s%s (%u workers)",
-                    s->claims.session, *why ? ": " : "", why, s->n_workers);
+        gp_log_info("server", "session %s: %s (%u %s)", s->claims.session,
+                    *why ? why : "closed by the scheduler", s->n_workers,
+                    gp_plural(s->n_workers, "worker", "workers"));
     s->closed = true;
     srv_closed_add(&srv->closed, id);
     s->kept->closed = 1;

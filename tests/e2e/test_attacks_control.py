@@ -214,7 +214,7 @@ def test_attacks_neighbour_on_the_host_is_no_administrator(case):
     session.close()
     # Its owner may, and needs to name no file.
     case.contains(pool.cli("drain", "local-1").out, "no new", "drain by the pool's owner")
-    case.contains(pool.cli("drain", "--undo", "local-1").out, "in use again", "undo")
+    case.contains(pool.cli("drain", "--undo", "local-1").out, "accepts sessions again", "undo")
 
 
 def test_attacks_pool_without_tokens_obeys_its_own_user_only(case):

@@ -31,7 +31,7 @@ def test_wrong_options_and_arguments_are_refused_under_one_name(case):
     usage(case, "extra: unexpected argument", "down", "extra")
     usage(case, "extra: unexpected argument", "doctor", "extra")
     usage(case, "extra: unexpected argument", "status", "extra")
-    usage(case, "unknown option --jsn; is --json meant?", "status", "--jsn")
+    usage(case, "unknown option --jsn; did you mean --json?", "status", "--jsn")
     usage(case, "unknown option --nonsense", "run", "--nonsense", "--", "true")
     usage(case, "unknown option --nonsense", "explain", "--nonsense")
     usage(case, "--interval 0: seconds from 0.1 to 3600", "top", "--interval", "0")
@@ -58,6 +58,12 @@ def test_short_options_and_help_of_a_command_are_there(case):
               status=0)
     usage(case, "gpupool ", "-v", status=0)
     usage(case, "no command nosuch", "help", "nosuch")
+
+
+def test_wrong_command_is_answered_with_what_is_near_to_it(case):
+    usage(case, "no command stauts; did you mean status?", "stauts")
+    usage(case, "no command foo (see gpupool --help)", "foo")
+    usage(case, "--scheduler: options come after the command", "--scheduler", "x", "status")
 
 
 def test_a_pool_that_is_not_there_has_one_exit_status(case):
@@ -118,7 +124,7 @@ def test_verbose_run_names_the_transport(case):
 def test_drain_of_an_unknown_server_names_those_there_are(case):
     pool = case.pool(servers=2, cards=1)
     for command in ("drain", "cordon"):
-        case.contains(pool.cli(command, "nosuch", status=3).err, "no server nosuch; there are local-", command)
+        case.contains(pool.cli(command, "nosuch", status=3).err, "no server nosuch; known servers: local-", command)
     case.equal(sorted(s["state"] for s in pool.status()["servers"]), ["alive"] * 2, "nothing drains")
 
 
@@ -142,10 +148,10 @@ def test_down_asks_before_it_ends_sessions(case):
     client = pool.spawn(case.programs / "cudash", memory="64MiB")
     case.wait_for(lambda: pool.status()["sessions"], "the session is there")
     done = pool.cli("down", status=1)
-    case.contains(done.err, "1 sessions run; `gpupool down --force` ends them", "what down says")
+    case.contains(done.err, "1 session runs; `gpupool down --force` ends it", "what down says")
     case.check(pool.status()["sessions"], "the session runs on")
     done = pool.cli("down", "--force")
-    case.contains(done.out, "and 1 sessions", "what down says")
+    case.contains(done.out, "and 1 session", "what down says")
     client.kill()
     client.wait()
 
@@ -179,7 +185,7 @@ def test_server_or_card_that_is_not_there_is_answered_with_those_that_are(case):
         tail = ("--", "true") if command == ("run",) else ()
         done = pool.cli(*command, "--server", "nosuch", *tail, status=3)
         said = done.out + done.err
-        case.contains(said, "no server nosuch; there are local-", " ".join(command))
+        case.contains(said, "no server nosuch; known servers: local-", " ".join(command))
         case.check("GPU-" not in said, f"lines about single cards:\n{said}")
     nobody = "GPU-00000000-0000-0000-0000-000000000000"
     case.contains(pool.cli("explain", "--card", nobody, status=3).out,
@@ -239,7 +245,7 @@ def test_dry_run_answers_as_explain_and_runs_nothing(case):
 def test_drain_of_a_server_without_sessions_says_that_it_is_drained(case):
     pool = case.pool(servers=1, cards=1)
     case.contains(pool.cli("drain", "local-1").out, "drained, no sessions there", "drain")
-    case.contains(pool.cli("drain", "--undo", "local-1").out, "in use again", "drain --undo")
+    case.contains(pool.cli("drain", "--undo", "local-1").out, "accepts sessions again", "drain --undo")
 
 
 def test_doctor_names_the_token_when_that_is_wrong(case):

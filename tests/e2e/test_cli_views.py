@@ -26,10 +26,10 @@ def test_views_show_the_first_rows_and_how_many_more(case):
     third = pool.session(core=5, memory="64MiB", options=("--owner", "ann@a"))
     for options, rows, words in (
             (("sessions", "--limit", "1"), 1, "and 2 more sessions"),
-            (("sessions", "--limit", "1", "--owner", "ann@a"), 1, "and 1 more sessions"),
-            (("sessions", "--limit", "2", "--sort", "-core"), 2, "and 1 more sessions"),
+            (("sessions", "--limit", "1", "--owner", "ann@a"), 1, "and 1 more session"),
+            (("sessions", "--limit", "2", "--sort", "-core"), 2, "and 1 more session"),
             (("sessions", "--limit", "1", "--state", "idle"), 1, "and more sessions"),
-            (("servers", "--limit", "1"), 1, "and 1 more servers"),
+            (("servers", "--limit", "1"), 1, "and 1 more server"),
             (("events", "--limit", "2"), 2, "and more events")):
         head, *lines = pool.cli(*options).out.splitlines()
         case.equal((len(lines), lines[-1]), (rows + 1, words), " ".join(options))
@@ -37,7 +37,7 @@ def test_views_show_the_first_rows_and_how_many_more(case):
                    f"{options} --no-headers")
     case.check("more" not in pool.cli("sessions", "--limit", "3").out, "all are there")
     status = pool.cli("status", "--limit", "1").out
-    for words in ("\nand 1 more cards\n", "\nand 2 more sessions\n"):
+    for words in ("\nand 1 more card\n", "\nand 2 more sessions\n"):
         case.contains(status, words, "status --limit")
     document = json.loads(pool.cli("sessions", "-o", "json", "--limit", "1", "--owner", "ann@a").out)
     case.equal((len(document["sessions"]), document["sessions_left_off"], document["servers_left_off"]),
@@ -96,7 +96,7 @@ def test_cordoned_card_is_given_to_nobody_until_it_is_uncordoned(case):
     first = place()
     session = pool.session(core=10, memory="64MiB")
     case.equal(pool.cli("cordon", f"local-1/{first}").out,
-               f"card {first} of server local-1: cordoned, no new sessions, 1 sessions there\n",
+               f"card {first} of server local-1: cordoned, no new sessions, 1 session there\n",
                "the answer")
     session.close()
     case.equal(states()[first], "cordoned", "its state")
@@ -114,20 +114,20 @@ def test_cordoned_card_is_given_to_nobody_until_it_is_uncordoned(case):
     case.contains(refused, "2 are cordoned", "the refusal")
     waits = pool.spawn("echo", "served", options=["--wait=5m"])
     case.wait_for(lambda: "2 are cordoned" in pool.cli("queue").out, "it waits")
-    case.contains(pool.cli("uncordon", f"local-1/{first}").out, "in use again", "uncordon")
+    case.contains(pool.cli("uncordon", f"local-1/{first}").out, "accepts sessions again", "uncordon")
     case.equal(waits.stdout.readline(), "served\n", "who waited for it")
     case.equal(waits.wait(case.patience), 0, "its exit status")
     kinds = [event["kind"] for event in json.loads(pool.cli("events", "--json").out)["events"]]
     case.equal([kind for kind in kinds if "cordon" in kind], ["uncordon", "cordon"],
                "events since the restart, newest first")
-    for name, words in (("local-1/7", "server local-1 has no card 7"), ("nobody/0", "no server nobody; there are local-1"),
-                        ("0@nobody", "no server nobody; there are local-1"),
+    for name, words in (("local-1/7", "server local-1 has no card 7"), ("nobody/0", "no server nobody; known servers: local-1"),
+                        ("0@nobody", "no server nobody; known servers: local-1"),
                         ("7@local-1", "server local-1 has no card 7"),
-                        ("nobody", "no server nobody; there are local-1")):
+                        ("nobody", "no server nobody; known servers: local-1")):
         case.contains(pool.cli("cordon", name, status=3).err, words, f"cordon {name}")
     case.contains(pool.cli("cordon", "local-1").out, "no sessions there and no new ones",
                   "a whole server")
-    case.contains(pool.cli("uncordon", "local-1").out, "in use again", "and back")
+    case.contains(pool.cli("uncordon", "local-1").out, "accepts sessions again", "and back")
 
 
 def test_tables_are_sorted_by_a_column_of_theirs(case):
@@ -148,16 +148,19 @@ def test_tables_are_sorted_by_a_column_of_theirs(case):
     case.equal(rows("status", "--sort=-owner"), ["local-1", "local-2", b, a], "the second")
     wrong = pool.cli("servers", "--sort", "weight", status=2).err
     case.contains(wrong, "--sort weight: there is no such column, but SERVER, STATE", "words")
+    wrong = pool.cli("status", "--sort", "weight", status=2).err
+    names = wrong.partition(" but ")[2].strip().split(", ")
+    case.equal(len(names), len(set(names)), f"columns of both tables, each once: {wrong}")
 
 
 def test_drain_waits_and_says_what_is_left(case):
     pool, small, _ = busy_pool(case)
     name = small.field("session")
     late = pool.cli("drain", "local-1", "--wait=1s", status=1)
-    case.contains(late.err, f"1 sessions are left there: {name} of ann@a", "not in time")
+    case.contains(late.err, f"1 session is left there: {name} of ann@a", "not in time")
     drain = case.spawn([pool.gpupool, "drain", "--wait", "local-1"], env=pool.env,
                        stderr=subprocess.PIPE)
-    case.contains(drain.stderr.readline(), f"1 sessions left with 0 processes: {name} of ann@a",
+    case.contains(drain.stderr.readline(), f"1 session left with 0 processes: {name} of ann@a",
                   "what is left")
     small.close()
     out, err = drain.communicate(timeout=case.patience)
@@ -324,7 +327,7 @@ def test_queue_has_the_options_of_the_other_views(case):
         case.equal(rows(f"--{name}", "2"), whole[:2], f"--{name}")
     for options in (("--limit", "1", "--owner", "ann@a"), ("--limit", "2"),
                     ("--limit", "2", "--sort", "core")):
-        case.contains(pool.cli("queue", *options).out, "\nand 1 more requests\n", f"{options}")
+        case.contains(pool.cli("queue", *options).out, "\nand 1 more request\n", f"{options}")
     case.contains(pool.cli("queue", "--owner", "nobody").out, "no such request waits", "--owner nobody")
     case.contains(pool.cli("queue", "-o", "yaml").out, "\nrequests:\n  - ", "-o yaml")
     case.check({"KEPT", "PROGRAM"} < set(pool.cli("queue", "-o", "wide").out.split()), "-o wide")
@@ -348,7 +351,7 @@ def test_top_has_the_options_of_the_other_views(case):
     case.equal(rows("--server", "local-2"), [b], "--server")
     case.equal(rows("--owner", "ann@a"), [a], "--owner")
     case.equal(rows("--sort=-core"), [b, a], "--sort")
-    case.contains(pool.cli("top", "-n", 1, "--limit", 1).out, "\nand 1 more sessions\n", "--limit")
+    case.contains(pool.cli("top", "-n", 1, "--limit", 1).out, "\nand 1 more session\n", "--limit")
     looks = documents(pool.cli("top", "-n", 2, "-d", "0.1", "-o", "json", "--owner", "ann@a").out)
     case.equal([[s["name"] for s in look["sessions"]] for look in looks], [[a], [a]],
                "one document for each look")

@@ -39,7 +39,7 @@ def test_broken_card_is_taken_out_says_why_and_comes_back(case):
     case.equal(card(pool)["fault"],
                "allocating memory fails with error 214, CUDA_ERROR_ECC_UNCORRECTABLE", "why")
     refused = pool.run("true", status=3).err
-    case.contains(refused, "1 are out of use, something is wrong with them", "the refusal")
+    case.contains(refused, "it is out of use, something is wrong with it", "the refusal")
     case.contains(refused, "out of use: allocating memory fails with error 214", "of the card")
     case.contains(pool.cli("status").out, "out of use", "the table")
     waits = pool.spawn("echo", "served", options=["--wait=5m"])

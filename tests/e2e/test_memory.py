@@ -106,5 +106,5 @@ def test_no_session_is_placed_on_memory_kept_back(case):
     whole = 4 << 30
     refused = pool.run("true", core=30, memory="1025MiB", status=None)
     case.check(refused.status != 0, "a session got memory that is kept back")
-    case.contains(refused.err, "lack memory", "why")
+    case.contains(refused.err, "it lacks memory", "why")
     pool.run("true", core=30, memory=whole // 4)

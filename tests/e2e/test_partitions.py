@@ -187,7 +187,7 @@ class Client(threading.Thread):
         if not done:
             return
         code, reply = done
-        if code == NO_FIT and b"lack core" in reply.get(2, b""):
+        if code == NO_FIT and b"core (most free" in reply.get(2, b""):
             op.result = "refused"
         elif code:  # no server is there, or a cap: nothing about room
             self.history.remove(op)

@@ -22,11 +22,11 @@ def test_run_waits_and_says_why_until_there_is_room(case):
     first = pool.session(core=80)
     second = pool.spawn("echo", "served", core=60, options=["--wait=5m"])
     waiting(pool, 1)
-    case.wait_for(lambda: "waiting, number 1 of 1, about unknown: none of 1 cards fits: all lack "
+    case.wait_for(lambda: "waiting: position 1 of 1, time unknown: the only card does not fit: it lacks "
                   "core (most free: 20 %, 60 % wanted)" in words_of(case), "the reason on stderr")
     text = pool.cli("queue").out
     case.contains(text, "60%", "the request in the table")
-    case.contains(text, "all lack core", "why it waits, in the table")
+    case.contains(text, "it lacks core", "why it waits, in the table")
     case.contains(text, "256 MiB", "the memory that it wants, in the table")
     entry = queue(pool)["requests"][0]
     case.equal((entry["position"], entry["core_percent"], entry["estimate_ms"], entry["program"]),
@@ -41,9 +41,9 @@ def test_run_waits_and_says_why_until_there_is_room(case):
 def test_run_without_wait_fails_at_once_and_with_a_limit_later(case):
     pool = case.pool()
     session = pool.session(core=80)
-    case.contains(pool.run("true", core=60, status=3).err, "lack core", "refusal")
+    case.contains(pool.run("true", core=60, status=3).err, "it lacks core", "refusal")
     case.contains(pool.run("true", core=60, options=["--wait=1s"], status=3).err,
-                  "the time to wait is over", "refusal after a second")
+                  "timed out in the queue", "refusal after a second")
     session.close()
 
 
@@ -54,7 +54,7 @@ def test_time_to_wait_ends_while_the_scheduler_is_away(case):
     waiting(pool, 1)
     pool.kill(pool.pid("gpupool-scheduler"))
     case.equal(process.wait(case.patience), 4, "exit status without a scheduler")
-    case.contains(words_of(case), "the time to wait is over: scheduler", "the reason")
+    case.contains(words_of(case), "timed out in the queue: scheduler", "the reason")
     session.close()
 
 

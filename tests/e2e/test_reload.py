@@ -65,14 +65,14 @@ def test_log_level_changes_without_a_restart(case):
     scheduler = Scheduler(case)
     scheduler.pool.cli("drain", "local-1")
     scheduler.pool.cli("drain", "--undo", "local-1")
-    lines = scheduler.log().count("in use again")
+    lines = scheduler.log().count("accepts sessions again")
     case.check(lines, "it logs at info")
     scheduler.reload("changed: --log", log="server:error")
     scheduler.pool.cli("drain", "--undo", "local-1")
-    case.equal(scheduler.log().count("in use again"), lines, "lines of the area that is silent")
+    case.equal(scheduler.log().count("accepts sessions again"), lines, "lines of the area that is silent")
     scheduler.reload("changed: --log", log="server:info")
     scheduler.pool.cli("drain", "--undo", "local-1")
-    case.equal(scheduler.log().count("in use again"), lines + 1, "lines at info again")
+    case.equal(scheduler.log().count("accepts sessions again"), lines + 1, "lines at info again")
 
 
 def test_what_needs_a_restart_is_named_each_time(case):

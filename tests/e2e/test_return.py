@@ -4,7 +4,7 @@
 import signal
 
 SERVER = "gpupool-server"
-ASKED_AGAIN = "refused, to be asked again: none of 1 cards fits"
+ASKED_AGAIN = "refused, to be asked again: the only card does not fit"
 
 
 def with_scheduler(case, *options):

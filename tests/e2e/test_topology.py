@@ -77,7 +77,7 @@ def test_servers_that_the_clients_node_does_not_reach_are_not_chosen(case):
     first = pool.session(core=60)
     case.equal(pool.sessions()[0]["slices"][0]["server"], "local-2", "the only one")
     refused = pool.run("true", core=60, memory="64MiB", status=3).err
-    case.contains(refused, "1 are not reached by the request's programs", "the refusal")
+    case.contains(refused, "1 is not reached by the request's programs", "the refusal")
     waits = pool.spawn("echo", "served", core=60, memory="64MiB", options=["--wait=5m"])
     case.wait_for(lambda: "echo" in pool.cli("queue", "--json").out, "it waits")
     rules.write_text(f"[servers local-1]\nclients = gpu-*, {os.uname().nodename}\n",

@@ -123,7 +123,7 @@ killed_scheduler_comes_back_with_its_sessions(void **state)
                      GPUPOOL__CTL__CTL_CLASS__CTL_OFFLINE);
     ut_sched_drop(status);
     ut_sched_refused(ut_sched_ask_preference(client, 50),
-                     GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT, "lack core");
+                     GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT, "it lacks core");
     ut_sched_drop(grant);
     grant = ut_sched_granted(client, ut_sched_preference(40, GIB));
     assert_string_equal(grant->grant->session, "s2"); /* numbers go on */

@@ -111,7 +111,7 @@ cards_are_shared_in_time_or_in_space(void **state)
         assert_int_equal(sched_pool_take(pool, time, 10, 1, true), -ENOSPC);
         req = request(30, GIB, 2, placement);
         sched_place_explain(pool, &req, NULL, &reasons);
-        assert_non_null(strstr(reasons.summary, "1 are shared in space, not in time"));
+        assert_non_null(strstr(reasons.summary, "1 is shared in space, not in time"));
         /* A card that nobody uses can be either. */
         sched_pool_give(pool, space, 30, GIB);
         sched_pool_give(pool, space, 30, GIB);
@@ -377,7 +377,7 @@ reasons_name_every_limit_of_every_card(void **state)
                         "memory: 4.00 GiB of 4.00 GiB free, 8.00 GiB wanted");
     assert_string_equal(
         reasons.summary,
-        "none of 2 cards fits: 1 lack core (most free: 100 %, 50 % wanted), "
+        "none of 2 cards fits: 1 lacks core (most free: 40 %, 50 % wanted), "
         "2 lack memory (most free: 4.00 GiB, 8.00 GiB wanted)");
     sched_pool_free(pool);
 }

@@ -82,7 +82,7 @@ await_reserved(int fd)
     while (!reserved && gp_now_ns() < end) {
         reply_t *reply = ut_sched_open(fd, &open);
 
-        reserved = reply->error && strstr(reply->error->words, "1 are reserved for");
+        reserved = reply->error && strstr(reply->error->words, "1 is reserved for");
         if (reserved)
             for (size_t i = 0, n = 0; i < reply->error->n_reasons; i++) {
                 n += !!strstr(reply->error->reasons[i]->words, "reserved for exam, 2");

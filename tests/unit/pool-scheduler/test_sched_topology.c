@@ -235,7 +235,7 @@ faulty_cards_are_not_given_and_come_back(void **state)
     assert_int_equal(sched_place(pool, &two, &d), -ENOSPC);
     sched_place_explain(pool, &two, NULL, &reasons);
     assert_string_equal(reasons.list[0].words, "out of use: ECC error");
-    says(reasons.summary, "1 are out of use, something is wrong with them");
+    says(reasons.summary, "1 is out of use, something is wrong with it");
     assert_int_equal(sched_place_held(&held, 1, &one, &d), -ENOSPC);
     for (int i = 0; i < 2; i++) {
         place(pool, &one, &d);

@@ -125,7 +125,7 @@ time_to_wait_ends_in_a_refusal(void **state)
     open.wait_ms = 300;
     ut_sched_drop(ut_wait_queued(b, open));
     ut_sched_refused(ut_wait_outcome(b), GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT,
-                     "the time to wait is over: none of 1 cards fits");
+                     "timed out in the queue: the only card does not fit");
     await_waiting(w, 0);
     /* The connection is good for another request. */
     ut_sched_drop(ut_sched_granted(b, ut_sched_preference(20, GIB)));
