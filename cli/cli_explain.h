@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * gpupool explain: where a session would be placed now, and why not elsewhere; also for
- * `gpupool run --dry-run`.  Takes nothing.  Blocks; one thread.
+ * `gpupool run --dry-run`.  Reserves nothing.  Blocks; one thread.
  */
 #ifndef CLI_EXPLAIN_H
 #define CLI_EXPLAIN_H

@@ -36,7 +36,7 @@ print_table(const struct cli_output *output, const Gpupool__Ctl__CtlListReply *p
 {
     static const char *const heads[] = {"POOL",     "STATE",     ">ASKED",
                                         ">GRANTED", ">REFUSED",  ">FAILED",
-                                        ">LAST",    "SCHEDULER", "+WORDS"};
+                                        ">LAST",    "SCHEDULER", "+DETAIL"};
     CLEANUP(cli_table_fini) struct cli_table table;
 
     cli_table_init(&table, heads, ARRAY_SIZE(heads));

@@ -184,25 +184,6 @@ ticket_key_from_pub(const uint8_t *raw, size_t size, struct ticket_key **ret_key
 }
 
 int
-ticket_key_load_pub(const char *path, struct ticket_key **ret_key, struct gp_err *err)
-{
-    CLEANUP_FREE char *text = NULL;
-    CLEANUP_FREE uint8_t *raw = NULL;
-    size_t len, size;
-    int r;
-
-    r = gp_file_read(path, 256, &text, &len, err);
-    if (r < 0)
-        return r;
-    len = strcspn(text, "\r\n");
-    if (gp_b64_decode(text, len, &raw, &size) < 0)
-        return gp_err_set(err, -EBADMSG, "%s: not a public key (one line of base64url)",
-                          path);
-    r = ticket_key_from_pub(raw, size, ret_key, err);
-    return r < 0 ? gp_err_wrap(err, r, "%s", path) : 0;
-}
-
-int
 ticket_key_save_pub(const struct ticket_key *key, const struct ticket_key *old,
                     const char *path, struct gp_err *err)
 {

@@ -40,8 +40,6 @@ int ticket_key_generate(struct ticket_key **ret_key,
 
 int ticket_key_from_pub(const uint8_t *raw, size_t size, struct ticket_key **ret_key,
                         struct gp_err *err);
-int ticket_key_load_pub(const char *path, struct ticket_key **ret_key,
-                        struct gp_err *err);
 /* Write @key, and in a second line @old (may be NULL). */
 int ticket_key_save_pub(const struct ticket_key *key, const struct ticket_key *old,
                         const char *path, struct gp_err *err);

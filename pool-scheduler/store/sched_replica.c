@@ -198,8 +198,10 @@ take_over(struct sched *sched)
     sched_commit_soon(sched);
     sched_events_add(&sched->events, "lead", NULL, NULL, NULL,
                      "this scheduler leads now");
-    gp_log_info("sched", "leads now, with %u servers and %zu sessions",
-                sched->pool->n_servers, sched->sessions.by_id.count);
+    gp_log_info("sched", "leads now, with %u %s and %zu %s", sched->pool->n_servers,
+                gp_plural(sched->pool->n_servers, "server", "servers"),
+                sched->sessions.by_id.count,
+                gp_plural(sched->sessions.by_id.count, "session", "sessions"));
 }
 
 static void

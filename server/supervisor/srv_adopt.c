@@ -5,6 +5,7 @@
 #include "gp_hash.h"
 #include "gp_log.h"
 #include "gp_net.h"
+#include "gp_str.h"
 #include "gp_time.h"
 #include "srv.h"
 #include "srv_arbiter.h"
@@ -189,7 +190,8 @@ srv_adopt_take(struct srv *srv, struct srv_adopt *adopt)
     srv_worker_adopted(srv);
     srv_arbiter_mend(srv->arbiter);
     if (adopt)
-        gp_log_info("server", "took over %u sessions and %u workers in %u us",
-                    srv->n_sessions, srv->n_workers,
+        gp_log_info("server", "took over %u %s and %u %s in %u us", srv->n_sessions,
+                    gp_plural(srv->n_sessions, "session", "sessions"), srv->n_workers,
+                    gp_plural(srv->n_workers, "worker", "workers"),
                     (unsigned)((gp_now_ns() - begin) / 1000));
 }

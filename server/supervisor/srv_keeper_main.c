@@ -4,6 +4,7 @@
 #include "gp_base.h"
 #include "gp_log.h"
 #include "gp_net.h"
+#include "gp_str.h"
 #include "gp_time.h"
 #include "srv_cgroup.h"
 #include "srv_keep_msg.h"
@@ -276,7 +277,8 @@ give_up(struct keeper *k, const char *why)
 
     for (const struct item *i = k->items; i; i = i->next)
         n += i->pid && !i->ended;
-    gp_log_warn("server", "%s: the keeper ends %u workers and itself", why, n);
+    gp_log_warn("server", "%s: the keeper ends %u %s and itself", why, n,
+                gp_plural(n, "worker", "workers"));
     kill_all(k, SIGTERM);
     if (n) {
         struct timespec grace = {.tv_nsec = GRACE_NS};

@@ -126,7 +126,8 @@ stop(struct srv *srv)
         return;
     srv->stopping = true;
     gp_notify("STOPPING=1");
-    gp_log_info("server", "stopping: %u workers to end", srv->n_workers);
+    gp_log_info("server", "stopping: %u %s to end", srv->n_workers,
+                gp_plural(srv->n_workers, "worker", "workers"));
     srv_attach_free_all(srv);
     srv_worker_end_all(srv, "the server is stopping");
     gp_loop_timer_set(srv->loop, &srv->stop_timer,
@@ -166,8 +167,9 @@ leave(struct srv *srv, bool again)
                     "--state-dir, or --adopt-window is 0");
         return;
     }
-    gp_log_info("server", "%s; %u workers go on",
-                again ? "starting anew" : "ending for a successor", srv->n_workers);
+    gp_log_info("server", "%s; %u %s on",
+                again ? "starting anew" : "ending for a successor", srv->n_workers,
+                gp_plural(srv->n_workers, "worker goes", "workers go"));
     /* A successor of the same process is ready when it says so. */
     gp_notify(again ? "RELOADING=1" : "STOPPING=1");
     srv->leaving = true;
@@ -367,8 +369,9 @@ open_doors(struct srv *srv, struct gp_err *err)
     r = open_local(srv, err);
     if (r < 0)
         return r;
-    gp_log_info("server", "%s listens on %s, driver %s, %u cards", srv->conf.name,
-                srv->endpoint, srv->conf.driver, srv_inventory_count(srv->inventory));
+    gp_log_info("server", "%s listens on %s, driver %s, %u %s", srv->conf.name,
+                srv->endpoint, srv->conf.driver, srv_inventory_count(srv->inventory),
+                gp_plural(srv_inventory_count(srv->inventory), "card", "cards"));
     r = start_arbiter(srv, err);
     if (r < 0)
         return r;

@@ -107,8 +107,9 @@ session_new(struct srv *srv, const struct ticket_claims *claims,
     int r;
 
     if (srv->n_sessions >= srv->conf.max_sessions)
-        return gp_err_set(err, -EDQUOT, "this server holds %u sessions, its limit",
-                          srv->n_sessions);
+        return gp_err_set(err, -EDQUOT, "this server holds %u %s, its limit",
+                          srv->n_sessions,
+                          gp_plural(srv->n_sessions, "session", "sessions"));
     r = check_cards(srv, claims, err);
     if (r < 0)
         return r;

@@ -254,7 +254,8 @@ static void
 key_file_is_private_and_comes_back(void **state)
 {
     char dir[] = "/tmp/ut-ticket-XXXXXX", path[64], pub_path[64];
-    struct ticket_key *first, *again, *pub;
+    struct ticket_key *first, *again;
+    struct ticket_keys *pub;
     struct gp_err err = {0};
     struct stat st;
 
@@ -267,14 +268,14 @@ key_file_is_private_and_comes_back(void **state)
     assert_int_equal(ticket_key_load(path, &again, &err), 0);
     assert_string_equal(ticket_key_id(first), ticket_key_id(again));
     assert_int_equal(ticket_key_save_pub(first, NULL, pub_path, &err), 0);
-    assert_int_equal(ticket_key_load_pub(pub_path, &pub, &err), 0);
-    assert_string_equal(ticket_key_id(first), ticket_key_id(pub));
+    assert_int_equal(ticket_keys_load(pub_path, &pub, &err), 0);
+    assert_string_equal(ticket_key_id(first), ticket_key_id(ticket_keys_first(pub)));
     assert_int_equal(chmod(path, 0640), 0);
     ticket_key_free(again);
     assert_int_equal(ticket_key_load(path, &again, &err), -EPERM);
     assert_non_null(strstr(err.msg, "lets others read"));
     ticket_key_free(first);
-    ticket_key_free(pub);
+    ticket_keys_free(pub);
     unlink(path);
     unlink(pub_path);
     rmdir(dir);
