@@ -311,7 +311,7 @@ check_servers(struct doctor *d, struct cli_list *list, const char *address,
     static const struct cli_filters all = {0};
     const Gpupool__Ctl__CtlListReply *page;
     struct room room = {0};
-    size_t n = 0;
+    size_t n = 0, dead = 0;
     int r;
 
     cli_list_begin(list, GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_SERVERS, &all);
@@ -320,6 +320,7 @@ check_servers(struct doctor *d, struct cli_list *list, const char *address,
             if (n++ < SERVERS_TRIED)
                 check_server(d, page->servers[i]);
             add_room(&room, page->servers[i]);
+            dead += page->servers[i]->state == GPUPOOL__CTL__CTL_SERVER_STATE__CTL_DEAD;
         }
     if (r < 0)
         return r;
@@ -330,6 +331,12 @@ check_servers(struct doctor *d, struct cli_list *list, const char *address,
     }
     if (n > SERVERS_TRIED)
         say(d, GOOD, "servers: %zu more, which were not tried", n - SERVERS_TRIED);
+    if (dead == n) {
+        say(d, BAD, "servers: none of %zu is connected, so no program gets a GPU", n);
+        remedy(d, "start gpupool-server again on its host; for a pool of `gpupool up`: "
+                  "gpupool down --force, then gpupool up");
+        return 0;
+    }
     say_room(d, &room);
     return 0;
 }

@@ -7,6 +7,7 @@
 #include "gp_str.h"
 #include "gp_time.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -143,18 +144,71 @@ cli_process_open(const struct cli_process *process, int *ret_pidfd)
     return 0;
 }
 
+static bool
+is_alive(const struct cli_process *process)
+{
+    int fd;
+
+    if (cli_process_open(process, &fd) < 0)
+        return false;
+    close(fd);
+    return true;
+}
+
 bool
 cli_pool_alive(const struct cli_pool *pool)
 {
-    for (unsigned i = 0; i < pool->n; i++) {
-        int fd;
-
-        if (cli_process_open(&pool->processes[i], &fd) < 0)
-            continue;
-        close(fd);
-        return true;
-    }
+    for (unsigned i = 0; i < pool->n; i++)
+        if (is_alive(&pool->processes[i]))
+            return true;
     return false;
+}
+
+const char *
+cli_pool_dead(const struct cli_pool *pool)
+{
+    for (unsigned i = 0; cli_pool_alive(pool) && i < pool->n; i++)
+        if (!is_alive(&pool->processes[i]))
+            return pool->processes[i].name;
+    return NULL;
+}
+
+/* The parent of process @pid; 0: it has gone. */
+static pid_t
+parent_of(const char *pid)
+{
+    char path[64], *p;
+    CLEANUP_FREE char *text = NULL;
+    size_t len;
+    int parent;
+
+    snprintf(path, sizeof(path), "/proc/%.16s/stat", pid);
+    if (gp_file_read(path, 8192, &text, &len, NULL) < 0)
+        return 0;
+    p = strrchr(text, ')'); /* the name in brackets may hold anything */
+    return p && sscanf(p + 1, " %*c %d", &parent) == 1 ? parent : 0;
+}
+
+/* Workers die with their server, so only servers that live are looked at. */
+bool
+cli_pool_works(const struct cli_pool *pool)
+{
+    DIR *dir = opendir("/proc");
+    struct dirent *entry;
+    bool works = !dir; /* nobody can tell, which must not pass for an idle pool */
+
+    while (dir && !works && (entry = readdir(dir))) {
+        pid_t parent = entry->d_name[0] >= '1' && entry->d_name[0] <= '9'
+                           ? parent_of(entry->d_name)
+                           : 0;
+
+        /* The first process is the scheduler. */
+        for (unsigned i = 1; parent && !works && i < pool->n; i++)
+            works = pool->processes[i].pid == parent && is_alive(&pool->processes[i]);
+    }
+    if (dir)
+        closedir(dir);
+    return works;
 }
 
 static bool
@@ -170,17 +224,17 @@ await(int pidfd, uint64_t deadline_ns)
 }
 
 /* Signal a range of processes, then wait for all of it. */
-static unsigned
-end_range(const struct cli_process *list, unsigned n, uint64_t deadline_ns)
+static void
+end_range(const struct cli_process *list, unsigned n, uint64_t deadline_ns,
+          struct cli_pool_ended *ended)
 {
     int fds[CLI_POOL_PROCESSES_MAX];
-    unsigned killed = 0;
 
     for (unsigned i = 0; i < n; i++) {
         if (cli_process_open(&list[i], &fds[i]) < 0)
             fds[i] = -1;
         else
-            pidfd_send_signal(fds[i], SIGTERM, NULL, 0);
+            ended->ended += pidfd_send_signal(fds[i], SIGTERM, NULL, 0) == 0;
     }
     for (unsigned i = 0; i < n; i++) {
         if (fds[i] < 0)
@@ -188,19 +242,21 @@ end_range(const struct cli_process *list, unsigned n, uint64_t deadline_ns)
         if (!await(fds[i], deadline_ns)) {
             pidfd_send_signal(fds[i], SIGKILL, NULL, 0);
             await(fds[i], GP_FOREVER);
-            killed++;
+            ended->killed++;
         }
         close(fds[i]);
     }
-    return killed;
 }
 
-unsigned
+struct cli_pool_ended
 cli_pool_end(const struct cli_pool *pool, uint64_t deadline_ns)
 {
+    struct cli_pool_ended ended = {.ended = 0};
+
     if (!pool->n)
-        return 0;
+        return ended;
     /* The scheduler, always the first, ends last: servers say goodbye to it. */
-    return end_range(pool->processes + 1, pool->n - 1, deadline_ns) +
-           end_range(pool->processes, 1, deadline_ns);
+    end_range(pool->processes + 1, pool->n - 1, deadline_ns, &ended);
+    end_range(pool->processes, 1, deadline_ns, &ended);
+    return ended;
 }

@@ -48,8 +48,18 @@ int cli_process_open(const struct cli_process *process, int *ret_pidfd);
 /* Does any process of @pool run? */
 bool cli_pool_alive(const struct cli_pool *pool);
 
+/* The name of a process of @pool that has died while others run, or NULL. */
+const char *cli_pool_dead(const struct cli_pool *pool);
+/* Does a server of @pool have processes of its own now?  Those work for sessions. */
+bool cli_pool_works(const struct cli_pool *pool);
+
+struct cli_pool_ended {
+    unsigned ended;  /* processes that ran and were told to end */
+    unsigned killed; /* those of them that had to be killed */
+};
+
 /* Ask every process to end, servers before the scheduler, and wait for it; kill what
- * has not ended by @deadline_ns.  Returns how many had to be killed. */
-unsigned cli_pool_end(const struct cli_pool *pool, uint64_t deadline_ns);
+ * has not ended by @deadline_ns. */
+struct cli_pool_ended cli_pool_end(const struct cli_pool *pool, uint64_t deadline_ns);
 
 #endif

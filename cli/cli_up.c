@@ -430,6 +430,22 @@ start_all(struct up *up, struct gp_err *err)
     return r;
 }
 
+static int
+already_up(const struct cli_pool *pool, struct gp_err *err)
+{
+    const char *dead = cli_pool_dead(pool);
+
+    if (dead)
+        return gp_err_set(err, -EALREADY,
+                          "a pool is up already (scheduler %s), but %s%s has died; "
+                          "`gpupool down --force` ends it",
+                          pool->scheduler,
+                          strcmp(dead, "scheduler") ? "server " : "its ", dead);
+    return gp_err_set(err, -EALREADY,
+                      "a pool is up already (scheduler %s); `gpupool down` ends it",
+                      pool->scheduler);
+}
+
 /* One pool per folder, also when two `gpupool up` run at once. */
 static int
 prepare(struct up *up, struct gp_err *err)
@@ -447,9 +463,7 @@ prepare(struct up *up, struct gp_err *err)
         return gp_err_set(err, -errno, "%s: %s", lock, strerror(errno));
     r = cli_pool_read(&old, NULL);
     if (!r && cli_pool_alive(&old))
-        return gp_err_set(err, -EALREADY,
-                          "a pool is up already (scheduler %s); `gpupool down` ends it",
-                          old.scheduler);
+        return already_up(&old, err);
     return clear_folder(up->folder, err);
 }
 
@@ -550,24 +564,29 @@ cli_up(int argc, char **argv)
 
 /* -------------------------------------------------------------------- down -- */
 
-/* Sessions that the pool has now; 0 too when it does not say. */
-static size_t
-count_sessions(const struct cli_pool *pool)
+/* Sessions that the pool has now.  Negative: the scheduler does not say. */
+static int
+count_sessions(const struct cli_pool *pool, size_t *ret, struct gp_err *err)
 {
     static const struct cli_filters all = {0};
     CLEANUP(cli_list_close) struct cli_list list = {.ctl.link.fd = -1};
     const Gpupool__Ctl__CtlListReply *page = NULL;
     CLEANUP_FREE char *folder = NULL, *path = NULL, *token = NULL;
+    int r = cli_folder_file("pool.d", &folder, err);
 
-    if (cli_folder_file("pool.d", &folder, NULL) < 0)
-        return 0;
+    if (r < 0)
+        return r;
     path = gp_str_printf("%s/" CLI_TOKEN_CLIENT, folder);
-    if (!path || cli_token(path, NULL, CLI_TOKEN_CLIENT, &token, NULL) < 0 ||
-        cli_list_first(&list, pool->scheduler, token,
-                       GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_POOL, &all, &page,
-                       NULL) < 0)
-        return 0;
-    return page->pool ? page->pool->sessions : 0;
+    r = path ? cli_token(path, NULL, CLI_TOKEN_CLIENT, &token, err) : -ENOMEM;
+    if (!r)
+        r = cli_list_first(&list, pool->scheduler, token,
+                           GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_POOL, &all, &page,
+                           err);
+    if (!r && !page->pool)
+        r = -EPROTO;
+    if (!r)
+        *ret = page->pool->sessions;
+    return r;
 }
 
 /* Whether the user, who is asked on a terminal, wants to end so many sessions. */
@@ -593,16 +612,17 @@ static int
 end_pool(const struct cli_pool *pool, size_t sessions)
 {
     struct gp_err err = {0};
-    unsigned killed = cli_pool_end(pool, gp_now_ns() + END_NS);
+    struct cli_pool_ended ended = cli_pool_end(pool, gp_now_ns() + END_NS);
     int r;
 
-    if (killed)
-        cli_fail(0, "down: %u %s to be killed", killed,
-                 gp_plural(killed, "process had", "processes had"));
+    if (ended.killed)
+        cli_fail(0, "down: %u %s to be killed", ended.killed,
+                 gp_plural(ended.killed, "process had", "processes had"));
     r = cli_pool_remove(&err);
     if (r < 0)
         return cli_fail(CLI_FAILED, "down: %s", gp_err_msg(&err, r));
-    printf("pool down: %u processes ended", pool->n);
+    printf("pool down: %u %s ended", ended.ended,
+           gp_plural(ended.ended, "process", "processes"));
     if (sessions)
         printf(", and %zu %s", sessions, gp_plural(sessions, "session", "sessions"));
     putchar('\n');
@@ -626,7 +646,7 @@ cli_down(int argc, char **argv)
     };
     struct cli_pool pool;
     struct gp_err err = {0};
-    size_t sessions;
+    size_t sessions = 0;
     int first, r = cli_options(&options, argc, argv, &first);
 
     if (r >= 0)
@@ -638,7 +658,11 @@ cli_down(int argc, char **argv)
     }
     if (r < 0)
         return cli_fail(CLI_FAILED, "down: %s", gp_err_msg(&err, r));
-    sessions = count_sessions(&pool);
+    r = count_sessions(&pool, &sessions, NULL);
+    if (r < 0 && !force && cli_pool_works(&pool))
+        return cli_fail(CLI_FAILED,
+                        "down: the scheduler does not answer, so sessions may be "
+                        "running; `gpupool down --force` ends the pool");
     if (sessions && !force && !may_end(sessions))
         return CLI_FAILED;
     return end_pool(&pool, sessions);

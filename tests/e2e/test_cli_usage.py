@@ -156,6 +156,41 @@ def test_down_asks_before_it_ends_sessions(case):
     client.wait()
 
 
+def test_down_asks_when_the_scheduler_cannot_count_the_sessions(case):
+    """A dead scheduler counts no sessions; programs run on all the same."""
+    pool = case.pool(servers=1, cards=1)
+    client = Cudash(case, pool.spawn(case.programs / "cudash", memory="64MiB"))
+    client.begin()
+    client.ok("alloc", 1 << 20)
+    pool.kill(pool.pid("gpupool-scheduler"))
+    done = pool.cli("down", status=1)
+    case.contains(done.err, "down: the scheduler does not answer, so sessions may be running; "
+                  "`gpupool down --force` ends the pool", "what down says")
+    case.equal(len(pool.workers()), 1, "workers after down was refused")
+    client.process.kill()
+    client.process.wait(case.patience)
+    done = pool.cli("down", "--force")
+    case.contains(done.out, "pool down: 1 processes ended\n", "what down --force says")
+
+
+def test_down_cleans_up_an_idle_pool_without_a_scheduler(case):
+    pool = case.pool(servers=1, cards=1)
+    pool.kill(pool.pid("gpupool-scheduler"))
+    case.contains(pool.cli("down").out, "pool down: 1 processes ended\n", "what down says")
+
+
+def test_dead_server_is_named_by_up_and_doctor(case):
+    pool = case.pool(servers=1, cards=1)
+    pool.kill(pool.pid("gpupool-server"))
+    case.contains(pool.cli("up", status=1).err,
+                  "but server local-1 has died; `gpupool down --force` ends it", "what up says")
+    case.wait_for(lambda: pool.status()["servers"][0]["state"] == "dead", "the server counts as dead")
+    done = pool.cli("doctor", status=1)
+    case.contains(done.out, "servers: none of 1 is connected", "what doctor finds")
+    case.check("no card has core left" not in done.out, f"doctor speaks of room:\n{done}")
+    case.contains(done.out, "start gpupool-server again", "the remedy")
+
+
 def test_stopped_run_keeps_its_session_beyond_the_lease(case):
     """As Ctrl-Z and fg do: everything of the terminal's job stops, longer than the lease."""
     pool = case.pool(servers=1, cards=1, options=("--lease-ms", "1000"))

@@ -131,11 +131,11 @@ process_number_that_changed_hands_is_left_alone(void **state)
     p->start++; /* as if that number had belonged to an earlier process */
     assert_int_equal(cli_process_open(p, &pidfd), -ESRCH);
     assert_false(cli_pool_alive(&pool));
-    assert_int_equal(cli_pool_end(&pool, gp_now_ns()), 0);
+    assert_int_equal(cli_pool_end(&pool, gp_now_ns()).ended, 0);
     assert_int_equal(waitpid(p->pid, NULL, WNOHANG), 0); /* still there */
     p->start--;
     assert_true(cli_pool_alive(&pool));
-    assert_int_equal(cli_pool_end(&pool, GP_FOREVER), 0);
+    assert_int_equal(cli_pool_end(&pool, GP_FOREVER).killed, 0);
     assert_int_equal(waitpid(p->pid, NULL, 0), p->pid);
     assert_false(cli_pool_alive(&pool));
 }
@@ -159,7 +159,7 @@ process_that_ignores_its_end_is_killed(void **state)
     }
     assert_int_equal(read(ready[0], &byte, 1), 1);
     assert_int_equal(cli_process_start(p->pid, &p->start), 0);
-    assert_int_equal(cli_pool_end(&pool, gp_now_ns()), 1);
+    assert_int_equal(cli_pool_end(&pool, gp_now_ns()).killed, 1);
     assert_int_equal(waitpid(p->pid, &status, 0), p->pid);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
     close(ready[0]);
