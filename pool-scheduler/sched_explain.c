@@ -409,15 +409,19 @@ most_free_memory(const struct sched_pool *pool, const struct sched_request *req,
 static void
 add_withheld(const struct sched_pool *pool, char *words, size_t size)
 {
+    const struct {
+        uint32_t n;
+        const char *words;
+    } kept[] = {{pool->sums.n_faulty, "out of use"},
+                {pool->sums.n_cordoned, "cordoned"},
+                {pool->sums.n_draining, "on servers that drain"},
+                {pool->sums.n_away, "on servers that are not connected"}};
     size_t at = strlen(words);
 
-    if (pool->sums.n_faulty)
-        at += (size_t)snprintf(words + at, size - at, "; %u %s out of use",
-                               pool->sums.n_faulty,
-                               gp_plural(pool->sums.n_faulty, "is", "are"));
-    if (pool->sums.n_cordoned && at < size)
-        snprintf(words + at, size - at, "; %u %s cordoned", pool->sums.n_cordoned,
-                 gp_plural(pool->sums.n_cordoned, "is", "are"));
+    for (size_t i = 0; i < ARRAY_SIZE(kept) && at < size; i++)
+        if (kept[i].n)
+            at += (size_t)snprintf(words + at, size - at, "; %u %s %s", kept[i].n,
+                                   gp_plural(kept[i].n, "is", "are"), kept[i].words);
 }
 
 void
@@ -426,11 +430,16 @@ sched_place_shortage(const struct sched_pool *pool, const struct sched_request *
 {
     unsigned core = most_free_core(pool, req);
     uint64_t memory = most_free_memory(pool, req, req->core);
+    bool away = pool->sums.n_draining + pool->sums.n_away >= pool->n_cards;
     char wanted[40] = ""; /* of memory; whole cards have theirs */
     char none[NONE_FITS_MAX];
 
     if (!pool->n_cards)
         snprintf(words, size, "the pool has no cards: no server has registered");
+    else if (!core && pool->n_cards == 1 && away)
+        snprintf(words, size, "the only card cannot be given");
+    else if (!core && away)
+        snprintf(words, size, "none of %u cards can be given", pool->n_cards);
     else if (!core && pool->n_cards == 1)
         snprintf(words, size, "the only card has nothing free");
     else if (!core)

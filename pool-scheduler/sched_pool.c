@@ -106,6 +106,19 @@ sums_cordoned(struct sched_pool *pool, const struct sched_card *card, uint32_t n
     card->server->sums.n_cordoned += n;
 }
 
+/* Of the @n cards of @server those that its state keeps from everybody. */
+static void
+sums_server_state(struct sched_pool *pool, struct sched_server *server, uint32_t n)
+{
+    bool drains = server->drain_asked || server->drain_self;
+    uint32_t away = server->alive ? 0 : n, draining = server->alive && drains ? n : 0;
+
+    pool->sums.n_away += away - server->sums.n_away;
+    pool->sums.n_draining += draining - server->sums.n_draining;
+    server->sums.n_away = away;
+    server->sums.n_draining = draining;
+}
+
 /* @card, which holds nothing, is about to be forgotten. */
 static void
 sums_forget(struct sched_pool *pool, struct sched_card *card)
@@ -169,6 +182,7 @@ void
 sched_pool_server_update(struct sched_pool *pool, struct sched_server *server)
 {
     server->free_core = sched_index_free_core(server);
+    sums_server_state(pool, server, server->n_cards);
     for (unsigned i = 0; i < server->n_cards; i++) {
         sched_index_drop(pool, server->cards[i]);
         sched_index_card(pool, server->cards[i]);
@@ -245,6 +259,7 @@ sched_pool_server_remove(struct sched_pool *pool, struct sched_server *server)
     if (server_in_use(server))
         return -EBUSY;
     sched_pool_server_update(pool, server); /* nothing of it is in the index now */
+    sums_server_state(pool, server, 0);
     sched_index_leave_fabric(pool, server);
     for (unsigned i = 0; i < server->n_cards; i++)
         sched_index_leave_island(pool, server->cards[i]);

@@ -143,6 +143,7 @@ struct sched_sums {
     uint64_t core_given, memory_given, slices;
     uint64_t memory_used, busy;    /* as last reported; percent of cards */
     uint32_t n_faulty, n_cordoned; /* cards with something wrong; cordoned */
+    uint32_t n_draining, n_away;   /* cards of servers that drain; not connected */
 };
 
 struct sched_server {

@@ -138,6 +138,36 @@ shortage_of_whole_cards_names_no_memory(void **state)
     (void)state;
 }
 
+/* A drained pool is not a full one. */
+static void
+shortage_names_cards_of_servers_that_drain_or_are_away(void **state)
+{
+    CLEANUP(sched_pool_freep) struct sched_pool *pool = sched_pool_new();
+    struct sched_request req = request(50, GIB, 1, SCHED_BINPACK);
+    struct sched_server *a = add_server(pool, "a", 2, 8 * GIB);
+    struct sched_server *b = add_server(pool, "b", 1, 8 * GIB);
+    char words[200];
+
+    a->drain_asked = true;
+    b->alive = false;
+    sched_pool_server_update(pool, a);
+    sched_pool_server_update(pool, b);
+    sched_place_shortage(pool, &req, words, sizeof(words));
+    assert_string_equal(words,
+                        "none of 3 cards can be given; 2 are on servers that drain; 1 "
+                        "is on servers that are not connected");
+    assert_int_equal(sched_pool_server_remove(pool, b), 0);
+    sched_place_shortage(pool, &req, words, sizeof(words));
+    assert_string_equal(words,
+                        "none of 2 cards can be given; 2 are on servers that drain");
+    a->drain_asked = false;
+    sched_pool_server_update(pool, a);
+    req = request(50, 9 * GIB, 1, SCHED_BINPACK);
+    sched_place_shortage(pool, &req, words, sizeof(words));
+    assert_null(strstr(words, "drain"));
+    (void)state;
+}
+
 /* As few servers as it takes, never two parts on one, and only when it is allowed. */
 static void
 spanning_takes_the_fewest_servers(void **state)
@@ -695,6 +725,7 @@ main(void)
         cmocka_unit_test(random_pools_are_never_overcommitted),
         cmocka_unit_test(spanning_takes_the_fewest_servers),
         cmocka_unit_test(shortage_of_whole_cards_names_no_memory),
+        cmocka_unit_test(shortage_names_cards_of_servers_that_drain_or_are_away),
         cmocka_unit_test(same_question_gets_same_answer),
     };
 
