@@ -80,18 +80,16 @@ reap(struct cli_keeper *keeper)
     keeper->pid = 0;
 }
 
-/* What it says: that the session is lost. */
+/* What it says: that the session ends or is lost.  0: it has hung up. */
 static ssize_t
 listen_to(struct cli_keeper *keeper)
 {
-    struct cli_session *s = keeper->session;
-    char words[sizeof(s->lost_words)] = "";
-    ssize_t n = recv(keeper->src.fd, words, sizeof(words) - 1, MSG_DONTWAIT);
+    struct cli_session_news news;
+    ssize_t n = recv(keeper->src.fd, &news, sizeof(news), MSG_DONTWAIT);
 
-    if (n > 0) {
-        words[n] = '\0';
-        memcpy(s->lost_words, words, sizeof(words));
-        s->lost = true;
+    if (n == sizeof(news)) {
+        news.words[sizeof(news.words) - 1] = '\0';
+        cli_session_news(keeper->session, &news);
     }
     return n;
 }
@@ -155,7 +153,8 @@ cli_keeper_stop(struct cli_keeper *keeper)
     cli_keep_stop(&keeper->keep, false);
     if (!keeper->pid)
         return;
-    listen_to(keeper); /* what it said last */
+    while (listen_to(keeper) > 0) /* what it said last */
+        ;
     send(keeper->src.fd, ENDS, sizeof(ENDS) - 1, MSG_NOSIGNAL);
     reap(keeper);
 }

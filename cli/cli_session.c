@@ -19,6 +19,7 @@
 
 /* What the scheduler may take until the workers of a closed session are gone. */
 #define CLOSE_NS (5 * GP_NS_PER_S)
+#define MS_PER_S 1000u
 
 /* -------------------------------------------------------------------- open -- */
 
@@ -239,17 +240,45 @@ cli_session_renewed(struct cli_session *s, const Gpupool__Ctl__CtlRenewedOne *on
         s->warned = false;
 }
 
-/* The scheduler forgets a session that has ended; why it did was announced. */
+static void
+report(const struct cli_session *s, bool lost, const char *words)
+{
+    struct cli_session_news news = {.lost = lost, .end_ns = s->end_ns};
+
+    if (!s->report_fd)
+        return;
+    gp_str_copy(news.words, sizeof(news.words), words);
+    send(s->report_fd, &news, sizeof(news), MSG_NOSIGNAL);
+}
+
 void
-cli_session_lost(struct cli_session *s, const char *words)
+cli_session_news(struct cli_session *s, const struct cli_session_news *news)
+{
+    if (news->lost) {
+        s->lost = true;
+        memcpy(s->lost_words, news->words, sizeof(s->lost_words));
+    } else {
+        s->end_ns = news->end_ns;
+        memcpy(s->end_words, news->words, sizeof(s->end_words));
+    }
+}
+
+/* The scheduler forgets a session that has ended; why it did was announced. */
+static void
+note_lost(struct cli_session *s, const char *words)
 {
     s->lost = true;
     if (*s->end_words && gp_now_ns() >= s->end_ns)
         words = s->end_words;
     gp_str_copy(s->lost_words, sizeof(s->lost_words), words);
-    warn(s, words);
-    if (s->report_fd)
-        send(s->report_fd, s->lost_words, strlen(s->lost_words), MSG_NOSIGNAL);
+}
+
+void
+cli_session_lost(struct cli_session *s, const char *words)
+{
+    note_lost(s, words);
+    warn(s, s->lost_words);
+    report(s, true, s->lost_words);
 }
 
 /* The scheduler says that the session is going to end: the program's user should know
@@ -262,11 +291,14 @@ cli_session_notice(struct cli_session *s, const Gpupool__Ctl__CtlSessionNotice *
     gp_str_copy_printable(s->end_words, sizeof(s->end_words),
                           notice->ends_in_ms ? notice->words : "");
     s->end_ns = gp_now_ns() + notice->ends_in_ms * GP_NS_PER_MS;
-    if (notice->ends_in_ms)
+    if (notice->ends_in_ms >= MS_PER_S)
         cli_fail(0, "session %s ends in %u s: %s", s->name,
-                 (notice->ends_in_ms + 999) / 1000, notice->words);
+                 (notice->ends_in_ms + MS_PER_S - 1) / MS_PER_S, notice->words);
+    else if (notice->ends_in_ms)
+        cli_fail(0, "session %s ends now: %s", s->name, notice->words);
     else
         cli_fail(0, "session %s goes on after all: %s", s->name, notice->words);
+    report(s, false, s->end_words);
 }
 
 /* ------------------------------------------------------------------- close -- */
@@ -298,7 +330,9 @@ send_close(struct cli_session *s)
     req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_CLOSE;
     req.close = &close;
     r = cli_ctl_call(&s->ctl, &req, CLOSE_NS, &reply, &err);
-    if (r < 0 && r != -EREMOTE)
+    if (r == -EREMOTE && *s->end_words && gp_now_ns() >= s->end_ns)
+        note_lost(s, s->end_words); /* it had ended before its program did */
+    else if (r < 0 && r != -EREMOTE)
         cli_fail(0, "session %s: not closed, its lease will end: %s", s->name,
                  gp_err_msg(&err, r));
 }
@@ -310,7 +344,9 @@ say_why_lost(struct cli_session *s, int status)
     CLEANUP_FREE char *line =
         s->file ? cli_session_file_take_end(s->file, status != 0, &s->found) : NULL;
 
-    if (line)
+    if (line && s->lost && !strstr(line, s->lost_words))
+        cli_fail(0, "run: %s; session %s was ended: %s", line, s->name, s->lost_words);
+    else if (line)
         cli_fail(0, "run: %s", line);
     else if (s->lost)
         cli_fail(0, "run: session %s was ended: %s", s->name, s->lost_words);

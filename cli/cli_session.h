@@ -35,7 +35,7 @@ struct cli_session {
     uint32_t tickets_unix; /* CtlGrant.tickets_unix */
     bool warned, lost;
     bool found;    /* once closed: by a card that checks kernels, in the program */
-    int report_fd; /* in a keeper: where lost_words go; 0: nowhere */
+    int report_fd; /* in a keeper: where struct cli_session_news go; 0: nowhere */
     char lost_words[256]; /* the scheduler's */
     char
         end_words[256]; /* why it ends at end_ns, as it was announced; "": it was not */
@@ -54,6 +54,14 @@ int cli_session_open(struct cli_session *session, const char *scheduler,
                      const Gpupool__Ctl__CtlOpen *open, bool bound,
                      struct cli_wait *wait, Gpupool__Ctl__CtlReply **ret_refusal,
                      struct gp_err *err);
+
+/* What a keeper says of the session to `gpupool run`, whose session is a copy. */
+struct cli_session_news {
+    bool lost;       /* it has ended; else it was announced that it ends at end_ns */
+    uint64_t end_ns; /* on the clock that both have */
+    char words[256]; /* "": it does not end after all */
+};
+void cli_session_news(struct cli_session *session, const struct cli_session_news *news);
 
 /* What its keeper is told. */
 void cli_session_renewed(struct cli_session *session,

@@ -2,7 +2,10 @@
 """Waiting for room: gpupool run --wait, gpupool queue, quotas, ends that are announced."""
 
 import json
+import re
 import signal
+
+from harness.cudash import Cudash
 
 
 def queue(pool):
@@ -106,6 +109,30 @@ def test_last_line_of_a_run_says_why_its_session_was_ended(case):
         process.terminate()
         process.wait(case.patience)
         case.contains(words_of(case), f"run: session {name} was ended: {words}", "the last line")
+
+
+def test_program_that_outlives_its_time_limit_is_followed_by_the_reason(case):
+    """Also when it ends by itself, long before its lease is renewed again."""
+    pool = case.pool(servers=1, cards=1)
+    process = pool.spawn("sleep", "60", options=["--time=1s"])
+    case.wait_for(lambda: " ends now: its time limit is over" in words_of(case), "the announcement")
+    case.wait_for(lambda: not pool.sessions(), "the end of the session")
+    process.terminate()
+    process.wait(case.patience)
+    name = re.search(r"session (s\d+) ends now", words_of(case)).group(1)
+    case.equal(words_of(case).splitlines()[-1],
+               f"gpupool: run: session {name} was ended: its time limit is over", "the last line")
+
+
+def test_program_that_uses_the_gpu_beyond_its_time_reads_why_it_is_refused(case):
+    pool = case.pool(servers=1, cards=1)
+    client = Cudash(case, pool.spawn(case.programs / "cudash", memory="64MiB", options=["--time=2s"]))
+    client.begin()
+    case.wait_for(lambda: not pool.sessions(), "the end of the session")
+    case.wait_for(lambda: client("alloc", 1 << 20)[0] != 0, "a call fails")
+    client.process.stdin.close()
+    client.process.wait(case.patience)
+    case.contains(words_of(case).splitlines()[-1], "its time limit is over", "the last line")
 
 
 def test_wrong_times_and_classes_are_refused(case):
