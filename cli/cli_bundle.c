@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli_bundle.h"
 
+#include "ctl_addresses.h"
 #include "ctl_limits.h"
+#include "ctl_rights.h"
 #include "gp_b64.h"
 #include "gp_err.h"
 #include "gp_file.h"
+#include "gp_net.h"
 #include "gp_str.h"
 #include "ticket_key.h"
 
@@ -156,6 +159,125 @@ is_name(const char *name)
            !strstr(name, "..");
 }
 
+/* -------------------------------------------------------------------- checks -- */
+
+int
+cli_bundle_check_address(const char *text, bool listens, struct gp_err *err)
+{
+    char one[GP_NET_NAME_MAX];
+    struct gp_net_addr addr;
+    int r = strcspn(text, " \t\n") != strlen(text) ? -EINVAL : 0;
+
+    for (unsigned i = 0; !r && i < ctl_addresses_count(text); i++) {
+        ctl_addresses_nth(text, i, one, sizeof(one));
+        r = gp_net_parse(one, 0, &addr, NULL);
+        if (!r && ((!listens && !addr.host[0]) || !strcmp(addr.port, "0")))
+            r = -EINVAL;
+    }
+    return r < 0 ? gp_err_set(err, -EINVAL,
+                              "%s: HOST:PORT is wanted, with a port from 1 to 65535",
+                              text)
+                 : 0;
+}
+
+int
+cli_bundle_check_rights(const char *rights, struct gp_err *err)
+{
+    CLEANUP_FREE char *copy = strdup(rights);
+    char *save = NULL;
+
+    if (!copy)
+        return -ENOMEM;
+    for (char *word = strtok_r(copy, ",", &save); word;
+         word = strtok_r(NULL, ",", &save))
+        if (ctl_right_parse(word) < 0)
+            return gp_err_set(err, -EINVAL, "%.20s: a right is " CTL_RIGHT_WORDS, word);
+    return 0;
+}
+
+/* "+" stands for the comma of the users' file.  *@ret_rights is within @text, whose
+ * name is left. */
+static int
+split_user(char *text, char **ret_rights, struct gp_err *err)
+{
+    char *rights = strchr(text, ':');
+    int r;
+
+    if (rights)
+        *rights++ = '\0';
+    if (!is_name(text) || !rights || !*rights)
+        return gp_err_set(err, -EINVAL,
+                          "--users %s: NAME:RIGHT+RIGHT,... is wanted, with the rights "
+                          "open, read, end, drain and forward",
+                          text);
+    for (char *p = rights; *p; p++)
+        if (*p == '+')
+            *p = ',';
+    r = cli_bundle_check_rights(rights, err);
+    if (r < 0)
+        return gp_err_wrap(err, r, "--users %s", text);
+    *ret_rights = rights;
+    return 0;
+}
+
+static int
+check_name(char *text, bool users, struct gp_err *err)
+{
+    char *rights;
+
+    if (users)
+        return split_user(text, &rights, err);
+    return is_name(text)
+               ? 0
+               : gp_err_set(err, -EINVAL, "--servers %s: not a name of a server", text);
+}
+
+/* The names of a list, which no two have in common. */
+static int
+check_names(const char *list, bool users, struct gp_err *err)
+{
+    CLEANUP_FREE char *copy = strdup(list);
+    const char *names[CLI_BUNDLE_NAMES_MAX];
+    char *save = NULL;
+    size_t n = 0;
+
+    if (!copy)
+        return -ENOMEM;
+    for (char *one = strtok_r(copy, ",", &save); one;
+         one = strtok_r(NULL, ",", &save)) {
+        int r = check_name(one, users, err);
+
+        if (r < 0)
+            return r;
+        if (n == CLI_BUNDLE_NAMES_MAX)
+            return gp_err_set(err, -EINVAL, "--%s: more than %d names",
+                              users ? "users" : "servers", CLI_BUNDLE_NAMES_MAX);
+        for (size_t i = 0; i < n; i++)
+            if (!strcmp(names[i], one))
+                return gp_err_set(err, -EINVAL, "--%s: %s is there twice",
+                                  users ? "users" : "servers", one);
+        names[n++] = one;
+    }
+    return n ? 0
+             : gp_err_set(err, -EINVAL, "--%s: no name in \"%s\"",
+                          users ? "users" : "servers", list);
+}
+
+/* All that was given, before anything is made of it. */
+static int
+check_bundle(const struct cli_bundle *b, struct gp_err *err)
+{
+    int r = cli_bundle_check_address(b->scheduler, false, err);
+
+    if (r < 0)
+        return gp_err_wrap(err, r, "--scheduler");
+    if (b->servers)
+        r = check_names(b->servers, false, err);
+    return !r && b->users ? check_names(b->users, true, err) : r;
+}
+
+/* ---------------------------------------------------------------------- names -- */
+
 /* A line of the list for the scheduler: @rights is NULL for a server. */
 static int
 add_name(struct maker *m, const char *name, const char *rights, struct gp_err *err)
@@ -175,31 +297,20 @@ one_server(struct maker *m, char *name, struct gp_err *err)
     CLEANUP_FREE char *folder = gp_str_printf("server-%s", name);
     int r = folder ? new_token(m, err) : -ENOMEM;
 
-    if (!r && !is_name(name))
-        r = gp_err_set(err, -EINVAL, "--servers %s: not a name of a server", name);
     if (!r)
         r = server_folder(m, folder, name, err);
     return r < 0 ? r : add_name(m, name, NULL, err);
 }
 
-/* "+" stands for the comma of the users' file. */
 static int
 one_user(struct maker *m, char *text, struct gp_err *err)
 {
-    char *rights = strchr(text, ':');
     CLEANUP_FREE char *folder = NULL;
-    int r;
+    char *rights;
+    int r = split_user(text, &rights, err);
 
-    if (rights)
-        *rights++ = '\0';
-    if (!is_name(text) || !rights || !*rights)
-        return gp_err_set(err, -EINVAL,
-                          "--users %s: NAME:RIGHT+RIGHT,... is wanted, with the rights "
-                          "open, read, end, drain and forward",
-                          text);
-    for (char *p = rights; *p; p++)
-        if (*p == '+')
-            *p = ',';
+    if (r < 0)
+        return r;
     folder = gp_str_printf("client-%s", text);
     r = folder ? new_token(m, err) : -ENOMEM;
     if (!r)
@@ -221,8 +332,6 @@ all_names(struct maker *m, const char *names,
     for (char *name = copy ? strtok_r(copy, ",", &save) : NULL; !r && name;
          name = strtok_r(NULL, ",", &save))
         r = one(m, name, err);
-    if (!r && !m->list[0])
-        r = gp_err_set(err, -EINVAL, "no name in \"%s\"", names);
     if (!r)
         r = write_file(m, "scheduler", file, m->list, 0600, err);
     explicit_bzero(m->list, sizeof(m->list));
@@ -332,15 +441,12 @@ cli_bundle_make(const struct cli_bundle *b, bool force, struct gp_err *err)
     CLEANUP(ticket_key_freep) struct ticket_key *key = NULL;
     CLEANUP_FREE char *scheduler = gp_str_printf("%s/scheduler", b->dir);
     CLEANUP_FREE struct maker *m = calloc(1, sizeof(*m));
-    const char *port = strrchr(b->scheduler, ':');
-    int r;
+    int r = check_bundle(b, err);
 
+    if (r < 0)
+        return r;
     if (!m || !scheduler)
         return -ENOMEM;
-    if (!port || port == b->scheduler || !port[1] ||
-        strcspn(b->scheduler, " \t\n") != strlen(b->scheduler))
-        return gp_err_set(err, -EINVAL, "--scheduler %s: HOST:PORT is wanted",
-                          b->scheduler);
     if (!force && access(scheduler, F_OK) == 0)
         return gp_err_set(err, -EEXIST,
                           "%s: a pool's keys are there already; --force replaces them, "

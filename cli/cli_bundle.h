@@ -33,8 +33,17 @@ struct cli_bundle {
 /* The group that a scheduler's unit may read its folder by (deploy/systemd). */
 #define CLI_BUNDLE_GROUP "gpupool"
 
-/* Make keys, tokens and folders.  -EEXIST: there are some, and @force is not given. */
+/* Make keys, tokens and folders.  -EEXIST: there are some, and @force is not given.
+ * -EINVAL: a name, a right or an address that daemons would refuse; nothing was made.
+ */
 int cli_bundle_make(const struct cli_bundle *bundle, bool force, struct gp_err *err);
+
+/* Is @text HOST:PORT, or several with commas between, as daemons take it?  @listens:
+ * the host may be missing. */
+int cli_bundle_check_address(const char *text, bool listens, struct gp_err *err);
+/* Are all of @rights, with commas between, rights of users?  -EINVAL: the words name
+ * the one that is not. */
+int cli_bundle_check_rights(const char *rights, struct gp_err *err);
 
 /* Look at the folders of @dir that are there and print what is wrong with them.
  * Returns the number of faults; -ENOENT: none of the folders is there. */

@@ -97,11 +97,26 @@ check_pub_file(struct check *c, const char *folder)
                   "scheduler-key.pub");
 }
 
+/* What follows the word @before in an environment, if that takes an address. */
+static void
+check_address(struct check *c, const char *folder, const char *name, const char *before,
+              const char *word)
+{
+    bool listens = !strcmp(before, "--listen");
+    struct gp_err err = {0};
+
+    if ((listens || !strcmp(before, "--scheduler") ||
+         !strcmp(before, "GPUPOOL_SCHEDULER")) &&
+        cli_bundle_check_address(word, listens, &err) < 0)
+        fault(c, "%s/%s/%s: %s %s", c->dir, folder, name, before, err.msg);
+}
+
 /* The files that an environment names, by their last part, are in the folder. */
 static void
 check_env(struct check *c, const char *folder, const char *name)
 {
     CLEANUP_FREE char *text = text_of(c, folder, name, true);
+    const char *before = "";
     char *save = NULL;
 
     for (char *word = text ? strtok_r(text, " =\n", &save) : NULL; word;
@@ -113,6 +128,8 @@ check_env(struct check *c, const char *folder, const char *name)
         if (path && access(path, F_OK) < 0)
             fault(c, "%s/%s/%s names %s, which is not in the folder", c->dir, folder,
                   name, word);
+        check_address(c, folder, name, before, word);
+        before = word;
     }
 }
 
@@ -131,6 +148,35 @@ check_token(struct check *c, const char *folder)
         fault(c, "%s/%s/token: %s/scheduler does not know it", c->dir, folder, c->dir);
     explicit_bzero(token, strlen(token));
     check_private(c, folder, "token", false);
+}
+
+/* The lines of @file: NAME:TOKEN, or those of users, with rights in the middle.  A name
+ * may be there twice, with its old and its new token. */
+static void
+check_list(struct check *c, const char *file, bool users)
+{
+    CLEANUP_FREE char *text = text_of(c, "scheduler", file, false);
+    char *save = NULL;
+
+    for (char *line = text ? strtok_r(text, "\r\n", &save) : NULL; line;
+         line = strtok_r(NULL, "\r\n", &save)) {
+        char *rights = strchr(line, ':');
+        char *token = rights && users ? strchr(rights + 1, ':') : rights;
+        struct gp_err err = {0};
+
+        if (*line == '#')
+            continue;
+        if (!token) {
+            fault(c, "%s/scheduler/%s: a line is not NAME:%sTOKEN", c->dir, file,
+                  users ? "RIGHT,...:" : "");
+            continue;
+        }
+        *rights = *token = '\0';
+        if (users && cli_bundle_check_rights(rights + 1, &err) < 0)
+            fault(c, "%s/scheduler/%s: %s: %s", c->dir, file, line, err.msg);
+    }
+    if (text)
+        explicit_bzero(text, strlen(text));
 }
 
 static void
@@ -158,6 +204,8 @@ check_scheduler(struct check *c)
         }
         check_private(c, "scheduler", secrets[i], true);
     }
+    check_list(c, "server-tokens", false);
+    check_list(c, "users", true);
     check_pub_file(c, "scheduler");
     check_env(c, "scheduler", "scheduler.env");
     c->folders++;

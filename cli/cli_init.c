@@ -5,6 +5,7 @@
 #include "cli_options.h"
 #include "gp_err.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -104,7 +105,8 @@ cli_init(int argc, char **argv)
                         "clients will reach the scheduler");
     r = cli_bundle_make(&init.bundle, init.force, &err);
     if (r < 0)
-        return cli_fail(CLI_FAILED, "init: %s", gp_err_msg(&err, r));
+        return cli_fail(r == -EINVAL ? CLI_USAGE : CLI_FAILED, "init: %s",
+                        gp_err_msg(&err, r));
     say_what_next(&init.bundle);
     return CLI_OK;
 }

@@ -2,6 +2,7 @@
 #include "sched_tokens.h"
 
 #include "ctl_limits.h"
+#include "ctl_rights.h"
 #include "gp_err.h"
 #include "gp_file.h"
 
@@ -15,12 +16,10 @@ struct sched_tokens {
     unsigned n;
 };
 
-static const struct {
-    const char *name;
-    unsigned right;
-} RIGHTS[] = {
-    {"open", SCHED_MAY_OPEN},   {"read", SCHED_MAY_READ},       {"end", SCHED_MAY_END},
-    {"drain", SCHED_MAY_DRAIN}, {"forward", SCHED_MAY_FORWARD},
+static const unsigned RIGHTS[CTL_RIGHTS] = {
+    [CTL_RIGHT_OPEN] = SCHED_MAY_OPEN,       [CTL_RIGHT_READ] = SCHED_MAY_READ,
+    [CTL_RIGHT_END] = SCHED_MAY_END,         [CTL_RIGHT_DRAIN] = SCHED_MAY_DRAIN,
+    [CTL_RIGHT_FORWARD] = SCHED_MAY_FORWARD,
 };
 
 const char *
@@ -137,15 +136,12 @@ read_rights(const struct source *source, char *text, unsigned *ret, struct gp_er
     *ret = 0;
     for (char *word = strtok_r(text, ",", &save); word;
          word = strtok_r(NULL, ",", &save)) {
-        size_t i = 0;
+        int right = ctl_right_parse(word);
 
-        while (i < ARRAY_SIZE(RIGHTS) && strcmp(RIGHTS[i].name, word) != 0)
-            i++;
-        if (i == ARRAY_SIZE(RIGHTS))
-            return gp_err_set(err, -EINVAL,
-                              "%s: %.20s: a right is open, read, end, drain or forward",
+        if (right < 0)
+            return gp_err_set(err, -EINVAL, "%s: %.20s: a right is " CTL_RIGHT_WORDS,
                               source->path, word);
-        *ret |= RIGHTS[i].right;
+        *ret |= RIGHTS[right];
     }
     return 0;
 }

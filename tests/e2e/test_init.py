@@ -175,3 +175,40 @@ def test_check_finds_what_does_not_fit(case):
     case.equal(check()[0], 1, "the status")
     done = hosts.cli("init", "--check", "--dir", case.folder / "nowhere", status=None)
     case.equal(done.status, 1, "no folder at all")
+
+
+def test_init_refuses_what_daemons_would_and_makes_nothing(case):
+    gpupool, folder = case.build / "bin" / "gpupool", case.folder / "etc"
+    for words, *options in (
+            ("--users v: bogus: a right is open, read, end, drain or forward", "--scheduler", "p:7700",
+             "--users", "u:open+read,v:bogus"),
+            ("--users: u is there twice", "--scheduler", "p:7700", "--users", "u:open,v:read,u:read"),
+            ("--servers: a is there twice", "--scheduler", "p:7700", "--servers", "a,b,a"),
+            ("--servers ../a: not a name", "--scheduler", "p:7700", "--servers", "../a"),
+            ("--scheduler: p:70000: HOST:PORT is wanted", "--scheduler", "p:70000"),
+            ("--scheduler: p:0: HOST:PORT is wanted", "--scheduler", "p:0"),
+            ("--scheduler: pool.example: HOST:PORT is wanted", "--scheduler", "pool.example")):
+        done = case.run([gpupool, "init", "--dir", folder, *options], status=2)
+        case.contains(done.err, f"gpupool: init: {words}", "what init says")
+        case.check(not folder.exists(), f"{options} made a folder")
+
+
+def test_check_finds_what_the_scheduler_would_refuse(case):
+    hosts = Hosts(case, "etc", "--users", "u:open+read,v:read", "--servers", "a,b")
+
+    def faults():
+        done = hosts.cli("init", "--check", "--dir", hosts.dir, status=None)
+        return [line for line in done.out.splitlines() if line.startswith("BAD")]
+
+    def change(name, old, new):
+        path = hosts.dir / "scheduler" / name
+        path.write_text(path.read_text().replace(old, new))
+    case.equal(faults(), [], "faults of what init made")
+    change("users", "v:read:", "v:bogus:")
+    case.contains("\n".join(faults()), "users: v: bogus: a right is", "an unknown right")
+    change("users", "v:bogus:", "u:read:")
+    case.check(not any("users:" in line for line in faults()), "a user with two tokens is a fault")
+    change("server-tokens", "b:", "b")
+    case.contains("\n".join(faults()), "server-tokens: a line is not NAME:TOKEN", "a line without a name")
+    change("scheduler.env", f":{hosts.port}", ":70000")
+    case.contains("\n".join(faults()), "--listen [::]:70000: HOST:PORT is wanted", "a port that is none")
