@@ -100,14 +100,14 @@ is_program(const char *folder, size_t len, const char *name)
 
 /* What is there and cannot be executed is left to execvp(), which knows why. */
 int
-cli_child_check(const char *program)
+cli_child_check(const char *command, const char *program)
 {
     const char *path = getenv("PATH");
 
     if (strchr(program, '/'))
-        return access(program, F_OK) == 0
-                   ? CLI_OK
-                   : cli_fail(CLI_NOT_FOUND, "run: %s: %s", program, strerror(errno));
+        return access(program, F_OK) == 0 ? CLI_OK
+                                          : cli_fail(CLI_NOT_FOUND, "%s: %s: %s",
+                                                     command, program, strerror(errno));
     for (path = path ? path : "/usr/bin:/bin"; path;) {
         size_t len = strcspn(path, ":");
 
@@ -115,7 +115,7 @@ cli_child_check(const char *program)
             return CLI_OK;
         path = path[len] ? path + len + 1 : NULL;
     }
-    return cli_fail(CLI_NOT_FOUND, "run: %s: no such program in PATH", program);
+    return cli_fail(CLI_NOT_FOUND, "%s: %s: no such program in PATH", command, program);
 }
 
 int

@@ -27,8 +27,8 @@ struct cli_child {
 };
 
 /* Whether @program can be started, before a session is opened for it: 0, or the exit
- * status that says it cannot, with words. */
-int cli_child_check(const char *program);
+ * status that says it cannot, with words of @command ("run"). */
+int cli_child_check(const char *command, const char *program);
 
 /* Block what is to be forwarded.  Before anything that a signal should not cut short.
  */

@@ -110,22 +110,46 @@ explain_document(const struct cli_output *output, const Gpupool__Ctl__CtlReply *
                                       "transports", transports));
 }
 
+/* Over @list, which is opened. */
+static int
+explain_ask(const struct cli_want *want, struct cli_list *list,
+            Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err)
+{
+    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
+    Gpupool__Ctl__CtlOpen open = want->open;
+    int r = cli_list_open(list, want->where.scheduler, want->token, err);
+
+    open.token = cli_ctl_shown(want->token);
+    open.explain = true;
+    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_OPEN;
+    req.open = &open;
+    return r < 0 ? r : cli_ctl_call(&list->ctl, &req, CLI_DEADLINE_NS, ret_reply, err);
+}
+
+int
+cli_explain_check(struct cli_want *want, const char *name)
+{
+    CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
+    CLEANUP(cli_list_close) struct cli_list list = {.ctl.link.fd = -1};
+    struct gp_err err = {0};
+    int r = explain_ask(want, &list, &reply, &err);
+
+    if (r >= 0 || (reply && reply->error &&
+                   reply->error->code != GPUPOOL__CTL__CTL_CODE__CTL_BAD_REQUEST &&
+                   reply->error->code != GPUPOOL__CTL__CTL_CODE__CTL_DENIED))
+        return CLI_OK;
+    return cli_fail(cli_ctl_exit(r, reply), "%s: %s", name, gp_err_msg(&err, r));
+}
+
 int
 cli_explain_want(struct cli_want *want, const struct cli_output *output)
 {
-    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
     CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
     CLEANUP(cli_list_close) struct cli_list list = {.ctl.link.fd = -1};
     json_t *transports = NULL;
     struct gp_err err = {0};
-    int r = cli_list_open(&list, want->where.scheduler, want->token, &err);
+    int r = explain_ask(want, &list, &reply, &err);
 
-    want->open.token = cli_ctl_shown(want->token);
-    want->open.explain = true;
-    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_OPEN;
-    req.open = &want->open;
-    if (!r)
-        r = cli_ctl_call(&list.ctl, &req, CLI_DEADLINE_NS, &reply, &err);
     r = explain_answer(want, output, r, reply, &err);
     if (output->form >= CLI_FORM_JSON)
         transports = json_array();

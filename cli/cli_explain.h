@@ -12,4 +12,8 @@ struct cli_want;
 /* Ask and print the answer; @want is finished.  Returns the exit status. */
 int cli_explain_want(struct cli_want *want, const struct cli_output *output);
 
+/* Ask whether a request like @want, which is finished, can be made at all: 0, also when
+ * nothing fits now, or the exit status, with words of @name. */
+int cli_explain_check(struct cli_want *want, const char *name);
+
 #endif

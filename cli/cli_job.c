@@ -9,6 +9,7 @@
  */
 #include "cli.h"
 #include "cli_child.h"
+#include "cli_explain.h"
 #include "cli_jobs.h"
 #include "cli_options.h"
 #include "cli_output.h"
@@ -150,23 +151,40 @@ detach(struct cli_job *job, struct cli_run_request *request, struct gp_err *err)
     _exit(pid < 0 ? CLI_FAILED : CLI_OK);
 }
 
+/* What the runner would say in the log, while the user still reads it. */
+static int
+check_want(struct cli_want *want)
+{
+    struct gp_err err = {0};
+    int r = cli_want_finish(want, &err);
+
+    r = r < 0 ? cli_fail(cli_want_exit(r), "job submit: %s", gp_err_msg(&err, r))
+              : cli_explain_check(want, "job submit");
+    cli_want_fini(want); /* the runner finishes it again */
+    return r;
+}
+
 static int
 submit_request(struct cli_run_request *request)
 {
     CLEANUP(cli_job_fini) struct cli_job job = {.number = 0};
     CLEANUP_FD int lock = -1;
     struct gp_err err = {0};
-    int r = cli_child_check(request->program[0]);
+    int r = cli_child_check("job submit", request->program[0]);
 
+    if (!r)
+        r = check_want(&request->want);
     if (r)
         return r;
     r = cli_job_make(request->program, &job, &lock, &err);
     request->began = note_session;
     request->began_arg = &job;
+    if (!r && request->name)
+        r = cli_job_note(&job, "name", request->name, &err);
     if (!r)
         r = detach(&job, request, &err);
     if (r < 0)
-        return cli_fail(CLI_FAILED, "job: %s", gp_err_msg(&err, r));
+        return cli_fail(CLI_FAILED, "job submit: %s", gp_err_msg(&err, r));
     printf("%u\n", job.number);
     return CLI_OK;
 }
@@ -174,7 +192,7 @@ submit_request(struct cli_run_request *request)
 static int
 submit(int argc, char **argv)
 {
-    struct cli_run_request request = {.wait = true};
+    struct cli_run_request request = {.wait = true, .detached = true};
     int status;
 
     cli_want_init(&request.want);
@@ -215,12 +233,13 @@ job_json(const struct cli_job *job)
 
         json_array_append_new(words, word ? word : json_string("?")); /* not UTF-8 */
     }
-    return json_pack(
-        "{s:i, s:s, s:s, s:o, s:I, s:o, s:s}", "job", (int)job->number, "state",
-        cli_job_state_word(job), "session", job->session, "exit_status",
-        job->state == CLI_JOB_ENDED ? json_integer(job->status) : json_null(),
-        "submitted_unix", (json_int_t)submitted(job), "command", words, "folder",
-        job->folder);
+    return json_pack("{s:i, s:s, s:s, s:s, s:o, s:I, s:o, s:s}", "job",
+                     (int)job->number, "name", job->name, "state",
+                     cli_job_state_word(job), "session", job->session, "exit_status",
+                     job->state == CLI_JOB_ENDED ? json_integer(job->status)
+                                                 : json_null(),
+                     "submitted_unix", (json_int_t)submitted(job), "command", words,
+                     "folder", job->folder);
 }
 
 static void
@@ -242,14 +261,15 @@ add_row(struct cli_table *table, const struct cli_job *job)
     else
         cli_table_add(table, "%s", "");
     cli_table_add(table, "%llus", (unsigned long long)age);
+    cli_table_add(table, "%s", job->name);
     cli_table_add(table, "%s", command);
 }
 
 static int
 list_all(const struct cli_output *output, struct gp_err *err)
 {
-    static const char *const heads[] = {"JOB",   "STATE", "SESSION",
-                                        ">EXIT", ">AGE",  "COMMAND"};
+    static const char *const heads[] = {"JOB",  "STATE", "SESSION", ">EXIT",
+                                        ">AGE", "NAME",  "COMMAND"};
     CLEANUP(cli_table_fini) struct cli_table table;
     CLEANUP_FREE unsigned *numbers = NULL;
     json_t *rows = json_array();
@@ -269,7 +289,9 @@ list_all(const struct cli_output *output, struct gp_err *err)
     }
     if (r < 0 || output->form < CLI_FORM_JSON) {
         json_decref(rows);
-        return r < 0 ? r : table.n ? cli_table_print(&table, stdout) : 0;
+        if (r >= 0 && !cli_table_rows(&table) && !table.headless)
+            printf("no jobs\n");
+        return r < 0 ? r : cli_table_rows(&table) ? cli_table_print(&table, stdout) : 0;
     }
     return cli_output_print(output, json_pack("{s:o}", "jobs", rows));
 }
@@ -326,6 +348,53 @@ read_one(const struct gp_options *options, int argc, char **argv, struct cli_job
 }
 
 static int
+set_lines(void *target, const struct gp_option *option, const char *value,
+          struct gp_err *err)
+{
+    uint64_t lines;
+
+    if (gp_str_u64(value, 0, INT64_MAX, &lines) < 0)
+        return gp_err_set(err, -EINVAL, "a number of lines is wanted");
+    return gp_option_text(target, option, value, err);
+}
+
+/* What `tail` of @args shows; its exit status. */
+static int
+show(char **args)
+{
+    int status = 0;
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
+        execvp(args[0], args);
+        _exit(cli_fail(CLI_FAILED, "job logs: tail: %s", strerror(errno)));
+    }
+    if (pid < 0)
+        return cli_fail(CLI_FAILED, "job logs: fork: %s", strerror(errno));
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    return exit_of(status);
+}
+
+/* On stderr, because stdout is the log. */
+static void
+say_end(const struct cli_job *before)
+{
+    CLEANUP(cli_job_fini) struct cli_job job = {.number = 0};
+
+    if (cli_job_read(before->number, &job, NULL) < 0)
+        return;
+    if (job.state == CLI_JOB_ENDED)
+        cli_fail(0, "job %u has ended with exit status %d", job.number, job.status);
+    else if (job.state == CLI_JOB_LOST)
+        cli_fail(0,
+                 "job %u was lost: its processes were killed, or the host was "
+                 "started again",
+                 job.number);
+}
+
+static int
 logs(int argc, char **argv)
 {
     static const struct gp_option own[] = {
@@ -333,7 +402,7 @@ logs(int argc, char **argv)
          .letter = 'n',
          .value = "N",
          .help = "the last N lines (all)",
-         .set = gp_option_text,
+         .set = set_lines,
          .offset = offsetof(struct one, lines)},
         {.name = "follow",
          .letter = 'f',
@@ -370,8 +439,10 @@ logs(int argc, char **argv)
     }
     args[n++] = path;
     args[n] = NULL;
-    execvp(args[0], args);
-    return cli_fail(CLI_FAILED, "job logs: tail: %s", strerror(errno));
+    status = show(args);
+    if (!status)
+        say_end(&job);
+    return status;
 }
 
 /* Everything of it: what the guardian leads, and the guardian, which can note nothing

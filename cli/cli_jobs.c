@@ -265,7 +265,10 @@ read_state(struct cli_job *job)
     CLEANUP_FREE char *status = read_text(job, "exit", &len);
     CLEANUP_FREE char *session = read_text(job, "session", &len);
     CLEANUP_FREE char *processes = read_text(job, "processes", &len);
+    CLEANUP_FREE char *name = read_text(job, "name", &len);
 
+    if (name)
+        gp_str_copy_printable(job->name, sizeof(job->name), name);
     if (session) {
         session[strcspn(session, "\n")] = 0;
         gp_str_copy_printable(job->session, sizeof(job->session), session);
@@ -325,7 +328,7 @@ cli_job_await(const struct cli_job *job, uint64_t deadline_ns)
 int
 cli_job_delete(const struct cli_job *job, struct gp_err *err)
 {
-    static const char *const FILES[] = {"log",  "processes", "session",
+    static const char *const FILES[] = {"log",  "processes", "session", "name",
                                         "exit", "lock",      "command"};
 
     if (is_locked(job))

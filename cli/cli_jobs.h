@@ -37,6 +37,7 @@ struct cli_job {
     enum cli_job_state state;
     int status; /* of one that has ended */
     char session[64];
+    char name[64]; /* "": it has none of its own */
     char *command; /* NUL after each word */
     size_t command_len;
     struct cli_process guardian, runner; /* pid 0: not known */

@@ -89,6 +89,21 @@ set_variable(void *target, const struct gp_option *option, const char *value,
     return 0;
 }
 
+static const struct gp_option WAIT = {
+    .name = "wait",
+    .value = "TIME",
+    .optional = true,
+    .help = "when nothing fits now, wait for room (--wait=30s, 10m, 2h; else for as "
+            "long as it takes) and say how it stands; without it, fail at once",
+    .set = set_wait};
+static const struct gp_option WAIT_DETACHED = {
+    .name = "wait",
+    .value = "TIME",
+    .optional = true,
+    .help = "wait for room for so long at most (--wait=30s, 10m, 2h); without it, for "
+            "as long as it takes",
+    .set = set_wait};
+
 static const struct gp_option OPTIONS[] = {
     {.name = "name",
      .value = "NAME",
@@ -105,12 +120,6 @@ static const struct gp_option OPTIONS[] = {
          "nothing",
      .set = gp_option_yes,
      .offset = offsetof(struct cli_run_request, dry_run)},
-    {.name = "wait",
-     .value = "TIME",
-     .optional = true,
-     .help = "when nothing fits now, wait for room (for 30s, 10m, 2h; else for as long "
-             "as it takes) and say how it stands; without it, fail at once",
-     .set = set_wait},
     {.name = "gang",
      .value = "NAME:N",
      .help =
@@ -157,8 +166,10 @@ unsigned
 cli_run_sets(struct cli_run_request *request, struct gp_option_set_of *sets)
 {
     sets[0] = cli_want_options(&request->want);
-    sets[1] = (struct gp_option_set_of){OPTIONS, ARRAY_SIZE(OPTIONS), request};
-    sets[2] = cli_where_client(&request->want.where);
+    sets[1] = (struct gp_option_set_of){request->detached ? &WAIT_DETACHED : &WAIT, 1,
+                                        request};
+    sets[2] = (struct gp_option_set_of){OPTIONS, ARRAY_SIZE(OPTIONS), request};
+    sets[3] = cli_where_client(&request->want.where);
     return CLI_RUN_SETS;
 }
 
@@ -377,7 +388,7 @@ run_in_session(struct run *run)
         gp_private_begin(&run->child.core);
     status = set_path();
     if (!status)
-        status = cli_child_check(run->request->program[0]);
+        status = cli_child_check("run", run->request->program[0]);
     if (!status)
         status = open_session(run);
     if (!status)

@@ -20,6 +20,7 @@ struct cli_run_request {
     const char *variables[CLI_RUN_VARIABLES_MAX];
     unsigned n_variables;
     bool verbose, unbound, dry_run, wait, keep_ptx;
+    bool detached;       /* a job, which waits whether --wait is given or not */
     bool reports;        /* the program writes into a memory file of this process */
     uint32_t wait_ms;    /* 0: no limit */
     uint32_t check_exit; /* 0: the program's own */
@@ -30,7 +31,7 @@ struct cli_run_request {
 };
 
 /* The options of `gpupool run` for @request: CLI_RUN_SETS sets are written to @sets. */
-#define CLI_RUN_SETS 3
+#define CLI_RUN_SETS 4
 unsigned cli_run_sets(struct cli_run_request *request, struct gp_option_set_of *sets);
 
 /* Read the options and the program's name and arguments; @program is "gpupool run" or

@@ -128,3 +128,34 @@ def test_wrong_words_are_answered(case):
         case.contains(jobs.cli(verb, "--help").out, f"gpupool job {verb}", "help")
     case.contains(jobs.cli("submit", "--core", "30", "--memory", "64MiB", "--dry-run").out,
                   "chosen", "--dry-run")
+
+
+def test_job_that_cannot_run_is_refused_before_it_gets_a_number(case):
+    jobs = Jobs(case)
+    done = jobs.cli("submit", "--core", "150", "true", status=2)
+    case.contains(done.err, "gpupool: job submit: ", "a core that no card has")
+    for words, *options, status in (
+            ("gpupool: job submit: --card", "--card", "GPU-ffff", 2),
+            ("gpupool: job submit: scheduler not reachable", "--scheduler", "127.0.0.1:1", 4)):
+        case.contains(jobs.cli("submit", *options, "true", status=status).err, words, str(options))
+    case.contains(jobs.cli("submit", "no-such-program", status=127).err,
+                  "gpupool: job submit: no-such-program: no such program", "a program")
+    case.equal(jobs.cli("list").out, "no jobs\n", "jobs")
+    # What fits later waits.
+    first = jobs.submit("sleep", "600")
+    jobs.await_state(first, "running")
+    second = jobs.submit("true")
+    jobs.cli("kill", first)
+    jobs.await_state(second, "ended")
+
+
+def test_logs_say_how_the_job_ended_and_the_list_its_name(case):
+    jobs = Jobs(case)
+    job = jobs.cli("submit", "--name", "night run", "--", "sh", "-c", "echo out; exit 7").out.strip()
+    case.equal(jobs.await_state(job, "ended")["name"], "night run", "the name")
+    case.contains(jobs.cli("list").out, "night run", "the table")
+    done = jobs.cli("logs", job)
+    case.contains(done.out, "out\n", "what it wrote")
+    case.equal(done.err, f"gpupool: job {job} has ended with exit status 7\n", "how it ended")
+    case.contains(jobs.cli("logs", "-n", "foo", job, status=2).err, "a number of lines is wanted", "-n foo")
+    case.check("fail at once" not in jobs.cli("submit", "--help").out, "a job without --wait waits")
