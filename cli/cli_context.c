@@ -97,6 +97,14 @@ check_name(const char *name, struct gp_err *err)
 }
 
 static int
+no_context(const char *name, struct gp_err *err)
+{
+    return gp_err_set(err, -EINVAL,
+                      "no context %s; `gpupool context list` names those there are",
+                      name);
+}
+
+static int
 read_context(const char *name, struct pool_of *ret, struct gp_err *err)
 {
     struct pool_of pool = {NULL, NULL, NULL};
@@ -109,9 +117,7 @@ read_context(const char *name, struct pool_of *ret, struct gp_err *err)
     if (!r)
         r = path_of(name, &path);
     if (!r && access(path, F_OK) < 0)
-        return gp_err_set(err, -EINVAL,
-                          "no context %s; `gpupool context list` names those there are",
-                          name);
+        return no_context(name, err);
     if (!r)
         r = gp_options_file(&options, path, err);
     if (!r && !pool.scheduler)
@@ -361,6 +367,9 @@ verb_delete(const struct request *request, struct gp_err *err)
     CLEANUP_FREE char *path = NULL, *current = NULL;
     int r = check_name(request->name, err);
 
+    if (!r && strcmp(request->name, CLI_CONTEXT_LOCAL) == 0)
+        return gp_err_set(err, -EINVAL,
+                          "local cannot be deleted: it is the pool of `gpupool up`");
     if (!r)
         r = cli_context_current(&current, err);
     if (r < 0)
@@ -371,7 +380,8 @@ verb_delete(const struct request *request, struct gp_err *err)
                           request->name);
     r = path_of(request->name, &path);
     if (!r && unlink(path) < 0)
-        r = gp_err_set(err, -errno, "%s: %s", path, strerror(errno));
+        r = errno == ENOENT ? no_context(request->name, err)
+                            : gp_err_set(err, -errno, "%s: %s", path, strerror(errno));
     return r;
 }
 

@@ -213,6 +213,8 @@ cli_ctl_exit(int r, const Gpupool__Ctl__CtlReply *reply)
     if (reply && reply->error &&
         reply->error->code == GPUPOOL__CTL__CTL_CODE__CTL_BAD_REQUEST)
         return CLI_USAGE;
+    if (r == -EINVAL) /* of what names the scheduler, or how it is to be reached */
+        return CLI_USAGE;
     if (r == -EREMOTE || r == -EACCES)
         return CLI_REFUSED;
     return r == -ENOMEM || r == -EPROTO ? CLI_FAILED : CLI_NO_POOL;

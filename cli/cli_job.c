@@ -8,7 +8,6 @@
  * its session, as those of any other.
  */
 #include "cli.h"
-#include "cli_child.h"
 #include "cli_explain.h"
 #include "cli_jobs.h"
 #include "cli_options.h"
@@ -170,7 +169,7 @@ submit_request(struct cli_run_request *request)
     CLEANUP(cli_job_fini) struct cli_job job = {.number = 0};
     CLEANUP_FD int lock = -1;
     struct gp_err err = {0};
-    int r = cli_child_check("job submit", request->program[0]);
+    int r = cli_run_check_program(request, "job submit");
 
     if (!r)
         r = check_want(&request->want);

@@ -13,7 +13,7 @@
 static int
 exit_code(int r)
 {
-    return r == -EINVAL ? CLI_USAGE : r == -ESRCH ? CLI_FAILED : cli_ctl_exit(r, NULL);
+    return r == -EINVAL ? CLI_USAGE : r == -ESRCH ? CLI_REFUSED : cli_ctl_exit(r, NULL);
 }
 
 int

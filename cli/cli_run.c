@@ -373,6 +373,19 @@ run_program(struct run *run)
                  : cli_child_exit(&run->child);
 }
 
+int
+cli_run_check_program(const struct cli_run_request *request, const char *command)
+{
+    int status = cli_child_check(command, request->program[0]);
+    uint64_t ms;
+
+    if (status && request->wait && !request->wait_ms &&
+        gp_option_time(&ms, &TIME_MAX, request->program[0], NULL) == 0)
+        cli_fail(0, "%s: a time to wait is written --wait=%s", command,
+                 request->program[0]);
+    return status;
+}
+
 static int
 run_in_session(struct run *run)
 {
@@ -388,7 +401,7 @@ run_in_session(struct run *run)
         gp_private_begin(&run->child.core);
     status = set_path();
     if (!status)
-        status = cli_child_check("run", run->request->program[0]);
+        status = cli_run_check_program(run->request, "run");
     if (!status)
         status = open_session(run);
     if (!status)

@@ -39,6 +39,10 @@ unsigned cli_run_sets(struct cli_run_request *request, struct gp_option_set_of *
 int cli_run_parse(struct cli_run_request *request, const char *program,
                   const char *about, const char *after, int argc, char **argv);
 
+/* Whether the program can be started: 0, or the exit status that says it cannot, with
+ * words of @command ("run"). */
+int cli_run_check_program(const struct cli_run_request *request, const char *command);
+
 /* Run the program to its end; returns the exit status. */
 int cli_run_program(struct cli_run_request *request);
 

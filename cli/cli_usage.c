@@ -44,6 +44,15 @@ day_number(const struct tm *tm)
                       tm->tm_mday);
 }
 
+/* Has the month this day?  timegm() makes 3 March of 31 February. */
+static bool
+is_day(struct tm tm)
+{
+    int day = tm.tm_mday;
+
+    return timegm(&tm) != -1 && tm.tm_mday == day;
+}
+
 /* "2026-11-23", or "7d": the last seven days, today among them. */
 static int
 set_day(void *target, const struct gp_option *option, const char *value,
@@ -65,7 +74,7 @@ set_day(void *target, const struct gp_option *option, const char *value,
             return 0;
         }
     }
-    if (len == 10 && strptime(value, "%Y-%m-%d", &tm)) {
+    if (len == 10 && strptime(value, "%Y-%m-%d", &tm) && is_day(tm)) {
         *day = day_number(&tm);
         return 0;
     }

@@ -400,12 +400,48 @@ parse(struct cli_view_query *q, const struct cli_view *view, int argc, char **ar
 
 /* -------------------------------------------------------------------- looks -- */
 
+#define NAMES_SHOWN 8 /* of servers, where the one that was asked for is not there */
+
+/* -EREMOTE, as if the scheduler had refused it, in its words: the pool has no such
+ * server.  Events may be of one that has left. */
+static int
+check_server(struct cli_list *list, const struct cli_view *view, const char *name,
+             struct gp_err *err)
+{
+    const struct cli_filters one = {.server = name}, some = {.limit = NAMES_SHOWN};
+    const Gpupool__Ctl__CtlListReply *page;
+    char names[160] = "";
+    size_t at = 0;
+    int r;
+
+    if (!name || view->kind == GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_EVENTS)
+        return 0;
+    cli_list_begin(list, GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_SERVERS, &one);
+    r = cli_list_next(list, &page, err);
+    if (r < 0 || (r && page->n_servers))
+        return r < 0 ? r : 0;
+    cli_list_begin(list, GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_SERVERS, &some);
+    while ((r = cli_list_next(list, &page, err)) > 0)
+        for (size_t i = 0; i < page->n_servers && at < sizeof(names); i++)
+            at += (size_t)snprintf(names + at, sizeof(names) - at, "%s%s",
+                                   at ? ", " : "", page->servers[i]->server);
+    if (r < 0)
+        return r;
+    if (!at)
+        return gp_err_set(err, -EREMOTE, "no server %s: no server has registered",
+                          name);
+    return gp_err_set(err, -EREMOTE, "no server %s; there are %s%s", name, names,
+                      cli_list_left_off(list) ? " and others" : "");
+}
+
 static int
 look_at_lists(struct cli_view_query *q, const struct cli_view *view, struct gp_err *err)
 {
     CLEANUP(cli_list_close) struct cli_list list = {.ctl.link.fd = -1};
     int r = cli_list_open(&list, q->where.scheduler, q->token, err);
 
+    if (!r)
+        r = check_server(&list, view, q->filters.server, err);
     if (r < 0)
         return r;
     return cli_view_has_tables(q) ? print_tables(&list, view, q, err)

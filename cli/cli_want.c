@@ -203,7 +203,7 @@ static const struct gp_option OPTIONS[] = {
      .help = "percent of a card, 1..100; or N*100 for N whole cards (100)"},
     {FIELD("memory", "SIZE", set_memory, open.memory_bytes),
      .help = "of each card, like 512MiB or 4G; needed below 100 %"},
-    {FIELD("cards", "N", gp_option_u32, open.cards), .max = NUMBER_MAX,
+    {FIELD("cards", "N", gp_option_u32, open.cards), .min = 1, .max = NUMBER_MAX,
      .help = "so many slices on as many cards of one server (1)"},
     {FIELD("span", NULL, gp_option_yes, open.span),
      .help = "of several servers, when no single one has them all"},
@@ -248,8 +248,8 @@ static const struct gp_option OPTIONS[] = {
      .help = "only on this card: its uuid or the beginning of it, or NUMBER@SERVER"},
     {FIELD("owner", "NAME", gp_option_text, open.owner),
      .help = "who answers for it (user@host)"},
-    {FIELD("processes", "N", gp_option_u32, open.max_attachments), .max = NUMBER_MAX,
-     .help = "most processes that may use it at a time"},
+    {FIELD("processes", "N", gp_option_u32, open.max_attachments), .min = 1,
+     .max = NUMBER_MAX, .help = "most processes that may use it at a time"},
 };
 
 struct gp_option_set_of

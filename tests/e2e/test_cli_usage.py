@@ -143,6 +143,25 @@ def test_missing_program_opens_no_session(case):
     case.check("session s1" not in pool.log(), "no session was opened")
 
 
+def test_wait_with_its_time_as_a_word_of_its_own_is_explained(case):
+    pool = case.pool(servers=1, cards=1)
+    done = pool.cli("run", "--wait", "1s", "--", "true", status=127)
+    case.contains(done.err, "run: 1s: no such program in PATH\n", "what is missing")
+    case.contains(done.err, "run: a time to wait is written --wait=1s\n", "the hint")
+    done = pool.cli("run", "--wait", "no-such-program", status=127)
+    case.check("is written" not in done.err, f"a hint where there is no time:\n{done}")
+
+
+def test_numbers_and_days_that_are_none_are_refused(case):
+    usage(case, "--cards 0", "run", "--cards", "0", "--", "true")
+    usage(case, "--processes 0", "run", "--processes", "0", "--", "true")
+    usage(case, "2026-02-31", "usage", "--since", "2026-02-31")
+    pool = case.pool(servers=1, cards=1)
+    for command in (("status",), ("run", "--", "true"), ("doctor",), ("drain", "local-1")):
+        done = pool.cli(*command, env={"GPUPOOL_TLS": "x"}, status=1 if command == ("doctor",) else 2)
+        case.contains(done.out + done.err, "GPUPOOL_TLS", " ".join(command))
+
+
 def test_down_asks_before_it_ends_sessions(case):
     pool = case.pool(servers=1, cards=1)
     client = pool.spawn(case.programs / "cudash", memory="64MiB")

@@ -186,11 +186,23 @@ def test_one_object_is_described_for_people_and_for_programs(case):
                   f"sessions:\n  - name: {name}\n", "describe server")
     case.contains(pool.cli("sessions", "-o", "yaml").out, f"\nsessions:\n  - name: {name}\n",
                   "sessions -o yaml")
-    for args, status, words in ((("session", "s999"), 1, "no session s999"),
-                                (("server", "x"), 1, "no server x"),
-                                (("card", "GPU-ffffffff"), 1, "no card of the pool begins so"),
+    for args, status, words in ((("session", "s999"), 3, "no session s999"),
+                                (("server", "x"), 3, "no server x"),
+                                (("card", "GPU-ffffffff"), 3, "no card of the pool begins so"),
                                 (("session",), 2, "session NAME, server NAME or card NAME")):
         case.contains(pool.cli("describe", *args, status=status).err, words, f"describe {args}")
+    case.contains(pool.cli("close", "s999", status=3).err, "no session s999", "close, for the same cause")
+
+
+def test_server_that_is_not_there_is_no_empty_list(case):
+    pool = case.pool(servers=2, cards=1)
+    for command in ("status", "servers", "sessions"):
+        for form in ((), ("--json",)):
+            done = pool.cli(command, "--server", "nope", *form, status=3)
+            case.contains(done.err, f"gpupool: {command}: no server nope; there are local-1, local-2\n",
+                          f"{command} --server nope")
+            case.equal(done.out, "", "the list")
+    case.equal(pool.cli("sessions", "--server", "local-1").out, "no sessions\n", "a server without any")
 
 
 def on_a_terminal(pool, *args, **env):

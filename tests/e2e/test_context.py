@@ -42,6 +42,10 @@ def test_context_says_which_pool_is_meant(case):
     case.equal(key(case), local, "local again")
     here.cli("context", "delete", "lab")
     case.check("lab" not in here.cli("context", "list").out, "it is gone")
+    for verb in ("use", "delete"):
+        case.contains(here.cli("context", verb, "lab", status=2).err, "context: no context lab; ", verb)
+    case.contains(here.cli("context", "delete", "local", status=2).err, "local cannot be deleted",
+                  "delete of what is built in")
 
 
 def test_context_of_one_pool_lends_its_token_to_no_other(case):
