@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpupool drain, cordon, uncordon, close: orders to the scheduler. */
 #include "cli.h"
+#include "cli_card.h"
 #include "cli_ctl.h"
 #include "cli_list.h"
 #include "cli_options.h"
@@ -10,6 +11,7 @@
 #include "gp_time.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -376,21 +378,48 @@ cordon_card_send(const struct order *order, const char *server, const char *card
     return CLI_OK;
 }
 
+/* The card that has @name's uuid, or the only one whose uuid begins so. */
+static int
+cordon_uuid(const struct order *order, const struct cli_card_name *name)
+{
+    struct cli_list list = {.ctl.link.fd = -1, .token = order->token};
+    char server[CTL_NAME_MAX], text[TICKET_UUID_TEXT];
+    uint8_t uuid[TICKET_UUID_SIZE];
+    struct gp_err err = {0};
+    int r;
+
+    if (*name->server && ticket_uuid_parse(name->uuid, uuid) == 0)
+        return cordon_card_send(order, name->server, name->uuid);
+    r = order_connect(order, &list.ctl, &err);
+    if (!r)
+        r = cli_card_find_over(&list, name, uuid, server, &err);
+    cli_reply_free(list.page);
+    cli_ctl_close(&list.ctl);
+    if (r < 0)
+        return cli_fail(r == -EINVAL ? CLI_REFUSED : cli_ctl_exit(r, NULL),
+                        "%s: %s: %s", order_name(order), order->target,
+                        gp_err_msg(&err, r));
+    ticket_uuid_format(uuid, text);
+    return cordon_card_send(order, server, text);
+}
+
 static int
 cordon(struct order *order, int argc, char **argv)
 {
     int status = order_parse(order, NULL, 0, argc, argv);
-    const char *slash = status < 0 ? strrchr(order->target, '/') : NULL;
-    const char *at = status < 0 && !slash ? strchr(order->target, '@') : NULL;
-    CLEANUP_FREE char *first = NULL; /* of SERVER/CARD, or NUMBER@SERVER */
+    struct cli_card_name card;
+    char number[24];
 
-    if (status < 0 && !slash && !at)
+    if (status < 0 && cli_card_parse(order->target, &card)) {
+        snprintf(number, sizeof(number), "%" PRIu64, card.number);
+        status = card.uuid ? cordon_uuid(order, &card)
+                           : cordon_card_send(order, card.server, number);
+    } else if (status < 0 && strpbrk(order->target, "/@")) {
+        status = cli_fail(CLI_USAGE,
+                          "%s: %s: a server, or a card, " CLI_CARD_FORMS ", is wanted",
+                          order_name(order), order->target);
+    } else if (status < 0) {
         status = drain_send(order);
-    if (status < 0) {
-        first = strndup(order->target, (size_t)((slash ? slash : at) - order->target));
-        status = !first  ? cli_fail(CLI_FAILED, "out of memory")
-                 : slash ? cordon_card_send(order, first, slash + 1)
-                         : cordon_card_send(order, at + 1, first);
     }
     free(order->token);
     return status;
@@ -405,7 +434,8 @@ cli_cordon(int argc, char **argv)
         .complete = "servers",
         .about =
             "Place no more sessions on SERVER, or on one CARD of it (its index there, "
-            "or its uuid; also\nNUMBER@SERVER); those it has run on.",
+            "its uuid or the\nbeginning of it; also NUMBER@SERVER, or the uuid alone); "
+            "those it has run on.",
     };
 
     return cordon(&order, argc, argv);

@@ -12,32 +12,42 @@
 
 #define PREFIX "GPU-"
 
-/* "0@local-1": the number; *ret_server is what follows. */
 static bool
-number_at(const char *name, uint64_t *ret_number, const char **ret_server)
+is_uuid_or_prefix(const char *text)
 {
-    const char *at = strchr(name, '@');
+    return strncasecmp(text, PREFIX, strlen(PREFIX)) == 0 && text[strlen(PREFIX)] &&
+           !text[strlen(PREFIX) +
+                 strspn(text + strlen(PREFIX), "0123456789abcdefABCDEF-")];
+}
+
+static bool
+is_number(const char *text, size_t len, uint64_t *ret)
+{
     char digits[8];
 
-    if (!at || !at[1] || (size_t)(at - name) >= sizeof(digits))
+    if (!len || len >= sizeof(digits))
         return false;
-    memcpy(digits, name, (size_t)(at - name));
-    digits[at - name] = 0;
-    *ret_server = at + 1;
-    return gp_str_u64(digits, 0, UINT32_MAX, ret_number) == 0;
+    memcpy(digits, text, len);
+    digits[len] = 0;
+    return gp_str_u64(digits, 0, UINT32_MAX, ret) == 0;
 }
 
 bool
-cli_card_is_name(const char *name)
+cli_card_parse(const char *name, struct cli_card_name *ret)
 {
-    const char *server;
-    uint64_t number;
+    const char *slash = strrchr(name, '/'), *at = slash ? NULL : strchr(name, '@');
+    const char *card = slash ? slash + 1 : name;
 
-    if (number_at(name, &number, &server))
-        return true;
-    return strncasecmp(name, PREFIX, strlen(PREFIX)) == 0 && name[strlen(PREFIX)] &&
-           !name[strlen(PREFIX) +
-                 strspn(name + strlen(PREFIX), "0123456789abcdefABCDEF-")];
+    *ret = (struct cli_card_name){.server = ""};
+    if (is_uuid_or_prefix(card))
+        ret->uuid = card;
+    else if (!is_number(card, at ? (size_t)(at - card) : strlen(card), &ret->number))
+        return false;
+    if (slash && slash != name && (size_t)(slash - name) < sizeof(ret->server))
+        memcpy(ret->server, name, (size_t)(slash - name));
+    else if (slash || (at && !gp_str_copy(ret->server, sizeof(ret->server), at + 1)))
+        return false;
+    return ret->uuid || *ret->server; /* a number alone is that of many cards */
 }
 
 /* The card itself, by what a list says of it. */
@@ -77,44 +87,61 @@ find_by_number(struct cli_list *list, uint64_t number, const char *name,
 
 /* The scheduler compares digits only, or, if it is older, nothing. */
 static unsigned
-find_in_page(const Gpupool__Ctl__CtlListReply *page, const char *prefix,
-             uint8_t ret_uuid[TICKET_UUID_SIZE])
+find_in_page(const Gpupool__Ctl__CtlListReply *page, const struct cli_card_name *name,
+             uint8_t ret_uuid[TICKET_UUID_SIZE], char ret_server[CTL_NAME_MAX])
 {
     unsigned found = 0;
 
     for (size_t i = 0; i < page->n_servers; i++)
         for (size_t k = 0; k < page->servers[i]->n_cards; k++) {
+            const char *server = page->servers[i]->server;
             uint8_t uuid[TICKET_UUID_SIZE];
             char text[TICKET_UUID_TEXT];
 
-            if (take_card(page->servers[i]->cards[k], uuid, NULL) < 0)
+            if (take_card(page->servers[i]->cards[k], uuid, NULL) < 0 ||
+                (*name->server && strcmp(name->server, server) != 0))
                 continue;
             ticket_uuid_format(uuid, text);
-            if (strncasecmp(text, prefix, strlen(prefix)) != 0)
+            if (strncasecmp(text, name->uuid, strlen(name->uuid)) != 0)
                 continue;
             memcpy(ret_uuid, uuid, sizeof(uuid));
+            gp_str_copy(ret_server, CTL_NAME_MAX, server);
             found++;
         }
     return found;
 }
 
 static int
-find_by_prefix(struct cli_list *list, const char *prefix,
-               uint8_t ret_uuid[TICKET_UUID_SIZE], struct gp_err *err)
+find_by_prefix(struct cli_list *list, const struct cli_card_name *name,
+               uint8_t ret_uuid[TICKET_UUID_SIZE], char ret_server[CTL_NAME_MAX],
+               struct gp_err *err)
 {
-    const struct cli_filters filters = {.card = prefix};
+    const struct cli_filters filters = {.card = name->uuid};
     const Gpupool__Ctl__CtlListReply *page;
     unsigned found = 0;
     int r;
 
     cli_list_begin(list, GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_CARDS, &filters);
     while ((r = cli_list_next(list, &page, err)) > 0)
-        found += find_in_page(page, prefix, ret_uuid);
+        found += find_in_page(page, name, ret_uuid, ret_server);
     if (r < 0 || found == 1)
         return r;
-    return gp_err_set(err, -EINVAL,
-                      found ? "%u cards begin so" : "no card of the pool begins so",
-                      found);
+    if (found)
+        return gp_err_set(err, -EINVAL, "%u cards begin so", found);
+    return *name->server ? gp_err_set(err, -EINVAL, "no card of server %s begins so",
+                                      name->server)
+                         : gp_err_set(err, -EINVAL, "no card of the pool begins so");
+}
+
+int
+cli_card_find_over(struct cli_list *list, const struct cli_card_name *name,
+                   uint8_t ret_uuid[TICKET_UUID_SIZE], char ret_server[CTL_NAME_MAX],
+                   struct gp_err *err)
+{
+    if (name->uuid)
+        return find_by_prefix(list, name, ret_uuid, ret_server, err);
+    gp_str_copy(ret_server, CTL_NAME_MAX, name->server);
+    return find_by_number(list, name->number, name->server, ret_uuid, err);
 }
 
 int
@@ -122,16 +149,14 @@ cli_card_find(const char *name, const char *scheduler, const char *token,
               uint8_t ret_uuid[TICKET_UUID_SIZE], struct gp_err *err)
 {
     CLEANUP(cli_list_close) struct cli_list list = {.ctl.link.fd = -1};
-    const char *server;
-    uint64_t number;
+    struct cli_card_name card;
+    char server[CTL_NAME_MAX];
     int r;
 
     if (ticket_uuid_parse(name, ret_uuid) == 0)
         return 0;
+    if (!cli_card_parse(name, &card))
+        return gp_err_set(err, -EINVAL, CLI_CARD_FORMS " is wanted");
     r = cli_list_open(&list, scheduler, token, err);
-    if (r < 0)
-        return r;
-    return number_at(name, &number, &server)
-               ? find_by_number(&list, number, server, ret_uuid, err)
-               : find_by_prefix(&list, name, ret_uuid, err);
+    return r < 0 ? r : cli_card_find_over(&list, &card, ret_uuid, server, err);
 }

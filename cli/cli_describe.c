@@ -157,7 +157,7 @@ cli_describe(int argc, char **argv)
         .arguments_words = KINDS,
         .about =
             "Everything about one session, server or card (by uuid, the beginning of "
-            "one, or\nNUMBER@SERVER).",
+            "one,\nNUMBER@SERVER or SERVER/NUMBER).",
         .sets = sets,
         .n_sets = ARRAY_SIZE(sets),
     };

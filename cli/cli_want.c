@@ -95,12 +95,11 @@ set_card(void *target, const struct gp_option *option, const char *value,
          struct gp_err *err)
 {
     struct cli_want *want = target;
+    struct cli_card_name card;
 
     (void)option;
-    if (!cli_card_is_name(value))
-        return gp_err_set(err, -EINVAL,
-                          "a uuid like GPU-01234567-..., its beginning, or "
-                          "NUMBER@SERVER is wanted");
+    if (!cli_card_parse(value, &card))
+        return gp_err_set(err, -EINVAL, CLI_CARD_FORMS " is wanted");
     want->card = value;
     return 0;
 }
@@ -245,7 +244,8 @@ static const struct gp_option OPTIONS[] = {
     {FIELD("priority", "CLASS", gp_option_text, open.priority),
      .help = "a priority class of the pool (normal)"},
     {FIELD("card", "CARD", set_card, card), .complete = "cards",
-     .help = "only on this card: its uuid or the beginning of it, or NUMBER@SERVER"},
+     .help = "only on this card: its uuid or the beginning of it, NUMBER@SERVER or "
+             "SERVER/NUMBER"},
     {FIELD("owner", "NAME", gp_option_text, open.owner),
      .help = "who answers for it (user@host)"},
     {FIELD("processes", "N", gp_option_u32, open.max_attachments), .min = 1,

@@ -260,13 +260,14 @@ def test_card_is_named_by_number_or_by_the_beginning_of_its_uuid(case):
     pool = case.pool(servers=2, cards=2)
     server = pool.status()["servers"][1]
     card = next(card for card in server["cards"] if card["index"] == 1)
-    for name in (f"1@{server['name']}", card["uuid"][:12], card["uuid"].lower()):
+    for name in (f"1@{server['name']}", f"{server['name']}/1", card["uuid"][:12], card["uuid"].lower(),
+                 f"{server['name']}/{card['uuid'][:12]}"):
         said = pool.cli("explain", "--core", 10, "--memory", "64MiB", "--card", name).out
         case.contains(said, f"{server['name']} {card['uuid']}: chosen", f"--card {name}")
     for name, words in (("7@local-1", "server local-1 has 2 cards, counted from 0"),
                         ("0@nosuch", "no server nosuch; `gpupool servers` lists them"),
-                        ("GPU-", "a uuid like GPU-01234567-..., its beginning, or NUMBER@SERVER"),
-                        ("0", "NUMBER@SERVER is wanted"),
+                        ("GPU-", "a uuid like GPU-01234567-..., its beginning, NUMBER@SERVER or SERVER/NUMBER"),
+                        ("0", "NUMBER@SERVER or SERVER/NUMBER is wanted"),
                         ("GPU-fffffffffff", "no card of the pool begins so")):
         done = pool.cli("run", "--card", name, "--", "true", status=2)
         case.contains(done.err, f"--card {name}: ", f"--card {name}")

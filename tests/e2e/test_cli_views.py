@@ -125,6 +125,17 @@ def test_cordoned_card_is_given_to_nobody_until_it_is_uncordoned(case):
                         ("7@local-1", "server local-1 has no card 7"),
                         ("nobody", "no server nobody; known servers: local-1")):
         case.contains(pool.cli("cordon", name, status=3).err, words, f"cordon {name}")
+    uuid = card(first)["uuid"]
+    for name in (f"{first}@local-1", f"local-1/{uuid[:12]}", uuid[:12], uuid):
+        case.contains(pool.cli("cordon", name).out, "of server local-1: cordoned", f"cordon {name}")
+        case.equal(card(first)["cordoned"], True, f"the card after cordon {name}")
+        case.contains(pool.cli("uncordon", name).out, "in use again", f"uncordon {name}")
+        case.equal(json.loads(pool.cli("describe", "card", name, "-o", "json").out)["uuid"], uuid,
+                   f"describe card {name}")
+    for name in ("local-1/", "/0", "x@local-1", "0@"):
+        case.contains(pool.cli("cordon", name, status=2).err, f"cordon: {name}: a server, or a card", name)
+    case.contains(pool.cli("cordon", "GPU-ffffffff", status=3).err, "no card of the pool begins so",
+                  "a uuid that no card has")
     case.contains(pool.cli("cordon", "local-1").out, "no sessions there and no new ones",
                   "a whole server")
     case.contains(pool.cli("uncordon", "local-1").out, "accepts sessions again", "and back")
