@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line with wrong, short and awkward input: what it says, and its exit status."""
 
+import decimal
 import json
 import os
 import pathlib
@@ -160,6 +161,22 @@ def test_numbers_and_days_that_are_none_are_refused(case):
     for command in (("status",), ("run", "--", "true"), ("doctor",), ("drain", "local-1")):
         done = pool.cli(*command, env={"GPUPOOL_TLS": "x"}, status=1 if command == ("doctor",) else 2)
         case.contains(done.out + done.err, "GPUPOOL_TLS", " ".join(command))
+
+
+def test_close_takes_a_whole_id_and_no_rounded_one(case):
+    """jq reads numbers as doubles: the id of one session becomes that of another."""
+    pool = case.pool(servers=1, cards=1)
+    session = pool.session(core=10, memory="64MiB")
+    whole = pool.sessions()[0]["id"]
+    case.check(whole > 1 << 53, f"the id {whole} is small")
+    for rounded in (int(float(whole)), int(decimal.Decimal(f"{whole:.17g}"))):
+        case.contains(pool.cli("close", str(rounded), status=2).err,
+                      "may be an id that a program has rounded", f"close {rounded}")
+    case.equal(len(pool.sessions()), 1, "sessions after that")
+    pool.cli("close", str(whole))
+    case.equal(pool.sessions(), [], "sessions after close with the whole id")
+    session.process.kill()
+    session.process.wait(case.patience)
 
 
 def test_down_asks_before_it_ends_sessions(case):
