@@ -137,7 +137,10 @@ work(struct ctrl *ctrl)
             gp_log_debug("work", "%s: %s", item->name, gp_err_msg(&err, r));
         else
             gp_log_warn("work", "%s: %s", item->name, gp_err_msg(&err, r));
-        ctrl_queue_again(&ctrl->queue, item, gp_now_ns());
+        if (r == CTRL_INVALID)
+            ctrl_queue_done(&ctrl->queue, item);
+        else
+            ctrl_queue_again(&ctrl->queue, item, gp_now_ns());
     } else {
         ctrl_queue_done(&ctrl->queue, item);
     }

@@ -30,6 +30,8 @@
 #include "kube_object.h"
 #include "kube_watch.h"
 
+#include <errno.h>
+
 struct gp_err;
 struct kube_config;
 struct sent_event;
@@ -38,6 +40,9 @@ struct sent_event;
 #define CTRL_GATE "elasticgpu.io/claims"
 #define CTRL_GENERATED "elasticgpu.io/generated-for" /* label: the pod's uid */
 #define CTRL_KIND "elasticgpu.io/kind"               /* label: card or slice */
+
+/* An error after which a name is not looked at again until its object changes. */
+#define CTRL_INVALID (-ENOTRECOVERABLE)
 
 struct ctrl_config {
     const char *identity; /* of this process, for the lease */
@@ -112,7 +117,8 @@ void ctrl_event(struct ctrl *ctrl, const struct kube_resource *res,
                 const json_t *object, bool warning, const char *reason,
                 const char *message);
 void ctrl_events_stop(struct ctrl *ctrl);
-/* Merge @status into that of @object; nothing is sent when it says so already. */
+/* Merge @status into that of @object; nothing is sent when it says so already.
+ * CTRL_INVALID: the API server will not take it, however often it is asked. */
 int ctrl_status(struct ctrl *ctrl, struct kube_watch *watch, const json_t *object,
                 json_t *status, struct gp_err *err);
 /* From here on a status waits until there is a second one, and both are written at the
@@ -160,7 +166,12 @@ bool ctrl_pod_active(const json_t *pod);
 const char *ctrl_pod_node(const json_t *pod);
 /* As that in spec.onlyNode of a pod of which the rest is not kept. */
 const char *ctrl_pod_only_node(const json_t *spec);
-/* {"name", "uid", "node"} of the pods that use a claim, those of before first. */
+/* Pods that use one shared claim at a time: maxItems of status.consumers in the CRD,
+ * beyond which the API server takes no status.  A Deployment of 20 replicas is the
+ * largest seen. */
+#define CTRL_CONSUMERS_MAX 256
+/* {"name", "uid", "node"} of the pods that use a claim, those of before first; at most
+ * CTRL_CONSUMERS_MAX. */
 json_t *ctrl_pod_consumers(struct ctrl *ctrl, const json_t *claim);
 
 /* ctrl_claim.c, ctrl_gpu.c, ctrl_cards.c */

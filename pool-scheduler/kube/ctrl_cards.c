@@ -247,7 +247,7 @@ ctrl_cards_published(struct ctrl *ctrl, const char *server, int r,
 {
     uint32_t skipped;
 
-    if (r != -EINVAL)
+    if (r != -EINVAL && r != CTRL_INVALID)
         return r;
     if (gp_log_limit_ok(&ctrl->refusals, &skipped))
         gp_log_error("work",

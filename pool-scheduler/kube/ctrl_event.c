@@ -144,6 +144,13 @@ says_already(const json_t *now, const json_t *status)
     return true;
 }
 
+/* What a status that was refused as invalid is to who looks at its object. */
+static int
+final(int r)
+{
+    return r == -EINVAL ? CTRL_INVALID : r;
+}
+
 static int
 write_one(struct ctrl *ctrl, struct kube_watch *watch, const json_t *object,
           const json_t *patch, struct gp_err *err)
@@ -154,7 +161,7 @@ write_one(struct ctrl *ctrl, struct kube_watch *watch, const json_t *object,
 
     if (!r)
         kube_watch_put(watch, answer);
-    return r;
+    return final(r);
 }
 
 static void
@@ -189,7 +196,7 @@ write_with_held(struct ctrl *ctrl, struct kube_watch *watch, const json_t *objec
     json_decref(answers[0]);
     json_decref(answers[1]);
     forget_held(ctrl);
-    return r;
+    return final(r);
 }
 
 void

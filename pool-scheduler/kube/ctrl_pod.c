@@ -10,6 +10,7 @@
 #include "gp_time.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -183,34 +184,63 @@ holds(const json_t *consumers, const char *uid)
     return false;
 }
 
-/* Older pods first, so that everybody who looks decides the same. */
-static const json_t *
-oldest(struct ctrl *ctrl, const char *claim_key, const json_t *except)
-{
-    const json_t *best = NULL;
-    const char *key;
-    json_t *value;
+/* A pod that may become a consumer; the strings are the pod's. */
+struct candidate {
+    const json_t *pod;
+    const char *made, *name;
+};
 
-    json_object_foreach(json_object_get(ctrl->users, claim_key), key, value)
+static int
+by_age(const void *a, const void *b)
+{
+    const struct candidate *one = a, *other = b;
+    int order = strcmp(one->made, other->made);
+
+    return order ? order : strcmp(one->name, other->name);
+}
+
+/* The active pods that name the claim and are not in @except, a set of uids. malloc'ed;
+ * NULL when there are none. */
+static struct candidate *
+candidates(struct ctrl *ctrl, const char *claim_key, const json_t *except, size_t *ret)
+{
+    json_t *users = json_object_get(ctrl->users, claim_key), *value;
+    struct candidate *list = calloc(json_object_size(users) + 1, sizeof(*list));
+    const char *key;
+    size_t n = 0;
+
+    json_object_foreach(users, key, value)
     {
         const json_t *pod = json_object_get(ctrl->pods.objects, key);
-        int order;
 
-        if (!pod || !ctrl_pod_active(pod) || holds(except, kube_uid(pod)))
-            continue;
-        order = best ? strcmp(kube_str(pod, "metadata.creationTimestamp"),
-                              kube_str(best, "metadata.creationTimestamp"))
-                     : -1;
-        if (order < 0 || (!order && strcmp(kube_name(pod), kube_name(best)) < 0))
-            best = pod;
+        if (list && pod && ctrl_pod_active(pod) &&
+            !json_object_get(except, kube_uid(pod)))
+            list[n++] = (struct candidate){
+                pod, kube_str(pod, "metadata.creationTimestamp"), kube_name(pod)};
     }
-    return best;
+    *ret = n;
+    return list;
+}
+
+/* Older pods first, so that everybody who looks decides the same. */
+static void
+append_oldest(struct ctrl *ctrl, const char *claim_key, json_t *list,
+              const json_t *except, size_t max)
+{
+    size_t n;
+    CLEANUP_FREE struct candidate *all = candidates(ctrl, claim_key, except, &n);
+
+    if (n)
+        qsort(all, n, sizeof(*all), by_age);
+    for (size_t i = 0; i < n && json_array_size(list) < max; i++)
+        json_array_append_new(list, consumer(all[i].pod));
 }
 
 json_t *
 ctrl_pod_consumers(struct ctrl *ctrl, const json_t *claim)
 {
     CLEANUP_FREE char *claim_key = kube_key(claim);
+    CLEANUP_JSON json_t *uids = json_object();
     bool shared =
         strcmp(kube_str_key(claim, "metadata.annotations", "elasticgpu.io/shared"),
                "true") == 0;
@@ -220,13 +250,17 @@ ctrl_pod_consumers(struct ctrl *ctrl, const json_t *claim)
 
     json_array_foreach(kube_at(claim, "status.consumers"), i, old)
     {
+        const char *uid = kube_str(old, "uid");
+
         pod = kube_watch_get(&ctrl->pods, kube_ns(claim), kube_str(old, "name"));
-        if (pod && ctrl_pod_active(pod) &&
-            strcmp(kube_uid(pod), kube_str(old, "uid")) == 0)
-            json_array_append_new(list, consumer(pod));
-    }
-    while ((shared || !json_array_size(list)) && (pod = oldest(ctrl, claim_key, list)))
+        if (!pod || !ctrl_pod_active(pod) || strcmp(kube_uid(pod), uid) != 0 ||
+            json_object_get(uids, uid))
+            continue;
+        json_object_set_new(uids, uid, json_true());
         json_array_append_new(list, consumer(pod));
+    }
+    if (shared || !json_array_size(list))
+        append_oldest(ctrl, claim_key, list, uids, shared ? CTRL_CONSUMERS_MAX : 1);
     return list;
 }
 
@@ -358,13 +392,18 @@ explain(struct ctrl *ctrl, const json_t *pod, const char *reason, const char *cl
 {
     const json_t *claim = json_object_get(ctrl->claims.objects, claim_key);
     const char *words = kube_str(claim, "status.message");
-    const char *holder =
-        kube_str(json_array_get(kube_at(claim, "status.consumers"), 0), "name");
+    const json_t *consumers = kube_at(claim, "status.consumers");
+    const char *holder = kube_str(json_array_get(consumers, 0), "name");
+    bool bound = strcmp(kube_str(claim, "status.phase"), "Bound") == 0;
     CLEANUP_FREE char *text = NULL;
 
     if (!claim)
         text = gp_str_printf("claim %s does not exist", claim_key);
-    else if (strcmp(kube_str(claim, "status.phase"), "Bound") == 0 && *holder)
+    else if (bound && json_array_size(consumers) >= CTRL_CONSUMERS_MAX) {
+        reason = "InUse";
+        text = gp_str_printf("claim %s is in use by %d pods, and no claim has more",
+                             claim_key, CTRL_CONSUMERS_MAX);
+    } else if (bound && *holder)
         text = gp_str_printf("claim %s is in use by pod %s", claim_key, holder);
     else if (*words)
         text = gp_str_printf("claim %s: %s", claim_key, words);

@@ -2,6 +2,8 @@
 """What tenants of a cluster can write of their own objects, and that it leads to nothing of
 another's."""
 
+import time
+
 from test_kube import claim, gated_pod, in_world
 
 
@@ -77,4 +79,65 @@ def test_a_claim_that_is_gone_without_having_been_ended_gives_its_session_back(c
             key = "elasticgpuclaims", "team", "one"
             api.store(key, api.objects[key], "DELETED")
         case.wait_for(lambda: not world.slices() and world.given() == 0, "it is given back", 20)
+    in_world(case, body)
+
+
+def shared_claim(name):
+    made = claim(name, core=10, memory="64Mi")
+    made["metadata"]["annotations"] = {"elasticgpu.io/shared": "true"}
+    return made
+
+
+def test_a_shared_claim_has_as_many_consumers_as_its_status_may_list(case):
+    """More pods than that wait, and are told why; when one ends, another comes in."""
+    def body(world):
+        api, n = world.api, 270
+        for i in range(n):
+            api.put("pods", gated_pod(f"p{i:03}", {"elasticgpu.io/egpuc-main": "many"}))
+        api.put("elasticgpuclaims", shared_claim("many"))
+        world.start()
+
+        def consumers():
+            found = api.get("elasticgpuclaims", "many", "team")
+            return [c["name"] for c in (found.get("status") or {}).get("consumers") or []]
+
+        def lifted():
+            return [p["metadata"]["name"] for p in api.all("pods")
+                    if not p["spec"]["schedulingGates"]]
+        case.wait_for(lambda: len(lifted()) == 256, "as many as may are let in", 30)
+        case.equal(world.phase("many"), "Bound", "the claim")
+        case.equal(consumers(), [f"p{i:03}" for i in range(256)], "the oldest")
+        waits = {f"p{i:03}" for i in range(256, n)}
+
+        def told():
+            return {e["involvedObject"]["name"] for e in api.all("events")
+                    if e["reason"] == "InUse" and "256 pods" in e["message"]}
+        case.wait_for(lambda: told() == waits, "the others are told why they wait")
+        api.delete("pods", "p000", "team")
+        case.wait_for(lambda: "p256" in lifted(), "the next one comes in")
+        case.equal(api.faults["422 Invalid"], 0, "statuses that were refused")
+    in_world(case, body)
+
+
+def test_a_status_that_is_refused_as_invalid_is_not_written_again_and_again(case):
+    def body(world):
+        api, key = world.api, ("elasticgpuclaims", "team", "one")
+        api.invalid.add(key)
+        world.start()
+        world.await_cards()
+        api.put("elasticgpuclaims", claim("one"))
+        case.wait_for(lambda: api.faults["422 Invalid"], "it is refused")
+        # Three more would come in 700 ms, and other claims are looked at in that time.
+        for i in range(3):
+            api.put("elasticgpuclaims", claim(f"other{i}", core=10))
+            world.await_phase(f"other{i}", "Bound")
+            api.delete("elasticgpuclaims", f"other{i}", "team")
+            case.wait_for(lambda i=i: not api.get("elasticgpuclaims", f"other{i}", "team"),
+                          "it is gone")
+        time.sleep(1)  # what must not come in it
+        refused = api.faults["422 Invalid"]
+        case.check(refused <= 3, f"{refused} attempts with nothing changed")
+        api.invalid.clear()
+        api.put("elasticgpuclaims", dict(api.get("elasticgpuclaims", "one", "team"), note="new"))
+        world.await_phase("one", "Bound")
     in_world(case, body)

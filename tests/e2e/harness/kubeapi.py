@@ -6,8 +6,9 @@ do where a client must cope with it: pages and `continue`, watches in chunks wit
 bookmarks, 410 as HTTP status and as an ERROR event in an answer of 200, 429 with
 Retry-After, 409 for old versions, wrong uids and taken names, deletion that waits for
 finalizers, merge patches, the status sub-resource, dry runs, TokenReviews, fields of
-devices that a feature gate drops (`gates`), 422 for names and labels that are none.  No
-admission, no schema, no TLS.
+devices that a feature gate drops (`gates`), 422 for names and labels that are none, and
+for a status of those in `invalid`.  No
+admission, no TLS, and of the schema only the length of status.consumers.
 
 `writes` counts; `on_write` is called before each write is answered, with its number, and
 may kill whoever sent it: the write has happened then, and its answer never arrives.
@@ -27,6 +28,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 PATH = re.compile(r"/(?:api/v1|apis/[^/]+/[^/]+)(?:/namespaces/([^/]+)(?=/))?/([a-z]+)"
                   r"(?:/([^/]+))?(?:/([a-z]+))?$")
+CONSUMERS_MAX = 256  # maxItems of status.consumers in deploy/chart/gpupool/crds
 NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]{0,251})?[A-Za-z0-9]")
 
 
@@ -57,6 +59,7 @@ class KubeApi:
         self.oldest = 0     # watches from before this are answered with 410
         self.busy = {}      # resource -> answers of 429 still to give
         self.stale = {}     # resource -> changes still to be refused with 409
+        self.invalid = set()  # (resource, namespace, name) whose status is refused with 422
         self.faults = Counter()
         self.watch_s = 20   # after which the server ends a watch
         self.tokens = {}    # token -> status of its TokenReview
@@ -174,6 +177,9 @@ class KubeApi:
         for field in ("uid", "resourceVersion"):
             if field in meta and meta[field] != old["metadata"][field]:
                 raise Refusal(409, "Conflict", f"{field} {meta[field]} is not that of {key[2]}")
+        consumers = (patch.get("status") or {}).get("consumers") or []
+        if sub == "status" and (key in self.invalid or len(consumers) > CONSUMERS_MAX):
+            raise Refusal(422, "Invalid", f"{key[0]} {key[2]}: status: Too many")
         new = json.loads(json.dumps(old))
         if whole:
             new = dict(patch, metadata={**old["metadata"], **meta})
