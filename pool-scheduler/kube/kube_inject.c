@@ -28,6 +28,9 @@ struct inject {
     json_t *annotations; /* the pod's, made when there were none */
     json_t *class;       /* of what is asked for directly; NULL: nothing is */
     struct kube_class rules;
+    json_t *entries;    /* of spec.resourceClaims by name */
+    json_t *ours;       /* the names of those that were looked up: are they ours? */
+    json_t *notes;      /* find_device_claim()'s */
     const char *shared; /* claim of all containers that ask directly, or NULL */
     struct kube_ask shared_ask;
     unsigned n;       /* containers that get a card */
@@ -214,18 +217,22 @@ name_device_claim(struct inject *in, const json_t *entry, struct gp_err *err)
     return 0;
 }
 
-static const json_t *
-find_entry(const struct inject *in, const char *name)
+/* Once for each entry, however many containers use it. */
+static int
+is_our_entry(struct inject *in, const char *name, bool *ret, struct gp_err *err)
 {
-    json_t *entry;
-    size_t i;
+    const json_t *entry = json_object_get(in->entries, name);
+    const json_t *known = json_object_get(in->ours, name);
+    int r;
 
-    json_array_foreach(kube_at(in->pod, "spec.resourceClaims"), i, entry)
-    {
-        if (strcmp(kube_str(entry, "name"), name) == 0)
-            return entry;
-    }
-    return NULL;
+    *ret = json_is_true(known);
+    if (!entry || known || !in->config->find_device_claim)
+        return 0;
+    r = in->config->find_device_claim(in->config->arg, in->ns, entry, in->notes, ret,
+                                      err);
+    if (!r)
+        json_object_set_new(in->ours, name, json_boolean(*ret));
+    return r;
 }
 
 /* 1: the container uses a ResourceClaim of ours. */
@@ -239,12 +246,8 @@ read_devices(struct inject *in, const json_t *container, struct gp_err *err)
     json_array_foreach(kube_at(container, "resources.claims"), i, use)
     {
         const char *entry_name = kube_str(use, "name");
-        const json_t *entry = find_entry(in, entry_name);
         bool ours = false;
-        int r = entry && in->config->find_device_claim
-                    ? in->config->find_device_claim(in->config->arg, in->ns, entry,
-                                                    &ours, err)
-                    : 0;
+        int r = is_our_entry(in, entry_name, &ours, err);
 
         if (!r && ours && found && strcmp(found, entry_name) != 0)
             r = gp_err_set(err, -EINVAL,
@@ -252,7 +255,7 @@ read_devices(struct inject *in, const json_t *container, struct gp_err *err)
                            "container has one session",
                            found, entry_name);
         if (!r && ours)
-            r = name_device_claim(in, entry, err);
+            r = name_device_claim(in, json_object_get(in->entries, entry_name), err);
         if (r < 0)
             return gp_err_wrap(err, r, "container %s", name);
         if (ours)
@@ -458,11 +461,25 @@ equip_pod(struct inject *in)
                               init_container(in->config));
 }
 
-static bool
-has_container(const json_t *pod, const char *name)
+/* The names of all containers, as a set.  -EINVAL: there are too many. */
+static int
+read_names(const json_t *pod, json_t *names, struct gp_err *err)
 {
-    return named(kube_at(pod, "spec.containers"), name) ||
-           named(kube_at(pod, "spec.initContainers"), name);
+    static const char *const LISTS[] = {"spec.containers", "spec.initContainers"};
+    size_t n = 0, i;
+    json_t *container;
+
+    for (size_t k = 0; k < ARRAY_SIZE(LISTS); k++) {
+        n += json_array_size(kube_at(pod, LISTS[k]));
+        if (n > KUBE_CONTAINERS_MAX)
+            return gp_err_set(err, -EINVAL,
+                              "the pod has more than %d containers, which is the limit "
+                              "for pods with remote cards",
+                              KUBE_CONTAINERS_MAX);
+        json_array_foreach(kube_at(pod, LISTS[k]), i, container)
+            json_object_set_new(names, kube_str(container, "name"), json_true());
+    }
+    return 0;
 }
 
 /* An annotation for a container that is not there is a mistake. */
@@ -470,21 +487,44 @@ static int
 check_annotations(const struct inject *in, struct gp_err *err)
 {
     static const char *const PREFIXES[] = {CLAIM, CLAIM_OLD};
+    CLEANUP_JSON json_t *names = json_object();
     const char *key;
     json_t *value;
+    int r = read_names(in->pod, names, err);
 
+    if (r < 0)
+        return r;
     json_object_foreach(in->annotations, key, value) for (size_t i = 0;
                                                           i < ARRAY_SIZE(PREFIXES); i++)
     {
         size_t n = strlen(PREFIXES[i]);
 
-        if (strncmp(key, PREFIXES[i], n) == 0 && !has_container(in->pod, key + n))
+        if (strncmp(key, PREFIXES[i], n) == 0 && !json_object_get(names, key + n))
             return gp_err_set(err, -EINVAL,
                               "the annotation %s names container %s, which the pod "
                               "does not have",
                               key, key + n);
     }
     return 0;
+}
+
+/* Of several with one name, which the API server refuses, the first. */
+static void
+read_entries(struct inject *in)
+{
+    json_t *entry;
+    size_t i;
+
+    in->entries = json_object();
+    in->ours = json_object();
+    in->notes = json_object();
+    json_array_foreach(kube_at(in->pod, "spec.resourceClaims"), i, entry)
+    {
+        const char *name = kube_str(entry, "name");
+
+        if (!json_object_get(in->entries, name))
+            json_object_set(in->entries, name, entry);
+    }
 }
 
 static int
@@ -519,6 +559,7 @@ kube_inject_pod(const struct kube_inject *config, const char *ns, const char *cl
         return gp_err_set(err, -EINVAL, "this is not a pod");
     in.annotations =
         member(json_object_get(pod, "metadata"), "annotations", json_object);
+    read_entries(&in);
     r = check_annotations(&in, err);
     if (!r)
         r = inject_list(&in, "initContainers", class, err);
@@ -530,5 +571,8 @@ kube_inject_pod(const struct kube_inject *config, const char *ns, const char *cl
         r = 1;
     }
     json_decref(in.class);
+    json_decref(in.entries);
+    json_decref(in.ours);
+    json_decref(in.notes);
     return r;
 }

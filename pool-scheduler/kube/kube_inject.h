@@ -24,6 +24,11 @@ struct gp_err;
 #define KUBE_LIBS "/opt/gpupool"
 #define KUBE_TOKEN_DIR "/var/run/secrets/gpupool"
 
+/* Containers of a pod that gets remote cards, init containers included: each is written
+ * to, so the change grows with their number.  The largest pods known have some dozens,
+ * because each is a process with an image of its own. */
+#define KUBE_CONTAINERS_MAX 256
+
 struct kube_inject {
     const char *scheduler;     /* as pods reach it */
     const char *scheduler_key; /* its public keys, as text; NULL: pods take any */
@@ -34,9 +39,11 @@ struct kube_inject {
 
     /* An object by name; -ENOENT when there is none.  NULL name: the default class. */
     int (*find_class)(void *arg, const char *name, json_t **ret, struct gp_err *err);
-    /* Does @entry of spec.resourceClaims ask for devices of ours?  NULL: none does. */
+    /* Does @entry of spec.resourceClaims ask for devices of ours?  NULL: none does.
+     * @notes, an object, is its own: empty for each pod, and the same for all entries
+     * of one. */
     int (*find_device_claim)(void *arg, const char *ns, const json_t *entry,
-                             bool *ret_ours, struct gp_err *err);
+                             json_t *notes, bool *ret_ours, struct gp_err *err);
     void *arg;
 };
 

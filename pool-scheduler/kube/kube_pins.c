@@ -62,15 +62,14 @@ static bool
 strip_term(json_t *term, json_t *out)
 {
     json_t *list = json_object_get(term, "matchExpressions"), *item;
+    json_t *kept = json_array();
+    size_t i;
 
-    for (size_t i = 0; (item = json_array_get(list, i));) {
-        if (!pins(kube_str(item, "key"))) {
-            i++;
-            continue;
-        }
-        json_array_append(out, item);
-        json_array_remove(list, i);
-    }
+    json_array_foreach(list, i, item)
+        json_array_append(pins(kube_str(item, "key")) ? out : kept, item);
+    json_array_clear(list);
+    json_array_extend(list, kept);
+    json_decref(kept);
     return !json_array_size(list) &&
            !json_array_size(json_object_get(term, "matchFields"));
 }

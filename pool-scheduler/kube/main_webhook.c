@@ -92,12 +92,12 @@ find_class(void *arg, const char *name, json_t **ret, struct gp_err *err)
 }
 
 static int
-find_device_claim(void *arg, const char *ns, const json_t *entry, bool *ret_ours,
-                  struct gp_err *err)
+find_device_claim(void *arg, const char *ns, const json_t *entry, json_t *notes,
+                  bool *ret_ours, struct gp_err *err)
 {
     struct webhook *hook = arg;
 
-    return kube_dra_pod_ours(hook->http, ns, entry, ret_ours, err);
+    return kube_dra_pod_ours(hook->http, ns, entry, notes, ret_ours, err);
 }
 
 /* Only asked for on the path of the webhook that selects namespaces. */

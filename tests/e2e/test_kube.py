@@ -731,14 +731,14 @@ def test_an_idle_controller_asks_the_api_server_for_nothing(case):
 class Hook:
     """The webhook's process, and calls as an API server makes them."""
 
-    def __init__(self, case, api):
+    def __init__(self, case, api, options=()):
         self.case, self.api = case, api
         self.ready = case.folder / "hook.ready"
         self.process = case.spawn([
             case.build / "bin/gpupool-kube", "webhook", "--listen", "127.0.0.1:0",
             "--scheduler", "pool:7480", "--image", "client:test", "--namespace", "pool",
             "--tls-secret", "tls", "--webhook-config", "gpupool", "--dns-name", "127.0.0.1",
-            "--kube-server", api.url, "--ready-file", self.ready])
+            "--kube-server", api.url, "--ready-file", self.ready, *options])
         case.wait_for(self.ready.exists, "the webhook listens")
         self.port = int(self.ready.read_text())
 
@@ -758,7 +758,7 @@ class Hook:
         return answer.status, text
 
 
-def with_hook(case, body):
+def with_hook(case, body, *options):
     api = KubeApi()
     api.put("elasticgpuclasses", dict(CLASS, metadata={"name": "remote"}))
     api.put("namespaces", {"metadata": {"name": "team", "labels": {
@@ -768,7 +768,7 @@ def with_hook(case, body):
         {"name": "a", "clientConfig": {"url": "https://127.0.0.1/mutate"}}]})
     hook = None
     try:
-        hook = Hook(case, api)
+        hook = Hook(case, api, options)
         body(hook, api)
         hook.process.send_signal(signal.SIGTERM)
         case.equal(hook.process.wait(20), 0, "exit status")

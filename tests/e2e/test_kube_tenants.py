@@ -2,9 +2,10 @@
 """What tenants of a cluster can write of their own objects, and that it leads to nothing of
 another's."""
 
+import json
 import time
 
-from test_kube import claim, gated_pod, in_world
+from test_kube import claim, gated_pod, in_world, with_hook
 
 
 def forged(name, labels, gpu=None):
@@ -141,3 +142,39 @@ def test_a_status_that_is_refused_as_invalid_is_not_written_again_and_again(case
         api.put("elasticgpuclaims", dict(api.get("elasticgpuclaims", "one", "team"), note="new"))
         world.await_phase("one", "Bound")
     in_world(case, body)
+
+
+def review(pod):
+    return json.dumps({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": {
+        "uid": "abcdefgh", "namespace": "team", "kind": {"kind": "Pod"}, "object": pod}}).encode()
+
+
+def test_the_webhook_reads_each_object_once_for_a_pod_and_not_many_of_them(case):
+    """Its answers are given one at a time, so what a pod costs others wait for."""
+    def resource_claim(name, classes):
+        return {"metadata": {"name": name, "namespace": "team"}, "spec": {"devices": {"requests": [
+            {"name": f"r{i}", "firstAvailable": [{"name": f"a{k}", "deviceClassName": each}
+                                                 for k, each in enumerate(part)]}
+            for i, part in enumerate(classes)]}}}
+
+    def pod(claims, containers):
+        return {"metadata": {"name": "p"}, "spec": {
+            "resourceClaims": [{"name": f"e{i}", "resourceClaimName": each}
+                               for i, each in enumerate(claims)],
+            "containers": [{"name": f"c{i}", "resources": {"claims": [
+                {"name": f"e{k}"} for k in range(len(claims))]}} for i in range(containers)]}}
+
+    def body(hook, api):
+        def reads():
+            return [p for m, p in api.requests if m == "GET" and "/resource.k8s.io/" in p]
+        api.put("resourceclaims", resource_claim("small", [["x", "y"], ["y", "x"]]))
+        api.put("resourceclaims", resource_claim("large", [
+            [f"c-{i}-{k}" for k in range(8)] for i in range(32)]))
+        answer = json.loads(hook.call("/mutate", review(pod(["small", "small"], 50)))[1])
+        case.equal(answer["response"]["allowed"], True, "a pod of others' devices")
+        case.equal(len(reads()), 3, f"a claim and two classes: {reads()}")
+        response = json.loads(hook.call("/mutate", review(pod(["large"], 200)))[1])["response"]
+        case.equal((response["allowed"], response["status"]["code"]), (False, 422), "too many")
+        case.contains(response["status"]["message"], "more than 64, the limit for one pod", "why")
+        case.equal(len(reads()), 3 + 64, "objects that were read for it")
+    with_hook(case, body, "--dra")

@@ -9,6 +9,7 @@
 #include "gp_err.h"
 #include "gp_file.h"
 #include "gp_str.h"
+#include "kube_inject.h"
 #include "kube_object.h"
 #include "kube_review.h"
 
@@ -38,8 +39,8 @@ namespace_class(void *arg, const char *ns, char ret[254], struct gp_err *err)
 
 /* "ours" and "half" are of the pool, "others" are of another driver. */
 static int
-find_device_claim(void *arg, const char *ns, const json_t *entry, bool *ret_ours,
-                  struct gp_err *err)
+find_device_claim(void *arg, const char *ns, const json_t *entry, json_t *notes,
+                  bool *ret_ours, struct gp_err *err)
 {
     const char *name = kube_str(entry, "resourceClaimName");
 
@@ -203,6 +204,74 @@ a_pod_that_was_changed_already_is_left_as_it_is(void **state)
     }
 }
 
+/* A pod of @n containers and one init container, of which the last one names a claim.
+ */
+static json_t *
+large_pod(size_t n)
+{
+    json_t *containers = json_array(), *pod;
+    char last[64];
+
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(containers,
+                              json_pack("{s:o}", "name", json_sprintf("c%zu", i)));
+    snprintf(last, sizeof(last), "elasticgpu.io/egpuc-c%zu", n - 1);
+    pod = json_pack("{s:{s:s, s:{s:s}}, s:{s:o, s:[{s:s}]}}", "metadata", "name", "p",
+                    "annotations", last, "claim", "spec", "containers", containers,
+                    "initContainers", "name", "i");
+    assert_non_null(pod);
+    return pod;
+}
+
+static void
+a_pod_with_too_many_containers_is_refused_in_words(void **state)
+{
+    CLEANUP_JSON json_t *most = large_pod(KUBE_CONTAINERS_MAX - 1);
+    CLEANUP_JSON json_t *more = large_pod(KUBE_CONTAINERS_MAX);
+    struct gp_err err = {0};
+
+    assert_int_equal(kube_inject_pod(&INJECT, "team", "", "uid", most, &err), 1);
+    assert_int_equal(kube_inject_pod(&INJECT, "team", "", "uid", more, &err), -EINVAL);
+    assert_string_equal(err.msg, "the pod has more than 256 containers, which is the "
+                                 "limit for pods with remote cards");
+}
+
+static int
+count_look_ups(void *arg, const char *ns, const json_t *entry, json_t *notes,
+               bool *ret_ours, struct gp_err *err)
+{
+    assert_int_equal(json_object_size(notes), *(int *)arg);
+    json_object_set_new(notes, kube_str(entry, "name"), json_true());
+    ++*(int *)arg;
+    *ret_ours = false;
+    return 0;
+}
+
+static void
+an_entry_is_looked_up_once_for_all_containers_and_pods_share_no_notes(void **state)
+{
+    struct kube_inject inject = INJECT;
+    int n;
+
+    inject.find_device_claim = count_look_ups;
+    inject.arg = &n;
+    for (int i = 0; i < 2; i++) {
+        CLEANUP_JSON json_t *pod = json_pack(
+            "{s:{s:s}, s:{s:[{s:s, s:s}, {s:s, s:s}], s:[]}}", "metadata", "name", "p",
+            "spec", "resourceClaims", "name", "a", "resourceClaimName", "x", "name",
+            "b", "resourceClaimName", "y", "containers");
+
+        for (int k = 0; k < 20; k++)
+            json_array_append_new(kube_at(pod, "spec.containers"),
+                                  json_pack("{s:o, s:{s:[{s:s}, {s:s}]}}", "name",
+                                            json_sprintf("c%d", k), "resources",
+                                            "claims", "name", "a", "name", "b"));
+        n = 0;
+        assert_int_equal(kube_inject_pod(&inject, "team", "", "uid", pod, NULL), 0);
+        assert_int_equal(n, 2);
+    }
+}
+
 static void
 what_is_no_review_is_an_error(void **state)
 {
@@ -228,6 +297,9 @@ main(void)
         cmocka_unit_test(a_resource_claim_that_is_not_there_is_refused),
         cmocka_unit_test(a_resource_claim_of_another_driver_is_left_alone),
         cmocka_unit_test(a_pod_that_was_changed_already_is_left_as_it_is),
+        cmocka_unit_test(a_pod_with_too_many_containers_is_refused_in_words),
+        cmocka_unit_test(
+            an_entry_is_looked_up_once_for_all_containers_and_pods_share_no_notes),
         cmocka_unit_test(what_is_no_review_is_an_error),
     };
 
