@@ -57,15 +57,6 @@ claim_changed(struct kube_watch *watch, const char *key, const json_t *claim)
 }
 
 static void
-gpu_changed(struct kube_watch *watch, const char *key, const json_t *gpu)
-{
-    struct ctrl *ctrl = watch->owner;
-
-    if (gpu)
-        ctrl_queue_name(ctrl, "g:", key);
-}
-
-static void
 try_waiting(struct ctrl *ctrl)
 {
     const char *name;
@@ -76,6 +67,20 @@ try_waiting(struct ctrl *ctrl)
         ctrl_queue_add(&ctrl->queue, name);
     }
     work_soon(ctrl);
+}
+
+/* A retained slice that is let go counts in no quota any more. */
+static void
+gpu_changed(struct kube_watch *watch, const char *key, const json_t *gpu)
+{
+    struct ctrl *ctrl = watch->owner;
+    const json_t *last = gpu ? gpu : watch->removed;
+
+    if (gpu)
+        ctrl_queue_name(ctrl, "g:", key);
+    if (strcmp(kube_str(last, "spec.reclaimPolicy"), "Retain") == 0 &&
+        (!gpu || !*kube_str(gpu, "spec.claimRef.name")))
+        try_waiting(ctrl);
 }
 
 /* A class or a quota: what waits may wait for that. */

@@ -7,8 +7,9 @@
  *   requests.elasticgpu.io/gpu-cards   cards that are held whole or in part
  *
  * Kubernetes counts pods, and pods of ours ask the node for nothing, so the controller
- * counts: the claims of the namespace that hold a session.  It is the only one who
- * opens sessions, so what it counts is what there is.
+ * counts: the claims of the namespace that hold a session, and what is retained of
+ * claims that are gone.  It is the only one who opens sessions, so what it counts is
+ * what there is.
  */
 #include "ctrl.h"
 #include "gp_err.h"
@@ -60,7 +61,44 @@ what_it_holds(const struct ctrl *ctrl, const json_t *claim, const char *gpu_name
                          NULL);
 }
 
-/* Claims of @ns that hold a session, but for @except. */
+/* Is it retained for @ns: its claim is gone, and nobody has let it go? */
+static bool
+retained_for(const struct ctrl *ctrl, const json_t *gpu, const char *ns)
+{
+    const char *of = kube_str(gpu, "spec.claimRef.namespace");
+    const json_t *claim;
+
+    if (strcmp(of, ns) != 0 ||
+        strcmp(kube_str(gpu, "spec.reclaimPolicy"), "Retain") != 0 ||
+        strcmp(kube_str_key(gpu, "metadata.labels", CTRL_KIND), "slice") != 0)
+        return false;
+    claim = kube_watch_get(&ctrl->claims, of, kube_str(gpu, "spec.claimRef.name"));
+    return !claim || strcmp(kube_uid(claim), kube_str(gpu, "spec.claimRef.uid")) != 0;
+}
+
+/* Whoever may make and delete claims could otherwise hold the whole pool, a claim after
+ * the other: a slice is taken from others while it is retained.  Its phase is Released,
+ * Failed (it gets a session when there is room), or not written yet. */
+static void
+add_retained(const struct ctrl *ctrl, const char *ns, struct sum *sum)
+{
+    const char *key;
+    json_t *gpu;
+
+    json_object_foreach(ctrl->gpus.objects, key, gpu)
+    {
+        CLEANUP_JSON json_t *capacity = NULL;
+        struct kube_ask ask;
+
+        if (!retained_for(ctrl, gpu, ns))
+            continue;
+        capacity = json_pack("{s:O*}", "requests", kube_at(gpu, "spec.capacity"));
+        if (kube_ask_read(capacity, NULL, &ask, NULL) == 0)
+            add(sum, &ask, ask.memory);
+    }
+}
+
+/* Claims of @ns that hold a session, but for @except, and what is retained. */
 static struct sum
 held_in(const struct ctrl *ctrl, const char *ns, const char *except)
 {
@@ -80,6 +118,7 @@ held_in(const struct ctrl *ctrl, const char *ns, const char *except)
         if (what_it_holds(ctrl, claim, name, &ask) == 0)
             add(&sum, &ask, ask.memory);
     }
+    add_retained(ctrl, ns, &sum);
     return sum;
 }
 

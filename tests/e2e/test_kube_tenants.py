@@ -5,7 +5,7 @@ another's."""
 import json
 import time
 
-from test_kube import claim, gated_pod, in_world, with_hook
+from test_kube import CLASS, claim, gated_pod, in_world, with_hook
 
 
 def forged(name, labels, gpu=None):
@@ -178,3 +178,48 @@ def test_the_webhook_reads_each_object_once_for_a_pod_and_not_many_of_them(case)
         case.contains(response["status"]["message"], "more than 64, the limit for one pod", "why")
         case.equal(len(reads()), 3 + 64, "objects that were read for it")
     with_hook(case, body, "--dra")
+
+
+def test_a_quota_counts_what_is_retained(case):
+    """Claims that are made and deleted one after the other would hold the pool."""
+    def body(world):
+        api = world.api
+        api.put("elasticgpuclasses", dict(CLASS, metadata={"name": "kept"}, reclaimPolicy="Retain"))
+        api.put("resourcequotas", {"metadata": {"name": "q", "namespace": "team"}, "spec": {
+            "hard": {"requests.elasticgpu.io/gpu-core": "50"}}})
+        world.start()
+        world.await_cards()
+
+        def kept_claim(name):
+            made = claim(name, core=50)
+            made["spec"]["elasticGPUClassName"] = "kept"
+            api.put("elasticgpuclaims", made)
+
+        def retain(name):
+            world.await_phase(name, "Bound")
+            api.delete("elasticgpuclaims", name, "team")
+            case.wait_for(lambda: [s["metadata"]["name"] for s in world.slices() if s[
+                "spec"]["claimRef"]["name"] == name and s["status"]["phase"] == "Released"],
+                "its slice is retained")
+
+        def refused(name):
+            status = (api.get("elasticgpuclaims", name, "team") or {}).get("status") or {}
+            return "holds 50 of 50" in status.get("message", "")
+        kept_claim("one")
+        retain("one")
+        kept_claim("two")
+        case.wait_for(lambda: refused("two"), "the quota refuses it")
+        case.equal(world.given(), 50, "percent given")
+        # An administrator lets the slice go, by deleting it or by taking claimRef away.
+        api.delete("elasticgpus", world.slices()[0]["metadata"]["name"])
+        retain("two")
+        kept_claim("three")
+        case.wait_for(lambda: refused("three"), "the quota refuses that as well")
+        with api.lock:
+            key = next(k for k, o in api.objects.items() if k[0] == "elasticgpus" and
+                       o["spec"].get("claimRef", {}).get("name") == "two")
+            free = json.loads(json.dumps(api.objects[key]))
+            del free["spec"]["claimRef"]
+            api.store(key, free, "MODIFIED")
+        world.await_phase("three", "Bound")
+    in_world(case, body)
