@@ -5,6 +5,7 @@
 #include "gp_net.h"
 #include "gp_time.h"
 #include "kube_cert.h"
+#include "kube_crowd.h"
 
 #include <errno.h>
 #include <microhttpd.h>
@@ -13,7 +14,9 @@
 
 /* A caller that says nothing for so long is disconnected. */
 #define IDLE_S 30
-#define CONNECTIONS 256
+/* The other half is for connections that are ended and not yet forgotten by the
+ * library. */
+#define CONNECTIONS (2 * KUBE_CROWD_MAX)
 /* An answer to the API server is of no use after the webhook's timeoutSeconds. */
 #define ANSWER_NS (10 * GP_NS_PER_S)
 
@@ -23,6 +26,8 @@ struct https_daemon {
     struct MHD_Daemon *mhd; /* NULL: it does not run */
     /* Connections that have asked nothing yet, and requests that are not answered. */
     _Atomic unsigned pending;
+    struct upload *uploads; /* of its thread, as are their bytes together */
+    size_t buffered;
 };
 
 struct kube_https {
@@ -30,20 +35,32 @@ struct kube_https {
     pthread_mutex_t lock;                 /* of answers: each of the two has a thread */
     kube_https_answer *answer;
     void *arg;
+    struct kube_https_limits limits;
+    struct kube_crowd crowd;
     int fd; /* listening; handed from one daemon to the next */
     struct kube_cert cert;
 };
 
 struct upload {
+    struct upload *next;
     char *body;
     size_t len;
-    bool too_long;
+    unsigned refused; /* status; 0: it is taken */
 };
 
 /* Of a connection; freed with it. */
 struct caller {
     bool asked;
 };
+
+static int
+fd_of(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+
+    return info ? info->connect_fd : -1;
+}
 
 static void
 on_connection(void *arg, struct MHD_Connection *connection, void **context,
@@ -52,6 +69,10 @@ on_connection(void *arg, struct MHD_Connection *connection, void **context,
     struct https_daemon *daemon = arg;
     struct caller *caller = *context;
 
+    if (code == MHD_CONNECTION_NOTIFY_STARTED)
+        kube_crowd_add(&daemon->server->crowd, connection, fd_of(connection));
+    else
+        kube_crowd_remove(&daemon->server->crowd, connection);
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
         *context = calloc(1, sizeof(*caller));
         daemon->pending += *context != NULL;
@@ -99,24 +120,92 @@ send_answer(struct MHD_Connection *connection, unsigned status, char *body)
     return r;
 }
 
-static enum MHD_Result
-take(struct upload *upload, const char *data, size_t *len)
+static void
+refuse(struct https_daemon *daemon, struct upload *upload, unsigned status)
 {
+    daemon->buffered -= upload->len;
+    free(upload->body);
+    upload->body = NULL;
+    upload->len = 0;
+    upload->refused = status;
+}
+
+static struct upload *
+largest(const struct https_daemon *daemon)
+{
+    struct upload *found = daemon->uploads;
+
+    for (struct upload *upload = found; upload; upload = upload->next)
+        if (upload->len > found->len)
+            found = upload;
+    return found;
+}
+
+/* When the bodies together are too much, the largest goes: ordinary questions are
+ * small, so whoever fills the memory loses his own. */
+static enum MHD_Result
+take(struct https_daemon *daemon, struct upload *upload, const char *data, size_t *len)
+{
+    const struct kube_https_limits *limits = &daemon->server->limits;
+    size_t n = *len;
     char *more;
 
-    if (upload->len + *len > KUBE_REQUEST_MAX) {
-        upload->too_long = true;
-    } else {
-        more = realloc(upload->body, upload->len + *len + 1);
-        if (!more)
-            return MHD_NO;
-        memcpy(more + upload->len, data, *len);
-        upload->body = more;
-        upload->len += *len;
-        more[upload->len] = '\0';
-    }
     *len = 0;
+    if (!upload->refused && n > limits->body - upload->len)
+        refuse(daemon, upload, 413);
+    while (!upload->refused && n > KUBE_HTTPS_BUFFERED_MAX - daemon->buffered)
+        refuse(daemon, largest(daemon), 503);
+    if (upload->refused)
+        return MHD_YES;
+    more = realloc(upload->body, upload->len + n + 1);
+    if (!more)
+        return MHD_NO;
+    memcpy(more + upload->len, data, n);
+    upload->body = more;
+    upload->len += n;
+    daemon->buffered += n;
+    more[upload->len] = '\0';
     return MHD_YES;
+}
+
+/* How many values a JSON text may hold at most: each but the first has one of these
+ * in front of it.  A parser takes about 140 bytes for the smallest, of three bytes. */
+size_t
+kube_https_values(const char *text, size_t len)
+{
+    bool inside = false; /* a string */
+    size_t n = 1;
+
+    for (size_t i = 0; i < len; i++) {
+        if (inside && text[i] == '\\')
+            i++;
+        else if (text[i] == '"')
+            inside = !inside;
+        else if (!inside)
+            n += text[i] == '[' || text[i] == '{' || text[i] == ',' || text[i] == ':';
+    }
+    return n;
+}
+
+static enum MHD_Result
+answer(struct https_daemon *daemon, struct MHD_Connection *connection, const char *path,
+       const char *method, const struct upload *upload)
+{
+    struct kube_https *server = daemon->server;
+    const char *text = upload->body ? upload->body : "";
+    char *body = NULL;
+    unsigned status;
+
+    if (upload->refused)
+        return send_answer(connection, upload->refused, NULL);
+    if (kube_https_values(text, upload->len) > server->limits.values)
+        return send_answer(connection, 413, NULL);
+    kube_crowd_answering(&server->crowd, connection);
+    pthread_mutex_lock(&server->lock);
+    status = server->answer(server->arg, method, path, text, upload->len, &body);
+    pthread_mutex_unlock(&server->lock);
+    kube_crowd_answered(&server->crowd, connection);
+    return send_answer(connection, status, body);
 }
 
 static enum MHD_Result
@@ -125,27 +214,19 @@ on_request(void *arg, struct MHD_Connection *connection, const char *path,
            void **state)
 {
     struct https_daemon *daemon = arg;
-    struct kube_https *server = daemon->server;
     struct upload *upload = *state;
-    char *body = NULL;
-    unsigned status;
 
     if (!upload) {
         *state = upload = calloc(1, sizeof(*upload));
         if (!upload)
             return MHD_NO;
+        upload->next = daemon->uploads;
+        daemon->uploads = upload;
         note_request(daemon, connection);
         return MHD_YES;
     }
-    if (*len)
-        return take(upload, data, len);
-    if (upload->too_long)
-        return send_answer(connection, 413, NULL);
-    pthread_mutex_lock(&server->lock);
-    status = server->answer(server->arg, method, path, upload->body ? upload->body : "",
-                            upload->len, &body);
-    pthread_mutex_unlock(&server->lock);
-    return send_answer(connection, status, body);
+    return *len ? take(daemon, upload, data, len)
+                : answer(daemon, connection, path, method, upload);
 }
 
 static void
@@ -153,10 +234,15 @@ on_done(void *arg, struct MHD_Connection *connection, void **state,
         enum MHD_RequestTerminationCode code)
 {
     struct https_daemon *daemon = arg;
-    struct upload *upload = *state;
+    struct upload *upload = *state, **at = &daemon->uploads;
 
     if (!upload)
         return;
+    kube_crowd_answered(&daemon->server->crowd, connection);
+    while (*at != upload)
+        at = &(*at)->next;
+    *at = upload->next;
+    daemon->buffered -= upload->len;
     free(upload->body);
     free(upload);
     *state = NULL;
@@ -227,8 +313,8 @@ copy_cert(const struct kube_cert *cert, struct kube_cert *ret)
 
 int
 kube_https_start(const char *listen, const struct kube_cert *cert,
-                 kube_https_answer *answer, void *arg, struct kube_https **ret,
-                 struct gp_err *err)
+                 const struct kube_https_limits *limits, kube_https_answer *fn,
+                 void *arg, struct kube_https **ret, struct gp_err *err)
 {
     struct kube_https *server = calloc(1, sizeof(*server));
     int r;
@@ -237,9 +323,12 @@ kube_https_start(const char *listen, const struct kube_cert *cert,
         return -ENOMEM;
     server->fd = -1;
     pthread_mutex_init(&server->lock, NULL);
-    server->answer = answer;
+    server->answer = fn;
     server->arg = arg;
-    r = copy_cert(cert, &server->cert);
+    server->limits = *limits;
+    r = kube_crowd_init(&server->crowd);
+    if (!r)
+        r = copy_cert(cert, &server->cert);
     if (!r)
         r = gp_net_listen(listen, 0, 128, &server->fd, err);
     if (!r) {
@@ -300,6 +389,7 @@ kube_https_stop(struct kube_https *server)
         quiesce(server->now);
         retire(server->now);
     }
+    kube_crowd_fini(&server->crowd);
     if (server->fd >= 0)
         close(server->fd);
     kube_cert_fini(&server->cert);

@@ -2,6 +2,7 @@
 /*
  * A small server of JSON over HTTP or HTTPS: the webhook's and the extender's.
  *
+ * Anybody in the cluster may connect: kube_crowd.h says whose connections end first.
  * A thread of its own (libmicrohttpd's), or two while the certificate changes; @answer
  * is called for one request at a time all the same.  The certificate can change while
  * it serves: requests that have begun are answered with the one they began with.
@@ -22,9 +23,15 @@ struct gp_err;
 struct kube_cert;
 struct kube_https;
 
-/* An AdmissionReview carries an object twice at most (3 MiB each), an extender's
- * request all nodes. */
-#define KUBE_REQUEST_MAX (16u * 1024u * 1024u)
+/* What one request may be: bytes, and values of its JSON (kube_https_values()).  More
+ * is answered with 413. */
+struct kube_https_limits {
+    size_t body, values;
+};
+/* Bodies of requests that are not complete, of all callers together: eight of the
+ * largest AdmissionReviews.  Beyond it the largest is answered with 503. */
+#define KUBE_HTTPS_BUFFERED_MAX ((size_t)32 * 1024 * 1024)
+size_t kube_https_values(const char *text, size_t len);
 
 /* @path is without its query.  Returns the HTTP status; *ret_body is malloc'ed and may
  * stay NULL. */
@@ -33,8 +40,8 @@ typedef unsigned kube_https_answer(void *arg, const char *method, const char *pa
 
 /* @cert NULL: no TLS. */
 int kube_https_start(const char *listen, const struct kube_cert *cert,
-                     kube_https_answer *answer, void *arg, struct kube_https **ret,
-                     struct gp_err *err);
+                     const struct kube_https_limits *limits, kube_https_answer *answer,
+                     void *arg, struct kube_https **ret, struct gp_err *err);
 /* Both answer first what has begun, for ten seconds at most. */
 int kube_https_renew(struct kube_https *server, const struct kube_cert *cert,
                      struct gp_err *err);

@@ -313,6 +313,13 @@ parse(struct extender *x, int argc, char **argv, struct gp_err *err)
     return kube_config_finish(&x->kube, err);
 }
 
+/* All nodes: 5,000, the most that Kubernetes supports, by name, or 1,500 of them whole,
+ * of 10 KiB and 250 values each.  Parsed they take 56 MiB at most; the chart gives the
+ * extender 128. */
+#define EXTENDER_MAX ((size_t)16 * 1024 * 1024)
+#define EXTENDER_VALUES_MAX ((size_t)400 * 1000)
+static const struct kube_https_limits LIMITS = {EXTENDER_MAX, EXTENDER_VALUES_MAX};
+
 static int
 serve(struct extender *x, struct gp_err *err)
 {
@@ -326,7 +333,7 @@ serve(struct extender *x, struct gp_err *err)
     sigaddset(&signals, SIGINT);
     sigprocmask(SIG_BLOCK, &signals, NULL);
     if (!r)
-        r = kube_https_start(x->listen, NULL, answer, x, &server, err);
+        r = kube_https_start(x->listen, NULL, &LIMITS, answer, x, &server, err);
     if (!r && x->ready_file) {
         n = snprintf(line, sizeof(line), "%u\n", kube_https_port(server));
         r = gp_file_replace(x->ready_file, line, (size_t)n, 0644, err);

@@ -503,6 +503,9 @@ first_refresh(struct webhook *hook, struct gp_err *err)
     return 0;
 }
 
+static const struct kube_https_limits LIMITS = {KUBE_REVIEW_MAX,
+                                                KUBE_REVIEW_VALUES_MAX};
+
 static int
 serve(struct webhook *hook, struct gp_err *err)
 {
@@ -512,7 +515,8 @@ serve(struct webhook *hook, struct gp_err *err)
         r = first_refresh(hook, err);
     if (r)
         return r < 0 ? r : 0;
-    r = kube_https_start(hook->listen, &hook->cert, answer, hook, &hook->server, err);
+    r = kube_https_start(hook->listen, &hook->cert, &LIMITS, answer, hook,
+                         &hook->server, err);
     if (!r)
         r = announce(hook, err);
     if (!r)
