@@ -319,6 +319,7 @@ card_forget_one(struct sched_pool *pool, struct sched_server *server)
                 (server->n_cards - i - 1) * sizeof(server->cards[0]));
         server->n_cards--;
         pool->n_cards--;
+        sums_server_state(pool, server, server->n_cards);
         sums_forget(pool, card);
         card_free(card);
         return;
@@ -348,6 +349,7 @@ card_add(struct sched_pool *pool, struct sched_server *server,
     gp_tree_insert(&pool->by_uuid, &card->by_uuid, key[0], key[1]);
     server->cards[server->n_cards++] = card;
     pool->n_cards++;
+    sums_server_state(pool, server, server->n_cards);
     pool->core += 100;
     sums_memory(pool, card, facts->memory);
     *ret_card = card;

@@ -54,6 +54,9 @@ add_server(struct sched_pool *pool, unsigned number)
 static void
 add_card(struct sched_sums *sums, const struct sched_card *card)
 {
+    const struct sched_server *server = card->server;
+    bool drains = server->drain_asked || server->drain_self;
+
     sums->memory += card->facts.memory;
     sums->core_given += card->core_given;
     sums->memory_given += card->memory_given;
@@ -62,6 +65,8 @@ add_card(struct sched_sums *sums, const struct sched_card *card)
     sums->busy += card->busy_percent;
     sums->n_faulty += !!card->fault;
     sums->n_cordoned += card->cordoned;
+    sums->n_away += !server->alive;
+    sums->n_draining += server->alive && drains;
 }
 
 static void
@@ -117,6 +122,7 @@ shake(struct sched_pool *pool, struct sched_server *server, unsigned number)
         break;
     case 1:
         server->alive = roll(2);
+        server->drain_asked = roll(2);
         sched_pool_server_update(pool, server);
         break;
     default:
