@@ -256,13 +256,22 @@ trim_pod(json_t *pod)
 
     json_object_set_new(pod, "spec", small_spec);
     json_object_set_new(pod, "status", small);
+    kube_trim_annotations(pod, NULL);
+}
+
+static void
+trim_claim(json_t *claim)
+{
+    kube_trim_annotations(claim, NULL);
 }
 
 static int
 start_watches(struct ctrl *ctrl, struct gp_err *err)
 {
-    int r = watch(ctrl, &ctrl->claims, &KUBE_CLAIMS, NULL, claim_changed, err);
+    int r;
 
+    ctrl->claims.trim = trim_claim;
+    r = watch(ctrl, &ctrl->claims, &KUBE_CLAIMS, NULL, claim_changed, err);
     if (!r)
         r = watch(ctrl, &ctrl->classes, &KUBE_CLASSES, NULL, rules_changed, err);
     if (!r)

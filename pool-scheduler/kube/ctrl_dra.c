@@ -635,6 +635,7 @@ static void
 trim_claim(json_t *claim)
 {
     json_object_del(claim, "spec");
+    kube_trim_annotations(claim, POD_CLAIM_NAME);
 }
 
 int

@@ -90,6 +90,33 @@ kube_key(const json_t *object)
     return kube_key_of(kube_ns(object), kube_name(object));
 }
 
+static bool
+is_ours(const char *key)
+{
+    static const char DOMAIN[] = "elasticgpu.io";
+    size_t n = strcspn(key, "/"), len = sizeof(DOMAIN) - 1;
+
+    return key[n] && n >= len && strncmp(key + n - len, DOMAIN, len) == 0 &&
+           (n == len || key[n - len - 1] == '.');
+}
+
+void
+kube_trim_annotations(json_t *object, const char *also)
+{
+    json_t *annotations = kube_at(object, "metadata.annotations"), *value;
+    json_t *kept = json_object();
+    const char *key;
+
+    json_object_foreach(annotations, key, value)
+    {
+        if (is_ours(key) || (also && strcmp(key, also) == 0))
+            json_object_set(kept, key, value);
+    }
+    if (annotations)
+        json_object_set(json_object_get(object, "metadata"), "annotations", kept);
+    json_decref(kept);
+}
+
 bool
 kube_has_finalizer(const json_t *object, const char *finalizer)
 {

@@ -27,6 +27,10 @@ bool kube_deleted(const json_t *object);      /* has a deletionTimestamp */
 char *kube_key(const json_t *object);
 char *kube_key_of(const char *ns, const char *name);
 
+/* Of its annotations keep those of elasticgpu.io and its sub-domains, and @also (NULL:
+ * none): whoever writes an object may give it 256 KiB of others. */
+void kube_trim_annotations(json_t *object, const char *also);
+
 bool kube_has_finalizer(const json_t *object, const char *finalizer);
 /* A new list: that of @object with or without @finalizer. */
 json_t *kube_finalizers(const json_t *object, const char *finalizer, bool with);

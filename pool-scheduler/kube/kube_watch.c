@@ -126,6 +126,7 @@ list_page(struct kube_watch *watch)
     free(watch->next_page);
     watch->next_page = *next ? strdup(next) : NULL;
     if (!watch->next_page) {
+        watch->page = 0;
         forget_unseen(watch);
         remember_version(watch, json_object_get(list, "metadata"));
         json_decref(watch->seen);
@@ -200,7 +201,7 @@ on_data(struct kube_stream *stream, const char *data, size_t len)
     struct kube_watch *watch = container_of(stream, struct kube_watch, stream);
     size_t need = watch->len + len;
 
-    if (need > KUBE_BODY_MAX)
+    if (need > (watch->state == KUBE_LISTING ? KUBE_PAGE_MAX : KUBE_BODY_MAX))
         return -EMSGSIZE;
     if (need > watch->cap) {
         size_t cap = gp_max(need, 2 * watch->cap);
@@ -241,6 +242,12 @@ again_later(struct kube_watch *watch, const char *words)
     again(watch, gp_min(pause, RETRY_MAX_NS));
 }
 
+static unsigned
+page_of(const struct kube_watch *watch)
+{
+    return watch->page ? watch->page : PAGE;
+}
+
 static void
 on_end(struct kube_stream *stream, int r, const char *words)
 {
@@ -248,6 +255,11 @@ on_end(struct kube_stream *stream, int r, const char *words)
     long status = stream->status;
 
     watch->expired |= status == 410;
+    if (watch->state == KUBE_LISTING && r == -EMSGSIZE && page_of(watch) > 1) {
+        watch->page = page_of(watch) / 2;
+        again(watch, 0);
+        return;
+    }
     if (watch->expired) { /* begin again, at the first page */
         watch->expired = false;
         watch->state = KUBE_LISTING;
@@ -280,7 +292,7 @@ path_of(const struct kube_watch *watch)
     if (!path)
         return NULL;
     if (watch->state == KUBE_LISTING)
-        return gp_str_printf("%s?limit=%d%s%s%s%s", path, PAGE, and, query,
+        return gp_str_printf("%s?limit=%u%s%s%s%s", path, page_of(watch), and, query,
                              watch->next_page ? "&continue=" : "",
                              watch->next_page ? watch->next_page : "");
     return gp_str_printf("%s?watch=1&allowWatchBookmarks=true&timeoutSeconds=%d"

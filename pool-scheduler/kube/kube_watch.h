@@ -8,6 +8,7 @@
  *
  *   list --(pages)--> watch --(ends)--> watch from the last version
  *                       '--(410, or an ERROR event with it)--> list
+ *   a page over KUBE_PAGE_MAX: half of it, at once
  *   429: after what Retry-After says; no answer: after a growing pause.
  *
  * A list is compared with what is known, so what was deleted meanwhile is noticed.
@@ -24,6 +25,10 @@
 
 /* etcd refuses objects over 1.5 MiB. */
 #define KUBE_EVENT_MAX (8u * 1024u * 1024u)
+/* A page of a list: 500 objects of 30 KiB, or one of the largest.  Parsed it takes
+ * several times as much, and whoever makes pods chooses their size.  Of a page that is
+ * longer, half as many objects are asked for. */
+#define KUBE_PAGE_MAX (16u * 1024u * 1024u)
 
 struct kube_watch {
     const struct kube_resource *res;
@@ -46,7 +51,8 @@ struct kube_watch {
     struct gp_loop_timer timer;
     enum { KUBE_LISTING, KUBE_WATCHING } state;
     char *version, *next_page;
-    json_t *seen; /* while listing */
+    unsigned page; /* objects in one; 0: as many as at the beginning of a list */
+    json_t *seen;  /* while listing */
     char *buf;
     size_t len, cap;
     unsigned attempts;

@@ -19,9 +19,11 @@
 #include "kube_object.h"
 #include "kube_watch.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 struct step {
     const char *want;   /* in the request line */
@@ -69,10 +71,14 @@ serve_one(struct play *play, const struct step *step)
         snprintf(play->wrong, sizeof(play->wrong), "%.120s has no %.120s", request,
                  step->want);
     /* In small pieces, so that lines are cut anywhere. */
-    for (const char *at = step->answer; at && *at;) {
-        size_t n = strlen(at);
-        ssize_t w = write(fd, at, n < 7 ? n : 7);
+    for (const char *at = step->answer, *end = at ? at + strlen(at) : NULL; at < end;) {
+        size_t n = (size_t)(end - at), most = n < 4096 ? 7 : 65536;
+        ssize_t w = send(fd, at, n < most ? n : most, MSG_NOSIGNAL);
 
+        if (w < 0 && errno == EAGAIN) {
+            gp_net_wait(fd, 4 /* POLLOUT */, gp_now_ns() + GP_NS_PER_S);
+            continue;
+        }
         if (w <= 0)
             break;
         at += w;
@@ -257,6 +263,56 @@ a_page_that_expired_begins_the_list_anew(void **state)
 }
 
 static void
+a_page_that_is_too_long_is_asked_for_in_halves(void **state)
+{
+    const size_t large = KUBE_PAGE_MAX + 1;
+    CLEANUP_FREE char *spaces = malloc(large + 1);
+    CLEANUP_FREE char *answer = NULL;
+    struct play p;
+
+    memset(spaces, ' ', large);
+    spaces[large] = '\0';
+    answer = gp_str_printf("%s{\"items\":[%s", HEAD, spaces);
+    {
+        const struct step steps[] = {
+            {"limit=500 ", answer},
+            {"limit=250 ",
+             HEAD "{\"metadata\":{\"resourceVersion\":\"10\","
+                  "\"continue\":\"abc\"},\"items\":[" THING("a", "3") "]}"},
+            {"limit=250&continue=abc", answer},
+            {"limit=125&continue=abc", LIST("10", THING("b", "4"))},
+            {"watch=1", HEAD "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\","
+                             "\"code\":410,\"message\":\"too old\"}}\n"},
+            {"limit=500 ", LIST("50", THING("c", "40"))},
+        };
+
+        run(&p, steps, ARRAY_SIZE(steps), "-n/a -n/b ");
+    }
+    end(&p);
+}
+
+static void
+of_annotations_only_ours_are_kept(void **state)
+{
+    CLEANUP_JSON json_t *object = json_loads(
+        "{\"metadata\":{\"annotations\":{\"elasticgpu.io/shared\":\"1\","
+        "\"egpuc.elasticgpu.io/main\":\"2\",\"a/b\":\"3\",\"elasticgpu.io\":\"4\","
+        "\"notelasticgpu.io/x\":\"5\",\"x/elasticgpu.io/y\":\"6\"}}}",
+        0, NULL);
+    CLEANUP_JSON json_t *bare = json_pack("{s:{s:s}}", "metadata", "name", "x");
+
+    kube_trim_annotations(object, "a/b");
+    assert_int_equal(json_object_size(kube_at(object, "metadata.annotations")), 3);
+    assert_string_equal(kube_str_key(object, "metadata.annotations", "a/b"), "3");
+    kube_trim_annotations(object, NULL);
+    assert_int_equal(json_object_size(kube_at(object, "metadata.annotations")), 2);
+    assert_string_equal(
+        kube_str_key(object, "metadata.annotations", "egpuc.elasticgpu.io/main"), "2");
+    kube_trim_annotations(bare, NULL);
+    assert_null(kube_at(bare, "metadata.annotations"));
+}
+
+static void
 what_we_wrote_is_not_undone_by_an_older_event(void **state)
 {
     static const struct step STEPS[] = {{"limit=", LIST("1", THING("a", "5"))}};
@@ -282,6 +338,8 @@ main(void)
         cmocka_unit_test(http_200_with_code_410_lists_again_and_finds_what_went),
         cmocka_unit_test(a_busy_server_is_asked_again_when_it_says),
         cmocka_unit_test(a_page_that_expired_begins_the_list_anew),
+        cmocka_unit_test(a_page_that_is_too_long_is_asked_for_in_halves),
+        cmocka_unit_test(of_annotations_only_ours_are_kept),
         cmocka_unit_test(what_we_wrote_is_not_undone_by_an_older_event),
     };
 
