@@ -22,6 +22,7 @@
 #include "kube_config.h"
 #include "kube_http.h"
 #include "kube_https.h"
+#include "kube_inject.h"
 #include "kube_main.h"
 #include "kube_object.h"
 
@@ -60,7 +61,7 @@ ask_pool(struct extender *x, const json_t *pod, const char *node, char server[64
          bool *ret_by_node, struct gp_err *err)
 {
     json_t *container;
-    bool any = false;
+    unsigned n = 0;
     size_t i;
 
     json_array_foreach(kube_at(pod, "spec.containers"), i, container)
@@ -71,14 +72,17 @@ ask_pool(struct extender *x, const json_t *pod, const char *node, char server[64
 
         if (r == -ENODATA)
             continue;
+        if (++n > KUBE_CONTAINERS_MAX)
+            return gp_err_set(err, -E2BIG,
+                              "more than %u containers of the pod ask for cards",
+                              KUBE_CONTAINERS_MAX);
         ask.node = node;
         if (!r)
             r = ctrl_pool_explain(&x->pool, &ask, &x->class, server, ret_by_node, err);
         if (r < 0)
             return r;
-        any = true;
     }
-    return any ? 0 : -ENODATA;
+    return n ? 0 : -ENODATA;
 }
 
 /* From which of the nodes are there servers with room to be reached? */

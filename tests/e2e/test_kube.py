@@ -416,6 +416,12 @@ def test_the_extender_knows_whether_the_pool_has_room(case):
         scores = {x["host"]: x["score"] for x in post(port, "/scheduler/priorities", args)}
         case.equal(scores, {"node-a": 10, "node-b": 0}, "the card's own node first")
 
+        # Each container is a question to the scheduler, which has others to answer.
+        many = {"pod": {"spec": {"containers": pod["spec"]["containers"] * 257}},
+                "nodenames": ["x"]}
+        case.contains(post(port, "/scheduler/filter", many)["failedNodes"]["x"],
+                      "more than 256 containers", "a pod of too many containers")
+
         for i in range(2):
             world.api.put("elasticgpuclaims", claim(f"c{i}", core=90, memory="2Gi"))
             world.await_phase(f"c{i}", "Bound")

@@ -211,6 +211,7 @@ run_kernel(const struct world *w, const struct sg_inst *inst,
         return;
     }
     run_cluster(&launch, &cancel);
+    sg_launch_end(&launch);
 }
 
 static void

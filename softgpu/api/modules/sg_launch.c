@@ -295,6 +295,7 @@ sg_launch_fill(struct sg_run *run, const struct sg_func *func,
     sg_output_hooks(ctx, &run->hooks);
     run->hooks.launch = launch_of_kernel;
     run->module = func->module;
+    sg_launch_end(&run->launch); /* of the kernel before, which launched this one */
     run->launch = (struct sg_launch){
         .inst = func->module->inst,
         .kernel = func->kernel,
