@@ -206,13 +206,13 @@ def test_down_asks_when_the_scheduler_cannot_count_the_sessions(case):
     client.process.kill()
     client.process.wait(case.patience)
     done = pool.cli("down", "--force")
-    case.contains(done.out, "pool down: 1 processes ended\n", "what down --force says")
+    case.contains(done.out, "pool down: 1 process ended\n", "what down --force says")
 
 
 def test_down_cleans_up_an_idle_pool_without_a_scheduler(case):
     pool = case.pool(servers=1, cards=1)
     pool.kill(pool.pid("gpupool-scheduler"))
-    case.contains(pool.cli("down").out, "pool down: 1 processes ended\n", "what down says")
+    case.contains(pool.cli("down").out, "pool down: 1 process ended\n", "what down says")
 
 
 def test_dead_server_is_named_by_up_and_doctor(case):

@@ -129,7 +129,7 @@ def test_cordoned_card_is_given_to_nobody_until_it_is_uncordoned(case):
     for name in (f"{first}@local-1", f"local-1/{uuid[:12]}", uuid[:12], uuid):
         case.contains(pool.cli("cordon", name).out, "of server local-1: cordoned", f"cordon {name}")
         case.equal(card(first)["cordoned"], True, f"the card after cordon {name}")
-        case.contains(pool.cli("uncordon", name).out, "in use again", f"uncordon {name}")
+        case.contains(pool.cli("uncordon", name).out, "accepts sessions again", f"uncordon {name}")
         case.equal(json.loads(pool.cli("describe", "card", name, "-o", "json").out)["uuid"], uuid,
                    f"describe card {name}")
     for name in ("local-1/", "/0", "x@local-1", "0@"):

@@ -38,7 +38,7 @@ def test_the_extender_passes_nodes_that_reach_a_server_with_room(case):
         case.equal([n["metadata"]["name"] for n in found["nodes"]["items"]],
                    ["near1", "far1"], "whole nodes")
         for i in range(2):
-            world.api.put("pods", on_node(f"p{i}", f"c{i}", nodeName="near1"))
+            put_seen(world, on_node(f"p{i}", f"c{i}", nodeName="near1"))
             world.api.put("elasticgpuclaims", claim(f"c{i}", core=100))
             world.await_phase(f"c{i}", "Bound")
         found = post(port, "/scheduler/filter", {"pod": pod, "nodenames": names})
@@ -53,6 +53,16 @@ def on_node(name, claimed, **spec):
     pod = gated_pod(name, {"elasticgpu.io/egpuc-main": claimed})
     pod["spec"].update(spec)
     return pod
+
+
+def put_seen(world, pod):
+    """It is put, and the controller has seen it: pods and claims come to it in two streams,
+    of which either may be ahead.  It says of a pod that its claim is not there."""
+    world.api.put("pods", pod)
+    name = pod["metadata"]["name"]
+    world.case.wait_for(lambda: any(e["involvedObject"]["name"] == name
+                                    for e in world.api.all("events")),
+                        f"the controller has seen pod {name}")
 
 
 def test_a_claim_is_bound_to_a_server_that_its_pods_node_reaches(case):
@@ -83,11 +93,11 @@ def test_a_claim_is_bound_to_a_server_that_its_pods_node_reaches(case):
             return world.api.get("elasticgpuclaims", name, "team")["status"]["server"]
 
         # A card in use is filled first: all of these would go to node-a.
-        world.api.put("pods", on_node("near", "near", nodeName="near1"))
+        put_seen(world, on_node("near", "near", nodeName="near1"))
         world.api.put("elasticgpuclaims", claim("near", core=20))
         case.equal(server_of("near"), "node-a", "the server of a pod on near1")
         for name, spec in spellings.items():
-            world.api.put("pods", on_node(name, name, **spec))
+            put_seen(world, on_node(name, name, **spec))
             world.api.put("elasticgpuclaims", claim(name, core=20))
             case.equal(server_of(name), "node-b", f"the server of a pod that is {name}")
         # Of several nodes nothing follows.
@@ -95,7 +105,7 @@ def test_a_claim_is_bound_to_a_server_that_its_pods_node_reaches(case):
             matchExpressions=values("kubernetes.io/hostname", "far1", "near1"))))
         world.api.put("elasticgpuclaims", claim("any", core=30))
         case.contains(server_of("any"), "node-", "the server of a pod of two nodes")
-        world.api.put("pods", on_node("lost", "lost", nodeName="other"))
+        put_seen(world, on_node("lost", "lost", nodeName="other"))
         world.api.put("elasticgpuclaims", claim("lost", core=20))
         case.wait_for(lambda: "reach" in (world.api.get("elasticgpuclaims", "lost", "team").get(
             "status", {}).get("message") or ""), "a node that reaches no server is told so")
