@@ -55,10 +55,9 @@ library_loaded(void)
 static void
 library_goodbye(struct stub_link *link)
 {
-    if (!gp_lock_try(&link->send))
+    if (!stub_send_last(link))
         return;
-    if (!stub_send_overflow_busy(&link->overflow))
-        xport_resume_goodbye(link->conn);
+    xport_resume_goodbye(link->conn);
     gp_lock_release(&link->send);
 }
 

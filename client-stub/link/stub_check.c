@@ -12,17 +12,14 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* Another thread that is sending may wait for a program that has ended. */
 static bool
 may_send(struct stub_link *link)
 {
-    bool idle;
+    bool free = stub_send_last(link);
 
-    if (!gp_lock_try(&link->send))
-        return false;
-    idle = !stub_send_overflow_busy(&link->overflow);
-    gp_lock_release(&link->send);
-    return idle;
+    if (free)
+        gp_lock_release(&link->send);
+    return free;
 }
 
 void

@@ -2,6 +2,7 @@
 #include "stub_send_overflow.h"
 
 #include "gp_lock.h"
+#include "gp_time.h"
 #include "stub_link.h"
 #include "xport.h"
 
@@ -9,6 +10,8 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define SEND_LAST_MS 100
 
 void
 stub_send_overflow_begin(struct stub_link *link)
@@ -73,4 +76,18 @@ stub_send_overflow_wait(struct stub_link *link)
         gp_futex_wait(&overflow->busy, 2, NULL);
         gp_lock_take(&link->send);
     }
+}
+
+bool
+stub_send_last(struct stub_link *link)
+{
+    for (int i = 0; i < SEND_LAST_MS; i++) {
+        if (gp_lock_try(&link->send)) {
+            if (!stub_send_overflow_busy(&link->overflow))
+                return true;
+            gp_lock_release(&link->send);
+        }
+        gp_sleep_ns(GP_NS_PER_MS);
+    }
+    return false;
 }

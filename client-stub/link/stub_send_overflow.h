@@ -54,4 +54,8 @@ stub_send_overflow_commit(struct stub_send_overflow *overflow, uint32_t size)
 /* Waits until no thread sends; releases link->send meanwhile. */
 void stub_send_overflow_wait(struct stub_link *link);
 
+/* At the end of the process: take the lock of sending.  false: another thread has sent
+ * for a tenth of a second, and may do so for ever. */
+bool stub_send_last(struct stub_link *link);
+
 #endif

@@ -5,8 +5,10 @@
 #include "gp_net.h"
 #include "stub_call.h"
 #include "stub_flush.h"
+#include "stub_send_overflow.h"
 #include "wire_api.h"
 
+#include <pthread.h>
 #include <time.h>
 
 #define CALL WIRE_CALL_cuStreamSynchronize
@@ -159,6 +161,49 @@ copy_to_the_host_keeps_it_awake(void **state)
     atomic_store(&the_link->d2h_in_flight, 0);
 }
 
+struct sender {
+    uint64_t holds_ns;
+    atomic_bool holds;
+};
+
+static void *
+hold_the_lock(void *arg)
+{
+    struct sender *sender = arg;
+
+    gp_lock_take(&the_link->send);
+    atomic_store(&sender->holds, true);
+    gp_sleep_ns(sender->holds_ns);
+    gp_lock_release(&the_link->send);
+    return NULL;
+}
+
+static bool
+may_send_last(uint64_t holds_ns)
+{
+    struct sender sender = {.holds_ns = holds_ns};
+    pthread_t thread;
+    bool taken;
+
+    assert_int_equal(pthread_create(&thread, NULL, hold_the_lock, &sender), 0);
+    while (!atomic_load(&sender.holds))
+        gp_sleep_ns(GP_NS_PER_MS);
+    taken = stub_send_last(the_link);
+    if (taken)
+        gp_lock_release(&the_link->send);
+    pthread_join(thread, NULL);
+    return taken;
+}
+
+/* The last words of a process were lost when another thread sent just then. */
+static void
+end_of_the_process_waits_for_a_sender_and_not_for_ever(void **state)
+{
+    (void)state;
+    assert_true(may_send_last(5 * GP_NS_PER_MS));
+    assert_false(may_send_last(2 * GP_NS_PER_S));
+}
+
 int
 main(void)
 {
@@ -167,6 +212,7 @@ main(void)
         cmocka_unit_test(frame_that_nobody_sends_is_sent),
         cmocka_unit_test(queued_frames_keep_it_awake),
         cmocka_unit_test(copy_to_the_host_keeps_it_awake),
+        cmocka_unit_test(end_of_the_process_waits_for_a_sender_and_not_for_ever),
     };
 
     return cmocka_run_group_tests_name("stub_flush", tests, connect_and_start, NULL);
