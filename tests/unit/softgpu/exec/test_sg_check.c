@@ -47,32 +47,18 @@ static void
 is_clean(const char *ptx, unsigned threads)
 {
     struct ut_sgx u;
-    char text[1024] = "";
 
     run(&u, ptx, threads);
-    if (u.n_found)
-        sg_finding_print(&u.found[0], text, sizeof(text));
-    if (u.n_found)
-        fail_msg("found in a kernel that keeps to the rules: %s\n%s", text, ptx);
-    ut_sgx_close(&u);
+    ut_sgx_is_clean(&u, ptx);
 }
 
-/* Among what is found there is this. */
 static void
 has(const char *ptx, unsigned threads, enum sg_finding_kind kind, const char *words)
 {
     struct ut_sgx u;
-    char text[1024] = "";
-    bool found = false;
 
     run(&u, ptx, threads);
-    for (size_t i = 0; i < gp_min(u.n_found, ARRAY_SIZE(u.found)) && !found; i++) {
-        sg_finding_print(&u.found[i], text, sizeof(text));
-        found = u.found[i].kind == kind && strstr(text, words);
-    }
-    if (!found)
-        fail_msg("expected \"%s\", found %zu, the last:\n%s", words, u.n_found, text);
-    ut_sgx_close(&u);
+    ut_sgx_has(&u, kind, words);
 }
 
 #define RACE SG_FINDING_RACE

@@ -114,6 +114,33 @@ ut_sgx_close(struct ut_sgx *u)
     sg_memview_free(u->view);
 }
 
+void
+ut_sgx_is_clean(struct ut_sgx *u, const char *ptx)
+{
+    char text[1024] = "";
+
+    if (u->n_found)
+        sg_finding_print(&u->found[0], text, sizeof(text));
+    if (u->n_found)
+        fail_msg("found in a kernel that keeps to the rules: %s\n%s", text, ptx);
+    ut_sgx_close(u);
+}
+
+void
+ut_sgx_has(struct ut_sgx *u, enum sg_finding_kind kind, const char *words)
+{
+    char text[1024] = "";
+    bool found = false;
+
+    for (size_t i = 0; i < gp_min(u->n_found, ARRAY_SIZE(u->found)) && !found; i++) {
+        sg_finding_print(&u->found[i], text, sizeof(text));
+        found = u->found[i].kind == kind && strstr(text, words);
+    }
+    if (!found)
+        fail_msg("expected \"%s\", found %zu, the last:\n%s", words, u->n_found, text);
+    ut_sgx_close(u);
+}
+
 void *
 ut_sgx_buf(struct ut_sgx *u, size_t bytes)
 {

@@ -40,6 +40,11 @@ void ut_sgx_open_module(struct ut_sgx *u, struct ptx_module *mod);
 /* With checks: SG_CHECK_*. */
 void ut_sgx_open_checked(struct ut_sgx *u, const char *ptx, unsigned check);
 void ut_sgx_close(struct ut_sgx *u);
+
+/* Of a launch with checks that has ended, and @u is closed: nothing was found in a
+ * kernel that keeps to the rules; or among what was found there is this. */
+void ut_sgx_is_clean(struct ut_sgx *u, const char *ptx);
+void ut_sgx_has(struct ut_sgx *u, enum sg_finding_kind kind, const char *words);
 /* Zeroed device memory of exactly @bytes; out of range right behind it. */
 void *ut_sgx_buf(struct ut_sgx *u, size_t bytes);
 void ut_sgx_param(struct ut_sgx *u, unsigned index, uint64_t value);
