@@ -202,6 +202,9 @@ struct access {
     const uint8_t *value;  /* NULL: it is not known */
     struct note mine;
     bool write;
+    uint64_t number; /* of the page that is entered; UINT64_MAX: none */
+    struct table *table;
+    struct page *page; /* NULL: no memory for it */
 };
 
 static bool
@@ -329,15 +332,14 @@ note_write(struct cell *cell, const struct access *a)
         cell->value = word_of(a);
 }
 
-/* @n bytes at offset @from of the page's memory. */
+/* @n bytes at offset @from of the memory of the page that is entered. */
 static bool
-page_access(struct page *page, struct access *a, uint32_t from, uint32_t n,
-            struct sg_race_conflict *ret)
+page_access(struct access *a, uint32_t from, uint32_t n, struct sg_race_conflict *ret)
 {
     bool found = false;
 
     while (n) {
-        struct cell *cell = &page->cells[from / WORD];
+        struct cell *cell = &a->page->cells[from / WORD];
         uint32_t first = from % WORD, part = gp_min(WORD - first, n);
 
         a->mine.bytes = (uint8_t)(((1u << part) - 1) << first);
@@ -354,6 +356,24 @@ page_access(struct page *page, struct access *a, uint32_t from, uint32_t n,
     return found;
 }
 
+/* The page is locked until another is entered, or none (UINT64_MAX): the lanes of a
+ * warp mostly share one. */
+static void
+enter(struct access *a, uint64_t number)
+{
+    if (a->number == number)
+        return;
+    if (a->table)
+        pthread_mutex_unlock(&a->table->lock);
+    a->number = number;
+    a->page = NULL;
+    a->table = number == UINT64_MAX ? NULL : table_of(a->grid, number);
+    if (!a->table)
+        return;
+    pthread_mutex_lock(&a->table->lock);
+    a->page = page_at(a->grid, a->table, number, true);
+}
+
 static bool
 lane_access(struct access *a, const struct sg_race_access *one,
             struct sg_race_conflict *ret)
@@ -365,18 +385,14 @@ lane_access(struct access *a, const struct sg_race_access *one,
     while (left) {
         uint64_t number = addr / PAGE_BYTES, from = addr % PAGE_BYTES;
         uint64_t n = gp_min(PAGE_BYTES - from, left);
-        struct table *t = table_of(a->grid, number);
         struct sg_race_conflict x;
-        struct page *page;
 
         a->value = one->value ? (const uint8_t *)one->value + (addr - one->at) : NULL;
-        pthread_mutex_lock(&t->lock);
-        page = page_at(a->grid, t, number, true);
-        if (page && page_access(page, a, (uint32_t)from, (uint32_t)n, &x) && !found) {
+        enter(a, number);
+        if (a->page && page_access(a, (uint32_t)from, (uint32_t)n, &x) && !found) {
             found = true;
             *ret = x;
         }
-        pthread_mutex_unlock(&t->lock);
         addr += n;
         left -= n;
     }
@@ -390,7 +406,7 @@ sg_race_grid_access(struct sg_race_grid *grid, const struct sg_race *race,
                     bool strong, uint32_t pc, struct sg_race_conflict *ret)
 {
     bool found = write && !strong && sg_race_within(list, n, cta, warp, pc, ret);
-    struct access a = {.grid = grid, .write = write};
+    struct access a = {.grid = grid, .write = write, .number = UINT64_MAX};
 
     settle(grid, cta);
     a.mine.time = __atomic_load_n(&grid->time, __ATOMIC_ACQUIRE);
@@ -410,6 +426,7 @@ sg_race_grid_access(struct sg_race_grid *grid, const struct sg_race *race,
         ret->at = list[i].at;
         ret->size = list[i].size;
     }
+    enter(&a, UINT64_MAX);
     return found;
 }
 
