@@ -34,9 +34,11 @@ class Kept:
         self.folder = case.folder / "server-state"
         self.ready = case.folder / "server.ready"
         self.ready.touch()
+        host = os.environ.get("E2E_LISTEN", "127.0.0.1:0").rpartition(":")[0]
         self.server = self.pool.restart(
-            self.pool.pid(SERVER), "--state-dir", str(self.folder), "--adopt-window",
-            str(window), "--ready-file", str(self.ready), *options)
+            self.pool.pid(SERVER), "--listen", f"{host}:{case.free_port()}", "--state-dir",
+            str(self.folder), "--adopt-window", str(window), "--ready-file", str(self.ready),
+            *options)
         # Successors listen where the first one did, as a service with a fixed port does.
         self.args = self.pool._with_fixed_port(proc.command_line(self.server))
         self.env = self.pool.environment(self.server)

@@ -7,6 +7,7 @@ a sanitizer report of any process.
 """
 
 import os
+import random
 import re
 import shutil
 import signal
@@ -172,10 +173,16 @@ class Case:
         return pool
 
     def free_port(self):
-        """A port where nobody listens (somebody else could take it, rarely)."""
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            return probe.getsockname()[1]
+        """A port where nobody listens (another test could take it, rarely), and that the
+        kernel gives to nobody who asks for any: those begin at 32768."""
+        for _ in range(100):
+            with socket.socket() as probe:
+                try:
+                    probe.bind(("127.0.0.1", random.randrange(16384, 32768)))
+                    return probe.getsockname()[1]
+                except OSError:
+                    pass
+        return self.fail("no port is free")
 
     @contextmanager
     def within(self, seconds, words):
