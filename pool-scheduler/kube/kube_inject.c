@@ -285,6 +285,7 @@ read_container(struct inject *in, json_t *container, const char *of_namespace,
     const char *name = kube_str(container, "name"), *claim = "";
     struct kube_ask ask;
     int r = named_claim(in, name, &claim, err), asks, devices;
+    const bool named = *claim; /* a device's claim takes its place */
 
     if (r < 0)
         return r;
@@ -294,8 +295,8 @@ read_container(struct inject *in, json_t *container, const char *of_namespace,
     memset(&ask, 0, sizeof(ask)); /* compared as a whole */
     asks = kube_ask_read(resources, NULL, &ask, err);
     if (asks == -ENODATA) {
-        in->n_gated += *claim && !devices;
-        return *claim || devices;
+        in->n_gated += named && !devices;
+        return named || devices;
     }
     if (asks < 0)
         return gp_err_wrap(err, asks, "container %s", name);
