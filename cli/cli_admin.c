@@ -461,24 +461,9 @@ cli_uncordon(int argc, char **argv)
  * nothing any more are given up when it counts as dead, after three heartbeats. */
 #define CLOSE_NS (15 * GP_NS_PER_S)
 
-/* Whole ids are larger than what a double holds exactly.  A program that reads JSON's
- * numbers as doubles makes another id of one, which may be that of another session: a
- * value that a double has, or one with zeros behind the 17 digits that it is printed
- * with.  The id of s1, s2, ... itself rarely looks like that, and its name never does.
- */
+/* A session's id, which JSON has, is larger: many programs read JSON's numbers as
+ * doubles, and what they make of an id may be that of another session. */
 #define EXACT_MAX (UINT64_C(1) << 53)
-#define DIGITS_MAX UINT64_C(100000000000000000) /* the first number of 18 digits */
-
-static bool
-may_be_rounded(uint64_t id)
-{
-    uint64_t zeros = 1;
-
-    for (uint64_t rest = id; rest >= DIGITS_MAX; rest /= 10)
-        zeros *= 10;
-    return id > EXACT_MAX &&
-           ((uint64_t)(double)id == id || (zeros > 1 && id % zeros == 0));
-}
 
 static int
 close_send(const struct order *order)
@@ -490,13 +475,8 @@ close_send(const struct order *order)
     const char *number = order->target + (order->target[0] == 's');
     int status;
 
-    if (gp_str_u64(number, 1, INT64_MAX, &body.session_id) < 0)
+    if (gp_str_u64(number, 1, EXACT_MAX, &body.session_id) < 0)
         return cli_fail(CLI_USAGE, "close: %s is not a session name (s1, s2, ...)",
-                        order->target);
-    if (may_be_rounded(body.session_id))
-        return cli_fail(CLI_USAGE,
-                        "close: %s may be an id that a program has rounded (jq does); "
-                        "name the session, as in s7",
                         order->target);
     body.token = cli_ctl_shown(order->token);
     req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_CLOSE;

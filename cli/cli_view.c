@@ -430,7 +430,7 @@ check_server(struct cli_list *list, const struct cli_view *view, const char *nam
     if (!at)
         return gp_err_set(err, -EREMOTE, "no server %s: no server has registered",
                           name);
-    return gp_err_set(err, -EREMOTE, "no server %s; there are %s%s", name, names,
+    return gp_err_set(err, -EREMOTE, "no server %s; known servers: %s%s", name, names,
                       cli_list_left_off(list) ? " and others" : "");
 }
 

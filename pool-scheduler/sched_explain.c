@@ -411,17 +411,19 @@ add_withheld(const struct sched_pool *pool, char *words, size_t size)
 {
     const struct {
         uint32_t n;
-        const char *words;
-    } kept[] = {{pool->sums.n_faulty, "out of use"},
-                {pool->sums.n_cordoned, "cordoned"},
-                {pool->sums.n_draining, "on servers that drain"},
-                {pool->sums.n_away, "on servers that are not connected"}};
+        const char *one, *many;
+    } kept[] = {{pool->sums.n_faulty, "is out of use", "are out of use"},
+                {pool->sums.n_cordoned, "is cordoned", "are cordoned"},
+                {pool->sums.n_draining, "is on a server that drains",
+                 "are on servers that drain"},
+                {pool->sums.n_away, "is on a server that is not connected",
+                 "are on servers that are not connected"}};
     size_t at = strlen(words);
 
     for (size_t i = 0; i < ARRAY_SIZE(kept) && at < size; i++)
         if (kept[i].n)
-            at += (size_t)snprintf(words + at, size - at, "; %u %s %s", kept[i].n,
-                                   gp_plural(kept[i].n, "is", "are"), kept[i].words);
+            at += (size_t)snprintf(words + at, size - at, "; %u %s", kept[i].n,
+                                   gp_plural(kept[i].n, kept[i].one, kept[i].many));
 }
 
 void

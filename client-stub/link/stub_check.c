@@ -12,14 +12,15 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+/* Another thread that is sending may wait for a program that has ended. */
 static bool
 may_send(struct stub_link *link)
 {
-    bool free = stub_send_last(link);
+    bool idle = stub_send_last(link);
 
-    if (free)
+    if (idle)
         gp_lock_release(&link->send);
-    return free;
+    return idle;
 }
 
 void

@@ -210,7 +210,7 @@ def test_server_that_is_not_there_is_no_empty_list(case):
     for command in ("status", "servers", "sessions"):
         for form in ((), ("--json",)):
             done = pool.cli(command, "--server", "nope", *form, status=3)
-            case.contains(done.err, f"gpupool: {command}: no server nope; there are local-1, local-2\n",
+            case.contains(done.err, f"gpupool: {command}: no server nope; known servers: local-1, local-2\n",
                           f"{command} --server nope")
             case.equal(done.out, "", "the list")
     case.equal(pool.cli("sessions", "--server", "local-1").out, "no sessions\n", "a server without any")

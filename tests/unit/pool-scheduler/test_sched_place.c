@@ -155,7 +155,7 @@ shortage_names_cards_of_servers_that_drain_or_are_away(void **state)
     sched_place_shortage(pool, &req, words, sizeof(words));
     assert_string_equal(words,
                         "none of 3 cards can be given; 2 are on servers that drain; 1 "
-                        "is on servers that are not connected");
+                        "is on a server that is not connected");
     assert_int_equal(sched_pool_server_remove(pool, b), 0);
     sched_place_shortage(pool, &req, words, sizeof(words));
     assert_string_equal(words,
