@@ -44,7 +44,7 @@ struct kube_https {
 struct upload {
     struct upload *next;
     char *body;
-    size_t len;
+    size_t len, cap;
     unsigned refused; /* status; 0: it is taken */
 };
 
@@ -126,7 +126,7 @@ refuse(struct https_daemon *daemon, struct upload *upload, unsigned status)
     daemon->buffered -= upload->len;
     free(upload->body);
     upload->body = NULL;
-    upload->len = 0;
+    upload->len = upload->cap = 0;
     upload->refused = status;
 }
 
@@ -141,6 +141,22 @@ largest(const struct https_daemon *daemon)
     return found;
 }
 
+static bool
+make_room(struct upload *upload, size_t need)
+{
+    size_t cap = gp_max(need, 2 * upload->cap);
+    char *more;
+
+    if (need <= upload->cap)
+        return true;
+    more = realloc(upload->body, cap);
+    if (!more)
+        return false;
+    upload->body = more;
+    upload->cap = cap;
+    return true;
+}
+
 /* When the bodies together are too much, the largest goes: ordinary questions are
  * small, so whoever fills the memory loses his own. */
 static enum MHD_Result
@@ -148,7 +164,6 @@ take(struct https_daemon *daemon, struct upload *upload, const char *data, size_
 {
     const struct kube_https_limits *limits = &daemon->server->limits;
     size_t n = *len;
-    char *more;
 
     *len = 0;
     if (!upload->refused && n > limits->body - upload->len)
@@ -157,14 +172,12 @@ take(struct https_daemon *daemon, struct upload *upload, const char *data, size_
         refuse(daemon, largest(daemon), 503);
     if (upload->refused)
         return MHD_YES;
-    more = realloc(upload->body, upload->len + n + 1);
-    if (!more)
+    if (!make_room(upload, upload->len + n + 1))
         return MHD_NO;
-    memcpy(more + upload->len, data, n);
-    upload->body = more;
+    memcpy(upload->body + upload->len, data, n);
     upload->len += n;
     daemon->buffered += n;
-    more[upload->len] = '\0';
+    upload->body[upload->len] = '\0';
     return MHD_YES;
 }
 
