@@ -67,6 +67,8 @@ enum srv_keep_kind {
     SRV_KEEP_EXPORT,    /* by session, sub: its entry there: the descriptor */
     SRV_KEEP_IMAGE,     /* by number: memory, file */
 };
+/* A keeper keeps those that a later version has, too. */
+#define SRV_KEEP_KINDS_MAX 32
 
 struct srv_keep_msg {
     uint32_t order; /* enum srv_keep_order */

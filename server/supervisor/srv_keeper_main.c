@@ -6,6 +6,7 @@
 #include "gp_net.h"
 #include "gp_str.h"
 #include "gp_time.h"
+#include "gp_tree.h"
 #include "srv_cgroup.h"
 #include "srv_keep_msg.h"
 #include "srv_spawn.h"
@@ -37,9 +38,9 @@
 #define ACCEPT_AGAIN_NS (250 * GP_NS_PER_MS)
 
 struct item {
-    struct item *next;
+    struct item *next, *prev;
+    struct gp_tree_node node; /* among those of its kind: key, sub */
     uint32_t kind;
-    uint64_t key, sub;
     int fd[SRV_KEEP_ITEM_FDS];
     unsigned n;
     pid_t pid; /* of a worker; 0: none */
@@ -48,11 +49,13 @@ struct item {
 };
 
 struct keeper {
-    struct item *items, **tail; /* oldest first */
+    struct item *items, *last; /* oldest first */
+    struct gp_tree kinds[SRV_KEEP_KINDS_MAX];
     int signals;
     int conn, exits; /* of the supervisor; -1 */
     pid_t supervisor;
     bool greeted;
+    bool to_tell; /* there may be ends that it has not been told of */
     uint32_t window_s;
     uint64_t deadline;     /* the window's end, or of the greeting; 0: none */
     uint64_t accept_again; /* connections wait until then; 0: none does */
@@ -63,14 +66,13 @@ struct keeper {
 
 /* ---- items ---- */
 
-static struct item **
-item_at(struct keeper *k, uint32_t kind, uint64_t key, uint64_t sub)
+static struct item *
+item_find(const struct keeper *k, uint32_t kind, uint64_t key, uint64_t sub)
 {
-    struct item **at = &k->items;
+    struct gp_tree_node *node =
+        kind < SRV_KEEP_KINDS_MAX ? gp_tree_find(&k->kinds[kind], key, sub) : NULL;
 
-    while (*at && ((*at)->kind != kind || (*at)->key != key || (*at)->sub != sub))
-        at = &(*at)->next;
-    return at;
+    return node ? container_of(node, struct item, node) : NULL;
 }
 
 static void
@@ -85,17 +87,31 @@ item_close(struct item *item)
 /* A process that has not ended yet, because a driver does not let it go, is not waited
  * for. */
 static void
-item_remove(struct keeper *k, struct item **at)
+item_remove(struct keeper *k, struct item *item)
 {
-    struct item *item = *at;
-
-    *at = item->next;
-    if (!item->next)
-        k->tail = at;
+    *(item->prev ? &item->prev->next : &k->items) = item->next;
+    *(item->next ? &item->next->prev : &k->last) = item->prev;
+    gp_tree_remove(&k->kinds[item->kind], &item->node);
     item_close(item);
     if (item->pid)
         waitpid(item->pid, NULL, item->ended ? 0 : WNOHANG);
     free(item);
+}
+
+static struct item *
+item_new(struct keeper *k, const struct srv_keep_msg *msg)
+{
+    struct item *item =
+        msg->kind < SRV_KEEP_KINDS_MAX ? calloc(1, sizeof(*item)) : NULL;
+
+    if (!item)
+        return NULL;
+    item->kind = msg->kind;
+    gp_tree_insert(&k->kinds[msg->kind], &item->node, msg->key, msg->sub);
+    item->prev = k->last;
+    *(k->last ? &k->last->next : &k->items) = item;
+    k->last = item;
+    return item;
 }
 
 /* Takes the first @n of @fds. */
@@ -103,21 +119,14 @@ static struct item *
 item_put(struct keeper *k, const struct srv_keep_msg *msg, struct srv_keep_fds *fds,
          unsigned from)
 {
-    struct item **at = item_at(k, msg->kind, msg->key, msg->sub);
-    struct item *item = *at;
+    struct item *item = item_find(k, msg->kind, msg->key, msg->sub);
 
     if (fds->n < from || fds->n - from > SRV_KEEP_ITEM_FDS)
         return NULL;
-    if (!item) {
-        item = calloc(1, sizeof(*item));
-        if (!item)
-            return NULL;
-        item->kind = msg->kind;
-        item->key = msg->key;
-        item->sub = msg->sub;
-        *k->tail = item;
-        k->tail = &item->next;
-    }
+    if (!item)
+        item = item_new(k, msg);
+    if (!item)
+        return NULL;
     item_close(item);
     item->n = fds->n - from;
     for (unsigned i = 0; i < item->n; i++)
@@ -128,7 +137,7 @@ item_put(struct keeper *k, const struct srv_keep_msg *msg, struct srv_keep_fds *
 static void
 item_set(struct keeper *k, const struct srv_keep_msg *msg, struct srv_keep_fds *fds)
 {
-    struct item *item = *item_at(k, msg->kind, msg->key, msg->sub);
+    struct item *item = item_find(k, msg->kind, msg->key, msg->sub);
 
     if (!item || fds->n != 1 || msg->number >= item->n)
         return;
@@ -241,7 +250,7 @@ look_for_ends(struct keeper *k)
             waitid(P_PID, (id_t)i->pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0 ||
             !info.si_pid)
             continue;
-        i->ended = true;
+        i->ended = k->to_tell = true;
         i->status = info.si_code == CLD_EXITED ? (info.si_status & 0xff) << 8
                                                : info.si_status & 0x7f;
         if (k->conn < 0 && i->n && i->fd[0] >= 0)
@@ -266,7 +275,7 @@ drop_all(struct keeper *k)
 {
     kill_all(k, SIGKILL);
     while (k->items)
-        item_remove(k, &k->items);
+        item_remove(k, k->items);
 }
 
 /* Nobody has come: the workers have a moment to tell their clients. */
@@ -308,6 +317,7 @@ supervisor_gone(struct keeper *k)
         "server",
         "the supervisor (process %d) is gone; the keeper waits %u s for another",
         (int)k->supervisor, k->window_s);
+    k->to_tell = true;
     for (struct item *i = k->items; i; i = i->next) {
         i->told = false;
         if (i->ended && i->n && i->fd[0] >= 0)
@@ -372,7 +382,7 @@ static void
 tell_next(struct keeper *k, const struct srv_keep_msg *msg)
 {
     struct item *item =
-        msg->kind ? *item_at(k, msg->kind, msg->key, msg->sub) : k->items;
+        msg->kind ? item_find(k, msg->kind, msg->key, msg->sub) : k->items;
     struct srv_keep_msg reply = {.order = SRV_KEEP_NEXT};
     struct srv_keep_fds fds = {0};
 
@@ -380,8 +390,8 @@ tell_next(struct keeper *k, const struct srv_keep_msg *msg)
         item = item->next;
     if (item) {
         reply.kind = item->kind;
-        reply.key = item->key;
-        reply.sub = item->sub;
+        reply.key = item->node.key[0];
+        reply.sub = item->node.key[1];
         reply.ended = item->ended;
         reply.status = item->status;
         reply.number = (uint32_t)item->pid;
@@ -405,7 +415,7 @@ start_and_tell(struct keeper *k, const struct srv_keep_msg *msg,
 static void
 obey(struct keeper *k, const struct srv_keep_msg *msg, struct srv_keep_fds *fds)
 {
-    struct item **at;
+    struct item *item;
 
     switch (msg->order) {
     case SRV_KEEP_NEXT:
@@ -420,12 +430,11 @@ obey(struct keeper *k, const struct srv_keep_msg *msg, struct srv_keep_fds *fds)
         item_set(k, msg, fds);
         break;
     case SRV_KEEP_DROP:
-        at = item_at(k, msg->kind, msg->key, msg->sub);
-        if (*at) {
-            if ((*at)->pid && !(*at)->ended)
-                kill((*at)->pid, SIGKILL);
-            item_remove(k, at);
-        }
+        item = item_find(k, msg->kind, msg->key, msg->sub);
+        if (item && item->pid && !item->ended)
+            kill(item->pid, SIGKILL);
+        if (item)
+            item_remove(k, item);
         break;
     case SRV_KEEP_START:
         start_and_tell(k, msg, fds);
@@ -527,11 +536,13 @@ tell_ends(struct keeper *k)
 {
     bool left = false;
 
-    for (struct item *i = k->items; i && k->exits >= 0; i = i->next) {
+    if (!k->to_tell || k->exits < 0)
+        return false;
+    for (struct item *i = k->items; i; i = i->next) {
         struct srv_keep_msg msg = {.order = SRV_KEEP_ENDED,
                                    .kind = i->kind,
-                                   .key = i->key,
-                                   .sub = i->sub,
+                                   .key = i->node.key[0],
+                                   .sub = i->node.key[1],
                                    .status = i->status,
                                    .number = (uint32_t)i->pid};
 
@@ -541,6 +552,7 @@ tell_ends(struct keeper *k)
                   (ssize_t)sizeof(msg);
         left |= !i->told;
     }
+    k->to_tell = left;
     return left;
 }
 
@@ -605,7 +617,6 @@ srv_keeper_main(void)
     gp_log_init("keeper", GP_LOG_INFO);
     prctl(PR_SET_NAME, SRV_KEEPER_NAME, 0, 0, 0);
     setsid();
-    k.tail = &k.items;
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);
     sigaddset(&set, SIGTERM);
