@@ -36,7 +36,7 @@ enum wrk_ask_kind {
     WRK_REQUEST_PEER_IN = 5,
     /* Worker, with a descriptor: keep this object (@own: enum wrk_share_kind) of @bytes
      * on @slice for other workers of the session.  Answered with the same kind, and its
-     * token in @secret; @own is 0 if that was too many. */
+     * token in @secret; @own is 0 if that was too many, or one of that name is here. */
     WRK_REQUEST_SHARE = 6,
     /* Worker: the object of kind @own whose token is in @secret.  Answered with the
      * same kind, its @bytes and @slice, and a descriptor if there is one. */
@@ -64,6 +64,10 @@ enum wrk_ask_kind {
 enum wrk_share_kind {
     WRK_SHARE_MEMORY = 1,
     WRK_SHARE_POOL = 2,
+    /* Memory that a driver opens by name (wrk_shm.h): the worker says the token in
+     * @secret, which is of the name, and the answer has another one if the supervisor
+     * does not know this kind. */
+    WRK_SHARE_FILE = 3,
 };
 
 /* Bytes of a token: enough that nobody guesses one. */

@@ -46,6 +46,7 @@
 #include "wrk_sandbox.h"
 #include "wrk_seal.h"
 #include "wrk_sender.h"
+#include "wrk_shm.h"
 #include "wrk_spatial.h"
 #include "wrk_successor.h"
 #include "wrk_supervisor_channel.h"
@@ -267,6 +268,7 @@ serve(struct wrk *w, struct wrk_link *link, struct gp_err *err)
     r = wrk_sandbox_memory(&box, err);
     if (r == 0)
         r = wrk_sandbox_filter(&box, err);
+    wrk_shm_start(w);
     if (r == 0)
         r = wrk_attach_reply(w, link, WRK_FD_CONN, err);
     if (r == 0)

@@ -113,6 +113,16 @@ share_enter(struct srv_session *s, struct srv_export *share, struct export_kept 
     s->srv->n_shares++;
 }
 
+static struct srv_export **
+share_at(struct srv_session *s, const struct wrk_request *ask)
+{
+    struct srv_export **at = &s->shares;
+
+    while (*at && memcmp((*at)->kept->token, ask->secret, WRK_SHARE_TOKEN) != 0)
+        at = &(*at)->next;
+    return at;
+}
+
 int
 srv_export_new(struct srv_session *s, uint32_t slot, struct wrk_request *ask, int fd,
                struct gp_err *err)
@@ -127,6 +137,8 @@ srv_export_new(struct srv_session *s, uint32_t slot, struct wrk_request *ask, in
     if (ask->slice >= s->claims.n_slices ||
         ask->bytes > s->claims.slices[ask->slice].memory)
         return -EINVAL;
+    if (ask->own == WRK_SHARE_FILE && *share_at(s, ask))
+        return -EEXIST;
     r = table_get(s);
     if (r < 0)
         return r;
@@ -138,7 +150,9 @@ srv_export_new(struct srv_session *s, uint32_t slot, struct wrk_request *ask, in
                                  .payer = slot,
                                  .total = 1};
     kept->holds[slot] = 1;
-    if (getrandom(kept->token, sizeof(kept->token), 0) != sizeof(kept->token))
+    if (ask->own == WRK_SHARE_FILE)
+        memcpy(kept->token, ask->secret, sizeof(kept->token));
+    else if (getrandom(kept->token, sizeof(kept->token), 0) != sizeof(kept->token))
         return -EIO;
     share = calloc(1, sizeof(*share));
     if (!share)
@@ -149,16 +163,6 @@ srv_export_new(struct srv_session *s, uint32_t slot, struct wrk_request *ask, in
                    entry_number(s, kept), &share->fd, 1);
     memcpy(ask->secret, kept->token, sizeof(kept->token));
     return 0;
-}
-
-static struct srv_export **
-share_at(struct srv_session *s, const struct wrk_request *ask)
-{
-    struct srv_export **at = &s->shares;
-
-    while (*at && memcmp((*at)->kept->token, ask->secret, WRK_SHARE_TOKEN) != 0)
-        at = &(*at)->next;
-    return at;
 }
 
 int

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Objects that processes of a session share by descriptor: physical memory and memory
- * pools that one of them has exported.
+ * pools that one of them has exported, and memory that a driver opens by name.
  *
  * The driver's descriptor stays here, under a token that cannot be guessed; the client
- * gets the token.  A worker of the same session that presents it gets the descriptor;
- * objects of other sessions are never searched.  An object lives as long as a worker
- * holds it: the exporter while it has the memory or its client a descriptor of it, an
- * importer while it has the memory.
+ * gets the token; that of a name is made of the name.  A worker of the same session
+ * that presents it gets the descriptor; objects of other sessions are never searched.
+ * An object lives as long as a worker holds it: the exporter while it has the memory or
+ * its client a descriptor of it, an importer while it has the memory.
  *
  * One holder is charged for memory, in its worker slot.  That is the exporter,
  * which counts and gives back by itself; if it drops the object before others, the
@@ -41,8 +41,8 @@ struct srv_export;
 #define SRV_SHARES_OWNER (2u * SRV_SHARES_FILES)
 
 /* Keep @fd, which is ours from here on, as the worker on @slot asks; @ask then holds
- * the token.  -EDQUOT: too many, the words say of whom and what helps.  -EIO, -ENOMEM.
- */
+ * the token.  -EDQUOT: too many, the words say of whom and what helps.  -EEXIST: one of
+ * that name is here.  -EIO, -ENOMEM. */
 int srv_export_new(struct srv_session *s, uint32_t slot, struct wrk_request *ask,
                    int fd, struct gp_err *err);
 

@@ -5,6 +5,8 @@ remote slice as on the driver itself."""
 import os
 import shutil
 
+from harness.fault_driver import FaultDriver
+
 NAMES = ("vecadd", "matmul", "reduce", "histogram", "mandelbrot", "pipeline")
 
 
@@ -97,6 +99,18 @@ def test_processes_of_a_session_share_memory_and_events_as_on_the_driver_itself(
     local = case.run([case.programs / "ipc"], env=local_driver(case))
     case.contains(local.out, "ipc: ok", "on the driver itself")
     pool = case.pool()
+    for link in ("tcp", "shm"):
+        remote = pool.run(case.programs / "ipc", core=50, memory="400MiB", status=None,
+                          env={"GPUPOOL_TRANSPORT": link})
+        case.equal(remote.out, local.out, f"ipc over {link}: remote against local")
+        case.equal((remote.status, remote.err), (0, ""), f"status and words over {link}")
+
+
+def test_events_of_a_driver_that_needs_memory_with_a_name_reach_another_process(case):
+    """NVIDIA's driver opens it with shm_open(), and workers make no files."""
+    local = case.run([case.programs / "ipc"], env=local_driver(case))
+    driver = FaultDriver(case)
+    pool = driver.pool(servers=1, cards=1)
     for link in ("tcp", "shm"):
         remote = pool.run(case.programs / "ipc", core=50, memory="400MiB", status=None,
                           env={"GPUPOOL_TRANSPORT": link})

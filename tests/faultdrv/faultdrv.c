@@ -248,6 +248,14 @@ hold_instead(const char *name)
     return NULL;
 }
 
+static void *
+ours_or_real(unsigned number)
+{
+    void *ours = faultdrv_ipc(faultdrv_names[number], real[number]);
+
+    return ours ? ours : real[number];
+}
+
 static int
 is_held(unsigned number)
 {
@@ -274,7 +282,7 @@ hold_pick(unsigned number)
         return (void *)(uintptr_t)fail;
     if (is_held(number))
         host_await_all();
-    return ours ? ours : real[number];
+    return ours ? ours : ours_or_real(number);
 }
 
 /* The call may be made, though it is armed. */
@@ -303,7 +311,7 @@ faultdrv_pick(unsigned number)
     if (atomic_load(&control->armed) == FAULTDRV_DELAY) {
         if (real[number] && is_meant(number))
             usleep((useconds_t)control->result * 1000);
-        return real[number] ? real[number] : (void *)(uintptr_t)fail;
+        return real[number] ? ours_or_real(number) : (void *)(uintptr_t)fail;
     }
     result = real[number] ? control->result : 801; /* it has no such function */
     if (atomic_load(&control->armed) && is_meant(number) &&
@@ -314,5 +322,5 @@ faultdrv_pick(unsigned number)
             usleep(control->late_ms * 1000);
         return (void *)(uintptr_t)fail;
     }
-    return real[number] ? real[number] : (void *)(uintptr_t)fail;
+    return real[number] ? ours_or_real(number) : (void *)(uintptr_t)fail;
 }

@@ -5,7 +5,9 @@
  * up.
  *
  * Its cuInit starts a thread that writes its name into /proc, as NVIDIA's does, and
- * fails with CUDA_ERROR_OPERATING_SYSTEM when it cannot.
+ * fails with CUDA_ERROR_OPERATING_SYSTEM when it cannot.  Its events between processes
+ * need memory that both have opened with shm_open(), and fail with
+ * CUDA_ERROR_MAP_FAILED without it.
  *
  * The test tells it through a file that both map (FAULTDRV_CONTROL).  x86-64 only.
  */
@@ -36,6 +38,10 @@ struct faultdrv {
     atomic_uint skip;         /* armed with 1: calls of it that are made before */
     uint32_t late_ms;         /* armed with 1: until it fails */
 };
+
+/* Functions in place of the real ones, for events between processes; or NULL.  @real:
+ * the driver's own of that name. */
+void *faultdrv_ipc(const char *name, void *real);
 
 /* The part of a call's name that its versions share, in place. */
 void faultdrv_stem(char *name);

@@ -150,7 +150,7 @@ TEST_PROGRAMS += $(O)/tests/programs/halves
 
 ifeq ($(shell uname -m),x86_64)
 FAULTDRV := $(O)/tests/softgpu-fault/libfaultdrv.so
-$(FAULTDRV): tests/faultdrv/faultdrv.c tests/faultdrv/stem.c tests/faultdrv/faultdrv.h \
+$(FAULTDRV): tests/faultdrv/faultdrv.c tests/faultdrv/ipc.c tests/faultdrv/stem.c tests/faultdrv/faultdrv.h \
     tests/faultdrv/names.awk tests/data/driver-names.txt
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)

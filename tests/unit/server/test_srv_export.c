@@ -234,6 +234,33 @@ session_and_owner_have_a_part_of_what_the_server_may_open(void **state)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
 }
 
+/* Memory that a driver opens by name has the token that its worker says. */
+static void
+named_object_is_found_by_its_name_until_its_maker_lets_go(void **state)
+{
+    struct wrk_request ask = {.own = WRK_SHARE_FILE, .secret = "/driver.1"}, asked;
+
+    (void)state;
+    asked = ask;
+    assert_int_equal(srv_export_find(&session, 1, &asked), -1);
+    assert_int_equal(
+        srv_export_new(&session, 0, &asked, memfd_create("share", MFD_CLOEXEC), NULL),
+        0);
+    assert_memory_equal(asked.secret, ask.secret, WRK_SHARE_TOKEN);
+    asked = ask;
+    assert_int_equal(
+        srv_export_new(&session, 1, &asked, memfd_create("share", MFD_CLOEXEC), NULL),
+        -EEXIST);
+    assert_int_equal(srv.n_shares, 1);
+    srv_export_drop(&session, 1, &ask); /* it is not this one's to end */
+    assert_true(srv_export_find(&session, 1, &ask) >= 0);
+    srv_export_drop(&session, 1, &ask);
+    assert_int_equal(srv.n_shares, 1);
+    srv_export_drop(&session, 0, &ask);
+    assert_int_equal(srv.n_shares, 0);
+    assert_int_equal(srv_export_find(&session, 1, &ask), -1);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, fresh, gone)
 
 int
@@ -247,6 +274,7 @@ main(void)
         CASE(letting_go_of_what_one_does_not_hold_changes_nothing),
         CASE(session_has_a_limit_of_objects),
         CASE(session_and_owner_have_a_part_of_what_the_server_may_open),
+        CASE(named_object_is_found_by_its_name_until_its_maker_lets_go),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
