@@ -19,20 +19,31 @@ struct image_kept {
     struct srv_kept_head head;
     struct wire_image_id id;
     uint64_t session;
+    uint64_t owner; /* zero of a version that did not keep it */
 };
-SRV_KEPT_SIZE(struct image_kept, 88);
+SRV_KEPT_SIZE(struct image_kept, 96);
+
+/* Who has brought images that are here. */
+struct owner {
+    struct owner *next;
+    uint64_t hash; /* of the name */
+    uint64_t bytes;
+    uint32_t count;
+};
 
 struct image {
     struct image *prev, *next; /* a ring through the head: next is younger */
     struct wire_image_id id;
     uint64_t size; /* of the file */
     uint64_t session;
+    struct owner *owner;
     uint64_t key; /* the keeper's name of it */
     int fd;
 };
 
 struct srv_images {
     struct image head;
+    struct owner *owners;
     uint64_t limit;
     struct srv_images_stats stats;
     struct srv_keeper *keeper;
@@ -69,12 +80,45 @@ ring_in_youngest(struct srv_images *images, struct image *image)
     image->next->prev = image;
 }
 
+/* NULL: no memory. */
+static struct owner *
+owner_get(struct srv_images *images, uint64_t hash)
+{
+    struct owner *owner = images->owners;
+
+    while (owner && owner->hash != hash)
+        owner = owner->next;
+    if (owner)
+        return owner;
+    owner = calloc(1, sizeof(*owner));
+    if (!owner)
+        return NULL;
+    *owner = (struct owner){.next = images->owners, .hash = hash};
+    images->owners = owner;
+    return owner;
+}
+
+static void
+owner_let_go(struct srv_images *images, struct owner *owner, uint64_t size)
+{
+    struct owner **at = &images->owners;
+
+    owner->bytes -= size;
+    if (--owner->count)
+        return;
+    while (*at != owner)
+        at = &(*at)->next;
+    *at = owner->next;
+    free(owner);
+}
+
 static void
 image_drop(struct srv_images *images, struct image *image)
 {
     ring_out(image);
     images->stats.count--;
     images->stats.bytes -= image->size;
+    owner_let_go(images, image->owner, image->size);
     srv_keeper_drop(images->keeper, SRV_KEEP_IMAGE, image->key, 0);
     srv_disposal_fd(images->disposal, image->fd);
     free(image);
@@ -151,14 +195,48 @@ file_size(const struct srv_images *images, int fd)
     return (uint64_t)st.st_size;
 }
 
+/* Who has most, by bytes or by number, once @newcomer has one more of @size. */
+static const struct owner *
+owner_of_most(const struct srv_images *images, bool by_number, uint64_t newcomer,
+              uint64_t size)
+{
+    const struct owner *most = NULL;
+    uint64_t has_most = 0;
+
+    for (const struct owner *o = images->owners; o; o = o->next) {
+        uint64_t has = by_number ? o->count : o->bytes;
+
+        if (o->hash == newcomer)
+            has += by_number ? 1 : size;
+        if (has > has_most) {
+            has_most = has;
+            most = o;
+        }
+    }
+    return most;
+}
+
+/* So nobody who brings ever more images can have those of others sent anew each time.
+ */
 static void
-make_room(struct srv_images *images, uint64_t size)
+evict(struct srv_images *images, uint64_t newcomer, uint64_t size)
+{
+    const struct owner *owner =
+        owner_of_most(images, images->stats.count >= SRV_IMAGES_MAX, newcomer, size);
+    struct image *image = images->head.next;
+
+    while (image->owner != owner)
+        image = image->next;
+    image_drop(images, image);
+    images->stats.evicted++;
+}
+
+static void
+make_room(struct srv_images *images, uint64_t newcomer, uint64_t size)
 {
     while (images->stats.count >= SRV_IMAGES_MAX ||
-           images->stats.bytes > images->limit - size) {
-        image_drop(images, images->head.next);
-        images->stats.evicted++;
-    }
+           images->stats.bytes > images->limit - size)
+        evict(images, newcomer, size);
 }
 
 /* The same content again replaces the older image: if that was wrong, the worker that
@@ -187,39 +265,57 @@ image_leave(struct srv_images *images, struct image *image)
     kept = map;
     kept->id = image->id;
     kept->session = image->session;
+    kept->owner = image->owner->hash;
     image->key = (*images->next_key)++;
     srv_keeper_put(images->keeper, SRV_KEEP_IMAGE, image->key, 0,
                    (int[]){fd, image->fd}, 2);
     srv_kept_unmap(map, sizeof(*kept));
 }
 
-/* @fd is ours; NULL: it may not be kept. */
 static struct image *
-image_take(struct srv_images *images, const struct wire_image_id *id, int fd,
-           uint64_t session)
+image_enter(struct srv_images *images, const struct wire_image_id *id, int fd,
+            uint64_t size, uint64_t session, uint64_t owner_hash)
 {
-    uint64_t size = file_size(images, fd);
-    struct image *image = size ? malloc(sizeof(*image)) : NULL;
+    struct image *image = malloc(sizeof(*image));
+    struct owner *owner;
 
-    if (!image) {
-        images->stats.refused += !size;
-        srv_disposal_fd(images->disposal, fd); /* whatever it is */
+    drop_same(images, id);
+    make_room(images, owner_hash, size);
+    owner = image ? owner_get(images, owner_hash) : NULL;
+    if (!owner) {
+        free(image);
         return NULL;
     }
-    drop_same(images, id);
-    make_room(images, size);
-    *image = (struct image){.id = *id, .size = size, .session = session, .fd = fd};
+    *image = (struct image){
+        .id = *id, .size = size, .session = session, .owner = owner, .fd = fd};
     ring_in_youngest(images, image);
     images->stats.count++;
     images->stats.bytes += size;
+    owner->count++;
+    owner->bytes += size;
+    return image;
+}
+
+/* @fd is ours; NULL: it may not be kept. */
+static struct image *
+image_take(struct srv_images *images, const struct wire_image_id *id, int fd,
+           uint64_t session, uint64_t owner)
+{
+    uint64_t size = file_size(images, fd);
+    struct image *image =
+        size ? image_enter(images, id, fd, size, session, owner) : NULL;
+
+    images->stats.refused += !size;
+    if (!image)
+        srv_disposal_fd(images->disposal, fd); /* whatever it is */
     return image;
 }
 
 void
 srv_images_keep(struct srv_images *images, const struct wire_image_id *id, int fd,
-                uint64_t session)
+                uint64_t session, uint64_t owner)
 {
-    struct image *image = image_take(images, id, fd, session);
+    struct image *image = image_take(images, id, fd, session, owner);
 
     if (image)
         image_leave(images, image);
@@ -249,7 +345,8 @@ srv_images_adopt(struct srv_images *images, uint64_t key, struct srv_keep_fds *f
     if (fds->n >= 2 &&
         srv_kept_map(fds->fd[0], SRV_KEPT_IMAGE, sizeof(*kept), &map) == 0) {
         kept = map;
-        image = image_take(images, &kept->id, TAKE_FD(fds->fd[1]), kept->session);
+        image = image_take(images, &kept->id, TAKE_FD(fds->fd[1]), kept->session,
+                           kept->owner);
         srv_kept_unmap(map, sizeof(*kept));
     }
     if (image)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The cache of device code images that this host has seen, so that the next process
- * need not send them: sealed memory files by the name of their content, evicted least
- * recently used first.
+ * need not send them: sealed memory files by the name of their content.  What is
+ * evicted is of the owner whose sessions have brought most that is here, least recently
+ * used first.
  *
  * Shared by all sessions.  A worker gets an image only with a proof, tied to its
  * attachment, that its client has the content (wire_image.h), and it hashes an image
@@ -58,9 +59,10 @@ int srv_images_find(struct srv_images *images, const uint8_t name[GP_BLAKE3_SIZE
                     const uint8_t nonce[WIRE_IMAGE_NONCE], uint64_t session,
                     bool *ret_own);
 
-/* Take @fd over, a sealed memory file with the image and a NUL, brought by @session. */
+/* Take @fd over, a sealed memory file with the image and a NUL, brought by @session of
+ * @owner, the hash of a name.  With a fixed key: it is kept for a successor. */
 void srv_images_keep(struct srv_images *images, const struct wire_image_id *id, int fd,
-                     uint64_t session);
+                     uint64_t session, uint64_t owner);
 
 const struct srv_images_stats *srv_images_stats(const struct srv_images *images);
 

@@ -2,6 +2,7 @@
 #include "srv_request.h"
 
 #include "gp_err.h"
+#include "gp_hash.h"
 #include "gp_log.h"
 #include "srv.h"
 #include "srv_disposal.h"
@@ -75,6 +76,14 @@ answer_shared(struct srv_worker *w, const struct wrk_request *ask)
     return wrk_request_send(w->ask.fd, &reply, fd, MSG_DONTWAIT);
 }
 
+static uint64_t
+owner_hash(const struct srv_session *s)
+{
+    static const struct gp_hash_key fixed = {{0, 0}};
+
+    return gp_hash_bytes(&fixed, s->claims.owner, strlen(s->claims.owner));
+}
+
 /* @fd is ours; -1: there was none, or no room for it. */
 static int
 answer(struct srv_worker *w, const struct wrk_request *ask, int fd)
@@ -84,7 +93,8 @@ answer(struct srv_worker *w, const struct wrk_request *ask, int fd)
     if (ask->kind == WRK_REQUEST_KEEP && fd >= 0) {
         memcpy(id.name, ask->name, sizeof(id.name));
         memcpy(id.secret, ask->secret, sizeof(id.secret));
-        srv_images_keep(w->srv->images, &id, fd, w->session->claims.session_id);
+        srv_images_keep(w->srv->images, &id, fd, w->session->claims.session_id,
+                        owner_hash(w->session));
         return 0;
     }
     if (ask->kind == WRK_REQUEST_SHARE)

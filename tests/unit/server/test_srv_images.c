@@ -44,7 +44,15 @@ keep(struct srv_images *images, uint8_t number, uint64_t session)
 {
     struct wire_image_id id = id_of(number);
 
-    srv_images_keep(images, &id, file_new(SIZE, SEALS), session);
+    srv_images_keep(images, &id, file_new(SIZE, SEALS), session, 1);
+}
+
+static void
+keep_of(struct srv_images *images, uint8_t number, uint64_t owner)
+{
+    struct wire_image_id id = id_of(number);
+
+    srv_images_keep(images, &id, file_new(SIZE, SEALS), 7, owner);
 }
 
 static int
@@ -115,6 +123,37 @@ least_recently_used_goes_first_and_the_bound_holds(void **state)
     srv_images_free(images);
 }
 
+/* Who brings one image behind the other has only its own evicted. */
+static void
+owner_with_most_pays_for_what_comes(void **state)
+{
+    struct srv_images *images = NULL;
+    bool own;
+
+    (void)state;
+    assert_int_equal(srv_images_new(6 * SIZE, &images), 0);
+    keep_of(images, 1, 1);
+    keep_of(images, 2, 1);
+    for (uint8_t i = 10; i < 60; i++)
+        keep_of(images, i, 2);
+    assert_true(find(images, 1, nonce, &own) >= 0);
+    assert_true(find(images, 2, nonce, &own) >= 0);
+    assert_true(find(images, 59, nonce, &own) >= 0);
+    assert_int_equal(find(images, 55, nonce, &own), -1);
+    /* Others take back what it has beyond its part. */
+    for (uint8_t i = 3; i < 6; i++)
+        keep_of(images, i, 1);
+    for (uint8_t i = 3; i < 6; i++)
+        assert_true(find(images, i, nonce, &own) >= 0);
+    assert_int_equal(find(images, 1, nonce, &own), -1);
+    assert_int_equal(find(images, 2, nonce, &own), -1);
+    assert_true(find(images, 57, nonce, &own) >= 0);
+    keep_of(images, 6, 3);
+    assert_true(find(images, 6, nonce, &own) >= 0);
+    assert_int_equal(srv_images_stats(images)->count, 6);
+    srv_images_free(images);
+}
+
 static void
 number_of_images_is_bounded_too(void **state)
 {
@@ -127,7 +166,7 @@ number_of_images_is_bounded_too(void **state)
 
         memcpy(wide, &i, sizeof(wide));
         memcpy(id.name, wide, sizeof(wide));
-        srv_images_keep(images, &id, file_new(SIZE, SEALS), 7);
+        srv_images_keep(images, &id, file_new(SIZE, SEALS), 7, 1);
     }
     assert_int_equal(srv_images_stats(images)->count, SRV_IMAGES_MAX);
     assert_int_equal(srv_images_stats(images)->evicted, 3);
@@ -146,10 +185,10 @@ file_that_could_change_is_not_kept(void **state)
 
     assert_int_equal(srv_images_new(10 * SIZE, &images), 0);
     for (size_t i = 0; i < ARRAY_SIZE(too_few); i++)
-        srv_images_keep(images, &id, file_new(SIZE, too_few[i]), 7);
-    srv_images_keep(images, &id, file_new(11 * SIZE, SEALS), 7);
-    srv_images_keep(images, &id, file_new(SIZE - 1, SEALS), 7);
-    srv_images_keep(images, &id, open("/dev/null", O_RDONLY | O_CLOEXEC), 7);
+        srv_images_keep(images, &id, file_new(SIZE, too_few[i]), 7, 1);
+    srv_images_keep(images, &id, file_new(11 * SIZE, SEALS), 7, 1);
+    srv_images_keep(images, &id, file_new(SIZE - 1, SEALS), 7, 1);
+    srv_images_keep(images, &id, open("/dev/null", O_RDONLY | O_CLOEXEC), 7, 1);
     assert_int_equal(srv_images_stats(images)->count, 0);
     assert_int_equal(srv_images_stats(images)->refused, ARRAY_SIZE(too_few) + 3);
     assert_int_equal(find(images, 1, nonce, &own), -1);
@@ -168,10 +207,10 @@ same_content_again_replaces_the_older_one(void **state)
     assert_int_equal(srv_images_new(10 * SIZE, &images), 0);
     keep(images, 1, 8);
     srv_images_keep(images, &(struct wire_image_id){.name = {9}}, file_new(SIZE, SEALS),
-                    7);
+                    7, 1);
     /* Another with that name, under a secret that is not its content's. */
     memset(liar.secret, 0, sizeof(liar.secret));
-    srv_images_keep(images, &liar, file_new(2 * SIZE, SEALS), 9);
+    srv_images_keep(images, &liar, file_new(2 * SIZE, SEALS), 9, 1);
     assert_int_equal(fstat(find(images, 1, nonce, &own), &st), 0);
     assert_int_equal(st.st_size, SIZE);
     assert_false(own);
@@ -233,7 +272,7 @@ close_of_what_is_not_kept_keeps_nobody_waiting(void **state)
     assert_int_equal(srv_disposal_new(&disposal, NULL), 0);
     assert_int_equal(srv_images_new(10 * SIZE, &images), 0);
     srv_images_use_disposal(images, disposal);
-    srv_images_keep(images, &id, lingering(&reader), 7);
+    srv_images_keep(images, &id, lingering(&reader), 7, 1);
     assert_int_equal(srv_images_stats(images)->refused, 1);
     close(reader); /* the other end is reset, and nobody waits any more */
     srv_images_free(images);
@@ -247,6 +286,7 @@ main(void)
         cmocka_unit_test(image_is_found_by_who_proves_to_have_it),
         cmocka_unit_test(name_alone_or_a_proof_of_another_attachment_opens_nothing),
         cmocka_unit_test(least_recently_used_goes_first_and_the_bound_holds),
+        cmocka_unit_test(owner_with_most_pays_for_what_comes),
         cmocka_unit_test(number_of_images_is_bounded_too),
         cmocka_unit_test(file_that_could_change_is_not_kept),
         cmocka_unit_test(same_content_again_replaces_the_older_one),
