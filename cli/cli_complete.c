@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpupool complete: names of the pool's servers, sessions and cards, one in a line, for
- * the shells' completion.
+ * gpupool complete: names of the pool's servers, sessions and cards, and numbers of
+ * jobs, one in a line, for the shells' completion.
  *
  * Says nothing when there is no pool, and gives up soon: somebody waits at a prompt.
  */
 #include "cli.h"
 #include "cli_context.h"
+#include "cli_jobs.h"
 #include "cli_list.h"
 #include "cli_options.h"
 #include "ticket.h"
@@ -74,6 +75,19 @@ put_context(const char *name, void *arg)
     put_name(name);
 }
 
+static int
+put_jobs(void)
+{
+    CLEANUP_FREE unsigned *numbers = NULL;
+    unsigned n;
+
+    if (cli_job_numbers(&numbers, &n, NULL) < 0)
+        return CLI_FAILED;
+    for (unsigned i = 0; i < n; i++)
+        printf("%u\n", numbers[i]);
+    return CLI_OK;
+}
+
 static const struct list {
     const char *name;
     Gpupool__Ctl__CtlListKind kind;
@@ -110,7 +124,7 @@ cli_complete(int argc, char **argv)
     const struct gp_option_set_of set = cli_where_client(&where);
     const struct gp_options options = {
         .program = "gpupool complete",
-        .arguments = "servers|sessions|cards|pools|contexts",
+        .arguments = "servers|sessions|cards|pools|contexts|jobs",
         .about = "Names of the pool, for the shells' completion.",
         .sets = &set,
         .n_sets = 1,
@@ -123,6 +137,8 @@ cli_complete(int argc, char **argv)
         return CLI_FAILED;
     if (strcmp(argv[first], "contexts") == 0)
         return cli_context_each(put_context, NULL, NULL) < 0 ? CLI_FAILED : CLI_OK;
+    if (strcmp(argv[first], "jobs") == 0)
+        return put_jobs();
     alarm(PATIENCE_S);
     for (size_t i = 0; i < ARRAY_SIZE(LISTS); i++)
         if (strcmp(argv[first], LISTS[i].name) == 0)

@@ -14,6 +14,7 @@
 #include "cli_output.h"
 #include "cli_run.h"
 #include "cli_table.h"
+#include "gp_command.h"
 #include "gp_err.h"
 #include "gp_str.h"
 #include "gp_time.h"
@@ -321,7 +322,7 @@ list(int argc, char **argv)
 struct one {
     const char *lines;
     bool follow;
-    uint64_t grace_ms;
+    uint64_t grace_ms, timeout_ms;
 };
 
 /* -1: go on, with the job that is named; else the exit status. */
@@ -376,21 +377,25 @@ show(char **args)
     return exit_of(status);
 }
 
-/* On stderr, because stdout is the log. */
-static void
+/* On stderr, because stdout may be its log.  The exit status of one that has ended. */
+static int
 say_end(const struct cli_job *before)
 {
     CLEANUP(cli_job_fini) struct cli_job job = {.number = 0};
+    struct gp_err err = {0};
+    int r = cli_job_read(before->number, &job, &err);
 
-    if (cli_job_read(before->number, &job, NULL) < 0)
-        return;
+    if (r < 0)
+        return cli_fail(CLI_FAILED, "%s", gp_err_msg(&err, r));
     if (job.state == CLI_JOB_ENDED)
-        cli_fail(0, "job %u has ended with exit status %d", job.number, job.status);
-    else if (job.state == CLI_JOB_LOST)
-        cli_fail(0,
-                 "job %u was lost: its processes were killed, or the host was "
-                 "started again",
-                 job.number);
+        return cli_fail(job.status, "job %u has ended with exit status %d", job.number,
+                        job.status);
+    if (job.state == CLI_JOB_LOST)
+        return cli_fail(CLI_FAILED,
+                        "job %u was lost: its processes were killed, or the host was "
+                        "started again",
+                        job.number);
+    return CLI_OK;
 }
 
 static int
@@ -414,6 +419,7 @@ logs(int argc, char **argv)
     const struct gp_options options = {
         .program = "gpupool job logs",
         .arguments = "JOB",
+        .arguments_complete = "jobs",
         .about = "What a job has written, and what became of its session.",
         .sets = &set,
         .n_sets = 1,
@@ -513,6 +519,7 @@ kill_one(int argc, char **argv)
     const struct gp_options options = {
         .program = "gpupool job kill",
         .arguments = "JOB",
+        .arguments_complete = "jobs",
         .about = "End a job: its program, and with it its session or its place in the "
                  "queue.",
         .sets = &set,
@@ -534,6 +541,7 @@ delete_one(int argc, char **argv)
     const struct gp_options options = {
         .program = "gpupool job delete",
         .arguments = "JOB",
+        .arguments_complete = "jobs",
         .about = "Forget a job that has ended, with its log.",
     };
     CLEANUP(cli_job_fini) struct cli_job job = {.number = 0};
@@ -546,23 +554,58 @@ delete_one(int argc, char **argv)
     return r < 0 ? cli_fail(CLI_FAILED, "job delete: %s", gp_err_msg(&err, r)) : CLI_OK;
 }
 
+/* As timeout(1). */
+#define WAIT_IS_OVER 124
+
+static int
+wait_one(int argc, char **argv)
+{
+    static const struct gp_option own[] = {
+        {.name = "timeout",
+         .value = "TIME",
+         .help = "give up after so long, with exit status 124 (never)",
+         .set = gp_option_time,
+         .max = UINT32_MAX,
+         .offset = offsetof(struct one, timeout_ms)},
+    };
+    struct one one = {.timeout_ms = UINT64_MAX};
+    const struct gp_option_set_of set = {own, ARRAY_SIZE(own), &one};
+    const struct gp_options options = {
+        .program = "gpupool job wait",
+        .arguments = "JOB",
+        .arguments_complete = "jobs",
+        .about = "Wait until a job has ended; the exit status is that of its program.",
+        .sets = &set,
+        .n_sets = 1,
+    };
+    CLEANUP(cli_job_fini) struct cli_job job = {.number = 0};
+    int status = read_one(&options, argc, argv, &job);
+    uint64_t until;
+
+    if (status >= 0)
+        return status;
+    until = one.timeout_ms == UINT64_MAX ? UINT64_MAX
+                                         : gp_now_ns() + one.timeout_ms * GP_NS_PER_MS;
+    if (cli_job_await(&job, until) < 0)
+        return cli_fail(WAIT_IS_OVER, "job wait: job %u has not ended", job.number);
+    return say_end(&job);
+}
+
+static const struct gp_command VERBS[] = {
+    {"submit", submit, NULL}, {"list", list, NULL},     {"wait", wait_one, NULL},
+    {"logs", logs, NULL},     {"kill", kill_one, NULL}, {"delete", delete_one, NULL}};
+
 int
 cli_job(int argc, char **argv)
 {
-    static const struct {
-        const char *name;
-        int (*run)(int argc, char **argv);
-    } VERBS[] = {{"submit", submit},
-                 {"list", list},
-                 {"logs", logs},
-                 {"kill", kill_one},
-                 {"delete", delete_one}};
-    static const char *const WORDS[] = {"submit", "list",   "logs",
+    static const char *const WORDS[] = {"submit", "list",   "wait", "logs",
                                         "kill",   "delete", NULL};
     const struct gp_options options = {
         .program = "gpupool job",
-        .arguments = "submit|list|logs|kill|delete",
+        .arguments = "submit|list|wait|logs|kill|delete",
         .arguments_words = WORDS,
+        .verbs = VERBS,
+        .n_verbs = ARRAY_SIZE(VERBS),
         .about = "Programs that run with a slice of a card after their user has gone.",
         .after =
             "Each has options of its own: gpupool job submit --help.  Logs and exit "
@@ -577,6 +620,6 @@ cli_job(int argc, char **argv)
     status = cli_options(&options, argc, argv, &first);
     return status >= 0
                ? status
-               : cli_fail(CLI_USAGE, "job: submit, list, logs, kill or delete is "
+               : cli_fail(CLI_USAGE, "job: submit, list, wait, logs, kill or delete is "
                                      "wanted, see gpupool job --help");
 }

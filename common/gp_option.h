@@ -21,6 +21,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+struct gp_command;
 struct gp_err;
 struct gp_option;
 
@@ -79,6 +80,8 @@ struct gp_options {
         *arguments; /* what follows the options, for --help; NULL: nothing does */
     const char *const *arguments_words; /* what shells complete them with: these, */
     const char *arguments_complete;     /* or GP_COMPLETE_..., or nothing */
+    const struct gp_command *verbs;     /* the first argument is one of these, which */
+    size_t n_verbs;                     /* have options of their own */
     const char *about;                  /* one sentence */
     const char *after;                  /* the end of --help; may be NULL */
     const char *env; /* prefix of variables; NULL: only options' own */

@@ -7,6 +7,8 @@
  */
 #include "gp_option.h"
 
+#include "gp_command.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <string.h>
@@ -33,6 +35,24 @@ static int
 first_word(const char *program)
 {
     return (int)strcspn(program, " ");
+}
+
+/* 2 for "gpupool run". */
+static unsigned
+count_words(const char *program)
+{
+    unsigned n = 1;
+
+    for (; *program; program++)
+        n += *program == ' ';
+    return n;
+}
+
+static void
+put_verbs(const struct gp_options *options, const char *between, FILE *out)
+{
+    for (size_t i = 0; i < options->n_verbs; i++)
+        fprintf(out, "%s%s", i ? between : "", options->verbs[i].name);
 }
 
 static void
@@ -131,13 +151,29 @@ static void
 bash_program(const struct gp_options *options, FILE *out)
 {
     fprintf(out,
-            "    for ((i = %d; i < COMP_CWORD; i++)); do\n"
+            "    for ((i = %u; i < COMP_CWORD; i++)); do\n"
             "        case ${COMP_WORDS[i]} in\n",
-            strchr(options->program, ' ') ? 2 : 1);
+            count_words(options->program));
     gp_options_each(options, bash_skip, out);
     fputs("        -*) ;;\n        *) ", out);
     bash_offer(options, GP_COMPLETE_FILE, NULL, out);
     fputs(";;\n        esac\n    done\n", out);
+}
+
+/* Words behind a verb are completed as its own are. */
+static void
+bash_verbs(const struct gp_options *options, FILE *out)
+{
+    unsigned at = count_words(options->program);
+
+    fprintf(out,
+            "    if ((COMP_CWORD > %u)); then\n        case ${COMP_WORDS[%u]} in\n"
+            "        ",
+            at, at);
+    put_verbs(options, "|", out);
+    fputs(") ", out);
+    put_function(out, options->program);
+    fprintf(out, "_${COMP_WORDS[%u]}; return;;\n        esac\n    fi\n", at);
 }
 
 static void
@@ -149,6 +185,8 @@ complete_bash(const struct gp_options *options, FILE *out)
           "    local word i equals=\n"
           "    COMPREPLY=()\n",
           out);
+    if (options->n_verbs)
+        bash_verbs(options, out);
     if (options->first_ends)
         bash_program(options, out);
     fputs("    if [[ $cur == = ]]; then cur= equals=yes; fi\n"
@@ -224,6 +262,18 @@ zsh_flag(const struct gp_options *options, const struct gp_option *o, FILE *out)
         zsh_form(options, o, true, out);
 }
 
+/* The words begin with this program's last one. */
+static void
+zsh_verbs(const struct gp_options *options, FILE *out)
+{
+    fputs("    if ((CURRENT > 2)) && (($+functions[", out);
+    put_function(out, options->program);
+    fputs("_${words[2]}])); then\n        shift words\n        ((CURRENT--))\n        ",
+          out);
+    put_function(out, options->program);
+    fputs("_${words[1]}\n        return\n    fi\n", out);
+}
+
 static void
 complete_zsh(const struct gp_options *options, FILE *out)
 {
@@ -232,7 +282,10 @@ complete_zsh(const struct gp_options *options, FILE *out)
     if (alone)
         fprintf(out, "#compdef %s\n", options->program);
     put_function(out, options->program);
-    fputs("() {\n    _arguments", out);
+    fputs("() {\n", out);
+    if (options->n_verbs)
+        zsh_verbs(options, out);
+    fputs("    _arguments", out);
     gp_options_each(options, zsh_flag, out);
     if (options->arguments_words || options->arguments_complete) {
         fputs(options->first_ends ? " \\\n        '(-)1:argument:"
@@ -252,15 +305,26 @@ complete_zsh(const struct gp_options *options, FILE *out)
 
 /* -------------------------------------------------------------------- fish -- */
 
-/* `gpupool run`: the options are those of a subcommand. */
+/* `gpupool job submit`: the options are those of that subcommand, and not of the one
+ * before it. */
 static void
 fish_begin(const struct gp_options *options, FILE *out)
 {
-    const char *sub = strchr(options->program, ' ');
+    const char *word = strchr(options->program, ' ');
+    const char *before = " -n '";
 
     fprintf(out, "complete -c %.*s", first_word(options->program), options->program);
-    if (sub)
-        fprintf(out, " -n '__fish_seen_subcommand_from %s'", sub + 1);
+    for (; word; word = strchr(word + 1, ' ')) {
+        fprintf(out, "%s__fish_seen_subcommand_from %.*s", before,
+                (int)strcspn(word + 1, " "), word + 1);
+        before = "; and ";
+    }
+    if (options->n_verbs) {
+        fprintf(out, "%snot __fish_seen_subcommand_from ", before);
+        put_verbs(options, " ", out);
+    }
+    if (strchr(options->program, ' '))
+        fputc('\'', out);
 }
 
 static void
@@ -314,6 +378,15 @@ complete_fish(const struct gp_options *options, FILE *out)
 int
 gp_options_complete(const struct gp_options *options, const char *shell, FILE *out)
 {
+    const char *argv[] = {NULL, "--completion", shell, NULL};
+
+    /* Each verb gives its own part, on stdout as this one is. */
+    fflush(out);
+    for (size_t i = 0; i < options->n_verbs; i++) {
+        argv[0] = options->verbs[i].name;
+        if (options->verbs[i].run(3, (char **)(uintptr_t)argv) != 0)
+            return -EINVAL;
+    }
     if (strcmp(shell, "bash") == 0)
         complete_bash(options, out);
     else if (strcmp(shell, "zsh") == 0)

@@ -23,7 +23,7 @@ def test_every_subcommand_explains_itself(case):
 OPTION_RE = re.compile(r"^  (?:-(\w), |    )--([a-z][a-z0-9-]*)(?:\[=(\S+)\]| (\S+))?", re.M)
 PAGES = {
     "gpupool.1": [("gpupool", name) for name in SUBCOMMANDS] + [
-        ("gpupool", "job", verb) for verb in ("submit", "list", "logs", "kill", "delete")],
+        ("gpupool", "job", verb) for verb in ("submit", "list", "wait", "logs", "kill", "delete")],
     "gpupool-scheduler.8": [("gpupool-scheduler",), ("gpupool-scheduler", "migrate")],
     "gpupool-server.8": [("gpupool-server",)],
     "gpupool-kube.8": [("gpupool-kube", name)

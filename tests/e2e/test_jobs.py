@@ -87,6 +87,24 @@ def test_jobs_wait_in_the_queue_and_follow_each_other(case):
     case.contains(jobs.cli("kill", first, status=1).err, "has ended already", "kill again")
 
 
+def test_wait_ends_as_the_job_does(case):
+    jobs = Jobs(case)
+    first = jobs.submit("sh", "-c", "sleep 1; exit 7")
+    second = jobs.submit("true")
+    case.equal(jobs.cli("wait", second).status, 0, "one that waits in the queue")
+    done = jobs.cli("wait", first, status=7)
+    case.contains(done.err, f"job {first} has ended with exit status 7", "how it ended")
+    long = jobs.submit("sleep", "300")
+    done = jobs.cli("wait", "--timeout", "1s", long, status=124)
+    case.contains(done.err, f"job {long} has not ended", "what is not over")
+    jobs.cli("kill", long)
+    jobs.cli("wait", long, status=143)
+    jobs.cli("wait", "77", status=1)
+    case.equal(jobs.pool.run("true", env=jobs.env).status, 0, "the card is free")
+    case.equal(case.run([case.build / "bin/gpupool", "complete", "jobs"], env=jobs.env).out.split(),
+               [first, second, long], "numbers for the shell")
+
+
 def test_killed_job_leaves_neither_place_nor_process(case):
     jobs = Jobs(case)
     stubborn = jobs.submit("sh", "-c", "trap '' TERM; echo $$; while :; do sleep 1; done")
@@ -117,7 +135,7 @@ def test_job_whose_processes_were_killed_is_lost(case):
 
 def test_wrong_words_are_answered(case):
     jobs = Jobs(case)
-    case.contains(jobs.cli("frobnicate", status=2).err, "submit, list, logs, kill", "a verb")
+    case.contains(jobs.cli("frobnicate", status=2).err, "submit, list, wait, logs, kill", "a verb")
     case.contains(jobs.cli("logs", "x", status=2).err, "the number of a job", "a number")
     case.contains(jobs.cli("logs", "9", status=1).err, "no job 9", "a job")
     case.contains(jobs.cli("submit", status=2).err, "job submit: which program?", "no program")
