@@ -4,7 +4,8 @@
  * the last descriptor of a memory file frees its pages, a folder of exported memory may
  * have a million files.  In the event loop it would keep every session waiting.
  *
- * Owned by struct srv from before the first worker until no more sessions are there.
+ * The supervisor has one from before the first worker until no more sessions are there,
+ * and the keeper has one.
  * The functions are for the event-loop thread; with NULL they do the work themselves.
  */
 #ifndef SRV_DISPOSAL_H

@@ -2,12 +2,14 @@
 #include "srv_keeper_main.h"
 
 #include "gp_base.h"
+#include "gp_err.h"
 #include "gp_log.h"
 #include "gp_net.h"
 #include "gp_str.h"
 #include "gp_time.h"
 #include "gp_tree.h"
 #include "srv_cgroup.h"
+#include "srv_disposal.h"
 #include "srv_keep_msg.h"
 #include "srv_spawn.h"
 
@@ -51,6 +53,7 @@ struct item {
 struct keeper {
     struct item *items, *last; /* oldest first */
     struct gp_tree kinds[SRV_KEEP_KINDS_MAX];
+    struct srv_disposal *disposal; /* NULL: files are closed here */
     int signals;
     int conn, exits; /* of the supervisor; -1 */
     pid_t supervisor;
@@ -75,12 +78,24 @@ item_find(const struct keeper *k, uint32_t kind, uint64_t key, uint64_t sub)
     return node ? container_of(node, struct item, node) : NULL;
 }
 
+/* The last descriptor of a memory file frees its pages, for which the supervisor would
+ * wait with its next order; others are sockets that a worker had. */
 static void
-item_close(struct item *item)
+close_kept(struct keeper *k, int fd)
+{
+    struct stat st;
+
+    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+        srv_disposal_fd(k->disposal, fd);
+    else if (fd >= 0)
+        gp_net_close_now(fd);
+}
+
+static void
+item_close(struct keeper *k, struct item *item)
 {
     for (unsigned i = 0; i < item->n; i++)
-        if (item->fd[i] >= 0)
-            gp_net_close_now(item->fd[i]); /* some are sockets that a worker had */
+        close_kept(k, item->fd[i]);
     item->n = 0;
 }
 
@@ -92,7 +107,7 @@ item_remove(struct keeper *k, struct item *item)
     *(item->prev ? &item->prev->next : &k->items) = item->next;
     *(item->next ? &item->next->prev : &k->last) = item->prev;
     gp_tree_remove(&k->kinds[item->kind], &item->node);
-    item_close(item);
+    item_close(k, item);
     if (item->pid)
         waitpid(item->pid, NULL, item->ended ? 0 : WNOHANG);
     free(item);
@@ -127,7 +142,7 @@ item_put(struct keeper *k, const struct srv_keep_msg *msg, struct srv_keep_fds *
         item = item_new(k, msg);
     if (!item)
         return NULL;
-    item_close(item);
+    item_close(k, item);
     item->n = fds->n - from;
     for (unsigned i = 0; i < item->n; i++)
         item->fd[i] = TAKE_FD(fds->fd[from + i]);
@@ -141,8 +156,7 @@ item_set(struct keeper *k, const struct srv_keep_msg *msg, struct srv_keep_fds *
 
     if (!item || fds->n != 1 || msg->number >= item->n)
         return;
-    if (item->fd[msg->number] >= 0)
-        close(item->fd[msg->number]);
+    close_kept(k, item->fd[msg->number]);
     item->fd[msg->number] = TAKE_FD(fds->fd[0]);
 }
 
@@ -612,6 +626,7 @@ srv_keeper_main(void)
 {
     struct keeper k = {
         .conn = -1, .exits = -1, .spare = -1, .window_s = FIRST_WINDOW_S};
+    struct gp_err err = {0};
     sigset_t set;
 
     gp_log_init("keeper", GP_LOG_INFO);
@@ -631,8 +646,11 @@ srv_keeper_main(void)
         return 1;
     }
     keep_spare(&k);
+    if (srv_disposal_new(&k.disposal, &err) < 0)
+        gp_log_warn("server", "%s", err.msg);
     k.deadline = gp_now_ns() + k.window_s * GP_NS_PER_S;
     while (!k.done)
         turn(&k);
+    srv_disposal_free(k.disposal, true);
     return 0;
 }
