@@ -6,8 +6,9 @@ import sys
 
 
 def matches(name, only):
-    """@only is a part of the name, or a pattern if it has a "*"; "" is all."""
-    return fnmatch.fnmatch(name, only if "*" in only else f"*{only}*")
+    """@only: words, each a part of the name, or a pattern if it has a "*"; "" is all."""
+    return not only or any(fnmatch.fnmatch(name, word if "*" in word else f"*{word}*")
+                           for word in only.split())
 
 
 def end_if_none(some, only, names):

@@ -11,7 +11,7 @@ from cluster import ROOT, await_true
 EXAMPLES = ROOT / "deploy" / "examples"
 # Everything that can be switched on, at once.
 ALL = {"dra.enabled": "true", "controller.legacyGPUs": "true", "extender.enabled": "true",
-       "extender.bind": "true",
+       "extender.bind": "true", "extender.from": "10.1.0.0/28",
        "serviceMonitor.enabled": "true", "scheduler.storageClass": "fast"}
 EVERY_CHART = ({}, ALL, {"scheduler.enabled": "false", "pool.scheduler": "pool.example:7480"},
                {"server.enabled": "false", "networkPolicy.enabled": "false",
