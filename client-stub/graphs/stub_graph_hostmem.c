@@ -237,7 +237,8 @@ box_open(struct box *b, const void *host, size_t x, size_t y, size_t z, size_t p
         !gp_add_ok(deep, down, &at) || !gp_add_ok(at, x, &at))
         return false;
     b->base = (char *)(uintptr_t)host + at;
-    return (c->Height == 1 && c->Depth == 1) || b->pitch >= x + c->WidthInBytes;
+    return b->pitch >= x + c->WidthInBytes &&
+           (c->Depth <= 1 || !height || height >= y + c->Height);
 }
 
 /* A unified address is the host's or a device's by its value. */
@@ -349,8 +350,11 @@ stub_graph_hostmem_set(CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *
         .hGraphExec = (uintptr_t)exec, .hNode = (uintptr_t)node, .ctx = (uintptr_t)ctx};
     struct stub_call c;
     struct hostmem *s;
-    CUresult r = hostmem_new(copy, &s, &head.end);
+    CUresult r;
 
+    if (exec && (copy->Height != 1 || copy->Depth != 1))
+        return CUDA_ERROR_INVALID_VALUE; /* an instance's copies have one dimension */
+    r = hostmem_new(copy, &s, &head.end);
     if (r != CUDA_SUCCESS)
         return r;
     head.token = s->token;

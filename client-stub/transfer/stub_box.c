@@ -6,6 +6,8 @@
 #include "gp_size.h"
 #include "stub_call.h"
 #include "stub_copy_facts.h"
+#include "stub_ctx.h"
+#include "stub_device.h"
 #include "stub_memory.h"
 #include "stub_registered.h"
 #include "wire_api.h"
@@ -29,16 +31,60 @@ box_resolve_type(CUmemorytype *type, void *host_field, CUdeviceptr *device)
     memcpy(host_field, &host, sizeof(host));
 }
 
+/* The pitch and height of an array are its own.  A height has no effect where there is
+ * one slice. */
+static bool
+box_side_has_room(CUmemorytype type, size_t x, size_t y, size_t pitch, size_t height,
+                  const CUDA_MEMCPY3D *copy)
+{
+    uint64_t end;
+
+    if (type == CU_MEMORYTYPE_ARRAY)
+        return true;
+    if (pitch && (!gp_add_ok(x, copy->WidthInBytes, &end) || end > pitch))
+        return false;
+    return copy->Depth <= 1 || !height ||
+           (gp_add_ok(y, copy->Height, &end) && end <= height);
+}
+
+/* SIZE_MAX where the server does not know a limit. */
+static size_t
+box_max_pitch(void)
+{
+    const struct stub_device *dev =
+        stub_tls.ctx ? stub_device_get(stub_tls.ctx->dev) : NULL;
+    int limit = dev ? stub_device_attr(dev, CU_DEVICE_ATTRIBUTE_MAX_PITCH) : 0;
+
+    return limit > 0 ? (size_t)limit : SIZE_MAX;
+}
+
+/* A pitch or height that is given has room for the offset and the copy, and no pitch
+ * exceeds the device's limit. */
+static bool
+box_has_room(const CUDA_MEMCPY3D *c)
+{
+    size_t most = box_max_pitch();
+
+    if (!c->WidthInBytes || !c->Height || !c->Depth)
+        return true;
+    return (c->srcMemoryType == CU_MEMORYTYPE_ARRAY || c->srcPitch <= most) &&
+           (c->dstMemoryType == CU_MEMORYTYPE_ARRAY || c->dstPitch <= most) &&
+           box_side_has_room(c->srcMemoryType, c->srcXInBytes, c->srcY, c->srcPitch,
+                             c->srcHeight, c) &&
+           box_side_has_room(c->dstMemoryType, c->dstXInBytes, c->dstY, c->dstPitch,
+                             c->dstHeight, c);
+}
+
 /* Offsets of the host side are applied here and vanish from the description. */
 static bool
 box_open_host(struct stub_box_host *host, const void *base, size_t *x, size_t *y,
               size_t *z, size_t *pitch, size_t *height, const CUDA_MEMCPY3D *copy)
 {
-    size_t p = *pitch ? *pitch : copy->WidthInBytes;
-    size_t h = *height ? *height : copy->Height;
+    size_t p = *pitch ? *pitch : *x + copy->WidthInBytes;
+    size_t h = *height ? *height : *y + copy->Height;
     uint64_t offset, part;
 
-    if (!base || (copy->Height > 1 && p < copy->WidthInBytes))
+    if (!base || p < copy->WidthInBytes || h < copy->Height)
         return false;
     if (!gp_mul_ok(p, h, &host->slice) || !gp_mul_ok(host->slice, *z, &offset) ||
         !gp_mul_ok(p, *y, &part) || !gp_add_ok(offset, part, &offset) ||
@@ -66,8 +112,10 @@ stub_box_open(struct stub_box *box, uint16_t call, const CUDA_MEMCPY3D *given)
     box_resolve_type(&c->srcMemoryType, &c->srcHost, &c->srcDevice);
     box_resolve_type(&c->dstMemoryType, &c->dstHost, &c->dstDevice);
     box->width = c->WidthInBytes;
-    if (!gp_mul_ok(c->Height, c->Depth, &box->rows))
+    if (!gp_mul_ok(c->Height, c->Depth, &box->rows) || !box_has_room(c))
         return CUDA_ERROR_INVALID_VALUE;
+    if (!box->rows || !box->width)
+        return CUDA_SUCCESS; /* nothing to copy, whatever the sides are */
     if (c->srcMemoryType == CU_MEMORYTYPE_HOST &&
         !box_open_host(&box->src, c->srcHost, &c->srcXInBytes, &c->srcY, &c->srcZ,
                        &c->srcPitch, &c->srcHeight, c))

@@ -33,7 +33,8 @@ struct stub_box {
     uint64_t width;
 };
 
-/* CUDA_ERROR_INVALID_VALUE: a host side that cannot be. */
+/* CUDA_ERROR_INVALID_VALUE: a host side that cannot be, or a pitch or height that has
+ * no room for the copy. */
 CUresult stub_box_open(struct stub_box *box, uint16_t call, const CUDA_MEMCPY3D *given);
 
 /* A host side that the device reaches, too, becomes a device side, so that the copy

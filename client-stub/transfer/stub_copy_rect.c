@@ -118,7 +118,7 @@ rect_run(struct stub_box *box, struct stub_copy *copy)
         return r;
     if (box->src.base && stub_managed_pending())
         r = stub_managed_sync();
-    else if (box->src.base &&
+    else if (box->src.base && copy->n &&
              stub_graph_hostmem_writes((uintptr_t)box->src.base,
                                        stub_box_extent(box, &box->src)))
         r = stub_impl_cuStreamSynchronize(copy->stream, copy->per_thread);

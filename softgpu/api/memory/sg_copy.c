@@ -34,6 +34,7 @@ enum {
     MAX_INLINE = 64 << 10,
     /* No pointer of any kind lies past the user's half of the address space. */
     USER_BITS = 47,
+    MAX_PITCH = 0x7fffffff, /* CU_DEVICE_ATTRIBUTE_MAX_PITCH */
 };
 
 struct copy_work {
@@ -89,6 +90,20 @@ resolve_array(const struct side *s, const struct sg_box *box, char **ret_p,
     return CUDA_SUCCESS;
 }
 
+/* A pitch or height that is given has room for the offset and the copy; a height has no
+ * effect where there is one slice. */
+static bool
+side_has_room(const struct side *s, const struct sg_box *box)
+{
+    uint64_t end;
+
+    if (s->pitch > MAX_PITCH ||
+        (s->pitch && (!gp_add_ok(s->x, box->width, &end) || end > s->pitch)))
+        return false;
+    return box->depth == 1 || !s->height ||
+           (gp_add_ok(s->y, box->height, &end) && end <= s->height);
+}
+
 static CUresult
 resolve_side(const struct side *s, bool planned, const struct sg_box *box, char **ret_p,
              size_t *ret_pitch, size_t *ret_slice, bool *ret_pageable)
@@ -104,13 +119,13 @@ resolve_side(const struct side *s, bool planned, const struct sg_box *box, char 
     if (s->type != CU_MEMORYTYPE_HOST && s->type != CU_MEMORYTYPE_DEVICE &&
         s->type != CU_MEMORYTYPE_UNIFIED)
         return CUDA_ERROR_INVALID_VALUE;
+    if (!side_has_room(s, box))
+        return CUDA_ERROR_INVALID_VALUE;
     if (!pitch)
         pitch = s->x + box->width;
     if (!rows)
         rows = s->y + box->height;
     if (!gp_mul_ok(pitch, rows, &slice) || !s->addr || s->addr >> USER_BITS)
-        return CUDA_ERROR_INVALID_VALUE;
-    if ((box->height > 1 || box->depth > 1) && s->x + box->width > pitch)
         return CUDA_ERROR_INVALID_VALUE;
     addr = s->addr + s->z * slice + s->y * pitch + s->x;
     if (!side_is_mapped(addr, pitch, slice, planned, box)) {
