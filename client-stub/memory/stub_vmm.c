@@ -152,6 +152,7 @@ enum vmm_note {
 
 struct vmm_mapping {
     struct stub_range_node node;
+    struct vmm_mapping *next;            /* of those that are being unmapped */
     CUmemGenericAllocationHandle handle; /* may have ended */
     uint64_t memory; /* its number: handles are used again, numbers are not */
 };
@@ -203,19 +204,44 @@ mapped_rename(uint64_t memory, CUmemGenericAllocationHandle handle)
     }
 }
 
-static void
-mapped_end(CUdeviceptr ptr, size_t size)
+/* Takes the mappings that touch the range out of the set. */
+static struct vmm_mapping *
+mapped_take(CUdeviceptr ptr, size_t size)
 {
     const struct stub_range where = {ptr, size};
+    struct vmm_mapping *taken = NULL;
     struct stub_range_node *node;
     uint64_t end;
 
     if (!size || !gp_add_ok(ptr, size, &end))
-        return;
+        return NULL;
     gp_lock_take(&mapped.lock);
     while ((node = stub_range_touching(&mapped, &where))) {
+        struct vmm_mapping *mapping = container_of(node, struct vmm_mapping, node);
+
         stub_range_remove(&mapped, node);
-        free(container_of(node, struct vmm_mapping, node));
+        mapping->next = taken;
+        taken = mapping;
+    }
+    gp_lock_release(&mapped.lock);
+    return taken;
+}
+
+/* The end of what mapped_take() took; @gone: it is mapped no more. */
+static void
+mapped_finish(struct vmm_mapping *taken, bool gone)
+{
+    struct vmm_mapping *next;
+
+    gp_lock_take(&mapped.lock);
+    for (; taken; taken = next) {
+        const struct stub_range where = taken->node.range;
+
+        next = taken->next;
+        if (gone || stub_range_touching(&mapped, &where))
+            free(taken);
+        else
+            stub_range_insert(&mapped, &taken->node);
     }
     gp_lock_release(&mapped.lock);
 }
@@ -284,13 +310,19 @@ stub_impl_cuMemRelease(CUmemGenericAllocationHandle handle)
     return r;
 }
 
-/* Before the call: another thread may have memory there as soon as it is done. */
+/* Before the call: another thread may have memory there as soon as it is done.  What
+ * the driver refuses to unmap is mapped as before. */
 CUresult
 stub_impl_cuMemUnmap(CUdeviceptr ptr, size_t size)
 {
+    struct vmm_mapping *taken;
+    CUresult r;
+
     usable_note(ptr, size, false);
-    mapped_end(ptr, size);
-    return stub_gen_cuMemUnmap(ptr, size);
+    taken = mapped_take(ptr, size);
+    r = stub_gen_cuMemUnmap(ptr, size);
+    mapped_finish(taken, r == CUDA_SUCCESS);
+    return r;
 }
 
 /* ---- memory of other processes ---------------------------------------------- */
