@@ -92,7 +92,6 @@ pointer_known(void *data, CUpointer_attribute attribute, uint64_t ptr,
             return CUDA_ERROR_NOT_FOUND;
         pointer_put_u32(data, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
         return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
@@ -111,6 +110,7 @@ pointer_known(void *data, CUpointer_attribute attribute, uint64_t ptr,
                   : attribute == CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR ? m->range.start
                                                                         : m->id);
         return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
         if (!host)
             return CUDA_ERROR_NOT_FOUND;
@@ -186,24 +186,13 @@ stub_impl_cuPointerGetAttribute(void *data, CUpointer_attribute attribute,
 /* What the plural form says about memory that CUDA does not know: success and zeros,
  * and no device. */
 static void
-pointer_put_unknown(void *data, CUpointer_attribute attribute)
+pointer_put_unknown(void *data, CUpointer_attribute attribute, uint32_t size)
 {
-    switch ((int)attribute) {
-    case CU_POINTER_ATTRIBUTE_CONTEXT:
-    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
-    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-        pointer_put_u64(data, 0);
-        break;
-    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-        pointer_put_u32(data, (uint32_t)CU_DEVICE_INVALID);
-        break;
-    default:
-        pointer_put_u32(data, 0);
-    }
+    uint64_t value = attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+                         ? (uint32_t)CU_DEVICE_INVALID
+                         : 0;
+
+    stub_gen_store(data, size, value);
 }
 
 CUresult
@@ -218,11 +207,13 @@ stub_impl_cuPointerGetAttributes(unsigned int numAttributes,
     if (numAttributes && (!attributes || !data))
         return CUDA_ERROR_INVALID_VALUE;
     for (unsigned int i = 0; i < numAttributes; i++) {
-        if (!data[i])
+        uint32_t size = stub_size_CUpointer_attribute(attributes[i]);
+
+        if (!data[i] || !size) /* no room, or no attribute */
             return CUDA_ERROR_INVALID_VALUE;
         r = stub_impl_cuPointerGetAttribute(data[i], attributes[i], ptr);
         if (r == CUDA_ERROR_INVALID_VALUE)
-            pointer_put_unknown(data[i], attributes[i]);
+            pointer_put_unknown(data[i], attributes[i], size);
         else if (r != CUDA_SUCCESS)
             return r;
     }
