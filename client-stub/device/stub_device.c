@@ -229,6 +229,15 @@ stub_device_from_wire(int wire)
     return wire < 0 ? wire : CU_DEVICE_INVALID;
 }
 
+/* Before cuInit there are none, which is an error of its own. */
+CUresult
+stub_device_refusal(void)
+{
+    CUresult r = stub_link_enter_any();
+
+    return r == CUDA_SUCCESS ? CUDA_ERROR_INVALID_DEVICE : r;
+}
+
 /* ---- queries ---------------------------------------------------------------- */
 
 /* The check at the head of every query: callable, device known, result wanted. */

@@ -41,6 +41,9 @@ void stub_device_init(const char *visible, bool by_bus);
 /* NULL for an ordinal that does not exist, and before cuInit. */
 const struct stub_device *stub_device_get(CUdevice dev);
 
+/* The error for an ordinal of which stub_device_get() knows no device. */
+CUresult stub_device_refusal(void);
+
 /* An attribute of a device that exists; 0 when the server does not know it. */
 int stub_device_attr(const struct stub_device *dev, int attribute);
 

@@ -85,7 +85,7 @@ class StubArg:
         if all(q.type.word != "devptr" for q in self.call.args):
             t(
                 f"    if ({p.name} >= 0 && !stub_device_get({p.name}))",
-                "        return CUDA_ERROR_INVALID_DEVICE;",
+                "        return stub_device_refusal();",
             )
 
     def check(self, t: Text, p: Param) -> None:

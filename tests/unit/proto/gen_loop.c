@@ -452,6 +452,12 @@ stub_device_get(CUdevice dev)
     return dev >= 0 && dev < 8 ? &device : NULL;
 }
 
+CUresult
+stub_device_refusal(void)
+{
+    return CUDA_ERROR_INVALID_DEVICE;
+}
+
 /* Every address but NULL is as good as another. */
 _Atomic uint32_t stub_captures; /* none */
 
