@@ -7,6 +7,7 @@
 #include "sg_capture.h"
 #include "sg_core.h"
 #include "sg_ctx.h"
+#include "sg_dev.h"
 #include "sg_format.h"
 #include "sg_handle.h"
 #include "sg_mem.h"
@@ -18,7 +19,6 @@
 enum {
     ROW_ALIGN = 32, /* what textures of pitched memory ask for, too */
     MAX_LEVELS = 18,
-    MAX_EXTENT = 131072,
     ARRAY_FLAGS = CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDST |
                   CUDA_ARRAY3D_CUBEMAP | CUDA_ARRAY3D_TEXTURE_GATHER,
 };
@@ -36,6 +36,111 @@ struct sg_mipmap {
 static struct sg_array *arrays; /* lock held */
 static struct sg_mipmap *mipmaps;
 
+/* The attributes that limit width, height and depth; 0: no limit, or none of its own.
+ */
+struct extents {
+    int attr[3];
+};
+
+#define MOST(x, y, z)                                                                  \
+    {                                                                                  \
+        {                                                                              \
+            CU_DEVICE_ATTRIBUTE_MAXIMUM_##x, CU_DEVICE_ATTRIBUTE_MAXIMUM_##y,          \
+                CU_DEVICE_ATTRIBUTE_MAXIMUM_##z                                        \
+        }                                                                              \
+    }
+#define CU_DEVICE_ATTRIBUTE_MAXIMUM_ANY 0
+
+enum array_kind {
+    KIND_1D,
+    KIND_2D,
+    KIND_3D,
+    KIND_1D_LAYERED,
+    KIND_2D_LAYERED,
+    KIND_CUBE,
+    KIND_CUBE_LAYERED,
+};
+
+static const struct extents texture_extents[] = {
+    [KIND_1D] = MOST(TEXTURE1D_WIDTH, ANY, ANY),
+    [KIND_2D] = MOST(TEXTURE2D_WIDTH, TEXTURE2D_HEIGHT, ANY),
+    [KIND_3D] = MOST(TEXTURE3D_WIDTH, TEXTURE3D_HEIGHT, TEXTURE3D_DEPTH),
+    [KIND_1D_LAYERED] = MOST(TEXTURE1D_LAYERED_WIDTH, ANY, TEXTURE1D_LAYERED_LAYERS),
+    [KIND_2D_LAYERED] = MOST(TEXTURE2D_LAYERED_WIDTH, TEXTURE2D_LAYERED_HEIGHT,
+                             TEXTURE2D_LAYERED_LAYERS),
+    [KIND_CUBE] = MOST(TEXTURECUBEMAP_WIDTH, TEXTURECUBEMAP_WIDTH, ANY),
+    [KIND_CUBE_LAYERED] =
+        MOST(TEXTURECUBEMAP_LAYERED_WIDTH, TEXTURECUBEMAP_LAYERED_WIDTH,
+             TEXTURECUBEMAP_LAYERED_LAYERS),
+};
+
+static const struct extents surface_extents[] = {
+    [KIND_1D] = MOST(SURFACE1D_WIDTH, ANY, ANY),
+    [KIND_2D] = MOST(SURFACE2D_WIDTH, SURFACE2D_HEIGHT, ANY),
+    [KIND_3D] = MOST(SURFACE3D_WIDTH, SURFACE3D_HEIGHT, SURFACE3D_DEPTH),
+    [KIND_1D_LAYERED] = MOST(SURFACE1D_LAYERED_WIDTH, ANY, SURFACE1D_LAYERED_LAYERS),
+    [KIND_2D_LAYERED] = MOST(SURFACE2D_LAYERED_WIDTH, SURFACE2D_LAYERED_HEIGHT,
+                             SURFACE2D_LAYERED_LAYERS),
+    [KIND_CUBE] = MOST(SURFACECUBEMAP_WIDTH, SURFACECUBEMAP_WIDTH, ANY),
+    [KIND_CUBE_LAYERED] =
+        MOST(SURFACECUBEMAP_LAYERED_WIDTH, SURFACECUBEMAP_LAYERED_WIDTH,
+             SURFACECUBEMAP_LAYERED_LAYERS),
+};
+
+static const struct extents tall_extents = MOST(
+    TEXTURE3D_WIDTH_ALTERNATE, TEXTURE3D_HEIGHT_ALTERNATE, TEXTURE3D_DEPTH_ALTERNATE);
+static const struct extents gather_extents =
+    MOST(TEXTURE2D_GATHER_WIDTH, TEXTURE2D_GATHER_HEIGHT, ANY);
+static const struct extents mipmap_extents[] = {
+    [KIND_1D] = MOST(TEXTURE1D_MIPMAPPED_WIDTH, ANY, ANY),
+    [KIND_2D] = MOST(TEXTURE2D_MIPMAPPED_WIDTH, TEXTURE2D_MIPMAPPED_HEIGHT, ANY),
+};
+
+static enum array_kind
+kind_of(const CUDA_ARRAY3D_DESCRIPTOR *d)
+{
+    bool layered = d->Flags & CUDA_ARRAY3D_LAYERED;
+
+    if (d->Flags & CUDA_ARRAY3D_CUBEMAP)
+        return layered ? KIND_CUBE_LAYERED : KIND_CUBE;
+    if (layered)
+        return d->Height ? KIND_2D_LAYERED : KIND_1D_LAYERED;
+    return d->Depth ? KIND_3D : d->Height ? KIND_2D : KIND_1D;
+}
+
+static bool
+fits(const struct sg_dev *dev, const CUDA_ARRAY3D_DESCRIPTOR *d,
+     const struct extents *most)
+{
+    const size_t asked[] = {d->Width, d->Height, d->Depth};
+    int limit = 0;
+
+    for (int i = 0; i < 3; i++)
+        if (most->attr[i] && (sg_dev_attr(dev, most->attr[i], &limit) != CUDA_SUCCESS ||
+                              asked[i] > (size_t)limit))
+            return false;
+    return true;
+}
+
+/* Every limit that the device's attributes state for arrays of this kind. */
+static bool
+is_within_limits(const struct sg_dev *dev, const CUDA_ARRAY3D_DESCRIPTOR *d,
+                 bool mipmapped)
+{
+    enum array_kind kind = kind_of(d);
+
+    if (!fits(dev, d, &texture_extents[kind]) &&
+        !(kind == KIND_3D && fits(dev, d, &tall_extents)))
+        return false;
+    if (mipmapped && kind <= KIND_2D && !fits(dev, d, &mipmap_extents[kind]))
+        return false;
+    if (kind == KIND_2D && (d->Flags & CUDA_ARRAY3D_TEXTURE_GATHER) &&
+        !fits(dev, d, &gather_extents))
+        return false;
+    return !(d->Flags & CUDA_ARRAY3D_SURFACE_LDST) ||
+           fits(dev, d, &surface_extents[kind]);
+}
+
 /* Fills in everything but the storage; *ret_size is what it takes. */
 static CUresult
 array_shape(const CUDA_ARRAY3D_DESCRIPTOR *d, struct sg_array *a, uint64_t *ret_size)
@@ -44,15 +149,15 @@ array_shape(const CUDA_ARRAY3D_DESCRIPTOR *d, struct sg_array *a, uint64_t *ret_
 
     if (!sg_format_is_known(d->Format))
         return CUDA_ERROR_INVALID_VALUE;
-    if (!element || !d->Width || d->Width > MAX_EXTENT || d->Height > MAX_EXTENT ||
-        d->Depth > MAX_EXTENT || d->Flags & ~(unsigned)ARRAY_FLAGS)
+    if (!element || !d->Width || d->Flags & ~(unsigned)ARRAY_FLAGS)
         return CUDA_ERROR_INVALID_VALUE;
     if (!d->Height && d->Depth && !(d->Flags & CUDA_ARRAY3D_LAYERED))
         return CUDA_ERROR_INVALID_VALUE;
     if ((d->Flags & CUDA_ARRAY3D_LAYERED) && !d->Depth)
         return CUDA_ERROR_INVALID_VALUE; /* no layers */
     if ((d->Flags & CUDA_ARRAY3D_CUBEMAP) &&
-        (d->Width != d->Height || !d->Depth || d->Depth % 6))
+        (d->Width != d->Height || !d->Depth || d->Depth % 6 ||
+         (d->Depth != 6 && !(d->Flags & CUDA_ARRAY3D_LAYERED))))
         return CUDA_ERROR_INVALID_VALUE;
     memset(a, 0, sizeof(*a));
     a->desc = *d;
@@ -87,7 +192,8 @@ array_new(struct sg_ctx *ctx, const CUDA_ARRAY3D_DESCRIPTOR *d, struct sg_array 
 
     if (!a)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    rc = array_shape(d, a, &size);
+    rc = is_within_limits(ctx->dev, d, false) ? array_shape(d, a, &size)
+                                              : CUDA_ERROR_INVALID_VALUE;
     if (rc == CUDA_SUCCESS)
         rc = storage_new(ctx, size, &a->alloc);
     if (rc != CUDA_SUCCESS) {
@@ -301,7 +407,7 @@ mipmap_shape(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned levels, struct sg_mipmap
 
         level.Width = halved(d->Width, i);
         level.Height = halved(d->Height, i);
-        if (!(d->Flags & CUDA_ARRAY3D_LAYERED))
+        if (!(d->Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP)))
             level.Depth = halved(d->Depth, i);
         rc = array_shape(&level, &m->levels[i], &size);
         m->levels[i].base = total; /* an offset until the memory is there */
@@ -348,8 +454,10 @@ SG_CALL(cuMipmappedArrayCreate, CUmipmappedArray *pHandle,
 
     if (rc != CUDA_SUCCESS)
         return rc;
-    if (!pHandle || !pMipmappedArrayDesc || !numMipmapLevels)
+    if (!pHandle || !pMipmappedArrayDesc ||
+        !is_within_limits(ctx->dev, pMipmappedArrayDesc, true))
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    numMipmapLevels = gp_max(numMipmapLevels, 1u); /* clamped, as documented */
     m = calloc(1, sizeof(*m));
     if (!m)
         return sg_leave(CUDA_ERROR_OUT_OF_MEMORY);

@@ -14,7 +14,9 @@
 #include <string.h>
 
 enum {
-    LINEAR_ALIGN = 512, /* CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT */
+    LINEAR_ALIGN = 512,  /* CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT */
+    PITCH_ALIGN = 32,    /* CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT */
+    MAX_PITCH = 2097120, /* CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_PITCH */
     KNOWN_FLAGS = CU_TRSF_READ_AS_INTEGER | CU_TRSF_NORMALIZED_COORDINATES |
                   CU_TRSF_SRGB | CU_TRSF_DISABLE_TRILINEAR_OPTIMIZATION |
                   CU_TRSF_SEAMLESS_CUBEMAP,
@@ -125,7 +127,8 @@ from_pitched(struct sg_tex *t, const CUDA_RESOURCE_DESC *res)
 
     if (rc != CUDA_SUCCESS)
         return rc;
-    if (!width || !height || width > 131072 || height > 65000 || pitch > 1u << 24 ||
+    if (!width || !height || width > 131072 || height > 65000 || pitch > MAX_PITCH ||
+        pitch % PITCH_ALIGN || res->res.pitch2D.devPtr % LINEAR_ALIGN ||
         pitch < width * texel_bytes(t) ||
         !is_readable(res->res.pitch2D.devPtr,
                      pitch * (height - 1) + width * texel_bytes(t)))
@@ -161,7 +164,8 @@ from_resource(struct sg_tex *t, const CUDA_RESOURCE_DESC *res)
 static CUresult
 set_sampling(struct sg_tex *t, const CUDA_TEXTURE_DESC *d)
 {
-    if (d->flags & ~(unsigned)KNOWN_FLAGS)
+    if (d->flags & ~(unsigned)KNOWN_FLAGS ||
+        (d->flags & CU_TRSF_SEAMLESS_CUBEMAP && !t->cube))
         return CUDA_ERROR_INVALID_VALUE;
     if (d->flags & CU_TRSF_SRGB && t->format == SG_TEX_U8 && t->channels == 4)
         t->srgb = true;
@@ -225,7 +229,8 @@ set_view(struct sg_tex *t, const CUDA_RESOURCE_VIEW_DESC *v)
     memmove(t->level, t->level + v->firstMipmapLevel,
             t->n_levels * sizeof(t->level[0]));
     if (v->width != t->level[0].width ||
-        (t->dims > 1 && v->height != t->level[0].height))
+        (t->dims > 1 && v->height != t->level[0].height) ||
+        (t->dims > 2 && v->depth != t->level[0].depth))
         return CUDA_ERROR_INVALID_VALUE;
     layers = (uint64_t)v->lastLayer - v->firstLayer + 1;
     if ((t->layered || t->cube) && v->lastLayer) {
@@ -249,7 +254,10 @@ sg_texdesc_make(const CUDA_RESOURCE_DESC *res, const CUDA_TEXTURE_DESC *tex,
 
     memset(ret_tex, 0, sizeof(*ret_tex));
     ret_tex->surface = !tex;
-    rc = from_resource(ret_tex, res);
+    rc = res->flags ? CUDA_ERROR_INVALID_VALUE : from_resource(ret_tex, res);
+    if (rc == CUDA_SUCCESS && tex && res->resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY &&
+        !(tex->flags & CU_TRSF_NORMALIZED_COORDINATES))
+        rc = CUDA_ERROR_INVALID_VALUE; /* levels differ in their extents */
     if (rc == CUDA_SUCCESS && view)
         rc = res->resType == CU_RESOURCE_TYPE_ARRAY ||
                      res->resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY
