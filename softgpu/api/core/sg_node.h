@@ -27,12 +27,20 @@ struct sg_launch_req {
     bool has_priority;
 };
 
+/* Attributes of a kernel node that change no result here; they can be asked back. */
+struct sg_kernel_hints {
+    CUaccessPolicyWindow window;
+    CUlaunchMemSyncDomainMap domain_map;
+    CUlaunchMemSyncDomain domain;
+};
+
 struct sg_node_data {
     CUgraphNodeType type;
     uint64_t ctx; /* handle of the context it runs in */
     union {
         struct {
             struct sg_launch_req req;
+            struct sg_kernel_hints hints;
             void *params;      /* owned; the kernel's buffer */
             void **param_ptrs; /* owned; into params, for GetParams */
         } kernel;

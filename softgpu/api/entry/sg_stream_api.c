@@ -228,6 +228,8 @@ set_attribute(struct sg_stream *s, CUstreamAttrID attr, const CUstreamAttrValue 
 {
     switch ((int)attr) {
     case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+        if (value->accessPolicyWindow.missProp == CU_ACCESS_PROPERTY_PERSISTING)
+            return CUDA_ERROR_INVALID_VALUE;
         s->window = value->accessPolicyWindow;
         return CUDA_SUCCESS;
     case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:

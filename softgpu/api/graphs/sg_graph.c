@@ -256,6 +256,18 @@ place_inner(const struct sg_graph *graph, const struct sg_node_data *data)
     return CUDA_SUCCESS;
 }
 
+/* A graph frees what an allocation node gave once. */
+static bool
+frees_again(const struct sg_graph *graph, const struct sg_node_data *data)
+{
+    for (size_t i = 0; data->type == CU_GRAPH_NODE_TYPE_MEM_FREE && i < graph->n_nodes;
+         i++)
+        if (graph->nodes[i]->data.type == CU_GRAPH_NODE_TYPE_MEM_FREE &&
+            graph->nodes[i]->data.free_ptr == data->free_ptr)
+            return true;
+    return false;
+}
+
 CUresult
 sg_graph_add(struct sg_graph *graph, struct sg_graph_node *const *deps, size_t n_deps,
              struct sg_node_data *data, struct sg_graph_node **ret_node)
@@ -264,7 +276,8 @@ sg_graph_add(struct sg_graph *graph, struct sg_graph_node *const *deps, size_t n
     CUresult rc = CUDA_ERROR_OUT_OF_MEMORY;
 
     if (node && room_for_node(graph) == CUDA_SUCCESS)
-        rc = reserve_address(data);
+        rc =
+            frees_again(graph, data) ? CUDA_ERROR_INVALID_VALUE : reserve_address(data);
     if (rc == CUDA_SUCCESS)
         rc = place_inner(graph, data);
     if (rc == CUDA_SUCCESS) {
@@ -425,6 +438,16 @@ sg_graph_find_id(struct sg_graph *graph, uint64_t id)
             found = sg_graph_find_id(sub[k], id);
     }
     return found;
+}
+
+bool
+sg_graph_has_memory(const struct sg_graph *graph)
+{
+    for (size_t i = 0; i < graph->n_nodes; i++)
+        if (graph->nodes[i]->data.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC ||
+            graph->nodes[i]->data.type == CU_GRAPH_NODE_TYPE_MEM_FREE)
+            return true;
+    return false;
 }
 
 bool

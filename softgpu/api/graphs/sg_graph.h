@@ -96,6 +96,8 @@ void sg_graph_renumber(struct sg_graph *graph);
 void sg_graph_take_ids(struct sg_graph *graph, const struct sg_graph *from);
 /* The node that @node was copied to or from, at any depth; or NULL. */
 struct sg_graph_node *sg_graph_find_id(struct sg_graph *graph, uint64_t id);
+/* It has allocation or free nodes: none of its nodes and edges may go. */
+bool sg_graph_has_memory(const struct sg_graph *graph);
 /* No memory or conditional nodes, here and in child graphs. */
 bool sg_graph_is_clonable(const struct sg_graph *graph);
 

@@ -111,7 +111,7 @@ SG_CALL(cuGraphNodeFindInClone, CUgraphNode *phNode, CUgraphNode hOriginalNode,
     if (rc != CUDA_SUCCESS)
         return rc;
     graph = SG_OBJ(sg_graph, SG_KIND_GRAPH, hClonedGraph);
-    if (!graph || !phNode)
+    if (!graph || !phNode || graph == node->graph)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
     for (size_t i = 0; i < graph->n_nodes; i++) {
         if (graph->nodes[i]->id == node->id) {
@@ -142,8 +142,7 @@ SG_CALL(cuGraphDestroyNode, CUgraphNode hNode)
 
     if (rc != CUDA_SUCCESS)
         return rc;
-    if (node->data.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC ||
-        node->data.type == CU_GRAPH_NODE_TYPE_MEM_FREE)
+    if (sg_graph_has_memory(node->graph))
         return sg_leave(CUDA_ERROR_NOT_SUPPORTED); /* as documented */
     sg_graph_remove(node);
     return sg_leave(CUDA_SUCCESS);
@@ -406,6 +405,8 @@ SG_CALL(cuGraphRemoveDependencies_v2, CUgraph hGraph, const CUgraphNode *from,
         return rc;
     if (numDependencies && (!from || !to))
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    if (numDependencies && sg_graph_has_memory(graph))
+        return sg_leave(CUDA_ERROR_NOT_SUPPORTED); /* as documented */
     (void)edgeData; /* an edge goes whatever its data is, as a driver has it */
     for (size_t i = 0; i < numDependencies && rc == CUDA_SUCCESS; i++) {
         rc = edge_ends(graph, from[i], to[i], &a, &b);

@@ -12,6 +12,7 @@
 #include "sg_event.h"
 #include "sg_graph.h"
 #include "sg_graph_cond.h"
+#include "sg_graph_mem.h"
 #include "sg_handle.h"
 #include "sg_hostfn.h"
 #include "sg_launch.h"
@@ -54,7 +55,9 @@ sg_build_kernel(const CUDA_KERNEL_NODE_PARAMS *p, const struct sg_node_data *old
         .block = {p->blockDimX, p->blockDimY, p->blockDimZ},
         .shared = p->sharedMemBytes,
     };
+    data->kernel.hints.domain_map = (CUlaunchMemSyncDomainMap){0, 1};
     if (old) {
+        data->kernel.hints = old->kernel.hints;
         data->kernel.req.cooperative = old->kernel.req.cooperative;
         memcpy(data->kernel.req.cluster, old->kernel.req.cluster,
                sizeof(data->kernel.req.cluster));
@@ -201,7 +204,7 @@ sg_build_alloc(const CUDA_MEM_ALLOC_NODE_PARAMS *p, struct sg_node_data *data)
 CUresult
 sg_build_free(CUdeviceptr dptr, struct sg_node_data *data)
 {
-    if (!dptr)
+    if (!sg_graph_mem_find(dptr)) /* not of an allocation node */
         return CUDA_ERROR_INVALID_VALUE;
     memset(data, 0, sizeof(*data));
     data->type = CU_GRAPH_NODE_TYPE_MEM_FREE;

@@ -245,8 +245,8 @@ side_type(CUmemorytype type, CUdeviceptr addr)
     return type == CU_MEMORYTYPE_UNIFIED ? sg_mem_type(addr) : type;
 }
 
-static bool
-same_memory(const CUDA_MEMCPY3D *x, const CUDA_MEMCPY3D *y)
+bool
+sg_graph_same_memory(const CUDA_MEMCPY3D *x, const CUDA_MEMCPY3D *y)
 {
     return side_type(x->srcMemoryType, x->srcDevice) ==
                side_type(y->srcMemoryType, y->srcDevice) &&
@@ -267,7 +267,8 @@ same_node(const struct sg_node_data *x, const struct sg_node_data *y,
         return CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED;
     if (x->type == CU_GRAPH_NODE_TYPE_KERNEL && x->ctx != y->ctx)
         return CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE;
-    if (x->type == CU_GRAPH_NODE_TYPE_MEMCPY && !same_memory(&x->copy, &y->copy))
+    if (x->type == CU_GRAPH_NODE_TYPE_MEMCPY &&
+        !sg_graph_same_memory(&x->copy, &y->copy))
         return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
     if (x->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC && x->alloc.mem != y->alloc.mem)
         return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;

@@ -23,6 +23,9 @@ struct sg_graph_exec {
     uint64_t flags;
 };
 
+/* Both sides of two copies are of the same kinds of memory. */
+bool sg_graph_same_memory(const CUDA_MEMCPY3D *x, const CUDA_MEMCPY3D *y);
+
 /* The copy of @node inside the instance, NULL when it has none. */
 struct sg_graph_node *sg_graph_exec_find(struct sg_graph_exec *exec,
                                          const struct sg_graph_node *node);

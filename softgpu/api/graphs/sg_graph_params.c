@@ -271,6 +271,51 @@ replace(CUresult rc, CUgraphExec hexec, bool in_exec, CUgraphNode hnode,
     return sg_leave(rc);
 }
 
+/* What an instance allows of a copy: one dimension before and after, some bytes, and
+ * memory of the same kinds. */
+static CUresult
+check_copy_update(const struct sg_graph_node *node, const CUDA_MEMCPY3D *p)
+{
+    const CUDA_MEMCPY3D *old = &node->data.copy;
+
+    return p && p->WidthInBytes && p->Height == 1 && p->Depth == 1 &&
+                   old->Height == 1 && old->Depth == 1 && sg_graph_same_memory(old, p)
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* And of a fill: its height stays, and a fill of two dimensions keeps them all. */
+static CUresult
+check_fill_update(const struct sg_graph_node *node, const CUDA_MEMSET_NODE_PARAMS *p)
+{
+    const CUDA_MEMSET_NODE_PARAMS *old = &node->data.set;
+
+    if (!p || !p->width || !p->height || p->height != old->height)
+        return CUDA_ERROR_INVALID_VALUE;
+    return old->height == 1 || (p->width == old->width && p->pitch == old->pitch &&
+                                p->elementSize == old->elementSize)
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult
+update_copy(const struct sg_graph_node *node, const CUDA_MEMCPY3D *p, CUcontext ctx,
+            struct sg_node_data *data)
+{
+    CUresult rc = check_copy_update(node, p);
+
+    return rc == CUDA_SUCCESS ? sg_build_copy(p, ctx, data) : rc;
+}
+
+static CUresult
+update_fill(const struct sg_graph_node *node, const CUDA_MEMSET_NODE_PARAMS *p,
+            CUcontext ctx, struct sg_node_data *data)
+{
+    CUresult rc = check_fill_update(node, p);
+
+    return rc == CUDA_SUCCESS ? sg_build_fill(p, ctx, data) : rc;
+}
+
 #define SET(exec, in_exec, kind, build)                                                \
     struct sg_node_data data = {.type = CU_GRAPH_NODE_TYPE_EMPTY};                     \
     struct sg_graph_node *node;                                                        \
@@ -322,7 +367,7 @@ SG_CALL(cuGraphExecMemcpyNodeSetParams, CUgraphExec hGraphExec, CUgraphNode hNod
         const CUDA_MEMCPY3D *copyParams, CUcontext ctx)
 {
     SET(hGraphExec, true, CU_GRAPH_NODE_TYPE_MEMCPY,
-        sg_build_copy(copyParams, ctx, &data));
+        update_copy(node, copyParams, ctx, &data));
 }
 
 SG_CALL(cuGraphMemsetNodeSetParams, CUgraphNode hNode,
@@ -336,7 +381,7 @@ SG_CALL(cuGraphExecMemsetNodeSetParams, CUgraphExec hGraphExec, CUgraphNode hNod
         const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx)
 {
     SET(hGraphExec, true, CU_GRAPH_NODE_TYPE_MEMSET,
-        sg_build_fill(memsetParams, ctx, &data));
+        update_fill(node, memsetParams, ctx, &data));
 }
 
 SG_CALL(cuGraphHostNodeSetParams, CUgraphNode hNode,
@@ -397,6 +442,27 @@ SG_CALL(cuGraphExecBatchMemOpNodeSetParams, CUgraphExec hGraphExec, CUgraphNode 
         sg_build_memops(nodeParams, &data));
 }
 
+static CUresult
+update_any(const struct sg_graph_node *node, bool in_exec, const CUgraphNodeParams *p,
+           struct sg_node_data *data)
+{
+    const CUDA_MEMSET_NODE_PARAMS fill = {
+        .dst = p->memset.dst,
+        .pitch = p->memset.pitch,
+        .value = p->memset.value,
+        .elementSize = p->memset.elementSize,
+        .width = p->memset.width,
+        .height = p->memset.height,
+    };
+    CUresult rc = CUDA_SUCCESS;
+
+    if (in_exec && p->type == CU_GRAPH_NODE_TYPE_MEMCPY)
+        rc = check_copy_update(node, &p->memcpy.copyParams);
+    if (in_exec && p->type == CU_GRAPH_NODE_TYPE_MEMSET)
+        rc = check_fill_update(node, &fill);
+    return rc == CUDA_SUCCESS ? sg_build_any(p, &node->data, data) : rc;
+}
+
 /* Allocation nodes cannot change: their address is already known; nor can conditional
  * nodes, only what is in their bodies. */
 static CUresult
@@ -406,7 +472,7 @@ set_any(CUgraphExec hexec, bool in_exec, CUgraphNode hNode, const CUgraphNodePar
         p->type == CU_GRAPH_NODE_TYPE_MEM_FREE ||
         p->type == CU_GRAPH_NODE_TYPE_CONDITIONAL)
         return p ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
-    SET(hexec, in_exec, p->type, sg_build_any(p, &node->data, &data));
+    SET(hexec, in_exec, p->type, update_any(node, in_exec, p, &data));
 }
 
 SG_CALL(cuGraphNodeSetParams, CUgraphNode hNode, CUgraphNodeParams *nodeParams)
@@ -425,6 +491,7 @@ SG_CALL(cuGraphExecNodeSetParams, CUgraphExec hGraphExec, CUgraphNode hNode,
 SG_CALL(cuGraphKernelNodeGetAttribute, CUgraphNode hNode, CUkernelNodeAttrID attr,
         CUkernelNodeAttrValue *value_out)
 {
+    const struct sg_kernel_hints *hints;
     const struct sg_launch_req *req;
     struct sg_graph_node *node;
     CUresult rc = enter_node(hNode, CU_GRAPH_NODE_TYPE_KERNEL, value_out, &node);
@@ -432,6 +499,7 @@ SG_CALL(cuGraphKernelNodeGetAttribute, CUgraphNode hNode, CUkernelNodeAttrID att
     if (rc != CUDA_SUCCESS)
         return rc;
     req = &node->data.kernel.req;
+    hints = &node->data.kernel.hints;
     memset(value_out, 0, sizeof(*value_out));
     switch ((int)attr) {
     case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
@@ -446,6 +514,13 @@ SG_CALL(cuGraphKernelNodeGetAttribute, CUgraphNode hNode, CUkernelNodeAttrID att
         value_out->clusterDim.z = req->cluster[2];
         break;
     case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+        value_out->accessPolicyWindow = hints->window;
+        break;
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+        value_out->memSyncDomainMap = hints->domain_map;
+        break;
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+        value_out->memSyncDomain = hints->domain;
         break;
     default:
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
@@ -456,6 +531,7 @@ SG_CALL(cuGraphKernelNodeGetAttribute, CUgraphNode hNode, CUkernelNodeAttrID att
 SG_CALL(cuGraphKernelNodeSetAttribute, CUgraphNode hNode, CUkernelNodeAttrID attr,
         const CUkernelNodeAttrValue *value)
 {
+    struct sg_kernel_hints *hints;
     struct sg_launch_req *req;
     struct sg_graph_node *node;
     CUresult rc = enter_node(hNode, CU_GRAPH_NODE_TYPE_KERNEL, value, &node);
@@ -463,6 +539,7 @@ SG_CALL(cuGraphKernelNodeSetAttribute, CUgraphNode hNode, CUkernelNodeAttrID att
     if (rc != CUDA_SUCCESS)
         return rc;
     req = &node->data.kernel.req;
+    hints = &node->data.kernel.hints;
     switch ((int)attr) {
     case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
         req->cooperative = value->cooperative != 0;
@@ -471,8 +548,17 @@ SG_CALL(cuGraphKernelNodeSetAttribute, CUgraphNode hNode, CUkernelNodeAttrID att
         req->priority = value->priority;
         req->has_priority = true;
         break;
-    case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
-        break; /* a cache hint */
+    case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW: /* a hint, kept to be asked back */
+        if (value->accessPolicyWindow.missProp == CU_ACCESS_PROPERTY_PERSISTING)
+            return sg_leave(CUDA_ERROR_INVALID_VALUE);
+        hints->window = value->accessPolicyWindow;
+        break;
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+        hints->domain_map = value->memSyncDomainMap;
+        break;
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+        hints->domain = value->memSyncDomain;
+        break;
     case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
         req->cluster[0] = value->clusterDim.x;
         req->cluster[1] = value->clusterDim.y;
@@ -499,5 +585,6 @@ SG_CALL(cuGraphKernelNodeCopyAttributes, CUgraphNode dst, CUgraphNode src)
            sizeof(to->data.kernel.req.cluster));
     to->data.kernel.req.priority = from->data.kernel.req.priority;
     to->data.kernel.req.has_priority = from->data.kernel.req.has_priority;
+    to->data.kernel.hints = from->data.kernel.hints;
     return sg_leave(CUDA_SUCCESS);
 }

@@ -310,7 +310,8 @@ SG_CALL(cuMemFreeAsync, CUdeviceptr dptr, CUstream hStream)
             .free_ptr = dptr,
         };
 
-        return sg_leave(sg_capture_add(stream, &data, NULL));
+        return sg_leave(sg_graph_mem_find(dptr) ? sg_capture_add(stream, &data, NULL)
+                                                : CUDA_ERROR_INVALID_VALUE);
     }
     if (!dptr)
         return sg_leave(CUDA_SUCCESS);

@@ -369,7 +369,9 @@ capture_launch(struct sg_stream *stream, const struct sg_launch_req *req, void *
     struct sg_node_data data = {
         .type = CU_GRAPH_NODE_TYPE_KERNEL,
         .ctx = stream->ctx->handle,
-        .kernel = {.req = *req, .params = params},
+        .kernel = {.req = *req,
+                   .hints = {stream->window, stream->domain_map, stream->domain},
+                   .params = params},
     };
 
     return sg_capture_add(stream, &data, NULL);
