@@ -78,7 +78,8 @@ advise(struct sg_alloc *alloc, CUmem_advise advice, const CUmemLocation *loc)
         alloc->preferred.type = CU_MEM_LOCATION_TYPE_INVALID;
         return CUDA_SUCCESS;
     case CU_MEM_ADVISE_SET_PREFERRED_LOCATION:
-        alloc->preferred = *loc;
+        if (check_location(loc) == CUDA_SUCCESS)
+            alloc->preferred = *loc;
         return check_location(loc);
     case CU_MEM_ADVISE_SET_ACCESSED_BY:
         if (on_device && sg_dev_get(loc->id))

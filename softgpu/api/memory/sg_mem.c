@@ -173,7 +173,7 @@ show(struct sg_ctx *ctx, const struct sg_alloc *alloc)
 {
     bool read_only =
         alloc->read_only || (alloc->kind == SG_MEM_MAPPED &&
-                             alloc->access == CU_MEM_ACCESS_FLAGS_PROT_READ);
+                             !(alloc->written_by & (1u << ctx->dev->ordinal)));
     int r;
 
     if (!ctx->view || !is_visible(ctx, alloc))

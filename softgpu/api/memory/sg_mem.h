@@ -46,7 +46,7 @@ struct sg_alloc {
     bool given_back;      /* cuMemFreeAsync was called; goes when the stream is there */
     struct sg_phys *phys; /* SG_MEM_MAPPED */
     uint64_t phys_offset;
-    unsigned access;            /* SG_MEM_MAPPED: CUmemAccess_flags of the device */
+    unsigned access;            /* SG_MEM_MAPPED: the most that a device may do */
     struct sg_graph_mem *graph; /* reference; whose addresses these are, or NULL */
     void (*graph_gone)(struct sg_graph_mem *graph); /* takes the reference back */
     bool internal; /* storage of arrays, globals, heap: not freed by address */
@@ -55,10 +55,12 @@ struct sg_alloc {
     bool read_mostly;
     bool watched; /* writes are noted (sg_changes.h) */
     CUmemLocation preferred, last_prefetch;
-    unsigned accessed_by; /* bit per ordinal */
-    int fd;               /* the pages are in this file, or -1 */
-    bool dmabuf;          /* which has no name: others have dma-bufs of it */
-    unsigned n_ipc_opens; /* SG_MEM_IPC */
+    unsigned accessed_by;  /* bit per ordinal */
+    unsigned written_by;   /* SG_MEM_MAPPED: those of them that may write, too */
+    uint64_t handle_types; /* CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES */
+    int fd;                /* the pages are in this file, or -1 */
+    bool dmabuf;           /* which has no name: others have dma-bufs of it */
+    unsigned n_ipc_opens;  /* SG_MEM_IPC */
     uint32_t ipc_slot;
     uint64_t ipc_id;
 };

@@ -73,7 +73,7 @@ known_pointer(const struct sg_alloc *alloc, CUdeviceptr ptr, int attr, void *dat
     case CU_POINTER_ATTRIBUTE_MAPPED:
         return PUT(unsigned, 1);
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-        return PUT(unsigned long long, 0);
+        return PUT(unsigned long long, alloc->handle_types);
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
         return PUT(unsigned, 0);
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:

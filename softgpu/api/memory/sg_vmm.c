@@ -458,6 +458,7 @@ SG_CALL(cuMemMap, CUdeviceptr ptr, size_t size, size_t offset,
     }
     alloc->phys = phys;
     alloc->phys_offset = offset;
+    alloc->handle_types = (uint64_t)phys->prop.requestedHandleTypes;
     alloc->internal = true; /* cuMemFree may not touch it */
     phys->mappings++;
     return sg_leave(CUDA_SUCCESS);
@@ -514,14 +515,15 @@ set_access(struct sg_alloc *alloc, const CUmemAccessDesc *desc)
 {
     unsigned bit = 1u << desc->location.id;
 
-    if (desc->flags == CU_MEM_ACCESS_FLAGS_PROT_NONE) {
-        alloc->accessed_by &= ~bit;
-        if (!alloc->accessed_by)
-            alloc->access = 0;
-    } else {
+    alloc->accessed_by &= ~bit;
+    alloc->written_by &= ~bit;
+    if (desc->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
         alloc->accessed_by |= bit;
-        alloc->access = desc->flags;
-    }
+    if (desc->flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+        alloc->written_by |= bit;
+    alloc->access = alloc->written_by    ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+                    : alloc->accessed_by ? CU_MEM_ACCESS_FLAGS_PROT_READ
+                                         : CU_MEM_ACCESS_FLAGS_PROT_NONE;
     return sg_mem_reshow(alloc);
 }
 
@@ -568,6 +570,9 @@ SG_CALL(cuMemGetAccess, unsigned long long *flags, const CUmemLocation *location
     if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE ||
         !sg_dev_get(location->id) || !alloc || alloc->kind != SG_MEM_MAPPED)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    *flags = alloc->accessed_by & (1u << location->id) ? alloc->access : 0;
+    *flags =
+        alloc->written_by & (1u << location->id)    ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+        : alloc->accessed_by & (1u << location->id) ? CU_MEM_ACCESS_FLAGS_PROT_READ
+                                                    : CU_MEM_ACCESS_FLAGS_PROT_NONE;
     return sg_leave(CUDA_SUCCESS);
 }
