@@ -116,6 +116,10 @@ def test_rows_of_arrays_fills_and_what_memory_says(case):
     same_remotely_and_locally(case, "moves")
 
 
+def test_what_is_stated_of_parameters(case):
+    same_remotely_and_locally(case, "rules")
+
+
 def test_what_contexts_functions_and_streams_say(case):
     same_remotely_and_locally(case, "asked")
 

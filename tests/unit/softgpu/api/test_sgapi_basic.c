@@ -488,6 +488,39 @@ access_to_a_pool_is_access_to_its_memory(void **state)
     ok(cuCtxDestroy_v2(owner));
 }
 
+/* What one device may do to mapped memory says nothing of another. */
+static void
+rights_on_mapped_memory_are_each_devices_own(void **state)
+{
+    enum { SIZE = 2 << 20 };
+    const CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                      .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+    const CUmemAccessDesc rights[] = {
+        {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE},
+        {{CU_MEM_LOCATION_TYPE_DEVICE, 1}, CU_MEM_ACCESS_FLAGS_PROT_READ},
+    };
+    CUmemGenericAllocationHandle handle;
+    unsigned long long flags;
+    CUdeviceptr p;
+    unsigned v = 0;
+
+    ok(cuMemCreate(&handle, SIZE, &prop, 0));
+    ok(cuMemAddressReserve(&p, SIZE, 0, 0, 0));
+    ok(cuMemMap(p, SIZE, 0, handle, 0));
+    ok(cuMemRelease(handle));
+    ok(cuMemSetAccess(p, SIZE, rights, 2));
+    ok(cuMemGetAccess(&flags, &rights[0].location, p));
+    assert_int_equal(flags, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+    ok(cuMemGetAccess(&flags, &rights[1].location, p));
+    assert_int_equal(flags, CU_MEM_ACCESS_FLAGS_PROT_READ);
+    ok(ut_sg_run(sg.store, 1, 1, 0, p, 123)); /* by device 0, which may write */
+    ok(cuCtxSynchronize());
+    ok(cuMemcpyDtoH_v2(&v, p, 4));
+    assert_int_equal(v, 123);
+    ok(cuMemUnmap(p, SIZE));
+    ok(cuMemAddressFree(p, SIZE));
+}
+
 static void
 libraries_work_without_a_module(void **state)
 {
@@ -669,6 +702,7 @@ main(void)
         T(managed_memory_is_shared_with_the_host),
         T(peers_need_to_be_enabled),
         T(access_to_a_pool_is_access_to_its_memory),
+        T(rights_on_mapped_memory_are_each_devices_own),
         T(libraries_work_without_a_module),
         T(names_are_found_by_version),
         T(error_strings_are_static),
