@@ -47,6 +47,12 @@ box_side_has_room(CUmemorytype type, size_t x, size_t y, size_t pitch, size_t he
            (gp_add_ok(y, copy->Height, &end) && end <= height);
 }
 
+static bool
+box_is_type(CUmemorytype type)
+{
+    return type >= CU_MEMORYTYPE_HOST && type <= CU_MEMORYTYPE_UNIFIED;
+}
+
 /* SIZE_MAX where the server does not know a limit. */
 static size_t
 box_max_pitch(void)
@@ -116,6 +122,8 @@ stub_box_open(struct stub_box *box, uint16_t call, const CUDA_MEMCPY3D *given)
         return CUDA_ERROR_INVALID_VALUE;
     if (!box->rows || !box->width)
         return CUDA_SUCCESS; /* nothing to copy, whatever the sides are */
+    if (!box_is_type(c->srcMemoryType) || !box_is_type(c->dstMemoryType))
+        return CUDA_ERROR_INVALID_VALUE;
     if (c->srcMemoryType == CU_MEMORYTYPE_HOST &&
         !box_open_host(&box->src, c->srcHost, &c->srcXInBytes, &c->srcY, &c->srcZ,
                        &c->srcPitch, &c->srcHeight, c))

@@ -107,6 +107,9 @@ room_in_pitches(void)
     c.srcPitch = 128;
     c.dstPitch = (size_t)1 << 31;
     CODE(cuMemcpy2D_v2(&c), CUDA_ERROR_INVALID_VALUE);
+    c = rectangle();
+    c.srcMemoryType = 0;
+    CODE(cuMemcpy2D_v2(&c), CUDA_ERROR_INVALID_VALUE);
     return 0;
 }
 
