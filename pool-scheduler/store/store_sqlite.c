@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <sqlite3.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -61,7 +62,10 @@ db_error(sqlite3 *db, struct gp_err *err, const char *what)
     return gp_err_set(err,
                       code == SQLITE_FULL                               ? -ENOSPC
                       : code == SQLITE_CORRUPT || code == SQLITE_NOTADB ? -EBADMSG
-                                                                        : -EIO,
+                      : code == SQLITE_CANTOPEN || code == SQLITE_READONLY ||
+                              code == SQLITE_PERM
+                          ? -EACCES
+                          : -EIO,
                       "%s: %s", what, sqlite3_errmsg(db));
 }
 
@@ -338,28 +342,50 @@ file_make(const char *path, bool *ret_empty, struct gp_err *err)
     return 0;
 }
 
-/* Another scheduler, a full disk and a newer version are no damage. */
+/* Another scheduler, a full disk, a newer version and files that this user may not
+ * open are no damage. */
 static bool
 is_damage(int r)
 {
-    return r < 0 && r != -EBUSY && r != -ENOSPC && r != -EPROTO && r != -ENOMEM;
+    return r < 0 && r != -EBUSY && r != -ENOSPC && r != -EPROTO && r != -ENOMEM &&
+           r != -EACCES;
+}
+
+/* SQLITE_OPEN_NOFOLLOW refuses a symbolic link anywhere in the path, and systemd makes
+ * the state folder of a service with DynamicUser= one.  So SQLite gets the folder that
+ * the link leads to, and only the file itself may not be a link. */
+static int
+real_path(const char *path, char **ret, struct gp_err *err)
+{
+    const char *name = strrchr(path, '/');
+    CLEANUP_FREE char *folder = strndup(path, (size_t)(name - path) + 1);
+    CLEANUP_FREE char *real = folder ? realpath(folder, NULL) : NULL;
+
+    if (!folder)
+        return -ENOMEM;
+    if (!real)
+        return gp_err_set(err, -errno, "%s: %s", folder, strerror(errno));
+    *ret = gp_str_printf("%s%s", real[1] ? real : "", name);
+    return *ret ? 0 : -ENOMEM;
 }
 
 static int
 open_files(struct store_sqlite *s, struct gp_err *err)
 {
+    CLEANUP_FREE char *real = NULL;
     uint64_t written = 0;
     bool empty = false;
     int r = file_make(s->path, &empty, err);
 
     if (!r)
         r = store_sqlite_serial_open(s->path, &s->serial_fd, &written, err);
+    if (!r)
+        r = real_path(s->path, &real, err);
     if (r < 0)
         return r;
     if (empty && written)
         r = serial_check(s, written, err);
-    else if (sqlite3_open_v2(s->path, &s->db,
-                             SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOFOLLOW,
+    else if (sqlite3_open_v2(real, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOFOLLOW,
                              NULL) != SQLITE_OK)
         r = s->db ? db_error(s->db, err, s->path) : -ENOMEM;
     else

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define GIB (UINT64_C(1) << 30)
@@ -661,6 +662,43 @@ operations_are_cut_into_pieces_between_groups(void **state)
     }
 }
 
+/* As systemd makes it of the state folder of a service with DynamicUser=. */
+static void
+state_in_a_folder_behind_a_link_is_opened(void **state)
+{
+    struct state *s = *state;
+    char real[sizeof(s->path)], link[64];
+
+    snprintf(link, sizeof(link), "%s", s->dir);
+    memcpy(link + strlen(link) - 6, "linked", 6);
+    unlink(link);
+    assert_int_equal(symlink(s->dir, link), 0);
+    memcpy(real, s->path, sizeof(real));
+    snprintf(s->path, sizeof(s->path), "%s/state", link);
+    state_load(s);
+    state_drop(s);
+    memcpy(s->path, real, sizeof(real));
+    assert_int_equal(unlink(link), 0);
+    assert_int_equal(state_version(s), 6);
+}
+
+/* Whoever reads "damaged" restores a copy, and loses what has happened since. */
+static void
+state_that_cannot_be_opened_is_not_called_damaged(void **state)
+{
+    struct state *s = *state;
+    struct gp_err err = {0};
+    char log[96];
+
+    state_sql(s, VERSION_1);
+    snprintf(log, sizeof(log), "%s-wal", s->path);
+    assert_int_equal(mkdir(log, 0700), 0);
+    assert_int_equal(sched_store_open(s->path, &s->store, &err), -EACCES);
+    assert_null(strstr(err.msg, "damaged"));
+    assert_non_null(strstr(err.msg, "unable to open"));
+    assert_int_equal(rmdir(log), 0);
+}
+
 #define PROMISE(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
 int
@@ -675,6 +713,8 @@ main(void)
         PROMISE(new_state_is_of_this_version),
         PROMISE(state_of_a_later_version_is_refused_and_left_alone),
         PROMISE(state_that_cannot_be_taken_over_stays_as_it_was),
+        PROMISE(state_in_a_folder_behind_a_link_is_opened),
+        PROMISE(state_that_cannot_be_opened_is_not_called_damaged),
         cmocka_unit_test(store_that_stops_between_transactions_has_whole_gangs),
         cmocka_unit_test(open_that_failed_after_a_part_was_written_is_undone),
         cmocka_unit_test(operations_are_cut_into_pieces_between_groups),
