@@ -639,7 +639,10 @@ srv_keeper_main(void)
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a file too large is an error, not a death */
     signal(SIGINT, SIG_IGN);
+    /* `systemctl kill` sends what is for the server to all of its unit. */
     signal(SIGHUP, SIG_IGN);
+    signal(SIGUSR1, SIG_IGN);
+    signal(SIGUSR2, SIG_IGN);
     k.signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (k.signals < 0) {
         gp_log_error("server", "signalfd: %s", strerror(errno));

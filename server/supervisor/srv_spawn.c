@@ -211,7 +211,10 @@ srv_spawn_child(void *arg)
     signal(SIGPIPE, SIG_DFL);
     signal(SIGXFSZ, SIG_DFL);
     signal(SIGINT, SIG_DFL);
-    signal(SIGHUP, SIG_DFL);
+    /* These are for the server; `systemctl kill` sends them to all of its unit. */
+    signal(SIGHUP, SIG_IGN);
+    signal(SIGUSR1, SIG_IGN);
+    signal(SIGUSR2, SIG_IGN);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     execve(child->path, child->argv, child->envp);

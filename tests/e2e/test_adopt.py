@@ -479,6 +479,18 @@ def test_keeper_that_is_killed_takes_its_workers_with_it(case):
     session.run(case.programs / "vecadd")
 
 
+def test_signals_for_the_server_that_its_whole_unit_gets_end_no_program(case):
+    """`systemctl kill -s USR1` signals every process of the unit."""
+    kept = Kept(case)
+    shell = kept.shell(kept.pool.session(memory="64MiB"), "tcp")
+    for signo in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+        for pid in (*kept.keepers(), *kept.pool.workers()):
+            os.kill(pid, signo)
+    kept.start_again()
+    shell.ok("sync")
+    shell.close()
+
+
 def ask_keeper(path, user):
     """Whether the keeper answers a process of that user which greets it."""
     pid = os.fork()
