@@ -112,3 +112,15 @@ def test_service_files_are_what_systemd_understands(case):
     said = [line for line in done.err.splitlines()
             if "gpupool" in line and "Unknown key 'DelegateSubgroup'" not in line]
     case.equal((done.status, said), (0, []), "what systemd says of them")
+
+
+def test_services_are_started_until_they_can_run_unless_their_options_are_wrong(case):
+    for name in ("scheduler", "server"):
+        unit = case.data.parents[1] / "deploy" / "systemd" / f"gpupool-{name}.service"
+        lines = unit.read_text(encoding="utf-8").splitlines()
+        for wanted in ("Restart=on-failure", "StartLimitIntervalSec=0"):
+            case.check(wanted in lines, f"{wanted} in {unit.name}")
+        wrong = case.run([case.build / "bin" / f"gpupool-{name}", "--tsl"], status=None)
+        case.contains(wrong.err, "unknown option --tsl", "its words")
+        case.check(f"RestartPreventExitStatus={wrong.status}" in lines,
+                   f"status {wrong.status} in {unit.name}")
