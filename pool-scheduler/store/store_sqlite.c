@@ -357,15 +357,16 @@ is_damage(int r)
 static int
 real_path(const char *path, char **ret, struct gp_err *err)
 {
-    const char *name = strrchr(path, '/');
-    CLEANUP_FREE char *folder = strndup(path, (size_t)(name - path) + 1);
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    CLEANUP_FREE char *folder =
+        slash ? strndup(path, (size_t)gp_max(slash - path, 1)) : strdup(".");
     CLEANUP_FREE char *real = folder ? realpath(folder, NULL) : NULL;
 
     if (!folder)
         return -ENOMEM;
     if (!real)
         return gp_err_set(err, -errno, "%s: %s", folder, strerror(errno));
-    *ret = gp_str_printf("%s%s", real[1] ? real : "", name);
+    *ret = gp_str_printf("%s/%s", real[1] ? real : "", name);
     return *ret ? 0 : -ENOMEM;
 }
 

@@ -37,9 +37,12 @@
 #define RETRY_FIRST_MS 100
 #define RETRY_MAX_MS 2000
 #define RETRY_SEVERAL_MS 400
-/* One of several schedulers that has answered nothing for so long, or for three
- * heartbeats, may hang while another leads: its kernel keeps the connection open. */
+/* A scheduler that has answered nothing for so long, or for three heartbeats: one of
+ * several may hang while another leads, its kernel keeps the connection open.  A single
+ * one may be as it was, and this host's address another: then the kernel would send
+ * to nobody for a quarter of an hour. */
 #define UNANSWERED_MS 6000u
+#define UNANSWERED_ALONE_MS 15000u
 /* A burst of attaching processes becomes one report. */
 #define CHANGED_MS 10
 #define HEARTBEAT_MS 2000 /* until the scheduler sets another */
@@ -99,9 +102,11 @@ static void on_unanswered(struct gp_loop_timer *timer);
 static void
 expect_answer(struct srv_register *reg)
 {
-    uint64_t ms = gp_max(3 * reg->heartbeat_ms, UNANSWERED_MS);
+    bool several = ctl_addresses_count(reg->srv->conf.scheduler) > 1;
+    uint64_t ms =
+        gp_max(3 * reg->heartbeat_ms, several ? UNANSWERED_MS : UNANSWERED_ALONE_MS);
 
-    if (!reg->unanswered.loop && ctl_addresses_count(reg->srv->conf.scheduler) > 1)
+    if (!reg->unanswered.loop)
         gp_loop_timer_set(reg->srv->loop, &reg->unanswered,
                           gp_now_ns() + ms * GP_NS_PER_MS, on_unanswered);
 }

@@ -166,3 +166,28 @@ def test_gpupool_run_ends_with_the_reason_when_its_link_stayed_broken(case):
         f"the last line of gpupool run:\n{err}")
     case.wait_for(lambda: not proc.is_alive(worker), "the worker waits for ever",
                   patience=2 * NOTICED_S)
+
+
+def test_server_whose_address_changes_comes_back(case):
+    """Nobody tells its connection to the one scheduler: the old address is gone."""
+    cable = Cable(case)
+    pool = case.pool(driver="null", options=("--listen", cable.near))
+    here = pool.pid(SERVER)
+    args = proc.command_line(here)
+    words = {name: args[args.index(name) + 1]
+             for name in ("--scheduler", "--token-file", "--scheduler-key")}
+    port = words["--scheduler"].rsplit(":", 1)[1]
+    words["--scheduler"] = f"{cable.near}:{port}"
+    pool.restart(pool.pid("gpupool-scheduler"), "--listen", f"0.0.0.0:{port}")
+    case.spawn([*cable.far(), args[0], *[word for pair in words.items() for word in pair],
+                "--name", "far", "--listen", "0.0.0.0:7470", "--advertise", "far.example:7470",
+                "--driver", "null", "--cards", "1", "--local", f"unix:{case.folder}/far.sock"])
+
+    def far_is(state):
+        return any(row["name"] == "far" and row["state"] == state
+                   for row in pool.status()["servers"])
+
+    case.wait_for(lambda: far_is("alive"), "the server on the other host is there")
+    cable.change_address()
+    case.wait_for(lambda: far_is("dead"), "the scheduler misses it", patience=30)
+    case.wait_for(lambda: far_is("alive"), "it is there again from another address", patience=40)

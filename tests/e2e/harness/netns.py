@@ -11,7 +11,7 @@ import os
 import subprocess
 
 CLONE_NEWNET = 0x40000000
-NEAR, FAR = "10.213.7.1", "10.213.7.2"
+NEAR, FAR, OTHER = "10.213.7.1", "10.213.7.2", "10.213.7.3"
 
 
 class Cable:
@@ -54,3 +54,8 @@ class Cable:
 
     def plug(self):
         self._ip("link", "set", "far", "up", far=True)
+
+    def change_address(self):
+        """The far host has another address, and nobody is told."""
+        self._ip("addr", "del", f"{FAR}/24", "dev", "far", far=True)
+        self._ip("addr", "add", f"{OTHER}/24", "dev", "far", far=True)
