@@ -336,6 +336,31 @@ writes_early(unsigned code)
            code == SG_OP_ELECT;
 }
 
+static bool
+loads_param(const struct sg_ir *ir)
+{
+    return ir->code >= SG_OP_LDP_U8 && ir->code <= SG_OP_LDP_64 && ir->e == SG_NOREG;
+}
+
+/* By register: how many registers of 32 bits a card gives it while it is live.
+ * Predicates have a file of their own there; constants, parameters and what depends on
+ * them alone are in the constant bank or in registers that the whole warp shares. */
+static void
+card_regs(const struct sg_ir_func *f, uint8_t *regs)
+{
+    static const uint8_t by_class[] = {1, 2, 0};
+    struct sg_operands o;
+
+    memset(regs, 0, f->n_vregs);
+    for (uint32_t i = 0; i < f->n_code; i++) {
+        sg_ir_operands(&f->code[i], &o);
+        for (unsigned k = 0; k < o.n_writes && !loads_param(&f->code[i]); k++) {
+            const struct sg_vreg *reg = &f->vregs[o.writes[k]];
+            regs[o.writes[k]] = reg->uniform ? 0 : by_class[reg->cls];
+        }
+    }
+}
+
 static int
 scan(struct alloc *al, struct sg_frame_size *ret_size)
 {
@@ -345,18 +370,22 @@ scan(struct alloc *al, struct sg_frame_size *ret_size)
     CLEANUP_FREE struct event *ends = malloc((f->n_vregs + 1u) * sizeof(*ends));
     CLEANUP_FREE int32_t *space =
         malloc((f->n_vregs + 1u) * sizeof(*space) * SG_N_CLASSES);
+    CLEANUP_FREE uint8_t *regs = malloc(f->n_vregs + 1u);
     struct pool pools[SG_N_CLASSES];
-    uint32_t n = 0, e = 0;
+    uint32_t n = 0, e = 0, live = 0;
 
-    if (!starts || !ends || !space)
+    if (!starts || !ends || !space || !regs)
         return -ENOMEM;
+    card_regs(f, regs);
     for (int c = 0; c < SG_N_CLASSES; c++)
         pools[c] = (struct pool){space + (size_t)c * (f->n_vregs + 1u), 0, 0};
     for (uint32_t v = 0; v < f->n_vregs; v++) {
         struct sg_vreg *reg = &f->vregs[v];
         if (lives_everywhere(reg)) {
-            if (al->first[v] <= al->last[v])
+            if (al->first[v] <= al->last[v]) {
                 reg->slot = (int32_t)pools[reg->cls].used++;
+                live += regs[v];
+            }
             continue;
         }
         if (al->first[v] > al->last[v])
@@ -368,6 +397,7 @@ scan(struct alloc *al, struct sg_frame_size *ret_size)
     }
     qsort(starts, n, sizeof(*starts), event_order);
     qsort(ends, n, sizeof(*ends), event_order);
+    f->n_regs = live;
     for (uint32_t i = 0; i < n; i++) {
         struct sg_vreg *reg = &f->vregs[starts[i].vreg];
         struct pool *pool = &pools[reg->cls];
@@ -377,7 +407,10 @@ scan(struct alloc *al, struct sg_frame_size *ret_size)
             if (old->slot < 0 || al->first[ends[e].vreg] == starts[i].at)
                 break;
             pools[old->cls].free[pools[old->cls].n_free++] = old->slot;
+            live -= regs[ends[e].vreg];
         }
+        live += regs[starts[i].vreg];
+        f->n_regs = gp_max(f->n_regs, live);
         reg->slot = pool->n_free ? pool->free[--pool->n_free] : (int32_t)pool->used++;
     }
     for (int c = 0; c < SG_N_CLASSES; c++) {

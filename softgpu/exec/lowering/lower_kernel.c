@@ -37,20 +37,16 @@ prepare_locked(const struct sg_prog *prog, struct sg_prog_kernel *k)
     struct sg_unit *unit;
     uint32_t regs;
 
-    k->failed = sg_unit_build(prog, k->ast, &unit, &k->words);
+    k->failed = sg_unit_build(prog, k->ast, &unit, &regs, &k->words);
     if (k->failed < 0) {
         gp_err_wrap(&k->words, k->failed, "kernel %s", k->pub.name);
         return k->failed;
     }
-    regs = unit->funcs[0].frame.bytes[SG_W] / SG_SLOT_W +
-           2 * (unit->funcs[0].frame.bytes[SG_D] / SG_SLOT_D);
     k->pub.static_shared = unit->static_shared;
     k->pub.local_bytes = unit->local_bytes;
     k->pub.uses_dyn_stack = unit->uses_dyn_stack;
     k->pub.uses_grid_sync = unit->uses_grid_sync;
-    /* what the card would use: slots that hold constants are none there */
-    regs = gp_min(gp_max(regs - gp_min(regs, unit->funcs[0].n_consts), 16u), 255u);
-    regs = gp_min(regs, bounded_regs(&k->pub));
+    regs = gp_min(gp_max(regs, 16u), bounded_regs(&k->pub));
     if (k->pub.max_regs)
         regs = gp_min(regs, k->pub.max_regs);
     k->pub.regs = regs;

@@ -469,18 +469,21 @@ build(struct unit_builder *ub, const struct ptx_func *kernel, struct sg_unit *un
 
 int
 sg_unit_build(const struct sg_prog *prog, const struct ptx_func *kernel,
-              struct sg_unit **ret_unit, struct gp_err *err)
+              struct sg_unit **ret_unit, uint32_t *ret_regs, struct gp_err *err)
 {
     CLEANUP(sg_unit_freep) struct sg_unit *unit = calloc(1, sizeof(*unit));
     struct unit_builder ub = {.prog = prog};
+    uint32_t regs;
     int r;
 
     if (!unit)
         return -ENOMEM;
     r = build(&ub, kernel, unit, err);
+    regs = r < 0 ? 0 : ub.funcs[0].ir.n_regs;
     builder_fini(&ub);
     if (r < 0)
         return r;
+    *ret_regs = regs;
     *ret_unit = TAKE_PTR(unit);
     return 0;
 }

@@ -18,8 +18,9 @@ struct ptx_var;
 struct sg_prog;
 struct unit_builder;
 
+/* *ret_regs: the registers per thread that a card would need for the kernel itself. */
 int sg_unit_build(const struct sg_prog *prog, const struct ptx_func *kernel,
-                  struct sg_unit **ret_unit, struct gp_err *err);
+                  struct sg_unit **ret_unit, uint32_t *ret_regs, struct gp_err *err);
 
 /* Where the arguments of a call lie in the callee's local frame. */
 uint32_t sg_call_param_offset(const struct ptx_func *proto, uint32_t index);

@@ -77,6 +77,7 @@ struct sg_ir_func {
     struct sg_const_table const_table; /* constant -> vreg (lower_opd.c) */
     uint32_t n_labels;
     uint32_t out_bytes; /* local memory for the arguments of its largest call */
+    uint32_t n_regs;    /* of 32 bits, that a card would need: see sg_ir_allocate() */
 };
 
 const char *sg_op_name(unsigned code);
@@ -97,7 +98,8 @@ int sg_ir_hoist(struct sg_ir_func *func, struct gp_err *err);
 /* Then: memory operations that use it, and what has no use any more (ir_address.c). */
 int sg_ir_addresses(struct sg_ir_func *func, struct gp_err *err);
 
-/* Liveness and slots: fills vreg.slot, sg_const.off and *ret_size. */
+/* Liveness and slots: fills vreg.slot, sg_const.off and *ret_size.  n_regs is what is
+ * live at once, without what a card keeps outside of a thread's registers. */
 int sg_ir_allocate(struct sg_ir_func *func, struct sg_frame_size *ret_size,
                    struct gp_err *err);
 /* After the allocation (ir_verify.c): -EINVAL names what is wrong. */

@@ -738,6 +738,56 @@ blocks_within_their_bounds_are_always_resident(void **state)
     }
 }
 
+/* Sixty constants, sixty parameters, and values that live at different times: a card
+ * has the first in its instructions, the second in its constant bank, and gives the
+ * third the same registers.  ptxas gives this kernel 28 of them. */
+static void
+few_registers(char *text, size_t size)
+{
+    enum { N = 60, WIDE = 8 };
+    size_t n = strlen(text);
+
+#define ADD(...) n += (size_t)snprintf(text + n, size - n, __VA_ARGS__)
+    ADD(".visible .entry few(.param .u64 out, .param .b8 p[%d]) {\n"
+        ".reg .u32 %%t, %%n<%d>;\n.reg .u64 %%a, %%s, %%q, %%c<%d>;\n"
+        "ld.param.u64 %%a, [out];\nmov.u32 %%t, %%tid.x;\ncvt.u64.u32 %%s, %%t;\n",
+        8 * N, 2 * WIDE, N);
+    for (int i = 0; i < N; i++)
+        ADD("ld.param.u64 %%c%d, [p+%d];\n", i, 8 * i);
+    for (int i = 0; i < N; i++)
+        ADD("xor.b64 %%q, %%s, %lld;\nmad.lo.u64 %%s, %%q, %%c%d, %%q;\n",
+            1000000007ll * (i + 1), i);
+    for (int i = 0; i < 2 * WIDE; i++)
+        ADD("ld.global.u32 %%n%d, [%%a+%d];\n", i, 8 + 4 * i);
+    for (int i = 0; i < 2 * WIDE; i++)
+        ADD("cvt.u64.u32 %%q, %%n%d;\nadd.u64 %%s, %%s, %%q;\n", i);
+    ADD("st.global.u64 [%%a], %%s;\nret;\n}\n");
+#undef ADD
+}
+
+/* Kokkos asks for the number of registers, divides 65,536 by it, and refuses to launch
+ * blocks that are larger. */
+static void
+constants_and_parameters_take_no_registers(void **state)
+{
+    enum { SIZE = 64 << 10 };
+    CLEANUP_FREE char *text = calloc(1, SIZE);
+    int regs, blocks;
+    CUfunction fn;
+    CUmodule mod;
+
+    assert_non_null(text);
+    snprintf(text, SIZE, ".version 7.4\n.target sm_80\n.address_size 64\n");
+    few_registers(text, SIZE);
+    ok(cuModuleLoadData(&mod, text));
+    ok(cuModuleGetFunction(&fn, mod, "few"));
+    ok(cuFuncGetAttribute(&regs, CU_FUNC_ATTRIBUTE_NUM_REGS, fn));
+    assert_in_range(regs, 16, 32);
+    ok(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, fn, 1024, 0));
+    assert_in_range(blocks, 1, 2);
+    ok(cuModuleUnload(mod));
+}
+
 int
 main(void)
 {
@@ -758,6 +808,7 @@ main(void)
         T(textures_read_arrays),
         T(dmabuf_is_the_cards_memory),
         T(blocks_within_their_bounds_are_always_resident),
+        T(constants_and_parameters_take_no_registers),
     };
     int rc;
 
