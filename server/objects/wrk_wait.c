@@ -119,7 +119,7 @@ ctx_end(struct wrk *w, uint64_t behind)
     wrk_capture_relax_client(w);
     if (r == CUDA_SUCCESS && !wrk_hostfns_none(w->priv->hosts))
         return CUDA_ERROR_NOT_READY;
-    if (r == CUDA_SUCCESS)
+    if (r == CUDA_SUCCESS || r == CUDA_ERROR_ASSERT)
         r = WRK_CALL(w, cuCtxSynchronize);
     if (likely(r == CUDA_SUCCESS))
         wrk_hooks_run(wrk_hooks.ctx_idle, w);
@@ -133,7 +133,10 @@ ctx_end(struct wrk *w, uint64_t behind)
 static CUresult
 asked(struct wrk *w, CUresult r, CUstream stream, CUevent event)
 {
-    if (r != CUDA_SUCCESS || unlikely(!wrk_hostfns_none(w->priv->hosts)))
+    bool told = r == CUDA_SUCCESS && wrk_hostfns_none(w->priv->hosts);
+
+    /* The words of an assertion come in that call as well, which does not wait then. */
+    if (unlikely(!told && r != CUDA_ERROR_ASSERT))
         return r;
     return event ? WRK_CALL(w, cuEventSynchronize, event)
                  : WRK_CALL(w, cuStreamSynchronize, stream);

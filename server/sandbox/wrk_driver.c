@@ -80,7 +80,10 @@ wrk_driver_open(const char *name, struct drv *drv, struct gp_err *err)
         return r;
     lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!lib)
-        return gp_err_set(err, -ENOENT, "driver %s: %s", name, dlerror());
+        return gp_err_set(err, -ENOENT, "driver %s: %s%s", name, dlerror(),
+                          strcmp(name, "cuda") == 0
+                              ? "; is NVIDIA's driver installed on this host?"
+                              : " (--driver softgpu, null, cuda, or a library's path)");
     if (is_own_stub(lib, "libcuda.so.1"))
         return gp_err_set(
             err, -ELOOP, "driver %s is gpupool's own client library (LD_LIBRARY_PATH?)",

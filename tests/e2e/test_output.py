@@ -32,6 +32,33 @@ PRINTS = """.version 6.4
 }
 """
 
+CLAIMS = """.version 6.4
+.target sm_52
+.address_size 64
+.extern .func __assertfail(.param .b64 m, .param .b64 f, .param .b32 l, .param .b64 n, .param .b64 s);
+.global .align 1 .b8 word[4] = {111, 110, 101, 0};
+.visible .entry say(.param .u64 memory, .param .u32 n)
+{
+    .reg .b64 %rd<3>;
+    mov.u64 %rd1, word;
+    cvta.global.u64 %rd2, %rd1;
+    {
+        .param .b64 m;
+        .param .b64 f;
+        .param .b32 l;
+        .param .b64 n;
+        .param .b64 s;
+        st.param.b64 [m], %rd2;
+        st.param.b64 [f], %rd2;
+        st.param.b32 [l], 7;
+        st.param.b64 [n], %rd2;
+        st.param.b64 [s], 1;
+        call.uni __assertfail, (m, f, l, n, s);
+    }
+    ret;
+}
+"""
+
 
 def test_printf_of_a_kernel_reaches_the_clients_stdout(case):
     pool = case.pool()
@@ -71,6 +98,25 @@ def test_what_kernels_print_is_there_behind_every_wait(case):
             case.equal(lines(out, printed=True), ["printed 4711!"] * 6, f"behind a wait for a {wait}, {late=}")
             shell.kill()
             shell.wait()
+
+
+def test_an_assertion_that_failed_is_named_behind_a_wait(case):
+    """Also where the server finds the error when it looks."""
+    session = case.pool().session()
+    ptx = case.folder / "claim.ptx"
+    ptx.write_text(CLAIMS)
+    for wait in ("sync", "wait stream"):
+        out = case.folder / wait.replace(" ", "-")
+        with open(out, "wb") as stderr:
+            shell = case.spawn([case.programs / "cudash"], env=session.env, stderr=stderr)
+        shell.stdin.write(f"init\ndevice 0\ncontext\nload {ptx}\nalloc 4096\nlaunch say 1 1 0 0\n")
+        shell.stdin.flush()
+        time.sleep(0.3)
+        shell.stdin.write(f"{wait}\n")
+        shell.stdin.flush()
+        case.wait_for(lambda: "Assertion `one` failed" in out.read_text(), f"behind {wait}")
+        shell.kill()
+        shell.wait()
 
 
 def test_what_a_driver_prints_itself_reaches_the_client(case):

@@ -80,6 +80,21 @@ enter_stream(CUstream handle, struct sg_stream **ret_stream)
     return CUDA_SUCCESS;
 }
 
+/* The wait that tells of an error says what kernels wrote before it, a failed
+ * assertion's words above all. */
+static CUresult
+say_before(CUresult error)
+{
+    struct sg_ctx *ctx;
+
+    if (sg_enter_broken(&ctx) != CUDA_SUCCESS)
+        return error;
+    sg_ctx_ref(ctx);
+    sg_output_flush(ctx);
+    sg_ctx_unref(ctx);
+    return sg_leave(error);
+}
+
 SG_CALL(cuStreamSynchronize, CUstream hStream)
 {
     struct sg_stream *stream;
@@ -87,7 +102,7 @@ SG_CALL(cuStreamSynchronize, CUstream hStream)
     CUresult rc = enter_stream(hStream, &stream);
 
     if (rc != CUDA_SUCCESS)
-        return rc;
+        return say_before(rc);
     rc = sg_capture_check_none(stream);
     if (rc == CUDA_SUCCESS)
         rc = sg_capture_check_unsafe();
