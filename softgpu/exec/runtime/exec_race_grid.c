@@ -385,7 +385,7 @@ lane_access(struct access *a, const struct sg_race_access *one,
     while (left) {
         uint64_t number = addr / PAGE_BYTES, from = addr % PAGE_BYTES;
         uint64_t n = gp_min(PAGE_BYTES - from, left);
-        struct sg_race_conflict x;
+        struct sg_race_conflict x = {0}; /* of which gcc is not sure with TSan */
 
         a->value = one->value ? (const uint8_t *)one->value + (addr - one->at) : NULL;
         enter(a, number);
