@@ -21,6 +21,15 @@ def local_driver(case, name="libsoftgpu.so"):
     return {"LD_LIBRARY_PATH": str(folder), "SOFTGPU_INSTANCE": case.folder.name}
 
 
+def same_over_links(case, pool, name, memory, local):
+    """The program prints on a slice what @local, its run on the driver itself, has printed."""
+    for link in ("tcp", "shm"):
+        remote = pool.run(case.programs / name, core=50, memory=memory, status=None,
+                          env={"GPUPOOL_TRANSPORT": link})
+        case.equal(remote.out, local.out, f"{name} over {link}: remote against local")
+        case.equal((remote.status, remote.err), (0, ""), f"status and words over {link}")
+
+
 def compare(case, suffix=""):
     """What the driver-API programs print on the driver itself is what the programs
     with @suffix must print on a remote slice."""
@@ -99,11 +108,7 @@ def test_processes_of_a_session_share_memory_and_events_as_on_the_driver_itself(
     local = case.run([case.programs / "ipc"], env=local_driver(case))
     case.contains(local.out, "ipc: ok", "on the driver itself")
     pool = case.pool()
-    for link in ("tcp", "shm"):
-        remote = pool.run(case.programs / "ipc", core=50, memory="400MiB", status=None,
-                          env={"GPUPOOL_TRANSPORT": link})
-        case.equal(remote.out, local.out, f"ipc over {link}: remote against local")
-        case.equal((remote.status, remote.err), (0, ""), f"status and words over {link}")
+    same_over_links(case, pool, "ipc", "400MiB", local)
 
 
 def test_events_of_a_driver_that_needs_memory_with_a_name_reach_another_process(case):
@@ -111,22 +116,14 @@ def test_events_of_a_driver_that_needs_memory_with_a_name_reach_another_process(
     local = case.run([case.programs / "ipc"], env=local_driver(case))
     driver = FaultDriver(case)
     pool = driver.pool(servers=1, cards=1)
-    for link in ("tcp", "shm"):
-        remote = pool.run(case.programs / "ipc", core=50, memory="400MiB", status=None,
-                          env={"GPUPOOL_TRANSPORT": link})
-        case.equal(remote.out, local.out, f"ipc over {link}: remote against local")
-        case.equal((remote.status, remote.err), (0, ""), f"status and words over {link}")
+    same_over_links(case, pool, "ipc", "400MiB", local)
 
 
 def test_memory_goes_from_one_process_of_a_session_to_the_next(case):
     """None of them asks again when there is no room: what ended or was freed is free."""
     local = case.run([case.programs / "processes"], env=local_driver(case))
     pool = case.pool(servers=1, cards=1)
-    for link in ("tcp", "shm"):
-        remote = pool.run(case.programs / "processes", core=50, memory="256MiB", status=None,
-                          env={"GPUPOOL_TRANSPORT": link})
-        case.equal(remote.out, local.out, f"processes over {link}: remote against local")
-        case.equal((remote.status, remote.err), (0, ""), f"status and words over {link}")
+    same_over_links(case, pool, "processes", "256MiB", local)
 
 
 def test_primary_context_is_whole_for_whoever_retains_it(case):
@@ -209,11 +206,7 @@ def test_managed_memory_that_cannot_be_moved_fails_the_wait(case):
 def test_asynchronous_copies_to_the_host_hold_nobody_and_arrive_in_order(case):
     local = case.run([case.programs / "landing"], env=local_driver(case))
     pool = case.pool()
-    for link in ("tcp", "shm"):
-        remote = pool.run(case.programs / "landing", core=50, memory="1GiB", status=None,
-                          env={"GPUPOOL_TRANSPORT": link})
-        case.equal(remote.out, local.out, f"landing over {link}: remote against local")
-        case.equal((remote.status, remote.err), (0, ""), f"status and words over {link}")
+    same_over_links(case, pool, "landing", "1GiB", local)
 
 
 def test_page_locked_memory_keeps_order_and_content_shared_or_sent(case):

@@ -248,15 +248,21 @@ advice_that_is_refused(void)
 
 /* ---- arrays and textures -------------------------------------------------------- */
 
+static CUDA_ARRAY3D_DESCRIPTOR
+bytes_of(size_t width, size_t height, size_t depth, unsigned flags)
+{
+    return (CUDA_ARRAY3D_DESCRIPTOR){.Width = width,
+                                     .Height = height,
+                                     .Depth = depth,
+                                     .Format = CU_AD_FORMAT_UNSIGNED_INT8,
+                                     .NumChannels = 1,
+                                     .Flags = flags};
+}
+
 static CUresult
 array_of(size_t width, size_t height, size_t depth, unsigned flags)
 {
-    CUDA_ARRAY3D_DESCRIPTOR d = {.Width = width,
-                                 .Height = height,
-                                 .Depth = depth,
-                                 .Format = CU_AD_FORMAT_UNSIGNED_INT8,
-                                 .NumChannels = 1,
-                                 .Flags = flags};
+    CUDA_ARRAY3D_DESCRIPTOR d = bytes_of(width, height, depth, flags);
     CUarray array;
     CUresult r = cuArray3DCreate_v2(&array, &d);
 
@@ -306,12 +312,7 @@ extents_of_arrays(void)
 static int
 levels_of(size_t width, size_t height, size_t depth, unsigned flags, unsigned asked)
 {
-    CUDA_ARRAY3D_DESCRIPTOR d = {.Width = width,
-                                 .Height = height,
-                                 .Depth = depth,
-                                 .Format = CU_AD_FORMAT_UNSIGNED_INT8,
-                                 .NumChannels = 1,
-                                 .Flags = flags};
+    CUDA_ARRAY3D_DESCRIPTOR d = bytes_of(width, height, depth, flags);
     CUmipmappedArray mip;
     CUarray level;
     int n = 0;
