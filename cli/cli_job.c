@@ -386,7 +386,7 @@ say_end(const struct cli_job *before)
     int r = cli_job_read(before->number, &job, &err);
 
     if (r < 0)
-        return cli_fail(CLI_FAILED, "%s", gp_err_msg(&err, r));
+        return cli_fail(CLI_FAILED, "job: %s", gp_err_msg(&err, r));
     if (job.state == CLI_JOB_ENDED)
         return cli_fail(job.status, "job %u has ended with exit status %d", job.number,
                         job.status);

@@ -5,8 +5,8 @@
  * have a million files.  In the event loop it would keep every session waiting.
  *
  * The supervisor has one from before the first worker until no more sessions are there,
- * and the keeper has one.
- * The functions are for the event-loop thread; with NULL they do the work themselves.
+ * and the keeper has one.  The functions are for the thread that made it; with NULL
+ * they do the work themselves.
  */
 #ifndef SRV_DISPOSAL_H
 #define SRV_DISPOSAL_H

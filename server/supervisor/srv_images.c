@@ -279,9 +279,11 @@ image_enter(struct srv_images *images, const struct wire_image_id *id, int fd,
     struct image *image = malloc(sizeof(*image));
     struct owner *owner;
 
+    if (!image)
+        return NULL;
     drop_same(images, id);
     make_room(images, owner_hash, size);
-    owner = image ? owner_get(images, owner_hash) : NULL;
+    owner = owner_get(images, owner_hash);
     if (!owner) {
         free(image);
         return NULL;
