@@ -47,6 +47,7 @@ class Case:
         self.data = REPOSITORY / "tests" / "data"
         self._pools = []
         self._processes = []
+        self._ports = []
         self._at_end = []
 
     # ------------------------------------------------------------- checks --
@@ -119,8 +120,15 @@ class Case:
             if value:
                 return value
             if time.monotonic() >= end:
-                self.fail(f"after {patience:.0f} s: {words() if callable(words) else words}")
+                self.fail(f"after {patience:.0f} s: {words() if callable(words) else words}"
+                          f"{self._ended()}")
             time.sleep(0.02)
+
+    def _ended(self):
+        """Which of the processes in the background ended by themselves: often the cause."""
+        return "".join(f"\n  {Path(process.args[0]).name} (process {process.pid}) had ended with "
+                       f"status {process.returncode}" for process in self._processes
+                       if process.poll() is not None)
 
     # ---------------------------------------------------------- processes --
 
@@ -173,15 +181,21 @@ class Case:
         return pool
 
     def free_port(self):
-        """A port where nobody listens (another test could take it, rarely), and that the
-        kernel gives to nobody who asks for any: those begin at 32768."""
+        """A port where nobody listens, that no test is given while this one runs, and that
+        the kernel gives to nobody who asks for any: those begin at 32768."""
         for _ in range(100):
-            with socket.socket() as probe:
-                try:
-                    probe.bind(("127.0.0.1", random.randrange(16384, 32768)))
-                    return probe.getsockname()[1]
-                except OSError:
-                    pass
+            port = random.randrange(16384, 32768)
+            # A name that all tests of this network see; it goes when this process does.
+            reserved = socket.socket(socket.AF_UNIX)
+            try:
+                reserved.bind(f"\0gpupool-test-port-{port}")
+                with socket.socket() as probe:
+                    probe.bind(("127.0.0.1", port))
+            except OSError:
+                reserved.close()
+                continue
+            self._ports.append(reserved)
+            return port
         return self.fail("no port is free")
 
     @contextmanager
