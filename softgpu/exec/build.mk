@@ -35,7 +35,7 @@ SGEXEC_BYTECODE := $(addprefix $(SGEXEC)/bytecode/,exec_scalar_float.c \
     exec_scalar_half.c exec_scalar_int.c exec_scalar_narrow.c insn_watch.c sg_unit.c)
 SGEXEC_MEMORY := $(addprefix $(SGEXEC)/memory/sg_,memview.c shadow.c tex.c written.c)
 SGEXEC_LOWERING := $(addprefix $(SGEXEC)/lowering/,ir_address.c ir_dump.c ir_hoist.c \
-    ir_regalloc.c ir_verify.c lower_alu.c lower_cluster.c lower_cvt.c lower_func.c lower_kernel.c \
+    ir_params.c ir_regalloc.c ir_verify.c lower_alu.c lower_cluster.c lower_cvt.c lower_func.c lower_kernel.c \
     lower_matrix.c lower_mem.c lower_mixed.c lower_narrow.c lower_opd.c lower_tex.c \
     lower_unit.c lower_vector.c lower_video.c lower_warp.c lower_wgmma.c lower_wide.c \
     sg_isa.c sg_prog.c)

@@ -235,29 +235,67 @@ half_gather32(uint32_t *d, const uint64_t *a, uint64_t imm)
 /* One element, by type; the result is what a 32- or 64-bit register holds. */
 #define ELEM(T, p) (*(const T *)(const void *)(p))
 
-#define SLOW_LD(T, OT, SPACE, ADDR)                                                    \
+/* The memory that holds the address @first, and perhaps those of the other lanes. */
+LANE struct sg_window
+lanes_window(struct sg_cta *cta, const struct sg_warp *warp, struct sg_tlb *t,
+             uint64_t first, enum sg_mem_space space, enum sg_access access)
+{
+    if (space == SG_MEM_GENERIC && sg_mem_is_window(first))
+        return sg_mem_window(cta, warp, first, access);
+    if (!tlb_covers(t, first, 1))
+        sg_mem_fill(cta, t, first);
+    if (access == SG_ACCESS_WRITE && t->flags & SG_RANGE_READ_ONLY)
+        return (struct sg_window){0};
+    return (struct sg_window){t->lo, t->len, 0, (uint8_t *)(uintptr_t)t->lo};
+}
+
+/* Where lane @i has @size bytes at @addr in @w; NULL: elsewhere, or misaligned. */
+LANE uint8_t *
+window_at(const struct sg_window *w, unsigned i, uint64_t addr, uint64_t size,
+          uint64_t align)
+{
+    if (unlikely(w->len < size || addr - w->lo > w->len - size || (addr & align)))
+        return NULL;
+    return w->base + (addr - w->lo) + i * w->stride;
+}
+
+/* The lanes @M, one by one: most of them are in the window @W, and what is not, or is
+ * wrong, is looked for and named by sg_mem_resolve(). */
+#define LANES_LD(T, OT, SPACE, M, W, ADDR)                                             \
+    const struct sg_window w = W;                                                      \
     warp->frags[0].pc = (uint32_t)(op - ops);                                          \
-    SG_FOR_LANES(i, rest)                                                              \
+    SG_FOR_LANES(i, M)                                                                 \
     {                                                                                  \
-        const void *p = sg_mem_resolve(cta, warp, i, (uint64_t)(ADDR), sizeof(T),      \
-                                       op->x, SPACE, SG_ACCESS_READ);                  \
-        if (!p)                                                                        \
+        const uint64_t addr = (ADDR);                                                  \
+        const void *p = window_at(&w, i, addr, sizeof(T), op->x);                      \
+        if (unlikely(!p))                                                              \
+            p = sg_mem_resolve(cta, warp, i, addr, sizeof(T), op->x, SPACE,            \
+                               SG_ACCESS_READ);                                        \
+        if (unlikely(!p))                                                              \
             return false;                                                              \
         d[i] = (OT)ELEM(T, p);                                                         \
     }                                                                                  \
     return true;
 
-#define SLOW_ST(T, SPACE, ADDR)                                                        \
+#define LANES_ST(T, SPACE, M, W, ADDR)                                                 \
+    const struct sg_window w = W;                                                      \
     warp->frags[0].pc = (uint32_t)(op - ops);                                          \
-    SG_FOR_LANES(i, rest)                                                              \
+    SG_FOR_LANES(i, M)                                                                 \
     {                                                                                  \
-        T *p = sg_mem_resolve(cta, warp, i, (uint64_t)(ADDR), sizeof(T), op->x, SPACE, \
-                              SG_ACCESS_WRITE);                                        \
-        if (!p)                                                                        \
+        const uint64_t addr = (ADDR);                                                  \
+        T *p = (void *)window_at(&w, i, addr, sizeof(T), op->x);                       \
+        if (unlikely(!p))                                                              \
+            p = sg_mem_resolve(cta, warp, i, addr, sizeof(T), op->x, SPACE,            \
+                               SG_ACCESS_WRITE);                                       \
+        if (unlikely(!p))                                                              \
             return false;                                                              \
         *p = (T)v[i];                                                                  \
     }                                                                                  \
     return true;
+
+/* That of the first lane which is left. */
+#define FIRST_WINDOW(SPACE, ACCESS)                                                    \
+    lanes_window(cta, warp, t, a[__builtin_ctz(rest)] + imm, SPACE, SG_ACCESS_##ACCESS)
 
 /* Global and generic loads.  OT is the signed or unsigned register element. */
 #define DEF_LD_GLOBAL(NAME, T, OT, RT, SPACE, GATHER)                                  \
@@ -268,7 +306,7 @@ half_gather32(uint32_t *d, const uint64_t *a, uint64_t imm)
         struct sg_tlb *t = &cta->tlb[op->n];                                           \
         const uint64_t imm = (uint64_t)op->imm;                                        \
         uint32_t rest = m;                                                             \
-        if (m != UINT32_MAX)                                                           \
+        if (m != UINT32_MAX || (SPACE == SG_MEM_GENERIC && sg_mem_is_window(a[0])))    \
             goto slow;                                                                 \
         for (int h = 0; h < SG_LANES; h += HALF) {                                     \
             const uint64_t *ah = a + h, a0 = ah[0];                                    \
@@ -292,7 +330,7 @@ half_gather32(uint32_t *d, const uint64_t *a, uint64_t imm)
         }                                                                              \
         return true;                                                                   \
     slow:                                                                              \
-        SLOW_LD(T, OT, SPACE, a[i] + imm)                                              \
+        LANES_LD(T, OT, SPACE, rest, FIRST_WINDOW(SPACE, READ), a[i] + imm)            \
     }
 
 #define GATHER_ANY(T, OT)                                                              \
@@ -308,7 +346,7 @@ half_gather32(uint32_t *d, const uint64_t *a, uint64_t imm)
         struct sg_tlb *t = &cta->tlb[op->n];                                           \
         const uint64_t imm = (uint64_t)op->imm;                                        \
         uint32_t rest = m;                                                             \
-        if (m != UINT32_MAX)                                                           \
+        if (m != UINT32_MAX || (SPACE == SG_MEM_GENERIC && sg_mem_is_window(a[0])))    \
             goto slow;                                                                 \
         for (int h = 0; h < SG_LANES; h += HALF) {                                     \
             const uint64_t *ah = a + h, a0 = ah[0];                                    \
@@ -333,7 +371,7 @@ half_gather32(uint32_t *d, const uint64_t *a, uint64_t imm)
         }                                                                              \
         return true;                                                                   \
     slow:                                                                              \
-        SLOW_ST(T, SPACE, a[i] + imm)                                                  \
+        LANES_ST(T, SPACE, rest, FIRST_WINDOW(SPACE, WRITE), a[i] + imm)               \
     }
 
 #define HALF_SHAPE_uint32_t(a, size) half_shape32(a, size)
@@ -378,7 +416,7 @@ half_gather32(uint32_t *d, const uint64_t *a, uint64_t imm)
         }                                                                              \
         return true;                                                                   \
     slow:                                                                              \
-        SLOW_LD(T, OT, SG_MEM_SHARED, (AT)(a[i] + imm))                                \
+        LANES_LD(T, OT, SG_MEM_SHARED, rest, sg_shared_window(cta), (AT)(a[i] + imm))  \
     }
 
 #define DEF_ST_SHARED(NAME, T, RT, AT)                                                 \
@@ -410,7 +448,7 @@ half_gather32(uint32_t *d, const uint64_t *a, uint64_t imm)
         }                                                                              \
         return true;                                                                   \
     slow:                                                                              \
-        SLOW_ST(T, SG_MEM_SHARED, (AT)(a[i] + imm))                                    \
+        LANES_ST(T, SG_MEM_SHARED, rest, sg_shared_window(cta), (AT)(a[i] + imm))      \
     }
 
 /* Local memory: an offset in each lane's own block. */
@@ -419,22 +457,8 @@ half_gather32(uint32_t *d, const uint64_t *a, uint64_t imm)
                             const struct sg_insn *op, const uint64_t *a, RT *d,        \
                             uint32_t m, const struct sg_insn *ops)                     \
     {                                                                                  \
-        const uint64_t imm = (uint64_t)op->imm, stride = cta->local_stride;            \
-        const uint8_t *base = cta->local + (uint64_t)warp->index * SG_LANES * stride;  \
-        uint32_t rest = m;                                                             \
-        if (stride < sizeof(T))                                                        \
-            goto slow;                                                                 \
-        SG_FOR_LANES(i, m)                                                             \
-        {                                                                              \
-            const uint64_t off = a[i] + imm;                                           \
-            if (unlikely(off > stride - sizeof(T) || (off & op->x)))                   \
-                goto slow;                                                             \
-            d[i] = (RT)(OT)ELEM(T, base + i * stride + off);                           \
-            rest &= ~(1u << i);                                                        \
-        }                                                                              \
-        return true;                                                                   \
-    slow:                                                                              \
-        SLOW_LD(T, OT, SG_MEM_LOCAL, a[i] + imm)                                       \
+        const uint64_t imm = (uint64_t)op->imm;                                        \
+        LANES_LD(T, OT, SG_MEM_LOCAL, m, sg_local_window(cta, warp), a[i] + imm)       \
     }
 
 #define DEF_ST_LOCAL(NAME, T, RT)                                                      \
@@ -442,21 +466,8 @@ half_gather32(uint32_t *d, const uint64_t *a, uint64_t imm)
                             const struct sg_insn *op, const uint64_t *a, const RT *v,  \
                             uint32_t m, const struct sg_insn *ops)                     \
     {                                                                                  \
-        const uint64_t imm = (uint64_t)op->imm, stride = cta->local_stride;            \
-        uint8_t *base = cta->local + (uint64_t)warp->index * SG_LANES * stride;        \
-        uint32_t rest = m;                                                             \
-        if (stride < sizeof(T))                                                        \
-            goto slow;                                                                 \
-        SG_FOR_LANES(i, m)                                                             \
-        {                                                                              \
-            const uint64_t off = a[i] + imm;                                           \
-            if (unlikely(off > stride - sizeof(T) || (off & op->x)))                   \
-                goto slow;                                                             \
-            *(T *)(void *)(base + i * stride + off) = (T)v[i];                         \
-        }                                                                              \
-        return true;                                                                   \
-    slow:                                                                              \
-        SLOW_ST(T, SG_MEM_LOCAL, a[i] + imm)                                           \
+        const uint64_t imm = (uint64_t)op->imm;                                        \
+        LANES_ST(T, SG_MEM_LOCAL, m, sg_local_window(cta, warp), a[i] + imm)           \
     }
 
 #define IVDEP _Pragma("GCC ivdep") /* for the loops of exec_interp_body.h */

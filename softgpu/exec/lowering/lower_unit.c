@@ -444,7 +444,7 @@ build(struct unit_builder *ub, const struct ptx_func *kernel, struct sg_unit *un
 {
     CLEANUP_FREE uint32_t *table_at = NULL;
     uint32_t cap = 0;
-    int r;
+    int r = 0;
 
     if (ub_function(ub, kernel) < 0)
         return -ENOMEM;
@@ -464,7 +464,10 @@ build(struct unit_builder *ub, const struct ptx_func *kernel, struct sg_unit *un
             return gp_err_wrap(err, r, "function %s", ub->funcs[i].ast->name->name);
         table_at[i + 1] = ub->n_tables;
     }
-    return unit_finish(ub, unit, table_at, err);
+    /* A check knows the plain forms of memory operations alone. */
+    if (!sg_prog_target(ub->prog)->check)
+        r = sg_ir_params(&ub->funcs[0].ir, sg_prog_param_window(ub->prog), err);
+    return r < 0 ? r : unit_finish(ub, unit, table_at, err);
 }
 
 int

@@ -93,7 +93,10 @@ void sg_ir_operands(const struct sg_ir *ir, struct sg_operands *ret);
 
 /* Whether the operation's result depends on its operands and the launch alone. */
 bool sg_ir_is_pure(const struct sg_ir *ir);
-/* Move what a launch fixes before the body (ir_hoist.c). */
+/* Loads from addresses that are known to be a kernel's parameters read those; @window
+ * is the generic address of the first one (ir_params.c). */
+int sg_ir_params(struct sg_ir_func *func, uint64_t window, struct gp_err *err);
+/* Then: move what a launch fixes before the body (ir_hoist.c). */
 int sg_ir_hoist(struct sg_ir_func *func, struct gp_err *err);
 /* Then: memory operations that use it, and what has no use any more (ir_address.c). */
 int sg_ir_addresses(struct sg_ir_func *func, struct gp_err *err);

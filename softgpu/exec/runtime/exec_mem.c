@@ -146,6 +146,27 @@ resolve_window(struct sg_cta *cta, struct sg_warp *warp, unsigned lane, uint64_t
     return base + addr;
 }
 
+struct sg_window
+sg_mem_window(const struct sg_cta *cta, const struct sg_warp *warp, uint64_t addr,
+              enum sg_access access)
+{
+    const struct sg_kernel *kernel = cta->launch->kernel;
+    struct sg_window w = {0};
+
+    if (addr - SG_WIN_SHARED < cta->shared_bytes) {
+        w = sg_shared_window(cta);
+        w.lo = SG_WIN_SHARED;
+    } else if (addr - SG_WIN_LOCAL < cta->local_stride) {
+        w = sg_local_window(cta, warp);
+        w.lo = SG_WIN_LOCAL;
+    } else if (addr - SG_WIN_PARAM < SG_WIN_SIZE && access == SG_ACCESS_READ) {
+        w.lo = sg_prog_param_window(kernel->prog);
+        w.len = kernel->param_bytes;
+        w.base = (uint8_t *)(uintptr_t)cta->launch->params;
+    }
+    return w;
+}
+
 static const char *const space_names[] = {
     [SG_MEM_GLOBAL] = "global",   [SG_MEM_SHARED] = "shared", [SG_MEM_LOCAL] = "local",
     [SG_MEM_GENERIC] = "generic", [SG_MEM_CONST] = "const",   [SG_MEM_PARAM] = "param",

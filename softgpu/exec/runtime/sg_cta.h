@@ -212,6 +212,39 @@ bool sg_mem_fill(struct sg_cta *cta, struct sg_tlb *tlb, uint64_t addr);
 bool sg_mem_fill_store(struct sg_cta *cta, struct sg_tlb *tlb, uint64_t addr);
 void sg_mem_forget(struct sg_cta *cta);
 
+/* Memory that a warp reaches by addresses side by side: lane i finds the address lo +
+ * n, n < len, at base + n + i * stride. */
+struct sg_window {
+    uint64_t lo, len, stride;
+    uint8_t *base;
+};
+
+static inline struct sg_window
+sg_shared_window(const struct sg_cta *cta)
+{
+    return (struct sg_window){0, cta->shared_bytes, 0, cta->shared};
+}
+
+static inline struct sg_window
+sg_local_window(const struct sg_cta *cta, const struct sg_warp *warp)
+{
+    const uint64_t stride = cta->local_stride;
+
+    return (struct sg_window){0, stride, stride,
+                              cta->local + (uint64_t)warp->index * SG_LANES * stride};
+}
+
+/* Is @addr a generic one of memory that is not global? */
+static inline bool
+sg_mem_is_window(uint64_t addr)
+{
+    return addr - SG_WIN_SHARED < SG_WIN_END - SG_WIN_SHARED;
+}
+
+/* The window of such an address; len 0: none, or one of another block's. */
+struct sg_window sg_mem_window(const struct sg_cta *cta, const struct sg_warp *warp,
+                               uint64_t addr, enum sg_access access);
+
 /* Record a fault of @lane at the running operation; returns SG_STOP_FAULT. */
 enum sg_stop sg_fault_set(struct sg_cta *cta, struct sg_warp *warp, unsigned lane,
                           enum sg_fault_code code, uint64_t addr, const char *what);

@@ -91,6 +91,145 @@ registers_written_again_are_no_constants(void **state)
     ut_sgx_close(&u);
 }
 
+/* ---- parameters ---- */
+
+/* The kernel of the two tests below: %rd5 holds the address of a parameter of 64 bytes,
+ * and each thread writes eight numbers. */
+#define BLOB(body)                                                                     \
+    UT_SGX_HEAD                                                                        \
+    ".visible .entry k(.param .u64 o, .param .align 16 .b8 p[64])\n{\n"                \
+    ".reg .pred %p<4>; .reg .b32 %r<32>; .reg .b64 %rd<16>; .reg .b16 %h<8>;\n"        \
+    "ld.param.u64 %rd2, [o]; mov.b64 %rd5, p;\n"                                       \
+    "mov.u32 %r2, %tid.x; mov.u32 %r3, %ntid.x; mov.u32 %r4, %ctaid.x;\n"              \
+    "mad.lo.s32 %r5, %r4, %r3, %r2; setp.gt.u32 %p1, %r2, 20;\n"                       \
+    "mul.wide.u32 %rd3, %r5, 32; add.u64 %rd3, %rd2, %rd3;\n" body                     \
+    "st.global.v4.u32 [%rd3], {%r10, %r11, %r12, %r13};\n"                             \
+    "st.global.v4.u32 [%rd3+16], {%r14, %r15, %r16, %r17}; ret;\n}\n"
+
+#define WORD(at) (0x01000193u * ((at) + 7))
+
+static void
+blob_fill(struct ut_sgx *u)
+{
+    const struct sg_param *p = &u->launch.kernel->params[1];
+
+    for (uint32_t i = 0; i < 16; i++)
+        memcpy((char *)u->params + p->offset + 4 * (size_t)i, &(uint32_t){WORD(i)}, 4);
+}
+
+/* Word, half, byte and vectors of @i of a thread @t. */
+static uint32_t
+blob_word(unsigned i, unsigned t)
+{
+    switch (i) {
+    case 0:
+        return WORD(1);
+    case 1: /* the halves of a 64-bit one, exclusive or */
+        return WORD(2) ^ WORD(3);
+    case 2:
+        return (uint32_t)(int32_t)(int8_t)(WORD(4) >> 8) + (uint16_t)(WORD(5) >> 16);
+    case 3:
+        return WORD(8) + WORD(9) + WORD(10) + WORD(11);
+    case 4:
+        return WORD(12) ^ WORD(13) ^ WORD(14) ^ WORD(15);
+    case 5: /* under a guard, what was there stays */
+        return t > 20 ? WORD(6) - WORD(7) : 12;
+    case 6: /* at a place that each thread chooses */
+        return WORD(t % 16);
+    default: /* from a register that is written again */
+        return WORD(t > 20 ? 2 : 1);
+    }
+}
+
+static void
+parameters_may_be_read_through_a_register(void **state)
+{
+    static const unsigned blocks[] = {32, 27, 96};
+    struct ut_sgx u;
+    uint32_t *out;
+
+    (void)state;
+    ut_sgx_open(
+        &u,
+        BLOB("ld.param.u32 %r10, [%rd5+4];\n"
+             "add.s64 %rd6, %rd5, 8; ld.param.u64 %rd7, [%rd6];\n"
+             "mov.b64 {%r18, %r19}, %rd7; xor.b32 %r11, %r18, %r19;\n"
+             "cvta.param.u64 %rd8, %rd5; ld.s8 %r12, [%rd8+17]; ld.u16 %r18, "
+             "[%rd8+22];\n"
+             "add.u32 %r12, %r12, %r18;\n"
+             "ld.param.v4.u32 {%r18, %r19, %r20, %r21}, [%rd6+24];\n"
+             "add.u32 %r18, %r18, %r19; add.u32 %r20, %r20, %r21;\n"
+             "add.u32 %r13, %r18, %r20;\n"
+             "ld.v2.u64 {%rd9, %rd10}, [%rd8+48]; xor.b64 %rd9, %rd9, %rd10;\n"
+             "mov.b64 {%r18, %r19}, %rd9; xor.b32 %r14, %r18, %r19;\n"
+             "mov.u32 %r18, 12; mov.u32 %r19, 0;\n"
+             "@%p1 ld.param.v2.u32 {%r18, %r19}, [%rd5+24]; sub.u32 %r15, %r18, %r19;\n"
+             "and.b32 %r18, %r2, 15; mul.wide.u32 %rd11, %r18, 4;\n"
+             "add.u64 %rd11, %rd5, %rd11; ld.param.u32 %r16, [%rd11];\n"
+             "mov.b64 %rd12, %rd5; @%p1 add.u64 %rd12, %rd12, 4;\n"
+             "ld.param.u32 %r17, [%rd12+4];\n"));
+    out = ut_sgx_buf(&u, 3 * 96 * 32);
+    ut_sgx_param(&u, 0, (uintptr_t)out);
+    blob_fill(&u);
+    for (size_t b = 0; b < ARRAY_SIZE(blocks); b++) {
+        memset(out, 0xee, 3 * 96 * 32);
+        ut_sgx_shape(&u, 3, blocks[b]);
+        assert_int_equal(ut_sgx_run(&u), SG_CTA_DONE);
+        for (unsigned i = 0; i < 3 * blocks[b] * 8; i++)
+            assert_int_equal(out[i], blob_word(i % 8, i / 8 % blocks[b]));
+    }
+    ut_sgx_close(&u);
+}
+
+static uint32_t
+registers_of(const char *ptx)
+{
+    struct ut_sgx u;
+    uint32_t regs;
+
+    ut_sgx_open(&u, ptx);
+    regs = u.launch.kernel->regs;
+    ut_sgx_close(&u);
+    return regs;
+}
+
+/* Sixteen words, all of them wanted at once. */
+#define ALL_WORDS(from)                                                                \
+    ".reg .b32 %q<16>; ld.param.v4.u32 {%q0, %q1, %q2, %q3}, [" from "];\n"            \
+    "ld.param.v4.u32 {%q4, %q5, %q6, %q7}, [" from "+16];\n"                           \
+    "ld.param.v4.u32 {%q8, %q9, %q10, %q11}, [" from "+32];\n"                         \
+    "ld.param.v4.u32 {%q12, %q13, %q14, %q15}, [" from "+48];\n"                       \
+    "add.u32 %r10, %q0, %q15; add.u32 %r11, %q1, %q14; add.u32 %r12, %q2, %q13;\n"     \
+    "add.u32 %r13, %q3, %q12; add.u32 %r14, %q4, %q11; add.u32 %r15, %q5, %q10;\n"     \
+    "add.u32 %r16, %q6, %q9; add.u32 %r17, %q7, %q8;\n"
+
+/* Such a read is worth what one by the parameter's name is, and faults as any other. */
+static void
+parameters_read_through_a_register_take_no_registers(void **state)
+{
+    static const struct {
+        const char *ptx;
+        int fault;
+    } wrong[] = {
+        {BLOB("ld.param.u32 %r10, [%rd5+64];\n"), 700},
+        {BLOB("ld.param.v2.u32 {%r10, %r11}, [%rd5+60];\n"), 716},
+        {BLOB("ld.param.u32 %r10, [%rd5+62];\n"), 716},
+        {BLOB("add.u64 %rd6, %rd5, -4096; ld.param.u32 %r10, [%rd6];\n"), 700}};
+
+    (void)state;
+    assert_int_equal(registers_of(BLOB(ALL_WORDS("%rd5"))),
+                     registers_of(BLOB(ALL_WORDS("p"))));
+    for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+        struct ut_sgx u;
+        ut_sgx_open(&u, wrong[i].ptx);
+        ut_sgx_param(&u, 0, (uintptr_t)ut_sgx_buf(&u, 4096));
+        ut_sgx_shape(&u, 1, 32);
+        ut_sgx_run(&u);
+        assert_int_equal(u.launch.fault.code, wrong[i].fault);
+        ut_sgx_close(&u);
+    }
+}
+
 /* ---- base + index * scale ---- */
 
 #define N 256u
@@ -392,6 +531,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(constants_are_those_of_the_launch_that_runs),
         cmocka_unit_test(registers_written_again_are_no_constants),
+        cmocka_unit_test(parameters_may_be_read_through_a_register),
+        cmocka_unit_test(parameters_read_through_a_register_take_no_registers),
         cmocka_unit_test(indexed_accesses_reach_what_they_name),
         cmocka_unit_test(indexed_accesses_fault_at_the_lane_that_leaves),
         cmocka_unit_test(the_verifier_refuses_what_no_pass_may_leave),
