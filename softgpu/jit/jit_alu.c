@@ -252,6 +252,137 @@ param(struct jit *j, const struct sg_insn *op, LLVMTypeRef type)
 #define C_G jit_get_g(j, op->c)
 #define A_P jit_get_p(j, op->a)
 #define B_P jit_get_p(j, op->b)
+/* The lengths and positions of fields, as lane_bfe_u32() and its neighbours have them.
+ */
+static val
+low_byte(struct jit *j, val v)
+{
+    return AND(v, CONST_W(0xff));
+}
+
+static val
+at_most(struct jit *j, val v, unsigned most)
+{
+    return SEL(CMP_I(UGT, v, CONST_W(most)), CONST_W(most), v);
+}
+
+static val
+ones_of(struct jit *j, val len)
+{
+    val some = SUB(SHL(CONST_W(1), AND(len, CONST_W(31))), CONST_W(1));
+
+    return SEL(CMP_I(UGT, len, CONST_W(31)), CONST_W(UINT32_MAX), some);
+}
+
+/* @v shifted by @n, which may be more than 31: then nothing is left. */
+static val
+shifted(struct jit *j, val v, val n, bool left)
+{
+    val by = AND(n, CONST_W(31));
+
+    return SEL(CMP_I(UGT, n, CONST_W(31)), CONST_W(0), left ? SHL(v, by) : LSHR(v, by));
+}
+
+static val
+bfe_unsigned(struct jit *j, val a, val pos, val len)
+{
+    return AND(shifted(j, a, low_byte(j, pos), false), ones_of(j, low_byte(j, len)));
+}
+
+static val
+bfe_signed(struct jit *j, val a, val pos, val len)
+{
+    val at = at_most(j, low_byte(j, pos), 31), room = SUB(CONST_W(32), at);
+    val all = low_byte(j, len), n = SEL(CMP_I(UGT, all, room), room, all);
+    val up = SHL(a, AND(SUB(room, n), CONST_W(31)));
+    val r = ASHR(up, AND(SUB(CONST_W(32), n), CONST_W(31)));
+
+    return SEL(CMP_I(EQ, n, CONST_W(0)), CONST_W(0), r);
+}
+
+/* llvm.fshl or llvm.fshr, which take the count modulo 32. */
+static val
+funnel(struct jit *j, const char *name, val a, val b, val n)
+{
+    val in[3] = {b, a, n};
+
+    return intrinsic(j, name, j->w, in, 3);
+}
+
+static val
+unary(struct jit *j, const char *name, val a)
+{
+    return intrinsic(j, name, j->w, &a, 1);
+}
+
+static val
+count_zeros(struct jit *j, val a)
+{
+    val in[2] = {a, LLVMConstInt(LLVMInt1TypeInContext(j->ctx), 0, 0)};
+
+    return intrinsic(j, "llvm.ctlz", j->w, in, 2);
+}
+
+static val
+permuted(struct jit *j, val a, val b, val c)
+{
+    val r = CONST_W(0);
+
+    for (unsigned k = 0; k < 4; k++) {
+        val sel = LSHR(c, CONST_W(4 * k));
+        val from = SEL(CMP_I(NE, AND(sel, CONST_W(4)), CONST_W(0)), b, a);
+        val by = SHL(AND(sel, CONST_W(3)), CONST_W(3));
+        val byte = AND(LSHR(from, by), CONST_W(0xff));
+        val sign = MUL(LSHR(byte, CONST_W(7)), CONST_W(0xff));
+        byte = SEL(CMP_I(NE, AND(sel, CONST_W(8)), CONST_W(0)), sign, byte);
+        r = OR(r, SHL(byte, CONST_W(8 * k)));
+    }
+    return r;
+}
+
+/* Byte @k of each lane, with its sign or without. */
+static val
+byte_of(struct jit *j, val v, unsigned k, bool sgn)
+{
+    val up = SHL(v, CONST_W(24 - 8 * k));
+
+    return sgn ? ASHR(up, CONST_W(24)) : LSHR(up, CONST_W(24));
+}
+
+static val
+dp4a(struct jit *j, val a, val b, val c, bool sa, bool sb)
+{
+    for (unsigned k = 0; k < 4; k++)
+        c = ADD(c, MUL(byte_of(j, a, k, sa), byte_of(j, b, k, sb)));
+    return c;
+}
+
+/* lane_quotient_u32() and _s32(). */
+static val
+quotient(struct jit *j, val a, val b, bool sgn)
+{
+    val by = SEL(CMP_I(EQ, b, CONST_W(0)), CONST_W(1), b), q;
+
+    if (!sgn)
+        return LLVMBuildFPToUI(
+            B, FDIV(LLVMBuildUIToFP(B, a, j->g, ""), LLVMBuildUIToFP(B, by, j->g, "")),
+            j->w, "");
+    q = FDIV(LLVMBuildSIToFP(B, a, j->g, ""), LLVMBuildSIToFP(B, by, j->g, ""));
+    return TRUNC(LLVMBuildFPToSI(B, q, j->d, ""), j->w);
+}
+
+static val
+divided(struct jit *j, val a, val b, bool sgn)
+{
+    return SEL(CMP_I(EQ, b, CONST_W(0)), CONST_W(UINT32_MAX), quotient(j, a, b, sgn));
+}
+
+static val
+remainder_of(struct jit *j, val a, val b, bool sgn)
+{
+    return SUB(a, MUL(quotient(j, a, b, sgn), b));
+}
+
 #define W_(name, expr)                                                                 \
     case SG_OP_##name:                                                                 \
         jit_set_w(j, op->d, expr);                                                     \
@@ -301,6 +432,30 @@ integers(struct jit *j, const struct sg_insn *op)
         W_(SX16, ASHR(SHL(A_W, CONST_W(16)), CONST_W(16)))
         W_(ZX8, AND(A_W, CONST_W(0xff)))
         W_(ZX16, AND(A_W, CONST_W(0xffff)))
+        W_(DIV_U32, divided(j, A_W, B_W, false))
+        W_(REM_U32, remainder_of(j, A_W, B_W, false))
+        W_(DIV_S32, divided(j, A_W, B_W, true))
+        W_(REM_S32, remainder_of(j, A_W, B_W, true))
+        W_(POPC_W, unary(j, "llvm.ctpop", A_W))
+        W_(CLZ_W, count_zeros(j, A_W))
+        W_(BREV_W, unary(j, "llvm.bitreverse", A_W))
+        W_(BFIND_U32, SUB(CONST_W(31), count_zeros(j, A_W)))
+        W_(BFIND_SH_U32,
+           SEL(CMP_I(EQ, A_W, CONST_W(0)), CONST_W(UINT32_MAX), count_zeros(j, A_W)))
+        W_(BFE_U32, bfe_unsigned(j, A_W, B_W, C_W))
+        W_(BFE_S32, bfe_signed(j, A_W, B_W, C_W))
+        W_(BFI_MASK_W, shifted(j, ones_of(j, low_byte(j, B_W)), low_byte(j, A_W), true))
+        W_(SHF_L, funnel(j, "llvm.fshl", A_W, B_W, C_W))
+        W_(SHF_R, funnel(j, "llvm.fshr", A_W, B_W, C_W))
+        W_(SHF_L_CLAMP, SEL(CMP_I(UGT, C_W, CONST_W(31)), A_W,
+                            funnel(j, "llvm.fshl", A_W, B_W, C_W)))
+        W_(SHF_R_CLAMP, SEL(CMP_I(UGT, C_W, CONST_W(31)), B_W,
+                            funnel(j, "llvm.fshr", A_W, B_W, C_W)))
+        W_(PRMT, permuted(j, A_W, B_W, C_W))
+        W_(DP4A_UU, dp4a(j, A_W, B_W, C_W, false, false))
+        W_(DP4A_US, dp4a(j, A_W, B_W, C_W, false, true))
+        W_(DP4A_SU, dp4a(j, A_W, B_W, C_W, true, false))
+        W_(DP4A_SS, dp4a(j, A_W, B_W, C_W, true, true))
         D_(ADD_U64, ADD(A_D, B_D))
         D_(SUB_U64, SUB(A_D, B_D))
         D_(MUL_U64, MUL(A_D, B_D))

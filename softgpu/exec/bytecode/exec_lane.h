@@ -50,6 +50,129 @@ lane_double(uint64_t u)
     return f;
 }
 
+LANE uint32_t
+lane_popc(uint32_t a)
+{
+    a -= a >> 1 & 0x55555555;
+    a = (a & 0x33333333) + (a >> 2 & 0x33333333);
+    a = (a + (a >> 4)) & 0x0f0f0f0f;
+    return a * 0x01010101 >> 24;
+}
+
+/* The bits from the highest that is set downwards, all set. */
+LANE uint32_t
+lane_smear(uint32_t a)
+{
+    a |= a >> 1;
+    a |= a >> 2;
+    a |= a >> 4;
+    a |= a >> 8;
+    return a | a >> 16;
+}
+
+LANE uint32_t
+lane_clz(uint32_t a)
+{
+    return 32 - lane_popc(lane_smear(a));
+}
+
+LANE uint32_t
+lane_brev(uint32_t a)
+{
+    a = (a & 0x55555555) << 1 | (a >> 1 & 0x55555555);
+    a = (a & 0x33333333) << 2 | (a >> 2 & 0x33333333);
+    a = (a & 0x0f0f0f0f) << 4 | (a >> 4 & 0x0f0f0f0f);
+    a = (a & 0x00ff00ff) << 8 | (a >> 8 & 0x00ff00ff);
+    return a << 16 | a >> 16;
+}
+
+/* Position and length of fields are the low byte, as on a card. */
+LANE uint32_t
+lane_ones(uint32_t len)
+{
+    return len > 31 ? UINT32_MAX : (1u << (len & 31)) - 1;
+}
+
+LANE uint32_t
+lane_bfe_u32(uint32_t a, uint32_t pos, uint32_t len)
+{
+    pos &= 0xff;
+    return (pos > 31 ? 0 : a >> (pos & 31)) & lane_ones(len & 0xff);
+}
+
+/* A field that reaches over the top is filled with the sign of the value. */
+LANE uint32_t
+lane_bfe_s32(uint32_t a, uint32_t pos, uint32_t len)
+{
+    uint32_t n = len & 0xff;
+
+    pos = (pos & 0xff) > 31 ? 31 : pos & 0xff;
+    n = n > 32 - pos ? 32 - pos : n;
+    return n ? (uint32_t)((int32_t)(a << ((32 - pos - n) & 31)) >> ((32 - n) & 31)) : 0;
+}
+
+LANE uint32_t
+lane_bfi_mask(uint32_t pos, uint32_t len)
+{
+    pos &= 0xff;
+    return pos > 31 ? 0 : lane_ones(len & 0xff) << (pos & 31);
+}
+
+/* The upper and the lower word of b:a, shifted by the low five bits of @n. */
+LANE uint32_t
+lane_shf_l(uint32_t a, uint32_t b, uint32_t n)
+{
+    return b << (n & 31) | a >> 1 >> (~n & 31);
+}
+
+LANE uint32_t
+lane_shf_r(uint32_t a, uint32_t b, uint32_t n)
+{
+    return a >> (n & 31) | b << 1 << (~n & 31);
+}
+
+/* The byte of b:a that four bits of @sel name, or eight times its sign. */
+LANE uint32_t
+lane_pick(uint32_t a, uint32_t b, uint32_t sel)
+{
+    uint32_t byte = ((sel & 4) ? b : a) >> ((sel & 3) * 8) & 0xff;
+
+    return (sel & 8) ? (byte >> 7) * 0xff : byte;
+}
+
+LANE uint32_t
+lane_prmt(uint32_t a, uint32_t b, uint32_t c)
+{
+    return lane_pick(a, b, c) | lane_pick(a, b, c >> 4) << 8 |
+           lane_pick(a, b, c >> 8) << 16 | lane_pick(a, b, c >> 12) << 24;
+}
+
+/* Four products of bytes, signed where @sa and @sb say so. */
+LANE uint32_t
+lane_dp4a(uint32_t a, uint32_t b, uint32_t c, bool sa, bool sb)
+{
+    for (int k = 0; k < 32; k += 8) {
+        const uint32_t x = a >> k & 0xff, y = b >> k & 0xff;
+        c += (sa ? (uint32_t)(int32_t)(int8_t)x : x) *
+             (sb ? (uint32_t)(int32_t)(int8_t)y : y);
+    }
+    return c;
+}
+
+/* A quotient of 32 bits is exact in 53.  Division by zero gives all ones and leaves the
+ * dividend. */
+LANE uint32_t
+lane_quotient_u32(uint32_t a, uint32_t b)
+{
+    return (uint32_t)((double)a / (double)(b ? b : 1));
+}
+
+LANE uint32_t
+lane_quotient_s32(int32_t a, int32_t b)
+{
+    return (uint32_t)(int64_t)((double)a / (double)(b ? b : 1));
+}
+
 /* f32 results that are NaN are this one NaN. */
 LANE float
 lane_nan32(float r)

@@ -7,6 +7,9 @@
  */
 #include "exec_scalar.h"
 
+#include "exec_lane.h"
+#include "gp_base.h"
+
 #define F1(name) uint64_t sg_fn_##name(uint64_t a, uint64_t b, uint64_t c)
 #define UNUSED1 (void)b, (void)c
 #define UNUSED2 (void)c
@@ -79,16 +82,10 @@ TRI(sad_s64, c + ((int64_t)a < (int64_t)b ? b - a : a - b))
 TRI(sad_u16, (c + (a < b ? b - a : a - b)) & 0xffff)
 TRI(sad_s16, (c + (S16(a) < S16(b) ? b - a : a - b)) & 0xffff)
 
-BIN(div_u32, U32(b) ? U32(a) / U32(b) : UINT32_MAX)
-BIN(rem_u32, U32(b) ? U32(a) % U32(b) : U32(a))
 BIN(div_u64, b ? a / b : UINT64_MAX)
 BIN(rem_u64, b ? a % b : a)
 BIN(div_u16, (b & 0xffff) ? (a & 0xffff) / (b & 0xffff) : 0xffff)
 BIN(rem_u16, (b & 0xffff) ? (a & 0xffff) % (b & 0xffff) : a)
-BIN(div_s32, S32(b) == 0    ? UINT32_MAX
-             : S32(b) == -1 ? U32(0 - a)
-                            : U32(S32(a) / S32(b)))
-BIN(rem_s32, S32(b) == 0 ? U32(a) : S32(b) == -1 ? 0 : U32(S32(a) % S32(b)))
 BIN(div_s64, b == 0             ? UINT64_MAX
              : (int64_t)b == -1 ? 0 - a
                                 : (uint64_t)((int64_t)a / (int64_t)b))
@@ -178,55 +175,38 @@ funnel(uint64_t lo, uint64_t hi)
 {
     return (uint64_t)U32(hi) << 32 | U32(lo);
 }
-TRI(shf_l_wrap, U32((funnel(a, b) << (c & 31)) >> 32))
-TRI(shf_l_clamp, U32(c) > 31 ? U32(a) : U32((funnel(a, b) << (c & 31)) >> 32))
-TRI(shf_r_wrap, U32(funnel(a, b) >> (c & 31)))
-TRI(shf_r_clamp, U32(c) > 31 ? U32(b) : U32(funnel(a, b) >> (c & 31)))
 BIN(shr_s16, U32(S16(a) >> (U32(b) > 15 ? 15 : b)) & 0xffff)
 
-/* Position and length are the low byte for 32 bits, and all of the register for 64, as
- * on a card: the ISA restricts them to 255.  A field that reaches over the top is
- * filled with zeros or with the sign, which is the field's or, cut off, the value's. */
+/* Position and length are all of the register for 64 bits, as on a card: the ISA
+ * restricts them to 255.  A field that reaches over the top is filled with zeros or
+ * with the sign, which is the field's or, cut off, the value's. */
 static uint64_t
-bfe(uint64_t a, uint64_t b, uint64_t c, unsigned width, bool sgn)
+bfe(uint64_t a, uint64_t b, uint64_t c, bool sgn)
 {
-    uint64_t pos = width == 32 ? b & 0xff : U32(b), v = pos < width ? a >> pos : 0;
-    uint64_t len = width == 32 ? c & 0xff : U32(c), last = pos + len - 1, mask;
-    bool sign;
+    uint64_t pos = U32(b), v = pos < 64 ? a >> pos : 0;
+    uint64_t len = U32(c), last = gp_min(pos + len - 1, UINT64_C(63));
 
     if (len == 0)
         return 0;
-    if (last > width - 1)
-        last = width - 1;
-    sign = sgn && (a >> last & 1);
-    mask = len >= 64 ? UINT64_MAX : (1ull << len) - 1;
-    v &= mask;
-    if (sign) {
-        uint64_t have = pos < width ? last - pos + 1 : 0;
+    v &= len >= 64 ? UINT64_MAX : (1ull << len) - 1;
+    if (sgn && (a >> last & 1)) {
+        uint64_t have = pos < 64 ? last - pos + 1 : 0;
         v |= have >= 64 ? 0 : UINT64_MAX << have;
     }
-    return width == 32 ? U32(v) : v;
+    return v;
 }
-TRI(bfe_u32, bfe(U32(a), b, c, 32, false))
-TRI(bfe_s32, bfe(U32(a), b, c, 32, true))
-TRI(bfe_u64, bfe(a, b, c, 64, false))
-TRI(bfe_s64, bfe(a, b, c, 64, true))
+TRI(bfe_u64, bfe(a, b, c, false))
+TRI(bfe_s64, bfe(a, b, c, true))
 
 /* The bits that bfi replaces. */
 static uint64_t
-field_mask(uint64_t pos, uint64_t len, unsigned width)
+field_mask(uint64_t pos, uint64_t len)
 {
-    uint64_t ones;
+    uint64_t ones = U32(len) >= 64 ? UINT64_MAX : (1ull << U32(len)) - 1;
 
-    pos = width == 32 ? pos & 0xff : U32(pos);
-    len = width == 32 ? len & 0xff : U32(len);
-    if (pos >= width || len == 0)
-        return 0;
-    ones = len >= 64 ? UINT64_MAX : (1ull << len) - 1;
-    return width == 32 ? U32(ones << pos) : ones << pos;
+    return U32(pos) < 64 ? ones << U32(pos) : 0;
 }
-BIN(bfi_mask_b32, field_mask(a, b, 32))
-BIN(bfi_mask_b64, field_mask(a, b, 64))
+BIN(bfi_mask_b64, field_mask(a, b))
 
 static uint32_t
 find_top(uint64_t v)
@@ -240,28 +220,15 @@ shift_of(uint32_t at, uint32_t width)
 }
 #define MAG32(a) (S32(a) < 0 ? ~U32(a) : U32(a))
 #define MAG64(a) ((int64_t)(a) < 0 ? ~(a) : (a))
-UNI(bfind_u32, find_top(U32(a)))
 UNI(bfind_s32, find_top(MAG32(a)))
 UNI(bfind_u64, find_top(a))
 UNI(bfind_s64, find_top(MAG64(a)))
-UNI(bfind_sh_u32, shift_of(find_top(U32(a)), 32))
 UNI(bfind_sh_s32, shift_of(find_top(MAG32(a)), 32))
 UNI(bfind_sh_u64, shift_of(find_top(a), 64))
 UNI(bfind_sh_s64, shift_of(find_top(MAG64(a)), 64))
 
-F1(brev_b64)
-{
-    uint64_t r = 0;
-
-    UNUSED1;
-    for (int i = 0; i < 64; i++)
-        r |= (a >> i & 1) << (63 - i);
-    return r;
-}
-UNI(brev_b32, sg_fn_brev_b64(U32(a), 0, 0) >> 32)
-UNI(clz_b32, U32(a) ? (uint64_t)__builtin_clz(U32(a)) : 32)
+UNI(brev_b64, (uint64_t)lane_brev(U32(a)) << 32 | lane_brev(U32(a >> 32)))
 UNI(clz_b64, a ? (uint64_t)__builtin_clzll(a) : 64)
-UNI(popc_b32, (uint64_t)__builtin_popcount(U32(a)))
 UNI(popc_b64, (uint64_t)__builtin_popcountll(a))
 
 static uint32_t
@@ -309,15 +276,6 @@ pick_bytes(uint64_t v, const uint8_t sel[4])
     return r;
 }
 
-F1(prmt)
-{
-    uint8_t sel[4];
-
-    for (int k = 0; k < 4; k++)
-        sel[k] = c >> (4 * k) & 15;
-    return pick_bytes(funnel(a, b), sel);
-}
-
 #define PRMT(name, s0, s1, s2, s3)                                                     \
     F1(name)                                                                           \
     {                                                                                  \
@@ -363,16 +321,6 @@ part(uint64_t v, unsigned shift, unsigned bits, bool sgn)
 }
 
 static uint32_t
-dp4a(uint64_t a, uint64_t b, uint64_t c, bool sa, bool sb)
-{
-    int64_t sum = 0;
-
-    for (unsigned k = 0; k < 32; k += 8)
-        sum += part(a, k, 8, sa) * part(b, k, 8, sb);
-    return U32((uint64_t)sum + c);
-}
-
-static uint32_t
 dp2a(uint64_t a, uint64_t b, uint64_t c, bool sa, bool sb, unsigned base)
 {
     int64_t sum = part(a, 0, 16, sa) * part(b, base, 8, sb) +
@@ -380,10 +328,6 @@ dp2a(uint64_t a, uint64_t b, uint64_t c, bool sa, bool sb, unsigned base)
 
     return U32((uint64_t)sum + c);
 }
-TRI(dp4a_uu, dp4a(a, b, c, false, false))
-TRI(dp4a_us, dp4a(a, b, c, false, true))
-TRI(dp4a_su, dp4a(a, b, c, true, false))
-TRI(dp4a_ss, dp4a(a, b, c, true, true))
 TRI(dp2a_lo_uu, dp2a(a, b, c, false, false, 0))
 TRI(dp2a_lo_us, dp2a(a, b, c, false, true, 0))
 TRI(dp2a_lo_su, dp2a(a, b, c, true, false, 0))

@@ -158,8 +158,8 @@ lower_bfi(struct lower *l, const struct ptx_insn *insn)
     if (!wide) /* 64 bits take all of the register, see bfe() */
         pos = lo_op(l, SG_OP_ZX8, NONE, pos, NONE, NONE);
     len = lo_src(l, &insn->opds[4], PTX_W_u32);
-    mask = lo_call_fn(l, wide ? SG_FN_bfi_mask_b64 : SG_FN_bfi_mask_b32, NONE, pos, len,
-                      NONE);
+    mask = wide ? lo_call_fn(l, SG_FN_bfi_mask_b64, NONE, pos, len, NONE)
+                : lo_op(l, SG_OP_BFI_MASK_W, NONE, pos, len, NONE);
     t = lo_op(l, wide ? SG_OP_SHL_D : SG_OP_SHL_W, NONE, a, pos, NONE);
     t = lo_op(l, and, NONE, t, mask, NONE);
     u = lo_op(l, wide ? SG_OP_NOT_D : SG_OP_NOT_W, NONE, mask, NONE, NONE);

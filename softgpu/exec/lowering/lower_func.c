@@ -368,8 +368,7 @@ lower_row(struct lower *l, const struct ptx_insn *insn)
     int32_t s[3] = {SG_NOREG, SG_NOREG, SG_NOREG}, d, r;
     bool ftz, sat;
 
-    if (row->kind == ISA_DO || row->kind == ISA_FN)
-        check_constants(l, insn, type);
+    check_constants(l, insn, type);
     if (row->kind == ISA_DO) {
         row->lower(l, insn);
         return;
