@@ -3,7 +3,8 @@
  * Scalar float operations: directed rounding, approximations, halves, conversions.
  *
  * Approximations are evaluated in double and rounded once, which is inside every
- * documented bound.  Directed rounding switches the thread's mode around one volatile
+ * documented bound.  Directed rounding to f32 begins with a sum or product that is
+ * exact in two doubles; elsewhere it switches the thread's mode around one volatile
  * operation, because compilers move arithmetic across fesetround().
  */
 #include "exec_scalar.h"
@@ -34,20 +35,60 @@
         volatile T vx = x, vy = y;                                                     \
         ROUNDED(T, vx op vy);                                                          \
     }
-OP2(add32, float, +)
-OP2(sub32, float, -)
-OP2(mul32, float, *)
 OP2(div32, float, /)
 OP2(add64, double, +)
 OP2(sub64, double, -)
 OP2(mul64, double, *)
 OP2(div64, double, /)
 
+/* hi + lo, of which lo is less than half a place of hi, in the direction @mode: the
+ * nearest float, or its neighbour. */
+static float
+directed(int mode, double hi, double lo)
+{
+    float f = (float)hi;
+    uint32_t bits = lane_bits32(f), sign = bits >> 31;
+    bool above = f > hi || (f == hi && lo < 0), below = f < hi || (f == hi && lo > 0);
+    bool down = mode == FE_DOWNWARD || (mode == FE_TOWARDZERO && !sign);
+
+    if (down ? above : below)
+        bits += down == sign ? 1 : UINT32_MAX;
+    return lane_float(bits);
+}
+
+/* The sum of two products of floats, or of floats. */
+static float
+sum32(int mode, double x, double y)
+{
+    double hi = x + y, part = hi - x, lo = (x - (hi - part)) + (y - part);
+
+    if (hi == 0 && mode == FE_DOWNWARD)
+        return signbit(x) || signbit(y) ? -0.0f : 0.0f;
+    return directed(mode, hi, lo);
+}
+
+static float
+add32(int mode, float x, float y)
+{
+    return sum32(mode, x, y);
+}
+
+static float
+sub32(int mode, float x, float y)
+{
+    return sum32(mode, x, -(double)y);
+}
+
+static float
+mul32(int mode, float x, float y)
+{
+    return directed(mode, (double)x * y, 0);
+}
+
 static float
 fma32(int mode, float x, float y, float z)
 {
-    volatile float vx = x, vy = y, vz = z;
-    ROUNDED(float, fmaf(vx, vy, vz));
+    return sum32(mode, (double)x * y, z);
 }
 
 static double
@@ -74,8 +115,7 @@ sqrt64(int mode, double x)
 static float
 narrow(int mode, double x)
 {
-    volatile double vx = x;
-    ROUNDED(float, (float)vx);
+    return directed(mode, x, 0);
 }
 
 /* f64 results keep a NaN operand as those of exec_alu.def do. */

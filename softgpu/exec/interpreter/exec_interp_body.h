@@ -181,6 +181,22 @@ typedef double f64;
 #define WARP_LOOP3(td, ta, tb, tc, expr)                                               \
     LANE_LOOP(td, const ta a = ra[i]; const tb b = rb[i]; const tc c = rc[i], expr)
 
+/* A function of words, which most are. */
+static void
+run_fn_w(const struct sg_insn *op, const char *wb, uint32_t m)
+{
+    static const uint32_t none[SG_LANES];
+    const uint32_t off[3] = {op->a, op->b, op->c};
+    uint32_t *d = (uint32_t *)(void *)(uintptr_t)(wb + op->d);
+    sg_fn *fn = (sg_fn *)(uintptr_t)op->imm;
+    const uint32_t *in[3];
+
+    for (int k = 0; k < 3; k++)
+        in[k] = off[k] == SG_OFF_NONE ? none : (const void *)(wb + off[k]);
+    SG_FOR_LANES(i, m)
+    d[i] = (uint32_t)fn(in[0][i], in[1][i], in[2][i]);
+}
+
 static void
 run_fn(const struct sg_insn *op, const char *wb, const char *db, char *pb, uint32_t m)
 {
@@ -419,7 +435,10 @@ L_PSET:
     NEXT;
 
 L_FN:
-    run_fn(op, wb, db, pb, m);
+    if (op->x == 0)
+        run_fn_w(op, wb, m);
+    else
+        run_fn(op, wb, db, pb, m);
     NEXT;
 
     /* %tid, and what is the same for every thread of the block */

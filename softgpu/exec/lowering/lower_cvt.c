@@ -300,6 +300,9 @@ float_to_float(struct lower *l, const struct ptx_insn *insn, unsigned to, unsign
             v = one_nan(l, v);
     } else if (from == PTX_W_f16 && to == PTX_W_f64 && !sat) {
         v = lo_call_fn(l, SG_FN_f16_f64_nan, NONE, v, NONE, NONE);
+    } else if (from == PTX_W_f32 && to == PTX_W_f32 && sat && !relu &&
+               !integral_rounding(insn)) {
+        v = lo_op(l, SG_OP_SAT_F32, NONE, v, NONE, NONE);
     } else if (from == PTX_W_f32 && to == PTX_W_f64 && !sat) {
         v = lo_op(l, SG_OP_CVT_F64_F32, NONE, v, NONE, NONE);
     } else if (from == PTX_W_f64 && to == PTX_W_f32 && rounding(insn) == M_RN && !sat) {
