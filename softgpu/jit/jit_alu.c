@@ -78,6 +78,12 @@ fma_of(struct jit *j, LLVMTypeRef t, val a, val b, val c)
 }
 
 static val
+rounded(struct jit *j, const char *name, val a)
+{
+    return intrinsic(j, name, j->f, &a, 1);
+}
+
+static val
 sqrt_of(struct jit *j, LLVMTypeRef t, val a)
 {
     return intrinsic(j, "llvm.sqrt", t, &a, 1);
@@ -166,6 +172,33 @@ f16_to_f32(struct jit *j, val h)
 
     r = SEL(CMP_I(UGE, mag, CONST_W(0x7c00)), OR(up, CONST_W(0x7f800000)), r);
     return SEL(CMP_I(UGT, mag, CONST_W(0x7c00)), CONST_W(0x7fffffff), OR(r, sign));
+}
+
+/* lane_f32_f16() and lane_f32_bf16(). */
+static val
+f32_to_f16(struct jit *j, val f)
+{
+    val u = CAST(f, j->w), mag = AND(u, CONST_W(0x7fffffff));
+    val sign = AND(LSHR(u, CONST_W(16)), CONST_W(0x8000));
+    val even = AND(LSHR(mag, CONST_W(13)), CONST_W(1));
+    val up = ADD(ADD(mag, CONST_W(0xfff)), even);
+    val normal = LSHR(SUB(up, CONST_W(0x38000000)), CONST_W(13));
+    val some = CAST(FADD(CAST(mag, j->f), CONST_F(0.5)), j->w);
+    val r = SEL(CMP_I(ULT, mag, CONST_W(0x38800000)), SUB(some, CONST_W(0x3f000000)),
+                normal);
+
+    r = SEL(CMP_I(UGE, mag, CONST_W(0x47800000)), CONST_W(0x7c00), r);
+    return SEL(CMP_I(UGT, mag, CONST_W(0x7f800000)), CONST_W(0x7fff), OR(r, sign));
+}
+
+static val
+f32_to_bf16(struct jit *j, val u)
+{
+    val even = AND(LSHR(u, CONST_W(16)), CONST_W(1));
+    val r = LSHR(ADD(ADD(u, CONST_W(0x7fff)), even), CONST_W(16));
+
+    return SEL(CMP_I(UGT, AND(u, CONST_W(0x7fffffff)), CONST_W(0x7f800000)),
+               CONST_W(0x7fff), r);
 }
 
 /* The high half of a product of two numbers that were made 64 bits wide. */
@@ -537,6 +570,12 @@ floats(struct jit *j, const struct sg_insn *op)
         W_(CVT_S32_F32, f32_to_s32(j, A_F))
         W_(CVT_U32_F32, f32_to_u32(j, A_F))
         W_(CVT_F32_F16, f16_to_f32(j, A_W))
+        W_(CVT_F16_F32, f32_to_f16(j, A_F))
+        W_(CVT_BF16_F32, f32_to_bf16(j, A_W))
+        F_(RINT_F32, rounded(j, "llvm.rint", A_F))
+        F_(TRUNC_F32, rounded(j, "llvm.trunc", A_F))
+        F_(FLOOR_F32, rounded(j, "llvm.floor", A_F))
+        F_(CEIL_F32, rounded(j, "llvm.ceil", A_F))
     case SG_OP_ADD_F64:
         a = A_G, b = B_G;
         jit_set_d(j, op->d, nan64(j, FADD(a, b), b, a, NULL));

@@ -347,4 +347,26 @@ lane_f16_f32(uint32_t h)
     return lane_float(r);
 }
 
+/* To the nearest half, halfway to even.  What is below the normal ones is a multiple of
+ * 2^-24, as it is in a float between a half and one. */
+LANE uint32_t
+lane_f32_f16(float f)
+{
+    uint32_t u = lane_bits32(f), sign = u >> 16 & 0x8000u, mag = u & 0x7fffffffu;
+    uint32_t normal = (mag + 0xfffu + (mag >> 13 & 1u) - 0x38000000u) >> 13;
+    uint32_t tiny = lane_bits32(lane_float(mag) + 0.5f) - 0x3f000000u;
+    uint32_t r = mag < 0x38800000u ? tiny : normal;
+
+    r = mag >= 0x47800000u ? 0x7c00u : r;
+    return mag > 0x7f800000u ? 0x7fffu : r | sign;
+}
+
+LANE uint32_t
+lane_f32_bf16(uint32_t u)
+{
+    uint32_t r = (u + 0x7fffu + (u >> 16 & 1u)) >> 16;
+
+    return (u & 0x7fffffffu) > 0x7f800000u ? 0x7fffu : r;
+}
+
 #endif

@@ -132,6 +132,16 @@ integral_rounding(const struct ptx_insn *insn)
            lo_has(insn, PTX_W_rmi) || lo_has(insn, PTX_W_rpi);
 }
 
+/* An f32 to an integral value. */
+static int32_t
+to_integral32(struct lower *l, enum mode mode, int32_t v)
+{
+    static const enum sg_opcode ops[] = {SG_OP_RINT_F32, SG_OP_TRUNC_F32,
+                                         SG_OP_FLOOR_F32, SG_OP_CEIL_F32};
+
+    return lo_op(l, ops[mode], NONE, v, NONE, NONE);
+}
+
 /* An f64 in which @from is, to an integral value. */
 static int32_t
 to_integral(struct lower *l, unsigned from, enum mode mode, int32_t v)
@@ -165,7 +175,9 @@ float_to_int(struct lower *l, const struct ptx_insn *insn, unsigned to, unsigned
 
     if (from == PTX_W_f32 && lo_has(insn, PTX_W_ftz))
         v = lo_op(l, SG_OP_FTZ_F32, NONE, v, NONE, NONE);
-    if (from == PTX_W_f32 && mode == M_RZ && (to == PTX_W_s32 || to == PTX_W_u32)) {
+    if (from == PTX_W_f32 && (to == PTX_W_s32 || to == PTX_W_u32)) {
+        if (mode != M_RZ)
+            v = to_integral32(l, mode, v);
         v = lo_op(l, to == PTX_W_s32 ? SG_OP_CVT_S32_F32 : SG_OP_CVT_U32_F32, NONE, v,
                   NONE, NONE);
         deliver(l, &insn->opds[0], to, v);
@@ -280,6 +292,22 @@ one_nan(struct lower *l, int32_t v)
     return lo_op(l, SG_OP_MAX_F32, NONE, v, v, NONE);
 }
 
+/* Whether an f32 becomes the nearest half or bf16, and nothing else happens to it. */
+static bool
+narrows_at_once(const struct ptx_insn *insn, unsigned to)
+{
+    return (to == PTX_W_f16 || to == PTX_W_bf16) && rounding(insn) == M_RN &&
+           !integral_rounding(insn) && !lo_has(insn, PTX_W_sat) &&
+           !lo_has(insn, PTX_W_relu) && !lo_has(insn, PTX_W_satfinite);
+}
+
+static int32_t
+narrow32(struct lower *l, unsigned to, int32_t v)
+{
+    return lo_op(l, to == PTX_W_f16 ? SG_OP_CVT_F16_F32 : SG_OP_CVT_BF16_F32, NONE, v,
+                 NONE, NONE);
+}
+
 static void
 float_to_float(struct lower *l, const struct ptx_insn *insn, unsigned to, unsigned from,
                int32_t v)
@@ -300,6 +328,11 @@ float_to_float(struct lower *l, const struct ptx_insn *insn, unsigned to, unsign
             v = one_nan(l, v);
     } else if (from == PTX_W_f16 && to == PTX_W_f64 && !sat) {
         v = lo_call_fn(l, SG_FN_f16_f64_nan, NONE, v, NONE, NONE);
+    } else if (from == PTX_W_f32 && narrows_at_once(insn, to)) {
+        v = narrow32(l, to, v);
+    } else if (from == PTX_W_f32 && to == PTX_W_f32 && integral_rounding(insn) &&
+               !sat && !relu) {
+        v = to_integral32(l, rounding(insn), v);
     } else if (from == PTX_W_f32 && to == PTX_W_f32 && sat && !relu &&
                !integral_rounding(insn)) {
         v = lo_op(l, SG_OP_SAT_F32, NONE, v, NONE, NONE);
@@ -412,7 +445,12 @@ lower_cvt_pack(struct lower *l, const struct ptx_insn *insn)
         return;
     }
     for (int k = 0; k < 2; k++) {
-        int32_t v = as_f64(l, PTX_W_f32, lo_src(l, &insn->opds[1 + k], PTX_W_f32));
+        int32_t v = lo_src(l, &insn->opds[1 + k], PTX_W_f32);
+        if (narrows_at_once(insn, to)) {
+            half[k] = narrow32(l, to, v);
+            continue;
+        }
+        v = as_f64(l, PTX_W_f32, v);
         if (lo_has(insn, PTX_W_relu))
             v = lo_call_fn(l, SG_FN_f64_relu, NONE, v, NONE, NONE);
         half[k] = from_f64(l, insn, to, PTX_W_f32, v);
