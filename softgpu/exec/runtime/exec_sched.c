@@ -555,10 +555,17 @@ sg_op_gather_members(struct sg_cta *cta, struct sg_warp *warp, const uint32_t *m
         run->forced = false;
         return SG_STOP_NONE;
     }
-    SG_FOR_LANES(i, *m)
-    {
-        all |= members[i];
-        common &= members[i];
+    if (likely(*m == UINT32_MAX)) {
+        for (int i = 0; i < SG_LANES; i++) {
+            all |= members[i];
+            common &= members[i];
+        }
+    } else {
+        SG_FOR_LANES(i, *m)
+        {
+            all |= members[i];
+            common &= members[i];
+        }
     }
     if (likely(all == common && (all & warp->live & ~*m) == 0))
         return SG_STOP_NONE;

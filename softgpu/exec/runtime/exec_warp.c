@@ -31,45 +31,61 @@ pred_write(struct sg_warp *warp, uint32_t off, uint32_t value, uint32_t m)
     *p = (*p & ~m) | (value & m);
 }
 
-/* The lane that @lane reads, and whether it lies inside its segment. */
-static uint32_t
-shfl_source(enum sg_shfl mode, uint32_t lane, uint32_t b, uint32_t c, bool *ret_in)
+/* What the lanes @m get; the others' stay. */
+static void
+word_write(uint32_t *d, const uint32_t *value, uint32_t m)
 {
-    uint32_t clamp = c & 31, segment = c >> 8 & 31;
-    uint32_t max = (lane & segment) | (clamp & ~segment);
-    uint32_t min = lane & segment;
-    int32_t j;
+    if (likely(m == UINT32_MAX)) {
+        memcpy(d, value, SG_LANES * sizeof(*d));
+        return;
+    }
+    SG_FOR_LANES(i, m)
+    d[i] = value[i];
+}
 
-    b &= 31;
+/* Lane @i reads lane J if IN, which is a condition on J; otherwise its own. */
+#define SHFL_SOURCES(J, IN)                                                            \
+    for (int32_t i = 0; i < SG_LANES; i++) {                                           \
+        const int32_t by = (int32_t)(b[i] & 31), segment = (int32_t)(c[i] >> 8 & 31);  \
+        const int32_t max = (i & segment) | ((int32_t)(c[i] & 31) & ~segment);         \
+        const int32_t j = (J);                                                         \
+        (void)by, (void)max;                                                           \
+        in[i] = (IN);                                                                  \
+        from[i] = in[i] ? j & 31 : i;                                                  \
+    }
+
+static uint32_t
+shfl_sources(enum sg_shfl mode, const uint32_t *b, const uint32_t *c, int32_t *from)
+{
+    int32_t in[SG_LANES];
+    uint32_t mask = 0;
+
     switch (mode) {
     case SG_SHFL_UP:
-        j = (int32_t)lane - (int32_t)b;
-        *ret_in = j >= (int32_t)max;
+        SHFL_SOURCES(i - by, j >= max)
         break;
     case SG_SHFL_DOWN:
-        j = (int32_t)(lane + b);
-        *ret_in = j <= (int32_t)max;
+        SHFL_SOURCES(i + by, j <= max)
         break;
     case SG_SHFL_BFLY:
-        j = (int32_t)(lane ^ b);
-        *ret_in = j <= (int32_t)max;
+        SHFL_SOURCES(i ^ by, j <= max)
         break;
     default:
-        j = (int32_t)(min | (b & ~segment));
-        *ret_in = j <= (int32_t)max;
+        SHFL_SOURCES((i & segment) | (by & ~segment), j <= max)
         break;
     }
-    return *ret_in ? (uint32_t)j & 31 : lane;
+    for (int i = 0; i < SG_LANES; i++)
+        mask |= (uint32_t)in[i] << i;
+    return mask;
 }
 
 enum sg_stop
 sg_op_shfl(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
            uint32_t m)
 {
-    const uint32_t *b = sg_reg_w(warp, op->b), *c = sg_reg_w(warp, op->c);
-    uint32_t before = m, value[SG_LANES], in = 0;
-    const uint32_t *a;
-    uint32_t *d;
+    const uint32_t *b = sg_reg_w(warp, op->b), *c = sg_reg_w(warp, op->c), *a;
+    uint32_t before = m, value[SG_LANES], in;
+    int32_t from[SG_LANES];
 
     if (op->f != SG_OFF_NONE) {
         enum sg_stop stop = sg_op_gather_members(cta, warp, sg_reg_w(warp, op->f), &m);
@@ -77,15 +93,10 @@ sg_op_shfl(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
             return stop;
     }
     a = sg_reg_w(warp, op->a);
-    SG_FOR_LANES(i, m)
-    {
-        bool ok;
-        value[i] = a[shfl_source(op->n, i, b[i], c[i], &ok)];
-        in |= (uint32_t)ok << i;
-    }
-    d = sg_reg_w(warp, op->d);
-    SG_FOR_LANES(i, m)
-    d[i] = value[i];
+    in = shfl_sources(op->n, b, c, from);
+    for (int i = 0; i < SG_LANES; i++)
+        value[i] = a[from[i]];
+    word_write(sg_reg_w(warp, op->d), value, m);
     pred_write(warp, op->e, in, m);
     return members_done(warp, before, m);
 }
@@ -105,9 +116,10 @@ sg_op_vote(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
     p = *sg_reg_p(warp, op->b);
     p = (op->x ? ~p : p) & m;
     if (op->code == SG_OP_BALLOT) {
-        uint32_t *d = sg_reg_w(warp, op->d);
-        SG_FOR_LANES(i, m)
-        d[i] = p & (members ? members[i] : UINT32_MAX);
+        uint32_t value[SG_LANES];
+        for (int i = 0; i < SG_LANES; i++)
+            value[i] = p & (members ? members[i] : UINT32_MAX);
+        word_write(sg_reg_w(warp, op->d), value, m);
         return members_done(warp, before, m);
     }
     SG_FOR_LANES(i, m)
@@ -122,35 +134,47 @@ sg_op_vote(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
     return members_done(warp, before, m);
 }
 
+/* The lanes of @group that have what lane @i has. */
+static uint32_t
+lanes_like(struct sg_warp *warp, const struct sg_insn *op, unsigned i, uint32_t group)
+{
+    bool wide = op->code != SG_OP_MATCH_W;
+    const uint32_t *w = wide ? NULL : sg_reg_w(warp, op->a);
+    const uint64_t *d = wide ? sg_reg_d(warp, op->a) : NULL;
+    uint32_t same = 0;
+
+    for (unsigned k = 0; k < SG_LANES; k++)
+        same |= (uint32_t)(wide ? d[k] == d[i] : w[k] == w[i]) << k;
+    return same & group;
+}
+
 enum sg_stop
 sg_op_match(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
             uint32_t m)
 {
     const uint32_t *members = sg_reg_w(warp, op->b);
-    uint32_t before = m, result[SG_LANES], pred = 0, *d;
+    uint32_t before = m, left, result[SG_LANES], pred = 0;
     enum sg_stop stop = sg_op_gather_members(cta, warp, members, &m);
 
     if (stop != SG_STOP_NONE)
         return stop;
-    SG_FOR_LANES(i, m)
-    {
-        uint32_t group = m & members[i], same = 0;
-        SG_FOR_LANES(j, group)
-        {
-            bool eq = op->code == SG_OP_MATCH_W
-                          ? sg_reg_w(warp, op->a)[j] == sg_reg_w(warp, op->a)[i]
-                          : sg_reg_d(warp, op->a)[j] == sg_reg_d(warp, op->a)[i];
-            same |= (uint32_t)eq << j;
-        }
+    for (left = m; left;) {
+        const unsigned i = (unsigned)__builtin_ctz(left);
+        uint32_t group = m & members[i], same = lanes_like(warp, op, i, group);
+        uint32_t alike = 1u << i;
+
+        /* Those of them who name the same members get the same. */
+        SG_FOR_LANES(k, same & left)
+        alike |= (uint32_t)(members[k] == members[i]) << k;
         if (op->n) {
-            pred |= (uint32_t)(same == group) << i;
+            pred |= same == group ? alike : 0;
             same = same == group ? group : 0;
         }
-        result[i] = same;
+        SG_FOR_LANES(k, alike)
+        result[k] = same;
+        left &= ~alike;
     }
-    d = sg_reg_w(warp, op->d);
-    SG_FOR_LANES(i, m)
-    d[i] = result[i];
+    word_write(sg_reg_w(warp, op->d), result, m);
     pred_write(warp, op->e, pred, m);
     return members_done(warp, before, m);
 }
@@ -191,12 +215,28 @@ redux_step(unsigned what, uint32_t x, uint32_t y)
     }
 }
 
+/* Over the lanes of @group; of none it is @own. */
+static uint32_t
+redux_of(unsigned what, const uint32_t *a, uint32_t group, uint32_t own)
+{
+    uint32_t r = own;
+    bool first = true;
+
+    SG_FOR_LANES(j, group)
+    {
+        bool alone = first && !(what & SG_REDUX_FLOAT);
+        r = alone ? a[j] : redux_step(what, first ? a[j] : r, a[j]);
+        first = false;
+    }
+    return r;
+}
+
 enum sg_stop
 sg_op_redux(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
             uint32_t m)
 {
     const uint32_t *members = sg_reg_w(warp, op->b), *a;
-    uint32_t before = m, result[SG_LANES], *d;
+    uint32_t before = m, result[SG_LANES], group = 0, r = 0;
     enum sg_stop stop = sg_op_gather_members(cta, warp, members, &m);
 
     if (stop != SG_STOP_NONE)
@@ -204,19 +244,13 @@ sg_op_redux(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
     a = sg_reg_w(warp, op->a);
     SG_FOR_LANES(i, m)
     {
-        uint32_t group = m & members[i], r = a[i];
-        bool first = true;
-        SG_FOR_LANES(j, group)
-        {
-            bool alone = first && !(op->n & SG_REDUX_FLOAT);
-            r = alone ? a[j] : redux_step(op->n, first ? a[j] : r, a[j]);
-            first = false;
+        if (!group || (m & members[i]) != group) {
+            group = m & members[i];
+            r = redux_of(op->n, a, group, a[i]);
         }
         result[i] = r;
     }
-    d = sg_reg_w(warp, op->d);
-    SG_FOR_LANES(i, m)
-    d[i] = result[i];
+    word_write(sg_reg_w(warp, op->d), result, m);
     return members_done(warp, before, m);
 }
 
