@@ -270,16 +270,18 @@ int
 sched_reload(struct sched *sched, struct gp_err *err)
 {
     CLEANUP(change_fini) struct change c = {0};
-    int r = read_options(sched, &c, err);
+    /* First: when its file was renamed for rotation, events must go to the new one
+     * whatever fault the other files have. */
+    int r = gp_audit_reopen(err);
 
+    if (!r)
+        r = read_options(sched, &c, err);
     if (!r)
         r = sched_rules_load(c.options.config.rules, &c.rules, err);
     if (!r)
         r = sched_fed_new(sched->loop, c.rules, sched->fed, &c.fed, err);
     if (!r)
         r = sched_tokens_load(&c.options.config, &c.tokens, err);
-    if (!r)
-        r = gp_audit_reopen(err);
     if (!r)
         r = read_key(sched, &c, err);
     if (r < 0)

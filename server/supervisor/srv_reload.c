@@ -77,14 +77,16 @@ restore(struct srv *srv, struct change *c)
     srv->keys = TAKE_PTR(c->keys);
 }
 
-/* The paths of the token and the keys are options, so those come first. */
+/* The audit log comes first: when its file was renamed for rotation, events must go to
+ * the new one whatever fault the other files have.  The paths of the token and the keys
+ * are options, so those come next. */
 static int
 read_all(struct srv *srv, struct change *c, struct gp_err *err)
 {
-    int r = read_options(srv, c, err);
+    int r = gp_audit_reopen(err);
 
     if (r == 0)
-        r = gp_audit_reopen(err);
+        r = read_options(srv, c, err);
     if (r == 0)
         r = read_keys(srv, c, err);
     if (r == 0)

@@ -157,3 +157,28 @@ def test_server_with_a_faulty_file_stays_as_it_is(case):
     server.reload(max_attachments=40)
     case.check("changed: " not in server.log(), "the options are those of before")
     server.reload("changed: --max-attachments", max_attachments=44)
+
+
+def events_after_rotation(case, daemon, audit, faulty, words):
+    """The audit log is renamed while the daemon's options have a fault, and one session is run."""
+    old = audit.with_suffix(".1")
+    audit.rename(old)
+    daemon.reload(words, **faulty)
+    before = old.read_text()
+    daemon.pool.run(case.programs / "vecadd", core=10, memory="64MiB")
+    case.equal(old.read_text(), before, "what went to the renamed file after SIGHUP")
+    return audit.read_text()
+
+
+def test_audit_log_rotates_although_another_file_has_a_fault(case):
+    audit = case.folder / "audit"
+    scheduler = Scheduler(case, "--audit-log", audit)
+    text = events_after_rotation(case, scheduler, audit, {"lease_ms": 1}, "stay as they were")
+    case.contains(text, '"event":"grant"', "the scheduler's new file")
+
+
+def test_servers_audit_log_rotates_although_another_file_has_a_fault(case):
+    audit = case.folder / "audit"
+    server = Server(case, "--audit-log", audit)
+    text = events_after_rotation(case, server, audit, {"max_sessions": 0}, "stay as they were")
+    case.contains(text, '"event":"attach"', "the server's new file")
