@@ -156,24 +156,24 @@ static void
 check_list(struct check *c, const char *file, bool users)
 {
     CLEANUP_FREE char *text = text_of(c, "scheduler", file, false);
-    char *save = NULL;
+    char *rest = text;
 
-    for (char *line = text ? strtok_r(text, "\r\n", &save) : NULL; line;
-         line = strtok_r(NULL, "\r\n", &save)) {
+    for (unsigned n = 1; rest; n++) {
+        char *line = strsep(&rest, "\n");
         char *rights = strchr(line, ':');
         char *token = rights && users ? strchr(rights + 1, ':') : rights;
         struct gp_err err = {0};
 
-        if (*line == '#')
+        if (!line[strspn(line, "\r")] || *line == '#')
             continue;
         if (!token) {
-            fault(c, "%s/scheduler/%s: a line is not NAME:%sTOKEN", c->dir, file,
+            fault(c, "%s/scheduler/%s:%u: NAME:%sTOKEN is wanted", c->dir, file, n,
                   users ? "RIGHT,...:" : "");
             continue;
         }
         *rights = *token = '\0';
         if (users && cli_bundle_check_rights(rights + 1, &err) < 0)
-            fault(c, "%s/scheduler/%s: %s: %s", c->dir, file, line, err.msg);
+            fault(c, "%s/scheduler/%s:%u: %s: %s", c->dir, file, n, line, err.msg);
     }
     if (text)
         explicit_bzero(text, strlen(text));

@@ -73,6 +73,8 @@ read_token(const char *path, char **ret_token, struct gp_err *err)
     if (r < 0)
         return r;
     text[strcspn(text, "\r\n")] = 0;
+    if (!*text || *text == '#')
+        return gp_err_set(err, -EINVAL, "%s: its first line is no token", path);
     *ret_token = TAKE_PTR(text);
     return 0;
 }

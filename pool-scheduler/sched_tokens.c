@@ -5,6 +5,7 @@
 #include "ctl_rights.h"
 #include "gp_err.h"
 #include "gp_file.h"
+#include "gp_log.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -94,6 +95,7 @@ struct source {
     struct sched_tokens *tokens;
     const char *path;
     enum sched_role role; /* of a role's file */
+    unsigned line;        /* that is read, from 1 */
     unsigned n;           /* lines that counted */
 };
 
@@ -103,11 +105,10 @@ static int
 take_role(struct source *source, char *line, struct gp_err *err)
 {
     if (source->n == SCHED_ROLE_TOKENS_MAX)
-        return gp_err_set(err, -E2BIG, "%s: more than %d tokens", source->path,
-                          SCHED_ROLE_TOKENS_MAX);
+        return gp_err_set(err, -E2BIG, "more than %d tokens", SCHED_ROLE_TOKENS_MAX);
     if (strlen(line) >= CTL_TOKEN_MAX)
-        return gp_err_set(err, -EINVAL, "%s: a token has at most %d characters",
-                          source->path, CTL_TOKEN_MAX - 1);
+        return gp_err_set(err, -EINVAL, "a token has at most %d characters",
+                          CTL_TOKEN_MAX - 1);
     return add(source->tokens, line, sched_role_rights(source->role), NULL, NULL);
 }
 
@@ -116,20 +117,17 @@ take_server(struct source *source, char *line, struct gp_err *err)
 {
     char *colon = strchr(line, ':');
 
-    if (line[0] == '#')
-        return 0;
     if (!colon || colon == line || !colon[1] || colon - line >= CTL_NAME_MAX ||
         strlen(colon + 1) >= CTL_TOKEN_MAX)
-        return gp_err_set(err, -EINVAL, "%s: a line is not NAME:TOKEN", source->path);
+        return gp_err_set(err, -EINVAL, "NAME:TOKEN is wanted");
     if (source->n == SCHED_SERVER_TOKENS_MAX)
-        return gp_err_set(err, -E2BIG, "%s: more than %d servers", source->path,
-                          SCHED_SERVER_TOKENS_MAX);
+        return gp_err_set(err, -E2BIG, "more than %d servers", SCHED_SERVER_TOKENS_MAX);
     *colon = '\0';
     return add(source->tokens, colon + 1, SCHED_MAY_SERVE, line, NULL);
 }
 
 static int
-read_rights(const struct source *source, char *text, unsigned *ret, struct gp_err *err)
+read_rights(char *text, unsigned *ret, struct gp_err *err)
 {
     char *save = NULL;
 
@@ -139,8 +137,7 @@ read_rights(const struct source *source, char *text, unsigned *ret, struct gp_er
         int right = ctl_right_parse(word);
 
         if (right < 0)
-            return gp_err_set(err, -EINVAL, "%s: %.20s: a right is " CTL_RIGHT_WORDS,
-                              source->path, word);
+            return gp_err_set(err, -EINVAL, "%.20s: a right is " CTL_RIGHT_WORDS, word);
         *ret |= RIGHTS[right];
     }
     return 0;
@@ -175,46 +172,47 @@ take_user(struct source *source, char *line, struct gp_err *err)
     unsigned bits;
     int r;
 
-    if (line[0] == '#')
-        return 0;
     if (!text)
-        return gp_err_set(err, -EINVAL, "%s: a line is not NAME:RIGHT,...:TOKEN",
-                          source->path);
+        return gp_err_set(err, -EINVAL, "NAME:RIGHT,...:TOKEN is wanted");
     *rights++ = '\0';
     *text++ = '\0';
     if (!is_user_name(line))
         return gp_err_set(err, -EINVAL,
-                          "%s: a user's name has 1 to %d characters, "
+                          "a user's name has 1 to %d characters, "
                           "without blanks, quotes, / and @",
-                          source->path, CTL_OWNER_MAX - 1);
+                          CTL_OWNER_MAX - 1);
     if (strlen(text) < SCHED_USER_TOKEN_MIN || strlen(text) >= CTL_TOKEN_MAX)
         return gp_err_set(err, -EINVAL,
-                          "%s: the token of %s has not %d to %d characters (openssl "
+                          "the token of %s has not %d to %d characters (openssl "
                           "rand -base64 32 makes one)",
-                          source->path, line, SCHED_USER_TOKEN_MIN, CTL_TOKEN_MAX - 1);
+                          line, SCHED_USER_TOKEN_MIN, CTL_TOKEN_MAX - 1);
     if (is_taken(source->tokens, text, line))
-        return gp_err_set(err, -EEXIST,
-                          "%s: the token of %s is somebody else's as well",
-                          source->path, line);
+        return gp_err_set(err, -EEXIST, "the token of %s is somebody else's as well",
+                          line);
     if (source->n == SCHED_USERS_MAX)
-        return gp_err_set(err, -E2BIG, "%s: more than %d users", source->path,
-                          SCHED_USERS_MAX);
-    r = read_rights(source, rights, &bits, err);
+        return gp_err_set(err, -E2BIG, "more than %d users", SCHED_USERS_MAX);
+    r = read_rights(rights, &bits, err);
     return r < 0 ? r : add(source->tokens, text, bits, NULL, line);
 }
 
+/* A line that begins with # is a comment in every file: as a token of a role it would
+ * be one that can be guessed. */
 static int
 take_lines(struct source *source, char *text, take_line *take, struct gp_err *err)
 {
-    char *save = NULL;
-
-    for (char *line = strtok_r(text, "\r\n", &save); line;
-         line = strtok_r(NULL, "\r\n", &save)) {
+    for (char *line; (line = strsep(&text, "\n"));) {
         unsigned before = source->tokens->n;
-        int r = take(source, line, err);
+        size_t len = strlen(line);
+        int r;
 
+        source->line++;
+        if (len && line[len - 1] == '\r')
+            line[len - 1] = '\0';
+        if (!*line || *line == '#')
+            continue;
+        r = take(source, line, err);
         if (r < 0)
-            return gp_err_wrap(err, r, "tokens");
+            return gp_err_wrap(err, r, "%s:%u", source->path, source->line);
         source->n += source->tokens->n - before;
     }
     return 0;
@@ -232,7 +230,7 @@ load(struct source *source, const char *path, size_t max, take_line *take,
     if (!path)
         return 0;
     source->path = path;
-    source->n = 0;
+    source->line = source->n = 0;
     r = gp_file_read(path, max, &text, &len, err);
     if (r < 0)
         return r;
@@ -255,18 +253,40 @@ load_role(struct source *source, enum sched_role role, const char *path,
                                     : r;
 }
 
+/* The mode of a file that everybody can read, else 0. */
+static unsigned
+open_mode(const char *path)
+{
+    struct stat st;
+
+    return path && stat(path, &st) == 0 && (st.st_mode & S_IRWXO)
+               ? (unsigned)(st.st_mode & 07777)
+               : 0;
+}
+
 /* Who reads another's token is that user. */
 static int
 check_private(const char *path, struct gp_err *err)
 {
-    struct stat st;
+    unsigned mode = open_mode(path);
 
-    if (path && stat(path, &st) == 0 && (st.st_mode & S_IRWXO))
-        return gp_err_set(err, -EPERM,
-                          "%s: mode %04o lets everybody read the users' tokens (chmod "
-                          "o= helps)",
-                          path, (unsigned)(st.st_mode & 07777));
-    return 0;
+    return mode ? gp_err_set(err, -EPERM,
+                             "%s: mode %04o lets everybody read the users' tokens "
+                             "(chmod o= helps)",
+                             path, mode)
+                : 0;
+}
+
+/* Pools have run with such files since before users had tokens, so they still start. */
+static void
+warn_of_open_file(const char *path)
+{
+    unsigned mode = open_mode(path);
+
+    if (mode)
+        gp_log_warn("sched",
+                    "%s: mode %04o lets everybody read the tokens (chmod o= helps)",
+                    path, mode);
 }
 
 int
@@ -292,6 +312,9 @@ sched_tokens_load(const struct sched_config *config, struct sched_tokens **ret,
                  take_user, err);
     if (r < 0)
         return r;
+    for (int role = 0; role < SCHED_ROLES; role++)
+        warn_of_open_file(config->token_files[role]);
+    warn_of_open_file(config->server_tokens_file);
     *ret = TAKE_PTR(tokens);
     return 0;
 }

@@ -647,16 +647,19 @@ start_connecting(struct srv_register *reg)
 static int
 read_token(struct srv_register *reg, struct gp_err *err)
 {
+    const char *path = reg->srv->conf.token_file;
     CLEANUP_FREE char *text = NULL;
     size_t len;
     int r;
 
-    if (!reg->srv->conf.token_file[0])
+    if (!*path)
         return 0;
-    r = gp_file_read(reg->srv->conf.token_file, CTL_TOKEN_MAX - 1, &text, &len, err);
+    r = gp_file_read(path, CTL_TOKEN_MAX - 1, &text, &len, err);
     if (r < 0)
         return r;
     text[strcspn(text, "\r\n")] = 0;
+    if (!*text || *text == '#')
+        return gp_err_set(err, -EINVAL, "%s: its first line is no token", path);
     gp_str_copy(reg->token, sizeof(reg->token), text);
     explicit_bzero(text, len);
     reg->clear_token = getenv(CTL_CLEAR_TOKEN_ENV) != NULL;
