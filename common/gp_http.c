@@ -475,40 +475,70 @@ on_listener_trouble(struct gp_listener *listener, int error)
 
 /* ----------------------------------------------------------- start and stop -- */
 
+/* The library reads the certificate and the key here and needs the texts no more. */
 static int
-start_daemon(struct gp_http *http, const struct gp_http_config *config,
-             struct gp_err *err)
+new_daemon(struct gp_http *http, const char *cert, const char *key,
+           struct MHD_Daemon **ret, struct gp_err *err)
 {
     unsigned flags = MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET;
     struct MHD_OptionItem tls[] = {
-        {MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)(uintptr_t)config->cert},
-        {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)config->key},
+        {MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)(uintptr_t)cert},
+        {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)key},
         {MHD_OPTION_END, 0, NULL},
     };
-    const union MHD_DaemonInfo *info;
-    int r;
 
-    http->secure = config->cert;
-    if (http->secure)
+    if (cert)
         flags |= MHD_USE_TLS;
     else
         tls[0].option = MHD_OPTION_END;
-    http->daemon = MHD_start_daemon(
+    *ret = MHD_start_daemon(
         flags, 0, NULL, NULL, on_request, http, MHD_OPTION_CONNECTION_LIMIT,
         GP_HTTP_CONNECTIONS_MAX, MHD_OPTION_NOTIFY_CONNECTION, on_connection, http,
         MHD_OPTION_NOTIFY_COMPLETED, on_completed, http, MHD_OPTION_CONNECTION_TIMEOUT,
         GP_HTTP_IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, GP_HTTP_HEAD_MAX,
         MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
-    if (!http->daemon)
-        return gp_err_set(err, -EIO, "cannot start an HTTP server%s",
-                          http->secure ? " (are certificate and key PEM files that "
-                                         "belong together?)"
-                                       : "");
-    info = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+    if (*ret)
+        return 0;
+    return gp_err_set(err, -EIO, "cannot start an HTTP server%s",
+                      cert ? " (are certificate and key PEM files that belong "
+                             "together?)"
+                           : "");
+}
+
+/* Drive @daemon, which is @http's from then on. */
+static int
+use_daemon(struct gp_http *http, struct MHD_Daemon *daemon, struct gp_err *err)
+{
+    const union MHD_DaemonInfo *info =
+        MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_EPOLL_FD);
+    int r;
+
     if (!info)
         return gp_err_set(err, -ENOTSUP, "this libmicrohttpd has no epoll mode");
+    gp_loop_fd_del(&http->src);
     r = gp_loop_fd_add(http->loop, &http->src, info->epoll_fd, EPOLLIN, on_ready);
-    return r < 0 ? gp_err_set(err, r, "HTTP server: %s", strerror(-r)) : 0;
+    if (r < 0)
+        return gp_err_set(err, r, "HTTP server: %s", strerror(-r));
+    if (http->daemon)
+        MHD_stop_daemon(http->daemon);
+    http->daemon = daemon;
+    return 0;
+}
+
+static int
+start_daemon(struct gp_http *http, const struct gp_http_config *config,
+             struct gp_err *err)
+{
+    struct MHD_Daemon *daemon;
+    int r = new_daemon(http, config->cert, config->key, &daemon, err);
+
+    if (r < 0)
+        return r;
+    http->secure = config->cert;
+    r = use_daemon(http, daemon, err);
+    if (r < 0)
+        MHD_stop_daemon(daemon);
+    return r;
 }
 
 static int
@@ -565,6 +595,43 @@ gp_http_stop(struct gp_http *http)
     if (http->daemon)
         MHD_stop_daemon(http->daemon);
     free(http);
+}
+
+/* -------------------------------------------------------- another certificate -- */
+
+struct gp_http_cert {
+    struct MHD_Daemon *daemon; /* which has it, and no connections yet */
+};
+
+int
+gp_http_cert_new(struct gp_http *http, const char *cert, const char *key,
+                 struct gp_http_cert **ret, struct gp_err *err)
+{
+    CLEANUP(gp_http_cert_freep) struct gp_http_cert *made = calloc(1, sizeof(*made));
+    int r = made ? new_daemon(http, cert, key, &made->daemon, err) : -ENOMEM;
+
+    if (!r)
+        *ret = TAKE_PTR(made);
+    return r;
+}
+
+void
+gp_http_cert_free(struct gp_http_cert *cert)
+{
+    if (cert && cert->daemon)
+        MHD_stop_daemon(cert->daemon);
+    free(cert);
+}
+
+int
+gp_http_cert_use(struct gp_http *http, struct gp_http_cert *cert, struct gp_err *err)
+{
+    int r = use_daemon(http, cert->daemon, err);
+
+    if (!r)
+        cert->daemon = NULL;
+    gp_http_cert_free(cert);
+    return r;
 }
 
 unsigned

@@ -80,7 +80,7 @@ typedef void gp_http_handler(void *arg, const struct gp_http_request *request,
 struct gp_http_config {
     const char *listen;     /* "host:port", "unix:/path", or "host" with */
     unsigned default_port;  /* ... this; 0: the port must be there */
-    const char *cert, *key; /* PEM: TLS; NULL: clear text.  They outlive the server. */
+    const char *cert, *key; /* PEM texts: TLS; NULL: clear text */
     gp_http_handler *handler;
     /* Accepting failed with this -errno; it is tried again by itself. */
     void (*on_trouble)(void *arg, int error);
@@ -93,6 +93,19 @@ int gp_http_start(struct gp_loop *loop, const struct gp_http_config *config,
                   struct gp_http **ret, struct gp_err *err);
 void gp_http_stop(struct gp_http *http); /* NULL is a no-op */
 DEFINE_CLEANUP(struct gp_http, gp_http_stop)
+
+/* Another certificate and its key, PEM texts that the server takes for the connections
+ * that come.  Made on any thread, used on the loop's; -EIO: they do not belong
+ * together.
+ */
+struct gp_http_cert;
+int gp_http_cert_new(struct gp_http *http, const char *cert, const char *key,
+                     struct gp_http_cert **ret, struct gp_err *err);
+void gp_http_cert_free(struct gp_http_cert *cert); /* NULL is a no-op */
+DEFINE_CLEANUP(struct gp_http_cert, gp_http_cert_free)
+/* Takes @cert over.  Connections that are open end; whoever listens stays the same. */
+int gp_http_cert_use(struct gp_http *http, struct gp_http_cert *cert,
+                     struct gp_err *err);
 
 unsigned gp_http_port(const struct gp_http *http);
 /* Where it listens, for the log; @buf >= GP_NET_NAME_MAX. */

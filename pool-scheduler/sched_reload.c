@@ -19,6 +19,7 @@
 #include "sched_wait.h"
 #include "ticket_key.h"
 #include "tls_handshake.h"
+#include "view.h"
 
 #include <errno.h>
 #include <string.h>
@@ -162,6 +163,7 @@ struct change {
     struct sched_tokens *tokens;
     struct ticket_key *key, *old_key; /* @key NULL: it comes from the store */
     struct tls_context *tls;
+    struct view_cert *cert;
 };
 
 static void
@@ -174,6 +176,7 @@ change_fini(struct change *c)
     ticket_key_free(c->key);
     ticket_key_free(c->old_key);
     tls_context_free(c->tls);
+    view_cert_free(c->cert);
 }
 
 static bool
@@ -283,6 +286,8 @@ sched_reload(struct sched *sched, struct gp_err *err)
     if (!r)
         r = sched_tokens_load(&c.options.config, &c.tokens, err);
     if (!r)
+        r = view_cert_read(sched->view, &c.cert, err);
+    if (!r)
         r = read_key(sched, &c, err);
     if (r < 0)
         return r;
@@ -295,6 +300,7 @@ sched_reload(struct sched *sched, struct gp_err *err)
     else
         sched_handle_tell_keys(sched);
     change_tokens(sched, TAKE_PTR(c.tokens));
+    view_cert_use(sched->view, TAKE_PTR(c.cert));
     gp_audit("reload", NULL);
     return 0;
 }

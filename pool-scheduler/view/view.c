@@ -28,16 +28,24 @@
 /* A chain of certificates is a few KiB. */
 #define PEM_MAX ((size_t)64 * 1024)
 
+/* Of a certificate and its key; NULL: clear text. */
+struct pems {
+    char *cert, *key;
+};
+
 struct view {
     struct sched *sched;
+    struct pems pems; /* that the thread shows or will show; the scheduler's loop */
     struct view_calls calls; /* from the thread to the scheduler's loop */
-    char *cert, *key;        /* PEM, or NULL */
     bool local;              /* listens on loopback in clear text */
     struct gp_log_limit accept_log;
     struct gp_loop *loop; /* the thread's */
     struct gp_http *http;
-    struct gp_loop_fd stop; /* an eventfd that ends the thread */
-    int stop_fd;
+    struct gp_loop_fd wake; /* an eventfd: there is news for the thread */
+    int wake_fd;
+    pthread_mutex_t lock;      /* of the news */
+    bool stop;                 /* the thread ends */
+    struct gp_http_cert *cert; /* that it is to use; NULL: the one in use */
     pthread_t thread;
     bool running;
 };
@@ -366,10 +374,39 @@ on_trouble(void *arg, int error)
 }
 
 static void
-on_stop(struct gp_loop_fd *src, uint32_t revents)
+on_wake(struct gp_loop_fd *src, uint32_t revents)
 {
+    struct view *view = container_of(src, struct view, wake);
+    struct gp_http_cert *cert;
+    struct gp_err err = {0};
+    uint64_t times;
+    bool stop;
+    int r;
+
     (void)revents;
-    gp_loop_stop(container_of(src, struct view, stop)->loop, 0);
+    if (read(view->wake_fd, &times, sizeof(times)) < 0)
+        return;
+    pthread_mutex_lock(&view->lock);
+    cert = TAKE_PTR(view->cert);
+    stop = view->stop;
+    pthread_mutex_unlock(&view->lock);
+    r = cert ? gp_http_cert_use(view->http, cert, &err) : 0;
+    if (r < 0)
+        gp_log_error("view", "--http-cert: %s", gp_err_msg(&err, r));
+    else if (cert)
+        gp_log_info("view", "another certificate is shown from now on");
+    if (stop)
+        gp_loop_stop(view->loop, 0);
+}
+
+/* Have the thread look at its news. */
+static void
+wake(struct view *view)
+{
+    const uint64_t one = 1;
+
+    if (write(view->wake_fd, &one, sizeof(one)) < 0)
+        gp_log_error("view", "an event is lost: %s", strerror(errno));
 }
 
 static void *
@@ -417,14 +454,31 @@ read_pem(const char *path, char **ret, struct gp_err *err)
     return path ? gp_file_read(path, PEM_MAX, ret, &len, err) : 0;
 }
 
+static void
+pems_fini(struct pems *pems)
+{
+    if (pems->key)
+        explicit_bzero(pems->key, strlen(pems->key));
+    free(pems->key);
+    free(pems->cert);
+}
+
+static int
+pems_read(const struct sched_config *config, struct pems *ret, struct gp_err *err)
+{
+    int r = read_pem(config->http_cert, &ret->cert, err);
+
+    return r < 0 ? r : read_pem(config->http_key, &ret->key, err);
+}
+
 static int
 start_http(struct view *view, struct gp_err *err)
 {
     const struct gp_http_config config = {
         .listen = view->sched->config.http,
         .default_port = VIEW_DEFAULT_PORT,
-        .cert = view->cert,
-        .key = view->key,
+        .cert = view->pems.cert,
+        .key = view->pems.key,
         .handler = on_request,
         .on_trouble = on_trouble,
         .arg = view,
@@ -433,10 +487,10 @@ start_http(struct view *view, struct gp_err *err)
 
     if (r < 0)
         return r;
-    view->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    r = view->stop_fd < 0
+    view->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    r = view->wake_fd < 0
             ? -errno
-            : gp_loop_fd_add(view->loop, &view->stop, view->stop_fd, EPOLLIN, on_stop);
+            : gp_loop_fd_add(view->loop, &view->wake, view->wake_fd, EPOLLIN, on_wake);
     if (r < 0)
         return gp_err_set(err, r, "event loop: %s", strerror(-r));
     r = gp_http_start(view->loop, &config, &view->http, err);
@@ -452,9 +506,7 @@ start(struct view *view, struct gp_err *err)
 
     view->local = !config->http_cert && is_loopback(config->http);
     if (!r)
-        r = read_pem(config->http_cert, &view->cert, err);
-    if (!r)
-        r = read_pem(config->http_key, &view->key, err);
+        r = pems_read(config, &view->pems, err);
     if (!r)
         r = start_http(view, err);
     if (r < 0)
@@ -483,9 +535,11 @@ view_start(struct sched *sched, struct view **ret, struct gp_err *err)
     if (!view)
         return -ENOMEM;
     view->sched = sched;
-    view->stop_fd = -1;
+    view->wake_fd = -1;
+    pthread_mutex_init(&view->lock, NULL);
     r = view_calls_init(&view->calls, sched->loop);
     if (r < 0) {
+        pthread_mutex_destroy(&view->lock);
         free(view);
         return gp_err_set(err, r, "event loop: %s", strerror(-r));
     }
@@ -501,22 +555,88 @@ view_start(struct sched *sched, struct view **ret, struct gp_err *err)
 void
 view_stop(struct view *view)
 {
-    uint64_t one = 1;
-
     if (!view)
         return;
     view_calls_close(&view->calls);
-    if (view->running && write(view->stop_fd, &one, sizeof(one)) == sizeof(one))
+    if (view->running) {
+        pthread_mutex_lock(&view->lock);
+        view->stop = true;
+        pthread_mutex_unlock(&view->lock);
+        wake(view);
         pthread_join(view->thread, NULL);
+    }
+    gp_http_cert_free(view->cert);
     gp_http_stop(view->http);
-    gp_loop_fd_del(&view->stop);
-    if (view->stop_fd >= 0)
-        close(view->stop_fd);
+    gp_loop_fd_del(&view->wake);
+    if (view->wake_fd >= 0)
+        close(view->wake_fd);
     gp_loop_free(view->loop);
     view_calls_fini(&view->calls);
-    free(view->cert);
-    if (view->key)
-        explicit_bzero(view->key, strlen(view->key));
-    free(view->key);
+    pthread_mutex_destroy(&view->lock);
+    pems_fini(&view->pems);
     free(view);
+}
+
+/* -------------------------------------------------------- another certificate -- */
+
+struct view_cert {
+    struct pems pems;
+    struct gp_http_cert *cert;
+};
+
+static bool
+same_pems(const struct pems *a, const struct pems *b)
+{
+    return !strcmp(a->cert, b->cert) && !strcmp(a->key, b->key);
+}
+
+int
+view_cert_read(struct view *view, struct view_cert **ret, struct gp_err *err)
+{
+    CLEANUP(view_cert_freep) struct view_cert *cert = NULL;
+    int r;
+
+    *ret = NULL;
+    if (!view || !view->pems.cert)
+        return 0;
+    cert = calloc(1, sizeof(*cert));
+    if (!cert)
+        return -ENOMEM;
+    r = pems_read(&view->sched->config, &cert->pems, err);
+    if (r < 0 || same_pems(&cert->pems, &view->pems))
+        return r;
+    r = gp_http_cert_new(view->http, cert->pems.cert, cert->pems.key, &cert->cert, err);
+    if (r < 0)
+        return gp_err_wrap(err, r, "--http-cert %s", view->sched->config.http_cert);
+    *ret = TAKE_PTR(cert);
+    return 0;
+}
+
+void
+view_cert_free(struct view_cert *cert)
+{
+    if (!cert)
+        return;
+    pems_fini(&cert->pems);
+    gp_http_cert_free(cert->cert);
+    free(cert);
+}
+
+void
+view_cert_use(struct view *view, struct view_cert *cert)
+{
+    struct gp_http_cert *unused;
+
+    if (!cert)
+        return;
+    pems_fini(&view->pems);
+    view->pems = cert->pems;
+    cert->pems = (struct pems){NULL};
+    pthread_mutex_lock(&view->lock);
+    unused = view->cert;
+    view->cert = TAKE_PTR(cert->cert);
+    pthread_mutex_unlock(&view->lock);
+    wake(view);
+    gp_http_cert_free(unused);
+    view_cert_free(cert);
 }

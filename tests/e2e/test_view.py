@@ -3,7 +3,9 @@
 it, and that nobody who reads it keeps the pool from working."""
 
 import json
+import os
 import re
+import signal
 import socket
 import ssl
 import time
@@ -347,3 +349,49 @@ def test_wait_for_servers_is_answered_with_numbers_where_no_rows_are_wanted(case
         page = dict(fields(dict(reply)[60]))
         case.equal(dict(fields(page[1]))[9], 6, "cards of the pool")
         case.check(2 not in page, "rows of servers")
+
+
+def certificate(case, name):
+    """A certificate of its own and its key, as texts in PEM form."""
+    case.run([case.need_tool("openssl"), "req", "-x509", "-newkey", "ec", "-pkeyopt",
+              "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", f"{name}.key", "-out",
+              f"{name}.crt", "-days", "2", "-subj", f"/CN={name}", "-addext",
+              "subjectAltName=DNS:localhost"])
+    return [(case.folder / f"{name}.{kind}").read_text(encoding="ascii") for kind in ("crt", "key")]
+
+
+def test_certificate_that_was_renewed_is_shown_after_a_reload(case):
+    pool = case.pool()
+    old, new = certificate(case, "old"), certificate(case, "new")
+    files = [case.folder / "web.crt", case.folder / "web.key"]
+
+    def put(texts):
+        for file, text in zip(files, texts):
+            file.write_text(text, encoding="ascii")
+
+    def shown():
+        return ssl.get_server_certificate(("127.0.0.1", view.port)).strip()
+
+    def reload(words):
+        before = pool.log().count(words)
+        os.kill(pool.pid("gpupool-scheduler"), signal.SIGHUP)
+        case.wait_for(lambda: pool.log().count(words) > before, words)
+
+    put(old)
+    view = View(case, pool, "--http-cert", files[0], "--http-key", files[1])
+    case.equal(shown(), old[0].strip(), "the certificate at first")
+    put((new[0], old[1]))
+    reload("stay as they were: --http-cert")
+    case.contains(pool.log(), "PEM files that belong together?", "why it is not taken")
+    case.equal(shown(), old[0].strip(), "the certificate while the key is another one's")
+    put(new)
+    reload("another certificate is shown from now on")
+    case.equal(shown(), new[0].strip(), "the certificate after it was renewed")
+    trust = ssl.create_default_context(cafile=case.folder / "new.crt")
+    for _ in range(2):  # and a reload without another one
+        request = urllib.request.Request(f"https://localhost:{view.port}/api/v1/status",
+                                         headers={"Authorization": f"Bearer {view.token}"})
+        with urllib.request.urlopen(request, timeout=case.patience, context=trust) as answer:
+            case.equal(json.load(answer)["leads"], True, "an answer over TLS")
+        reload("rules, tokens and key were read again")
+    case.equal(pool.log().count("another certificate"), 1, "certificates that were taken")
