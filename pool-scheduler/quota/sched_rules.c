@@ -59,11 +59,16 @@ set_u64(const char *value, uint64_t *ret, struct gp_err *err)
     return 0;
 }
 
+/* With its unit, as options have it: a quota of 64 bytes is never meant. */
 static int
 set_size(const char *value, uint64_t *ret, struct gp_err *err)
 {
     if (gp_size_parse(value, ret) < 0 || !*ret)
         return gp_err_set(err, -EINVAL, "%s: a size like 64GiB is wanted", value);
+    if (isdigit((unsigned char)value[strlen(value) - 1]))
+        return gp_err_set(err, -EINVAL,
+                          "%s: in which unit? Say %sMiB or %sGiB, or %sB for bytes",
+                          value, value, value, value);
     return 0;
 }
 

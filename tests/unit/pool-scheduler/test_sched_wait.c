@@ -324,6 +324,8 @@ bad_rules_are_named_with_their_line(void **state)
     } cases[] = {
         {"core = 4\n", ":1: core: a section like [tenant NAME] comes first"},
         {"[tenant a]\ncore = x\n", ":2: x: a number from 1 is wanted"},
+        {"[tenant a]\nmemory = 64\n", ":2: 64: in which unit? Say 64MiB or 64GiB"},
+        {"[tenant a]\nmemory = 64Gb\n", ":2: 64Gb: a size like 64GiB is wanted"},
         {"[tenant a]\n[tenant a]\n", ":2: tenant a is there twice"},
         {"[tenant]\n", ":1: [tenant]: a name is wanted"},
         {"[user a]\n", ":1: [user]: tenant, class"},
