@@ -42,6 +42,16 @@ sched_rows_fini(struct sched_rows *rows)
 
 /* ----------------------------------------------------------------- servers -- */
 
+/* Why nothing is placed on the card; "": nothing is wrong with it.  After a start no
+ * card has been registered yet, which says nothing while its server is away. */
+static const char *
+fault_of(const struct sched_card *card)
+{
+    if (!card->present && card->server->alive)
+        return "its server does not have it any more";
+    return card->fault ? card->fault : "";
+}
+
 static void
 add_card(struct sched_rows *rows, const struct sched_card *card)
 {
@@ -61,7 +71,7 @@ add_card(struct sched_rows *rows, const struct sched_card *card)
     facts->busy_percent = card->busy_percent;
     facts->reserved_bytes = card->facts.reserved;
     facts->island = card->facts.island;
-    facts->fault = card->fault ? card->fault : (char *)"";
+    facts->fault = (char *)fault_of(card);
     gpupool__ctl__ctl_card_status__init(msg);
     msg->card = facts;
     msg->core_given = card->core_given;

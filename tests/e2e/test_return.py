@@ -62,3 +62,23 @@ def test_server_that_the_pool_never_had_is_not_waited_for(case):
     with case.within(4, "a refusal at once"):
         refused = pool.run("true", options=("--server", "nobody"), status=3)
     case.contains(refused.err, "no server nobody", "why")
+
+
+def test_card_that_a_server_came_back_without_is_out_of_use(case):
+    pool = case.pool(cards=2, driver="null")
+    holder = pool.session(core=10, memory="64MiB", options=["--card", "1@local-1"])
+    server = pool.pid("gpupool-server")
+    pool.restart(server, "--cards", "1")
+
+    def cards():
+        return {card["index"]: card["fault"] for card in pool.status()["servers"][0]["cards"]}
+    case.wait_for(lambda: cards() == {0: "", 1: "its server does not have it any more"},
+                  lambda: f"both cards, of which one has gone: {cards()}")
+    table = pool.cli("status", "--output", "wide").out
+    case.contains(table, "out of use", "the state of the card that has gone")
+    # After a restart of the scheduler neither has been registered, until the server is back.
+    pool.restart(pool.pid("gpupool-scheduler"))
+    case.wait_for(lambda: cards() == {0: "", 1: "its server does not have it any more"},
+                  lambda: f"the same after a restart: {cards()}")
+    holder.close()
+    case.wait_for(lambda: cards() == {0: ""}, "the card is not shown once nobody has a slice of it")
