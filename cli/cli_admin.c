@@ -165,6 +165,31 @@ look_at_rest(const struct order *order, struct cli_ctl *ctl, struct rest *ret,
     return r;
 }
 
+/* A program goes on without its scheduler, so of a server that is not connected nobody
+ * knows what still runs there.  True: it was said.  Who may drain but not read is told
+ * nothing. */
+static bool
+warn_if_away(const struct order *order, struct cli_ctl *ctl)
+{
+    const struct cli_filters filters = {.server = order->target};
+    struct cli_list list = {.ctl = *ctl, .token = order->token};
+    const Gpupool__Ctl__CtlListReply *page;
+    bool away = false;
+
+    cli_list_begin(&list, GPUPOOL__CTL__CTL_LIST_KIND__CTL_LIST_SERVERS, &filters);
+    while (cli_list_next(&list, &page, NULL) > 0)
+        for (size_t i = 0; i < page->n_servers; i++)
+            away |= page->servers[i]->state == GPUPOOL__CTL__CTL_SERVER_STATE__CTL_DEAD;
+    cli_reply_free(list.page);
+    *ctl = list.ctl;
+    if (away)
+        fprintf(stderr,
+                "gpupool: drain: server %s is not connected: what was started there "
+                "before may still run\n",
+                order->target);
+    return away;
+}
+
 /* Until the pool is another than it was at *seen, or for LOOK_MS. */
 static int
 await_change(struct cli_ctl *ctl, uint64_t *seen, uint64_t deadline, struct gp_err *err)
@@ -276,6 +301,7 @@ drain_send(const struct order *order)
     CLEANUP(cli_ctl_close) struct cli_ctl ctl = {.link.fd = -1};
     struct gp_err err = {0};
     uint32_t left;
+    bool away;
     int status, r;
 
     body.server = (char *)order->target;
@@ -289,12 +315,15 @@ drain_send(const struct order *order)
     if (reply->body_case != GPUPOOL__CTL__CTL_REPLY__BODY_DRAINED)
         return cli_fail(CLI_FAILED, "drain: the scheduler answered something else");
     left = reply->drained->sessions_left;
+    away = !order->undo && warn_if_away(order, &ctl);
     if (order->wait && left) {
         r = drain_wait(order, &ctl, &err);
         if (r < 0)
             return cli_fail(r == -ETIME ? CLI_FAILED : cli_ctl_exit(r, NULL),
                             "drain: %s", gp_err_msg(&err, r));
         left = 0;
+        if (!away)
+            warn_if_away(order, &ctl);
     }
     return drain_print(order, left);
 }

@@ -326,3 +326,19 @@ def test_doctor_names_the_token_when_that_is_wrong(case):
     said = pool.cli("doctor", "--token-file", wrong, status=1).out
     case.contains(said, "name the file that holds the pool's client token", "the remedy")
     case.check("start one" not in said, f"the remedy of another fault:\n{said}")
+
+
+def test_drain_of_a_server_that_is_not_connected_says_that_programs_may_still_run(case):
+    pool = case.pool(servers=2, options=("--heartbeat-ms", 100))
+    words = "gpupool: drain: server local-1 is not connected: what was started there before may still run"
+    case.equal(pool.cli("drain", "local-1").err, "", "of one that is connected")
+    server = next(s for s in pool.status()["servers"] if s["name"] == "local-1")
+    pool.kill(server["pid"], signal.SIGSTOP)
+    case.wait_for(lambda: [s["state"] for s in pool.status()["servers"]
+                           if s["name"] == "local-1"] == ["dead"], "it is silent for too long")
+    for options in ((), ("--wait=1s",), ("--output", "json")):
+        done = pool.cli("drain", *options, "local-1")
+        case.contains(done.err, words, f"drain {options}")
+        case.contains(done.out, "drained", f"drain {options}")
+    case.equal(pool.cli("drain", "--undo", "local-1").err, "", "of --undo")
+    pool.kill(server["pid"], signal.SIGCONT)
