@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Are the folders of `gpupool init` whole, private, and of one pool? */
 #include "cli_bundle.h"
+#include "cli_bundle_env.h"
 #include "ctl_limits.h"
 #include "gp_b64.h"
 #include "gp_err.h"
@@ -133,6 +134,29 @@ check_env(struct check *c, const char *folder, const char *name)
     }
 }
 
+/* Would @program start with each line of an environment?  Where it is not installed
+ * nobody can say.  @folder "": that of all folders. */
+static void
+check_lines(struct check *c, const char *folder, const char *name, const char *program)
+{
+    CLEANUP_FREE char *text = text_of(c, folder, name, false);
+    CLEANUP_FREE char *path =
+        gp_str_printf("%s%s%s", c->dir, *folder ? "/" : "", folder);
+    char *rest = text;
+    int r = path ? 0 : -ENOMEM;
+
+    for (unsigned n = 1; rest && r != -ENOENT; n++) {
+        char *line = gp_str_trim(strsep(&rest, "\n"));
+        struct gp_err err = {0};
+
+        if (!*line || *line == '#' || *line == ';') /* comments of systemd */
+            continue;
+        r = cli_bundle_env_line(program, path, line, &err);
+        if (r < 0 && r != -ENOENT)
+            fault(c, "%s/%s:%u: %s", path, name, n, gp_err_msg(&err, r));
+    }
+}
+
 /* Does the scheduler know this token, if its folder is here? */
 static void
 check_token(struct check *c, const char *folder)
@@ -208,6 +232,7 @@ check_scheduler(struct check *c)
     check_list(c, "users", true);
     check_pub_file(c, "scheduler");
     check_env(c, "scheduler", "scheduler.env");
+    check_lines(c, "scheduler", "scheduler.env", "gpupool-scheduler");
     c->folders++;
 }
 
@@ -223,6 +248,8 @@ check_folder(struct check *c, const char *folder)
     check_pub_file(c, folder);
     check_token(c, folder);
     check_env(c, folder, server ? "server.env" : "client.env");
+    if (server)
+        check_lines(c, folder, "server.env", "gpupool-server");
     c->folders++;
 }
 
@@ -241,6 +268,7 @@ cli_bundle_check(const char *dir, struct gp_err *err)
     while ((entry = readdir(folders)))
         check_folder(&c, entry->d_name);
     closedir(folders);
+    check_lines(&c, "", "server.env", "gpupool-server"); /* this host's own flags */
     if (c.known)
         explicit_bzero(c.known, strlen(c.known));
     free(c.known);

@@ -6,6 +6,7 @@
 #include "gp_file.h"
 #include "gp_str.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -170,6 +171,7 @@ struct line {
     char **argv;
     int at;
     bool files_only; /* the walk that looks for --config alone */
+    bool check; /* --check-options, which is in no help: say what is wrong and end */
 };
 
 /* The value of the option at line->at, which takes one: after `=`, or the next
@@ -226,6 +228,10 @@ take_builtin(struct line *line, const char *name, const char *eq, struct gp_err 
     if (strcmp(name, "version") == 0) {
         printf("%s " GPUPOOL_VERSION "\n", line->options->program);
         return 1;
+    }
+    if (strcmp(name, "check-options") == 0 && line->options->config) {
+        line->check = true;
+        return 0;
     }
     if (strcmp(name, "mdoc") == 0) {
         gp_options_man(line->options, stdout);
@@ -321,6 +327,29 @@ walk_line(struct line *line, int *ret_first, struct gp_err *err)
     return r;
 }
 
+/* Variables with the program's prefix that stand for no option.  Not looked at in a
+ * start: container platforms make variables of their own from the names of services. */
+static int
+check_environment(const struct gp_options *options, struct gp_err *err)
+{
+    size_t len = options->env ? strlen(options->env) : 0;
+
+    for (char **variable = environ; len && *variable; variable++) {
+        size_t n = strcspn(*variable, "=");
+        char name[NAME_MAX_LEN + 1];
+
+        if (strncmp(*variable, options->env, len) != 0 || n - len > NAME_MAX_LEN)
+            continue;
+        snprintf(name, sizeof(name), "%.*s", (int)(n - len), *variable + len);
+        for (char *c = name; *c; c++)
+            *c = *c == '_' ? '-' : (char)tolower((unsigned char)*c);
+        if (!find(options, name, 0).option)
+            return gp_err_wrap(err, unknown(options, name, err), "%.*s", (int)n,
+                               *variable);
+    }
+    return 0;
+}
+
 int
 gp_options_parse(const struct gp_options *options, int argc, char **argv,
                  int *ret_first, struct gp_err *err)
@@ -340,6 +369,10 @@ gp_options_parse(const struct gp_options *options, int argc, char **argv,
     if (r == 0 && !options->arguments && first < argc)
         r = gp_err_set(err, -EINVAL, "%s: unexpected argument (see %s --help)",
                        argv[first], options->program);
+    if (r == 0 && line.check) {
+        r = check_environment(options, err);
+        return r < 0 ? r : 1;
+    }
     if (r == 0)
         *ret_first = first;
     return r;

@@ -212,3 +212,38 @@ def test_check_finds_what_the_scheduler_would_refuse(case):
     case.contains("\n".join(faults()), "server-tokens:2: NAME:TOKEN is wanted", "a line without a name")
     change("scheduler.env", f":{hosts.port}", ":70000")
     case.contains("\n".join(faults()), "--listen [::]:70000: HOST:PORT is wanted", "a port that is none")
+
+
+def test_check_asks_the_daemons_about_their_options(case):
+    hosts = Hosts(case, "etc", "--servers", "a")
+
+    def faults():
+        done = hosts.cli("init", "--check", "--dir", hosts.dir, status=None)
+        return [line.removeprefix(f"BAD   {hosts.dir}/") for line in done.out.splitlines()
+                if line.startswith("BAD")]
+
+    def add(file, *lines):
+        with open(hosts.dir / file, "a", encoding="ascii") as env:
+            env.write("".join(f"{line}\n" for line in lines))
+    add("scheduler/scheduler.env", "# ours", "", "; and theirs", 'GPUPOOL_SCHEDULER_LEASE_MS="40000"',
+        "GPUPOOL_LOG=info")
+    (hosts.dir / "scheduler" / "own.conf").write_text("# ours\nplacement = spread\n")
+    add("scheduler/scheduler.env", "GPUPOOL_SCHEDULER_FLAGS=--config /elsewhere/own.conf")
+    case.equal(faults(), [], "faults of options that are good")
+
+    add("scheduler/scheduler.env", "GPUPOOL_SCHEDULER_LEESE_MS=40000",
+        "GPUPOOL_SCHEDULER_HEARTBEAT_MS=2s", "no variable",
+        "GPUPOOL_SCHEDULER_OWN_FLAGS=--tls off")
+    (hosts.dir / "scheduler" / "own.conf").write_text("# ours\nplacement = spred\n")
+    add("server.env", "GPUPOOL_SERVER_OWN_FLAGS=--drivr cuda")
+    add("server-a/server.env", "GPUPOOL_SERVER_WORKER_MEMORY=4")
+    env = "scheduler/scheduler.env"
+    for found, words in zip(faults(), (
+            f"{env}:7: {hosts.dir}/scheduler/own.conf:2: --placement spred: binpack, spread or fgd is wanted",
+            f"{env}:8: GPUPOOL_SCHEDULER_LEESE_MS: unknown option --leese-ms; did you mean --lease-ms?",
+            f"{env}:9: GPUPOOL_SCHEDULER_HEARTBEAT_MS=2s: a number from 10 to 60000 is wanted",
+            f"{env}:10: NAME=VALUE is wanted",
+            f"{env}:11: GPUPOOL_SCHEDULER_OWN_FLAGS: unknown option --own-flags",
+            "server-a/server.env:2: GPUPOOL_SERVER_WORKER_MEMORY=4: in which unit?",
+            "server.env:1: unknown option --drivr; did you mean --driver?"), strict=True):
+        case.contains(found, words, "a fault")
