@@ -209,6 +209,7 @@ sched_handle_report(struct sched_conn *conn, uint32_t id,
     reported.scheduler_keys = keys.list;
     reported.n_scheduler_keys = keys.n;
     reported.heartbeat_ms = conn->sched->config.heartbeat_ms;
+    reported.now_unix = gp_wall_ns() / GP_NS_PER_S;
     reply.id = id;
     reply.body_case = GPUPOOL__CTL__CTL_REPLY__BODY_REPORTED;
     reply.reported = &reported;
@@ -455,6 +456,7 @@ reply_registered(struct sched_conn *conn, uint32_t id, struct unwanted *unwanted
     body.close_sessions = unwanted->ids;
     body.n_close_sessions = unwanted->n;
     body.drain = conn->server->drain_asked;
+    body.now_unix = gp_wall_ns() / GP_NS_PER_S;
     reply.id = id;
     reply.body_case = GPUPOOL__CTL__CTL_REPLY__BODY_REGISTERED;
     reply.registered = &body;

@@ -108,6 +108,7 @@ struct srv {
     struct srv_endings endings;
 
     struct srv_closed closed; /* sessions whose tickets are refused */
+    int64_t clock_ahead_s;    /* of the scheduler's, if that is worth saying; else 0 */
 
     bool draining; /* no new sessions: the scheduler's request */
     bool stopping; /* SIGTERM came */

@@ -462,6 +462,20 @@ attach_bound(struct srv_attach *a)
     }
 }
 
+/* A ticket that has just been made is out of its time where the clocks differ. */
+static void
+blame_clock(const struct srv *srv, int r, struct gp_err *err)
+{
+    char words[sizeof(err->msg)];
+
+    if ((r != -EKEYEXPIRED && r != -EAGAIN) || !srv->clock_ahead_s)
+        return;
+    gp_str_copy(words, sizeof(words), err->msg);
+    gp_err_set(err, r, "%.400s; the server's clock is %lld s %s the scheduler's", words,
+               llabs(srv->clock_ahead_s),
+               srv->clock_ahead_s > 0 ? "ahead of" : "behind");
+}
+
 static void
 attach_request(struct srv_attach *a)
 {
@@ -485,6 +499,7 @@ attach_request(struct srv_attach *a)
     else
         r = ticket_keys_verify(srv->keys, req->ticket, gp_wall_ns() / GP_NS_PER_S,
                                srv->conf.name, a->claims, &err);
+    blame_clock(srv, r, &err);
     if (r < 0)
         attach_refuse(a, status_of(r), gp_err_msg(&err, r));
     else

@@ -29,6 +29,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -45,6 +46,8 @@
 #define UNANSWERED_ALONE_MS 15000u
 /* A burst of attaching processes becomes one report. */
 #define CHANGED_MS 10
+/* A difference of the clocks that is half of what a ticket allows for. */
+#define CLOCK_WORTH_S 15
 #define HEARTBEAT_MS 2000 /* until the scheduler sets another */
 #define HEARTBEAT_MIN_MS 10u
 #define ID_REGISTER 1
@@ -363,6 +366,26 @@ set_draining(struct srv *srv, bool drain)
     srv->draining = drain;
 }
 
+/* Tickets are dated by the scheduler's clock. */
+static void
+compare_clocks(struct srv *srv, uint64_t scheduler_unix)
+{
+    int64_t ahead = (int64_t)(gp_wall_ns() / GP_NS_PER_S - scheduler_unix);
+
+    if (!scheduler_unix || scheduler_unix > INT64_MAX) /* not said */
+        return;
+    if (llabs(ahead) < CLOCK_WORTH_S)
+        ahead = 0;
+    if (ahead && !srv->clock_ahead_s)
+        gp_log_warn("server",
+                    "the clock of this host is %lld s %s that of the scheduler: "
+                    "tickets are refused from 30 s on; set the clocks",
+                    llabs(ahead), ahead > 0 ? "ahead of" : "behind");
+    else if (!ahead && srv->clock_ahead_s)
+        gp_log_info("server", "the clock agrees with that of the scheduler again");
+    srv->clock_ahead_s = ahead;
+}
+
 static void
 on_registered(struct srv_register *reg, const Gpupool__Ctl__CtlRegistered *body)
 {
@@ -387,6 +410,7 @@ on_registered(struct srv_register *reg, const Gpupool__Ctl__CtlRegistered *body)
              reg->srv->conf.name, NULL);
     gp_log_info("server", "registered with scheduler %s as %s",
                 reg->srv->conf.scheduler, reg->srv->conf.name);
+    compare_clocks(reg->srv, body->now_unix);
     set_draining(reg->srv, body->drain);
     gp_loop_timer_set(reg->srv->loop, &reg->beat,
                       gp_now_ns() + reg->heartbeat_ms * GP_NS_PER_MS, on_beat);
@@ -492,6 +516,7 @@ on_reply(struct srv_register *reg, const Gpupool__Ctl__CtlReply *reply)
         follow_keys(reg, reply->reported);
         if (reply->reported->heartbeat_ms && reg->state == REG_UP)
             set_heartbeat(reg, reply->reported->heartbeat_ms);
+        compare_clocks(reg->srv, reply->reported->now_unix);
         set_draining(reg->srv, reply->reported->drain);
         close_sessions(reg, reply->reported->close_sessions,
                        reply->reported->n_close_sessions);

@@ -7,6 +7,7 @@ tests/torture/clock.c moves the clock.  GPUPOOL_CHAOS=1 tries every jump.
 
 import mmap
 import os
+import re
 import struct
 
 from harness import Cudash
@@ -109,3 +110,23 @@ def test_request_keeps_its_turn_when_the_clock_jumps_back(case):
     holder.close()
     case.equal([run.wait(case.patience) for run in runs], [0] * len(runs), "exit statuses")
     case.equal((case.folder / "turns").read_text().split(), ["0", "1", "2", "3"], "turns")
+
+
+def test_clock_of_a_server_that_is_wrong_is_named(case):
+    clock = Clock(case)
+    pool = case.pool(env=clock.preload, options=LEASES)
+    for jump, words, refused in ((HOUR, "ahead of", "expired ticket"),
+                                 (-HOUR, "behind", "not valid yet")):
+        clock.jump(0, jump)
+        case.wait_for(lambda: re.search(rf"the clock of this host is 3\d\d\d s {words} that of "
+                                        "the scheduler: tickets are refused", pool.log()),
+                      lambda: f"the server's log:\n{pool.log()}")
+        done = pool.run(case.programs / "vecadd", core=10, status=None)
+        case.contains(done.err, refused, "why the program gets no card")
+        case.check(re.search(rf"; the server's clock is 3\d\d\d s {words} the scheduler's", done.err),
+                   f"the cause is not named: {done.err}")
+        agrees = pool.log().count("agrees with that of the scheduler again")
+        clock.jump(jump, jump)
+        case.wait_for(lambda: pool.log().count("agrees with that of the scheduler again") > agrees,
+                      "the clocks agree")
+        pool.run(case.programs / "vecadd", core=10)
