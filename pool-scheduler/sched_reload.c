@@ -185,6 +185,16 @@ is_key(const struct ticket_key *a, const struct ticket_key *b)
     return a && b && !memcmp(ticket_key_pub(a), ticket_key_pub(b), TICKET_PUB_SIZE);
 }
 
+/* Whoever took a key out, as one that was stolen, sees that it is out. */
+static void
+say_gone(const struct ticket_key *gone, const struct change *c)
+{
+    if (!gone || is_key(gone, c->key) || is_key(gone, c->old_key))
+        return;
+    gp_log_info("sched", "the key %s is not good any more", ticket_key_id(gone));
+    gp_audit("key", "gone", ticket_key_id(gone), NULL);
+}
+
 /* Servers hear of the new key now; until each has, a ticket is signed with the old one,
  * where that stays good. */
 static void
@@ -195,12 +205,14 @@ change_key(struct sched *sched, struct change *c)
                            ? 2 * sched->config.heartbeat_ms * GP_NS_PER_MS
                            : 0;
 
+    say_gone(sched->key, c);
+    say_gone(sched->old_key, c);
     if (was_other) {
         sched->sign_old_ns = gp_now_ns() + wait_ns;
         sched->signs_since_unix = (gp_wall_ns() + wait_ns) / GP_NS_PER_S + 1;
         gp_log_info("sched", "the key is %s from now on, it was %s%s",
                     ticket_key_id(c->key), ticket_key_id(sched->key),
-                    c->old_key ? ", which stays good" : "");
+                    is_key(c->old_key, sched->key) ? ", which stays good" : "");
         gp_audit("key", "key", ticket_key_id(c->key), "before",
                  ticket_key_id(sched->key), NULL);
         ticket_key_free(sched->key);

@@ -2,7 +2,9 @@
 """Keys, tokens and rules change under load by SIGHUP: nothing ends, the old and the new are
 good side by side, and the old is refused once it is taken out."""
 
+import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -262,3 +264,33 @@ def test_files_with_faults_leave_everything_as_it_was(case):
     token.rename(case.folder / "token-away")
     reread(case, server, hosts.log("node"), "stay as they were")
     case.equal(hosts.vecadd().status, 0, "a program while the server's token is away")
+
+
+def test_key_that_was_taken_out_is_said_to_be_gone(case):
+    hosts = Hosts(case)
+    audit = case.folder / "audit"
+    scheduler = hosts.scheduler("--audit-log", audit)
+    key = hosts.dir / "scheduler" / "ticket-key.pem"
+    old_pem, new_pem = key.read_text(), new_key(case, "new")[0]
+
+    def gone():
+        events = [json.loads(line) for line in audit.read_text().splitlines()]
+        return [event["gone"] for event in events if "gone" in event]
+
+    def put(text):
+        replace(key, text)
+        reread(case, scheduler, hosts.log("scheduler"), "were read again")
+
+    put(new_pem + old_pem)
+    changed = re.search(r"the key is (\w+) from now on, it was (\w+), which stays good",
+                        hosts.log("scheduler").read_text())
+    case.check(changed, "the change is not in the log")
+    new_id, old_id = changed.groups()
+    case.equal(gone(), [], "keys that are gone while both are good")
+    put(new_pem)
+    put(new_pem)  # once is enough
+    case.equal(gone(), [old_id], "keys that are gone")
+    case.contains(hosts.log("scheduler").read_text(), f"the key {old_id} is not good any more",
+                  "the log")
+    put(old_pem)  # at once, as when a key was stolen
+    case.equal(gone(), [old_id, new_id], "keys that are gone after a change at once")
