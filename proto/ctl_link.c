@@ -83,8 +83,10 @@ parse_pin(const char *text, size_t len, struct ctl_pins *pins, struct gp_err *er
         return gp_err_set(err, -E2BIG, "more than %d keys of the scheduler",
                           CTL_PINS_MAX);
     if (gp_b64_decode(text, len, &bytes, &size) < 0 || size != TLS_PUBLIC_SIZE)
-        return gp_err_set(err, -EINVAL, "no key of a scheduler: %d bytes of base64url",
-                          TLS_PUBLIC_SIZE);
+        return gp_err_set(
+            err, -EINVAL,
+            "no key of a scheduler: %d bytes of base64url (a path has a / in it)",
+            TLS_PUBLIC_SIZE);
     memcpy(pins->keys[pins->n++], bytes, TLS_PUBLIC_SIZE);
     return 0;
 }
@@ -93,6 +95,7 @@ int
 ctl_pins_read(const char *text, struct ctl_pins *ret, struct gp_err *err)
 {
     CLEANUP_FREE char *file = NULL;
+    const char *at = text;
     size_t size = 0;
     int r = 0;
 
@@ -101,17 +104,17 @@ ctl_pins_read(const char *text, struct ctl_pins *ret, struct gp_err *err)
         r = gp_file_read(text, PIN_FILE_MAX, &file, &size, err);
         if (r < 0)
             return r;
-        text = file;
+        at = file;
     }
-    for (text += strspn(text, BETWEEN); !r && *text; text += strspn(text, BETWEEN)) {
-        size_t len = strcspn(text, BETWEEN);
+    for (at += strspn(at, BETWEEN); !r && *at; at += strspn(at, BETWEEN)) {
+        size_t len = strcspn(at, BETWEEN);
 
-        r = parse_pin(text, len, ret, err);
-        text += len;
+        r = parse_pin(at, len, ret, err);
+        at += len;
     }
     if (!r && !ret->n)
         r = gp_err_set(err, -EINVAL, "no key of the scheduler");
-    return r;
+    return r < 0 && file ? gp_err_wrap(err, r, "%s", text) : r;
 }
 
 int

@@ -342,3 +342,15 @@ def test_drain_of_a_server_that_is_not_connected_says_that_programs_may_still_ru
         case.contains(done.out, "drained", f"drain {options}")
     case.equal(pool.cli("drain", "--undo", "local-1").err, "", "of --undo")
     pool.kill(server["pid"], signal.SIGCONT)
+
+
+def test_key_of_the_scheduler_that_is_none_is_named_with_its_file(case):
+    file = case.folder / "pins"
+    file.write_text("# the pool's\n", encoding="ascii")
+    for key, words in ((str(file), f"GPUPOOL_SCHEDULER_KEY: {file}: no key of a scheduler: 32 bytes"),
+                       ("pins", "GPUPOOL_SCHEDULER_KEY: no key of a scheduler: 32 bytes of base64url "
+                                "(a path has a / in it)")):
+        done = case.run([case.build / "bin" / "gpupool", "status"], status=None,
+                        env={"GPUPOOL_RUN_DIR": str(case.folder), "GPUPOOL_SCHEDULER": "127.0.0.1:1",
+                             "GPUPOOL_SCHEDULER_KEY": key})
+        case.contains(done.err, words, key)
