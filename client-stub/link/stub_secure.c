@@ -105,8 +105,8 @@ stub_secure_connect(const struct stub_secure *tls, int fd, uint64_t deadline,
         return gp_err_set(
             err, r,
             "TLS: the server does not have the key that the scheduler named "
-            "(somebody may pose as the server; or it was restarted without "
-            "--state-dir: open a new session)");
+            "(somebody may pose as the server; or it was restarted with another key, "
+            "which the session gets when its lease is renewed, within half a lease)");
     if (r == -ECONNRESET)
         return gp_err_wrap(
             err, r, "if the server is older than TLS, set " TLS_POLICY_ENV "=off");

@@ -294,3 +294,29 @@ def test_key_that_was_taken_out_is_said_to_be_gone(case):
                   "the log")
     put(old_pem)  # at once, as when a key was stolen
     case.equal(gone(), [old_id, new_id], "keys that are gone after a change at once")
+
+
+def test_sessions_of_before_get_the_key_that_a_server_made_anew(case):
+    hosts = Hosts(case)
+    hosts.scheduler("--lease-ms", LEASE_MS)
+    server = hosts.server(name="node")
+    gate = case.folder / "gate"
+    held = Held(hosts)
+    later = case.spawn(
+        [hosts.gpupool, "run", "--core", "10", "--memory", "64MiB", "--", "sh", "-c",
+         f"echo begins; while [ ! -e {gate} ]; do sleep 0.05; done; "
+         f"until {case.programs}/vecadd; do sleep 0.2; done"],
+        env={**hosts.client(), "GPUPOOL_TRANSPORT": "tcp"}, stdout=subprocess.PIPE)
+    case.equal(later.stdout.readline(), "begins\n", "the session is there")
+    kept = case.folder / "node-state" / "attach.key"
+    before = kept.read_bytes()
+    kept.unlink()
+    port = re.findall(r"node listens on (\S+),", hosts.log("node").read_text())[-1]
+    server.send_signal(signal.SIGUSR2)
+    server.wait(case.patience)
+    hosts.server("server", "--listen", port, name="node")
+    case.check(kept.read_bytes() != before, "the key is the same")
+    gate.touch()
+    case.contains(later.communicate(timeout=case.patience)[0], ": ok\n", "the program that began later")
+    held.works()
+    case.equal((later.returncode, held.shell.close()), (0, 0), "how both programs ended")

@@ -206,6 +206,7 @@ def test_key_of_another_server_is_refused(case):
         at = other
     done = init_words(case, session, session_through(case, session, At))
     case.contains(done.err, "does not have the key", "what the program's user reads")
+    case.contains(done.err, "gets when its lease is renewed", "what to do")
 
 
 def test_clear_text_is_by_choice_and_said(case):
