@@ -120,6 +120,10 @@ def test_what_is_stated_of_parameters(case):
     same_remotely_and_locally(case, "rules")
 
 
+def test_what_is_stated_of_values_that_textures_read(case):
+    same_remotely_and_locally(case, "sampled")
+
+
 def test_what_contexts_functions_and_streams_say(case):
     same_remotely_and_locally(case, "asked")
 

@@ -174,6 +174,9 @@ set_sampling(struct sg_tex *t, const CUDA_TEXTURE_DESC *d)
             return CUDA_ERROR_INVALID_VALUE;
         t->address[i] = (enum sg_tex_address)d->addressMode[i];
     }
+    t->seamless = d->flags & CU_TRSF_SEAMLESS_CUBEMAP;
+    for (int i = 0; i < 3 && t->seamless; i++) /* what was asked for is ignored */
+        t->address[i] = SG_TEX_CLAMP;
     if ((unsigned)d->filterMode > CU_TR_FILTER_MODE_LINEAR ||
         (unsigned)d->mipmapFilterMode > CU_TR_FILTER_MODE_LINEAR)
         return CUDA_ERROR_INVALID_VALUE;

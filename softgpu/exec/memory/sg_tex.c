@@ -363,40 +363,6 @@ to_index(float f)
     return f >= 1e9f ? 1000000000 : f <= -1e9f ? -1000000000 : f != f ? 0 : (int64_t)f;
 }
 
-static void
-sample_linear(const struct sg_tex *t, const struct sg_tex_level *l,
-              const struct axes *a, const float u[3], int gather, uint32_t ret[4])
-{
-    double sum[4] = {0}, frac[3] = {0};
-    int64_t base[3] = {0};
-
-    for (unsigned k = 0; k < a->n; k++) {
-        float b = u[k] - 0.5f, f = floorf(b);
-        base[k] = to_index(f);
-        frac[k] = nearbyint((double)(b - f) * 256.0) / 256.0;
-    }
-    for (unsigned corner = 0; corner < 1u << a->n; corner++) {
-        int64_t i[3] = {base[0], base[1], base[2]};
-        double w = 1;
-        uint32_t v[4];
-        for (unsigned k = 0; k < a->n; k++) {
-            bool up = corner >> k & 1;
-            i[k] += up;
-            w *= up ? frac[k] : 1 - frac[k];
-        }
-        fetch(t, l, a, i, v);
-        if (gather >= 0) { /* counter-clockwise from the lower left */
-            static const uint8_t order[4] = {3, 2, 0, 1};
-            ret[order[corner & 3]] = v[gather];
-            continue;
-        }
-        for (int c = 0; c < 4; c++)
-            sum[c] += w * (double)lane_float(v[c]);
-    }
-    for (int c = 0; c < 4 && gather < 0; c++)
-        ret[c] = lane_bits32((float)sum[c]);
-}
-
 /* The face of a cube that a direction hits, and where: faces +x -x +y -y +z -z. */
 static int
 cube_face(const float d[3], float ret_uv[2])
@@ -413,6 +379,99 @@ cube_face(const float d[3], float ret_uv[2])
     ret_uv[0] = (s / m + 1) / 2;
     ret_uv[1] = (t / m + 1) / 2;
     return face;
+}
+
+/* The direction that hits @face at @uv: cube_face() backwards. */
+static void
+cube_direction(int face, const float uv[2], float ret[3])
+{
+    float s = 2 * uv[0] - 1, t = 2 * uv[1] - 1, m = face & 1 ? -1 : 1;
+
+    if (face < 2)
+        ret[0] = m, ret[1] = -t, ret[2] = -m * s;
+    else if (face < 4)
+        ret[0] = s, ret[1] = m, ret[2] = m * t;
+    else
+        ret[0] = m * s, ret[1] = -t, ret[2] = m;
+}
+
+/* A texel behind one edge of a face is one of the face next to it.  False: behind two
+ * edges, where three faces meet and no texel is. */
+static bool
+cross_edge(const struct sg_tex_level *l, int64_t i[3], int64_t *layer)
+{
+    int64_t n = l->width;
+    float at[2] = {((float)i[0] + 0.5f) / (float)n, ((float)i[1] + 0.5f) / (float)n};
+    bool out[2] = {i[0] < 0 || i[0] >= n, i[1] < 0 || i[1] >= n};
+    float d[3];
+
+    if (!out[0] && !out[1])
+        return true;
+    if (out[0] && out[1])
+        return false;
+    cube_direction((int)(*layer % 6), at, d);
+    *layer += cube_face(d, at) - *layer % 6;
+    for (int k = 0; k < 2; k++)
+        i[k] = to_index(at[k] * (float)n);
+    return true;
+}
+
+/* The texels around a place, of which those behind the edges of a face are its
+ * neighbours' if the cube is seamless; one that is nowhere is the mean of the others.
+ */
+static void
+fetch_corners(const struct sg_tex *t, const struct sg_tex_level *l,
+              const struct axes *a, const int64_t base[3], uint32_t ret[8][4])
+{
+    bool seamless = t->seamless && t->linear && is_float(t);
+    int none = -1;
+
+    for (int corner = 0; corner < 1 << a->n; corner++) {
+        int64_t i[3] = {base[0], base[1], base[2]};
+        struct axes at = *a;
+        for (unsigned k = 0; k < a->n; k++)
+            i[k] += corner >> k & 1;
+        if (seamless && !cross_edge(l, i, &at.fixed[2]))
+            none = corner;
+        else
+            fetch(t, l, &at, i, ret[corner]);
+    }
+    for (int c = 0; c < 4 && none >= 0; c++) {
+        double sum = 0;
+        for (int corner = 0; corner < 4; corner++)
+            sum += corner == none ? 0 : (double)lane_float(ret[corner][c]);
+        ret[none][c] = lane_bits32((float)(sum / 3));
+    }
+}
+
+static void
+sample_linear(const struct sg_tex *t, const struct sg_tex_level *l,
+              const struct axes *a, const float u[3], int gather, uint32_t ret[4])
+{
+    double sum[4] = {0}, frac[3] = {0};
+    int64_t base[3] = {0};
+    uint32_t v[8][4];
+
+    for (unsigned k = 0; k < a->n; k++) {
+        float b = u[k] - 0.5f, f = floorf(b);
+        base[k] = to_index(f);
+        frac[k] = nearbyint((double)(b - f) * 256.0) / 256.0;
+    }
+    fetch_corners(t, l, a, base, v);
+    for (unsigned corner = 0; corner < 1u << a->n; corner++) {
+        double w = 1;
+        for (unsigned k = 0; k < a->n; k++)
+            w *= corner >> k & 1 ? frac[k] : 1 - frac[k];
+        if (gather >= 0) { /* counter-clockwise from the lower left */
+            static const uint8_t order[4] = {3, 2, 0, 1};
+            ret[order[corner & 3]] = v[corner][gather];
+            continue;
+        }
+        for (int c = 0; c < 4; c++)
+            sum[c] += w * (double)lane_float(v[corner][c]);
+    }
+    for (int c = 0; c < 4 && gather < 0; c++)
+        ret[c] = lane_bits32((float)sum[c]);
 }
 
 static void

@@ -49,9 +49,10 @@ struct sg_tex {
     uint8_t channels; /* 1, 2, 4 */
     uint8_t dims;     /* 1, 2, 3 */
     bool layered, cube;
-    bool buffer;  /* linear memory: sg_texdesc.c */
-    bool surface; /* suld and sust may use it */
-    bool linear;  /* filter; else the nearest texel */
+    bool seamless; /* linear filters go on behind the edges of a cube's faces */
+    bool buffer;   /* linear memory: sg_texdesc.c */
+    bool surface;  /* suld and sust may use it */
+    bool linear;   /* filter; else the nearest texel */
     bool mip_linear;
     bool normalized; /* coordinates 0..1 */
     bool read_float; /* integers are read as 0..1 or -1..1 */

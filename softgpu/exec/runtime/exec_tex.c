@@ -76,6 +76,7 @@ apply_sampler(struct sg_tex *tex, uint64_t sampler)
 {
     tex->linear = sampler & TEX_SAMPLER_LINEAR;
     tex->normalized = tex->normalized && !(sampler & TEX_SAMPLER_TEXELS);
+    tex->seamless = false;
     for (int k = 0; k < 3; k++)
         tex->address[k] =
             (enum sg_tex_address)(sampler >> (TEX_SAMPLER_ADDRESS_SHIFT + 2 * k) & 3);
@@ -94,6 +95,7 @@ borrow_sampler(struct sg_cta *cta, struct sg_warp *warp, unsigned lane, uint64_t
     tex->linear = other->linear;
     tex->mip_linear = other->mip_linear;
     tex->normalized = other->normalized;
+    tex->seamless = tex->cube && other->seamless;
     memcpy(tex->address, other->address, sizeof(tex->address));
     memcpy(tex->border, other->border, sizeof(tex->border));
     tex->lod_bias = other->lod_bias;

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What textures read, where CUDA's documentation states it: clamped levels, views of
+ * levels and layers, the edges of seamless cubes, and cubes past the last one.
+ */
+#include "parts.h"
+
+#include <stdint.h>
+
+#define N 4u /* texels along the edge of a cube's face */
+#define CUBES 2u
+
+/* One thread reads at x, y, z: out[0] = the first channel. */
+#define KERNEL(name, how)                                                              \
+    ".visible .entry " name "(.param .u64 t, .param .u64 out, .param .u32 l,\n"        \
+    "    .param .f32 x, .param .f32 y, .param .f32 z)\n"                               \
+    "{\n"                                                                              \
+    "    .reg .b64 %rd<3>;\n"                                                          \
+    "    .reg .b32 %r<2>;\n"                                                           \
+    "    .reg .f32 %f<8>;\n"                                                           \
+    "    ld.param.u64 %rd1, [t];\n"                                                    \
+    "    ld.param.u64 %rd2, [out];\n"                                                  \
+    "    ld.param.u32 %r1, [l];\n"                                                     \
+    "    ld.param.f32 %f1, [x];\n"                                                     \
+    "    ld.param.f32 %f2, [y];\n"                                                     \
+    "    ld.param.f32 %f3, [z];\n"                                                     \
+    "    tex." how ";\n"                                                               \
+    "    st.global.f32 [%rd2], %f4;\n"                                                 \
+    "    ret;\n"                                                                       \
+    "}\n"
+#define INTO "v4.f32.f32 {%f4, %f5, %f6, %f7}, "
+
+static const char ptx[] =
+    ".version 7.0\n"
+    ".target sm_70\n"
+    ".address_size 64\n" KERNEL("level", "level.2d." INTO "[%rd1, {%f1, %f2}], %f3")
+        KERNEL("layer", "a2d." INTO "[%rd1, {%r1, %f1, %f2, %f2}]")
+            KERNEL("cube", "cube." INTO "[%rd1, {%f1, %f2, %f3, %f3}]")
+                KERNEL("cubes", "acube." INTO "[%rd1, {%r1, %f1, %f2, %f3}]");
+
+static CUcontext ctx;
+static CUmodule module;
+static CUdeviceptr out;
+static float texels[CUBES * 6][N][N];
+
+/* A thousand times what is read, rounded: it is compared and printed as a number. */
+static int
+read_at(const char *name, CUtexObject tex, unsigned layer, float x, float y, float z)
+{
+    void *params[] = {&tex, &out, &layer, &x, &y, &z};
+    CUfunction f;
+    float got = 0;
+
+    if (cuModuleGetFunction(&f, module, name) != CUDA_SUCCESS ||
+        cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL) != CUDA_SUCCESS ||
+        cuMemcpyDtoH_v2(&got, out, sizeof(got)) != CUDA_SUCCESS)
+        return -1;
+    return (int)(got * 1000 + 0.5f);
+}
+
+static CUDA_ARRAY3D_DESCRIPTOR
+floats(unsigned extent, unsigned depth, unsigned flags)
+{
+    return (CUDA_ARRAY3D_DESCRIPTOR){.Width = extent,
+                                     .Height = extent,
+                                     .Depth = depth,
+                                     .Format = CU_AD_FORMAT_FLOAT,
+                                     .NumChannels = 1,
+                                     .Flags = flags};
+}
+
+static CUresult
+fill(CUarray array, const void *data, unsigned extent, unsigned depth)
+{
+    CUDA_MEMCPY3D c = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+                       .srcHost = data,
+                       .srcPitch = extent * 4,
+                       .srcHeight = extent,
+                       .dstMemoryType = CU_MEMORYTYPE_ARRAY,
+                       .dstArray = array,
+                       .WidthInBytes = extent * 4,
+                       .Height = extent,
+                       .Depth = depth};
+
+    return cuMemcpy3D_v2(&c);
+}
+
+/* ---- cubes ---------------------------------------------------------------------- */
+
+static int
+make_cubes(unsigned cubes, unsigned flags, CUarray *ret, CUtexObject *ret_tex)
+{
+    const CUDA_ARRAY3D_DESCRIPTOR d = floats(
+        N, 6 * cubes, CUDA_ARRAY3D_CUBEMAP | (cubes > 1 ? CUDA_ARRAY3D_LAYERED : 0));
+    CUDA_TEXTURE_DESC desc = {.flags = flags,
+                              .filterMode = CU_TR_FILTER_MODE_LINEAR,
+                              .addressMode = {CU_TR_ADDRESS_MODE_CLAMP,
+                                              CU_TR_ADDRESS_MODE_CLAMP,
+                                              CU_TR_ADDRESS_MODE_CLAMP}};
+    CUDA_RESOURCE_DESC res = {.resType = CU_RESOURCE_TYPE_ARRAY};
+
+    TRY(cuArray3DCreate_v2(ret, &d));
+    TRY(fill(*ret, texels, N, 6 * cubes));
+    res.res.array.hArray = *ret;
+    TRY(cuTexObjectCreate(ret_tex, &res, &desc, NULL));
+    return 0;
+}
+
+/* Half way between two faces, at the middle of each of the texels along the edge; and
+ * where three faces meet, whose texels count alike. */
+static int
+filters_cross_the_edges_of_seamless_cubes(void)
+{
+    CUtexObject tex, plain;
+    CUarray array, second;
+
+    if (make_cubes(1, CU_TRSF_SEAMLESS_CUBEMAP | CU_TRSF_NORMALIZED_COORDINATES, &array,
+                   &tex) ||
+        make_cubes(1, CU_TRSF_NORMALIZED_COORDINATES, &second, &plain))
+        return 1;
+    for (unsigned i = 0; i < N; i++) {
+        float at = (float)(2 * i + 1) / (float)N - 1;
+
+        SAME(read_at("cube", tex, 0, 1, -at, 1), /* +x, whose left is the right of +z */
+             500 * (texels[0][i][0] + texels[4][i][N - 1]));
+        SAME(read_at("cube", plain, 0, 1, -at, 1), 1000 * texels[0][i][0]);
+        SAME(read_at("cube", tex, 0, 1, 1, -at), /* its top, and the right of +y */
+             500 * (texels[0][0][i] + texels[2][N - 1 - i][N - 1]));
+        SAME(read_at("cube", tex, 0, at, -1, -1), /* the bottoms of -y and -z */
+             500 * (texels[3][N - 1][i] + texels[5][N - 1][N - 1 - i]));
+    }
+    SAME(read_at("cube", tex, 0, 1, 1, 1),
+         1000 * (texels[0][0][0] + texels[2][N - 1][N - 1] + texels[4][0][N - 1]) / 3 +
+             0.5f);
+    TRY(cuTexObjectDestroy(tex));
+    TRY(cuTexObjectDestroy(plain));
+    TRY(cuArrayDestroy(array));
+    TRY(cuArrayDestroy(second));
+    return 0;
+}
+
+static int
+start(void)
+{
+    for (unsigned i = 0; i < CUBES * 6 * N * N; i++)
+        texels[i / (N * N)][i / N % N][i % N] = (float)(i * i % 1009);
+    TRY(cuInit(0));
+    TRY(cuCtxCreate_v2(&ctx, 0, 0));
+    TRY(cuModuleLoadData(&module, ptx));
+    TRY(cuMemAlloc_v2(&out, 4));
+    return 0;
+}
+
+int
+main(void)
+{
+    static const struct part parts[] = {
+        {"filters cross the edges of seamless cubes",
+         filters_cross_the_edges_of_seamless_cubes},
+    };
+
+    return start() ? 1 : parts_run(parts, sizeof(parts) / sizeof(parts[0]));
+}
