@@ -85,6 +85,56 @@ fill(CUarray array, const void *data, unsigned extent, unsigned depth)
     return cuMemcpy3D_v2(&c);
 }
 
+/* Every level of 8 x 8 texels is full of its number. */
+static int
+make_levels(CUmipmappedArray *ret, CUDA_RESOURCE_DESC *ret_res)
+{
+    const CUDA_ARRAY3D_DESCRIPTOR d = floats(8, 0, 0);
+    float data[8 * 8];
+    CUarray level;
+
+    TRY(cuMipmappedArrayCreate(ret, &d, 4));
+    for (unsigned n = 0; n < 4; n++) {
+        for (unsigned i = 0; i < 8 * 8; i++)
+            data[i] = (float)n;
+        TRY(cuMipmappedArrayGetLevel(&level, *ret, n));
+        TRY(fill(level, data, 8 >> n, 1));
+    }
+    *ret_res = (CUDA_RESOURCE_DESC){.resType = CU_RESOURCE_TYPE_MIPMAPPED_ARRAY};
+    ret_res->res.mipmap.hMipmappedArray = *ret;
+    return 0;
+}
+
+static int
+levels_are_clamped(void)
+{
+    CUDA_TEXTURE_DESC desc = {.flags = CU_TRSF_NORMALIZED_COORDINATES,
+                              .mipmapFilterMode = CU_TR_FILTER_MODE_LINEAR};
+    CUDA_RESOURCE_DESC res;
+    CUmipmappedArray mip;
+    CUtexObject tex;
+
+    if (make_levels(&mip, &res))
+        return 1;
+    TRY(cuTexObjectCreate(&tex, &res, &desc, NULL));
+    SAME(read_at("level", tex, 0, 0.5f, 0.5f, 2), 0); /* from 0 to 0 */
+    TRY(cuTexObjectDestroy(tex));
+    desc.minMipmapLevelClamp = 0.5f;
+    desc.maxMipmapLevelClamp = 1.25f;
+    TRY(cuTexObjectCreate(&tex, &res, &desc, NULL));
+    SAME(read_at("level", tex, 0, 0.5f, 0.5f, 0), 500);
+    SAME(read_at("level", tex, 0, 0.5f, 0.5f, 1), 1000);
+    SAME(read_at("level", tex, 0, 0.5f, 0.5f, 2), 1250);
+    TRY(cuTexObjectDestroy(tex));
+    desc.maxMipmapLevelClamp = 9;
+    TRY(cuTexObjectCreate(&tex, &res, &desc, NULL));
+    SAME(read_at("level", tex, 0, 0.5f, 0.5f, 2), 2000);
+    SAME(read_at("level", tex, 0, 0.5f, 0.5f, 8), 3000);
+    TRY(cuTexObjectDestroy(tex));
+    TRY(cuMipmappedArrayDestroy(mip));
+    return 0;
+}
+
 /* ---- cubes ---------------------------------------------------------------------- */
 
 static int
@@ -155,6 +205,7 @@ int
 main(void)
 {
     static const struct part parts[] = {
+        {"levels are clamped", levels_are_clamped},
         {"filters cross the edges of seamless cubes",
          filters_cross_the_edges_of_seamless_cubes},
     };

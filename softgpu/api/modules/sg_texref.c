@@ -37,6 +37,7 @@ struct texref {
     int resource; /* CUresourcetype, or UNBOUND */
     CUDA_RESOURCE_DESC res;
     CUDA_TEXTURE_DESC tex;
+    bool clamped; /* to levels of its own */
     CUarray_format format;
     unsigned channels;
     uint64_t bound; /* the executor's handle, or 0 */
@@ -109,6 +110,8 @@ ref_bind(struct texref *r)
     rc = sg_texdesc_make(&r->res, r->surface ? NULL : &r->tex, NULL, &t);
     if (rc != CUDA_SUCCESS)
         return rc;
+    if (!r->clamped)
+        t.lod_max = SG_TEX_LEVELS;
     e = sg_tex_register(&t, &handle);
     if (e < 0)
         return sg_result(e);
@@ -390,7 +393,7 @@ SG_CALL(cuTexRefSetMipmapLevelBias, CUtexref hTexRef, float bias)
 SG_CALL(cuTexRefSetMipmapLevelClamp, CUtexref hTexRef, float minMipmapLevelClamp,
         float maxMipmapLevelClamp)
 {
-    CHANGE(true, (r->tex.minMipmapLevelClamp = minMipmapLevelClamp,
+    CHANGE(true, (r->clamped = true, r->tex.minMipmapLevelClamp = minMipmapLevelClamp,
                   r->tex.maxMipmapLevelClamp = maxMipmapLevelClamp));
 }
 

@@ -514,8 +514,7 @@ sg_tex_sample(const struct sg_tex *tex, const struct sg_tex_query *q, uint32_t r
     uint32_t low[4], high[4], level;
 
     lod = !(lod > tex->lod_min) ? tex->lod_min : lod;
-    if (tex->lod_max > 0 && lod > tex->lod_max)
-        lod = tex->lod_max;
+    lod = lod > tex->lod_max ? tex->lod_max : lod;
     lod = !(lod > 0) ? 0 : lod > top ? top : lod;
     if (!tex->mip_linear || !is_float(tex) || q->gather >= 0) {
         sample_level(tex, q, (uint32_t)(lod + 0.5f), ret);
