@@ -135,6 +135,57 @@ levels_are_clamped(void)
     return 0;
 }
 
+/* A view has the extent of the whole resource, whichever its first level is. */
+static int
+views_of_levels(void)
+{
+    CUDA_TEXTURE_DESC desc = {.flags = CU_TRSF_NORMALIZED_COORDINATES,
+                              .maxMipmapLevelClamp = 1.0f};
+    CUDA_RESOURCE_VIEW_DESC view = {.format = CU_RES_VIEW_FORMAT_FLOAT_1X32,
+                                    .width = 8,
+                                    .height = 8,
+                                    .firstMipmapLevel = 1,
+                                    .lastMipmapLevel = 3};
+    CUDA_RESOURCE_DESC res;
+    CUmipmappedArray mip;
+    CUtexObject tex;
+
+    if (make_levels(&mip, &res))
+        return 1;
+    TRY(cuTexObjectCreate(&tex, &res, &desc, &view));
+    SAME(read_at("level", tex, 0, 0.5f, 0.5f, 0), 1000);
+    SAME(read_at("level", tex, 0, 0.5f, 0.5f, 3), 2000); /* clamped from the first on */
+    TRY(cuTexObjectDestroy(tex));
+    view.width = view.height = 4;
+    CODE(cuTexObjectCreate(&tex, &res, &desc, &view), CUDA_ERROR_INVALID_VALUE);
+    TRY(cuMipmappedArrayDestroy(mip));
+    return 0;
+}
+
+static int
+views_of_layers(void)
+{
+    const CUDA_ARRAY3D_DESCRIPTOR d = floats(N, 3, CUDA_ARRAY3D_LAYERED);
+    CUDA_RESOURCE_VIEW_DESC view = {
+        .format = CU_RES_VIEW_FORMAT_FLOAT_1X32, .width = N, .height = N, .depth = 3};
+    CUDA_RESOURCE_DESC res = {.resType = CU_RESOURCE_TYPE_ARRAY};
+    CUDA_TEXTURE_DESC desc = {0};
+    CUtexObject tex;
+
+    TRY(cuArray3DCreate_v2(&res.res.array.hArray, &d));
+    TRY(fill(res.res.array.hArray, texels, N, 3));
+    for (unsigned last = 0; last < 3; last++) {
+        view.lastLayer = last;
+        TRY(cuTexObjectCreate(&tex, &res, &desc, &view));
+        for (unsigned layer = 0; layer < 4; layer++)
+            SAME(read_at("layer", tex, layer, 1.5f, 2.5f, 0),
+                 1000 * texels[layer < last ? layer : last][2][1]);
+        TRY(cuTexObjectDestroy(tex));
+    }
+    TRY(cuArrayDestroy(res.res.array.hArray));
+    return 0;
+}
+
 /* ---- cubes ---------------------------------------------------------------------- */
 
 static int
@@ -206,6 +257,8 @@ main(void)
 {
     static const struct part parts[] = {
         {"levels are clamped", levels_are_clamped},
+        {"views of levels", views_of_levels},
+        {"views of layers", views_of_layers},
         {"filters cross the edges of seamless cubes",
          filters_cross_the_edges_of_seamless_cubes},
     };

@@ -228,23 +228,21 @@ set_view(struct sg_tex *t, const CUDA_RESOURCE_VIEW_DESC *v)
     if (v->lastMipmapLevel < v->firstMipmapLevel || v->lastLayer < v->firstLayer ||
         v->lastMipmapLevel >= t->n_levels)
         return CUDA_ERROR_INVALID_VALUE;
-    t->n_levels = v->lastMipmapLevel - v->firstMipmapLevel + 1;
-    memmove(t->level, t->level + v->firstMipmapLevel,
-            t->n_levels * sizeof(t->level[0]));
     if (v->width != t->level[0].width ||
         (t->dims > 1 && v->height != t->level[0].height) ||
         (t->dims > 2 && v->depth != t->level[0].depth))
         return CUDA_ERROR_INVALID_VALUE;
+    t->n_levels = v->lastMipmapLevel - v->firstMipmapLevel + 1;
+    memmove(t->level, t->level + v->firstMipmapLevel,
+            t->n_levels * sizeof(t->level[0]));
     layers = (uint64_t)v->lastLayer - v->firstLayer + 1;
-    if ((t->layered || t->cube) && v->lastLayer) {
-        if (v->lastLayer >= t->level[0].depth)
+    if (v->lastLayer || (t->layered && !t->cube)) {
+        if ((!t->layered && !t->cube) || v->lastLayer >= t->level[0].depth)
             return CUDA_ERROR_INVALID_VALUE;
         for (uint32_t i = 0; i < t->n_levels; i++) {
             t->level[i].base += v->firstLayer * t->level[i].slice;
             t->level[i].depth = (uint32_t)layers;
         }
-    } else if (v->lastLayer) {
-        return CUDA_ERROR_INVALID_VALUE;
     }
     return view_format(t, v->format);
 }
