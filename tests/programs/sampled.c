@@ -241,6 +241,27 @@ filters_cross_the_edges_of_seamless_cubes(void)
 }
 
 static int
+past_the_last_cube(void)
+{
+    CUtexObject tex;
+    CUarray array;
+
+    if (make_cubes(CUBES, CU_TRSF_NORMALIZED_COORDINATES, &array, &tex))
+        return 1;
+    for (unsigned layer = 0; layer < 4; layer++) {
+        unsigned cube = layer < CUBES ? layer : CUBES - 1;
+        float at = 1 / (float)N; /* the third texel of each axis */
+
+        SAME(read_at("cubes", tex, layer, 1, -at, -at), 1000 * texels[6 * cube][2][2]);
+        SAME(read_at("cubes", tex, layer, at, 1, at),
+             1000 * texels[6 * cube + 2][2][2]);
+    }
+    TRY(cuTexObjectDestroy(tex));
+    TRY(cuArrayDestroy(array));
+    return 0;
+}
+
+static int
 start(void)
 {
     for (unsigned i = 0; i < CUBES * 6 * N * N; i++)
@@ -261,6 +282,7 @@ main(void)
         {"views of layers", views_of_layers},
         {"filters cross the edges of seamless cubes",
          filters_cross_the_edges_of_seamless_cubes},
+        {"past the last cube", past_the_last_cube},
     };
 
     return start() ? 1 : parts_run(parts, sizeof(parts) / sizeof(parts[0]));

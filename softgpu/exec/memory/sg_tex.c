@@ -484,7 +484,8 @@ sample_level(const struct sg_tex *t, const struct sg_tex_query *q, uint32_t leve
     struct axes a;
 
     if (t->cube) {
-        layer = (int64_t)(q->layer < 0 ? 0 : q->layer) * 6 + cube_face(q->coord, uv);
+        int64_t last = gp_max((int64_t)l->depth / 6 - 1, INT64_C(0));
+        layer = gp_max(gp_min(layer, last), INT64_C(0)) * 6 + cube_face(q->coord, uv);
         u[0] = uv[0];
         u[1] = uv[1];
     }
