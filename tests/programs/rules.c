@@ -597,6 +597,109 @@ what_kernel_nodes_remember(void)
     return 0;
 }
 
+/* ---- attributes of launches and streams -------------------------------------------
+ */
+
+/* The kernel node of a launch that a stream captured. */
+static CUresult
+captured(CUstream from, const CUlaunchConfig *config, CUfunction f, CUgraph *ret_graph,
+         CUgraphNode *ret_node)
+{
+    CUresult r = cuStreamBeginCapture_v2(from, CU_STREAM_CAPTURE_MODE_RELAXED);
+    size_t n = 1;
+
+    if (r == CUDA_SUCCESS)
+        r = cuLaunchKernelEx(config, f, NULL, NULL);
+    if (r == CUDA_SUCCESS)
+        r = cuStreamEndCapture(from, ret_graph);
+    return r == CUDA_SUCCESS ? cuGraphGetNodes(*ret_graph, ret_node, &n) : r;
+}
+
+/* The priority of the stream, unless the launch has its own, and all its attributes. */
+static int
+what_captured_launches_remember(void)
+{
+    CUlaunchAttribute attrs[] = {{.id = CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW},
+                                 {.id = CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN},
+                                 {.id = CU_LAUNCH_ATTRIBUTE_PRIORITY}};
+    CUlaunchConfig config = {.gridDimX = 1,
+                             .gridDimY = 1,
+                             .gridDimZ = 1,
+                             .blockDimX = 1,
+                             .blockDimY = 1,
+                             .blockDimZ = 1,
+                             .attrs = attrs};
+    CUlaunchAttributeValue value;
+    CUstream urgent;
+    CUgraphNode node;
+    CUmodule module;
+    CUgraph graph;
+    CUfunction f;
+
+    TRY(cuModuleLoadData(&module, ptx));
+    TRY(cuModuleGetFunction(&f, module, "nothing"));
+    TRY(cuStreamCreateWithPriority(&urgent, CU_STREAM_NON_BLOCKING, -1));
+    attrs[0].value.accessPolicyWindow.base_ptr = (void *)(uintptr_t)memory;
+    attrs[0].value.accessPolicyWindow.num_bytes = 512;
+    attrs[1].value.memSyncDomain = CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE;
+    attrs[2].value.priority = 0;
+    config.hStream = urgent;
+    config.numAttrs = 2;
+    TRY(captured(urgent, &config, f, &graph, &node));
+    TRY(cuGraphKernelNodeGetAttribute(node, CU_LAUNCH_ATTRIBUTE_PRIORITY, &value));
+    SAME(value.priority, -1);
+    TRY(cuGraphKernelNodeGetAttribute(node, CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW,
+                                      &value));
+    SAME(value.accessPolicyWindow.num_bytes, 512);
+    TRY(cuGraphKernelNodeGetAttribute(node, CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN,
+                                      &value));
+    SAME(value.memSyncDomain, CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE);
+    TRY(cuGraphDestroy(graph));
+    config.numAttrs = 3;
+    TRY(captured(urgent, &config, f, &graph, &node));
+    TRY(cuGraphKernelNodeGetAttribute(node, CU_LAUNCH_ATTRIBUTE_PRIORITY, &value));
+    SAME(value.priority, 0);
+    TRY(cuGraphDestroy(graph));
+    TRY(cuStreamDestroy_v2(urgent));
+    TRY(cuModuleUnload(module));
+    return 0;
+}
+
+static int
+hints_that_kernel_nodes_take(void)
+{
+    CUDA_KERNEL_NODE_PARAMS p = {.gridDimX = 1,
+                                 .gridDimY = 1,
+                                 .gridDimZ = 1,
+                                 .blockDimX = 1,
+                                 .blockDimY = 1,
+                                 .blockDimZ = 1};
+    const CUlaunchAttributeID
+        carveout = CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
+        scheduling = CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE;
+    CUlaunchAttributeValue value = {.sharedMemCarveout = 50};
+    CUgraphNode node, other;
+    CUmodule module;
+    CUgraph graph;
+
+    TRY(cuModuleLoadData(&module, ptx));
+    TRY(cuModuleGetFunction(&p.func, module, "nothing"));
+    TRY(cuGraphCreate(&graph, 0));
+    TRY(cuGraphAddKernelNode_v2(&node, graph, NULL, 0, &p));
+    TRY(cuGraphAddKernelNode_v2(&other, graph, NULL, 0, &p));
+    TRY(cuGraphKernelNodeSetAttribute(node, carveout, &value));
+    value.clusterSchedulingPolicyPreference = CU_CLUSTER_SCHEDULING_POLICY_SPREAD;
+    TRY(cuGraphKernelNodeSetAttribute(node, scheduling, &value));
+    TRY(cuGraphKernelNodeCopyAttributes(other, node));
+    TRY(cuGraphKernelNodeGetAttribute(other, carveout, &value));
+    SAME(value.sharedMemCarveout, 50);
+    TRY(cuGraphKernelNodeGetAttribute(other, scheduling, &value));
+    SAME(value.clusterSchedulingPolicyPreference, CU_CLUSTER_SCHEDULING_POLICY_SPREAD);
+    TRY(cuGraphDestroy(graph));
+    TRY(cuModuleUnload(module));
+    return 0;
+}
+
 static int
 start(void)
 {
@@ -628,6 +731,8 @@ main(void)
         {"graphs with memory keep their shape", graphs_with_memory_keep_their_shape},
         {"what instances take", what_instances_take},
         {"what kernel nodes remember", what_kernel_nodes_remember},
+        {"what captured launches remember", what_captured_launches_remember},
+        {"hints that kernel nodes take", hints_that_kernel_nodes_take},
     };
 
     return start() ? 1 : parts_run(parts, sizeof(parts) / sizeof(parts[0]));

@@ -32,6 +32,10 @@ struct sg_kernel_hints {
     CUaccessPolicyWindow window;
     CUlaunchMemSyncDomainMap domain_map;
     CUlaunchMemSyncDomain domain;
+    CUclusterSchedulingPolicy scheduling;
+    unsigned preferred[3]; /* cluster, in blocks */
+    unsigned carveout;
+    unsigned nvlink;
 };
 
 struct sg_node_data {

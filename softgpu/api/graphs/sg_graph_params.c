@@ -10,6 +10,7 @@
 #include "sg_graph_exec.h"
 #include "sg_graph_mem.h"
 #include "sg_handle.h"
+#include "sg_launch.h"
 #include "sg_module.h"
 
 #include <stdlib.h>
@@ -522,6 +523,20 @@ SG_CALL(cuGraphKernelNodeGetAttribute, CUgraphNode hNode, CUkernelNodeAttrID att
     case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
         value_out->memSyncDomain = hints->domain;
         break;
+    case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+        value_out->clusterSchedulingPolicyPreference = hints->scheduling;
+        break;
+    case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
+        value_out->preferredClusterDim.x = hints->preferred[0];
+        value_out->preferredClusterDim.y = hints->preferred[1];
+        value_out->preferredClusterDim.z = hints->preferred[2];
+        break;
+    case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+        value_out->sharedMemCarveout = hints->carveout;
+        break;
+    case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
+        value_out->nvlinkUtilCentricScheduling = hints->nvlink;
+        break;
     default:
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
     }
@@ -531,7 +546,6 @@ SG_CALL(cuGraphKernelNodeGetAttribute, CUgraphNode hNode, CUkernelNodeAttrID att
 SG_CALL(cuGraphKernelNodeSetAttribute, CUgraphNode hNode, CUkernelNodeAttrID attr,
         const CUkernelNodeAttrValue *value)
 {
-    struct sg_kernel_hints *hints;
     struct sg_launch_req *req;
     struct sg_graph_node *node;
     CUresult rc = enter_node(hNode, CU_GRAPH_NODE_TYPE_KERNEL, value, &node);
@@ -539,7 +553,8 @@ SG_CALL(cuGraphKernelNodeSetAttribute, CUgraphNode hNode, CUkernelNodeAttrID att
     if (rc != CUDA_SUCCESS)
         return rc;
     req = &node->data.kernel.req;
-    hints = &node->data.kernel.hints;
+    if (sg_launch_hint(&node->data.kernel.hints, (int)attr, value, &rc))
+        return sg_leave(rc);
     switch ((int)attr) {
     case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
         req->cooperative = value->cooperative != 0;
@@ -547,17 +562,6 @@ SG_CALL(cuGraphKernelNodeSetAttribute, CUgraphNode hNode, CUkernelNodeAttrID att
     case CU_LAUNCH_ATTRIBUTE_PRIORITY:
         req->priority = value->priority;
         req->has_priority = true;
-        break;
-    case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW: /* a hint, kept to be asked back */
-        if (value->accessPolicyWindow.missProp == CU_ACCESS_PROPERTY_PERSISTING)
-            return sg_leave(CUDA_ERROR_INVALID_VALUE);
-        hints->window = value->accessPolicyWindow;
-        break;
-    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
-        hints->domain_map = value->memSyncDomainMap;
-        break;
-    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
-        hints->domain = value->memSyncDomain;
         break;
     case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
         req->cluster[0] = value->clusterDim.x;

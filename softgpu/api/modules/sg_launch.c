@@ -362,23 +362,71 @@ sg_launch_work(struct sg_ctx *ctx, const struct sg_launch_req *req, const void *
     return CUDA_SUCCESS;
 }
 
-/* A launch into a capturing stream becomes a node. */
+bool
+sg_launch_hint(struct sg_kernel_hints *hints, int attr,
+               const CUlaunchAttributeValue *value, CUresult *ret)
+{
+    *ret = CUDA_SUCCESS;
+    switch (attr) {
+    case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+        if (value->accessPolicyWindow.missProp == CU_ACCESS_PROPERTY_PERSISTING)
+            *ret = CUDA_ERROR_INVALID_VALUE;
+        else
+            hints->window = value->accessPolicyWindow;
+        return true;
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+        hints->domain_map = value->memSyncDomainMap;
+        return true;
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+        hints->domain = value->memSyncDomain;
+        return true;
+    case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+        hints->scheduling = value->clusterSchedulingPolicyPreference;
+        return true;
+    case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION: /* the least will do */
+        hints->preferred[0] = value->preferredClusterDim.x;
+        hints->preferred[1] = value->preferredClusterDim.y;
+        hints->preferred[2] = value->preferredClusterDim.z;
+        return true;
+    case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+        hints->carveout = value->sharedMemCarveout;
+        return true;
+    case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
+        hints->nvlink = value->nvlinkUtilCentricScheduling;
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* A launch into a capturing stream becomes a node, with the attributes of the stream
+ * where the launch has none of its own. */
 static CUresult
-capture_launch(struct sg_stream *stream, const struct sg_launch_req *req, void *params)
+capture_launch(struct sg_stream *stream, const struct sg_launch_req *req,
+               const CUlaunchConfig *config, void *params)
 {
     struct sg_node_data data = {
         .type = CU_GRAPH_NODE_TYPE_KERNEL,
         .ctx = stream->ctx->handle,
         .kernel = {.req = *req,
-                   .hints = {stream->window, stream->domain_map, stream->domain},
+                   .hints = {.window = stream->window,
+                             .domain_map = stream->domain_map,
+                             .domain = stream->domain},
                    .params = params},
     };
+    CUresult rc;
 
+    if (!req->has_priority)
+        data.kernel.req.priority = stream->priority;
+    for (unsigned i = 0; config && i < config->numAttrs; i++)
+        sg_launch_hint(&data.kernel.hints, (int)config->attrs[i].id,
+                       &config->attrs[i].value, &rc);
     return sg_capture_add(stream, &data, NULL);
 }
 
 static CUresult
-launch(struct sg_launch_req *req, CUstream hstream, void **params, void **extra)
+launch(struct sg_launch_req *req, const CUlaunchConfig *config, CUstream hstream,
+       void **params, void **extra)
 {
     CLEANUP_FREE void *buf = NULL;
     struct sg_stream *stream;
@@ -402,7 +450,7 @@ launch(struct sg_launch_req *req, CUstream hstream, void **params, void **extra)
     if (rc != CUDA_SUCCESS)
         return sg_leave(rc);
     if (stream->capture)
-        return sg_leave(capture_launch(stream, req, TAKE_PTR(buf)));
+        return sg_leave(capture_launch(stream, req, config, TAKE_PTR(buf)));
     rc = sg_capture_check_legacy_stream(stream);
     if (rc == CUDA_SUCCESS)
         rc = sg_launch_work(stream->ctx, req, buf, sm_first, n_sms, &work);
@@ -423,7 +471,7 @@ SG_CALL(cuLaunchKernel, CUfunction f, unsigned int gridDimX, unsigned int gridDi
         .shared = sharedMemBytes,
     };
 
-    return launch(&req, hStream, kernelParams, extra);
+    return launch(&req, NULL, hStream, kernelParams, extra);
 }
 
 SG_CALL(cuLaunchCooperativeKernel, CUfunction f, unsigned int gridDimX,
@@ -439,7 +487,7 @@ SG_CALL(cuLaunchCooperativeKernel, CUfunction f, unsigned int gridDimX,
         .cooperative = true,
     };
 
-    return launch(&req, hStream, kernelParams, NULL);
+    return launch(&req, NULL, hStream, kernelParams, NULL);
 }
 
 /* One launch per device is all that the interface came to mean. */
@@ -466,6 +514,11 @@ SG_CALL(cuLaunchCooperativeKernelMultiDevice, CUDA_LAUNCH_PARAMS *launchParamsLi
 static CUresult
 take_attribute(struct sg_launch_req *req, const CUlaunchAttribute *attr)
 {
+    struct sg_kernel_hints hints;
+    CUresult rc;
+
+    if (sg_launch_hint(&hints, (int)attr->id, &attr->value, &rc))
+        return rc;
     switch ((int)attr->id) {
     case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
         req->cooperative = attr->value.cooperative != 0;
@@ -481,21 +534,13 @@ take_attribute(struct sg_launch_req *req, const CUlaunchAttribute *attr)
         return req->cluster[0] && req->cluster[1] && req->cluster[2]
                    ? CUDA_SUCCESS
                    : CUDA_ERROR_INVALID_VALUE;
-    case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION: /* the least will do */
-        return CUDA_SUCCESS;
     case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
     case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
     case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
         return CUDA_ERROR_NOT_SUPPORTED;
     case CU_LAUNCH_ATTRIBUTE_IGNORE:
-    case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
     case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
-    case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
     case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
-    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
-    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
-    case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
-    case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
         return CUDA_SUCCESS;
     default:
         return CUDA_ERROR_INVALID_VALUE;
@@ -518,5 +563,7 @@ SG_CALL(cuLaunchKernelEx, const CUlaunchConfig *config, CUfunction f,
     };
     for (unsigned i = 0; i < config->numAttrs && rc == CUDA_SUCCESS; i++)
         rc = take_attribute(&req, &config->attrs[i]);
-    return rc == CUDA_SUCCESS ? launch(&req, config->hStream, kernelParams, extra) : rc;
+    return rc == CUDA_SUCCESS
+               ? launch(&req, config, config->hStream, kernelParams, extra)
+               : rc;
 }

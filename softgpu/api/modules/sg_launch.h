@@ -54,6 +54,9 @@ CUresult sg_launch_fill(struct sg_run *run, const struct sg_func *func,
 /* What a launch by a kernel does: sg_hooks.launch. */
 void sg_launch_on_device(uint32_t (*fn)(void *user, struct sg_launch *parent,
                                         uint64_t record));
+/* Takes an attribute that is one of a node's hints.  False: it is none. */
+bool sg_launch_hint(struct sg_kernel_hints *hints, int attr,
+                    const CUlaunchAttributeValue *value, CUresult *ret);
 /* An operation that runs it; copies @params (sg_params_copy's layout). */
 CUresult sg_launch_work(struct sg_ctx *ctx, const struct sg_launch_req *req,
                         const void *params, unsigned sm_first, unsigned n_sms,
