@@ -701,6 +701,25 @@ hints_that_kernel_nodes_take(void)
 }
 
 static int
+priorities_are_copied(void)
+{
+    CUstreamAttrValue value;
+    CUstream urgent, other;
+    int priority = 9;
+
+    TRY(cuStreamCreateWithPriority(&urgent, CU_STREAM_NON_BLOCKING, -1));
+    TRY(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    TRY(cuStreamCopyAttributes(other, urgent));
+    TRY(cuStreamGetAttribute(other, CU_LAUNCH_ATTRIBUTE_PRIORITY, &value));
+    SAME(value.priority, -1);
+    TRY(cuStreamGetPriority(other, &priority));
+    SAME(priority, -1);
+    TRY(cuStreamDestroy_v2(urgent));
+    TRY(cuStreamDestroy_v2(other));
+    return 0;
+}
+
+static int
 start(void)
 {
     if (devices_before_init())
@@ -733,6 +752,7 @@ main(void)
         {"what kernel nodes remember", what_kernel_nodes_remember},
         {"what captured launches remember", what_captured_launches_remember},
         {"hints that kernel nodes take", hints_that_kernel_nodes_take},
+        {"priorities are copied", priorities_are_copied},
     };
 
     return start() ? 1 : parts_run(parts, sizeof(parts) / sizeof(parts[0]));

@@ -301,6 +301,7 @@ SG_CALL(cuStreamCopyAttributes, CUstream dst, CUstream src)
     rc = sg_stream_get(from->ctx, dst, &to);
     if (rc != CUDA_SUCCESS)
         return sg_leave(rc);
+    to->priority = from->priority;
     to->window = from->window;
     to->sync_policy = from->sync_policy;
     to->domain_map = from->domain_map;
