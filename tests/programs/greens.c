@@ -215,6 +215,35 @@ kernels_run_on_its_part(void)
     return 0;
 }
 
+/* Default streams belong to the green context that is current. */
+static int
+streams_know_it(void)
+{
+    CUgreenCtx green, told = NULL;
+    CUcontext ctx, got = NULL;
+    CUstream own;
+
+    if (make(1, &green, &ctx))
+        return 1;
+    TRY(cuGreenCtxStreamCreate(&own, green, CU_STREAM_NON_BLOCKING, 0));
+    TRY(cuStreamGetGreenCtx(own, &told));
+    SAME(told == green, 1);
+    TRY(cuStreamGetGreenCtx(NULL, &told));
+    SAME(told == NULL, 1);
+    TRY(cuCtxSetCurrent(ctx));
+    TRY(cuStreamGetGreenCtx(NULL, &told));
+    SAME(told == green, 1);
+    told = NULL;
+    TRY(cuStreamGetCtx_v2(CU_STREAM_LEGACY, &got, &told));
+    SAME(told == green && got == primary, 1);
+    TRY(cuCtxSetCurrent(primary));
+    TRY(cuStreamGetCtx_v2(NULL, &got, &told));
+    SAME(told == NULL && got == primary, 1);
+    TRY(cuStreamDestroy_v2(own));
+    TRY(cuGreenCtxDestroy(green));
+    return 0;
+}
+
 static CUcontext of_thread;
 static int thread_wrong;
 
@@ -304,6 +333,7 @@ main(int argc, char **argv)
         {"current on the stack", current_on_the_stack},
         {"work in it", work_in_it},
         {"kernels run on its part", kernels_run_on_its_part},
+        {"streams know it", streams_know_it},
         {"current on another thread", current_on_another_thread},
         {"end while current", end_while_current},
         {"holds the primary context", holds_the_primary_context},

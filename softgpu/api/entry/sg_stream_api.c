@@ -195,7 +195,7 @@ SG_CALL(cuStreamGetCtx_v2, CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreen
     if (!pCtx || !pGreenCtx)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
     *pCtx = (CUcontext)(uintptr_t)stream->ctx->handle;
-    *pGreenCtx = (CUgreenCtx)(uintptr_t)stream->green;
+    *pGreenCtx = (CUgreenCtx)(uintptr_t)sg_green_of(stream);
     return sg_leave(CUDA_SUCCESS);
 }
 

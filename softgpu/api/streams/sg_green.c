@@ -83,6 +83,16 @@ sg_green_confine(struct sg_stream *stream)
     stream->n_sms = g->count;
 }
 
+uint64_t
+sg_green_of(const struct sg_stream *stream)
+{
+    const struct green *g = NULL;
+
+    if (stream->kind != SG_STREAM_NORMAL)
+        g = green_of_alias(sg_ctx_current_handle());
+    return g ? g->handle : stream->green;
+}
+
 void
 sg_green_ctx_gone(uint64_t ctx)
 {
@@ -398,7 +408,7 @@ SG_CALL(cuStreamGetGreenCtx, CUstream hStream, CUgreenCtx *phCtx)
     if (rc == CUDA_SUCCESS && !phCtx)
         rc = CUDA_ERROR_INVALID_VALUE;
     if (rc == CUDA_SUCCESS)
-        *phCtx = (CUgreenCtx)(uintptr_t)stream->green;
+        *phCtx = (CUgreenCtx)(uintptr_t)sg_green_of(stream);
     return sg_leave(rc);
 }
 

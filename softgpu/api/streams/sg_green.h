@@ -14,6 +14,10 @@ struct sg_stream;
 void sg_green_part(const struct sg_stream *stream, unsigned *ret_first,
                    unsigned *ret_n);
 
+/* Handle of the green context that @stream belongs to: of default streams, the one that
+ * the current context was made from; or 0. */
+uint64_t sg_green_of(const struct sg_stream *stream);
+
 /* A stream made just now belongs to the current context's part. */
 void sg_green_confine(struct sg_stream *stream);
 
