@@ -244,6 +244,50 @@ streams_know_it(void)
     return 0;
 }
 
+/* The error of a call, which may come with the next one that waits. */
+static CUresult
+while_capturing(CUresult r)
+{
+    CUstreamCaptureStatus status;
+
+    return r != CUDA_SUCCESS ? r : cuStreamIsCapturing(CU_STREAM_PER_THREAD, &status);
+}
+
+/* An event of all its streams cannot be recorded or waited for while one is captured,
+ * whose capture that ends; the other green context is not meant. */
+static int
+events_and_captures(void)
+{
+    CUcontext ctx, other;
+    CUgreenCtx green, next;
+    CUstream own, its;
+    CUgraph graph;
+    CUevent event;
+
+    if (make(0, &green, &ctx) || make(1, &next, &other))
+        return 1;
+    TRY(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    TRY(cuGreenCtxStreamCreate(&own, green, CU_STREAM_NON_BLOCKING, 0));
+    TRY(cuGreenCtxStreamCreate(&its, next, CU_STREAM_NON_BLOCKING, 0));
+    for (int i = 0; i < 4; i++) {
+        TRY(cuStreamBeginCapture_v2(own, CU_STREAM_CAPTURE_MODE_RELAXED));
+        TRY(while_capturing(cuCtxRecordEvent(other, event)));
+        TRY(while_capturing(cuGreenCtxWaitEvent(next, event)));
+        CODE(while_capturing(i == 0   ? cuGreenCtxRecordEvent(green, event)
+                             : i == 1 ? cuGreenCtxWaitEvent(green, event)
+                             : i == 2 ? cuCtxRecordEvent(ctx, event)
+                                      : cuCtxWaitEvent(primary, event)),
+             CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+        CODE(cuStreamEndCapture(own, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    }
+    TRY(cuStreamDestroy_v2(own));
+    TRY(cuStreamDestroy_v2(its));
+    TRY(cuEventDestroy_v2(event));
+    TRY(cuGreenCtxDestroy(green));
+    TRY(cuGreenCtxDestroy(next));
+    return 0;
+}
+
 static CUcontext of_thread;
 static int thread_wrong;
 
@@ -334,6 +378,7 @@ main(int argc, char **argv)
         {"work in it", work_in_it},
         {"kernels run on its part", kernels_run_on_its_part},
         {"streams know it", streams_know_it},
+        {"events and captures", events_and_captures},
         {"current on another thread", current_on_another_thread},
         {"end while current", end_while_current},
         {"holds the primary context", holds_the_primary_context},

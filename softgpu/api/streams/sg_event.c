@@ -61,7 +61,7 @@ sg_event_record_all(struct sg_event *event, struct sg_ctx *ctx, uint64_t green)
         return CUDA_ERROR_OUT_OF_MEMORY;
     sg_work_init(work, &record_class, ctx);
     for (struct sg_stream *s = ctx->streams; s && r == 0; s = s->next)
-        if (!green || s->green == green)
+        if (sg_stream_serves(s, green))
             r = sg_work_after(work, s->last);
     if (r < 0) {
         sg_work_unref(work);

@@ -9,6 +9,7 @@
  * the streams it makes, run on the part only.
  */
 #include "sg_green.h"
+#include "sg_capture.h"
 #include "sg_core.h"
 #include "sg_ctx.h"
 #include "sg_dev.h"
@@ -232,8 +233,7 @@ SG_CALL(cuDevResourceGenerateDesc, CUdevResourceDesc *phDesc, CUdevResource *res
         return sg_leave(CUDA_ERROR_OUT_OF_MEMORY);
     desc->device = part.device;
     desc->first = part.first;
-    desc->count = resources[0].sm.smCount;
-    for (unsigned i = 1; i < nbResources && rc == CUDA_SUCCESS; i++) {
+    for (unsigned i = 0; i < nbResources && rc == CUDA_SUCCESS; i++) {
         rc = read_resource(&resources[i], &next);
         if (rc == CUDA_SUCCESS &&
             (next.device != desc->device || next.first != desc->first + desc->count))
@@ -412,27 +412,47 @@ SG_CALL(cuStreamGetGreenCtx, CUstream hStream, CUgreenCtx *phCtx)
     return sg_leave(rc);
 }
 
+/* Streams that are captured keep an event from standing for all of them, and their
+ * captures are invalid. */
+static CUresult
+check_captures(const struct sg_ctx *ctx, uint64_t green)
+{
+    CUresult rc = CUDA_SUCCESS;
+
+    for (struct sg_stream *s = ctx->streams; s; s = s->next)
+        if (!s->dead && s->capture && sg_stream_serves(s, green))
+            rc = sg_capture_check_none(s);
+    return rc;
+}
+
 /* Work of a green context is the work of its streams. */
 static CUresult
 over_streams(uint64_t ctx_handle, uint64_t green, CUevent hevent, bool record)
 {
     struct sg_ctx *ctx = sg_handle_get(SG_KIND_CTX, ctx_handle);
     struct sg_event *event = SG_OBJ(sg_event, SG_KIND_EVENT, hevent);
+    const struct green *g = green_of_alias(ctx_handle);
     CUresult rc = CUDA_SUCCESS;
 
     if (!ctx)
         return CUDA_ERROR_INVALID_CONTEXT;
     if (!event)
         return CUDA_ERROR_INVALID_HANDLE;
-    if (event->capture_id)
+    if (event->capture_id) {
+        if (!record)
+            sg_capture_event_used(event);
         return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    if (record)
-        return event->ctx == ctx ? sg_event_record_all(event, ctx, green)
-                                 : CUDA_ERROR_INVALID_HANDLE;
+    }
+    if (record && event->ctx != ctx)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (g)
+        green = g->handle;
+    rc = check_captures(ctx, green);
+    if (rc == CUDA_SUCCESS && record)
+        return sg_event_record_all(event, ctx, green);
     for (struct sg_stream *s = ctx->streams; s && rc == CUDA_SUCCESS; s = s->next)
-        if (!s->dead && (!green || s->green == green))
-            rc = s->capture ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
-                            : sg_event_wait(s, event);
+        if (!s->dead && sg_stream_serves(s, green))
+            rc = sg_event_wait(s, event);
     return rc;
 }
 

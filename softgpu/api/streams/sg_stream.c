@@ -189,6 +189,12 @@ is_blocking(const struct sg_stream *stream)
     return stream->kind != SG_STREAM_LEGACY_KIND && !stream->non_blocking;
 }
 
+bool
+sg_stream_serves(const struct sg_stream *stream, uint64_t green)
+{
+    return !green || stream->green == green || stream->kind != SG_STREAM_NORMAL;
+}
+
 /* A barrier that is done is let go of. */
 static bool
 is_barred(struct sg_ctx *ctx)

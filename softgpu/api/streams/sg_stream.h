@@ -81,6 +81,10 @@ CUresult sg_stream_enqueue_barrier(struct sg_stream *stream, struct sg_work *wor
 CUresult sg_stream_enqueue_wait(struct sg_stream *stream, struct sg_work *work);
 /* True when an operation put there now could start at once. */
 bool sg_stream_is_idle(const struct sg_stream *stream);
+
+/* Work of the green context may be in it: it is one of its own, or a default stream,
+ * which it shares with the primary context.  0: all of that one. */
+bool sg_stream_serves(const struct sg_stream *stream, uint64_t green);
 /* True when there is no work in any stream of @ctx, nor a barrier. */
 bool sg_streams_are_idle(const struct sg_ctx *ctx);
 /* True while a barrier holds up what is put into the stream. */
