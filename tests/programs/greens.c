@@ -288,6 +288,30 @@ events_and_captures(void)
     return 0;
 }
 
+/* Pieces of one split make one description, whichever comes first, and each once. */
+static int
+pieces_are_put_together(void)
+{
+    CUdevResource all, pieces[2], told;
+    CUdevResourceDesc desc;
+    unsigned n = 1;
+    CUgreenCtx green;
+
+    TRY(cuDeviceGetDevResource(0, &all, CU_DEV_RESOURCE_TYPE_SM));
+    TRY(cuDevSmResourceSplitByCount(&pieces[1], &n, &all, &pieces[0], 0, 1));
+    TRY(cuDevResourceGenerateDesc(&desc, pieces, 2));
+    TRY(cuGreenCtxCreate(&green, desc, 0, CU_GREEN_CTX_DEFAULT_STREAM));
+    TRY(cuGreenCtxGetDevResource(green, &told, CU_DEV_RESOURCE_TYPE_SM));
+    SAME(told.sm.smCount == all.sm.smCount, 1);
+    TRY(cuGreenCtxDestroy(green));
+    pieces[1] = pieces[0];
+    CODE(cuDevResourceGenerateDesc(&desc, pieces, 2),
+         CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION);
+    CODE(cuGreenCtxCreate(&green, desc, 99, CU_GREEN_CTX_DEFAULT_STREAM),
+         CUDA_ERROR_INVALID_DEVICE);
+    return 0;
+}
+
 static CUcontext of_thread;
 static int thread_wrong;
 
@@ -379,6 +403,7 @@ main(int argc, char **argv)
         {"kernels run on its part", kernels_run_on_its_part},
         {"streams know it", streams_know_it},
         {"events and captures", events_and_captures},
+        {"pieces are put together", pieces_are_put_together},
         {"current on another thread", current_on_another_thread},
         {"end while current", end_while_current},
         {"holds the primary context", holds_the_primary_context},

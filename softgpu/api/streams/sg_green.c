@@ -23,6 +23,7 @@
 enum {
     RESOURCE_MAGIC = 0x53674d75,
     MAX_RESOURCES = 64,
+    MAX_SMS = 128, /* SOFTGPU_SMS */
 };
 
 /* In CUdevResource's internal bytes. */
@@ -217,6 +218,7 @@ SG_CALL(cuDevSmResourceSplitByCount, CUdevResource *result, unsigned int *nbGrou
 SG_CALL(cuDevResourceGenerateDesc, CUdevResourceDesc *phDesc, CUdevResource *resources,
         unsigned int nbResources)
 {
+    bool taken[MAX_SMS] = {false};
     struct part part, next;
     struct desc *desc;
     CUresult rc = sg_enter_init();
@@ -235,11 +237,19 @@ SG_CALL(cuDevResourceGenerateDesc, CUdevResourceDesc *phDesc, CUdevResource *res
     desc->first = part.first;
     for (unsigned i = 0; i < nbResources && rc == CUDA_SUCCESS; i++) {
         rc = read_resource(&resources[i], &next);
-        if (rc == CUDA_SUCCESS &&
-            (next.device != desc->device || next.first != desc->first + desc->count))
-            rc = CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION; /* not one piece */
+        if (rc == CUDA_SUCCESS && next.device != desc->device)
+            rc = CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
+        for (unsigned k = 0; k < resources[i].sm.smCount && rc == CUDA_SUCCESS; k++) {
+            if (taken[next.first + k])
+                rc = CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION; /* the same again */
+            taken[next.first + k] = true;
+        }
+        desc->first = gp_min(desc->first, next.first);
         desc->count += resources[i].sm.smCount;
     }
+    for (unsigned k = 0; k < desc->count && rc == CUDA_SUCCESS; k++)
+        if (!taken[desc->first + k]) /* not one piece */
+            rc = CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
     if (rc == CUDA_SUCCESS) {
         desc->handle = sg_handle_new(SG_KIND_DESC, desc);
         rc = desc->handle ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
@@ -263,7 +273,11 @@ SG_CALL(cuGreenCtxCreate, CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice de
     if (rc != CUDA_SUCCESS)
         return rc;
     d = SG_OBJ(desc, SG_KIND_DESC, desc);
-    if (!phCtx || !d || d->device != dev || flags != CU_GREEN_CTX_DEFAULT_STREAM)
+    if (!phCtx || !d || flags != CU_GREEN_CTX_DEFAULT_STREAM)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    if (!sg_dev_get(dev))
+        return sg_leave(CUDA_ERROR_INVALID_DEVICE);
+    if (d->device != dev)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
     g = calloc(1, sizeof(*g));
     if (!g)
