@@ -332,6 +332,23 @@ refuse_functions_of_others(void)
     printf("functions of other cards that nodes took: %u\n", took);
 }
 
+/* Every attribute of a link has a value, which depends on where the cards are. */
+static void
+ask_links(void)
+{
+    for (unsigned i = 1; i < n_cards; i++)
+        for (int what = CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK;
+             what <= CU_DEVICE_P2P_ATTRIBUTE_ONLY_PARTIAL_NATIVE_ATOMIC_SUPPORTED;
+             what++) {
+            int value = -1;
+
+            CU(cuDeviceGetP2PAttribute(&value, (CUdevice_P2PAttribute)what,
+                                       cards[0].dev, cards[i].dev));
+            if (value < 0)
+                exit(2);
+        }
+}
+
 static void
 on_host(void *user)
 {
@@ -373,6 +390,7 @@ main(void)
         return 2;
     open_cards();
     check_places();
+    ask_links();
     copy_all_pairs();
     run_ring();
     push_in_order();

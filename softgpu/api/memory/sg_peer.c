@@ -36,6 +36,7 @@ SG_CALL(cuDeviceGetP2PAttribute, int *value, CUdevice_P2PAttribute attrib,
     if (!sg_dev_get(srcDevice) || !sg_dev_get(dstDevice) || srcDevice == dstDevice)
         return sg_leave(CUDA_ERROR_INVALID_DEVICE);
     switch ((int)attrib) {
+    case CU_DEVICE_P2P_ATTRIBUTE_ONLY_PARTIAL_NATIVE_ATOMIC_SUPPORTED: /* all are */
     case CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK:
         *value = 0;
         break;
