@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What textures read, where CUDA's documentation states it: clamped levels, views of
- * levels and layers, the edges of seamless cubes, and cubes past the last one.
+ * levels and layers, the edges of seamless cubes, cubes past the last one, and
+ * surfaces whose accesses are clamped.
  */
 #include "parts.h"
 
@@ -28,6 +29,19 @@
     "    st.global.f32 [%rd2], %f4;\n"                                                 \
     "    ret;\n"                                                                       \
     "}\n"
+/* Reads eight bytes of a surface at the byte l: out[0] and out[1]. */
+#define PAIR                                                                           \
+    ".visible .entry pair(.param .u64 t, .param .u64 out, .param .u32 l)\n"            \
+    "{\n"                                                                              \
+    "    .reg .b64 %rd<4>;\n"                                                          \
+    "    .reg .b32 %r<2>;\n"                                                           \
+    "    ld.param.u64 %rd1, [t];\n"                                                    \
+    "    ld.param.u64 %rd2, [out];\n"                                                  \
+    "    ld.param.u32 %r1, [l];\n"                                                     \
+    "    suld.b.1d.b64.clamp %rd3, [%rd1, {%r1}];\n"                                   \
+    "    st.global.u64 [%rd2], %rd3;\n"                                                \
+    "    ret;\n"                                                                       \
+    "}\n"
 #define INTO "v4.f32.f32 {%f4, %f5, %f6, %f7}, "
 
 static const char ptx[] =
@@ -36,7 +50,7 @@ static const char ptx[] =
     ".address_size 64\n" KERNEL("level", "level.2d." INTO "[%rd1, {%f1, %f2}], %f3")
         KERNEL("layer", "a2d." INTO "[%rd1, {%r1, %f1, %f2, %f2}]")
             KERNEL("cube", "cube." INTO "[%rd1, {%f1, %f2, %f3, %f3}]")
-                KERNEL("cubes", "acube." INTO "[%rd1, {%r1, %f1, %f2, %f3}]");
+                KERNEL("cubes", "acube." INTO "[%rd1, {%r1, %f1, %f2, %f3}]") PAIR;
 
 static CUcontext ctx;
 static CUmodule module;
@@ -186,6 +200,39 @@ views_of_layers(void)
     return 0;
 }
 
+/* What is clamped goes to the nearest place of its size, which is aligned. */
+static int
+wide_accesses_are_clamped_to_whole_places(void)
+{
+    const CUDA_ARRAY3D_DESCRIPTOR d = {.Width = 3,
+                                       .Format = CU_AD_FORMAT_UNSIGNED_INT32,
+                                       .NumChannels = 1,
+                                       .Flags = CUDA_ARRAY3D_SURFACE_LDST};
+    static const int places[] = {-16, 0, 8, 400};
+    const uint32_t data[] = {11, 22, 33};
+    CUDA_RESOURCE_DESC res = {.resType = CU_RESOURCE_TYPE_ARRAY};
+    CUsurfObject surf;
+    CUfunction f;
+
+    TRY(cuArray3DCreate_v2(&res.res.array.hArray, &d));
+    TRY(cuMemcpyHtoA_v2(res.res.array.hArray, 0, data, sizeof(data)));
+    TRY(cuSurfObjectCreate(&surf, &res));
+    TRY(cuModuleGetFunction(&f, module, "pair"));
+    for (unsigned i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        int at = places[i];
+        void *params[] = {&surf, &out, &at};
+        uint32_t got[2];
+
+        TRY(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
+        TRY(cuMemcpyDtoH_v2(got, out, sizeof(got)));
+        SAME(got[0], 11);
+        SAME(got[1], 22);
+    }
+    TRY(cuSurfObjectDestroy(surf));
+    TRY(cuArrayDestroy(res.res.array.hArray));
+    return 0;
+}
+
 /* ---- cubes ---------------------------------------------------------------------- */
 
 static int
@@ -269,7 +316,7 @@ start(void)
     TRY(cuInit(0));
     TRY(cuCtxCreate_v2(&ctx, 0, 0));
     TRY(cuModuleLoadData(&module, ptx));
-    TRY(cuMemAlloc_v2(&out, 4));
+    TRY(cuMemAlloc_v2(&out, 8));
     return 0;
 }
 
@@ -283,6 +330,8 @@ main(void)
         {"filters cross the edges of seamless cubes",
          filters_cross_the_edges_of_seamless_cubes},
         {"past the last cube", past_the_last_cube},
+        {"wide accesses are clamped to whole places",
+         wide_accesses_are_clamped_to_whole_places},
     };
 
     return start() ? 1 : parts_run(parts, sizeof(parts) / sizeof(parts[0]));

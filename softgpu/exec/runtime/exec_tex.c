@@ -273,6 +273,8 @@ surf_place(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
         int64_t last = size[k] - (k == 0 ? (int64_t)f.bytes : 1);
         if (c[k] >= 0 && c[k] <= last)
             continue;
+        if (k == 0 && last > 0) /* the last aligned place for the whole of it */
+            last -= last % (int64_t)f.bytes;
         if (f.mode == SURF_CLAMP && last >= 0)
             c[k] = c[k] < 0 ? 0 : last;
         else
