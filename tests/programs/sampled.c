@@ -49,7 +49,9 @@ static const char ptx[] =
     ".target sm_70\n"
     ".address_size 64\n" KERNEL("level", "level.2d." INTO "[%rd1, {%f1, %f2}], %f3")
         KERNEL("layer", "a2d." INTO "[%rd1, {%r1, %f1, %f2, %f2}]")
-            KERNEL("cube", "cube." INTO "[%rd1, {%f1, %f2, %f3, %f3}]")
+            KERNEL("cube", "cube." INTO "[%rd1, {%f1, %f2, %f3, %f3}]") KERNEL(
+                "texel",
+                "level.2d.v4.f32.s32 {%f4, %f5, %f6, %f7}, [%rd1, {%r1, %r1}], %r1")
                 KERNEL("cubes", "acube." INTO "[%rd1, {%r1, %f1, %f2, %f3}]") PAIR;
 
 static CUcontext ctx;
@@ -144,6 +146,8 @@ levels_are_clamped(void)
     TRY(cuTexObjectCreate(&tex, &res, &desc, NULL));
     SAME(read_at("level", tex, 0, 0.5f, 0.5f, 2), 2000);
     SAME(read_at("level", tex, 0, 0.5f, 0.5f, 8), 3000);
+    for (unsigned n = 0; n < 4; n++) /* a level is a whole number, as texels are */
+        SAME(read_at("texel", tex, n, 0, 0, 0), n ? 1000 * n : 500);
     TRY(cuTexObjectDestroy(tex));
     TRY(cuMipmappedArrayDestroy(mip));
     return 0;

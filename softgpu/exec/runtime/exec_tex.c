@@ -143,7 +143,8 @@ sg_op_tex(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
             q.texel[k] = (int32_t)v;
         }
         if (f.lod == TEX_LEVEL) {
-            q.lod = lane_float(sg_reg_w(warp, *in++)[i]);
+            uint32_t v = sg_reg_w(warp, *in++)[i];
+            q.lod = f.float_coords ? lane_float(v) : (float)(int32_t)v;
         } else if (f.lod == TEX_GRAD) {
             for (unsigned k = 0; k < 2 * f.coords; k++)
                 grad[k] = lane_float(sg_reg_w(warp, *in++)[i]);
