@@ -6,6 +6,7 @@
  */
 #include "parts.h"
 
+#include <semaphore.h>
 #include <stdint.h>
 
 #define MIB ((size_t)1 << 20)
@@ -665,6 +666,72 @@ what_captured_launches_remember(void)
     return 0;
 }
 
+static void
+pass_gate(void *gate)
+{
+    sem_wait(gate);
+}
+
+/* A launch waits for the gate, and its event for the launch. */
+static int
+record_with(CUlaunchConfig *config, CUfunction f, CUevent event)
+{
+    sem_t gate;
+
+    sem_init(&gate, 0, 0);
+    TRY(cuLaunchHostFunc(config->hStream, pass_gate, &gate));
+    TRY(cuLaunchKernelEx(config, f, NULL, NULL));
+    CODE(cuEventQuery(event), CUDA_ERROR_NOT_READY);
+    sem_post(&gate);
+    TRY(cuEventSynchronize(event));
+    TRY(cuEventQuery(event));
+    TRY(cuStreamSynchronize(config->hStream));
+    sem_destroy(&gate);
+    return 0;
+}
+
+/* Events without timing, of this process. */
+static int
+launches_record_events(void)
+{
+    CUlaunchAttribute attr = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT};
+    CUlaunchConfig config = {.gridDimX = 1,
+                             .gridDimY = 1,
+                             .gridDimZ = 1,
+                             .blockDimX = 1,
+                             .blockDimY = 1,
+                             .blockDimZ = 1,
+                             .attrs = &attr,
+                             .numAttrs = 1,
+                             .hStream = stream};
+    CUevent event, timed, shared;
+    CUmodule module;
+    CUfunction f;
+
+    TRY(cuModuleLoadData(&module, ptx));
+    TRY(cuModuleGetFunction(&f, module, "nothing"));
+    TRY(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    TRY(cuEventCreate(&timed, 0));
+    TRY(cuEventCreate(&shared, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS));
+    attr.value.programmaticEvent.event = event;
+    if (record_with(&config, f, event))
+        return 1;
+    attr.value.programmaticEvent.event = timed;
+    CODE(settled(cuLaunchKernelEx(&config, f, NULL, NULL)), BAD);
+    attr.value.programmaticEvent.event = shared;
+    CODE(settled(cuLaunchKernelEx(&config, f, NULL, NULL)), BAD);
+    memset(&attr.value, 0, sizeof(attr.value));
+    attr.id = CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT;
+    attr.value.launchCompletionEvent.event = event;
+    if (record_with(&config, f, event))
+        return 1;
+    TRY(cuEventDestroy_v2(event));
+    TRY(cuEventDestroy_v2(timed));
+    TRY(cuEventDestroy_v2(shared));
+    TRY(cuModuleUnload(module));
+    return 0;
+}
+
 static int
 hints_that_kernel_nodes_take(void)
 {
@@ -751,6 +818,7 @@ main(void)
         {"what instances take", what_instances_take},
         {"what kernel nodes remember", what_kernel_nodes_remember},
         {"what captured launches remember", what_captured_launches_remember},
+        {"launches record events", launches_record_events},
         {"hints that kernel nodes take", hints_that_kernel_nodes_take},
         {"priorities are copied", priorities_are_copied},
     };

@@ -8,7 +8,9 @@
 #include "sg_core.h"
 #include "sg_ctx.h"
 #include "sg_dev.h"
+#include "sg_event.h"
 #include "sg_green.h"
+#include "sg_handle.h"
 #include "sg_module.h"
 #include "sg_node.h"
 #include "sg_output.h"
@@ -424,6 +426,60 @@ capture_launch(struct sg_stream *stream, const struct sg_launch_req *req,
     return sg_capture_add(stream, &data, NULL);
 }
 
+/* The event that a launch records for an attribute, and the flags it names; or false.
+ */
+static bool
+event_asked(const CUlaunchAttribute *attr, CUevent *ret_event, int *ret_flags)
+{
+    if (attr->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT) {
+        *ret_event = attr->value.programmaticEvent.event;
+        *ret_flags = attr->value.programmaticEvent.flags;
+    } else if (attr->id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT) {
+        *ret_event = attr->value.launchCompletionEvent.event;
+        *ret_flags = attr->value.launchCompletionEvent.flags;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static CUresult
+check_events(const CUlaunchConfig *config, const struct sg_stream *stream)
+{
+    const unsigned wrong = CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING;
+    const struct sg_event *event;
+    CUevent handle;
+    int flags;
+
+    for (unsigned i = 0; config && i < config->numAttrs; i++) {
+        if (!event_asked(&config->attrs[i], &handle, &flags))
+            continue;
+        event = SG_OBJ(sg_event, SG_KIND_EVENT, handle);
+        if (!event || event->ctx != stream->ctx)
+            return CUDA_ERROR_INVALID_HANDLE;
+        if (flags || (event->flags & wrong) != CU_EVENT_DISABLE_TIMING)
+            return CUDA_ERROR_INVALID_VALUE;
+        if (stream->capture) /* an edge of its own kind */
+            return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    return CUDA_SUCCESS;
+}
+
+/* They stand for the end of the launch.  A card may let them go earlier, which no
+ * program may rely on. */
+static CUresult
+record_events(const CUlaunchConfig *config, struct sg_stream *stream)
+{
+    CUresult rc = CUDA_SUCCESS;
+    CUevent handle;
+    int flags;
+
+    for (unsigned i = 0; config && i < config->numAttrs && rc == CUDA_SUCCESS; i++)
+        if (event_asked(&config->attrs[i], &handle, &flags))
+            rc = sg_event_record(SG_OBJ(sg_event, SG_KIND_EVENT, handle), stream);
+    return rc;
+}
+
 static CUresult
 launch(struct sg_launch_req *req, const CUlaunchConfig *config, CUstream hstream,
        void **params, void **extra)
@@ -447,6 +503,8 @@ launch(struct sg_launch_req *req, const CUlaunchConfig *config, CUstream hstream
         rc = sg_params_copy(func->kernel, params, extra, &buf);
     if (rc == CUDA_SUCCESS) /* the lock was dropped meanwhile */
         rc = sg_stream_get(ctx, hstream, &stream);
+    if (rc == CUDA_SUCCESS)
+        rc = check_events(config, stream);
     if (rc != CUDA_SUCCESS)
         return sg_leave(rc);
     if (stream->capture)
@@ -456,6 +514,8 @@ launch(struct sg_launch_req *req, const CUlaunchConfig *config, CUstream hstream
         rc = sg_launch_work(stream->ctx, req, buf, sm_first, n_sms, &work);
     if (rc == CUDA_SUCCESS)
         rc = sg_stream_enqueue(stream, work, NULL);
+    if (rc == CUDA_SUCCESS)
+        rc = record_events(config, stream);
     return sg_leave(rc);
 }
 
@@ -534,11 +594,11 @@ take_attribute(struct sg_launch_req *req, const CUlaunchAttribute *attr)
         return req->cluster[0] && req->cluster[1] && req->cluster[2]
                    ? CUDA_SUCCESS
                    : CUDA_ERROR_INVALID_VALUE;
-    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
-    case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
     case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
         return CUDA_ERROR_NOT_SUPPORTED;
     case CU_LAUNCH_ATTRIBUTE_IGNORE:
+    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT: /* record_events() */
+    case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
     case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
     case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
         return CUDA_SUCCESS;
