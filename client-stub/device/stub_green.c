@@ -5,6 +5,7 @@
  * A green context holds the primary context of its device, of which it and the context
  * made from it are parts (stub_ctx.h); so the hold is counted where all others are.
  */
+#include "cuda_api.h"
 #include "gp_base.h"
 #include "gp_lock.h"
 #include "stub_call.h"
@@ -109,6 +110,16 @@ stub_impl_cuCtxFromGreenCtx(CUcontext *pContext, CUgreenCtx hCtx)
         r = CUDA_ERROR_OUT_OF_MEMORY;
     gp_lock_release(&lock);
     return r;
+}
+
+CUresult
+stub_impl_cuGreenCtxGetId(CUgreenCtx greenCtx, unsigned long long *greenCtxId)
+{
+    CUgreenCtx current = NULL;
+
+    if (!greenCtx && cuStreamGetGreenCtx(NULL, &current) == CUDA_SUCCESS)
+        greenCtx = current; /* the default stream is of the current context's */
+    return stub_gen_cuGreenCtxGetId(greenCtx, greenCtxId);
 }
 
 CUresult

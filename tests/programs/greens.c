@@ -219,6 +219,7 @@ kernels_run_on_its_part(void)
 static int
 streams_know_it(void)
 {
+    unsigned long long id = 0, same = 0;
     CUgreenCtx green, told = NULL;
     CUcontext ctx, got = NULL;
     CUstream own;
@@ -236,7 +237,11 @@ streams_know_it(void)
     told = NULL;
     TRY(cuStreamGetCtx_v2(CU_STREAM_LEGACY, &got, &told));
     SAME(told == green && got == primary, 1);
+    TRY(cuGreenCtxGetId(green, &id));
+    TRY(cuGreenCtxGetId(NULL, &same)); /* the current one's */
+    SAME(id == same, 1);
     TRY(cuCtxSetCurrent(primary));
+    SAME(cuGreenCtxGetId(NULL, &same) != CUDA_SUCCESS, 1);
     TRY(cuStreamGetCtx_v2(NULL, &got, &told));
     SAME(told == NULL && got == primary, 1);
     TRY(cuStreamDestroy_v2(own));

@@ -375,12 +375,17 @@ SG_CALL(cuGreenCtxGetDevResource, CUgreenCtx hCtx, CUdevResource *resource,
 
 SG_CALL(cuGreenCtxGetId, CUgreenCtx greenCtx, unsigned long long *greenCtxId)
 {
-    struct sg_ctx *ctx;
-    struct green *g;
-    CUresult rc = enter_green(greenCtx, &g, &ctx);
+    const struct green *g;
+    CUresult rc = sg_enter_init();
 
     if (rc != CUDA_SUCCESS)
         return rc;
+    g = greenCtx ? SG_OBJ(green, SG_KIND_GREEN, greenCtx)
+                 : green_of_alias(sg_ctx_current_handle());
+    if (!g)
+        return sg_leave(CUDA_ERROR_INVALID_HANDLE);
+    if (!sg_handle_get(SG_KIND_CTX, g->ctx))
+        return sg_leave(CUDA_ERROR_CONTEXT_IS_DESTROYED);
     if (!greenCtxId)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
     *greenCtxId = g->id;
