@@ -174,6 +174,32 @@ f16_to_f32(struct jit *j, val h)
     return SEL(CMP_I(UGT, mag, CONST_W(0x7c00)), CONST_W(0x7fffffff), OR(r, sign));
 }
 
+/* lane_ex2(). */
+static val
+power_of_two(struct jit *j, val a)
+{
+    static const double series[] = {
+        0x1.c3bd650fc2986p-36, 0x1.e8cac7351bb25p-32, 0x1.e4cf5158b8ecap-28,
+        0x1.b5253d395e7c4p-24, 0x1.62c0223a5c824p-20, 0x1.ffcbfc588b0c7p-17,
+        0x1.430912f86c787p-13, 0x1.5d87fe78a6731p-10, 0x1.3b2ab6fba4e77p-7,
+        0x1.c6b08d704a0c0p-5,  0x1.ebfbdff82c58fp-3,  0x1.62e42fefa39efp-1,
+        0x1.0000000000000p+0};
+    val nan = CMP_F(UNO, a, a);
+    val x = SEL(CMP_F(OGT, a, CONST_F(200)), CONST_F(200), a), n, f, p, exponent;
+
+    x = SEL(CMP_F(OLT, a, CONST_F(-200)), CONST_F(-200), x);
+    x = LLVMBuildFPExt(B, SEL(nan, CONST_F(0), x), j->g, "");
+    n = intrinsic(j, "llvm.rint", j->g, &x, 1);
+    f = FSUB(x, n);
+    p = CONST_G(0x1.816193166d0f9p-40);
+    for (size_t k = 0; k < ARRAY_SIZE(series); k++)
+        p = FADD(FMUL(p, f), CONST_G(series[k]));
+    exponent = ADD(LLVMBuildFPToSI(B, n, j->w, ""), CONST_W(1023));
+    exponent = SHL(ZEXT(exponent, j->d), CONST_D(52));
+    p = LLVMBuildFPTrunc(B, FMUL(p, CAST(exponent, j->g)), j->f, "");
+    return SEL(nan, CAST(CONST_W(0x7fffffff), j->f), p);
+}
+
 /* lane_f32_f16() and lane_f32_bf16(). */
 static val
 f32_to_f16(struct jit *j, val f)
@@ -551,6 +577,8 @@ floats(struct jit *j, const struct sg_insn *op)
         F_(DIV_F32_FTZ, ftz(j, FDIV(ftz(j, A_F), ftz(j, B_F))))
         F_(SQRT_F32_FTZ, sqrt_of(j, j->f, ftz(j, A_F)))
         F_(RCP_F32_FTZ, ftz(j, FDIV(CONST_F(1), ftz(j, A_F))))
+        F_(EX2_F32, power_of_two(j, A_F))
+        F_(EX2_F32_FTZ, ftz(j, power_of_two(j, ftz(j, A_F))))
         W_(MIN_F32, extreme(j, j->w, A_F, B_F, false, CONST_W(0x7fffffff)))
         W_(MAX_F32, extreme(j, j->w, A_F, B_F, true, CONST_W(0x7fffffff)))
         F_(NEG_F32, LLVMBuildFNeg(B, A_F, ""))

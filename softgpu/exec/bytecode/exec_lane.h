@@ -347,6 +347,33 @@ lane_f16_f32(uint32_t h)
     return lane_float(r);
 }
 
+/* 2^a, in double precision and rounded once.  Of what is left of @a without its
+ * integer, half at most, the series is summed until its terms are below a double's
+ * precision. */
+LANE float
+lane_ex2(float a)
+{
+    const double x = a != a ? 0.0 : a > 200.0f ? 200.0 : a < -200.0f ? -200.0 : a;
+    const double n = __builtin_rint(x), f = x - n;
+    const uint64_t exponent = (uint64_t)(uint32_t)((int32_t)n + 1023) << 52;
+    double p = 0x1.816193166d0f9p-40;
+
+    p = p * f + 0x1.c3bd650fc2986p-36;
+    p = p * f + 0x1.e8cac7351bb25p-32;
+    p = p * f + 0x1.e4cf5158b8ecap-28;
+    p = p * f + 0x1.b5253d395e7c4p-24;
+    p = p * f + 0x1.62c0223a5c824p-20;
+    p = p * f + 0x1.ffcbfc588b0c7p-17;
+    p = p * f + 0x1.430912f86c787p-13;
+    p = p * f + 0x1.5d87fe78a6731p-10;
+    p = p * f + 0x1.3b2ab6fba4e77p-7;
+    p = p * f + 0x1.c6b08d704a0c0p-5;
+    p = p * f + 0x1.ebfbdff82c58fp-3;
+    p = p * f + 0x1.62e42fefa39efp-1;
+    p = p * f + 0x1.0000000000000p+0;
+    return a != a ? lane_float(0x7fffffff) : (float)(p * lane_double(exponent));
+}
+
 /* To the nearest half, halfway to even.  What is below the normal ones is a multiple of
  * 2^-24, as it is in a float between a half and one. */
 LANE uint32_t

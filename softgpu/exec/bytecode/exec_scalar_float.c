@@ -244,7 +244,6 @@ UNI(rsqrt_f64, N64(1.0 / sqrt(F64(a))))
 UNI(sin_f32, B32((float)sin((double)F32(a))))
 UNI(cos_f32, B32((float)cos((double)F32(a))))
 UNI(lg2_f32, B32((float)log2((double)F32(a))))
-UNI(ex2_f32, B32((float)exp2((double)F32(a))))
 UNI(tanh_f32, B32((float)tanh((double)F32(a))))
 
 /* --------------------------------------------------------------- float odds and ends

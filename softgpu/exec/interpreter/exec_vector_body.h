@@ -49,8 +49,29 @@ vec_resolve(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
             enum sg_access access, struct vec_at *at)
 {
     at->p[lane] = sg_mem_resolve(cta, warp, lane, addr, size, op->x, space, access);
-    at->swap = sg_quad_by_swap && !sg_range_is_read_only(cta->tlb[SG_TLB_ANY].flags);
+    at->swap &= !sg_range_is_read_only(cta->tlb[SG_TLB_ANY].flags);
     return at->p[lane] != NULL;
+}
+
+/* The same for lanes of which most are in the range of the first one. */
+static bool
+vec_lanes(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
+          const uint64_t *a, uint32_t m, uint32_t size, enum sg_mem_space space,
+          enum sg_access access, struct vec_at *at)
+{
+    const uint64_t imm = (uint64_t)op->imm, first = a[__builtin_ctz(m)] + imm;
+    const struct sg_window w =
+        lanes_window(cta, warp, &cta->tlb[op->n], first, space, access);
+
+    at->swap = sg_quad_by_swap && !sg_range_is_read_only(cta->tlb[op->n].flags);
+    SG_FOR_LANES(i, m)
+    {
+        at->p[i] = window_at(&w, i, a[i] + imm, size, op->x);
+        if (unlikely(!at->p[i]) &&
+            !vec_resolve(cta, warp, op, a[i] + imm, i, size, space, access, at))
+            return false;
+    }
+    return true;
 }
 
 static bool
@@ -76,10 +97,7 @@ vec_global(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
             at->p[i] = (void *)(uintptr_t)(a[i] + imm);
         return true;
     }
-    SG_FOR_LANES(i, m)
-    if (!vec_resolve(cta, warp, op, a[i] + imm, i, size, space, access, at))
-        return false;
-    return true;
+    return vec_lanes(cta, warp, op, a, m, size, space, access, at);
 }
 
 /* A CTA runs on one thread, so shared memory needs no compare-and-swap. */
@@ -103,6 +121,7 @@ vec_global(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
                 at->p[i] = cta->shared + (AT)(a[i] + imm);                             \
             return true;                                                               \
         }                                                                              \
+        at->swap = sg_quad_by_swap;                                                    \
         SG_FOR_LANES(i, m)                                                             \
         if (!vec_resolve(cta, warp, op, (AT)(a[i] + imm), i, size, SG_MEM_SHARED,      \
                          access, at))                                                  \
