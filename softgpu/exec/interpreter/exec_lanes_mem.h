@@ -262,36 +262,40 @@ window_at(const struct sg_window *w, unsigned i, uint64_t addr, uint64_t size,
 /* The lanes @M, one by one: most of them are in the window @W, and what is not, or is
  * wrong, is looked for and named by sg_mem_resolve(). */
 #define LANES_LD(T, OT, SPACE, M, W, ADDR)                                             \
-    const struct sg_window w = W;                                                      \
-    warp->frags[0].pc = (uint32_t)(op - ops);                                          \
-    SG_FOR_LANES(i, M)                                                                 \
     {                                                                                  \
-        const uint64_t addr = (ADDR);                                                  \
-        const void *p = window_at(&w, i, addr, sizeof(T), op->x);                      \
-        if (unlikely(!p))                                                              \
-            p = sg_mem_resolve(cta, warp, i, addr, sizeof(T), op->x, SPACE,            \
-                               SG_ACCESS_READ);                                        \
-        if (unlikely(!p))                                                              \
-            return false;                                                              \
-        d[i] = (OT)ELEM(T, p);                                                         \
-    }                                                                                  \
-    return true;
+        const struct sg_window w = W;                                                  \
+        warp->frags[0].pc = (uint32_t)(op - ops);                                      \
+        SG_FOR_LANES(i, M)                                                             \
+        {                                                                              \
+            const uint64_t addr = (ADDR);                                              \
+            const void *p = window_at(&w, i, addr, sizeof(T), op->x);                  \
+            if (unlikely(!p))                                                          \
+                p = sg_mem_resolve(cta, warp, i, addr, sizeof(T), op->x, SPACE,        \
+                                   SG_ACCESS_READ);                                    \
+            if (unlikely(!p))                                                          \
+                return false;                                                          \
+            d[i] = (OT)ELEM(T, p);                                                     \
+        }                                                                              \
+        return true;                                                                   \
+    }
 
 #define LANES_ST(T, SPACE, M, W, ADDR)                                                 \
-    const struct sg_window w = W;                                                      \
-    warp->frags[0].pc = (uint32_t)(op - ops);                                          \
-    SG_FOR_LANES(i, M)                                                                 \
     {                                                                                  \
-        const uint64_t addr = (ADDR);                                                  \
-        T *p = (void *)window_at(&w, i, addr, sizeof(T), op->x);                       \
-        if (unlikely(!p))                                                              \
-            p = sg_mem_resolve(cta, warp, i, addr, sizeof(T), op->x, SPACE,            \
-                               SG_ACCESS_WRITE);                                       \
-        if (unlikely(!p))                                                              \
-            return false;                                                              \
-        *p = (T)v[i];                                                                  \
-    }                                                                                  \
-    return true;
+        const struct sg_window w = W;                                                  \
+        warp->frags[0].pc = (uint32_t)(op - ops);                                      \
+        SG_FOR_LANES(i, M)                                                             \
+        {                                                                              \
+            const uint64_t addr = (ADDR);                                              \
+            T *p = (void *)window_at(&w, i, addr, sizeof(T), op->x);                   \
+            if (unlikely(!p))                                                          \
+                p = sg_mem_resolve(cta, warp, i, addr, sizeof(T), op->x, SPACE,        \
+                                   SG_ACCESS_WRITE);                                   \
+            if (unlikely(!p))                                                          \
+                return false;                                                          \
+            *p = (T)v[i];                                                              \
+        }                                                                              \
+        return true;                                                                   \
+    }
 
 /* That of the first lane which is left. */
 #define FIRST_WINDOW(SPACE, ACCESS)                                                    \
