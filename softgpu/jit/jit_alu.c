@@ -8,6 +8,8 @@
  */
 #include "jit.h"
 
+#include "exec_lane.h"
+
 #include <string.h>
 
 #define B j->b
@@ -178,12 +180,6 @@ f16_to_f32(struct jit *j, val h)
 static val
 power_of_two(struct jit *j, val a)
 {
-    static const double series[] = {
-        0x1.c3bd650fc2986p-36, 0x1.e8cac7351bb25p-32, 0x1.e4cf5158b8ecap-28,
-        0x1.b5253d395e7c4p-24, 0x1.62c0223a5c824p-20, 0x1.ffcbfc588b0c7p-17,
-        0x1.430912f86c787p-13, 0x1.5d87fe78a6731p-10, 0x1.3b2ab6fba4e77p-7,
-        0x1.c6b08d704a0c0p-5,  0x1.ebfbdff82c58fp-3,  0x1.62e42fefa39efp-1,
-        0x1.0000000000000p+0};
     val nan = CMP_F(UNO, a, a);
     val x = SEL(CMP_F(OGT, a, CONST_F(200)), CONST_F(200), a), n, f, p, exponent;
 
@@ -191,9 +187,9 @@ power_of_two(struct jit *j, val a)
     x = LLVMBuildFPExt(B, SEL(nan, CONST_F(0), x), j->g, "");
     n = intrinsic(j, "llvm.rint", j->g, &x, 1);
     f = FSUB(x, n);
-    p = CONST_G(0x1.816193166d0f9p-40);
-    for (size_t k = 0; k < ARRAY_SIZE(series); k++)
-        p = FADD(FMUL(p, f), CONST_G(series[k]));
+    p = CONST_G(lane_ex2_series[0]);
+    for (size_t k = 1; k < ARRAY_SIZE(lane_ex2_series); k++)
+        p = FADD(FMUL(p, f), CONST_G(lane_ex2_series[k]));
     exponent = ADD(LLVMBuildFPToSI(B, n, j->w, ""), CONST_W(1023));
     exponent = SHL(ZEXT(exponent, j->d), CONST_D(52));
     p = LLVMBuildFPTrunc(B, FMUL(p, CAST(exponent, j->g)), j->f, "");

@@ -11,6 +11,10 @@
 
 #define MIB ((size_t)1 << 20)
 #define GRANULE (2 * MIB)
+/* Of a launch, or of a kernel's node. */
+#define ONE_THREAD                                                                     \
+    .gridDimX = 1, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 1, .blockDimY = 1,       \
+    .blockDimZ = 1
 
 static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
                           ".visible .entry nothing()\n{\n ret;\n}\n";
@@ -552,12 +556,7 @@ static int
 what_kernel_nodes_remember(void)
 {
     CUlaunchAttributeValue value = {0};
-    CUDA_KERNEL_NODE_PARAMS p = {.gridDimX = 1,
-                                 .gridDimY = 1,
-                                 .gridDimZ = 1,
-                                 .blockDimX = 1,
-                                 .blockDimY = 1,
-                                 .blockDimZ = 1};
+    CUDA_KERNEL_NODE_PARAMS p = {ONE_THREAD};
     CUgraphNode node, other;
     CUmodule module;
     CUgraph graph;
@@ -623,13 +622,7 @@ what_captured_launches_remember(void)
     CUlaunchAttribute attrs[] = {{.id = CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW},
                                  {.id = CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN},
                                  {.id = CU_LAUNCH_ATTRIBUTE_PRIORITY}};
-    CUlaunchConfig config = {.gridDimX = 1,
-                             .gridDimY = 1,
-                             .gridDimZ = 1,
-                             .blockDimX = 1,
-                             .blockDimY = 1,
-                             .blockDimZ = 1,
-                             .attrs = attrs};
+    CUlaunchConfig config = {ONE_THREAD, .attrs = attrs};
     CUlaunchAttributeValue value;
     CUstream urgent;
     CUgraphNode node;
@@ -695,14 +688,7 @@ static int
 launches_record_events(void)
 {
     CUlaunchAttribute attr = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT};
-    CUlaunchConfig config = {.gridDimX = 1,
-                             .gridDimY = 1,
-                             .gridDimZ = 1,
-                             .blockDimX = 1,
-                             .blockDimY = 1,
-                             .blockDimZ = 1,
-                             .attrs = &attr,
-                             .numAttrs = 1,
+    CUlaunchConfig config = {ONE_THREAD, .attrs = &attr, .numAttrs = 1,
                              .hStream = stream};
     CUevent event, timed, shared;
     CUmodule module;
@@ -735,12 +721,7 @@ launches_record_events(void)
 static int
 hints_that_kernel_nodes_take(void)
 {
-    CUDA_KERNEL_NODE_PARAMS p = {.gridDimX = 1,
-                                 .gridDimY = 1,
-                                 .gridDimZ = 1,
-                                 .blockDimX = 1,
-                                 .blockDimY = 1,
-                                 .blockDimZ = 1};
+    CUDA_KERNEL_NODE_PARAMS p = {ONE_THREAD};
     const CUlaunchAttributeID
         carveout = CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
         scheduling = CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE;

@@ -347,30 +347,27 @@ lane_f16_f32(uint32_t h)
     return lane_float(r);
 }
 
-/* 2^a, in double precision and rounded once.  Of what is left of @a without its
- * integer, half at most, the series is summed until its terms are below a double's
- * precision. */
+/* The series of 2^f around 0, log(2)^k / k!, from its thirteenth term down.  Of numbers
+ * up to a half what follows is below a double's precision. */
+static const double lane_ex2_series[] = {
+    0x1.816193166d0f9p-40, 0x1.c3bd650fc2986p-36, 0x1.e8cac7351bb25p-32,
+    0x1.e4cf5158b8ecap-28, 0x1.b5253d395e7c4p-24, 0x1.62c0223a5c824p-20,
+    0x1.ffcbfc588b0c7p-17, 0x1.430912f86c787p-13, 0x1.5d87fe78a6731p-10,
+    0x1.3b2ab6fba4e77p-7,  0x1.c6b08d704a0c0p-5,  0x1.ebfbdff82c58fp-3,
+    0x1.62e42fefa39efp-1,  0x1.0000000000000p+0};
+
+/* 2^a, in double precision and rounded once. */
 LANE float
 lane_ex2(float a)
 {
     const double x = a != a ? 0.0 : a > 200.0f ? 200.0 : a < -200.0f ? -200.0 : a;
     const double n = __builtin_rint(x), f = x - n;
     const uint64_t exponent = (uint64_t)(uint32_t)((int32_t)n + 1023) << 52;
-    double p = 0x1.816193166d0f9p-40;
+    double p = lane_ex2_series[0];
 
-    p = p * f + 0x1.c3bd650fc2986p-36;
-    p = p * f + 0x1.e8cac7351bb25p-32;
-    p = p * f + 0x1.e4cf5158b8ecap-28;
-    p = p * f + 0x1.b5253d395e7c4p-24;
-    p = p * f + 0x1.62c0223a5c824p-20;
-    p = p * f + 0x1.ffcbfc588b0c7p-17;
-    p = p * f + 0x1.430912f86c787p-13;
-    p = p * f + 0x1.5d87fe78a6731p-10;
-    p = p * f + 0x1.3b2ab6fba4e77p-7;
-    p = p * f + 0x1.c6b08d704a0c0p-5;
-    p = p * f + 0x1.ebfbdff82c58fp-3;
-    p = p * f + 0x1.62e42fefa39efp-1;
-    p = p * f + 0x1.0000000000000p+0;
+#pragma GCC unroll 13
+    for (int k = 1; k < 14; k++)
+        p = p * f + lane_ex2_series[k];
     return a != a ? lane_float(0x7fffffff) : (float)(p * lane_double(exponent));
 }
 
