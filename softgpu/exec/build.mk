@@ -17,7 +17,7 @@ SGEXEC_INTERP := $(if $(SAN),-O1,-O3) -fno-trapping-math -fno-omit-frame-pointer
 SGEXEC_INTERP += $(if $(findstring thread,$(SAN)),-fno-sanitize=thread)
 SGEXEC_OBJ := $(O)/obj/sgexec/softgpu/exec/interpreter
 sgexec_level = $(SGEXEC_OBJ)/exec_interp_$(1).o $(SGEXEC_OBJ)/exec_vector_$(1).o \
-    $(SGEXEC_OBJ)/exec_native_$(1).o
+    $(SGEXEC_OBJ)/exec_native_$(1).o $(SGEXEC_OBJ)/exec_fn_$(1).o
 SGEXEC_LEVELS := v2
 ifeq ($(firstword $(subst -, ,$(shell $(CC) -dumpmachine))),x86_64)
 SGEXEC_LEVELS += v3 v4
@@ -32,7 +32,7 @@ $(call sgexec_level,v2): BASE_CFLAGS += $(SGEXEC_INTERP)
 endif
 
 SGEXEC_BYTECODE := $(addprefix $(SGEXEC)/bytecode/,exec_scalar_float.c \
-    exec_scalar_half.c exec_scalar_int.c exec_scalar_narrow.c insn_watch.c sg_unit.c)
+    exec_scalar_half.c exec_scalar_int.c exec_scalar_narrow.c exec_scalar_warp.c insn_watch.c sg_unit.c)
 SGEXEC_MEMORY := $(addprefix $(SGEXEC)/memory/sg_,memview.c shadow.c tex.c written.c)
 SGEXEC_LOWERING := $(addprefix $(SGEXEC)/lowering/,ir_address.c ir_dump.c ir_hoist.c \
     ir_params.c ir_regalloc.c ir_verify.c lower_alu.c lower_cluster.c lower_cvt.c lower_func.c lower_kernel.c \
@@ -43,6 +43,7 @@ SGEXEC_RUNTIME := $(addprefix $(SGEXEC)/runtime/exec_,async.c bulk.c check.c clu
     ldmatrix.c matrix.c mem.c race.c race_grid.c rt.c sched.c tensor.c tex.c warp.c wgmma.c wide.c)
 SGEXEC_INTERPRETER := $(addprefix $(SGEXEC)/interpreter/exec_,cta.c isa.c native.c straight.c \
     $(SGEXEC_LEVELS:%=interp_%.c) $(SGEXEC_LEVELS:%=vector_%.c) \
+    $(SGEXEC_LEVELS:%=fn_%.c) \
     $(patsubst %,native_%.c,$(filter-out v2,$(SGEXEC_LEVELS))))
 SGEXEC_SRCS := $(SGEXEC_BYTECODE) $(SGEXEC_MEMORY) $(SGEXEC_LOWERING) $(SGEXEC_RUNTIME) \
     $(SGEXEC_INTERPRETER)

@@ -210,19 +210,6 @@ DIRECTED(rp, FE_UPWARD)
         return (expr);                                                                 \
     }
 
-/* div.approx gives 0 for divisors beyond 2^126, NaN when the dividend is infinite. */
-static float
-div_approx(float x, float y)
-{
-    float mag = fabsf(y);
-
-    if (mag > 0x1p126f && mag < INFINITY)
-        return isinf(x) || isnan(x)
-                   ? NAN
-                   : copysignf(0.0f, signbit(x) != signbit(y) ? -1.0f : 1.0f);
-    return x / y;
-}
-BIN(div_approx_f32, B32(div_approx(F32(a), F32(b))))
 /* The f64 approximations see the high word and deliver a high word.  Subnormal numbers
  * are zeros, and there is one NaN. */
 static uint64_t
@@ -239,8 +226,6 @@ high_approx(uint64_t a, bool root)
 }
 UNI(rcp_approx_f64, high_approx(a, false))
 UNI(rsqrt_approx_f64, high_approx(a, true))
-UNI(rsqrt_f32, B32((float)(1.0 / sqrt((double)F32(a)))))
-UNI(rsqrt_f64, N64(1.0 / sqrt(F64(a))))
 UNI(sin_f32, B32((float)sin((double)F32(a))))
 UNI(cos_f32, B32((float)cos((double)F32(a))))
 UNI(lg2_f32, B32((float)log2((double)F32(a))))
@@ -259,8 +244,6 @@ nan32(uint64_t a)
 {
     return ((uint32_t)a & 0x7fffffffu) > 0x7f800000u;
 }
-BIN(min_nan_f32, nan32(a) || nan32(b) ? 0x7fffffffu : sg_fn_min_f32(a, b, 0))
-BIN(max_nan_f32, nan32(a) || nan32(b) ? 0x7fffffffu : sg_fn_max_f32(a, b, 0))
 
 /* The sign is the product's, the magnitude the smaller or greater one. */
 static uint64_t
@@ -274,10 +257,6 @@ BIN(min_xorsign_f32, xorsign(sg_fn_min_f32, a, b))
 BIN(max_xorsign_f32, xorsign(sg_fn_max_f32, a, b))
 BIN(min_nan_xorsign_f32, xorsign(sg_fn_min_nan_f32, a, b))
 BIN(max_nan_xorsign_f32, xorsign(sg_fn_max_nan_f32, a, b))
-
-/* The sign of a on the magnitude of b: the reverse of C. */
-BIN(copysign_f32, (a & 0x80000000u) | (b & 0x7fffffffu))
-BIN(copysign_f64, (a & (1ull << 63)) | (b & ~(1ull << 63)))
 
 /* Zeros are normal numbers. */
 #define TESTP(test, sfx, F, fn) UNI(testp_##test##_##sfx, fn)
@@ -296,27 +275,6 @@ TESTP(subnormal, f64, F64, fpclassify(F64(a)) == FP_SUBNORMAL)
 
 /* ------------------------------------------------------------------- float <-> int */
 
-UNI(f64_rni, N64(nearbyint(F64(a))))
-UNI(f64_rzi, N64(trunc(F64(a))))
-UNI(f64_rmi, N64(floor(F64(a))))
-UNI(f64_rpi, N64(ceil(F64(a))))
-
-/* The same of narrower floats, whose NaN are the one NaN of f32. */
-#define FLT64(v) lane_bits64(F64(a) != F64(a) ? (double)lane_float(0x7fffffff) : (v))
-UNI(flt_rni, FLT64(nearbyint(F64(a))))
-UNI(flt_rzi, FLT64(trunc(F64(a))))
-UNI(flt_rmi, FLT64(floor(F64(a))))
-UNI(flt_rpi, FLT64(ceil(F64(a))))
-UNI(flt_nan, FLT64(F64(a)))
-
-static double
-saturate(double v)
-{
-    return v > 0.0 ? (v < 1.0 ? v : 1.0) : 0.0; /* NaN and -0 give +0 */
-}
-UNI(f64_sat, B64(saturate(F64(a))))
-UNI(f64_relu, F64(a) != F64(a) ? a : F64(a) > 0.0 ? a : 0)
-
 /* Towards zero, saturating.  NaN gives the top bit. */
 static uint64_t
 to_signed(double v, int bits)
@@ -326,9 +284,9 @@ to_signed(double v, int bits)
     if (v != v)
         return 1ull << (bits - 1);
     if (v >= top)
-        return (uint64_t)((bits == 64 ? INT64_MAX : (1ll << (bits - 1)) - 1));
+        return (1ull << (bits - 1)) - 1;
     if (v < -top)
-        return (uint64_t)(bits == 64 ? INT64_MIN : -(1ll << (bits - 1)));
+        return (uint64_t) - (1ll << (bits - 1));
     return (uint64_t)(int64_t)v;
 }
 
@@ -338,26 +296,20 @@ to_unsigned(double v, int bits)
     if (v != v)
         return 1ull << (bits - 1);
     if (v >= ldexp(1.0, bits))
-        return bits == 64 ? UINT64_MAX : (1ull << bits) - 1;
+        return (1ull << bits) - 1;
     return v <= 0.0 ? 0 : (uint64_t)v;
 }
 UNI(f64_s8, to_signed(F64(a), 8))
 UNI(f64_s16, to_signed(F64(a), 16))
-UNI(f64_s32, to_signed(F64(a), 32))
-UNI(f64_s64, to_signed(F64(a), 64))
 UNI(f64_u8, to_unsigned(F64(a), 8))
 UNI(f64_u16, to_unsigned(F64(a), 16))
-UNI(f64_u32, to_unsigned(F64(a), 32))
-UNI(f64_u64, to_unsigned(F64(a), 64))
 
 /* Of narrower floats, whose NaN gives 0 in up to 32 bits. */
 #define NUMBER(v) (F64(a) != F64(a) ? 0 : (v))
 UNI(flt_s8, NUMBER(to_signed(F64(a), 8)))
 UNI(flt_s16, NUMBER(to_signed(F64(a), 16)))
-UNI(flt_s32, NUMBER(to_signed(F64(a), 32)))
 UNI(flt_u8, NUMBER(to_unsigned(F64(a), 8)))
 UNI(flt_u16, NUMBER(to_unsigned(F64(a), 16)))
-UNI(flt_u32, NUMBER(to_unsigned(F64(a), 32)))
 
 #define FROM_INT(sfx, mode)                                                            \
     static double s64_to_f64_##sfx(int64_t v)                                          \
@@ -400,7 +352,6 @@ UNI(flt_u32, NUMBER(to_unsigned(F64(a), 32)))
     UNI(u64_f64_##sfx, B64(u64_to_f64_##sfx(a)))                                       \
     UNI(s64_f32_##sfx, B32(s64_to_f32_##sfx((int64_t)a)))                              \
     UNI(u64_f32_##sfx, B32(u64_to_f32_##sfx(a)))
-FROM_INT(rn, FE_TONEAREST)
 FROM_INT(rz, FE_TOWARDZERO)
 FROM_INT(rm, FE_DOWNWARD)
 FROM_INT(rp, FE_UPWARD)

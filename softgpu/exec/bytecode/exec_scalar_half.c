@@ -105,8 +105,6 @@ sg_bf16_to_f64(uint16_t h)
         (void)b, (void)c;                                                              \
         return (expr);                                                                 \
     }
-UNI(f16_f64, lane_bits64(sg_f16_to_f64((uint16_t)a)))
-UNI(bf16_f64, lane_bits64(sg_bf16_to_f64((uint16_t)a)))
 /* A half @a of @b, with the sign and the upper payload where that is a NaN. */
 static uint64_t
 half_nan(uint64_t a, uint64_t b, int mant)
@@ -138,11 +136,9 @@ DEF(f16_f64_nan)
     return lane_bits64(sg_f16_to_f64((uint16_t)a));
 }
 
-UNI(f64_f16_rn, to_f16(lane_double(a), RN))
 UNI(f64_f16_rz, to_f16(lane_double(a), RZ))
 UNI(f64_f16_rm, to_f16(lane_double(a), RM))
 UNI(f64_f16_rp, to_f16(lane_double(a), RP))
-UNI(f64_bf16_rn, to_bf16(lane_double(a), RN))
 UNI(f64_bf16_rz, to_bf16(lane_double(a), RZ))
 UNI(f64_bf16_rm, to_bf16(lane_double(a), RM))
 UNI(f64_bf16_rp, to_bf16(lane_double(a), RP))
@@ -186,179 +182,25 @@ DEF(f64_tf32_rz)
     return lane_bits32(lane_nan32((float)lane_double(a))) & ~0x1fffu;
 }
 
-/* x * y + z with one rounding to odd: whoever rounds it further rounds once. */
-static double
-fma_odd(double x, double y, double z)
-{
-    double p = x * y, s = p + z, t, e; /* p is exact: at most 11 + 11 bits */
+typedef double half_fn(double x);
 
-    if (!isfinite(s))
-        return s;
-    t = s - p;
-    e = (p - (s - t)) + (z - t);
-    if (e != 0.0 && !(lane_bits64(s) & 1)) {
-        uint64_t u = lane_bits64(s);
-        bool away = (e > 0) == (s > 0);
-        if (s == 0.0)
-            return s;
-        s = lane_double(away ? u + 1 : u - 1);
-    }
-    return s;
-}
-
-typedef double half_fn(double x, double y, double z);
-
-static double
-half_add(double x, double y, double z)
+static uint32_t
+pair_f16(half_fn *fn, uint64_t a)
 {
-    (void)z;
-    return x + y;
-}
-static double
-half_sub(double x, double y, double z)
-{
-    (void)z;
-    return x - y;
-}
-static double
-half_mul(double x, double y, double z)
-{
-    (void)z;
-    return x * y;
-}
-
-static double
-half_min(double x, double y, double z)
-{
-    (void)z;
-    if (x != x)
-        return y;
-    if (y != y)
-        return x;
-    return x < y || (x == y && signbit(x)) ? x : y;
-}
-
-static double
-half_max(double x, double y, double z)
-{
-    (void)z;
-    if (x != x)
-        return y;
-    if (y != y)
-        return x;
-    return x > y || (x == y && !signbit(x)) ? x : y;
-}
-
-static double
-half_min_nan(double x, double y, double z)
-{
-    return x != x || y != y ? NAN : half_min(x, y, z);
-}
-
-static double
-half_max_nan(double x, double y, double z)
-{
-    return x != x || y != y ? NAN : half_max(x, y, z);
-}
-
-static double
-half_ex2(double x, double y, double z)
-{
-    (void)y, (void)z;
-    return exp2(x);
-}
-static double
-half_tanh(double x, double y, double z)
-{
-    (void)y, (void)z;
-    return tanh(x);
-}
-
-static double
-half_sat(double x, double y, double z)
-{
-    (void)y, (void)z;
-    return x > 0.0 ? (x < 1.0 ? x : 1.0) : 0.0;
-}
-
-static double
-half_relu(double x, double y, double z)
-{
-    (void)y, (void)z;
-    return x != x ? x : x > 0.0 ? x : 0.0;
+    return to_f16(fn(sg_f16_to_f64((uint16_t)a)), RN) |
+           (uint32_t)to_f16(fn(sg_f16_to_f64((uint16_t)(a >> 16))), RN) << 16;
 }
 
 static uint32_t
-pair_f16(half_fn *fn, uint64_t a, uint64_t b, uint64_t c)
+pair_bf16(half_fn *fn, uint64_t a)
 {
-    uint32_t r = 0;
-
-    for (int k = 0; k < 32; k += 16)
-        r |= (uint32_t)to_f16(fn(sg_f16_to_f64((uint16_t)(a >> k)),
-                                 sg_f16_to_f64((uint16_t)(b >> k)),
-                                 sg_f16_to_f64((uint16_t)(c >> k))),
-                              RN)
-             << k;
-    return r;
+    return to_bf16(fn(sg_bf16_to_f64((uint16_t)a)), RN) |
+           (uint32_t)to_bf16(fn(sg_bf16_to_f64((uint16_t)(a >> 16))), RN) << 16;
 }
-
-static uint32_t
-pair_bf16(half_fn *fn, uint64_t a, uint64_t b, uint64_t c)
-{
-    uint32_t r = 0;
-
-    for (int k = 0; k < 32; k += 16)
-        r |= (uint32_t)to_bf16(fn(sg_bf16_to_f64((uint16_t)(a >> k)),
-                                  sg_bf16_to_f64((uint16_t)(b >> k)),
-                                  sg_bf16_to_f64((uint16_t)(c >> k))),
-                               RN)
-             << k;
-    return r;
-}
-
-#define PAIR(name, fn)                                                                 \
-    DEF(name##_f16x2)                                                                  \
-    {                                                                                  \
-        return pair_f16(fn, a, b, c);                                                  \
-    }                                                                                  \
-    DEF(name##_bf16x2)                                                                 \
-    {                                                                                  \
-        return pair_bf16(fn, a, b, c);                                                 \
-    }
-PAIR(add, half_add)
-PAIR(sub, half_sub)
-PAIR(mul, half_mul)
-PAIR(fma, fma_odd)
-PAIR(min, half_min)
-PAIR(max, half_max)
-PAIR(min_nan, half_min_nan)
-PAIR(max_nan, half_max_nan)
-PAIR(ex2, half_ex2)
-PAIR(tanh, half_tanh)
-PAIR(sat, half_sat)
-PAIR(relu, half_relu)
-
-/* The sign has no meaning in a NaN, whose negation is the one NaN.  @inf: above it are
- * the NaNs. */
-static uint32_t
-half_sign(uint64_t a, uint32_t inf, bool negate)
-{
-    uint32_t mag = a & 0x7fffu;
-
-    return mag > inf ? 0x7fffu : negate ? (a & 0xffffu) ^ 0x8000u : mag;
-}
-
-static uint32_t
-pair_sign(uint64_t a, uint32_t inf, bool negate)
-{
-    return half_sign(a, inf, negate) | half_sign(a >> 16, inf, negate) << 16;
-}
-UNI(neg_f16, half_sign(a, 0x7c00, true))
-UNI(neg_f16x2, pair_sign(a, 0x7c00, true))
-UNI(abs_f16x2, pair_sign(a, 0x7c00, false))
-UNI(neg_bf16, half_sign(a, 0x7f80, true))
-UNI(neg_bf16x2, pair_sign(a, 0x7f80, true))
-UNI(abs_bf16x2, pair_sign(a, 0x7f80, false))
+UNI(ex2_f16x2, pair_f16(exp2, a))
+UNI(ex2_bf16x2, pair_bf16(exp2, a))
+UNI(tanh_f16x2, pair_f16(tanh, a))
+UNI(tanh_bf16x2, pair_bf16(tanh, a))
 
 /* The sign is the product's, the magnitude the smaller or greater one.  @inf: above it
  * are the NaNs. */
@@ -410,18 +252,6 @@ DEF(fma_oob_f16x2)
 DEF(fma_oob_bf16x2)
 {
     return fma_oob(sg_fn_fma_bf16x2, a, b, c);
-}
-
-DEF(ftz_f16x2)
-{
-    uint32_t r = (uint32_t)a;
-
-    (void)b, (void)c;
-    if (!(r & 0x7c00u))
-        r &= ~0x03ffu;
-    if (!(r & 0x7c000000u))
-        r &= ~0x03ff0000u;
-    return r;
 }
 
 uint64_t

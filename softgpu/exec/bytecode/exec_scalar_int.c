@@ -49,34 +49,23 @@ clamp_s32(int64_t v)
 BIN(add_sat_s32, clamp_s32((int64_t)S32(a) + S32(b)))
 BIN(sub_sat_s32, clamp_s32((int64_t)S32(a) - S32(b)))
 BIN(add_u16x2, ((a + b) & 0xffff) | (U32((a >> 16) + (b >> 16)) << 16))
-BIN(mul_hi_u64, (uint64_t)(((u128)a * b) >> 64))
-BIN(mul_hi_s64, (uint64_t)(((s128)(int64_t)a * (int64_t)b) >> 64))
 BIN(mul_hi_u16, ((a & 0xffff) * (b & 0xffff)) >> 16)
 BIN(mul_hi_s16, (U32(S16(a) * S16(b)) >> 16))
 BIN(mul_wide_s16, U32(S16(a) * S16(b)))
 TRI(mad_wide_s16, U32(S16(a) * S16(b)) + U32(c))
-TRI(mad_hi_u32, (uint32_t)(((uint64_t)U32(a) * U32(b)) >> 32) + U32(c))
-TRI(mad_hi_s32, (uint32_t)(((int64_t)S32(a) * S32(b)) >> 32) + U32(c))
 TRI(mad_hi_sat_s32, clamp_s32((((int64_t)S32(a) * S32(b)) >> 32) + S32(c)))
-TRI(mad_hi_u64, sg_fn_mul_hi_u64(a, b, 0) + c)
-TRI(mad_hi_s64, sg_fn_mul_hi_s64(a, b, 0) + c)
 TRI(mad_hi_u16, (sg_fn_mul_hi_u16(a, b, 0) + c) & 0xffff)
 TRI(mad_hi_s16, (sg_fn_mul_hi_s16(a, b, 0) + c) & 0xffff)
 
 #define U24(x) ((uint64_t)((x)&0xffffff))
 #define S24(x) ((int64_t)(S32((x) << 8) >> 8))
-BIN(mul24_lo_u32, U32(U24(a) * U24(b)))
-BIN(mul24_lo_s32, U32(S24(a) * S24(b)))
 BIN(mul24_hi_u32, U32((U24(a) * U24(b)) >> 16))
 BIN(mul24_hi_s32, U32((S24(a) * S24(b)) >> 16))
-TRI(mad24_lo_u32, U32(U24(a) * U24(b)) + U32(c))
 TRI(mad24_lo_s32, U32(S24(a) * S24(b)) + U32(c))
 TRI(mad24_hi_u32, U32((U24(a) * U24(b)) >> 16) + U32(c))
 TRI(mad24_hi_s32, U32((S24(a) * S24(b)) >> 16) + U32(c))
 TRI(mad24_hi_sat_s32, clamp_s32((int64_t)S32((S24(a) * S24(b)) >> 16) + S32(c)))
 
-TRI(sad_u32, c + (U32(a) < U32(b) ? U32(b) - U32(a) : U32(a) - U32(b)))
-TRI(sad_s32, c + (S32(a) < S32(b) ? U32(b) - U32(a) : U32(a) - U32(b)))
 TRI(sad_u64, c + (a < b ? b - a : a - b))
 TRI(sad_s64, c + ((int64_t)a < (int64_t)b ? b - a : a - b))
 TRI(sad_u16, (c + (a < b ? b - a : a - b)) & 0xffff)
@@ -178,10 +167,10 @@ funnel(uint64_t lo, uint64_t hi)
 BIN(shr_s16, U32(S16(a) >> (U32(b) > 15 ? 15 : b)) & 0xffff)
 
 /* Position and length are all of the register for 64 bits, as on a card: the ISA
- * restricts them to 255.  A field that reaches over the top is filled with zeros or
- * with the sign, which is the field's or, cut off, the value's. */
+ * restricts them to 255.  A field that reaches over the top is filled with the sign,
+ * which is the field's or, cut off, the value's. */
 static uint64_t
-bfe(uint64_t a, uint64_t b, uint64_t c, bool sgn)
+bfe_signed(uint64_t a, uint64_t b, uint64_t c)
 {
     uint64_t pos = U32(b), v = pos < 64 ? a >> pos : 0;
     uint64_t len = U32(c), last = gp_min(pos + len - 1, UINT64_C(63));
@@ -189,24 +178,13 @@ bfe(uint64_t a, uint64_t b, uint64_t c, bool sgn)
     if (len == 0)
         return 0;
     v &= len >= 64 ? UINT64_MAX : (1ull << len) - 1;
-    if (sgn && (a >> last & 1)) {
+    if (a >> last & 1) {
         uint64_t have = pos < 64 ? last - pos + 1 : 0;
         v |= have >= 64 ? 0 : UINT64_MAX << have;
     }
     return v;
 }
-TRI(bfe_u64, bfe(a, b, c, false))
-TRI(bfe_s64, bfe(a, b, c, true))
-
-/* The bits that bfi replaces. */
-static uint64_t
-field_mask(uint64_t pos, uint64_t len)
-{
-    uint64_t ones = U32(len) >= 64 ? UINT64_MAX : (1ull << U32(len)) - 1;
-
-    return U32(pos) < 64 ? ones << U32(pos) : 0;
-}
-BIN(bfi_mask_b64, field_mask(a, b))
+TRI(bfe_s64, bfe_signed(a, b, c))
 
 static uint32_t
 find_top(uint64_t v)
@@ -220,16 +198,9 @@ shift_of(uint32_t at, uint32_t width)
 }
 #define MAG32(a) (S32(a) < 0 ? ~U32(a) : U32(a))
 #define MAG64(a) ((int64_t)(a) < 0 ? ~(a) : (a))
-UNI(bfind_s32, find_top(MAG32(a)))
-UNI(bfind_u64, find_top(a))
-UNI(bfind_s64, find_top(MAG64(a)))
 UNI(bfind_sh_s32, shift_of(find_top(MAG32(a)), 32))
 UNI(bfind_sh_u64, shift_of(find_top(a), 64))
 UNI(bfind_sh_s64, shift_of(find_top(MAG64(a)), 64))
-
-UNI(brev_b64, (uint64_t)lane_brev(U32(a)) << 32 | lane_brev(U32(a >> 32)))
-UNI(clz_b64, a ? (uint64_t)__builtin_clzll(a) : 64)
-UNI(popc_b64, (uint64_t)__builtin_popcountll(a))
 
 static uint32_t
 bmsk(uint32_t pos, uint32_t len)
@@ -241,7 +212,6 @@ bmsk(uint32_t pos, uint32_t len)
     ones = len > 31 ? UINT32_MAX : (1u << len) - 1;
     return (uint32_t)(ones << pos);
 }
-BIN(bmsk_clamp, bmsk(U32(a), U32(b)))
 BIN(bmsk_wrap, bmsk(U32(a) & 31, U32(b) & 31))
 
 static uint32_t

@@ -16,6 +16,7 @@
 #include "sg_native.h"
 
 #include "exec_lanes_form.h"
+#include "exec_warp_fn.h"
 
 #define CAT_(a, b) a##b
 #define CAT(a, b) CAT_(a, b)
@@ -144,8 +145,13 @@ typedef double f64;
         const uint8_t *src = cta->local + (uint64_t)warp->index * SG_LANES * stride +  \
                              warp->frags[0].local + op->imm;                           \
         out *d = REG(out, op->d);                                                      \
-        SG_FOR_LANES(i, m)                                                             \
-        d[i] = (out) * (const type *)(const void *)(src + (uint64_t)i * stride);       \
+        if (likely(m == full)) {                                                       \
+            for (int i = 0; i < SG_LANES; i++, src += stride)                          \
+                d[i] = (out) * (const type *)(const void *)src;                        \
+        } else {                                                                       \
+            SG_FOR_LANES(i, m)                                                         \
+            d[i] = (out) * (const type *)(const void *)(src + (uint64_t)i * stride);   \
+        }                                                                              \
     }                                                                                  \
     NEXT;
 #define FRAME_ST(name, type, in)                                                       \
@@ -154,8 +160,13 @@ typedef double f64;
         uint8_t *dst = cta->local + (uint64_t)warp->index * SG_LANES * stride +        \
                        warp->frags[0].local + op->imm;                                 \
         const in *v = REG(in, op->b);                                                  \
-        SG_FOR_LANES(i, m)                                                             \
-        *(type *)(void *)(dst + (uint64_t)i * stride) = (type)v[i];                    \
+        if (likely(m == full)) {                                                       \
+            for (int i = 0; i < SG_LANES; i++, dst += stride)                          \
+                *(type *)(void *)dst = (type)v[i];                                     \
+        } else {                                                                       \
+            SG_FOR_LANES(i, m)                                                         \
+            *(type *)(void *)(dst + (uint64_t)i * stride) = (type)v[i];                \
+        }                                                                              \
     }                                                                                  \
     NEXT;
 
@@ -188,7 +199,7 @@ run_fn_w(const struct sg_insn *op, const char *wb, uint32_t m)
     static const uint32_t none[SG_LANES];
     const uint32_t off[3] = {op->a, op->b, op->c};
     uint32_t *d = (uint32_t *)(void *)(uintptr_t)(wb + op->d);
-    sg_fn *fn = (sg_fn *)(uintptr_t)op->imm;
+    sg_fn *fn = sg_fns[op->imm].fn;
     const uint32_t *in[3];
 
     for (int k = 0; k < 3; k++)
@@ -202,7 +213,7 @@ run_fn(const struct sg_insn *op, const char *wb, const char *db, char *pb, uint3
 {
     const unsigned cls[4] = {op->x & 3, op->x >> 2 & 3, op->x >> 4 & 3, op->x >> 6 & 3};
     const uint32_t off[4] = {op->d, op->a, op->b, op->c};
-    sg_fn *fn = (sg_fn *)(uintptr_t)op->imm;
+    sg_fn *fn = sg_fns[op->imm].fn;
 
     SG_FOR_LANES(i, m)
     {
@@ -227,6 +238,19 @@ run_fn(const struct sg_insn *op, const char *wb, const char *db, char *pb, uint3
             *p = (*p & ~(1u << i)) | (uint32_t)(r & 1) << i;
         }
     }
+}
+
+/* The same for the functions of exec_warp_fn.h. */
+static void
+run_warp_fn(sg_warp_fn *fn, const struct sg_insn *op, char *wb, char *db, uint32_t m)
+{
+    char *const base[] = {[SG_W] = wb, [SG_D] = db};
+    const uint32_t off[3] = {op->a, op->b, op->c};
+    const void *in[3];
+
+    for (int k = 0; k < 3; k++)
+        in[k] = off[k] == SG_OFF_NONE ? NULL : base[op->x >> (2 * k + 2) & 1] + off[k];
+    fn(base[op->x & 1] + op->d, in[0], in[1], in[2], m);
 }
 
 enum sg_stop
@@ -434,12 +458,17 @@ L_PSET:
     PRED(op->d) = (PRED(op->d) & ~m) | (op->n ? m : 0);
     NEXT;
 
-L_FN:
-    if (op->x == 0)
+L_FN : {
+    sg_warp_fn *const fn = CAT(sg_warp_fns_, SG_ISA)[op->imm];
+
+    if (fn)
+        run_warp_fn(fn, op, wb, db, m == full ? UINT32_MAX : m);
+    else if (op->x == 0)
         run_fn_w(op, wb, m);
     else
         run_fn(op, wb, db, pb, m);
     NEXT;
+}
 
     /* %tid, and what is the same for every thread of the block */
 L_SREG_W : {

@@ -297,6 +297,41 @@ window_at(const struct sg_window *w, unsigned i, uint64_t addr, uint64_t size,
         return true;                                                                   \
     }
 
+/* Are all lanes' addresses in @w? */
+LANE bool
+window_has(const struct sg_window *w, const uint64_t *a, uint64_t imm, uint64_t size,
+           uint64_t align)
+{
+    return half_within64(a, imm, w->lo, w->len, size, align) &&
+           half_within64(a + HALF, imm, w->lo, w->len, size, align);
+}
+
+/* The same for addresses that are registers of 64 bits; with all lanes and no fault
+ * there is nothing to look at one by one. */
+#define WINDOW_LD(T, OT, RT, SPACE, M, W)                                              \
+    {                                                                                  \
+        const struct sg_window all = W;                                                \
+        if ((M) == UINT32_MAX && window_has(&all, a, imm, sizeof(T), op->x)) {         \
+            const uint8_t *p = all.base + (imm - all.lo);                              \
+            for (int i = 0; i < SG_LANES; i++, p += all.stride)                        \
+                d[i] = (RT)(OT)ELEM(T, p + a[i]);                                      \
+            return true;                                                               \
+        }                                                                              \
+        LANES_LD(T, OT, SPACE, M, all, a[i] + imm)                                     \
+    }
+
+#define WINDOW_ST(T, SPACE, M, W)                                                      \
+    {                                                                                  \
+        const struct sg_window all = W;                                                \
+        if ((M) == UINT32_MAX && window_has(&all, a, imm, sizeof(T), op->x)) {         \
+            uint8_t *p = all.base + (imm - all.lo);                                    \
+            for (int i = 0; i < SG_LANES; i++, p += all.stride)                        \
+                *(T *)(void *)(p + a[i]) = (T)v[i];                                    \
+            return true;                                                               \
+        }                                                                              \
+        LANES_ST(T, SPACE, M, all, a[i] + imm)                                         \
+    }
+
 /* That of the first lane which is left. */
 #define FIRST_WINDOW(SPACE, ACCESS)                                                    \
     lanes_window(cta, warp, t, a[__builtin_ctz(rest)] + imm, SPACE, SG_ACCESS_##ACCESS)
@@ -334,7 +369,7 @@ window_at(const struct sg_window *w, unsigned i, uint64_t addr, uint64_t size,
         }                                                                              \
         return true;                                                                   \
     slow:                                                                              \
-        LANES_LD(T, OT, SPACE, rest, FIRST_WINDOW(SPACE, READ), a[i] + imm)            \
+        WINDOW_LD(T, OT, RT, SPACE, rest, FIRST_WINDOW(SPACE, READ))                   \
     }
 
 #define GATHER_ANY(T, OT)                                                              \
@@ -375,7 +410,7 @@ window_at(const struct sg_window *w, unsigned i, uint64_t addr, uint64_t size,
         }                                                                              \
         return true;                                                                   \
     slow:                                                                              \
-        LANES_ST(T, SPACE, rest, FIRST_WINDOW(SPACE, WRITE), a[i] + imm)               \
+        WINDOW_ST(T, SPACE, rest, FIRST_WINDOW(SPACE, WRITE))                          \
     }
 
 #define HALF_SHAPE_uint32_t(a, size) half_shape32(a, size)
@@ -462,7 +497,7 @@ window_at(const struct sg_window *w, unsigned i, uint64_t addr, uint64_t size,
                             uint32_t m, const struct sg_insn *ops)                     \
     {                                                                                  \
         const uint64_t imm = (uint64_t)op->imm;                                        \
-        LANES_LD(T, OT, SG_MEM_LOCAL, m, sg_local_window(cta, warp), a[i] + imm)       \
+        WINDOW_LD(T, OT, RT, SG_MEM_LOCAL, m, sg_local_window(cta, warp))              \
     }
 
 #define DEF_ST_LOCAL(NAME, T, RT)                                                      \
@@ -471,7 +506,7 @@ window_at(const struct sg_window *w, unsigned i, uint64_t addr, uint64_t size,
                             uint32_t m, const struct sg_insn *ops)                     \
     {                                                                                  \
         const uint64_t imm = (uint64_t)op->imm;                                        \
-        LANES_ST(T, SG_MEM_LOCAL, m, sg_local_window(cta, warp), a[i] + imm)           \
+        WINDOW_ST(T, SG_MEM_LOCAL, m, sg_local_window(cta, warp))                      \
     }
 
 #define IVDEP _Pragma("GCC ivdep") /* for the loops of exec_interp_body.h */

@@ -34,14 +34,18 @@
 #define FRAME_LD(name, type, out)                                                      \
     case SG_OP_##name: {                                                               \
         const uint8_t *src = local + op->imm;                                          \
-        SG_FOR_LANES(i, m)                                                             \
+        for (int i = 0; m == UINT32_MAX && i < SG_LANES; i++, src += stride)           \
+            ((out *)v)[i] = (out) * (const type *)(const void *)src;                   \
+        SG_FOR_LANES(i, m == UINT32_MAX ? 0 : m)                                       \
         ((out *)v)[i] = (out) * (const type *)(const void *)(src + i * stride);        \
         return true;                                                                   \
     }
 #define FRAME_ST(name, type, in)                                                       \
     case SG_OP_##name: {                                                               \
         uint8_t *dst = local + op->imm;                                                \
-        SG_FOR_LANES(i, m)                                                             \
+        for (int i = 0; m == UINT32_MAX && i < SG_LANES; i++, dst += stride)           \
+            *(type *)(void *)dst = (type)((const in *)v)[i];                           \
+        SG_FOR_LANES(i, m == UINT32_MAX ? 0 : m)                                       \
         *(type *)(void *)(dst + i * stride) = (type)((const in *)v)[i];                \
         return true;                                                                   \
     }

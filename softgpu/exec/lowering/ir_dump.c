@@ -37,15 +37,6 @@ dump_operand(FILE *f, char cls, uint32_t off)
                                          : SG_P]);
 }
 
-static const char *
-fn_name(const struct sg_insn *op)
-{
-    for (int i = 0; i < SG_N_FNS; i++)
-        if ((int64_t)(uintptr_t)sg_fns[i].fn == op->imm)
-            return sg_fns[i].name;
-    return "?";
-}
-
 static void
 dump_op(FILE *f, const struct sg_unit *unit, uint32_t at)
 {
@@ -62,7 +53,7 @@ dump_op(FILE *f, const struct sg_unit *unit, uint32_t at)
     dump_operand(f, sig[4], op->c);
     dump_operand(f, sig[5], op->f);
     if (op->code == SG_OP_FN)
-        fprintf(f, " %s", fn_name(op));
+        fprintf(f, " %s", sg_fns[op->imm].name);
     else if (op->imm)
         fprintf(f, " imm %" PRId64, op->imm);
     if (op->code == SG_OP_BRA || op->code == SG_OP_BRC || op->code == SG_OP_CALL)

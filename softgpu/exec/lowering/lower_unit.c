@@ -213,8 +213,6 @@ emit_op(struct sg_unit *unit, const struct sg_ir_func *f, const struct sg_ir *ir
     }
     if (ir->y)
         op->f = ir->y;
-    if (ir->code == SG_OP_FN)
-        op->imm = (int64_t)(uintptr_t)sg_fns[ir->imm].fn;
     unit->lines[unit->n_ops++] = ir->line;
 }
 
