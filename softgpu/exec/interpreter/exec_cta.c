@@ -116,7 +116,7 @@ warp_free(struct sg_warp *warp)
         return;
     for (int c = 0; c < SG_N_CLASSES; c++)
         free(warp->area[c]);
-    free(warp->rets);
+    free(warp->calls);
     free(warp);
 }
 

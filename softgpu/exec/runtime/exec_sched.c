@@ -405,16 +405,16 @@ static int
 warp_grow_depth(struct sg_warp *warp, uint32_t depth)
 {
     uint32_t cap = gp_max(warp->cap_depth * 2, 8u);
-    struct sg_ret *rets;
+    struct sg_calls *calls;
 
     if (depth < warp->cap_depth)
         return 0;
     if (depth >= SG_MAX_CALL_DEPTH)
         return -1;
-    rets = reallocarray(warp->rets, (size_t)cap * SG_LANES, sizeof(*rets));
-    if (!rets)
+    calls = reallocarray(warp->calls, cap, sizeof(*calls));
+    if (!calls)
         return -1;
-    warp->rets = rets;
+    warp->calls = calls;
     warp->cap_depth = cap;
     return 0;
 }
@@ -432,13 +432,70 @@ most_taken(const struct sg_warp *warp, uint32_t m)
     return most;
 }
 
+/* The lanes of @m call, and will go on at @ret. */
+static void
+calls_enter(struct sg_calls *calls, const struct sg_ret *ret, const uint32_t *taken,
+            uint32_t m)
+{
+    const uint8_t leader = (uint8_t)__builtin_ctz(m);
+
+    calls->rets[leader] = *ret;
+    if (likely(m == UINT32_MAX)) {
+        memset(calls->leader, leader, sizeof(calls->leader));
+        memcpy(calls->taken, taken, sizeof(calls->taken));
+        return;
+    }
+    SG_FOR_LANES(i, m)
+    {
+        calls->leader[i] = leader;
+        calls->taken[i] = taken[i];
+    }
+}
+
+/* The lanes of @m come back.  Where a leader does, and others of its call do not, one
+ * of them leads: a leader that calls again writes in its place. */
+static void
+calls_leave(struct sg_calls *calls, uint32_t m)
+{
+    while (m) {
+        const uint32_t leader = calls->leader[__builtin_ctz(m)];
+        struct sg_ret *ret = &calls->rets[leader];
+        const uint32_t gone = ret->mask & m;
+
+        m &= ~gone;
+        ret->mask &= ~gone;
+        if (ret->mask && (gone >> leader & 1)) {
+            const uint8_t next = (uint8_t)__builtin_ctz(ret->mask);
+            calls->rets[next] = *ret;
+            SG_FOR_LANES(i, ret->mask)
+            calls->leader[i] = next;
+        }
+    }
+}
+
+/* Those lanes of @m that go on where the first of them does. */
+static uint32_t
+calls_together(const struct sg_calls *calls, uint32_t m)
+{
+    const struct sg_ret *to = &calls->rets[calls->leader[__builtin_ctz(m)]];
+    uint32_t same = m & to->mask;
+
+    for (uint32_t rest = m & ~same, group; rest; rest &= ~group) {
+        const struct sg_ret *r = &calls->rets[calls->leader[__builtin_ctz(rest)]];
+        group = rest & r->mask;
+        if (memcmp(r, to, offsetof(struct sg_ret, mask)) == 0)
+            same |= group;
+    }
+    return same;
+}
+
 enum sg_stop
 sg_op_call(struct sg_cta *cta, struct sg_warp *warp, uint32_t func, uint32_t m)
 {
     const struct sg_unit_func *callee = &cta->unit->funcs[func];
     struct sg_frag *run = &warp->frags[0];
     const struct sg_unit_func *caller = &cta->unit->funcs[run->func];
-    struct sg_ret ret = {run->pc + 1, {0}, run->local, run->func, 0};
+    struct sg_ret ret = {run->pc + 1, {0}, run->local, run->func, m};
     uint64_t local = (uint64_t)run->local + caller->local_bytes;
     uint32_t lane = (uint32_t)__builtin_ctz(m);
 
@@ -455,11 +512,7 @@ sg_op_call(struct sg_cta *cta, struct sg_warp *warp, uint32_t func, uint32_t m)
             return sg_fault_set(cta, warp, lane, SG_FAULT_HW_STACK, 0,
                                 "call: registers are used up");
     }
-    SG_FOR_LANES(i, m)
-    {
-        ret.taken = warp->taken[i];
-        warp->rets[(size_t)run->depth * SG_LANES + i] = ret;
-    }
+    calls_enter(&warp->calls[run->depth], &ret, warp->taken, m);
     run->depth++;
     run->local = (uint32_t)local;
     run->func = func;
@@ -491,35 +544,33 @@ sg_op_calli(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
 enum sg_stop
 sg_op_ret(struct sg_cta *cta, struct sg_warp *warp, uint32_t m)
 {
-    const struct sg_ret *rets;
     struct sg_frag *run = &warp->frags[0];
-    uint32_t left = m;
+    struct sg_calls *calls;
 
     if (run->depth == 0)
         return sg_op_exit(cta, warp, m);
-    rets = warp->rets + (size_t)(run->depth - 1) * SG_LANES;
+    calls = &warp->calls[run->depth - 1];
     if (warp->takes)
         SG_FOR_LANES(i, m)
-    warp->taken[i] = rets[i].taken;
-    while (left) {
-        const struct sg_ret *to = &rets[__builtin_ctz(left)];
+    warp->taken[i] = calls->taken[i];
+    while (m) {
+        const uint32_t same = calls_together(calls, m);
+        const struct sg_ret to = calls->rets[calls->leader[__builtin_ctz(m)]];
         struct sg_frag *f = run;
-        uint32_t same = 0;
-        SG_FOR_LANES(i, left)
-        same |= (uint32_t)(memcmp(&rets[i], to, offsetof(struct sg_ret, taken)) == 0)
-                << i;
-        left &= ~same;
-        if (left) {
+
+        m &= ~same;
+        if (m) {
             f = &warp->frags[warp->n_frags++];
             *f = *run;
             run->mask &= ~same;
         }
+        calls_leave(calls, same);
         f->mask = same;
-        f->pc = to->pc;
+        f->pc = to.pc;
         f->depth--;
-        f->local = to->local;
-        f->func = to->func;
-        memcpy(f->base, to->base, sizeof(f->base));
+        f->local = to.local;
+        f->func = to.func;
+        memcpy(f->base, to.base, sizeof(f->base));
     }
     return SG_STOP_PICK;
 }
@@ -594,25 +645,43 @@ sg_op_gather_members(struct sg_cta *cta, struct sg_warp *warp, const uint32_t *m
 
 /* ------------------------------------------------------------------ constants */
 
+static void
+fill_w(uint32_t *d, uint32_t v, uint32_t m, bool all)
+{
+    if (all) {
+        for (int i = 0; i < SG_LANES; i++)
+            d[i] = v;
+        return;
+    }
+    SG_FOR_LANES(i, m)
+    d[i] = v;
+}
+
+static void
+fill_d(uint64_t *d, uint64_t v, uint32_t m, bool all)
+{
+    if (all) {
+        for (int i = 0; i < SG_LANES; i++)
+            d[i] = v;
+        return;
+    }
+    SG_FOR_LANES(i, m)
+    d[i] = v;
+}
+
 void
 sg_warp_fill_consts(struct sg_cta *cta, struct sg_warp *warp,
                     const struct sg_unit_func *func, const uint32_t *base, uint32_t m)
 {
-    bool all = m == warp->live;
+    const bool all = m == warp->live;
 
     for (uint32_t k = 0; k < func->n_consts; k++) {
         const struct sg_const *c = &func->consts[k];
-        uint64_t v = sg_inst_const(cta->inst, c);
-        if (c->cls == SG_W) {
-            uint32_t *d = (uint32_t *)(void *)(warp->area[SG_W] + base[SG_W] + c->off);
-            for (int i = 0; i < SG_LANES; i++)
-                if (all || (m >> i & 1))
-                    d[i] = (uint32_t)v;
-        } else {
-            uint64_t *d = (uint64_t *)(void *)(warp->area[SG_D] + base[SG_D] + c->off);
-            for (int i = 0; i < SG_LANES; i++)
-                if (all || (m >> i & 1))
-                    d[i] = v;
-        }
+        char *at = warp->area[c->cls] + base[c->cls] + c->off;
+        const uint64_t v = sg_inst_const(cta->inst, c);
+        if (c->cls == SG_W)
+            fill_w((uint32_t *)(void *)at, (uint32_t)v, m, all);
+        else
+            fill_d((uint64_t *)(void *)at, v, m, all);
     }
 }

@@ -54,12 +54,21 @@ struct sg_frag {
     uint64_t since; /* when it last gave way */
 };
 
+/* Where lanes that called together go on. */
 struct sg_ret {
     uint32_t pc;
     uint32_t base[SG_N_CLASSES];
     uint32_t local;
     uint32_t func;
-    uint32_t taken; /* of this lane; not a part of what fragments are told apart by */
+    uint32_t mask; /* those that have not come back */
+};
+
+/* The calls of one depth: lane i's is rets[leader[i]], and its leader is a lane that
+ * called with it and has not come back either. */
+struct sg_calls {
+    struct sg_ret rets[SG_LANES];
+    uint32_t taken[SG_LANES]; /* sg_warp.taken when it called */
+    uint8_t leader[SG_LANES];
 };
 
 /* How 32 addresses lie: the same distance between neighbours in each half, or not. */
@@ -78,7 +87,7 @@ struct sg_warp {
     uint32_t born; /* lanes that exist */
     uint32_t n_frags;
     struct sg_frag frags[SG_LANES];
-    struct sg_ret *rets; /* [depth][lane] */
+    struct sg_calls *calls; /* [depth] */
     uint32_t cap_depth;
     uint32_t edges; /* back edges left to the running fragment */
     bool polled;    /* has read memory that others write since the last budget */

@@ -29,6 +29,10 @@ $(foreach t,test_sg_golden_int test_sg_golden_float test_sg_golden_cvt \
         tests/unit/softgpu/exec/sg_ref.c,\
         $(UT_GOLDEN_INCS),-Wno-missing-field-initializers,sgexec ptx common,-lzstd -llz4 -lm)))
 
+# What the interpreter's own layer has.
+$(eval $(call unit_test,test_sg_warp_fn,tests/unit/softgpu/exec/test_sg_warp_fn.c,$(UT_SGX_INCS) $(SGEXEC)/interpreter,,\
+    sgexec ptx common,-lm))
+
 # The C library's mathematics, through linking and execution.
 $(eval $(call unit_test,test_sg_libm,tests/unit/softgpu/exec/test_sg_libm.c tests/unit/softgpu/exec/ut_sgx.c,\
     $(UT_GOLDEN_INCS),,sgexec ptx common,-lzstd -llz4 -lm))
