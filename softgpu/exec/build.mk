@@ -39,7 +39,7 @@ SGEXEC_LOWERING := $(addprefix $(SGEXEC)/lowering/,ir_address.c ir_dump.c ir_hoi
     lower_matrix.c lower_mem.c lower_mixed.c lower_narrow.c lower_opd.c lower_tex.c \
     lower_unit.c lower_vector.c lower_video.c lower_warp.c lower_wgmma.c lower_wide.c \
     sg_isa.c sg_prog.c)
-SGEXEC_RUNTIME := $(addprefix $(SGEXEC)/runtime/exec_,async.c bulk.c check.c cluster.c \
+SGEXEC_RUNTIME := $(addprefix $(SGEXEC)/runtime/exec_,async.c atom.c bulk.c check.c cluster.c \
     ldmatrix.c matrix.c mem.c race.c race_grid.c rt.c sched.c tensor.c tex.c warp.c wgmma.c wide.c)
 SGEXEC_INTERPRETER := $(addprefix $(SGEXEC)/interpreter/exec_,cta.c isa.c native.c straight.c \
     $(SGEXEC_LEVELS:%=interp_%.c) $(SGEXEC_LEVELS:%=vector_%.c) \
