@@ -347,6 +347,15 @@ lane_f16_f32(uint32_t h)
     return lane_float(r);
 }
 
+/* @r becomes the polynomial of @x with these coefficients, the highest first. */
+#define LANE_POLYNOMIAL(r, x, coefficients)                                            \
+    do {                                                                               \
+        (r) = (coefficients)[0];                                                       \
+        _Pragma("GCC unroll 16") for (unsigned k_ = 1;                                 \
+                                      k_ < sizeof(coefficients) / sizeof(double);      \
+                                      k_++)(r) = (r) * (x) + (coefficients)[k_];       \
+    } while (0)
+
 /* The series of 2^f around 0, log(2)^k / k!, from its thirteenth term down.  Of numbers
  * up to a half what follows is below a double's precision. */
 static const double lane_ex2_series[] = {
@@ -363,11 +372,9 @@ lane_ex2(float a)
     const double x = a != a ? 0.0 : a > 200.0f ? 200.0 : a < -200.0f ? -200.0 : a;
     const double n = __builtin_rint(x), f = x - n;
     const uint64_t exponent = (uint64_t)(uint32_t)((int32_t)n + 1023) << 52;
-    double p = lane_ex2_series[0];
+    double p;
 
-#pragma GCC unroll 13
-    for (int k = 1; k < 14; k++)
-        p = p * f + lane_ex2_series[k];
+    LANE_POLYNOMIAL(p, f, lane_ex2_series);
     return a != a ? lane_float(0x7fffffff) : (float)(p * lane_double(exponent));
 }
 

@@ -284,4 +284,103 @@ lane_rsqrt(float a)
     return lane_nan32((float)(1.0 / lane_sqrt64((double)a)));
 }
 
+/* log2(m) = 2 / ln 2 * atanh((m - 1) / (m + 1)): the series of atanh(s) / s in s^2, for
+ * m between the roots of a half and of two. */
+static const double lane_lg2_series[] = {
+    0x1.d8be0817f5ffep-4, 0x1.00ecd7e080215p-3, 0x1.1964ec6fc9491p-3,
+    0x1.3703c1f4d0ffep-3, 0x1.5b9ac9b743f0dp-3, 0x1.89f3b1694cffep-3,
+    0x1.c68f568d31760p-3, 0x1.0c9a84994022dp-2, 0x1.484b13d7c02a9p-2,
+    0x1.a61762a7aded9p-2, 0x1.2776c50ef9bfep-1, 0x1.ec709dc3a03fdp-1,
+    0x1.71547652b82fep+1};
+
+LANE float
+lane_lg2(float a)
+{
+    const uint64_t u = lane_bits64((double)a), ones = (1ull << 52) - 1;
+    const bool upper = (u & ones) > 0x6a09e667f3bcdull; /* above the root of two */
+    const uint64_t bias = upper ? 1022 : 1023;
+    const double m = lane_double((u & ones) | bias << 52);
+    const double e = (double)(int32_t)((uint32_t)(u >> 52 & 0x7ff) - (uint32_t)bias);
+    const double s = (m - 1.0) / (m + 1.0), z = s * s;
+    const float none = lane_float(a == 0 ? 0xff800000u : 0x7fffffffu);
+    double p;
+
+    LANE_POLYNOMIAL(p, z, lane_lg2_series);
+    return a > 0 ? a < __builtin_inff() ? (float)(e + s * p) : a : none;
+}
+
+/* The series of sin(x) / x and of cos(x) in x^2, for up to pi / 4. */
+static const double lane_sin_series[] = {
+    0x1.952c77030ad4ap-49,  -0x1.ae7f3e733b81fp-41, 0x1.6124613a86d09p-33,
+    -0x1.ae64567f544e4p-26, 0x1.71de3a556c734p-19,  -0x1.a01a01a01a01ap-13,
+    0x1.1111111111111p-7,   -0x1.5555555555555p-3,  0x1.0000000000000p+0};
+static const double lane_cos_series[] = {
+    0x1.ae7f3e733b81fp-45,  -0x1.93974a8c07c9dp-37, 0x1.1eed8eff8d898p-29,
+    -0x1.27e4fb7789f5cp-22, 0x1.a01a01a01a01ap-16,  -0x1.6c16c16c16c17p-10,
+    0x1.5555555555555p-5,   -0x1.0000000000000p-1,  0x1.0000000000000p+0};
+
+/* Angles for lane_sin() and lane_cos(); the others need more of pi. */
+LANE bool
+lane_angle_fits(float a)
+{
+    return (lane_bits32(a) & 0x7fffffffu) <= 0x49800000u; /* 2^20 */
+}
+
+/* The sine, or after @more quarters of a turn the sine.  Pi / 2 has three parts, of
+ * which up to 2^20 times the first two are exact. */
+LANE float
+lane_sine(float a, int32_t more)
+{
+    const double x = (double)a, n = __builtin_rint(x * 0x1.45f306dc9c883p-1);
+    const double r = ((x - n * 0x1.921fb54400000p+0) - n * 0x1.0b4611a600000p-34) -
+                     n * 0x1.3198a2e037073p-69;
+    const int32_t quarter = (int32_t)n + more;
+    const double z = r * r;
+    double s, c, v;
+
+    LANE_POLYNOMIAL(s, z, lane_sin_series);
+    LANE_POLYNOMIAL(c, z, lane_cos_series);
+    v = (quarter & 1) ? c : r * s;
+    v = (quarter & 2) ? -v : v;
+    return (float)v;
+}
+
+LANE float
+lane_sin(float a)
+{
+    return a == 0 ? a : lane_sine(a, 0);
+}
+
+LANE float
+lane_cos(float a)
+{
+    return lane_sine(a, 1);
+}
+
+/* The series of (e^y - 1) / y, for up to a half. */
+static const double lane_expm1_series[] = {
+    0x1.ae7f3e733b81fp-41, 0x1.93974a8c07c9dp-37, 0x1.6124613a86d09p-33,
+    0x1.1eed8eff8d898p-29, 0x1.ae64567f544e4p-26, 0x1.27e4fb7789f5cp-22,
+    0x1.71de3a556c734p-19, 0x1.a01a01a01a01ap-16, 0x1.a01a01a01a01ap-13,
+    0x1.6c16c16c16c17p-10, 0x1.1111111111111p-7,  0x1.5555555555555p-5,
+    0x1.5555555555555p-3,  0x1.0000000000000p-1,  0x1.0000000000000p+0};
+
+/* By q = e^2a - 1, which near zero has a series of its own. */
+LANE float
+lane_tanh(float a)
+{
+    const uint32_t u = lane_bits32(a), mag = u & 0x7fffffffu;
+    const double x = (double)lane_float(mag), y = x > 20.0 ? 40.0 : 2.0 * x;
+    const double turns = y * 0x1.71547652b82fep+0, n = __builtin_rint(turns);
+    const uint64_t exponent = (uint64_t)(uint32_t)((int32_t)n + 1023) << 52;
+    const double f = turns - n;
+    double big, small, q;
+
+    LANE_POLYNOMIAL(big, f, lane_ex2_series);
+    LANE_POLYNOMIAL(small, y, lane_expm1_series);
+    q = y < 0.5 ? y * small : big * lane_double(exponent) - 1.0;
+    return a != a ? lane_float(0x7fffffffu)
+                  : lane_float(lane_bits32((float)(q / (q + 2.0))) | (u & 0x80000000u));
+}
+
 #endif

@@ -226,10 +226,6 @@ high_approx(uint64_t a, bool root)
 }
 UNI(rcp_approx_f64, high_approx(a, false))
 UNI(rsqrt_approx_f64, high_approx(a, true))
-UNI(sin_f32, B32((float)sin((double)F32(a))))
-UNI(cos_f32, B32((float)cos((double)F32(a))))
-UNI(lg2_f32, B32((float)log2((double)F32(a))))
-UNI(tanh_f32, B32((float)tanh((double)F32(a))))
 
 /* --------------------------------------------------------------- float odds and ends
  */

@@ -6,6 +6,8 @@
 #include "exec_lane_fn.h"
 #include "exec_scalar.h"
 
+#include <math.h>
+
 #define FROM_u32(v) (uint32_t)(v)
 #define FROM_s32(v) (int32_t)(uint32_t)(v)
 #define FROM_u64(v) (v)
@@ -30,6 +32,8 @@
         (void)b_, (void)c_;                                                            \
         return BITS_##td(expr);                                                        \
     }
+#define W1_IF(name, td, ta, fits, expr, other)                                         \
+    W1(name, td, ta, (fits) ? (expr) : (other))
 #define W2(name, td, ta, tb, expr)                                                     \
     uint64_t sg_fn_##name(uint64_t a_, uint64_t b_, uint64_t c_)                       \
     {                                                                                  \

@@ -10,6 +10,8 @@
 #include "exec_warp_fn.h"
 #include "sg_insn.h"
 
+#include <math.h>
+
 typedef uint32_t u32;
 typedef int32_t s32;
 typedef uint64_t u64;
@@ -47,6 +49,28 @@ typedef double f64;
         (void)pb, (void)pc;                                                            \
         LOOP(td, const ta a = ra[i], expr)                                             \
     }
+/* Vectors if all lanes of the mask fulfil the condition, else each by itself, for a
+ * lane's result does not depend on the others. */
+#define W1_IF(name, td, ta, fits, expr, other)                                         \
+    HEAD(name)                                                                         \
+    {                                                                                  \
+        const ta *const ra = ROW(const ta, pa);                                        \
+        uint32_t bad = 0;                                                              \
+        (void)pb, (void)pc;                                                            \
+        for (int i = 0; i < SG_LANES; i++) {                                           \
+            const ta a = ra[i];                                                        \
+            bad |= (uint32_t) !(fits) << i;                                            \
+        }                                                                              \
+        if (__builtin_expect((bad & m) != 0, 0)) {                                     \
+            for (uint32_t left = m; left; left &= left - 1) {                          \
+                const int i = __builtin_ctz(left);                                     \
+                const ta a = ra[i];                                                    \
+                ROW(td, to)[i] = (fits) ? (expr) : (other);                            \
+            }                                                                          \
+            return;                                                                    \
+        }                                                                              \
+        LOOP(td, const ta a = ra[i], expr)                                             \
+    }
 #define W2(name, td, ta, tb, expr)                                                     \
     HEAD(name)                                                                         \
     {                                                                                  \
@@ -65,6 +89,7 @@ typedef double f64;
     }
 #include "exec_warp_fn.def"
 #undef W1
+#undef W1_IF
 #undef W2
 #undef W3
 
@@ -72,6 +97,7 @@ typedef double f64;
 #define CAT(a, b) CAT_(a, b)
 
 #define W1(name, ...) [SG_FN_##name] = warp_##name,
+#define W1_IF W1
 #define W2 W1
 #define W3 W1
 sg_warp_fn *const CAT(sg_warp_fns_, SG_ISA)[SG_N_FNS] = {
