@@ -261,16 +261,24 @@ enum sg_stop sg_fault_set(struct sg_cta *cta, struct sg_warp *warp, unsigned lan
 /* Operations that run out of line: registers by offset from the running frame. */
 typedef enum sg_stop sg_op_fn(struct sg_cta *cta, struct sg_warp *warp,
                               const struct sg_insn *op, uint32_t m);
-sg_op_fn sg_op_shape, sg_op_atom, sg_op_atom_q, sg_op_isspace, sg_op_shfl, sg_op_vote,
-    sg_op_match, sg_op_redux, sg_op_elect, sg_op_bar_warp, sg_op_sreg, sg_op_vprintf,
-    sg_op_launch, sg_op_malloc, sg_op_free, sg_op_setcond, sg_op_assertfail,
-    sg_op_frame, sg_op_stack, sg_op_trap, sg_op_no_such, sg_op_mma, sg_op_mma_quads,
-    sg_op_wgmma, sg_op_wmma_ld, sg_op_wmma_st, sg_op_ldmatrix, sg_op_stmatrix,
-    sg_op_movmatrix, sg_op_cpasync, sg_op_mbar, sg_op_tex, sg_op_txq, sg_op_surf,
-    sg_op_sured, sg_op_cluster_arrive, sg_op_cluster_wait, sg_op_bulk,
+sg_op_fn sg_op_shape, sg_op_atom, sg_op_atom_q, sg_op_isspace, sg_op_sreg,
+    sg_op_vprintf, sg_op_launch, sg_op_malloc, sg_op_free, sg_op_setcond,
+    sg_op_assertfail, sg_op_frame, sg_op_stack, sg_op_trap, sg_op_no_such, sg_op_mma,
+    sg_op_mma_quads, sg_op_wgmma, sg_op_wmma_ld, sg_op_wmma_st, sg_op_ldmatrix,
+    sg_op_stmatrix, sg_op_movmatrix, sg_op_cpasync, sg_op_mbar, sg_op_tex, sg_op_txq,
+    sg_op_surf, sg_op_sured, sg_op_cluster_arrive, sg_op_cluster_wait, sg_op_bulk,
     sg_op_bulk_tensor, sg_op_tmap_replace, sg_op_check;
-/* Vector loads and stores, compiled with the interpreters (exec_vector_body.h). */
-sg_op_fn sg_vector_v2, sg_vector_v3, sg_vector_v4;
+/* Compiled with the interpreters: vector loads and stores (exec_vector_body.h), and
+ * operations across lanes (exec_warp_body.h). */
+#define SG_OP_OF_LEVELS(name) sg_op_fn name##_v2, name##_v3, name##_v4
+SG_OP_OF_LEVELS(sg_vector);
+SG_OP_OF_LEVELS(sg_shfl);
+SG_OP_OF_LEVELS(sg_vote);
+SG_OP_OF_LEVELS(sg_match);
+SG_OP_OF_LEVELS(sg_redux);
+SG_OP_OF_LEVELS(sg_elect);
+SG_OP_OF_LEVELS(sg_bar_warp);
+#undef SG_OP_OF_LEVELS
 
 /* exec_check.c: a fault as a finding, if the program is checked. */
 void sg_check_fault(struct sg_cta *cta, struct sg_warp *warp);
