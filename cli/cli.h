@@ -40,6 +40,7 @@ int cli_usage(int argc, char **argv);
 int cli_cordon(int argc, char **argv);
 int cli_uncordon(int argc, char **argv);
 int cli_drain(int argc, char **argv);
+int cli_forget(int argc, char **argv);
 int cli_close(int argc, char **argv);
 int cli_explain(int argc, char **argv);
 int cli_smi(int argc, char **argv);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpupool drain, cordon, uncordon, close: orders to the scheduler. */
+/* gpupool drain, cordon, uncordon, forget, close: orders to the scheduler. */
 #include "cli.h"
 #include "cli_card.h"
 #include "cli_ctl.h"
@@ -482,6 +482,56 @@ cli_uncordon(int argc, char **argv)
     };
 
     return cordon(&order, argc, argv);
+}
+
+/* ------------------------------------------------------------------ forget -- */
+
+static int
+forget_send(const struct order *order)
+{
+    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
+    Gpupool__Ctl__CtlForget body = GPUPOOL__CTL__CTL_FORGET__INIT;
+    CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
+    CLEANUP(cli_ctl_close) struct cli_ctl ctl = {.link.fd = -1};
+    uint32_t ended;
+    int status;
+
+    body.server = (char *)order->target;
+    body.token = cli_ctl_shown(order->token);
+    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_FORGET;
+    req.forget = &body;
+    status = order_send(order, &ctl, &req, CLI_DEADLINE_NS, &reply);
+    if (status)
+        return status;
+    if (reply->body_case != GPUPOOL__CTL__CTL_REPLY__BODY_FORGOTTEN)
+        return cli_fail(CLI_FAILED, "forget: the scheduler answered something else");
+    ended = reply->forgotten->sessions_ended;
+    if (order->output.form >= CLI_FORM_JSON)
+        return order_document(order, "forgotten", ended);
+    if (ended)
+        printf("server %s: forgotten, %" PRIu32 " %s ended\n", order->target, ended,
+               gp_plural(ended, "session", "sessions"));
+    else
+        printf("server %s: forgotten\n", order->target);
+    return CLI_OK;
+}
+
+int
+cli_forget(int argc, char **argv)
+{
+    struct order order = {
+        .program = "gpupool forget",
+        .argument = "SERVER",
+        .complete = "servers",
+        .about = "List SERVER, which is dead, no more; sessions there end.  One that "
+                 "comes back is\na new server, neither drained nor cordoned.",
+    };
+    int status = order_parse(&order, NULL, 0, argc, argv);
+
+    if (status < 0)
+        status = forget_send(&order);
+    free(order.token);
+    return status;
 }
 
 /* ------------------------------------------------------------------- close -- */

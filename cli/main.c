@@ -39,6 +39,7 @@ static const struct gp_command LIST[] = {
     {"drain", cli_drain, "place nothing more on a server"},
     {"cordon", cli_cordon, "place nothing more on a server or one of its cards"},
     {"uncordon", cli_uncordon, "let a server or card take sessions again"},
+    {"forget", cli_forget, "list a server that is dead no more"},
     {"close", cli_close, "end any session"},
     {"logs", cli_logs, "the logs of the pool on this machine"},
     {"kube", cli_kube, "the pool in a Kubernetes cluster: install, status, doctor"},

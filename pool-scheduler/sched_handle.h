@@ -65,6 +65,8 @@ void sched_handle_cordon(struct sched_conn *conn, uint32_t id,
                          const Gpupool__Ctl__CtlCordon *msg);
 void sched_handle_drain(struct sched_conn *conn, uint32_t id,
                         const Gpupool__Ctl__CtlDrain *msg);
+void sched_handle_forget(struct sched_conn *conn, uint32_t id,
+                         const Gpupool__Ctl__CtlForget *msg);
 void sched_handle_wait(struct sched_conn *conn, uint32_t id,
                        const Gpupool__Ctl__CtlWaitServers *msg);
 /* A server has come: answer those who waited for it. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests about the pool: status, drain, wait for servers. */
+/* Requests about the pool: status, drain, cordon, forget, wait for servers. */
 #include "gp_audit.h"
 #include "gp_err.h"
 #include "gp_log.h"
@@ -15,7 +15,9 @@
 #include "sched_reads.h"
 #include "sched_status.h"
 #include "sched_store.h"
+#include "sched_wait.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -195,6 +197,143 @@ sched_handle_cordon(struct sched_conn *conn, uint32_t id,
     else
         sched_place_no_server(conn->sched->pool, msg->server, words, sizeof(words));
     sched_conn_refuse(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_NOT_FOUND, words, NULL);
+}
+
+/* ------------------------------------------------------------------ forget -- */
+
+/* Why @session cannot end with @server alone; false: it can. */
+static bool
+holds_elsewhere(const struct sched_session *session, const struct sched_server *server,
+                char *words, size_t size)
+{
+    if (session->pending) {
+        snprintf(words, size, "%s is being opened there: give the order again",
+                 session->name);
+        return true;
+    }
+    for (uint32_t i = 0; i < session->n_parts; i++) {
+        const struct sched_server *other = session->parts[i].server;
+
+        if (other == server || !other->conn)
+            continue;
+        snprintf(
+            words, size,
+            session->closing
+                ? "%s is ending, on server %s too: give the order again when it "
+                  "has ended"
+                : "%s is also on server %s, which is connected: gpupool close %s ends "
+                  "it, then give the order again",
+            session->name, other->name, session->name);
+        return true;
+    }
+    return false;
+}
+
+/* Everything that is refused is refused before anything changes. */
+static bool
+may_forget(struct sched_conn *conn, uint32_t id, const struct sched_server *server,
+           const char *token)
+{
+    const struct sched_sessions *set = &conn->sched->sessions;
+    const struct sched_part *part = NULL;
+    char why[192] = "", words[320];
+
+    if (server->alive || server->conn)
+        snprintf(why, sizeof(why),
+                 "it is connected: gpupool drain %s, then end it on its host, first",
+                 server->name);
+    while (!*why && (part = sched_sessions_next_on(set, server, part)))
+        holds_elsewhere(part->session, server, why, sizeof(why));
+    for (unsigned i = 0; !*why && i < server->n_cards; i++)
+        if (server->cards[i]->hold) /* the queue gives it up with its next tick */
+            snprintf(why, sizeof(why),
+                     "a card of it is still kept for a request: give the order again");
+    if (*why) {
+        snprintf(words, sizeof(words), "server %s is not forgotten: %s", server->name,
+                 why);
+        sched_conn_refuse(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_CONFLICT, words, NULL);
+        return false;
+    }
+    return !sched_sessions_next_on(set, server, NULL) ||
+           sched_auth_check(conn, id, SCHED_MAY_END, token);
+}
+
+/* Whoever holds one of them would else hear only later that it is not there any more.
+ */
+static uint32_t
+end_sessions_on(struct sched *sched, const struct sched_server *server)
+{
+    static const char words[] = "its server was forgotten by an administrator";
+    struct sched_part *part, *next;
+    uint32_t n = 0;
+
+    part = sched_sessions_next_on(&sched->sessions, server, NULL);
+    for (; part; part = next, n++) {
+        next = sched_sessions_next_on(&sched->sessions, server, part);
+        sched_wait_notify(part->session, words, 1);
+        sched_session_end(sched, part->session, words);
+    }
+    return n;
+}
+
+static void
+reply_forgotten(struct sched_conn *conn, uint32_t id, uint32_t ended)
+{
+    Gpupool__Ctl__CtlReply reply = GPUPOOL__CTL__CTL_REPLY__INIT;
+    Gpupool__Ctl__CtlForgotten forgotten = GPUPOOL__CTL__CTL_FORGOTTEN__INIT;
+
+    forgotten.sessions_ended = ended;
+    reply.id = id;
+    reply.body_case = GPUPOOL__CTL__CTL_REPLY__BODY_FORGOTTEN;
+    reply.forgotten = &forgotten;
+    sched_conn_reply(conn, &reply);
+}
+
+static void
+forget(struct sched_conn *conn, uint32_t id, struct sched_server *server)
+{
+    struct sched *sched = conn->sched;
+    char name[CTL_NAME_MAX], words[64];
+    struct gp_err err = {0};
+    uint32_t ended;
+    int r;
+
+    gp_str_copy(name, sizeof(name), server->name);
+    ended = end_sessions_on(sched, server);
+    sched_commit_soon(sched);
+    r = sched_store_del_server(sched->store, name, &err);
+    if (!r)
+        r = sched_pool_server_remove(sched->pool, server);
+    if (r < 0) {
+        sched_conn_refuse(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_INTERNAL,
+                          gp_err_msg(&err, r), NULL);
+        return;
+    }
+    snprintf(words, sizeof(words), "by an administrator, %" PRIu32 " %s ended", ended,
+             gp_plural(ended, "session", "sessions"));
+    sched_events_add(&sched->events, "forget", NULL, name, NULL, words);
+    gp_audit("order", "from", conn->peer, "by", sched_peer_who(conn), "order", "forget",
+             "server", name, NULL);
+    gp_log_info("server", "%s: forgotten %s", name, words);
+    reply_forgotten(conn, id, ended);
+}
+
+void
+sched_handle_forget(struct sched_conn *conn, uint32_t id,
+                    const Gpupool__Ctl__CtlForget *msg)
+{
+    struct sched_server *server;
+    char words[320];
+
+    if (!sched_auth_check(conn, id, SCHED_MAY_DRAIN, msg->token))
+        return;
+    server = sched_pool_server_find(conn->sched->pool, msg->server);
+    if (!server) {
+        sched_place_no_server(conn->sched->pool, msg->server, words, sizeof(words));
+        sched_conn_refuse(conn, id, GPUPOOL__CTL__CTL_CODE__CTL_NOT_FOUND, words, NULL);
+    } else if (may_forget(conn, id, server, msg->token)) {
+        forget(conn, id, server);
+    }
 }
 
 /* ---------------------------------------------------------- wait for servers -- */

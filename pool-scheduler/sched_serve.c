@@ -379,6 +379,9 @@ dispatch(struct sched_conn *conn, const Gpupool__Ctl__CtlRequest *req)
     case GPUPOOL__CTL__CTL_REQUEST__BODY_CORDON:
         sched_handle_cordon(conn, id, req->cordon);
         return true;
+    case GPUPOOL__CTL__CTL_REQUEST__BODY_FORGET:
+        sched_handle_forget(conn, id, req->forget);
+        return true;
     case GPUPOOL__CTL__CTL_REQUEST__BODY_HELLO:
         sched_handle_hello(conn, id, req->hello);
         return true;

@@ -105,6 +105,9 @@ sched_store_del_server(struct sched_store *store, const char *name, struct gp_er
     char key[STORE_KEY_MAX];
 
     store_server_key(name, key);
+    /* Behind the ends of its sessions, which may have come after an earlier change of
+     * the server: a follower removes no server that sessions are on. */
+    store_batch_forget(&store->open, key);
     return change(store, key, NULL, 0, err);
 }
 

@@ -9,7 +9,7 @@
 /* sched_events.h says what they mean. */
 static const char *const KINDS[] = {
     "open",  "end",  "preempt", "register", "lost", "drain", "undrain",
-    "fault", "well", "cordon",  "uncordon", "hand", "lead",
+    "fault", "well", "cordon",  "uncordon", "hand", "lead",  "forget",
 };
 
 static struct sched_event *

@@ -6,9 +6,9 @@
  * Not the audit log (gp_audit.h), which is complete and on disk: this starts empty with
  * the scheduler and forgets the oldest.  Part of struct sched; event loop thread only.
  *
- * Kinds: "open", "end", "preempt" of sessions; "register", "lost", "drain", "undrain"
- * of servers; "fault", "well", "cordon", "uncordon" of a server's cards; "hand" of a
- * request that another pool granted; "lead" of a scheduler that takes over.
+ * Kinds: "open", "end", "preempt" of sessions; "register", "lost", "drain", "undrain",
+ * "forget" of servers; "fault", "well", "cordon", "uncordon" of a server's cards;
+ * "hand" of a request that another pool granted; "lead" of a scheduler that takes over.
  */
 #ifndef SCHED_EVENTS_H
 #define SCHED_EVENTS_H

@@ -7,7 +7,7 @@ import re
 
 SUBCOMMANDS = ("up", "down", "init", "run", "job", "status", "servers", "sessions", "events",
                "describe", "get", "queue", "usage", "pools", "top", "smi", "explain", "drain", "cordon", "uncordon",
-               "close", "doctor", "logs", "kube", "context", "completion", "version")
+               "forget", "close", "doctor", "logs", "kube", "context", "completion", "version")
 EVERYWHERE = {"help", "version"}
 
 

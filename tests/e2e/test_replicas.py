@@ -58,9 +58,9 @@ class Cluster:
             stdout=subprocess.DEVNULL, stderr=open(self.case.folder / f"s{i}.log", "ab"))
 
     def server(self, name="node"):
-        self.case.spawn(["gpupool-server", "--listen", f"127.0.0.1:{self.case.free_port()}",
-                         "--driver", "softgpu", "--name", name, "--scheduler", self.all],
-                        env={"SOFTGPU_CARDS": "1"}, stdout=subprocess.DEVNULL)
+        return self.case.spawn(["gpupool-server", "--listen", f"127.0.0.1:{self.case.free_port()}",
+                                "--driver", "softgpu", "--name", name, "--scheduler", self.all],
+                               env={"SOFTGPU_CARDS": "1"}, stdout=subprocess.DEVNULL)
 
     def records(self, prefix):
         """Keys and values under /gpupool/PREFIX; None when no member answers."""
