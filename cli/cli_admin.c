@@ -6,6 +6,7 @@
 #include "cli_list.h"
 #include "cli_options.h"
 #include "cli_output.h"
+#include "ctl_session_id.h"
 #include "gp_err.h"
 #include "gp_str.h"
 #include "gp_time.h"
@@ -540,8 +541,8 @@ cli_forget(int argc, char **argv)
  * nothing any more are given up when it counts as dead, after three heartbeats. */
 #define CLOSE_NS (15 * GP_NS_PER_S)
 
-/* A session's id, which JSON has, is larger: many programs read JSON's numbers as
- * doubles, and what they make of an id may be that of another session. */
+/* A session's id as a number is larger: many programs read JSON's numbers as doubles,
+ * and what they make of an id may be that of another session.  Its text is taken. */
 #define EXACT_MAX (UINT64_C(1) << 53)
 
 static int
@@ -554,8 +555,10 @@ close_send(const struct order *order)
     const char *number = order->target + (order->target[0] == 's');
     int status;
 
-    if (gp_str_u64(number, 1, EXACT_MAX, &body.session_id) < 0)
-        return cli_fail(CLI_USAGE, "close: %s is not a session name (s1, s2, ...)",
+    if (!ctl_session_id_parse(order->target, &body.session_id) &&
+        gp_str_u64(number, 1, EXACT_MAX, &body.session_id) < 0)
+        return cli_fail(CLI_USAGE,
+                        "close: %s is not a session name (s1, s2, ...), nor an id_hex",
                         order->target);
     body.token = cli_ctl_shown(order->token);
     req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_CLOSE;

@@ -7,6 +7,7 @@
 #include "cli_query.h"
 #include "cli_yaml.h"
 #include "ctl_json.h"
+#include "ctl_session_id.h"
 #include "gp_err.h"
 
 #include <errno.h>
@@ -26,9 +27,13 @@ static json_t *
 find_session(const Gpupool__Ctl__CtlListReply *page, const char *name,
              const uint8_t *uuid)
 {
+    uint64_t id = 0;
+    bool by_id = ctl_session_id_parse(name, &id);
+
     (void)uuid;
     for (size_t i = 0; i < page->n_sessions; i++)
-        if (strcmp(page->sessions[i]->session, name) == 0)
+        if (by_id ? page->sessions[i]->session_id == id
+                  : !strcmp(page->sessions[i]->session, name))
             return ctl_json_session(page->sessions[i]);
     return NULL;
 }
@@ -75,6 +80,18 @@ static const struct kind KINDS_OF[] = {
 };
 static const char *const KINDS[] = {"session", "server", "card", NULL};
 
+/* The scheduler finds a session by its name, which the low half of its id has. */
+static const char *
+session_filter(const char *name, char text[CTL_NAME_MAX])
+{
+    uint64_t id;
+
+    if (!ctl_session_id_parse(name, &id))
+        return name;
+    snprintf(text, CTL_NAME_MAX, "s%" PRIu32, (uint32_t)id);
+    return text;
+}
+
 /* Page by page, until it is found. */
 static int
 find(const struct cli_query *q, const struct kind *kind, const char *name,
@@ -84,14 +101,14 @@ find(const struct cli_query *q, const struct kind *kind, const char *name,
     struct cli_filters filters = {.with_sessions = kind->list != LIST(SESSIONS)};
     const Gpupool__Ctl__CtlListReply *page;
     uint8_t uuid[TICKET_UUID_SIZE] = {0};
-    char card[TICKET_UUID_TEXT];
+    char card[TICKET_UUID_TEXT], session[CTL_NAME_MAX];
     json_t *object = NULL;
     int r = 0;
 
     if (kind->find == find_server)
         filters.server = name;
     if (kind->find == find_session)
-        filters.session = name;
+        filters.session = session_filter(name, session);
     if (kind->find == find_card)
         r = cli_card_find(name, q->where.scheduler, q->token, uuid, err);
     if (r < 0)
@@ -155,9 +172,9 @@ cli_describe(int argc, char **argv)
         .program = "gpupool describe",
         .arguments = "session|server|card NAME",
         .arguments_words = KINDS,
-        .about =
-            "Everything about one session, server or card (by uuid, the beginning of "
-            "one,\nNUMBER@SERVER or SERVER/NUMBER).",
+        .about = "Everything about one session (by name or id_hex), server or card (by "
+                 "uuid, "
+                 "the beginning\nof one, NUMBER@SERVER or SERVER/NUMBER).",
         .sets = sets,
         .n_sets = ARRAY_SIZE(sets),
     };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ctl_json.h"
 
+#include "ctl_session_id.h"
 #include "ticket.h"
 
 #include <stdbool.h>
@@ -189,13 +190,15 @@ json_t *
 ctl_json_session(const Gpupool__Ctl__CtlSessionStatus *s)
 {
     json_t *slices = json_array();
+    char id[CTL_SESSION_ID_TEXT];
 
+    ctl_session_id_format(s->session_id, id);
     for (size_t i = 0; i < s->n_slices; i++)
         json_array_append_new(slices, slice_json(s, i));
     return json_pack(
-        "{s:s, s:I, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:I, s:o, s:I, s:o}",
-        "name", s->session, "id", INT(s->session_id), "state", ctl_session_state(s),
-        "owner", s->owner, "program", s->program, "policy",
+        "{s:s, s:I, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:I, s:o, s:I, s:o}",
+        "name", s->session, "id", INT(s->session_id), "id_hex", id, "state",
+        ctl_session_state(s), "owner", s->owner, "program", s->program, "policy",
         ticket_policy_name((enum ticket_policy)s->policy), "class",
         ctl_session_class(s), "spatial",
         ticket_spatial_name((enum ticket_spatial)s->spatial), "links", s->links,

@@ -172,8 +172,30 @@ def test_close_takes_a_name_and_no_id(case):
         case.contains(pool.cli("close", str(number), status=2).err, "is not a session name",
                       f"close {number}")
     case.equal(len(pool.sessions()), 1, "sessions after that")
+    for text in (shown["id_hex"][2:], shown["id_hex"].upper(), shown["id_hex"] + "0", "0x7"):
+        case.contains(pool.cli("close", text, status=2).err, "nor an id_hex", f"close {text}")
     pool.cli("close", shown["name"])
     case.equal(pool.sessions(), [], "sessions after close with the name")
+    session.process.kill()
+    session.process.wait(case.patience)
+
+
+def test_id_of_a_session_is_there_as_text_and_taken_so(case):
+    pool = case.pool(servers=1, cards=1)
+    session = pool.session(core=10, memory="64MiB")
+    shown, = pool.sessions()
+    case.equal(int(shown["id_hex"], 16), shown["id"], "the id as text and as number")
+    described = json.loads(pool.cli("describe", "session", shown["id_hex"], "--json").out)
+    case.equal(described["name"], shown["name"], "describe")
+    case.equal(json.loads(pool.cli("get", "session", shown["id_hex"], "--json").out)["id_hex"],
+               shown["id_hex"], "get")
+    # Of another epoch, with the same number.
+    other = f"0x{shown['id'] + (1 << 32):016x}"
+    pool.cli("describe", "session", other, status=3)
+    pool.cli("close", other, status=3)
+    case.equal(len(pool.sessions()), 1, "sessions after the order for another")
+    case.contains(pool.cli("close", shown["id_hex"]).out, "closed", "close")
+    case.equal(pool.sessions(), [], "sessions after close with the id")
     session.process.kill()
     session.process.wait(case.patience)
 
