@@ -10,6 +10,7 @@
 #include "gp_err.h"
 #include "gp_str.h"
 #include "gp_time.h"
+#include "gp_utf8.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -128,7 +129,7 @@ rest_add(struct rest *rest, const Gpupool__Ctl__CtlSessionStatus *session)
     size_t at = strlen(rest->names);
     char owner[32];
 
-    gp_str_copy_printable(owner, sizeof(owner), session->owner);
+    gp_utf8_copy(owner, sizeof(owner), session->owner);
     rest->processes += session->attachments;
     if (rest->sessions++ < NAMED_MAX)
         snprintf(rest->names + at, sizeof(rest->names) - at, "%s%s of %s",

@@ -5,6 +5,7 @@
 #include "gp_file.h"
 #include "gp_str.h"
 #include "gp_time.h"
+#include "gp_utf8.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -268,10 +269,10 @@ read_state(struct cli_job *job)
     CLEANUP_FREE char *name = read_text(job, "name", &len);
 
     if (name)
-        gp_str_copy_printable(job->name, sizeof(job->name), name);
+        gp_utf8_copy(job->name, sizeof(job->name), name);
     if (session) {
         session[strcspn(session, "\n")] = 0;
-        gp_str_copy_printable(job->session, sizeof(job->session), session);
+        gp_utf8_copy(job->session, sizeof(job->session), session);
     }
     if (processes)
         (void)!sscanf(processes, "%d %" SCNu64 " %d %" SCNu64, &job->guardian.pid,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli_reply.h"
 
-#include "gp_str.h"
+#include "gp_utf8.h"
 
 static void mask(ProtobufCMessage *message);
 
@@ -14,7 +14,7 @@ mask_value(const ProtobufCFieldDescriptor *field, void *value)
     if (field->type == PROTOBUF_C_TYPE_MESSAGE)
         mask(value);
     else if (*text) /* an empty one is a constant of the library */
-        gp_str_mask_controls(text);
+        gp_utf8_mask(text);
 }
 
 /* Is the field there?  Of a oneof only one is, and the others share its place. */

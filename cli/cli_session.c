@@ -9,6 +9,7 @@
 #include "gp_size.h"
 #include "gp_str.h"
 #include "gp_time.h"
+#include "gp_utf8.h"
 #include "ticket.h"
 
 #include <errno.h>
@@ -138,7 +139,7 @@ move_to_pool(struct cli_session *s, Gpupool__Ctl__CtlReply **reply, struct gp_er
     s->keys = cli_ctl_pins(grant->scheduler_keys, grant->n_scheduler_keys);
     if (grant->lease_key.len != sizeof(s->lease_key) || !s->keys.n)
         return gp_err_set(err, -EPROTO, "the scheduler's grant is incomplete");
-    gp_str_copy_printable(s->pool, sizeof(s->pool), grant->pool);
+    gp_utf8_copy(s->pool, sizeof(s->pool), grant->pool);
     s->id = grant->session_id;
     memcpy(s->lease_key, grant->lease_key.data, sizeof(s->lease_key));
     renew_message(s, &renew);
@@ -288,8 +289,8 @@ cli_session_notice(struct cli_session *s, const Gpupool__Ctl__CtlSessionNotice *
 {
     if (notice->session_id != s->id)
         return;
-    gp_str_copy_printable(s->end_words, sizeof(s->end_words),
-                          notice->ends_in_ms ? notice->words : "");
+    gp_utf8_copy(s->end_words, sizeof(s->end_words),
+                 notice->ends_in_ms ? notice->words : "");
     s->end_ns = gp_now_ns() + notice->ends_in_ms * GP_NS_PER_MS;
     if (notice->ends_in_ms >= MS_PER_S)
         cli_fail(0, "session %s ends in %u s: %s", s->name,

@@ -7,6 +7,7 @@
 #include "gp_err.h"
 #include "gp_file.h"
 #include "gp_str.h"
+#include "gp_utf8.h"
 #include "wire_format.h"
 
 #include <dirent.h>
@@ -103,9 +104,7 @@ cli_session_file_await_end(const char *path, struct gp_err *err)
 static char *
 printable(char *line)
 {
-    for (char *p = line; *p; p++)
-        if (*p < 0x20 || *p > 0x7e)
-            *p = '?';
+    gp_utf8_mask(line);
     return strdup(line);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli_table.h"
 
-#include "gp_str.h"
+#include "gp_utf8.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -60,7 +60,7 @@ cli_table_add(struct cli_table *table, const char *fmt, ...)
         table->failed = true;
         return;
     }
-    gp_str_mask_controls(text); /* names are what their users say */
+    gp_utf8_mask(text); /* names are what their users say */
     table->cells[table->n++] = text;
 }
 
@@ -234,7 +234,7 @@ print_cell(const struct cli_table *table, size_t i, bool last, bool colours, FIL
     const char *cell = table->cells[i], *colour = colours ? colour_of(table, i) : "";
     unsigned column = (unsigned)(i % table->columns);
     bool right = strchr(table->heads[column], '>');
-    int gap = table->width[column] - (int)strlen(cell);
+    int gap = table->width[column] - (int)gp_utf8_width(cell);
 
     fprintf(f, "%*s%s%s%s%*s%s", right ? gap : 0, "", colour, cell,
             *colour ? "\033[0m" : "", right || last ? 0 : gap, "", last ? "\n" : "  ");
@@ -250,7 +250,7 @@ cli_table_print(struct cli_table *table, FILE *f)
     if (table->failed)
         return -ENOMEM;
     for (size_t i = 0; i < table->n; i++) {
-        int len = (int)strlen(table->cells[i]);
+        int len = (int)gp_utf8_width(table->cells[i]);
 
         width[i % table->columns] = gp_max(width[i % table->columns], len);
     }

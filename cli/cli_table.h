@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A table of text with columns as wide as their widest cell.
+ * A table of text with columns as wide as their widest cell, in columns of a terminal:
+ * signs of East Asian scripts take two (gp_utf8.h).
  *
  * The caller owns the object; cells are copied.  Nothing is truncated: a table is for
  * people and for awk alike.  A long one is printed in parts (cli_table_flush()), each

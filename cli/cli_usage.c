@@ -8,6 +8,7 @@
 #include "gp_err.h"
 #include "gp_str.h"
 #include "gp_time.h"
+#include "gp_utf8.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -163,9 +164,9 @@ name_sum(struct sum *sum, enum by by, const Gpupool__Ctl__CtlAccount *row)
         snprintf(sum->name, sizeof(sum->name), "%04u-%02u-%02u", row->day / 10000,
                  row->day / 100 % 100, row->day % 100);
     else
-        gp_str_copy_printable(sum->name, sizeof(sum->name),
-                              by == BY_OWNER ? row->owner : row->tenant);
-    gp_str_copy_printable(sum->tenant, sizeof(sum->tenant), row->tenant);
+        gp_utf8_copy(sum->name, sizeof(sum->name),
+                     by == BY_OWNER ? row->owner : row->tenant);
+    gp_utf8_copy(sum->tenant, sizeof(sum->tenant), row->tenant);
 }
 
 /* As many sums as names stay in memory, and twice as many rows at most. */

@@ -6,6 +6,7 @@
 #include "gp_msg.h"
 #include "gp_str.h"
 #include "gp_time.h"
+#include "gp_utf8.h"
 #include "gp_wire.h"
 
 #include <errno.h>
@@ -98,9 +99,7 @@ show_queued(struct cli_wait *wait, const Gpupool__Ctl__CtlQueued *queued)
         time_words(queued->estimate_ms, estimate, sizeof(estimate));
     snprintf(line, sizeof(line), "gpupool: waiting: position %u of %u, time %s: %s",
              queued->position, queued->waiting, estimate, queued->reason);
-    for (char *p = line; *p; p++)
-        if (*p < ' ' || *p > '~')
-            *p = '?';
+    gp_utf8_mask(line);
     show(wait, line);
     wait->position = queued->position;
     if (queued->place.len <= sizeof(wait->place)) {

@@ -5,9 +5,11 @@
 #include "gp_err.h"
 #include "gp_log.h"
 #include "gp_time.h"
+#include "gp_utf8.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,19 +59,33 @@ gp_audit_reopen(struct gp_err *err)
     return audit_path ? gp_audit_open(audit_path, err) : 0;
 }
 
-/* A JSON string.  Bytes of no character of ASCII are escaped one by one, which keeps
+/* The escape of a character, in UTF-16. */
+static void
+put_escaped(FILE *f, uint32_t c)
+{
+    if (c < 0x10000)
+        fprintf(f, "\\u%04" PRIx32, c);
+    else
+        fprintf(f, "\\u%04" PRIx32 "\\u%04" PRIx32, 0xd800 + ((c - 0x10000) >> 10),
+                0xdc00 + ((c - 0x10000) & 0x3ff));
+}
+
+/* A JSON string in ASCII.  Bytes that are no UTF-8 are escaped one by one, which keeps
  * the line valid whatever a peer sent. */
 static void
 put_string(FILE *f, const char *text)
 {
+    uint32_t c = 0;
+
     fputc('"', f);
-    for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
-        if (*p == '"' || *p == '\\')
-            fprintf(f, "\\%c", *p);
-        else if (*p < ' ' || *p > '~')
-            fprintf(f, "\\u%04x", *p);
+    for (size_t n; *text; text += n ? n : 1) {
+        n = gp_utf8_decode(text, &c);
+        if (*text == '"' || *text == '\\')
+            fprintf(f, "\\%c", *text);
+        else if (*text >= ' ' && *text <= '~')
+            fputc(*text, f);
         else
-            fputc(*p, f);
+            put_escaped(f, n ? c : (unsigned char)*text);
     }
     fputc('"', f);
 }

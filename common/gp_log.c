@@ -2,8 +2,8 @@
 #include "gp_log.h"
 
 #include "gp_fsize.h"
-#include "gp_str.h"
 #include "gp_time.h"
+#include "gp_utf8.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -181,7 +181,7 @@ gp_log_write(const char *area, enum gp_log_level level, const char *fmt, ...)
     n = gp_min(n, (int)sizeof(line) - 2);
     /* Texts of clients end up here: keep one event on one line. */
     line[n] = '\0';
-    gp_str_mask_controls(line);
+    gp_utf8_mask(line);
     line[n++] = '\n';
     if (gp_fsize_write(log_state.fd, line, (size_t)n) < 0) {
         /* Nowhere left to say it. */

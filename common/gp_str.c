@@ -26,17 +26,6 @@ gp_str_copy_printable(char *dst, size_t size, const char *src)
     return fits;
 }
 
-void
-gp_str_mask_controls(char *text)
-{
-    unsigned char before = 0;
-
-    for (unsigned char *p = (unsigned char *)text; *p; before = *p++)
-        if (*p < ' ' || *p == 0x7f ||
-            (*p >= 0x80 && *p <= 0x9f && (before < 0x80 || before == 0xc2)))
-            *p = '?';
-}
-
 int
 gp_str_u64(const char *s, uint64_t min, uint64_t max, uint64_t *ret)
 {

@@ -11,13 +11,9 @@
 bool gp_str_copy(char *dst, size_t size, const char *src);
 
 /* The same, with a question mark for every byte that is not printable ASCII: for what a
- * peer sent and tables, logs and JSON show. */
+ * peer sent and tables, logs and JSON show.  Names that people choose are
+ * gp_utf8_copy()'s. */
 bool gp_str_copy_printable(char *dst, size_t size, const char *src);
-
-/* A question mark for every control character in @text, those of two bytes in UTF-8
- * (U+0080 to U+009F) among them: for what a peer sent and a terminal shows.  Everything
- * else in UTF-8 stays. */
-void gp_str_mask_controls(char *text);
 
 /* A decimal number that fills the whole string and lies in [min, max]; -EINVAL or
  * -ERANGE. */

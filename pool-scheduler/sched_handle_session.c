@@ -4,6 +4,7 @@
 #include "gp_log.h"
 #include "gp_str.h"
 #include "gp_time.h"
+#include "gp_utf8.h"
 #include "sched_auth.h"
 #include "sched_commit.h"
 #include "sched_conn.h"
@@ -491,7 +492,7 @@ check_open(struct sched_conn *conn, const Gpupool__Ctl__CtlOpen *msg,
         return -EINVAL;
     *code = GPUPOOL__CTL__CTL_CODE__CTL_LIMIT;
     /* As the session will have it: caps and quotas are looked up by this name. */
-    gp_str_copy_printable(name, sizeof(name), owner);
+    gp_utf8_copy(name, sizeof(name), owner);
     gp_str_copy(open->owner, sizeof(open->owner), name);
     open->spec.owner = open->owner;
     if (!msg->explain &&

@@ -3,8 +3,8 @@
 
 #include "ctl_peek.h"
 #include "gp_hash.h"
-#include "gp_str.h"
 #include "gp_time.h"
+#include "gp_utf8.h"
 #include "sched_auth.h"
 #include "sched_conn.h"
 #include "sched_peer.h"
@@ -104,7 +104,7 @@ sched_rates_open(struct sched_conn *conn, uint32_t id, const Gpupool__Ctl__CtlOp
                        : sched_peer_owner(conn, msg->owner);
     if (!owner) /* refused by the handler */
         return true;
-    gp_str_copy_printable(name, sizeof(name), owner); /* the session's */
+    gp_utf8_copy(name, sizeof(name), owner); /* the session's */
     owner = name;
     who = gp_hash_bytes(gp_hash_process_key(), owner, strlen(owner));
     return answer(conn, id, gp_rate_take(&rates->owners, who, now),

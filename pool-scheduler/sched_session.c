@@ -4,6 +4,7 @@
 #include "gp_hash.h"
 #include "gp_str.h"
 #include "gp_time.h"
+#include "gp_utf8.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -355,9 +356,9 @@ session_new(const struct sched_session_spec *spec, uint32_t n)
     size_t program_size, class_size;
     char *at;
 
-    gp_str_copy_printable(program, sizeof(program), spec->program);
-    gp_str_copy_printable(class_name, sizeof(class_name),
-                          spec->class_name ? spec->class_name : "");
+    gp_utf8_copy(program, sizeof(program), spec->program);
+    gp_utf8_copy(class_name, sizeof(class_name),
+                 spec->class_name ? spec->class_name : "");
     program_size = strlen(program) + 1;
     class_size = strlen(class_name) + 1;
     session = calloc(1, sizeof(*session) +
@@ -388,7 +389,7 @@ session_fill(struct sched_sessions *set, struct sched_session *session,
         memcpy(session->lease_key, spec->lease_key, CTL_LEASE_KEY_SIZE);
     else if (getrandom(session->lease_key, CTL_LEASE_KEY_SIZE, 0) != CTL_LEASE_KEY_SIZE)
         return -EIO;
-    gp_str_copy_printable(owner, sizeof(owner), spec->owner);
+    gp_utf8_copy(owner, sizeof(owner), spec->owner);
     session->policy = spec->policy;
     session->offline = spec->offline;
     session->spatial = spec->spatial;

@@ -7,7 +7,7 @@
 #include "gp_fsize.h"
 #include "gp_log.h"
 #include "gp_net.h"
-#include "gp_str.h"
+#include "gp_utf8.h"
 #include "stub_attach.h"
 #include "stub_call.h"
 #include "stub_fork.h"
@@ -35,7 +35,7 @@ link_complain(const char *server, const char *cause, const char *remedy)
                      named ? "" : server, named ? "" : ": ", cause, remedy);
 
     n = gp_min(n, (int)sizeof(line) - 2);
-    gp_str_mask_controls(line); /* a cause may be the server's words */
+    gp_utf8_mask(line); /* a cause may be the server's words */
     line[n++] = '\n';
     if (gp_fsize_write(STDERR_FILENO, line, (size_t)n) < 0)
         gp_log_debug("stub", "stderr is closed");

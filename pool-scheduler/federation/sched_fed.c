@@ -8,6 +8,7 @@
 #include "gp_loop.h"
 #include "gp_str.h"
 #include "gp_time.h"
+#include "gp_utf8.h"
 #include "sched_commit.h"
 #include "sched_conn.h"
 #include "sched_events.h"
@@ -301,8 +302,7 @@ say(struct sched_fed_ask *ask, const char *words)
 
     gp_str_copy(said->list[said->n].pool, sizeof(said->list[0].pool),
                 sched_fed_link_config(ask->links[ask->at])->name);
-    gp_str_copy_printable(said->list[said->n].words, sizeof(said->list[0].words),
-                          words);
+    gp_utf8_copy(said->list[said->n].words, sizeof(said->list[0].words), words);
     said->n++;
 }
 
@@ -426,7 +426,7 @@ count(struct sched_fed_ask *ask)
         stats->refused++;
     else if (job->r < 0)
         stats->failed++;
-    gp_str_copy_printable(stats->words, sizeof(stats->words), words);
+    gp_utf8_copy(stats->words, sizeof(stats->words), words);
     if (!stats->answers)
         gp_log_warn("session", "pool %s does not answer: %s",
                     sched_fed_link_config(ask->links[ask->at])->name, words);

@@ -3,8 +3,8 @@
 
 #include "gp_err.h"
 #include "gp_log.h"
-#include "gp_str.h"
 #include "gp_time.h"
+#include "gp_utf8.h"
 #include "sched_conn.h"
 #include "sched_gang_search.h"
 #include "sched_pack.h"
@@ -66,7 +66,7 @@ sched_gang_join(struct sched *sched, struct sched_wait *wait, struct gp_err *err
         gang = calloc(1, sizeof(*gang));
         if (!gang)
             return -ENOMEM;
-        gp_str_copy_printable(gang->name, sizeof(gang->name), wait->open.gang);
+        gp_utf8_copy(gang->name, sizeof(gang->name), wait->open.gang);
         gang->waits = waits;
         gang->size = wait->open.gang_size;
         gang->next = waits->gangs;

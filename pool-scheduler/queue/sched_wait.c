@@ -5,6 +5,7 @@
 #include "gp_log.h"
 #include "gp_str.h"
 #include "gp_time.h"
+#include "gp_utf8.h"
 #include "sched_commit.h"
 #include "sched_conn.h"
 #include "sched_gang.h"
@@ -189,8 +190,8 @@ static void
 copy_open(struct sched_wait *wait, const struct sched_open *open)
 {
     wait->open = *open;
-    gp_str_copy_printable(wait->owner, sizeof(wait->owner), open->spec.owner);
-    gp_str_copy_printable(wait->program, sizeof(wait->program), open->spec.program);
+    gp_utf8_copy(wait->owner, sizeof(wait->owner), open->spec.owner);
+    gp_utf8_copy(wait->program, sizeof(wait->program), open->spec.program);
     gp_str_copy(wait->class_name, sizeof(wait->class_name), open->class->name);
     gp_str_copy(wait->server, sizeof(wait->server),
                 open->req.server ? open->req.server : "");

@@ -3,6 +3,7 @@
 
 #include "gp_err.h"
 #include "gp_str.h"
+#include "gp_utf8.h"
 #include "sched_pool.h"
 #include "sched_session.h"
 #include "store.pb-c.h"
@@ -309,7 +310,7 @@ add_account(struct sched_accounts *set, const char *name,
         return -ENOMEM;
     if (row->dirty)
         return 0;
-    gp_str_copy_printable(row->tenant, sizeof(row->tenant), msg->tenant);
+    gp_utf8_copy(row->tenant, sizeof(row->tenant), msg->tenant);
     row->sums = (struct sched_account_sums){
         .sessions = msg->sessions,
         .core_ms = msg->core_ms,

@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import subprocess
+import unicodedata
 
 HEADS = {
     "status": "SERVER CARD NAME SLICES CORE MEMORY USED BUSY STATE",
@@ -402,3 +403,46 @@ def test_top_goes_on_after_a_look_that_failed(case):
     top.wait()
     case.contains(pool.cli("top", "--scheduler", "127.0.0.1:1", status=4).err, "127.0.0.1:1",
                   "nothing was seen yet")
+
+
+def columns(text):
+    """Of a terminal, for the letters that are used here."""
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
+               for c in text)
+
+
+def test_names_outside_of_ascii_are_shown_and_aligned(case):
+    audit = case.folder / "audit.json"
+    pool = case.pool(servers=1, cards=1)
+    pool.restart(pool.pid("gpupool-scheduler"), "--audit-log", audit)
+    owners = ["Jürgen@büro", "王小明@机房", "Жанна@х", "plain@host"]
+    held = [pool.session(core=5, memory="64MiB", options=("--owner", owner)) for owner in owners]
+    case.equal(sorted(s["owner"] for s in pool.sessions()), sorted(owners), "as JSON")
+    head, *lines = pool.cli("sessions").out.splitlines()
+    at = head.index("POLICY")
+    for owner in owners:
+        line, = [line for line in lines if owner in line]
+        case.equal(columns(line[:line.index("fixed")]), at, f"columns before the policy: {line}")
+    shown = pool.cli("sessions", "--owner", owners[1]).out.splitlines()
+    case.equal(len(shown), 2, f"sessions --owner {owners[1]}")
+    case.contains(pool.cli("describe", "session", held[0].field("session")).out, owners[0], "describe")
+    granted = [json.loads(line) for line in audit.read_text(encoding="ascii").splitlines()]
+    case.equal([e["who"] for e in granted if e["event"] == "grant"], owners, "the audit log")
+    held[0].run(case.programs / "vecadd")  # the server takes the ticket
+    pool.restart(pool.pid("gpupool-scheduler"))
+    case.equal(sorted(s["owner"] for s in pool.sessions()), sorted(owners), "after a restart")
+    for session in held:
+        session.close()
+    case.contains(pool.cli("usage").out, owners[1], "usage")
+
+
+def test_owner_who_is_hostile_moves_no_cursor_and_turns_no_line(case):
+    pool = case.pool(servers=1, cards=1)
+    session = pool.session(core=5, memory="64MiB", options=(
+        "--owner", b"a\x1b[2J\xc2\x9b1m\xe2\x80\xae\xe2\x80\x8b\xff\xed\xa0\x80e\xcc\x81".decode(
+            errors="surrogateescape")))
+    mine = "a?[2J?1m??" + "????" + "e\u0301"
+    case.equal([s["owner"] for s in pool.sessions()], [mine], "as JSON")
+    for command in (("sessions",), ("status",), ("events",), ("describe", "session", session.field("session"))):
+        case.contains(pool.cli(*command).out, mine, " ".join(command))
+    session.close()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 $(eval $(call unit_test,test_gp_text,tests/unit/common/test_gp_text.c,common tests/unit,,common,))
+$(eval $(call unit_test,test_gp_utf8,tests/unit/common/test_gp_utf8.c,common tests/unit,,common,))
 $(eval $(call unit_test,test_gp_srv,tests/unit/common/test_gp_srv.c,common tests/unit,,common,))
 $(eval $(call unit_test,test_gp_msg,tests/unit/common/test_gp_msg.c,common tests/unit,,common,))
 $(eval $(call unit_test,test_gp_loop,tests/unit/common/test_gp_loop.c,common tests/unit,,common,))

@@ -92,12 +92,30 @@ log_that_ends_within_a_line_goes_on_with_the_next(void **state)
     unlink(path);
 }
 
+static void
+names_of_every_script_stay_readable(void **state)
+{
+    char path[] = "/tmp/ut-audit.XXXXXX", last[512];
+    int fd = mkstemp(path);
+    unsigned whole;
+
+    (void)state;
+    assert_true(fd >= 0);
+    close(fd);
+    assert_int_equal(gp_audit_open(path, NULL), 0);
+    gp_audit("grant", "who", "J\u00fc\U0001f980\xff\n\"", NULL);
+    assert_int_equal(others(path, &whole, last, sizeof(last)), 0);
+    assert_non_null(strstr(last, "\"J\\u00fc\\ud83e\\udd80\\u00ff\\u000a\\\"\""));
+    unlink(path);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(full_disk_costs_lines_and_no_other),
         cmocka_unit_test(log_that_ends_within_a_line_goes_on_with_the_next),
+        cmocka_unit_test(names_of_every_script_stay_readable),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
