@@ -215,7 +215,10 @@ cli_ctl_exit(int r, const Gpupool__Ctl__CtlReply *reply)
     if (reply && reply->error &&
         reply->error->code == GPUPOOL__CTL__CTL_CODE__CTL_BAD_REQUEST)
         return CLI_USAGE;
-    if (r == -EINVAL) /* of what names the scheduler, or how it is to be reached */
+    if (reply && reply->error &&
+        reply->error->code == GPUPOOL__CTL__CTL_CODE__CTL_UNRECORDED)
+        return CLI_FAILED; /* done, and not refused: but not as it should be */
+    if (r == -EINVAL)      /* of what names the scheduler, or how it is to be reached */
         return CLI_USAGE;
     if (r == -EREMOTE || r == -EACCES)
         return CLI_REFUSED;

@@ -84,7 +84,8 @@ int cli_ctl_call(struct cli_ctl *ctl, Gpupool__Ctl__CtlRequest *req,
                  struct gp_err *err);
 
 /* The exit status of a command whose call failed with @r: CLI_USAGE or CLI_REFUSED as
- * the refusal @reply (may be NULL) says, CLI_NO_POOL when nobody was reached. */
+ * the refusal @reply (may be NULL) says, CLI_FAILED for an order that is in effect and
+ * not recorded, CLI_NO_POOL when nobody was reached. */
 int cli_ctl_exit(int r, const Gpupool__Ctl__CtlReply *reply);
 
 /* The same for an answer that may take long: -ECHILD as soon as one of the processes

@@ -43,10 +43,8 @@ sched_session_gone(struct sched *sched, struct sched_part *part)
         if (!session->parts[i].gone)
             return;
     sched_conn_unhold(session);
-    if (session->closer) {
-        sched_commit_after(sched, session->end_serial);
-        sched_conn_closed(session);
-    }
+    if (session->closer)
+        sched_commit_closed(sched, session);
     sched_session_free(&sched->sessions, session);
 }
 

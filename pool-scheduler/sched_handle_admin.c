@@ -85,6 +85,7 @@ set_drain(struct sched_conn *conn, uint32_t id, struct sched_server *server, boo
              drain ? "drain" : "undrain", "server", server->name, NULL);
     gp_log_info("server", "%s: %s", server->name,
                 drain ? "draining: no new sessions" : "accepts sessions again");
+    sched_commit_in_effect(sched);
     reply_drained(conn, id, sessions_on(sched, server));
 }
 
@@ -152,6 +153,7 @@ set_cordon(struct sched_conn *conn, uint32_t id, struct sched_card *card, bool c
              "server", server->name, "card", uuid, NULL);
     gp_log_info("server", "%s: card %u is %s", server->name, card->facts.index,
                 cordon ? "cordoned: no new sessions" : "accepts sessions again");
+    sched_commit_in_effect(sched);
     reply_drained(conn, id, sessions_of(sched, card));
 }
 
@@ -315,6 +317,7 @@ forget(struct sched_conn *conn, uint32_t id, struct sched_server *server)
     gp_audit("order", "from", conn->peer, "by", sched_peer_who(conn), "order", "forget",
              "server", name, NULL);
     gp_log_info("server", "%s: forgotten %s", name, words);
+    sched_commit_in_effect(sched);
     reply_forgotten(conn, id, ended);
 }
 

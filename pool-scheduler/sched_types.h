@@ -169,7 +169,8 @@ struct sched {
         struct sched_answer *answers, **answers_end; /* that wait for the disk */
         uint64_t queued; /* the serial of the newest of them */
         bool sending;    /* one that has waited is being sent */
-        uint64_t after;  /* what is sent now waits for this transaction */
+        uint64_t after;  /* what is sent now waits for this transaction, and */
+        bool in_effect;  /* tells of an order that is in effect without it */
         struct gp_log_limit failures;
         bool failing; /* the last transaction was not written */
         /* It is on disk, but who opened it is gone; set at the start. */

@@ -26,6 +26,7 @@ struct sched_answer {
     uint64_t serial;           /* of the transaction that it waits for */
     struct sched_answer *next; /* among those that wait for one, oldest first */
     bool on_disk;
+    bool in_effect; /* what it says is so, written or not */
 
     struct sched_draft *draft; /* @bytes are made of it by a signing thread; or NULL */
     bool with_signer;
@@ -68,24 +69,53 @@ sched_commit_soon(struct sched *sched)
     write_soon(sched);
 }
 
+/* The newest transaction that has a change. */
+static uint64_t
+newest(const struct sched *sched)
+{
+    uint64_t serial = sched_store_serial(sched->store);
+
+    return sched_store_dirty(sched->store) ? serial : serial - 1;
+}
+
 void
 sched_commit_after(struct sched *sched, uint64_t serial)
 {
+    if (sched->commit.failing && serial <= sched_store_done(sched->store))
+        serial = newest(sched);
     sched->commit.after = gp_max(sched->commit.after, serial);
 }
 
 void
 sched_commit_everything(struct sched *sched)
 {
-    uint64_t serial = sched_store_serial(sched->store);
+    sched_commit_after(sched, newest(sched));
+}
 
-    sched_commit_after(sched, sched_store_dirty(sched->store) ? serial : serial - 1);
+void
+sched_commit_in_effect(struct sched *sched)
+{
+    sched->commit.in_effect = true;
+}
+
+void
+sched_commit_closed(struct sched *sched, struct sched_session *session)
+{
+    uint64_t after = sched->commit.after;
+    bool in_effect = sched->commit.in_effect;
+
+    sched_commit_after(sched, session->end_serial);
+    sched_commit_in_effect(sched);
+    sched_conn_closed(session);
+    sched->commit.after = after;
+    sched->commit.in_effect = in_effect;
 }
 
 void
 sched_commit_turn(struct sched *sched)
 {
     sched->commit.after = 0;
+    sched->commit.in_effect = false;
 }
 
 /* ----------------------------------------------------------------- answers -- */
@@ -104,6 +134,26 @@ is_ready(const struct sched_answer *answer)
     return answer->on_disk && !answer->with_signer;
 }
 
+/* It was not written.  Memory has the change, and the next transaction: but not of a
+ * scheduler that leads no more, which forgets it. */
+static void
+refuse_unwritten(const struct sched_answer *answer)
+{
+    bool in_effect = answer->in_effect && answer->result != -ESTALE;
+    char words[sizeof(answer->err.msg) + 160];
+
+    snprintf(words, sizeof(words), "%s%s%s",
+             in_effect ? "in effect, but not recorded yet: " : "",
+             gp_err_msg(&answer->err, answer->result),
+             in_effect ? "; the scheduler tries again every quarter of a second, and "
+                         "does not know of it if it is started again before"
+                       : "");
+    sched_conn_refuse(answer->conn, answer->request,
+                      in_effect ? GPUPOOL__CTL__CTL_CODE__CTL_UNRECORDED
+                                : GPUPOOL__CTL__CTL_CODE__CTL_INTERNAL,
+                      words, NULL);
+}
+
 static void
 answer_send(struct sched_answer *answer)
 {
@@ -111,8 +161,7 @@ answer_send(struct sched_answer *answer)
 
     conn->sched->commit.sending = true;
     if (answer->result < 0 && answer->request)
-        sched_conn_refuse(conn, answer->request, GPUPOOL__CTL__CTL_CODE__CTL_INTERNAL,
-                          gp_err_msg(&answer->err, answer->result), NULL);
+        refuse_unwritten(answer);
     else if (answer->bytes)
         sched_conn_send_now(conn, answer->bytes, answer->size);
     conn->sched->commit.sending = false;
@@ -207,6 +256,7 @@ enqueue(struct sched_conn *conn, struct sched_answer *answer)
     struct sched *sched = conn->sched;
 
     answer->conn = conn;
+    answer->in_effect = sched->commit.in_effect;
     if (!conn->answers) {
         conn->answers_end = &conn->answers;
         if (!conn->opening)

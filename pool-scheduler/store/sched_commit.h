@@ -11,7 +11,9 @@
  *   other        a reply that a changing request makes, and everything that its
  *   replies      connection is sent after it, waits in the same way.  When the
  *                transaction is not written, the reply becomes an error that says so;
- *                the change stays in memory and joins the next transaction.
+ *                the change stays in memory and joins the next transaction.  The error
+ *                of an order (sched_commit_in_effect()) says that as well: whoever
+ *                drains a server must not believe that it takes sessions.
  *   a grant      for its transaction, if it has one, and then for a signing thread
  *                (sched_signer.h), which makes its tickets while others are decided
  *                and written.
@@ -42,10 +44,17 @@ void sched_commit_open(struct sched_conn *conn, uint32_t id,
 /* The store has changed: what is sent until the next sched_commit_turn() waits for it,
  * and it is written this turn. */
 void sched_commit_soon(struct sched *sched);
-/* What is sent until the next sched_commit_turn() waits for transaction @serial. */
+/* What is sent until the next sched_commit_turn() waits for transaction @serial; if
+ * that has failed, for a later one, which its changes have joined. */
 void sched_commit_after(struct sched *sched, uint64_t serial);
 /* The same for all changes so far: a reply that shows the pool. */
 void sched_commit_everything(struct sched *sched);
+/* What is sent until the next sched_commit_turn() tells of an order that is in effect,
+ * also when it is not written. */
+void sched_commit_in_effect(struct sched *sched);
+/* Tell who asked for the end of @session that it has ended, when that is on disk.  What
+ * else is sent meanwhile, the answer to the report of a server say, does not wait. */
+void sched_commit_closed(struct sched *sched, struct sched_session *session);
 /* The next request, or another event, begins. */
 void sched_commit_turn(struct sched *sched);
 

@@ -107,6 +107,39 @@ def test_pool_on_a_full_disk_refuses_and_goes_on(case):
     case.wait_for(lambda: pool.sessions() == [], "the session is closed")
 
 
+def test_order_on_a_full_disk_is_in_effect_and_says_that_it_is_not_recorded(case):
+    disk = Disk(case, case.folder / "gpupool", 8192)
+    pool = case.pool(servers=1, cards=2, options=LEASES)
+    shell = Cudash(case, pool.spawn(case.programs / "cudash", memory="64MiB")).begin()
+    name = pool.sessions()[0]["name"]
+    disk.fill()
+
+    def ordered(*command):
+        done = pool.cli(*command, status=1)
+        case.contains(done.err, f"gpupool: {command[0]}: in effect, but not recorded yet: ", f"{command}")
+        case.contains(done.err, "full", f"why {command} is not recorded")
+        case.equal(done.out, "", f"output of {command}")
+    # Twice: what waits for room is the last word.
+    ordered("cordon", "local-1/0")
+    ordered("uncordon", "local-1/0")
+    ordered("cordon", "local-1/1", "--json")
+    ordered("drain", "local-1")
+    ordered("close", name)
+    case.check(shell("sync") != [0], "a session that was closed goes on")
+    case.contains(pool.cli("drain", "nosuch", status=3).err, "no server nosuch", "what is refused")
+
+    disk.make_room()
+    case.wait_for(lambda: names(case, pool) == [], "the session is closed")
+
+    def state():
+        server, = pool.status()["servers"]
+        return server["state"], [card["cordoned"] for card in server["cards"]]
+    case.equal(state(), ("draining", [False, True]), "with room again")
+    pool.restart(pool.pid(SCHEDULER))
+    case.wait_for(lambda: state() == ("draining", [False, True]), "after a restart")
+    shell.close()
+
+
 def answers(pool):
     return pool.cli("status", status=None).status == 0
 
