@@ -113,6 +113,7 @@ static const struct gp_option OPTIONS[] = {
     {.name = "env",
      .value = "NAME=VALUE",
      .help = "a variable for the program; may be given several times",
+     .several = true,
      .set = set_variable},
     {.name = "dry-run",
      .help =

@@ -101,26 +101,61 @@ set(const struct found *f, const char *value, struct gp_err *err)
                   : gp_err_wrap(err, r, "--%s is empty", f->option->name);
 }
 
+/* By its other names too. */
+static int
+look_up(const struct gp_options *options, const char *name, const char *value,
+        struct found *ret, struct gp_err *err)
+{
+    if (options->alias)
+        name = options->alias(name, value);
+    *ret = find(options, name, 0);
+    return ret->option ? 0 : unknown(options, name, err);
+}
+
 static int
 apply(const struct gp_options *options, const char *name, const char *value,
       struct gp_err *err)
 {
     struct found f;
+    int r = look_up(options, name, value, &f, err);
 
-    if (options->alias)
-        name = options->alias(name, value);
-    f = find(options, name, 0);
-    if (!f.option)
-        return unknown(options, name, err);
-    return set(&f, value, err);
+    return r < 0 ? r : set(&f, value, err);
 }
 
 /* -------------------------------------------------------------------- file -- */
 
+/* A file that is read. */
+struct file {
+    const struct gp_options *options;
+    unsigned number; /* of the line */
+    struct {
+        const struct gp_option *option;
+        unsigned number;
+    } * seen; /* room for every option */
+    size_t n_seen;
+};
+
+/* Two values of one option: which of them counts would be a guess. */
 static int
-file_line(const struct gp_options *options, char *line, struct gp_err *err)
+note_seen(struct file *file, const struct gp_option *option, struct gp_err *err)
 {
-    char *eq;
+    for (size_t i = 0; i < file->n_seen; i++)
+        if (file->seen[i].option == option)
+            return gp_err_set(err, -EINVAL, "%s is in line %u already", option->name,
+                              file->seen[i].number);
+    if (!option->several) {
+        file->seen[file->n_seen].option = option;
+        file->seen[file->n_seen++].number = file->number;
+    }
+    return 0;
+}
+
+static int
+file_line(struct file *file, char *line, struct gp_err *err)
+{
+    char *eq, *name, *value;
+    struct found f;
+    int r;
 
     line[strcspn(line, "#\r")] = 0;
     line = gp_str_trim(line);
@@ -130,7 +165,38 @@ file_line(const struct gp_options *options, char *line, struct gp_err *err)
     if (!eq)
         return gp_err_set(err, -EINVAL, "`%s`: option = value is wanted", line);
     *eq = 0;
-    return apply(options, gp_str_trim(line), gp_str_trim(eq + 1), err);
+    name = gp_str_trim(line);
+    value = gp_str_trim(eq + 1);
+    r = look_up(file->options, name, value, &f, err);
+    if (!r)
+        r = note_seen(file, f.option, err);
+    return r < 0 ? r : set(&f, value, err);
+}
+
+static int
+file_lines(const struct gp_options *options, const char *path, char *text,
+           struct gp_err *err)
+{
+    struct file file = {.options = options};
+    char *rest = gp_str_behind_bom(text), *line;
+    struct walk at = {0};
+    struct found f;
+    size_t n = 0;
+    int r = 0;
+
+    while (next_option(options, &at, &f))
+        n++;
+    file.seen = calloc(n + 1, sizeof(*file.seen));
+    if (!file.seen)
+        return -ENOMEM;
+    while (!r && (line = strsep(&rest, "\n"))) {
+        file.number++;
+        r = file_line(&file, line, err);
+        if (r < 0)
+            gp_err_wrap(err, r, "%s:%u", path, file.number);
+    }
+    free(file.seen);
+    return r;
 }
 
 int
@@ -142,8 +208,6 @@ gp_options_file(const struct gp_options *options, const char *path, struct gp_er
         char *text;
     } * kept;
     struct kept *file = calloc(1, sizeof(*file));
-    unsigned number = 0;
-    char *rest, *line;
     size_t len;
     int r = file ? gp_file_read(path, CONFIG_MAX, &file->text, &len, err) : -ENOMEM;
 
@@ -153,14 +217,7 @@ gp_options_file(const struct gp_options *options, const char *path, struct gp_er
     }
     file->next = kept;
     kept = file;
-    rest = file->text;
-    while ((line = strsep(&rest, "\n"))) {
-        number++;
-        r = file_line(options, line, err);
-        if (r < 0)
-            return gp_err_wrap(err, r, "%s:%u", path, number);
-    }
-    return 0;
+    return file_lines(options, path, file->text, err);
 }
 
 /* ------------------------------------------------------------ command line -- */

@@ -43,6 +43,7 @@ struct gp_option {
     uint64_t min, max;        /* of a number */
     const char *const *words; /* those that are taken, NULL at the end */
     const char *env;          /* variable; NULL: as the program's prefix says */
+    bool several;             /* each value counts, also in one file */
     bool live;                /* SIGHUP takes another value, without a restart */
     const char *complete;     /* what shells offer as its value: GP_COMPLETE_...; NULL:
                                * its words, and files where the value is called FILE */
@@ -66,6 +67,7 @@ gp_option_set gp_option_word;    /* const char *: one of @words, whose storage i
 gp_option_set gp_option_choice;  /* uint32_t or enum: @min + the place in @words */
 gp_option_set gp_option_time;    /* uint64_t: milliseconds, of "30s", "10m", "2h" or
                                   * seconds; min..max ms */
+gp_option_set gp_option_seconds; /* uint32_t: seconds, of the same; min..max s */
 
 /* A table and where its values go. */
 struct gp_option_set_of {
@@ -104,7 +106,8 @@ int gp_options_parse(const struct gp_options *options, int argc, char **argv,
  * variable. */
 int gp_options_environment(const struct gp_options *options, struct gp_err *err);
 
-/* Apply the lines `option = value` of a file. */
+/* Apply the lines `option = value` of a file.  An option that is there twice is
+ * refused, and so is every other fault, with file and line. */
 int gp_options_file(const struct gp_options *options, const char *path,
                     struct gp_err *err);
 

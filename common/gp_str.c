@@ -72,6 +72,12 @@ gp_str_hex(char *dst, const void *src, size_t len)
 }
 
 char *
+gp_str_behind_bom(char *text)
+{
+    return strncmp(text, "\xef\xbb\xbf", 3) == 0 ? text + 3 : text;
+}
+
+char *
 gp_str_trim(char *s)
 {
     char *end = s + strlen(s);

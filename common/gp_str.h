@@ -25,6 +25,10 @@ char *gp_str_printf(const char *fmt, ...) GP_PRINTF(1, 2);
 /* Lower-case hexadecimal of @len bytes into @dst (2 * len + 1 bytes). */
 void gp_str_hex(char *dst, const void *src, size_t len);
 
+/* Where @text begins behind a byte order mark of UTF-8: editors of some systems put one
+ * in front, and it says what our files are anyway. */
+char *gp_str_behind_bom(char *text);
+
 /* Where @s begins behind white space; that at its end is cut off. */
 char *gp_str_trim(char *s);
 

@@ -346,6 +346,7 @@ static const struct gp_option OPTIONS[] = {
     {.name = "dns-name",
      .value = "NAME",
      .help = "that it speaks for; may be given several times",
+     .several = true,
      .set = set_name},
     {.name = "cert-hours",
      .value = "N",

@@ -34,6 +34,13 @@ enum kind { NONE, TENANT, CLASS, SERVERS, MODEL, QUEUE, POOL, RESERVATION };
 struct parser {
     struct sched_rules *rules;
     enum kind kind;
+    unsigned number; /* of the line */
+    bool queue;      /* its section has been there */
+    struct {
+        const char *name; /* in the file's text */
+        unsigned number;
+    } seen[24]; /* in this section; none knows so many names */
+    unsigned n_seen;
 };
 
 /* ------------------------------------------------------------------ values -- */
@@ -345,12 +352,25 @@ grow(void **list, unsigned *n, size_t size, struct gp_err *err)
     grow((void **)&(rules)->list, &(rules)->n, sizeof(*(rules)->list), err)
 
 static int
+begin_queue(struct parser *p, struct gp_err *err)
+{
+    if (p->queue)
+        return gp_err_set(err, -EINVAL, "[queue] is there twice");
+    p->queue = true;
+    return 0;
+}
+
+static int
 begin_class(struct parser *p, const char *name, struct gp_err *err)
 {
     struct sched_rules *rules = p->rules;
     struct sched_class *class;
-    int r = GROW(rules, classes, n_classes, err);
+    int r;
 
+    for (unsigned i = 0; i < rules->n_classes; i++)
+        if (!strcmp(rules->classes[i].name, name))
+            return gp_err_set(err, -EINVAL, "class %s is there twice", name);
+    r = GROW(rules, classes, n_classes, err);
     if (r < 0)
         return r;
     class = &rules->classes[rules->n_classes - 1];
@@ -455,6 +475,7 @@ begin_section(struct parser *p, char *text, struct gp_err *err)
         *name++ = 0;
     name = gp_str_trim(name);
     p->kind = NONE;
+    p->n_seen = 0;
     for (unsigned i = TENANT; i < ARRAY_SIZE(words); i++)
         if (!strcmp(text, words[i]))
             p->kind = (enum kind)i;
@@ -471,6 +492,8 @@ begin_section(struct parser *p, char *text, struct gp_err *err)
         return begin_tenant(p, name, err);
     if (p->kind == CLASS)
         return begin_class(p, name, err);
+    if (p->kind == QUEUE)
+        return begin_queue(p, err);
     if (p->kind == POOL)
         return begin_pool(p, name, err);
     if (p->kind == RESERVATION)
@@ -490,10 +513,26 @@ begin_section(struct parser *p, char *text, struct gp_err *err)
     return 0;
 }
 
+/* Two values of one name in a section: which of them counts would be a guess. */
+static int
+note_seen(struct parser *p, const char *name, struct gp_err *err)
+{
+    for (unsigned i = 0; i < p->n_seen; i++)
+        if (!strcmp(p->seen[i].name, name))
+            return gp_err_set(err, -EINVAL, "%s is in line %u already", name,
+                              p->seen[i].number);
+    if (p->n_seen < ARRAY_SIZE(p->seen)) {
+        p->seen[p->n_seen].name = name;
+        p->seen[p->n_seen++].number = p->number;
+    }
+    return 0;
+}
+
 static int
 parse_line(struct parser *p, char *line, struct gp_err *err)
 {
     char *end;
+    int r;
 
     line[strcspn(line, "#\r")] = 0;
     line = gp_str_trim(line);
@@ -511,7 +550,9 @@ parse_line(struct parser *p, char *line, struct gp_err *err)
     if (!end)
         return gp_err_set(err, -EINVAL, "%s: NAME = VALUE is wanted", line);
     *end = 0;
-    return set_value(p, gp_str_trim(line), gp_str_trim(end + 1), err);
+    line = gp_str_trim(line);
+    r = note_seen(p, line, err);
+    return r < 0 ? r : set_value(p, line, gp_str_trim(end + 1), err);
 }
 
 static int
@@ -519,19 +560,18 @@ parse_file(struct sched_rules *rules, const char *path, struct gp_err *err)
 {
     CLEANUP_FREE char *text = NULL;
     struct parser p = {.rules = rules};
-    unsigned number = 0;
     char *rest, *line;
     size_t len;
     int r = gp_file_read(path, SCHED_RULES_FILE_MAX, &text, &len, err);
 
     if (r < 0)
         return r;
-    rest = text;
+    rest = gp_str_behind_bom(text);
     while ((line = strsep(&rest, "\n"))) {
-        number++;
+        p.number++;
         r = parse_line(&p, line, err);
         if (r < 0)
-            return gp_err_wrap(err, r, "%s:%u", path, number);
+            return gp_err_wrap(err, r, "%s:%u", path, p.number);
     }
     return 0;
 }
