@@ -180,23 +180,47 @@ gp_option_choice(void *target, const struct gp_option *o, const char *value,
     return r;
 }
 
+/* In units of which a second has @second; false: it is no time from @min to @max. */
+static bool
+parse_time(const char *value, uint64_t second, uint64_t min, uint64_t max,
+           uint64_t *ret)
+{
+    size_t len = strlen(value);
+    char last = len ? value[len - 1] : 0, digits[16];
+    uint64_t unit = last == 'h' ? 3600 * second : last == 'm' ? 60 * second : second, n;
+
+    if (!gp_str_copy(digits, sizeof(digits), value))
+        return false;
+    if (last == 'h' || last == 'm' || last == 's')
+        digits[len - 1] = 0;
+    if (gp_str_u64(digits, 0, max / unit, &n) < 0 || n * unit < min)
+        return false;
+    *ret = n * unit;
+    return true;
+}
+
 int
 gp_option_time(void *target, const struct gp_option *o, const char *value,
                struct gp_err *err)
 {
-    size_t len = strlen(value);
-    char last = len ? value[len - 1] : 0, digits[16];
-    uint64_t unit_ms = last == 'h' ? 3600000 : last == 'm' ? 60000 : 1000, n;
+    return parse_time(value, 1000, o->min, o->max, field(target, o))
+               ? 0
+               : gp_err_set(err, -EINVAL, "a time like 30s, 10m or 2h is wanted");
+}
 
-    if (gp_str_copy(digits, sizeof(digits), value)) {
-        if (last == 'h' || last == 'm' || last == 's')
-            digits[len - 1] = 0;
-        if (gp_str_u64(digits, 0, o->max / unit_ms, &n) == 0 && n * unit_ms >= o->min) {
-            *(uint64_t *)field(target, o) = n * unit_ms;
-            return 0;
-        }
-    }
-    return gp_err_set(err, -EINVAL, "a time like 30s, 10m or 2h is wanted");
+int
+gp_option_seconds(void *target, const struct gp_option *o, const char *value,
+                  struct gp_err *err)
+{
+    uint64_t s;
+
+    if (!parse_time(value, 1, o->min, o->max, &s))
+        return gp_err_set(err, -EINVAL,
+                          "a number of seconds, or a time like 30s, 10m or 2h, from "
+                          "%" PRIu64 " to %" PRIu64 " seconds is wanted",
+                          o->min, o->max);
+    *(uint32_t *)field(target, o) = (uint32_t)s;
+    return 0;
 }
 
 /* Of the field; 0: a setter of its own knows. */
@@ -206,7 +230,7 @@ field_size(const struct gp_option *option)
     if (option->set == gp_option_text || option->set == gp_option_word)
         return sizeof(const char *);
     if (option->set == gp_option_u32 || option->set == gp_option_percent ||
-        option->set == gp_option_choice)
+        option->set == gp_option_choice || option->set == gp_option_seconds)
         return sizeof(uint32_t);
     if (option->set == gp_option_u64 || option->set == gp_option_size ||
         option->set == gp_option_time)

@@ -123,6 +123,7 @@ static const struct gp_option OPTIONS[] = {
          "without a token file, the role is for the local socket only; may be given "
          "several times",
      .set = set_anonymous,
+     .several = true,
      .words = ROLES,
      .offset = offsetof(struct options, config.anonymous),
      .size = sizeof((struct sched_config){0}.anonymous)},
@@ -249,6 +250,23 @@ derive(struct options *o)
         c->etcd.advertise = c->listen;
 }
 
+/* Whoever gives a certificate believes that a page is served. */
+static int
+check_http(const struct sched_config *config, struct gp_err *err)
+{
+    const char *given = config->http_cert     ? "cert"
+                        : config->http_key    ? "key"
+                        : config->http_public ? "public"
+                                              : NULL;
+
+    if (config->http || !given)
+        return 0;
+    return gp_err_set(err, -EINVAL,
+                      "--http-%s says how the page is served, and --http HOST:PORT, "
+                      "which serves it, is not given",
+                      given);
+}
+
 /* 0: go on; 1: help or version was shown. */
 static int
 read_options(struct options *o, int argc, char **argv, struct gp_err *err)
@@ -280,6 +298,8 @@ read_options(struct options *o, int argc, char **argv, struct gp_err *err)
                        "--log %s: AREA:LEVEL,... is wanted, with the levels none, "
                        "error, warn, info and debug",
                        o->config.log);
+    if (!r)
+        r = check_http(&o->config, err);
     if (!r)
         derive(o);
     return r;

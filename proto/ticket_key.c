@@ -101,6 +101,11 @@ key_read(FILE *f, const char *path, mode_t forbidden, struct ticket_key **ret_ke
 
     if (fstat(fileno(f), &st) < 0)
         return gp_err_set(err, -errno, "%s: %s", path, strerror(errno));
+    if (S_ISDIR(st.st_mode))
+        return gp_err_set(err, -EISDIR,
+                          "%s is a directory; name the file that holds the scheduler's "
+                          "key (Ed25519, PEM), as in %s/ticket-key.pem",
+                          path, path);
     if (st.st_mode & forbidden)
         return gp_err_set(
             err, -EPERM,

@@ -28,9 +28,12 @@ read_key(const struct request *request, char **ret_key, struct gp_err *err)
     CLEANUP_FREE char *path =
         gp_str_printf("%.*sticket-key.pem", slash ? (int)(slash - db + 1) : 0, db);
     size_t len;
+    int r;
 
-    if (request->key_file)
-        return ticket_key_open(request->key_file, &key, err);
+    if (request->key_file) {
+        r = ticket_key_open(request->key_file, &key, err);
+        return r < 0 ? gp_err_wrap(err, r, "--key-file") : 0;
+    }
     if (!path)
         return -ENOMEM;
     if (access(path, F_OK) < 0 && errno == ENOENT)

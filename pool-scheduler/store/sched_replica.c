@@ -69,9 +69,10 @@ read_key(const char *path, bool kept_elsewhere, struct ticket_key **ret,
 
     if (!r)
         r = ticket_key_read_old(path, ret_old, err);
-    if (!r)
-        *ret = TAKE_PTR(key);
-    return r;
+    if (r < 0)
+        return kept_elsewhere ? gp_err_wrap(err, r, "--key-file") : r;
+    *ret = TAKE_PTR(key);
+    return 0;
 }
 
 int

@@ -41,6 +41,12 @@
         .name = flag, .help = words_, .set = gp_option_yes,                            \
         .offset = offsetof(struct srv_conf, field), .live = true                       \
     }
+#define LIVE_TIME(flag, field, least, most, words_)                                    \
+    {                                                                                  \
+        .name = flag, .value = "TIME", .help = words_, .set = gp_option_seconds,       \
+        .offset = offsetof(struct srv_conf, field), .min = least, .max = most,         \
+        .live = true                                                                   \
+    }
 /* A text that is one of these; NULL: one that passes its own check. */
 #define CHECKED(flag, field, text, check, list, words_)                                \
     {                                                                                  \
@@ -168,27 +174,30 @@ static const struct gp_option options[] = {
     LIVE("rate-refusals", rate_refusals, 1, 1000000,
          "wrong tickets and proofs a second of one address (default 20)"),
     LIVE("max-sessions", max_sessions, 1, 65536, "sessions at a time (default 1024)"),
-    LIVE("link-timeout", link_timeout_s, 1, XPORT_LINK_TIMEOUT_MAX_S,
-         "seconds without an acknowledgement after which a client's TCP "
-         "connection is broken (default 15, at least 3)"),
-    LIVE("resume", resume_s, 0, XPORT_RESUME_MAX_S,
-         "seconds for which the worker of a client whose connection over TCP or RDMA "
-         "broke waits for another one (default 60, 0: not at all)"),
+    LIVE_TIME("link-timeout", link_timeout_s, 1, XPORT_LINK_TIMEOUT_MAX_S,
+              "without an acknowledgement for so long, a client's TCP connection is "
+              "broken (default 15s, at least 3s; a plain number is seconds)"),
+    LIVE_TIME(
+        "resume", resume_s, 0, XPORT_RESUME_MAX_S,
+        "how long the worker of a client whose connection over TCP or RDMA broke waits "
+        "for another one (default 60s, 0: not at all)"),
     {.name = "adopt-window",
-     .value = "N",
-     .help = "seconds for which workers outlive the server and wait for another one "
-             "with the same --state-dir (default 60, 0: they end with it)",
-     .set = gp_option_u32,
+     .value = "TIME",
+     .help = "how long workers outlive the server and wait for another one with the "
+             "same --state-dir (default 60s, 0: they end with it)",
+     .set = gp_option_seconds,
      .offset = offsetof(struct srv_conf, adopt_window_s),
      .max = 86400},
-    LIVE("check-seconds", check_seconds, 1, 86400,
-         "between checks of a card that does not work, until it works again (default "
-         "30)"),
-    LIVE("work-limit", work_limit_s, 1, 1000000,
-         "seconds after which work that does not end, while another session waits "
-         "for the card, is ended (default 60)"),
-    LIVE("work-limit-offline", work_limit_offline_s, 1, 1000000,
-         "the same for offline sessions (default 10)"),
+    LIVE_TIME(
+        "check-seconds", check_seconds, 1, 86400,
+        "between checks of a card that does not work, until it works again (default "
+        "30s)"),
+    LIVE_TIME(
+        "work-limit", work_limit_s, 1, 1000000,
+        "work that does not end after so long, while another session waits for the "
+        "card, is ended (default 60s)"),
+    LIVE_TIME("work-limit-offline", work_limit_offline_s, 1, 1000000,
+              "the same for offline sessions (default 10s)"),
 };
 
 /* A flag's other name, and the second address beside the one on the network. */

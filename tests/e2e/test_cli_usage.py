@@ -52,6 +52,28 @@ def test_daemons_with_wrong_options_have_one_exit_status(case):
     case.contains(done.err, "--from sqlite:PATH and --to etcd:URL,... are needed", "migrate")
 
 
+def test_server_takes_times_with_their_unit(case):
+    server = case.build / "bin" / "gpupool-server"
+    for name in ("resume", "link-timeout", "adopt-window", "check-seconds", "work-limit", "work-limit-offline"):
+        for value in ("5m", "30s", "1h", "300"):
+            case.run([server, "--check-options", f"--{name}", value])
+        done = case.run([server, "--check-options", f"--{name}", "5min"], status=2)
+        case.contains(done.err, f"--{name} 5min: a number of seconds, or a time like 30s, 10m or 2h", name)
+
+
+def test_scheduler_refuses_what_would_be_ignored_or_cannot_be(case):
+    scheduler = case.build / "bin" / "gpupool-scheduler"
+    where = ("--listen", "127.0.0.1:0", "--state-dir", case.folder / "state")
+    for option in (("--http-cert", "c.pem"), ("--http-key", "k.pem"), ("--http-public",)):
+        done = case.run([scheduler, *where, *option], status=2)
+        case.contains(done.err, f"{option[0]} says how the page is served, and --http HOST:PORT", option[0])
+    keys = case.folder / "keys"
+    keys.mkdir()
+    done = case.run([scheduler, *where, "--key-file", keys], status=1)
+    case.contains(done.err, f"--key-file: {keys} is a directory; name the file that holds the scheduler's key",
+                  "a folder as a key")
+
+
 def test_short_options_and_help_of_a_command_are_there(case):
     for args in (("run", "-h"), ("help", "run"), ("status", "-h"), ("explain", "-h")):
         usage(case, f"Usage: gpupool {args[0] if args[0] != 'help' else args[1]}", *args,

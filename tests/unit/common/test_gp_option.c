@@ -5,9 +5,11 @@
 #include "gp_err.h"
 #include "gp_option.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct target {
     const char *name;
@@ -18,10 +20,23 @@ struct target {
     const char *policy;
     uint32_t choice;
     uint64_t ms;
+    uint32_t seconds;
+    unsigned n_words;
     const char *wait;
 };
 
 static const char *const POLICIES[] = {"binpack", "spread", NULL};
+
+static int
+count_word(void *target, const struct gp_option *option, const char *value,
+           struct gp_err *err)
+{
+    (void)option;
+    (void)value;
+    (void)err;
+    ((struct target *)target)->n_words++;
+    return 0;
+}
 
 #define FIELD(field) .offset = offsetof(struct target, field)
 static const struct gp_option OPTIONS[] = {
@@ -83,6 +98,20 @@ static const struct gp_option OPTIONS[] = {
      FIELD(ms),
      .min = 1,
      .max = 7200000},
+    {.name = "word",
+     .value = "WORD",
+     .help = "one more",
+     .set = count_word,
+     FIELD(n_words),
+     .size = sizeof(unsigned),
+     .several = true},
+    {.name = "patience",
+     .value = "TIME",
+     .help = "how long at most",
+     .set = gp_option_seconds,
+     FIELD(seconds),
+     .min = 3,
+     .max = 86400},
     {.name = "wait",
      .value = "TIME",
      .optional = true,
@@ -292,6 +321,8 @@ values_are_compared_and_taken_by_their_kind(void **state)
                         .policy = "q",
                         .choice = 1,
                         .ms = 4,
+                        .seconds = 5,
+                        .n_words = 6,
                         .wait = ""};
     memcpy(b.copy, "other", 6);
     for (size_t i = 0; i < ARRAY_SIZE(OPTIONS); i++) {
@@ -341,6 +372,87 @@ items_of_a_manual_page_are_mdoc(void **state)
     free(text);
 }
 
+static void
+seconds_are_taken_with_a_unit_and_without(void **state)
+{
+    static const struct {
+        const char *text;
+        uint32_t seconds;
+    } good[] = {{"3", 3}, {"30s", 30}, {"5m", 300}, {"24h", 86400}, {"86400", 86400}};
+    static const char *const bad[] = {"2",
+                                      "0s",
+                                      "25h",
+                                      "1441m",
+                                      "5 m",
+                                      "5M",
+                                      "m",
+                                      "1.5m",
+                                      "-5",
+                                      "5mm",
+                                      "1d",
+                                      "",
+                                      "99999999999999999999h"};
+    struct target target = {0};
+    struct gp_err err = {0};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(good); i++) {
+        assert_int_equal(PARSE(&target, &err, "--patience", good[i].text), 0);
+        assert_int_equal(target.seconds, good[i].seconds);
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+        assert_int_equal(PARSE(&target, &err, "--patience", bad[i]), -EINVAL);
+        assert_non_null(strstr(err.msg, "a number of seconds, or a time like 30s, 10m "
+                                        "or 2h, from 3 to 86400 seconds"));
+    }
+}
+
+static int
+parse_file(const char *text, struct target *target, struct gp_err *err)
+{
+    char path[] = "/tmp/ut-option-XXXXXX";
+    int fd = mkstemp(path), r;
+
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+    close(fd);
+    r = PARSE(target, err, "--config", path);
+    unlink(path);
+    return r;
+}
+
+static void
+option_that_is_twice_in_a_file_is_refused_with_both_lines(void **state)
+{
+    struct target target;
+    struct gp_err err;
+
+    (void)state;
+    assert_int_equal(
+        parse_file("number = 1\n# number = 3\nname = a\n number=1\n", &target, &err),
+        -EINVAL);
+    assert_non_null(strstr(err.msg, ":4: number is in line 1 already"));
+    /* Each of these counts. */
+    assert_int_equal(parse_file("word = a\nword = b\n", &target, &err), 0);
+    assert_int_equal(target.n_words, 2);
+}
+
+static void
+byte_order_mark_of_utf8_is_no_part_of_a_file(void **state)
+{
+    struct target target;
+    struct gp_err err;
+
+    (void)state;
+    assert_int_equal(parse_file("\xef\xbb\xbfnumber = 4\r\n", &target, &err), 0);
+    assert_int_equal(target.number, 4);
+    assert_int_equal(parse_file("\xef\xbb\xbf# words\nname = a\n", &target, &err), 0);
+    /* Anywhere else it is a fault like another. */
+    assert_int_equal(parse_file("loud = yes\n\xef\xbb\xbfnumber = 4\n", &target, &err),
+                     -EINVAL);
+    assert_non_null(strstr(err.msg, ":2: unknown option --"));
+}
+
 int
 main(void)
 {
@@ -353,6 +465,9 @@ main(void)
         cmocka_unit_test(help_and_completions_name_every_option),
         cmocka_unit_test(values_are_compared_and_taken_by_their_kind),
         cmocka_unit_test(items_of_a_manual_page_are_mdoc),
+        cmocka_unit_test(seconds_are_taken_with_a_unit_and_without),
+        cmocka_unit_test(option_that_is_twice_in_a_file_is_refused_with_both_lines),
+        cmocka_unit_test(byte_order_mark_of_utf8_is_no_part_of_a_file),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
