@@ -348,8 +348,10 @@ set_heartbeat(struct srv_register *reg, uint32_t ms)
 static void
 close_sessions(struct srv_register *reg, const uint64_t *ids, size_t n)
 {
+    /* Of one that has been closed by a notice the reason is known already. */
     for (size_t i = 0; i < n; i++)
-        srv_worker_close_session(reg->srv, ids[i], "not in the scheduler's ledger");
+        srv_worker_close_session(reg->srv, ids[i],
+                                 "it had ended before this server reported it");
     if (n)
         srv_register_changed(reg);
 }

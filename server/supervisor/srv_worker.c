@@ -488,13 +488,14 @@ srv_worker_end(struct srv_worker *w, const char *why)
     worker_grace(w, why);
 }
 
+/* @again: the scheduler has closed it before, and its first reason stays. */
 static void
-end_session(struct srv_session *session, const char *why)
+end_session(struct srv_session *session, const char *why, bool again)
 {
     char words[WRK_ENDING_MAX];
 
     snprintf(words, sizeof(words), "its session was closed%s%s", *why ? ": " : "", why);
-    srv_ledger_ending(session->ledger, words, true);
+    srv_ledger_ending(session->ledger, words, !again);
     for (struct srv_worker *w = session->srv->workers; w; w = w->next)
         if (w->session == session)
             srv_worker_end(w, "its session was closed");
@@ -503,13 +504,17 @@ end_session(struct srv_session *session, const char *why)
 void
 srv_worker_close_session(struct srv *srv, uint64_t id, const char *why)
 {
+    const struct srv_session *before = srv_session_find(srv, id);
+    bool again = before && before->closed;
     struct srv_session *session = srv_session_close(srv, id, why);
 
     if (!session)
         return;
-    gp_audit("order", "by", "scheduler", "order", "close", "session",
-             session->claims.session, "who", session->claims.owner, "words", why, NULL);
-    end_session(session, why);
+    if (!again)
+        gp_audit("order", "by", "scheduler", "order", "close", "session",
+                 session->claims.session, "who", session->claims.owner, "words", why,
+                 NULL);
+    end_session(session, why, again);
     srv_session_commit(session);
 }
 
@@ -721,7 +726,7 @@ srv_worker_adopted(struct srv *srv)
         srv_export_mend(s, here);
         srv_session_mend(s);
         if (s->closed)
-            end_session(s, "");
+            end_session(s, "", true);
         srv_session_commit(s);
     }
 }

@@ -71,7 +71,8 @@ void srv_worker_adopted(struct srv *srv);
 /* Ask it to end; it is killed after SRV_GRACE_MS.  @why: static words. */
 void srv_worker_end(struct srv_worker *w, const char *why);
 /* The scheduler has ended session @id, known here or not: end its workers, and refuse
- * its tickets from now on.  @why, for the programs, may be empty. */
+ * its tickets from now on.  @why, for the programs, may be empty; the first one stays.
+ */
 void srv_worker_close_session(struct srv *srv, uint64_t id, const char *why);
 void srv_worker_end_all(struct srv *srv, const char *why);
 

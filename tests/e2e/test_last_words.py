@@ -142,6 +142,21 @@ def test_run_ends_with_why_its_session_was_closed(case):
                   "was closed: ", "the last line of gpupool run")
 
 
+def test_first_reason_of_the_scheduler_stays(case):
+    """A report that was made before the session ended is answered with its end again, and
+    that answer knows no reason."""
+    pool = case.pool(servers=1, cards=1, options=("--heartbeat-ms", 50))
+    shell = Cudash(case, pool.spawn(case.programs / "cudash", memory="64MiB",
+                                    env={"GPUPOOL_LOG": "stub:error"})).begin()
+    worker, = pool.workers()
+    pool.kill(worker, signal.SIGSTOP)  # it is named in reports until the server kills it
+    pool.cli("close", pool.sessions()[0]["name"])
+    case.check(shell("sync") != [0], "a session that was closed goes on")
+    shell.close()
+    said = (case.folder / "spawned.err").read_text()
+    case.contains(said, "its session was closed: closed by an administrator", "what the program is told")
+
+
 def test_run_ends_with_the_signal_that_killed_its_worker(case):
     last, own = last_line_of_run(
         case, lambda pool: pool.kill(pool.workers()[0], signal.SIGKILL))
