@@ -13,7 +13,15 @@ work=$out/deb/tree/gpupool-$version
 rm -rf "$out/deb"
 mkdir -p "$work/deploy"
 cp -r "$top/deploy/debian" "$work/debian"
-cp -r "$top/deploy/examples" "$top/deploy/README.md" "$work/deploy/"
+cp -r "$top/deploy/examples" "$work/deploy/"
+# The documents lead to each other as in the project; what they say of its sources leads
+# nowhere.  The server's and the scheduler's README.md lead there as well.
+mkdir -p "$work/doc/docs" "$work/doc/deploy"
+cp -r "$top"/docs/*.md "$top/docs/openapi.json" "$top/docs/page.png" "$top/docs/results" \
+    "$work/doc/docs/"
+cp "$top/deploy/README.md" "$work/doc/deploy/"
+sed -i 's,\[\([^]]*\)\](\.\./\(bench\|tests\)/[^)]*),\1,g' "$work"/doc/docs/*.md
+sed 's|](\.\./docs/|](../gpupool-common/docs/|g' "$top/deploy/README.md" >"$work/deploy/README.md"
 cp "$top/CHANGELOG.md" "$work/releases.md"
 # What the units read decides when they start, and what the installation asks for.
 for name in server scheduler; do

@@ -252,6 +252,27 @@ def lintian(setup):
         raise Trouble("\n".join(found))
 
 
+LINK_RE = re.compile(r"\]\(([^)\s#]+)[^)\s]*\)|(?:src|srcset|href)=\"([^\"#]+)\"")
+
+
+@check("deb.links_of_documents_lead_to_files")
+def links(setup):
+    with tempfile.TemporaryDirectory() as folder:
+        for path in debs(setup):
+            run(["dpkg-deb", "-x", path, folder])
+        documents = sorted((Path(folder) / "usr/share/doc").rglob("*.md"))
+        names = {str(path.relative_to(Path(folder) / "usr/share/doc")) for path in documents}
+        for name in ("gpupool-server/README.md", "gpupool-scheduler/README.md",
+                     "gpupool-common/docs/security.md"):
+            if name not in names:
+                raise Trouble(f"/usr/share/doc/{name} is not there: {sorted(names)}")
+        for path in documents:
+            for pair in LINK_RE.findall(path.read_text("utf-8")):
+                target = pair[0] or pair[1]
+                if not re.match(r"[a-z]+:", target) and not (path.parent / target).exists():
+                    raise Trouble(f"{path.relative_to(folder)} leads to {target}, which is not there")
+
+
 def settings_of(name):
     """The file that the unit reads, which the package asks for."""
     unit = (TOP / f"deploy/systemd/gpupool-{name}.service").read_text("utf-8")
