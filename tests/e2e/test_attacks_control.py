@@ -19,7 +19,7 @@ import urllib.request
 from pathlib import Path
 
 from harness import Cudash
-from harness.control import (CLOSE, CORDON, DRAIN, Link, OPEN, REGISTER, STATUS, WAIT_SERVERS,
+from harness.control import (CLOSE, CORDON, DRAIN, FORGET, Link, OPEN, REGISTER, STATUS, WAIT_SERVERS,
                              WATCH_POOL, fields, message, number, text)
 from harness.raw import Raw, attach_request, challenge, prove, where
 from test_hostile_scheduler import address
@@ -191,6 +191,7 @@ def orders(session):
     """What a neighbour on the scheduler's host would try, without any token."""
     return {"drain": (DRAIN, text(1, "local-1")),
             "cordon": (CORDON, text(1, "local-1") + text(2, "0")),
+            "forget": (FORGET, text(1, "local-1")),
             "close": (CLOSE, number(1, session)),
             "open": (OPEN, open_request()),
             "status": (STATUS, b""),

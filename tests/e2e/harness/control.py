@@ -30,7 +30,7 @@ def message(body, content=b"", request=1):
 
 
 REGISTER, OPEN, RENEW, CLOSE, STATUS, DRAIN, WAIT_SERVERS = 2, 5, 6, 7, 8, 9, 10
-WATCH_POOL, CORDON, RENEW_MANY = 41, 80, 90
+WATCH_POOL, CORDON, RENEW_MANY, FORGET = 41, 80, 90, 91
 
 
 def fields(data):
