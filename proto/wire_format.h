@@ -117,6 +117,27 @@ enum wire_wait {
     WIRE_WAIT_CTX,
 };
 
+/* What gp_graph_list lists: of a graph, or of a node. */
+enum wire_graph_list {
+    WIRE_GRAPH_NODES,
+    WIRE_GRAPH_ROOTS,
+    WIRE_GRAPH_EDGES,
+    WIRE_GRAPH_EDGES_V2,
+    WIRE_GRAPH_DEPENDENCIES,
+    WIRE_GRAPH_DEPENDENCIES_V2,
+    WIRE_GRAPH_DEPENDENTS,
+    WIRE_GRAPH_DEPENDENTS_V2,
+};
+
+/* The arrays that are asked for: nodes (of edges, where they begin), where edges end,
+ * and what belongs to edges. */
+#define WIRE_GRAPH_LIST_NODES 1u
+#define WIRE_GRAPH_LIST_TO 2u
+#define WIRE_GRAPH_LIST_DATA 4u
+
+/* So many entries of each a frame holds. */
+#define WIRE_GRAPH_LIST_MAX 4096u
+
 /* A host function, stream callback or user-object destructor is due. */
 struct wire_event_host_func {
     uint64_t token;  /* as the client registered it */

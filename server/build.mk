@@ -71,7 +71,7 @@ WRK_TRANSFER_SRCS := $(addprefix server/transfer/wrk_,box.c changed_pages.c chan
 WRK_MODULES_SRCS := $(addprefix server/modules/wrk_,image.c images.c jit.c kernels.c log_mute.c \
     output.c)
 WRK_CALLS_SRCS := $(addprefix server/calls/h_,array.c attr.c card.c copy.c copy_rect.c ctx.c \
-    export.c graph.c graph_copy.c graph_exec.c graph_hostmem.c graph_params.c green.c ipc.c \
+    export.c graph.c graph_copy.c graph_exec.c graph_hostmem.c graph_list.c graph_params.c green.c ipc.c \
     launch.c linker.c mem.c module.c notice.c pinned.c pool.c release.c runs.c stripes.c sync.c vmm.c)
 WRK_ENTRY_SRCS := $(addprefix server/entry/wrk_,attach.c check.c control.c control_frame.c crash.c drv_shims.c features.c loop.c \
     main.c nvml.c probe.c)

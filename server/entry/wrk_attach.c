@@ -37,12 +37,14 @@
  * "elapsed": a wait may ask for the time between two events (gp_wait_elapsed).
  * "shapes": launches may name what they have in common (gp_launch_shape).
  * "received": a frame may acknowledge (gp_received).
+ * "graph-lists": what a graph lists may be asked for in parts (gp_graph_list).
  * And what not all drivers do:
  * "runs": the driver tells what its cards change in shared memory (gp_runs_down).
  * "checks": it looks for what is wrong in kernels (gp_check_end). */
 static const char *const capabilities[] = {
-    "land",          "pinned",  "unified",         "link-images", "endings",
-    "stripes-again", "elapsed", "control-greeted", "shapes",      "received"};
+    "land",    "pinned",        "unified",    "link-images",
+    "endings", "stripes-again", "elapsed",    "control-greeted",
+    "shapes",  "received",      "graph-lists"};
 #define OF_DRIVERS 2
 
 struct reply {

@@ -124,6 +124,10 @@ def test_what_is_stated_of_values_that_textures_read(case):
     same_remotely_and_locally(case, "sampled")
 
 
+def test_what_graphs_of_many_nodes_list(case):
+    same_over_tcp_and_shared_memory(case, "listings")
+
+
 def test_what_contexts_functions_and_streams_say(case):
     same_remotely_and_locally(case, "asked")
 
