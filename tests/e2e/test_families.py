@@ -128,6 +128,10 @@ def test_what_graphs_of_many_nodes_list(case):
     same_over_tcp_and_shared_memory(case, "listings")
 
 
+def test_parts_of_managed_memory_that_were_advised_and_prefetched(case):
+    same_remotely_and_locally(case, "advice")
+
+
 def test_what_contexts_functions_and_streams_say(case):
     same_remotely_and_locally(case, "asked")
 

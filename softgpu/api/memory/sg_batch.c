@@ -267,7 +267,7 @@ hint(const struct ranges *r, unsigned long long flags, CUstream hstream)
     if (rc == CUDA_SUCCESS)
         rc = flags ? CUDA_ERROR_INVALID_VALUE : check_ranges(r);
     for (size_t i = 0; r->locs && rc == CUDA_SUCCESS && i < r->n; i++)
-        sg_managed_prefetched(r->ptrs[i], location_of(r, i, &at));
+        rc = sg_managed_prefetched(r->ptrs[i], r->sizes[i], location_of(r, i, &at));
     return sg_leave(rc);
 }
 

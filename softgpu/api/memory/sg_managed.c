@@ -6,6 +6,7 @@
  */
 #include "sg_managed.h"
 
+#include "sg_advice.h"
 #include "sg_capture.h"
 #include "sg_core.h"
 #include "sg_ctx.h"
@@ -13,7 +14,7 @@
 #include "sg_mem.h"
 #include "sg_stream.h"
 
-#include <string.h>
+#include <unistd.h>
 
 SG_CALL(cuMemAllocManaged, CUdeviceptr *dptr, size_t bytesize, unsigned int flags)
 {
@@ -64,30 +65,97 @@ check_location(const CUmemLocation *loc)
     }
 }
 
-static CUresult
-advise(struct sg_alloc *alloc, CUmem_advise advice, const CUmemLocation *loc)
+/* As it is kept: only a card and a node of the host have a number, and the node that
+ * the thread is nearest to is the only one that a software card knows. */
+static CUmemLocation
+kept_location(const CUmemLocation *loc)
 {
-    bool on_device = loc->type == CU_MEM_LOCATION_TYPE_DEVICE;
+    CUmemLocation kept = *loc;
 
+    if (kept.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT)
+        kept = (CUmemLocation){CU_MEM_LOCATION_TYPE_HOST_NUMA, 0};
+    if (kept.type == CU_MEM_LOCATION_TYPE_HOST)
+        kept.id = 0;
+    return kept;
+}
+
+struct change {
+    CUmem_advise advice;
+    CUmemLocation loc;
+};
+
+static void
+apply_advice(struct sg_advised *run, const void *arg)
+{
+    const struct change *c = arg;
+    bool set = c->advice == CU_MEM_ADVISE_SET_ACCESSED_BY;
+
+    switch ((int)c->advice) {
+    case CU_MEM_ADVISE_SET_READ_MOSTLY:
+    case CU_MEM_ADVISE_UNSET_READ_MOSTLY:
+        run->read_mostly = c->advice == CU_MEM_ADVISE_SET_READ_MOSTLY;
+        return;
+    case CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION:
+        run->preferred = (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_INVALID};
+        return;
+    case CU_MEM_ADVISE_SET_PREFERRED_LOCATION:
+        run->preferred = kept_location(&c->loc);
+        return;
+    default:
+        break;
+    }
+    if (c->loc.type == CU_MEM_LOCATION_TYPE_HOST)
+        run->accessed_by_host = set;
+    else if (set)
+        run->accessed_by |= 1u << c->loc.id;
+    else
+        run->accessed_by &= ~(1u << c->loc.id);
+}
+
+static void
+apply_prefetch(struct sg_advised *run, const void *arg)
+{
+    run->prefetched = kept_location(arg);
+}
+
+/* The whole pages of a range of @alloc, as offsets. */
+struct extent {
+    uint64_t from, end;
+};
+
+static struct extent
+pages_of(const struct sg_alloc *alloc, CUdeviceptr ptr, size_t count)
+{
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t from = ptr - alloc->base;
+
+    return (struct extent){from & ~(page - 1), (from + count + page - 1) & ~(page - 1)};
+}
+
+static CUresult
+change_range(struct sg_alloc *alloc, CUdeviceptr ptr, size_t count, sg_advice_fn *fn,
+             const void *arg)
+{
+    struct extent e = pages_of(alloc, ptr, count);
+
+    return sg_advice_change(&alloc->advice, e.from, e.end, fn, arg);
+}
+
+static CUresult
+check_advice(CUmem_advise advice, const CUmemLocation *loc)
+{
     switch ((int)advice) {
     case CU_MEM_ADVISE_SET_READ_MOSTLY:
     case CU_MEM_ADVISE_UNSET_READ_MOSTLY:
-        alloc->read_mostly = advice == CU_MEM_ADVISE_SET_READ_MOSTLY;
-        return CUDA_SUCCESS;
     case CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION:
-        alloc->preferred.type = CU_MEM_LOCATION_TYPE_INVALID;
         return CUDA_SUCCESS;
     case CU_MEM_ADVISE_SET_PREFERRED_LOCATION:
-        if (check_location(loc) == CUDA_SUCCESS)
-            alloc->preferred = *loc;
         return check_location(loc);
     case CU_MEM_ADVISE_SET_ACCESSED_BY:
-        if (on_device && sg_dev_get(loc->id))
-            alloc->accessed_by |= 1u << loc->id;
-        return check_location(loc);
     case CU_MEM_ADVISE_UNSET_ACCESSED_BY:
-        if (on_device && sg_dev_get(loc->id))
-            alloc->accessed_by &= ~(1u << loc->id);
+        if (loc->type != CU_MEM_LOCATION_TYPE_DEVICE &&
+            loc->type != CU_MEM_LOCATION_TYPE_HOST)
+            return CUDA_ERROR_INVALID_VALUE;
         return check_location(loc);
     default:
         return CUDA_ERROR_INVALID_VALUE;
@@ -97,6 +165,7 @@ advise(struct sg_alloc *alloc, CUmem_advise advice, const CUmemLocation *loc)
 SG_CALL(cuMemAdvise_v2, CUdeviceptr devPtr, size_t count, CUmem_advise advice,
         CUmemLocation location)
 {
+    struct change c = {advice, location};
     struct sg_alloc *alloc;
     CUresult rc = sg_enter_init();
 
@@ -105,7 +174,10 @@ SG_CALL(cuMemAdvise_v2, CUdeviceptr devPtr, size_t count, CUmem_advise advice,
     rc = sg_ctx_process_error();
     if (rc == CUDA_SUCCESS)
         rc = find_range(devPtr, count, &alloc);
-    return sg_leave(rc == CUDA_SUCCESS ? advise(alloc, advice, &location) : rc);
+    if (rc == CUDA_SUCCESS)
+        rc = check_advice(advice, &location);
+    return sg_leave(
+        rc == CUDA_SUCCESS ? change_range(alloc, devPtr, count, apply_advice, &c) : rc);
 }
 
 static CUmemLocation
@@ -131,10 +203,10 @@ sg_managed_check(CUdeviceptr ptr, size_t count, const CUmemLocation *loc)
     return rc == CUDA_SUCCESS ? find_range(ptr, count, &alloc) : rc;
 }
 
-void
-sg_managed_prefetched(CUdeviceptr ptr, const CUmemLocation *loc)
+CUresult
+sg_managed_prefetched(CUdeviceptr ptr, size_t count, const CUmemLocation *loc)
 {
-    sg_mem_find(ptr)->last_prefetch = *loc;
+    return change_range(sg_mem_find(ptr), ptr, count, apply_prefetch, loc);
 }
 
 static CUresult
@@ -156,7 +228,7 @@ prefetch(CUdeviceptr ptr, size_t count, const CUmemLocation *loc, unsigned flags
     if (rc == CUDA_SUCCESS)
         rc = find_range(ptr, count, &alloc);
     if (rc == CUDA_SUCCESS)
-        alloc->last_prefetch = *loc;
+        rc = change_range(alloc, ptr, count, apply_prefetch, loc);
     return sg_leave(rc);
 }
 
@@ -183,53 +255,71 @@ device_or_invalid(const CUmemLocation *loc)
                                                      : CU_DEVICE_CPU;
 }
 
-static CUresult
-range_attr(const struct sg_alloc *alloc, int attr, int *data, size_t size)
+/* Who accesses all of a range: cards, and the host. */
+static void
+put_accessed_by(const struct sg_advised *is, int *data, size_t n)
 {
-    size_t n = size / sizeof(int), k = 0;
+    size_t k = 0;
 
+    for (unsigned d = 0; d < sg_dev_count() && k < n; d++)
+        if (is->accessed_by & (1u << d))
+            data[k++] = (int)d;
+    if (is->accessed_by_host && k < n)
+        data[k++] = CU_DEVICE_CPU;
+    while (k < n)
+        data[k++] = CU_DEVICE_INVALID;
+}
+
+static CUresult
+range_attr(const struct sg_advised *is, int attr, int *data, size_t size)
+{
     if (attr == CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY) {
-        if (!n || size % sizeof(int))
+        if (!size || size % sizeof(int))
             return CUDA_ERROR_INVALID_VALUE;
-        for (unsigned d = 0; d < sg_dev_count() && k < n; d++)
-            if (alloc->accessed_by & (1u << d))
-                data[k++] = (int)d;
-        while (k < n)
-            data[k++] = CU_DEVICE_INVALID;
+        put_accessed_by(is, data, size / sizeof(int));
         return CUDA_SUCCESS;
     }
     if (size != sizeof(int))
         return CUDA_ERROR_INVALID_VALUE;
     switch (attr) {
     case CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY:
-        *data = alloc->read_mostly;
+        *data = is->read_mostly;
         return CUDA_SUCCESS;
     case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION:
-        *data = device_or_invalid(&alloc->preferred);
+        *data = device_or_invalid(&is->preferred);
         return CUDA_SUCCESS;
     case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION:
-        *data = device_or_invalid(&alloc->last_prefetch);
+        *data = device_or_invalid(&is->prefetched);
         return CUDA_SUCCESS;
     case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_TYPE:
-        *data = (int)alloc->preferred.type;
+        *data = (int)is->preferred.type;
         return CUDA_SUCCESS;
     case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_ID:
-        *data = alloc->preferred.id;
+        *data = is->preferred.id;
         return CUDA_SUCCESS;
     case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE:
-        *data = (int)alloc->last_prefetch.type;
+        *data = (int)is->prefetched.type;
         return CUDA_SUCCESS;
     case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID:
-        *data = alloc->last_prefetch.id;
+        *data = is->prefetched.id;
         return CUDA_SUCCESS;
     default:
         return CUDA_ERROR_INVALID_VALUE;
     }
 }
 
+static struct sg_advised
+advised(const struct sg_alloc *alloc, CUdeviceptr ptr, size_t count)
+{
+    struct extent e = pages_of(alloc, ptr, count);
+
+    return sg_advice_of(alloc->advice, e.from, e.end);
+}
+
 SG_CALL(cuMemRangeGetAttribute, void *data, size_t dataSize,
         CUmem_range_attribute attribute, CUdeviceptr devPtr, size_t count)
 {
+    struct sg_advised is = {0};
     struct sg_alloc *alloc;
     CUresult rc = sg_enter_init();
 
@@ -237,7 +327,9 @@ SG_CALL(cuMemRangeGetAttribute, void *data, size_t dataSize,
         return rc;
     rc = data ? find_range(devPtr, count, &alloc) : CUDA_ERROR_INVALID_VALUE;
     if (rc == CUDA_SUCCESS)
-        rc = range_attr(alloc, (int)attribute, data, dataSize);
+        is = advised(alloc, devPtr, count);
+    if (rc == CUDA_SUCCESS)
+        rc = range_attr(&is, (int)attribute, data, dataSize);
     return sg_leave(rc);
 }
 
@@ -245,6 +337,7 @@ SG_CALL(cuMemRangeGetAttributes, void **data, size_t *dataSizes,
         CUmem_range_attribute *attributes, size_t numAttributes, CUdeviceptr devPtr,
         size_t count)
 {
+    struct sg_advised is = {0};
     struct sg_alloc *alloc;
     CUresult rc = sg_enter_init();
 
@@ -253,8 +346,10 @@ SG_CALL(cuMemRangeGetAttributes, void **data, size_t *dataSizes,
     if (!data || !dataSizes || !attributes)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
     rc = find_range(devPtr, count, &alloc);
+    if (rc == CUDA_SUCCESS)
+        is = advised(alloc, devPtr, count);
     for (size_t i = 0; i < numAttributes && rc == CUDA_SUCCESS; i++)
-        rc = data[i] ? range_attr(alloc, (int)attributes[i], data[i], dataSizes[i])
+        rc = data[i] ? range_attr(&is, (int)attributes[i], data[i], dataSizes[i])
                      : CUDA_ERROR_INVALID_VALUE;
     return sg_leave(rc);
 }

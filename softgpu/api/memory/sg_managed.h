@@ -10,7 +10,7 @@
 
 /* All of the range is managed memory; @loc (or NULL) is a place it can be sent to. */
 CUresult sg_managed_check(CUdeviceptr ptr, size_t count, const CUmemLocation *loc);
-/* Remembers where a checked range was sent last. */
-void sg_managed_prefetched(CUdeviceptr ptr, const CUmemLocation *loc);
+/* Remembers where a checked range was sent last; CUDA_ERROR_OUT_OF_MEMORY. */
+CUresult sg_managed_prefetched(CUdeviceptr ptr, size_t count, const CUmemLocation *loc);
 
 #endif

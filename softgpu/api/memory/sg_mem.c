@@ -11,6 +11,7 @@
 #include "sg_mem.h"
 
 #include "gp_fsize.h"
+#include "sg_advice.h"
 #include "sg_card.h"
 #include "sg_check.h"
 #include "sg_core.h"
@@ -406,8 +407,6 @@ alloc_new(enum sg_mem_kind kind, struct sg_ctx *ctx, struct sg_dev *dev, uint64_
     alloc->dev = dev;
     alloc->size = size;
     alloc->fd = -1;
-    alloc->preferred.type = CU_MEM_LOCATION_TYPE_INVALID;
-    alloc->last_prefetch.type = CU_MEM_LOCATION_TYPE_INVALID;
     return alloc;
 }
 
@@ -677,6 +676,7 @@ sg_mem_free(struct sg_alloc *alloc)
     give_back(alloc);
     if (alloc->graph)
         alloc->graph_gone(alloc->graph);
+    sg_advice_free(alloc->advice);
     free(alloc);
 }
 

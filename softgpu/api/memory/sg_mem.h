@@ -52,15 +52,14 @@ struct sg_alloc {
     bool internal; /* storage of arrays, globals, heap: not freed by address */
     bool sync_memops;
     bool read_only;
-    bool read_mostly;
-    bool watched; /* writes are noted (sg_changes.h) */
-    CUmemLocation preferred, last_prefetch;
-    unsigned accessed_by;  /* bit per ordinal */
-    unsigned written_by;   /* SG_MEM_MAPPED: those of them that may write, too */
-    uint64_t handle_types; /* CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES */
-    int fd;                /* the pages are in this file, or -1 */
-    bool dmabuf;           /* which has no name: others have dma-bufs of it */
-    unsigned n_ipc_opens;  /* SG_MEM_IPC */
+    bool watched;             /* writes are noted (sg_changes.h) */
+    struct sg_advice *advice; /* of managed memory; NULL: none so far */
+    unsigned accessed_by;     /* bit per ordinal */
+    unsigned written_by;      /* SG_MEM_MAPPED: those of them that may write, too */
+    uint64_t handle_types;    /* CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES */
+    int fd;                   /* the pages are in this file, or -1 */
+    bool dmabuf;              /* which has no name: others have dma-bufs of it */
+    unsigned n_ipc_opens;     /* SG_MEM_IPC */
     uint32_t ipc_slot;
     uint64_t ipc_id;
 };
