@@ -111,6 +111,8 @@ any_open(struct any *any, const CUgraphNodeParams *params, uint16_t call)
         return any_memory(any);
     case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
         any->params.memOp.paramArray = NULL;
+        if (params->memOp.count > OPS_MAX) /* no batch has as many */
+            return CUDA_ERROR_INVALID_VALUE;
         return any_tail(any, params->memOp.paramArray, params->memOp.count,
                         sizeof(*params->memOp.paramArray), OPS_MAX);
     case CU_GRAPH_NODE_TYPE_CONDITIONAL:

@@ -26,7 +26,7 @@ stub_impl_cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr addr, cuuint64_t v
 }
 
 /* A batch that only writes, as signals to other streams are, keeps nothing waiting.  Of
- * more operations than a frame carries the call is refused. */
+ * more operations than a batch may have the call is refused. */
 static bool
 batch_waits(const CUstreamBatchMemOpParams *ops, unsigned int n)
 {

@@ -149,6 +149,7 @@ class Rule:
     when_value: str = ""
     elem: Type | None = None
     max: int = 0
+    most: bool = False  # as in Param
 
 
 @dataclass

@@ -180,8 +180,8 @@ def parse_rule(words: list[str], at: Place) -> Rule:
         return Rule(kind, name, handle=handle, when_field=when[0], when_value=when[1])
     if kind == "array":
         t = parse_type(rest, at)
-        limit = next(int(w[4:]) for w in rest if w.startswith("max="))
-        return Rule(kind, name, elem=t, max=limit)
+        word, _, limit = next(w for w in rest if w.startswith(("max=", "most="))).partition("=")
+        return Rule(kind, name, elem=t, max=int(limit), most=word == "most")
     if kind == "zero" and rest[:1] == ["when"]:
         when_field, _, when_value = rest[1].partition("=")
         return Rule(kind, name, when_field=when_field, when_value=when_value)

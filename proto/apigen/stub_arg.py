@@ -343,11 +343,16 @@ class StubArg:
             if r.kind == "array":
                 assert r.elem
                 count = f"(uint64_t){p.name}{dot}{r.elem.count}"
+                answer = (
+                    "CUDA_ERROR_INVALID_VALUE"
+                    if r.most
+                    else f"stub_unsupported(WIRE_CALL_{self.call.name})"
+                )
                 t(
                     f"    if ({guard}{count} && !{p.name}{dot}{r.field})",
                     "        return CUDA_ERROR_INVALID_VALUE;",
                     f"    if ({guard}{count} > {r.max})",
-                    f"        return stub_unsupported(WIRE_CALL_{self.call.name});",
+                    f"        return {answer};",
                 )
             elif r.kind == "handle" and r.handle == STREAM_FIELD:
                 twin = "per_thread" if self.call.twin else "false"

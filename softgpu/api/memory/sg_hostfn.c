@@ -19,8 +19,8 @@
 #include <string.h>
 
 enum {
-    /* Operations of one batch; the real driver's limit. */
-    MAX_BATCH = 256,
+    /* Operations of one batch: fewer than 256, as cuStreamBatchMemOp has it. */
+    MAX_BATCH = 255,
 };
 
 struct host_work {
