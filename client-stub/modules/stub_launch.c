@@ -478,7 +478,10 @@ stub_impl_cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *list,
 {
     CUresult r = stub_enter();
 
-    if (r == CUDA_SUCCESS && (!list || !numDevices))
+    if (r == CUDA_SUCCESS &&
+        (!list || !numDevices ||
+         flags & ~(CUDA_COOPERATIVE_LAUNCH_MULTI_DEVICE_NO_PRE_LAUNCH_SYNC |
+                   CUDA_COOPERATIVE_LAUNCH_MULTI_DEVICE_NO_POST_LAUNCH_SYNC)))
         r = CUDA_ERROR_INVALID_VALUE;
     for (unsigned int i = 0; r == CUDA_SUCCESS && i < numDevices; i++)
         r = stub_impl_cuLaunchCooperativeKernel(

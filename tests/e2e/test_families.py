@@ -132,6 +132,14 @@ def test_parts_of_managed_memory_that_were_advised_and_prefetched(case):
     same_remotely_and_locally(case, "advice")
 
 
+def test_what_is_stated_of_batches_launches_clones_and_captures(case):
+    same_remotely_and_locally(case, "stated")
+
+
+def test_memory_domains_of_a_card_that_has_several(case):
+    same_remotely_and_locally(case, "stated", env={"SOFTGPU_CC": "9.0"})
+
+
 def test_what_contexts_functions_and_streams_say(case):
     same_remotely_and_locally(case, "asked")
 

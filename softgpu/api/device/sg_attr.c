@@ -107,7 +107,6 @@ static const int fixed[CU_DEVICE_ATTRIBUTE_MAX] = {
     [ATTR(CAN_USE_64_BIT_STREAM_MEM_OPS)] = 1,
     [ATTR(CAN_USE_STREAM_WAIT_VALUE_NOR)] = 1,
     [ATTR(IPC_EVENT_SUPPORTED)] = 1,
-    [ATTR(MEM_SYNC_DOMAIN_COUNT)] = 1,
     [ATTR(NUMA_ID)] = -1,
 };
 
@@ -115,6 +114,18 @@ static int
 persisting_l2(const struct sg_dev *dev)
 {
     return dev->profile->major >= 8 ? dev->profile->l2_bytes / 4 * 3 : 0;
+}
+
+unsigned
+sg_dev_domains(const struct sg_dev *dev)
+{
+    return dev->profile->major >= 9 ? 4 : 1;
+}
+
+CUlaunchMemSyncDomainMap
+sg_dev_domain_map(const struct sg_dev *dev)
+{
+    return (CUlaunchMemSyncDomainMap){.remote = sg_dev_domains(dev) > 1};
 }
 
 CUresult
@@ -166,6 +177,9 @@ sg_dev_attr(const struct sg_dev *dev, int attr, int *ret_value)
         break;
     case ATTR(CLUSTER_LAUNCH):
         *ret_value = prof->major >= 9;
+        break;
+    case ATTR(MEM_SYNC_DOMAIN_COUNT):
+        *ret_value = (int)sg_dev_domains(dev);
         break;
     case ATTR(SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO):
         *ret_value = prof->fp64_ratio;

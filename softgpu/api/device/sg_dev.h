@@ -84,4 +84,9 @@ struct sg_dev *sg_dev_by_uuid(const uint8_t uuid[16]);
 /* Value of one CUdevice_attribute; CUDA_ERROR_INVALID_VALUE beyond the last. */
 CUresult sg_dev_attr(const struct sg_dev *dev, int attr, int *ret_value);
 
+/* How many memory synchronization domains a device has, and which of them kernels are
+ * in unless somebody says otherwise. */
+unsigned sg_dev_domains(const struct sg_dev *dev);
+CUlaunchMemSyncDomainMap sg_dev_domain_map(const struct sg_dev *dev);
+
 #endif

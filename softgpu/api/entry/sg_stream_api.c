@@ -8,6 +8,7 @@
 #include "sg_dev.h"
 #include "sg_green.h"
 #include "sg_handle.h"
+#include "sg_launch.h"
 #include "sg_output.h"
 #include "sg_stream.h"
 #include "sg_work.h"
@@ -241,6 +242,8 @@ get_attribute(const struct sg_stream *s, CUstreamAttrID attr, CUstreamAttrValue 
 static CUresult
 set_attribute(struct sg_stream *s, CUstreamAttrID attr, const CUstreamAttrValue *value)
 {
+    if (!sg_launch_has_domain(s->ctx->dev, (int)attr, value))
+        return CUDA_ERROR_INVALID_VALUE;
     switch ((int)attr) {
     case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
         if (value->accessPolicyWindow.missProp == CU_ACCESS_PROPERTY_PERSISTING)

@@ -141,10 +141,13 @@ sg_node_graphs(const struct sg_node_data *data, unsigned *ret_n)
 CUresult
 sg_graph_new(struct sg_graph **ret_graph)
 {
+    static uint64_t last_graph_id;
+
     *ret_graph = calloc(1, sizeof(**ret_graph));
     if (!*ret_graph)
         return CUDA_ERROR_OUT_OF_MEMORY;
     (*ret_graph)->refs = 1;
+    (*ret_graph)->id = ++last_graph_id;
     return CUDA_SUCCESS;
 }
 
@@ -498,6 +501,7 @@ sg_graph_clone(const struct sg_graph *graph, struct sg_graph **ret_graph)
     for (size_t i = 0; i < copy->n_nodes; i++)
         for (size_t d = 0; d < copy->nodes[i]->n_deps; d++)
             copy->nodes[i]->deps[d] = copy->nodes[copy->nodes[i]->deps[d]->index];
+    copy->clone_of = graph->id;
     *ret_graph = copy;
     return CUDA_SUCCESS;
 }

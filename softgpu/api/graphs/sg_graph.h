@@ -42,6 +42,7 @@ struct sg_graph_node {
 
 struct sg_graph {
     uint64_t handle;              /* 0: inside another object */
+    uint64_t id, clone_of;        /* of this graph, of the one it was copied from */
     struct sg_graph_node **nodes; /* in the order they were added */
     size_t n_nodes, cap_nodes;
     struct sg_user_refs users;

@@ -111,7 +111,7 @@ SG_CALL(cuGraphNodeFindInClone, CUgraphNode *phNode, CUgraphNode hOriginalNode,
     if (rc != CUDA_SUCCESS)
         return rc;
     graph = SG_OBJ(sg_graph, SG_KIND_GRAPH, hClonedGraph);
-    if (!graph || !phNode || graph == node->graph)
+    if (!graph || !phNode || graph->clone_of != node->graph->id)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
     for (size_t i = 0; i < graph->n_nodes; i++) {
         if (graph->nodes[i]->id == node->id) {

@@ -55,7 +55,7 @@ sg_build_kernel(const CUDA_KERNEL_NODE_PARAMS *p, const struct sg_node_data *old
         .block = {p->blockDimX, p->blockDimY, p->blockDimZ},
         .shared = p->sharedMemBytes,
     };
-    data->kernel.hints.domain_map = (CUlaunchMemSyncDomainMap){0, 1};
+    data->kernel.hints.domain_map = sg_dev_domain_map(ctx->dev);
     if (old) {
         data->kernel.hints = old->kernel.hints;
         data->kernel.req.cooperative = old->kernel.req.cooperative;

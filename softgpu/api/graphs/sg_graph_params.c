@@ -548,10 +548,14 @@ SG_CALL(cuGraphKernelNodeSetAttribute, CUgraphNode hNode, CUkernelNodeAttrID att
 {
     struct sg_launch_req *req;
     struct sg_graph_node *node;
+    const struct sg_ctx *ctx;
     CUresult rc = enter_node(hNode, CU_GRAPH_NODE_TYPE_KERNEL, value, &node);
 
     if (rc != CUDA_SUCCESS)
         return rc;
+    ctx = SG_OBJ(sg_ctx, SG_KIND_CTX, node->data.ctx);
+    if (ctx && !sg_launch_has_domain(ctx->dev, (int)attr, value))
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
     req = &node->data.kernel.req;
     if (sg_launch_hint(&node->data.kernel.hints, (int)attr, value, &rc))
         return sg_leave(rc);

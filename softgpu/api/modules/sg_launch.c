@@ -365,6 +365,22 @@ sg_launch_work(struct sg_ctx *ctx, const struct sg_launch_req *req, const void *
 }
 
 bool
+sg_launch_has_domain(const struct sg_dev *dev, int attr,
+                     const CUlaunchAttributeValue *value)
+{
+    const CUlaunchMemSyncDomainMap *map = &value->memSyncDomainMap;
+
+    switch (attr) {
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+        return map->default_ < sg_dev_domains(dev) && map->remote < sg_dev_domains(dev);
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN: /* logical, which each device maps */
+        return (unsigned)value->memSyncDomain <= CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE;
+    default:
+        return true;
+    }
+}
+
+bool
 sg_launch_hint(struct sg_kernel_hints *hints, int attr,
                const CUlaunchAttributeValue *value, CUresult *ret)
 {
@@ -444,6 +460,16 @@ event_asked(const CUlaunchAttribute *attr, CUevent *ret_event, int *ret_flags)
 }
 
 static CUresult
+check_domains(const CUlaunchConfig *config, const struct sg_dev *dev)
+{
+    for (unsigned i = 0; config && i < config->numAttrs; i++)
+        if (!sg_launch_has_domain(dev, (int)config->attrs[i].id,
+                                  &config->attrs[i].value))
+            return CUDA_ERROR_INVALID_VALUE;
+    return CUDA_SUCCESS;
+}
+
+static CUresult
 check_events(const CUlaunchConfig *config, const struct sg_stream *stream)
 {
     const unsigned wrong = CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING;
@@ -504,6 +530,8 @@ launch(struct sg_launch_req *req, const CUlaunchConfig *config, CUstream hstream
     if (rc == CUDA_SUCCESS) /* the lock was dropped meanwhile */
         rc = sg_stream_get(ctx, hstream, &stream);
     if (rc == CUDA_SUCCESS)
+        rc = check_domains(config, stream->ctx->dev);
+    if (rc == CUDA_SUCCESS)
         rc = check_events(config, stream);
     if (rc != CUDA_SUCCESS)
         return sg_leave(rc);
@@ -556,8 +584,9 @@ SG_CALL(cuLaunchCooperativeKernelMultiDevice, CUDA_LAUNCH_PARAMS *launchParamsLi
 {
     CUresult rc = CUDA_SUCCESS;
 
-    (void)flags;
-    if (!launchParamsList || !numDevices)
+    if (!launchParamsList || !numDevices ||
+        flags & ~(CUDA_COOPERATIVE_LAUNCH_MULTI_DEVICE_NO_PRE_LAUNCH_SYNC |
+                  CUDA_COOPERATIVE_LAUNCH_MULTI_DEVICE_NO_POST_LAUNCH_SYNC))
         return CUDA_ERROR_INVALID_VALUE;
     for (unsigned i = 0; i < numDevices && rc == CUDA_SUCCESS; i++) {
         const CUDA_LAUNCH_PARAMS *p = &launchParamsList[i];

@@ -54,6 +54,9 @@ CUresult sg_launch_fill(struct sg_run *run, const struct sg_func *func,
 /* What a launch by a kernel does: sg_hooks.launch. */
 void sg_launch_on_device(uint32_t (*fn)(void *user, struct sg_launch *parent,
                                         uint64_t record));
+/* False: the attribute names a memory synchronization domain that @dev has not. */
+bool sg_launch_has_domain(const struct sg_dev *dev, int attr,
+                          const CUlaunchAttributeValue *value);
 /* Takes an attribute that is one of a node's hints.  False: it is none. */
 bool sg_launch_hint(struct sg_kernel_hints *hints, int attr,
                     const CUlaunchAttributeValue *value, CUresult *ret);
