@@ -199,6 +199,7 @@ stub_ctx_new_green(uint64_t handle, struct stub_ctx *whole)
     ctx->index = wire_handle_index(handle);
     ctx->dev = whole->dev;
     ctx->whole = whole;
+    atomic_store(&ctx->unique, atomic_fetch_add(&next_unique, 1));
     ctx->refs = 1;
     ctx->alive = true;
     gp_lock_take(&greens.lock);

@@ -115,6 +115,7 @@ stub_impl_cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx)
 CUresult
 stub_impl_cuCtxGetId(CUcontext ctx, unsigned long long *ctxId)
 {
+    const struct stub_ctx *part;
     struct stub_ctx *c;
     CUresult r = stub_enter();
 
@@ -124,7 +125,8 @@ stub_impl_cuCtxGetId(CUcontext ctx, unsigned long long *ctxId)
         return r;
     if (!ctxId)
         return CUDA_ERROR_INVALID_VALUE;
-    *ctxId = atomic_load(&c->unique);
+    part = stub_ctx_get_part(ctx ? ctx : stub_ctx_current());
+    *ctxId = atomic_load(part ? &part->unique : &c->unique);
     return CUDA_SUCCESS;
 }
 

@@ -122,6 +122,41 @@ stub_impl_cuGreenCtxGetId(CUgreenCtx greenCtx, unsigned long long *greenCtxId)
     return stub_gen_cuGreenCtxGetId(greenCtx, greenCtxId);
 }
 
+static bool
+is_default(CUstream stream)
+{
+    return !stream || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+}
+
+/* A default stream is of the current context, as the stack has it; another one of the
+ * context that its green context converts to, whether that was asked for or not. */
+CUresult
+stub_impl_cuStreamGetCtx(CUstream hStream, CUcontext *pctx, bool per_thread)
+{
+    CUresult r = stub_gen_cuStreamGetCtx(hStream, pctx, per_thread);
+    CUgreenCtx green = NULL;
+
+    if (r != CUDA_SUCCESS || !stub_handle_any(WIRE_KIND_GREENCTX))
+        return r;
+    if (is_default(hStream))
+        *pctx = stub_ctx_current();
+    else if (cuStreamGetGreenCtx(hStream, &green) == CUDA_SUCCESS && green)
+        r = stub_impl_cuCtxFromGreenCtx(pctx, green);
+    return r;
+}
+
+CUresult
+stub_impl_cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx,
+                            bool per_thread)
+{
+    bool of_thread = hStream == CU_STREAM_PER_THREAD || (!hStream && per_thread);
+    const struct stub_ctx *part =
+        of_thread ? stub_ctx_get_part(stub_ctx_current()) : NULL;
+    CUresult r = stub_gen_cuStreamGetCtx_v2(hStream, pCtx, pGreenCtx, per_thread);
+
+    return r == CUDA_SUCCESS && part && part->whole ? CUDA_ERROR_INVALID_HANDLE : r;
+}
+
 CUresult
 stub_impl_cuGreenCtxStreamCreate(CUstream *phStream, CUgreenCtx greenCtx,
                                  unsigned int flags, int priority)

@@ -176,6 +176,8 @@ wrk_handle_name(struct wrk *w, unsigned kind, void *obj)
     if (kind == WIRE_KIND_CTX)
         for (wrk_ctx_named_hook *const *fn = wrk_hooks.ctx_named; *fn; fn++)
             obj = (*fn)(w, obj);
+    if (kind == WIRE_KIND_GREENCTX) /* another one has ended, or is ours */
+        return wrk_handles_id_of(&w->handles, kind, obj);
     if (kind == WIRE_KIND_FUNC)
         id = wrk_func_id_of(w, obj);
     if (id)

@@ -38,7 +38,7 @@ void wrk_handle_put(struct wrk *w, unsigned kind, uint64_t id, void *obj);
 
 /* The id under which the client knows @obj, for handles in answers: its own,
  * or one that the worker allocates (WIRE_INDEX_SERVER).  NULL gives 0, streams 1 and 2
- * themselves. */
+ * themselves.  Green contexts are the client's alone: others give 0. */
 uint64_t wrk_handle_name(struct wrk *w, unsigned kind, void *obj);
 
 /* The function @func_id dies with the module or library @owner_id: when that id is

@@ -239,10 +239,11 @@ def test_nodes_and_executable_graphs_take_new_functions_for_ever(case):
     same_remotely_and_locally(case, "hostnodes", core=100)
 
 
-def same_over_tcp_and_shared_memory(case, name, pool=None, **options):
+def same_over_tcp_and_shared_memory(case, name, pool=None, card=None, **options):
     """As same_remotely_and_locally(), in one pool over each of both transports."""
-    local = case.run([case.programs / name, "strict"], env=local_driver(case))
-    pool = pool or case.pool()
+    local = case.run([case.programs / name, "strict"],
+                     env={**local_driver(case), **(card or {})})
+    pool = pool or case.pool(env=card)
     for transport in ("tcp", "shm"):
         env = {} if "E2E_TRANSPORT" in os.environ else {"GPUPOOL_TRANSPORT": transport}
         remote = pool.run(case.programs / name, "strict", env=env, status=None, **options)
@@ -258,7 +259,7 @@ def test_lists_and_texts_come_whole_whatever_room_the_program_has(case):
 
 
 def test_contexts_of_green_contexts_are_parts_of_the_primary_one(case):
-    same_over_tcp_and_shared_memory(case, "greens")
+    same_over_tcp_and_shared_memory(case, "greens", card={"SOFTGPU_SMS": "4"})
 
 
 def test_libraries_that_come_and_go_leave_nothing_behind(case):

@@ -151,7 +151,7 @@ work_in_it(void)
     if (stores(f, 7, stream) || stores(put, 8, own))
         return 1;
     TRY(cuStreamGetCtx(stream, &got));
-    SAME(got == primary, 1);
+    SAME(got == ctx, 1);
     TRY(cuStreamGetCtx_v2(own, &got, &of_stream));
     SAME(of_stream == green, 1);
     TRY(cuMemAlloc_v2(&more, 4096));
@@ -249,6 +249,109 @@ streams_know_it(void)
     return 0;
 }
 
+/* The context that a stream is of, however it came to be. */
+static int
+streams_name_their_context(void)
+{
+    CUcontext ctx, other, got = NULL, later = NULL;
+    CUstream own, before, in_it, in_other;
+    CUgreenCtx green, next, told = NULL;
+    CUdevResource all, parts[2];
+    CUdevResourceDesc desc;
+    unsigned n = 2;
+
+    TRY(cuStreamCreate(&before, CU_STREAM_NON_BLOCKING));
+    if (make(0, &next, &other))
+        return 1;
+    TRY(cuDeviceGetDevResource(0, &all, CU_DEV_RESOURCE_TYPE_SM));
+    TRY(cuDevSmResourceSplitByCount(parts, &n, &all, NULL, 0, 1));
+    TRY(cuDevResourceGenerateDesc(&desc, &parts[1], 1));
+    TRY(cuGreenCtxCreate(&green, desc, 0, CU_GREEN_CTX_DEFAULT_STREAM));
+    TRY(cuGreenCtxStreamCreate(&own, green, CU_STREAM_NON_BLOCKING, 0));
+    TRY(cuStreamGetCtx(own, &got)); /* which nobody has asked for yet */
+    TRY(cuCtxFromGreenCtx(&ctx, green));
+    SAME(got == ctx && ctx != primary, 1);
+    TRY(cuCtxSetCurrent(got));
+    TRY(cuStreamCreate(&in_it, CU_STREAM_NON_BLOCKING));
+    TRY(cuCtxSetCurrent(other));
+    TRY(cuStreamCreate(&in_other, CU_STREAM_NON_BLOCKING));
+    for (int i = 0; i < 3; i++) {
+        CUcontext now = i == 0 ? primary : i == 1 ? ctx : other;
+
+        TRY(cuCtxSetCurrent(now));
+        TRY(cuStreamGetCtx(own, &got));
+        SAME(got == ctx, 1);
+        TRY(cuStreamGetCtx(in_it, &got));
+        SAME(got == ctx, 1);
+        TRY(cuStreamGetCtx(in_other, &got));
+        SAME(got == other, 1);
+        TRY(cuStreamGetCtx(before, &got));
+        SAME(got == primary, 1);
+        TRY(cuStreamGetCtx(NULL, &got));
+        SAME(got == now, 1);
+        TRY(cuStreamGetCtx(CU_STREAM_LEGACY, &got));
+        SAME(got == now, 1);
+        TRY(cuStreamGetCtx(CU_STREAM_PER_THREAD, &got));
+        SAME(got == now, 1);
+        TRY(cuStreamGetCtx_v2(own, &got, &told));
+        SAME(got == primary && told == green, 1);
+        TRY(cuStreamGetCtx_v2(in_other, &got, &told));
+        SAME(got == primary && told == next, 1);
+        TRY(cuStreamGetCtx_v2(before, &got, &told));
+        SAME(got == primary && told == NULL, 1);
+        CODE(cuStreamGetCtx_v2(CU_STREAM_PER_THREAD, &got, &told),
+             i ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS);
+    }
+    TRY(cuCtxSetCurrent(primary));
+    TRY(cuGreenCtxDestroy(green));
+    TRY(cuStreamGetGreenCtx(own, &told)); /* which it outlives */
+    SAME(told == NULL, 1);
+    TRY(cuStreamGetCtx_v2(in_it, &later, &told));
+    SAME(later == primary && told == NULL, 1);
+    TRY(cuStreamGetCtx(own, &later));
+    SAME(later == primary, 1);
+    if (stores(put, 21, own) || stores(put, 22, in_it))
+        return 1;
+    TRY(cuStreamDestroy_v2(own));
+    TRY(cuStreamDestroy_v2(in_it));
+    TRY(cuStreamDestroy_v2(in_other));
+    TRY(cuStreamDestroy_v2(before));
+    TRY(cuGreenCtxDestroy(next));
+    return 0;
+}
+
+/* Contexts made from green ones have numbers of their own. */
+static int
+numbers_of_contexts(void)
+{
+    unsigned long long of_whole, of_part, of_other, now;
+    CUgreenCtx green, next;
+    CUcontext ctx, other;
+
+    if (make(0, &green, &ctx) || make(1, &next, &other))
+        return 1;
+    TRY(cuCtxGetId(primary, &of_whole));
+    TRY(cuCtxGetId(ctx, &of_part));
+    TRY(cuCtxGetId(other, &of_other));
+    SAME(of_part != of_whole && of_other != of_whole && of_part != of_other, 1);
+    TRY(cuCtxSetCurrent(ctx));
+    TRY(cuCtxGetId(NULL, &now));
+    SAME(now == of_part, 1);
+    TRY(cuCtxGetId(primary, &now));
+    SAME(now == of_whole, 1);
+    TRY(cuCtxSetCurrent(primary));
+    TRY(cuCtxGetId(NULL, &now));
+    SAME(now == of_whole, 1);
+    TRY(cuGreenCtxDestroy(green));
+    if (make(0, &green, &ctx))
+        return 1;
+    TRY(cuCtxGetId(ctx, &now));
+    SAME(now != of_part && now != of_other && now != of_whole, 1);
+    TRY(cuGreenCtxDestroy(green));
+    TRY(cuGreenCtxDestroy(next));
+    return 0;
+}
+
 /* The error of a call, which may come with the next one that waits. */
 static CUresult
 while_capturing(CUresult r)
@@ -314,6 +417,55 @@ pieces_are_put_together(void)
          CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION);
     CODE(cuGreenCtxCreate(&green, desc, 99, CU_GREEN_CTX_DEFAULT_STREAM),
          CUDA_ERROR_INVALID_DEVICE);
+    return 0;
+}
+
+/* Nor need they lie side by side, but they are of one split. */
+static int
+pieces_that_lie_apart(void)
+{
+    CUdevResource all, pieces[4], others[4], both[2], told;
+    unsigned n = 4, ran, rest;
+    CUdevResourceDesc desc;
+    CUgreenCtx green, beside;
+    CUstream own, its;
+
+    TRY(cuDeviceGetDevResource(0, &all, CU_DEV_RESOURCE_TYPE_SM));
+    TRY(cuDevSmResourceSplitByCount(pieces, &n, &all, NULL, 0, 1));
+    SAME(n, 4);
+    TRY(cuDevSmResourceSplitByCount(others, &n, &all, NULL, 0, 1));
+    both[0] = pieces[3];
+    both[1] = others[0];
+    CODE(cuDevResourceGenerateDesc(&desc, both, 2),
+         CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION);
+    both[0] = all;
+    both[1] = pieces[0];
+    CODE(cuDevResourceGenerateDesc(&desc, both, 2),
+         CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION);
+    both[0] = pieces[3];
+    both[1] = pieces[1];
+    TRY(cuDevResourceGenerateDesc(&desc, both, 2));
+    TRY(cuGreenCtxCreate(&green, desc, 0, CU_GREEN_CTX_DEFAULT_STREAM));
+    TRY(cuGreenCtxGetDevResource(green, &told, CU_DEV_RESOURCE_TYPE_SM));
+    SAME(told.sm.smCount, 2);
+    both[0] = pieces[2];
+    both[1] = pieces[0];
+    TRY(cuDevResourceGenerateDesc(&desc, both, 2));
+    TRY(cuGreenCtxCreate(&beside, desc, 0, CU_GREEN_CTX_DEFAULT_STREAM));
+    TRY(cuGreenCtxStreamCreate(&own, green, CU_STREAM_NON_BLOCKING, 0));
+    TRY(cuGreenCtxStreamCreate(&its, beside, CU_STREAM_NON_BLOCKING, 0));
+    if (places(own, &ran) || places(its, &rest))
+        return 1;
+    SAME(ran & rest, 0);
+    SAME(__builtin_popcount(ran) <= 2 && __builtin_popcount(rest) <= 2, 1);
+    n = 4; /* what it has can be split again */
+    TRY(cuDevSmResourceSplitByCount(pieces, &n, &told, &others[0], 0, 1));
+    SAME(n, 2);
+    SAME(others[0].type, CU_DEV_RESOURCE_TYPE_INVALID);
+    TRY(cuStreamDestroy_v2(own));
+    TRY(cuStreamDestroy_v2(its));
+    TRY(cuGreenCtxDestroy(green));
+    TRY(cuGreenCtxDestroy(beside));
     return 0;
 }
 
@@ -407,8 +559,11 @@ main(int argc, char **argv)
         {"work in it", work_in_it},
         {"kernels run on its part", kernels_run_on_its_part},
         {"streams know it", streams_know_it},
+        {"streams name their context", streams_name_their_context},
+        {"numbers of contexts", numbers_of_contexts},
         {"events and captures", events_and_captures},
         {"pieces are put together", pieces_are_put_together},
+        {"pieces that lie apart", pieces_that_lie_apart},
         {"current on another thread", current_on_another_thread},
         {"end while current", end_while_current},
         {"holds the primary context", holds_the_primary_context},

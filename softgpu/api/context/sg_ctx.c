@@ -206,10 +206,17 @@ call_parts(struct sg_ctx *ctx, size_t which)
 
 #define CALL_PARTS(ctx, member) call_parts(ctx, offsetof(struct sg_ctx_part, member))
 
+uint64_t
+sg_ctx_new_id(void)
+{
+    static uint64_t last_id;
+
+    return ++last_id;
+}
+
 CUresult
 sg_ctx_new(struct sg_dev *dev, unsigned flags, bool primary, struct sg_ctx **ret_ctx)
 {
-    static uint64_t last_id;
     CUresult rc = sg_ctx_process_error();
     struct sg_ctx *ctx;
 
@@ -224,8 +231,8 @@ sg_ctx_new(struct sg_dev *dev, unsigned flags, bool primary, struct sg_ctx **ret
     ctx->primary = primary;
     ctx->flags = flags;
     ctx->api_version = 3020;
-    ctx->id = ++last_id;
-    ctx->n_sms = dev->sms;
+    ctx->id = sg_ctx_new_id();
+    ctx->sms = sg_sm_set_first(dev->sms);
     set_default_limits(ctx);
     ctx->next = sg_ctx_list;
     sg_ctx_list = ctx;

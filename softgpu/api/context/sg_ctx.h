@@ -11,6 +11,8 @@
 #ifndef SG_CTX_H
 #define SG_CTX_H
 
+#include "sg_sm_set.h"
+
 #include "cuda_abi.h"
 #include "gp_base.h"
 
@@ -48,12 +50,14 @@ struct sg_ctx {
     size_t limits[16];
     CUfunc_cache cache_config;
     struct sg_output *output; /* device printf, assert and heap */
-    unsigned sm_first, n_sms; /* the part of the card a green context has */
+    struct sg_sm_set sms;     /* of the card: all of them */
 };
 
 CUresult sg_ctx_new(struct sg_dev *dev, unsigned flags, bool primary,
                     struct sg_ctx **ret_ctx);
 void sg_ctx_destroy(struct sg_ctx *ctx);
+/* A number that no context has had (cuCtxGetId). */
+uint64_t sg_ctx_new_id(void);
 struct sg_ctx *sg_ctx_ref(struct sg_ctx *ctx); /* NULL passes through */
 void sg_ctx_unref(struct sg_ctx *ctx);         /* NULL is a no-op */
 

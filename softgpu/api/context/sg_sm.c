@@ -134,7 +134,7 @@ run_queue(struct sg_sm *sm, struct sg_run *run)
         p = &(*p)->next;
     run->next = *p;
     *p = run;
-    if (run->launch.n_ctas == 1 && run->n_sms == sm->dev->sms)
+    if (run->launch.n_ctas == 1 && run->sms.n == sm->dev->sms)
         pthread_cond_signal(&sm->cond);
     else
         pthread_cond_broadcast(&sm->cond);
@@ -163,7 +163,7 @@ run_check_done(struct sg_sm *sm, struct sg_run *run)
 static bool
 runs_here(const struct sg_run *run, unsigned smid)
 {
-    return smid >= run->sm_first && smid < run->sm_first + run->n_sms;
+    return sg_sm_set_has(&run->sms, smid);
 }
 
 static unsigned
@@ -392,7 +392,7 @@ admit_more(struct sm_thread *t, bool all_stalled, bool turn_used_up)
         return;
     sg_lock();
     if (mine->launch.cooperative && mine->next_cta < mine->launch.n_ctas &&
-        count_resident(t, mine) < (mine->launch.n_ctas + mine->n_sms - 1) / mine->n_sms)
+        count_resident(t, mine) < (mine->launch.n_ctas + mine->sms.n - 1) / mine->sms.n)
         run = t->slots[t->turn].run;
     if (!run && (all_stalled || turn_used_up))
         run = pick_run(t, mine);

@@ -9,6 +9,7 @@
 #ifndef SG_SM_H
 #define SG_SM_H
 
+#include "sg_sm_set.h"
 #include "sg_work.h"
 
 #include "sg_exec.h"
@@ -31,8 +32,8 @@ struct sg_run {
     struct sg_hooks hooks;
     struct sg_dev *dev;
     void *params;
-    uint64_t workspace; /* device address, 0 if none */
-    unsigned sm_first, n_sms;
+    uint64_t workspace;    /* device address, 0 if none */
+    struct sg_sm_set sms;  /* where it runs */
     unsigned max_resident; /* blocks that one multiprocessor may hold */
     unsigned cluster; /* blocks of a cluster, which start and end together; 1: none */
     int cancel;

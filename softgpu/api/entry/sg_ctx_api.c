@@ -6,6 +6,7 @@
 #include "sg_core.h"
 #include "sg_ctx.h"
 #include "sg_dev.h"
+#include "sg_green.h"
 #include "sg_handle.h"
 #include "sg_output.h"
 #include "sg_stream.h"
@@ -238,6 +239,7 @@ SG_CALL(cuCtxSetFlags, unsigned int flags)
 
 SG_CALL(cuCtxGetId, CUcontext hctx, unsigned long long *ctxId)
 {
+    uint64_t of_green;
     struct sg_ctx *ctx;
     CUresult rc = enter_ctx(hctx, &ctx);
 
@@ -245,7 +247,8 @@ SG_CALL(cuCtxGetId, CUcontext hctx, unsigned long long *ctxId)
         return rc;
     if (!ctxId)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    *ctxId = ctx->id;
+    of_green = sg_green_ctx_id(hctx ? (uintptr_t)hctx : sg_ctx_current_handle());
+    *ctxId = of_green ? of_green : ctx->id;
     return sg_leave(CUDA_SUCCESS);
 }
 
@@ -428,6 +431,6 @@ SG_CALL(cuCtxGetExecAffinity, CUexecAffinityParam *pExecAffinity,
     if (!pExecAffinity || type != CU_EXEC_AFFINITY_TYPE_SM_COUNT)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
     pExecAffinity->type = type;
-    pExecAffinity->param.smCount.val = ctx->n_sms;
+    pExecAffinity->param.smCount.val = ctx->sms.n;
     return sg_leave(CUDA_SUCCESS);
 }

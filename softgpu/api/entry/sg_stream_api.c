@@ -176,13 +176,17 @@ SG_CALL(cuStreamGetId, CUstream hStream, unsigned long long *streamId)
 SG_CALL(cuStreamGetCtx, CUstream hStream, CUcontext *pctx)
 {
     struct sg_stream *stream;
+    uint64_t ctx;
     CUresult rc = enter_stream(hStream, &stream);
 
     if (rc != CUDA_SUCCESS)
         return rc;
     if (!pctx)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    *pctx = (CUcontext)(uintptr_t)stream->ctx->handle;
+    ctx = sg_green_ctx_of(stream);
+    if (!ctx)
+        return sg_leave(CUDA_ERROR_OUT_OF_MEMORY);
+    *pctx = (CUcontext)(uintptr_t)ctx;
     return sg_leave(CUDA_SUCCESS);
 }
 
@@ -195,6 +199,8 @@ SG_CALL(cuStreamGetCtx_v2, CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreen
         return rc;
     if (!pCtx || !pGreenCtx)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    if (stream->kind == SG_STREAM_THREAD && sg_green_of(stream))
+        return sg_leave(CUDA_ERROR_INVALID_HANDLE); /* as stated */
     *pCtx = (CUcontext)(uintptr_t)stream->ctx->handle;
     *pGreenCtx = (CUgreenCtx)(uintptr_t)sg_green_of(stream);
     return sg_leave(CUDA_SUCCESS);

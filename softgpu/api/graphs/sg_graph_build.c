@@ -64,7 +64,7 @@ sg_build_kernel(const CUDA_KERNEL_NODE_PARAMS *p, const struct sg_node_data *old
         data->kernel.req.priority = old->kernel.req.priority;
         data->kernel.req.has_priority = old->kernel.req.has_priority;
     }
-    rc = sg_launch_check(ctx, &data->kernel.req, ctx->n_sms, &func);
+    rc = sg_launch_check(ctx, &data->kernel.req, ctx->sms.n, &func);
     if (rc == CUDA_SUCCESS)
         rc = sg_params_copy(func->kernel, p->kernelParams, p->extra,
                             &data->kernel.params);

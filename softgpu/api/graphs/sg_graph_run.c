@@ -150,7 +150,7 @@ node_work(struct sg_graph_node *node, struct sg_stream *stream,
 {
     const struct sg_node_data *d = &node->data;
     struct sg_ctx *ctx = d->ctx ? sg_handle_get(SG_KIND_CTX, d->ctx) : stream->ctx;
-    unsigned sm_first, n_sms;
+    struct sg_sm_set sms;
 
     if (!ctx)
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
@@ -160,9 +160,8 @@ node_work(struct sg_graph_node *node, struct sg_stream *stream,
         return empty_work(ctx, ret_work);
     switch ((int)d->type) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
-        sg_green_part(stream, &sm_first, &n_sms);
-        return sg_launch_work(ctx, &d->kernel.req, d->kernel.params, sm_first, n_sms,
-                              ret_work);
+        sms = sg_green_part(stream);
+        return sg_launch_work(ctx, &d->kernel.req, d->kernel.params, &sms, ret_work);
     case CU_GRAPH_NODE_TYPE_MEMCPY:
         return copy_work(ctx, d, ret_work);
     case CU_GRAPH_NODE_TYPE_MEMSET:

@@ -329,7 +329,7 @@ sg_launch_fill(struct sg_run *run, const struct sg_func *func,
 
 CUresult
 sg_launch_work(struct sg_ctx *ctx, const struct sg_launch_req *req, const void *params,
-               unsigned sm_first, unsigned n_sms, struct sg_work **ret_work)
+               const struct sg_sm_set *sms, struct sg_work **ret_work)
 {
     struct sg_func *func;
     struct sg_run *run;
@@ -343,8 +343,7 @@ sg_launch_work(struct sg_ctx *ctx, const struct sg_launch_req *req, const void *
         return CUDA_ERROR_OUT_OF_MEMORY;
     sg_work_init(&run->work, &launch_class, ctx);
     run->dev = ctx->dev;
-    run->sm_first = sm_first;
-    run->n_sms = n_sms;
+    run->sms = *sms;
     run->params = malloc(func->kernel->param_bytes + 1);
     if (req->cooperative)
         run->workspace = sg_output_workspace_take(ctx);
@@ -515,7 +514,7 @@ launch(struct sg_launch_req *req, const CUlaunchConfig *config, CUstream hstream
     struct sg_func *func;
     struct sg_ctx *ctx;
     struct sg_work *work;
-    unsigned sm_first, n_sms;
+    struct sg_sm_set sms;
     CUresult rc = sg_enter_work(&ctx);
 
     if (rc != CUDA_SUCCESS)
@@ -523,8 +522,8 @@ launch(struct sg_launch_req *req, const CUlaunchConfig *config, CUstream hstream
     rc = sg_stream_get(ctx, hstream, &stream);
     if (rc != CUDA_SUCCESS)
         return sg_leave(rc);
-    sg_green_part(stream, &sm_first, &n_sms);
-    rc = sg_launch_check(stream->ctx, req, n_sms, &func);
+    sms = sg_green_part(stream);
+    rc = sg_launch_check(stream->ctx, req, sms.n, &func);
     if (rc == CUDA_SUCCESS)
         rc = sg_params_copy(func->kernel, params, extra, &buf);
     if (rc == CUDA_SUCCESS) /* the lock was dropped meanwhile */
@@ -539,7 +538,7 @@ launch(struct sg_launch_req *req, const CUlaunchConfig *config, CUstream hstream
         return sg_leave(capture_launch(stream, req, config, TAKE_PTR(buf)));
     rc = sg_capture_check_legacy_stream(stream);
     if (rc == CUDA_SUCCESS)
-        rc = sg_launch_work(stream->ctx, req, buf, sm_first, n_sms, &work);
+        rc = sg_launch_work(stream->ctx, req, buf, &sms, &work);
     if (rc == CUDA_SUCCESS)
         rc = sg_stream_enqueue(stream, work, NULL);
     if (rc == CUDA_SUCCESS)

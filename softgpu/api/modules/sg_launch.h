@@ -22,6 +22,7 @@ struct sg_func;
 struct sg_kernel;
 struct sg_launch;
 struct sg_run;
+struct sg_sm_set;
 struct sg_work;
 struct sg_stream;
 
@@ -62,7 +63,7 @@ bool sg_launch_hint(struct sg_kernel_hints *hints, int attr,
                     const CUlaunchAttributeValue *value, CUresult *ret);
 /* An operation that runs it; copies @params (sg_params_copy's layout). */
 CUresult sg_launch_work(struct sg_ctx *ctx, const struct sg_launch_req *req,
-                        const void *params, unsigned sm_first, unsigned n_sms,
+                        const void *params, const struct sg_sm_set *sms,
                         struct sg_work **ret_work);
 
 #endif

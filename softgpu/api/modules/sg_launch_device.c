@@ -157,7 +157,7 @@ check(const struct sg_run *run, struct pending *p, uint64_t address)
         rc = sg_module_func(run->module, kernel, &p->func);
     if (rc != CUDA_SUCCESS)
         return (uint32_t)rc;
-    return cudart_error(sg_launch_check_func(p->func, &p->req, run->n_sms));
+    return cudart_error(sg_launch_check_func(p->func, &p->req, run->sms.n));
 }
 
 static uint32_t

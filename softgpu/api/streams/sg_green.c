@@ -2,11 +2,11 @@
 /*
  * Green contexts: a part of the primary context's multiprocessors.
  *
- * A resource says how many multiprocessors, and in its internal bytes which: the
- * first of them.  A green context is a handle to such a part.  The context made from
- * it is the device's primary one under another handle: memory and modules are the
- * same, but what a thread puts into streams while that handle is its current one, and
- * the streams it makes, run on the part only.
+ * A resource says how many multiprocessors, and in its internal bytes which, and of
+ * which split it is a piece.  A green context is a handle to such a part.  The context
+ * made from it is the device's primary one under another handle: memory and modules are
+ * the same, but what a thread puts into streams while that handle is its current one,
+ * and the streams it makes, run on the part only.
  */
 #include "sg_green.h"
 #include "sg_capture.h"
@@ -17,26 +17,27 @@
 #include "sg_handle.h"
 #include "sg_stream.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
     RESOURCE_MAGIC = 0x53674d75,
     MAX_RESOURCES = 64,
-    MAX_SMS = 128, /* SOFTGPU_SMS */
 };
 
 /* In CUdevResource's internal bytes. */
 struct part {
     uint32_t magic;
     int32_t device;
-    uint32_t first;
+    uint64_t split; /* the call that made it; 0: none */
+    struct sg_sm_set sms;
 };
 
 struct desc {
     uint64_t handle;
     int device;
-    unsigned first, count;
+    struct sg_sm_set sms;
 };
 
 struct green {
@@ -45,8 +46,8 @@ struct green {
     uint64_t ctx;   /* handle of the primary context it holds */
     uint64_t alias; /* the same with the part's multiprocessors; 0: not asked for */
     struct green *next;
-    unsigned first, count;
-    uint64_t id;
+    struct sg_sm_set sms;
+    uint64_t id, alias_id; /* cuGreenCtxGetId, cuCtxGetId */
 };
 
 static struct green *greens; /* all that live */
@@ -62,15 +63,14 @@ green_of_alias(uint64_t alias)
     return g;
 }
 
-void
-sg_green_part(const struct sg_stream *stream, unsigned *ret_first, unsigned *ret_n)
+struct sg_sm_set
+sg_green_part(const struct sg_stream *stream)
 {
     const struct green *g = NULL;
 
     if (greens && stream->kind != SG_STREAM_NORMAL)
         g = green_of_alias(sg_ctx_current_handle());
-    *ret_first = g ? g->first : stream->sm_first;
-    *ret_n = g ? g->count : stream->n_sms;
+    return g ? g->sms : stream->sms;
 }
 
 void
@@ -81,18 +81,52 @@ sg_green_confine(struct sg_stream *stream)
     if (!g)
         return;
     stream->green = g->handle;
-    stream->sm_first = g->first;
-    stream->n_sms = g->count;
+    stream->sms = g->sms;
+}
+
+/* The green context of @stream, if it lives. */
+static struct green *
+green_of(const struct sg_stream *stream)
+{
+    if (stream->kind != SG_STREAM_NORMAL)
+        return green_of_alias(sg_ctx_current_handle());
+    return stream->green ? sg_handle_get(SG_KIND_GREEN, stream->green) : NULL;
 }
 
 uint64_t
 sg_green_of(const struct sg_stream *stream)
 {
-    const struct green *g = NULL;
+    const struct green *g = green_of(stream);
 
-    if (stream->kind != SG_STREAM_NORMAL)
-        g = green_of_alias(sg_ctx_current_handle());
-    return g ? g->handle : stream->green;
+    return g ? g->handle : 0;
+}
+
+/* The handle of the context made from @g, which is @ctx under another handle; 0: out of
+ * memory. */
+static uint64_t
+alias_get(struct green *g, struct sg_ctx *ctx)
+{
+    if (!g->alias) {
+        g->alias = sg_handle_new(SG_KIND_CTX, ctx);
+        g->alias_id = sg_ctx_new_id();
+    }
+    return g->alias;
+}
+
+uint64_t
+sg_green_ctx_of(const struct sg_stream *stream)
+{
+    struct green *g = green_of(stream);
+
+    return g ? alias_get(g, stream->ctx) : stream->ctx->handle;
+}
+
+uint64_t
+sg_green_ctx_id(uint64_t ctx)
+{
+    const struct green *g = green_of_alias(ctx);
+
+    return g ? g->alias_id : 0;
 }
 
 void
@@ -107,18 +141,34 @@ sg_green_ctx_gone(uint64_t ctx)
 }
 
 static void
-make_resource(CUdevResource *res, int device, unsigned first, unsigned count)
+make_resource(CUdevResource *res, int device, uint64_t split, struct sg_sm_set sms)
 {
-    struct part part = {RESOURCE_MAGIC, device, first};
+    struct part part = {RESOURCE_MAGIC, device, split, sms};
 
+    static_assert(sizeof(part) <= sizeof(res->_internal_padding), "room in a resource");
     memset(res, 0, sizeof(*res));
     res->type = CU_DEV_RESOURCE_TYPE_SM;
-    res->sm.smCount = count;
+    res->sm.smCount = sms.n;
     res->sm.minSmPartitionSize = 1;
     res->sm.smCoscheduledAlignment = 1;
     memcpy(res->_internal_padding, &part, sizeof(part));
 }
 
+/* Multiprocessors that the device has, and as many as the resource says. */
+static bool
+is_of_device(const struct part *part, const struct sg_dev *dev, unsigned count)
+{
+    unsigned n = 0;
+
+    for (unsigned sm = 0; sm < SG_MAX_SMS; sm++) {
+        if (sm >= dev->sms && sg_sm_set_has(&part->sms, sm))
+            return false;
+        n += sg_sm_set_has(&part->sms, sm);
+    }
+    return n && n == part->sms.n && n == count;
+}
+
+/* A program can have written into a resource what it likes. */
 static CUresult
 read_resource(const CUdevResource *res, struct part *ret_part)
 {
@@ -128,8 +178,8 @@ read_resource(const CUdevResource *res, struct part *ret_part)
     if (res->type != CU_DEV_RESOURCE_TYPE_SM)
         return CUDA_ERROR_INVALID_RESOURCE_TYPE;
     dev = sg_dev_get(ret_part->device);
-    if (ret_part->magic != RESOURCE_MAGIC || !dev || !res->sm.smCount ||
-        ret_part->first >= dev->sms || res->sm.smCount > dev->sms - ret_part->first)
+    if (ret_part->magic != RESOURCE_MAGIC || !dev ||
+        !is_of_device(ret_part, dev, res->sm.smCount))
         return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
     return CUDA_SUCCESS;
 }
@@ -149,7 +199,7 @@ SG_CALL(cuDeviceGetDevResource, CUdevice device, CUdevResource *resource,
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
     if (type != CU_DEV_RESOURCE_TYPE_SM)
         return sg_leave(CUDA_ERROR_INVALID_RESOURCE_TYPE);
-    make_resource(resource, device, 0, dev->sms);
+    make_resource(resource, device, 0, sg_sm_set_first(dev->sms));
     return sg_leave(CUDA_SUCCESS);
 }
 
@@ -170,8 +220,7 @@ SG_CALL(cuCtxGetDevResource, CUcontext hCtx, CUdevResource *resource,
     if (type != CU_DEV_RESOURCE_TYPE_SM)
         return sg_leave(CUDA_ERROR_INVALID_RESOURCE_TYPE);
     g = green_of_alias((uintptr_t)hCtx);
-    make_resource(resource, ctx->dev->ordinal, g ? g->first : ctx->sm_first,
-                  g ? g->count : ctx->n_sms);
+    make_resource(resource, ctx->dev->ordinal, 0, g ? g->sms : ctx->sms);
     return sg_leave(CUDA_SUCCESS);
 }
 
@@ -179,6 +228,7 @@ SG_CALL(cuDevSmResourceSplitByCount, CUdevResource *result, unsigned int *nbGrou
         const CUdevResource *input, CUdevResource *remaining, unsigned int useFlags,
         unsigned int minCount)
 {
+    static uint64_t last_split;
     struct part part;
     unsigned groups;
     CUresult rc = sg_enter_init();
@@ -201,11 +251,12 @@ SG_CALL(cuDevSmResourceSplitByCount, CUdevResource *result, unsigned int *nbGrou
     groups = gp_min(groups, *nbGroups);
     if (!groups)
         return sg_leave(CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION);
+    last_split++;
     for (unsigned i = 0; i < groups; i++)
-        make_resource(&result[i], part.device, part.first + i * minCount, minCount);
+        make_resource(&result[i], part.device, last_split,
+                      sg_sm_set_take(&part.sms, minCount));
     if (remaining) {
-        make_resource(remaining, part.device, part.first + groups * minCount,
-                      input->sm.smCount - groups * minCount);
+        make_resource(remaining, part.device, last_split, part.sms);
         if (!remaining->sm.smCount)
             remaining->type = CU_DEV_RESOURCE_TYPE_INVALID;
     }
@@ -213,13 +264,36 @@ SG_CALL(cuDevSmResourceSplitByCount, CUdevResource *result, unsigned int *nbGrou
     return sg_leave(CUDA_SUCCESS);
 }
 
+/* Pieces of one split, in any order and each once. */
+static CUresult
+put_together(struct desc *desc, const CUdevResource *resources, unsigned n)
+{
+    struct part part;
+    uint64_t split = 0;
+
+    for (unsigned i = 0; i < n; i++) {
+        CUresult rc = read_resource(&resources[i], &part);
+
+        if (rc != CUDA_SUCCESS)
+            return rc;
+        if (i == 0) {
+            desc->device = part.device;
+            split = part.split;
+        } else if (part.device != desc->device || part.split != split || !split) {
+            return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
+        }
+        for (unsigned sm = 0; sm < SG_MAX_SMS; sm++)
+            if (sg_sm_set_has(&part.sms, sm) && !sg_sm_set_add(&desc->sms, sm))
+                return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
+    }
+    return CUDA_SUCCESS;
+}
+
 /* Descriptions are small and live as long as the process, as the interface has
  * no call that ends one. */
 SG_CALL(cuDevResourceGenerateDesc, CUdevResourceDesc *phDesc, CUdevResource *resources,
         unsigned int nbResources)
 {
-    bool taken[MAX_SMS] = {false};
-    struct part part, next;
     struct desc *desc;
     CUresult rc = sg_enter_init();
 
@@ -227,29 +301,10 @@ SG_CALL(cuDevResourceGenerateDesc, CUdevResourceDesc *phDesc, CUdevResource *res
         return rc;
     if (!phDesc || !resources || !nbResources || nbResources > MAX_RESOURCES)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    rc = read_resource(&resources[0], &part);
-    if (rc != CUDA_SUCCESS)
-        return sg_leave(rc);
     desc = calloc(1, sizeof(*desc));
     if (!desc)
         return sg_leave(CUDA_ERROR_OUT_OF_MEMORY);
-    desc->device = part.device;
-    desc->first = part.first;
-    for (unsigned i = 0; i < nbResources && rc == CUDA_SUCCESS; i++) {
-        rc = read_resource(&resources[i], &next);
-        if (rc == CUDA_SUCCESS && next.device != desc->device)
-            rc = CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
-        for (unsigned k = 0; k < resources[i].sm.smCount && rc == CUDA_SUCCESS; k++) {
-            if (taken[next.first + k])
-                rc = CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION; /* the same again */
-            taken[next.first + k] = true;
-        }
-        desc->first = gp_min(desc->first, next.first);
-        desc->count += resources[i].sm.smCount;
-    }
-    for (unsigned k = 0; k < desc->count && rc == CUDA_SUCCESS; k++)
-        if (!taken[desc->first + k]) /* not one piece */
-            rc = CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
+    rc = put_together(desc, resources, nbResources);
     if (rc == CUDA_SUCCESS) {
         desc->handle = sg_handle_new(SG_KIND_DESC, desc);
         rc = desc->handle ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
@@ -283,8 +338,7 @@ SG_CALL(cuGreenCtxCreate, CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice de
     if (!g)
         return sg_leave(CUDA_ERROR_OUT_OF_MEMORY);
     g->dev = sg_dev_get(dev);
-    g->first = d->first;
-    g->count = d->count;
+    g->sms = d->sms;
     g->handle = sg_handle_new(SG_KIND_GREEN, g);
     rc = g->handle ? sg_primary_retain(g->dev, &ctx) : CUDA_ERROR_OUT_OF_MEMORY;
     if (rc != CUDA_SUCCESS) {
@@ -348,9 +402,7 @@ SG_CALL(cuCtxFromGreenCtx, CUcontext *pContext, CUgreenCtx hCtx)
         return rc;
     if (!pContext)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    if (!g->alias)
-        g->alias = sg_handle_new(SG_KIND_CTX, ctx);
-    if (!g->alias)
+    if (!alias_get(g, ctx))
         return sg_leave(CUDA_ERROR_OUT_OF_MEMORY);
     *pContext = (CUcontext)(uintptr_t)g->alias;
     return sg_leave(CUDA_SUCCESS);
@@ -369,7 +421,7 @@ SG_CALL(cuGreenCtxGetDevResource, CUgreenCtx hCtx, CUdevResource *resource,
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
     if (type != CU_DEV_RESOURCE_TYPE_SM)
         return sg_leave(CUDA_ERROR_INVALID_RESOURCE_TYPE);
-    make_resource(resource, g->dev->ordinal, g->first, g->count);
+    make_resource(resource, g->dev->ordinal, 0, g->sms);
     return sg_leave(CUDA_SUCCESS);
 }
 
@@ -409,8 +461,7 @@ SG_CALL(cuGreenCtxStreamCreate, CUstream *phStream, CUgreenCtx greenCtx,
     if (rc != CUDA_SUCCESS)
         return sg_leave(rc);
     stream->green = g->handle;
-    stream->sm_first = g->first;
-    stream->n_sms = g->count;
+    stream->sms = g->sms;
     *phStream = (CUstream)(uintptr_t)stream->handle;
     return sg_leave(CUDA_SUCCESS);
 }

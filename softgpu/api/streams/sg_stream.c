@@ -82,8 +82,7 @@ sg_stream_new(struct sg_ctx *ctx, enum sg_stream_kind kind, unsigned flags,
     stream->id = ++last_id;
     stream->sync_policy = CU_SYNC_POLICY_AUTO;
     stream->domain_map = sg_dev_domain_map(ctx->dev);
-    stream->sm_first = ctx->sm_first;
-    stream->n_sms = ctx->n_sms;
+    stream->sms = ctx->sms;
     if (kind == SG_STREAM_THREAD)
         stream->thread = this_thread();
     stream->next = ctx->streams;

@@ -16,6 +16,7 @@
 #include "cuda_abi.h"
 #include "gp_base.h"
 #include "sg_deps.h"
+#include "sg_sm_set.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -50,8 +51,8 @@ struct sg_stream {
     CUaccessPolicyWindow window;
     CUlaunchMemSyncDomainMap domain_map;
     CUlaunchMemSyncDomain domain;
-    uint64_t green; /* handle of the green context it was made for, or 0 */
-    unsigned sm_first, n_sms;
+    uint64_t green;       /* handle of the green context it was made for, or 0 */
+    struct sg_sm_set sms; /* where its kernels run */
 };
 
 CUresult sg_stream_new(struct sg_ctx *ctx, enum sg_stream_kind kind, unsigned flags,
