@@ -597,6 +597,51 @@ what_kernel_nodes_remember(void)
     return 0;
 }
 
+/* The extent of a view is that of the resource, which has no height or depth of 1. */
+static int
+views_of_arrays(void)
+{
+    static const struct {
+        unsigned height, depth, flags;
+    } shapes[] = {{0, 0, 0},
+                  {16, 0, 0},
+                  {16, 5, 0},
+                  {0, 3, CUDA_ARRAY3D_LAYERED},
+                  {16, 3, CUDA_ARRAY3D_LAYERED}};
+
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+        const CUDA_ARRAY3D_DESCRIPTOR d =
+            bytes_of(16, shapes[i].height, shapes[i].depth, shapes[i].flags);
+        CUDA_RESOURCE_DESC res = {.resType = CU_RESOURCE_TYPE_ARRAY};
+        const CUDA_RESOURCE_VIEW_DESC right = {.format = CU_RES_VIEW_FORMAT_UINT_1X8,
+                                               .width = 16,
+                                               .height = shapes[i].height,
+                                               .depth = shapes[i].depth};
+        CUDA_RESOURCE_VIEW_DESC view = right;
+
+        TRY(cuArray3DCreate_v2(&res.res.array.hArray, &d));
+        TRY(texture_of(&res, 0, &view));
+        view.width = 15;
+        CODE(texture_of(&res, 0, &view), BAD);
+        view = right;
+        view.height++;
+        CODE(texture_of(&res, 0, &view), BAD);
+        view = right;
+        view.depth++;
+        CODE(texture_of(&res, 0, &view), BAD);
+        view.depth += 100;
+        CODE(texture_of(&res, 0, &view), BAD);
+        view = right;
+        view.lastMipmapLevel = 1;
+        CODE(texture_of(&res, 0, &view), BAD);
+        view = right;
+        view.lastLayer = shapes[i].flags ? shapes[i].depth : 1;
+        CODE(texture_of(&res, 0, &view), BAD);
+        TRY(cuArrayDestroy(res.res.array.hArray));
+    }
+    return 0;
+}
+
 /* ---- attributes of launches and streams -------------------------------------------
  */
 
@@ -794,6 +839,7 @@ main(void)
         {"levels of mipmaps", levels_of_mipmaps},
         {"textures of rows", textures_of_rows},
         {"textures of arrays", textures_of_arrays},
+        {"views of arrays", views_of_arrays},
         {"what graphs free", what_graphs_free},
         {"graphs with memory keep their shape", graphs_with_memory_keep_their_shape},
         {"what instances take", what_instances_take},

@@ -272,6 +272,35 @@ nodes_of_children_of_clones(void)
     return 0;
 }
 
+/* A call that was refused is reported by itself, or by the capture that is begun behind
+ * it: that one is not begun then. */
+static int
+capture_behind_a_refused_call(void)
+{
+    CUstreamCaptureStatus status;
+    CUdeviceptr mem;
+    CUgraph graph;
+    CUresult r;
+
+    if (begin())
+        return 1;
+    TRY(cuMemAlloc_v2(&mem, 4));
+    for (unsigned i = 0; i < 256; i++) {
+        ops[i].writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
+        ops[i].writeValue.address = mem;
+    }
+    r = cuStreamBatchMemOp_v2(stream, 256, ops, 0);
+    if (r == CUDA_SUCCESS)
+        r = cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED);
+    SAME(r, BAD);
+    TRY(cuStreamIsCapturing(stream, &status));
+    SAME(status, CU_STREAM_CAPTURE_STATUS_NONE);
+    TRY(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    TRY(cuStreamEndCapture(stream, &graph));
+    TRY(cuGraphDestroy(graph));
+    return 0;
+}
+
 /* ---- captures in a context that has failed ------------------------------------------
  */
 
@@ -333,6 +362,7 @@ main(void)
         {"domains", domains_that_the_card_has},
         {"nodes of clones", nodes_of_clones},
         {"nodes of children of clones", nodes_of_children_of_clones},
+        {"a capture behind a refused call", capture_behind_a_refused_call},
         {"a capture after a trap", capture_after_a_trap},
         {"a capture right after a trap", capture_right_after_a_trap},
         {"a capture while a trap is unknown", capture_while_a_trap_is_unknown},

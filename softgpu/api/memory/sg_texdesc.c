@@ -219,7 +219,20 @@ view_format(struct sg_tex *t, CUresourceViewFormat format)
     return texel_bytes(t) == old ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* Another format and fewer levels and layers; the extent is the resource's. */
+/* A view's extent is the resource's, whose height and depth are 0 if it has none.  Of
+ * layers a view may also have none: a driver takes it. */
+static bool
+has_extent(const struct sg_tex *t, const CUDA_RESOURCE_VIEW_DESC *v)
+{
+    const struct sg_tex_level *whole = &t->level[0];
+    uint64_t height = t->dims > 1 ? whole->height : 0;
+    uint64_t depth = t->dims > 2 || t->layered || t->cube ? whole->depth : 0;
+
+    return v->width == whole->width && v->height == height &&
+           (v->depth == depth || (t->dims < 3 && !v->depth));
+}
+
+/* Another format and fewer levels and layers. */
 static CUresult
 set_view(struct sg_tex *t, const CUDA_RESOURCE_VIEW_DESC *v)
 {
@@ -228,9 +241,7 @@ set_view(struct sg_tex *t, const CUDA_RESOURCE_VIEW_DESC *v)
     if (v->lastMipmapLevel < v->firstMipmapLevel || v->lastLayer < v->firstLayer ||
         v->lastMipmapLevel >= t->n_levels)
         return CUDA_ERROR_INVALID_VALUE;
-    if (v->width != t->level[0].width ||
-        (t->dims > 1 && v->height != t->level[0].height) ||
-        (t->dims > 2 && v->depth != t->level[0].depth))
+    if (!has_extent(t, v))
         return CUDA_ERROR_INVALID_VALUE;
     t->n_levels = v->lastMipmapLevel - v->firstMipmapLevel + 1;
     memmove(t->level, t->level + v->firstMipmapLevel,
