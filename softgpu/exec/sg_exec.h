@@ -250,7 +250,8 @@ struct sg_launch {
     const struct sg_kernel *kernel; /* prepared */
     uint32_t grid[3];
     uint32_t block[3];
-    uint32_t cluster[3]; /* in CTAs; 0, 0, 0: none */
+    uint32_t cluster[3];   /* in CTAs; 0, 0, 0: none, or of one */
+    bool explicit_cluster; /* %is_explicit_cluster, with a cluster of one as well */
     uint32_t dyn_shared;
     uint32_t stack_bytes; /* context stack limit; used if uses_dyn_stack */
     bool cooperative;

@@ -55,10 +55,32 @@ static const char ptx[] =
     "    add.u64 %rd3, %rd1, %rd2;\n"
     "    st.global.u32 [%rd3], %r2;\n"
     "    ret;\n"
+    "}\n"
+    ".visible .entry told(.param .u64 out)\n"
+    "{\n"
+    "    .reg .pred %p1;\n"
+    "    .reg .b64 %rd1;\n"
+    "    .reg .b32 %r1;\n"
+    "    ld.param.u64 %rd1, [out];\n"
+    "    mov.pred %p1, %is_explicit_cluster;\n"
+    "    selp.u32 %r1, 1, 2, %p1;\n"
+    "    st.global.u32 [%rd1], %r1;\n"
+    "    ret;\n"
+    "}\n"
+    ".visible .entry single(.param .u64 out) .reqnctapercluster 1, 1, 1\n"
+    "{\n"
+    "    .reg .pred %p1;\n"
+    "    .reg .b64 %rd1;\n"
+    "    .reg .b32 %r1;\n"
+    "    ld.param.u64 %rd1, [out];\n"
+    "    mov.pred %p1, %is_explicit_cluster;\n"
+    "    selp.u32 %r1, 1, 2, %p1;\n"
+    "    st.global.u32 [%rd1], %r1;\n"
+    "    ret;\n"
     "}\n";
 
 static CUcontext ctx;
-static CUfunction around, pairs;
+static CUfunction around, pairs, told, single;
 static CUdeviceptr out;
 
 static CUlaunchConfig
@@ -126,6 +148,41 @@ kernels_say_their_shape(void)
     return 0;
 }
 
+/* What a kernel is told: 1 for an explicit cluster, 2 for none. */
+static int
+told_by(CUfunction f, unsigned cluster, uint32_t expected)
+{
+    void *params[] = {&out};
+    CUlaunchAttribute attr;
+    CUlaunchConfig c = config(4, &attr, cluster);
+    uint32_t got = 0;
+
+    TRY(cuMemsetD32_v2(out, 0, 1));
+    TRY(cuLaunchKernelEx(&c, f, params, NULL));
+    TRY(cuMemcpyDtoH_v2(&got, out, sizeof(got)));
+    SAME(got, expected);
+    return 0;
+}
+
+/* A cluster of one block that was asked for is explicit as well. */
+static int
+clusters_are_explicit_or_not(void)
+{
+    void *params[] = {&out};
+    uint32_t got = 0;
+
+    if (told_by(told, 0, 2) || told_by(told, 1, 1) || told_by(told, 2, 1) ||
+        told_by(told, 0, 2) || told_by(single, 0, 1) || told_by(single, 1, 1))
+        return 1;
+    TRY(cuLaunchKernel(single, 4, 1, 1, 32, 1, 1, 0, NULL, params, NULL));
+    TRY(cuMemcpyDtoH_v2(&got, out, sizeof(got)));
+    SAME(got, 1);
+    TRY(cuLaunchKernel(told, 4, 1, 1, 32, 1, 1, 0, NULL, params, NULL));
+    TRY(cuMemcpyDtoH_v2(&got, out, sizeof(got)));
+    SAME(got, 2);
+    return 0;
+}
+
 static int
 sizes_have_limits(void)
 {
@@ -166,6 +223,8 @@ start(void)
     TRY(cuModuleLoadData(&module, ptx));
     TRY(cuModuleGetFunction(&around, module, "around"));
     TRY(cuModuleGetFunction(&pairs, module, "pairs"));
+    TRY(cuModuleGetFunction(&told, module, "told"));
+    TRY(cuModuleGetFunction(&single, module, "single"));
     TRY(cuMemAlloc_v2(&out, BLOCKS * 4));
     return 0;
 }
@@ -176,6 +235,7 @@ main(void)
     static const struct part parts[] = {
         {"blocks see each other", blocks_see_each_other},
         {"kernels say their shape", kernels_say_their_shape},
+        {"clusters are explicit or not", clusters_are_explicit_or_not},
         {"sizes have limits", sizes_have_limits},
     };
     int has = 0;

@@ -180,6 +180,13 @@ sg_launch_cluster(const struct sg_dev *dev, const struct sg_func *func,
                                                      : CUDA_SUCCESS;
 }
 
+/* The launch, the kernel or one of its attributes names a shape, be it of one block. */
+static bool
+asks_for_cluster(const struct sg_func *func, const struct sg_launch_req *req)
+{
+    return req->cluster[0] || func->kernel->reqcluster[0] || func->attrs.cluster[0];
+}
+
 static CUresult
 check_limits(const struct sg_func *func, const struct sg_launch_req *req,
              unsigned n_sms)
@@ -304,6 +311,7 @@ sg_launch_fill(struct sg_run *run, const struct sg_func *func,
         .grid = {req->grid[0], req->grid[1], req->grid[2]},
         .block = {req->block[0], req->block[1], req->block[2]},
         .cluster = {shape[0], shape[1], shape[2]},
+        .explicit_cluster = asks_for_cluster(func, req),
         .dyn_shared = req->shared,
         .stack_bytes = (uint32_t)ctx->limits[CU_LIMIT_STACK_SIZE],
         .cooperative = req->cooperative,

@@ -90,7 +90,7 @@ sg_cluster_sreg(const struct sg_cta *cta, unsigned id)
     case SG_SREG_CLUSTER_NCTARANK:
         return d[0] * d[1] * d[2];
     case SG_SREG_IS_CLUSTER:
-        return cta->launch->cluster[0] != 0;
+        return cta->launch->cluster[0] != 0 || cta->launch->explicit_cluster;
     default:
         break;
     }
