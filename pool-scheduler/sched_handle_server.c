@@ -359,7 +359,8 @@ claim_name(struct sched_conn *conn, const Gpupool__Ctl__CtlRegister *msg,
     return 0;
 }
 
-/* Kinds of cards are never forgotten, and there are few for the whole pool. */
+/* Kinds of cards are kept until there are too many, and those are few for the whole
+ * pool. */
 static int
 check_kinds(const struct sched_server *server, unsigned made, struct gp_err *err)
 {
@@ -375,7 +376,7 @@ static int
 take_cards(struct sched *sched, struct sched_server *server,
            const Gpupool__Ctl__CtlRegister *msg, struct gp_err *err)
 {
-    unsigned groups = sched->pool->n_groups;
+    uint64_t groups = sched->pool->groups_made;
     struct sched_card_facts facts;
     struct sched_server *before;
     struct sched_card *card;
@@ -409,13 +410,13 @@ take_cards(struct sched *sched, struct sched_server *server,
         if (!r)
             r = sched_pool_card_put(sched->pool, server, &facts, &card, err);
         if (!r)
-            r = check_kinds(server, sched->pool->n_groups - groups, err);
+            r = check_kinds(server, (unsigned)(sched->pool->groups_made - groups), err);
         if (!r)
             take_fault(sched, card, msg->cards[i]->fault);
         if (!r && before != server) /* its record still has the card */
             r = sched_store_put_server(sched->store, before, err);
     }
-    server->groups_made += sched->pool->n_groups - groups;
+    server->groups_made += (unsigned)(sched->pool->groups_made - groups);
     if (r < 0)
         sched_pool_cards_absent(sched->pool, server);
     return r;

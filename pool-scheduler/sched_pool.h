@@ -194,16 +194,18 @@ struct sched_server {
 
 /* Cards that are alike for requests that select cards: their servers' labels, their
  * model and compute capability.  Each group has an index of its own, so that such a
- * request does not pass over cards of other kinds.  Groups are never forgotten. */
+ * request does not pass over cards of other kinds.  Groups are not forgotten, but one
+ * that no card is of any more is used again when there are as many as there may be. */
 struct sched_group {
+    bool used; /* while one is looked for that is not */
     char labels[SCHED_LABELS_MAX];
     struct sched_reach reach;      /* but for the host */
     struct sched_card_facts facts; /* name, compute capability, speed */
     struct gp_tree by_fit[SCHED_FITS];
     struct sched_lists lists[SCHED_FABRICS]; /* of its islands and servers */
 };
-/* Far more kinds of cards than a pool has; 60 KiB each.  Cards of further kinds are
- * refused at registration. */
+/* Far more kinds of cards than a pool has at a time; 60 KiB each.  Cards of further
+ * kinds are refused at registration. */
 #define SCHED_GROUPS_MAX 1024
 /* Of them, those that one server's cards were the first of: it may say of a card what
  * it likes, and again something else. */
@@ -212,6 +214,7 @@ struct sched_group {
 struct sched_pool {
     struct sched_group **groups;
     unsigned n_groups;
+    uint64_t groups_made; /* so far, those included that were used again */
     /* Islands and servers with cards of several groups: each is looked at. */
     struct sched_lists mixed[SCHED_FABRICS];
     struct sched_server *servers; /* in order of first registration */

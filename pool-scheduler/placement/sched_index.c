@@ -268,28 +268,74 @@ group_is_of(const struct sched_group *group, const struct sched_card *card)
            group->reach.rdma == card->server->reach.rdma;
 }
 
+static void
+mark_used(struct sched_group *group)
+{
+    if (group)
+        group->used = true;
+}
+
+/* A group that nothing is of: no card, present or absent, and no unit, which may still
+ * name the group of cards that it had.  So its trees and lists are empty.  Passes over
+ * all cards.  NULL: there is none. */
+static struct sched_group *
+group_unused(struct sched_pool *pool)
+{
+    for (unsigned i = 0; i < pool->n_groups; i++)
+        pool->groups[i]->used = false;
+    for (struct sched_server *server = pool->servers; server; server = server->next) {
+        mark_used(server->unit.group);
+        for (struct sched_island *at = server->islands; at; at = at->next)
+            mark_used(at->unit.group);
+        for (unsigned i = 0; i < server->n_cards; i++)
+            mark_used(server->cards[i]->group);
+    }
+    for (unsigned i = 0; i < pool->n_groups; i++)
+        if (!pool->groups[i]->used)
+            return pool->groups[i];
+    return NULL;
+}
+
+static int
+group_new(struct sched_pool *pool, struct sched_group **ret)
+{
+    struct sched_group **more =
+        realloc(pool->groups, (pool->n_groups + 1) * sizeof(struct sched_group *));
+
+    if (!more)
+        return -ENOMEM;
+    pool->groups = more;
+    *ret = calloc(1, sizeof(**ret));
+    if (!*ret)
+        return -ENOMEM;
+    pool->groups[pool->n_groups++] = *ret;
+    return 0;
+}
+
 static int
 group_add(struct sched_pool *pool, const struct sched_card *card,
           struct sched_group **ret)
 {
-    struct sched_group *group, **more;
+    struct sched_group *group;
 
-    if (pool->n_groups >= SCHED_GROUPS_MAX)
-        return -ENOSPC;
-    more = realloc(pool->groups, (pool->n_groups + 1) * sizeof(struct sched_group *));
-    if (!more)
-        return -ENOMEM;
-    pool->groups = more;
-    group = calloc(1, sizeof(*group));
-    if (!group)
-        return -ENOMEM;
+    if (pool->n_groups >= SCHED_GROUPS_MAX) {
+        group = group_unused(pool);
+        if (!group)
+            return -ENOSPC;
+        memset(group, 0, sizeof(*group));
+    } else {
+        int r = group_new(pool, &group);
+
+        if (r < 0)
+            return r;
+    }
+    pool->groups_made++;
     gp_str_copy(group->labels, sizeof(group->labels), card->server->labels);
     group->facts = card->facts;
     group->reach.zone = card->server->reach.zone;
     group->reach.rdma = card->server->reach.rdma;
     for (unsigned level = 0; level < SCHED_FABRICS; level++)
         sched_index_lists(&group->lists[level]);
-    pool->groups[pool->n_groups++] = group;
     *ret = group;
     return 0;
 }
@@ -323,7 +369,7 @@ sched_index_group(struct sched_pool *pool, struct sched_card *card)
             return 0;
         }
     r = group_add(pool, card, &card->group);
-    if (!r && pool->n_groups == 2)
+    if (!r && pool->groups_made == 2)
         index_groups(pool);
     return r;
 }

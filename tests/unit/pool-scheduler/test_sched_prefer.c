@@ -219,11 +219,60 @@ choice_is_that_of_as_many_preferences_as_can_be_had(void **state)
     }
 }
 
+/* Servers come and go with labels of their own, far more than there may be kinds of
+ * cards at a time. */
+static void
+kinds_of_cards_that_have_gone_make_room_for_others(void **state)
+{
+    CLEANUP(sched_pool_freep) struct sched_pool *pool = sched_pool_new();
+    struct sched_server *stays = add_server(pool, 0, "rack=stays"), *server;
+
+    for (unsigned i = 1; i < 2 * SCHED_GROUPS_MAX; i++) {
+        struct sched_where where = {0};
+        struct sched_decision d = {0};
+        struct sched_request req;
+        char labels[32];
+
+        snprintf(labels, sizeof(labels), "rack=r%u", i);
+        server = add_server(pool, i, labels);
+        assert_int_equal(sched_where_add_label(&where, labels, NULL), 0);
+        req = request(30, 1, &where);
+        assert_int_equal(sched_place(pool, &req, &d), 0);
+        assert_ptr_equal(d.slices[0].card->server, server);
+        where = (struct sched_where){0};
+        assert_int_equal(sched_where_add_label(&where, "rack=stays", NULL), 0);
+        assert_int_equal(sched_place(pool, &req, &d), 0);
+        assert_ptr_equal(d.slices[0].card->server, stays);
+        server->alive = false;
+        sched_pool_cards_absent(pool, server);
+        assert_int_equal(sched_pool_server_remove(pool, server), 0);
+    }
+    assert_true(pool->n_groups <= SCHED_GROUPS_MAX);
+
+    /* As many as there may be at a time, and no more. */
+    for (unsigned i = 1; i <= SCHED_GROUPS_MAX; i++) {
+        struct sched_card_facts facts = {.memory = GIB};
+        struct sched_card *card;
+        char name[32], labels[32];
+        uint64_t id = UINT64_C(1) << 32 | i;
+        int r;
+
+        snprintf(name, sizeof(name), "m%u", i);
+        snprintf(labels, sizeof(labels), "rack=m%u", i);
+        assert_int_equal(sched_pool_server_add(pool, name, &server, NULL), 0);
+        sched_pool_set_labels(pool, server, labels);
+        memcpy(facts.uuid, &id, sizeof(id));
+        r = sched_pool_card_put(pool, server, &facts, &card, NULL);
+        assert_int_equal(r, i < SCHED_GROUPS_MAX ? 0 : -ENOSPC);
+    }
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(preferred_servers_come_first_and_others_after_them),
+        cmocka_unit_test(kinds_of_cards_that_have_gone_make_room_for_others),
         cmocka_unit_test(preferences_are_labels_and_fit_beside_the_conditions),
         cmocka_unit_test(choice_is_that_of_as_many_preferences_as_can_be_had),
     };
