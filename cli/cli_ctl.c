@@ -273,16 +273,18 @@ call_once(struct cli_ctl *ctl, Gpupool__Ctl__CtlRequest *req, uint64_t deadline,
     return r;
 }
 
-/* To the scheduler that @reply names, or to another one. */
+/* To the scheduler that @reply names, or to another one.  Only the first of a request
+ * is asked at once: two may name each other, or one that is gone. */
 static int
-follow_leader(struct cli_ctl *ctl, const Gpupool__Ctl__CtlReply *reply,
+follow_leader(struct cli_ctl *ctl, const Gpupool__Ctl__CtlReply *reply, unsigned n,
               struct gp_err *err)
 {
     int r;
 
     cli_ctl_close(ctl);
-    if (!*reply->error->leader) {
+    if (n || !*reply->error->leader)
         usleep(LEADER_US);
+    if (!*reply->error->leader) {
         cli_ctl_next(ctl);
     } else if (!gp_str_copy(ctl->address, sizeof(ctl->address), reply->error->leader)) {
         return gp_err_set(err, -EPROTO, "the leader's address is too long");
@@ -306,16 +308,26 @@ cli_ctl_call_watching(struct cli_ctl *ctl, Gpupool__Ctl__CtlRequest *req,
                       Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err)
 {
     uint64_t deadline = gp_now_ns() + timeout_ns;
+    struct gp_err refusal = {0}; /* of the last that does not lead */
+    unsigned hops = 0;
     int r = call_once(ctl, req, deadline, pidfds, n, ret_reply, err);
 
     while (r == -EREMOTE && gp_now_ns() < deadline &&
            (not_leader(*ret_reply) || ctl_retry_wait((*ret_reply)->error, deadline))) {
         CLEANUP(cli_reply_freep) Gpupool__Ctl__CtlReply *reply = TAKE_PTR(*ret_reply);
 
-        r = not_leader(reply) ? follow_leader(ctl, reply, err) : 0;
+        r = 0;
+        if (not_leader(reply)) {
+            gp_err_set(&refusal, r, "scheduler %s: %s", ctl->address,
+                       reply->error->words);
+            r = follow_leader(ctl, reply, hops++, err);
+        }
         if (!r)
             r = call_once(ctl, req, deadline, pidfds, n, ret_reply, err);
     }
+    /* That time was up is known; why nobody leads is what its user can do about. */
+    if (r < 0 && r != -EREMOTE && *refusal.msg && gp_now_ns() >= deadline)
+        gp_err_set(err, r, "%s", refusal.msg);
     return r;
 }
 

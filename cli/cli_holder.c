@@ -386,8 +386,10 @@ refused(struct cli_holder *h, const Gpupool__Ctl__CtlError *error)
         plan(h);
     } else if (error->code == GPUPOOL__CTL__CTL_CODE__CTL_NOT_LEADER &&
                *error->leader) {
+        bool named = h->route.leader[0]; /* two may name each other */
+
         disconnect(h);
-        arm(h, ctl_route_follow(&h->route, error->leader) ? 0 : RETRY_MIN_NS);
+        arm(h, ctl_route_follow(&h->route, error->leader) && !named ? 0 : RETRY_MIN_NS);
     } else if (!h->single && error->code == GPUPOOL__CTL__CTL_CODE__CTL_BAD_REQUEST) {
         h->single = true;
         disconnect(h);

@@ -194,12 +194,16 @@ ask_once(struct sched_fed_link *l, struct sched_fed_job *job)
 static void
 ask(struct sched_fed_link *l, struct sched_fed_job *job)
 {
+    bool named = false;
+
     job->r = ask_once(l, job);
     while (!l->config.once && not_leader(job->r, job->reply) &&
            gp_now_ns() + LEADER_NS < job->deadline_ns) {
         disconnect(l);
-        if (!ctl_route_follow(&l->route, job->reply->error->leader))
+        /* Two may name each other, or one that is gone. */
+        if (!ctl_route_follow(&l->route, job->reply->error->leader) || named)
             gp_sleep_ns(LEADER_NS);
+        named = true;
         ctl_reply_free(TAKE_PTR(job->reply));
         memset(&job->err, 0, sizeof(job->err));
         job->r = ask_once(l, job);
