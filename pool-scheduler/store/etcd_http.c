@@ -308,3 +308,46 @@ etcd_number(const json_t *object, const char *name)
 
     return text ? strtoll(text, NULL, 10) : (int64_t)json_integer_value(value);
 }
+
+/* ---------------------------------------------------------------- requests -- */
+
+json_t *
+etcd_range_end(const char *prefix)
+{
+    CLEANUP_FREE char *end = gp_str_printf("%s", prefix);
+
+    if (!end)
+        return NULL;
+    end[strlen(end) - 1]++;
+    return etcd_bytes(end, strlen(end));
+}
+
+json_t *
+etcd_compare(json_t *key, const char *target, const char *field, int64_t revision)
+{
+    return json_pack("{s:o,s:s,s:s,s:I}", "key", key, "target", target, "result",
+                     "EQUAL", field, (json_int_t)revision);
+}
+
+json_t *
+etcd_request_put(const struct etcd_http *http, const char *key, const void *value,
+                 size_t size)
+{
+    return json_pack("{s:{s:o,s:o}}", "requestPut", "key", etcd_key(http, key), "value",
+                     etcd_bytes(value, size));
+}
+
+json_t *
+etcd_request_get(const struct etcd_http *http, const char *key)
+{
+    return json_pack("{s:{s:o}}", "requestRange", "key", etcd_key(http, key));
+}
+
+const json_t *
+etcd_range_record(const json_t *reply, size_t i)
+{
+    const json_t *one = json_array_get(json_object_get(reply, "responses"), i);
+
+    return json_array_get(
+        json_object_get(json_object_get(one, "response_range"), "kvs"), 0);
+}

@@ -61,4 +61,16 @@ uint8_t *etcd_bytes_read(const json_t *text, size_t *ret_size);
 /* Numbers of 64 bits come as strings. */
 int64_t etcd_number(const json_t *object, const char *name);
 
+/* The key after all keys with the prefix. */
+json_t *etcd_range_end(const char *prefix);
+/* Parts of a transaction: a comparison of a revision of @key, whose reference it takes
+ * (@target "CREATE" or "MOD", @field that revision's name), a put, a get. */
+json_t *etcd_compare(json_t *key, const char *target, const char *field,
+                     int64_t revision);
+json_t *etcd_request_put(const struct etcd_http *http, const char *key,
+                         const void *value, size_t size);
+json_t *etcd_request_get(const struct etcd_http *http, const char *key);
+/* The only record of the range at @i of a transaction's answer, or NULL. */
+const json_t *etcd_range_record(const json_t *reply, size_t i);
+
 #endif

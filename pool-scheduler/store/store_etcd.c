@@ -70,19 +70,6 @@ idle_sleep(struct store_etcd *e, unsigned ms)
 
 /* -------------------------------------------------------------------- load -- */
 
-/* The key after all keys with the prefix. */
-static json_t *
-range_end(const struct etcd_http *http, const char *prefix)
-{
-    CLEANUP_FREE char *end = gp_str_printf("%s", prefix);
-
-    (void)http;
-    if (!end)
-        return NULL;
-    end[strlen(end) - 1]++;
-    return etcd_bytes(end, strlen(end));
-}
-
 static int
 load_page(struct store_etcd *e, const json_t *reply, char **ret_last, store_row row,
           void *arg, struct gp_err *err)
@@ -126,7 +113,7 @@ etcd_load(struct store *store, store_row row, void *arg, struct gp_err *err)
 
         r = etcd_http_call(e->http, "/v3/kv/range",
                            json_pack("{s:o,s:o,s:i,s:I,s:s}", "key", key, "range_end",
-                                     range_end(e->http, e->config->prefix), "limit",
+                                     etcd_range_end(e->config->prefix), "limit",
                                      ETCD_PAGE, "revision", (json_int_t)e->revision,
                                      "sort_target", "KEY"),
                            10 * CALL_MS, &reply, err);
@@ -144,32 +131,12 @@ etcd_load(struct store *store, store_row row, void *arg, struct gp_err *err)
 /* ------------------------------------------------------------------- write -- */
 
 static json_t *
-compare(json_t *key, const char *target, const char *field, int64_t revision)
-{
-    return json_pack("{s:o,s:s,s:s,s:I}", "key", key, "target", target, "result",
-                     "EQUAL", field, (json_int_t)revision);
-}
-
-static json_t *
-request_put(struct store_etcd *e, const char *key, const void *value, size_t size)
-{
-    return json_pack("{s:{s:o,s:o}}", "requestPut", "key", etcd_key(e->http, key),
-                     "value", etcd_bytes(value, size));
-}
-
-static json_t *
 request_of(struct store_etcd *e, const struct store_op *op)
 {
     if (op->value)
-        return request_put(e, op->key, op->value, op->size);
+        return etcd_request_put(e->http, op->key, op->value, op->size);
     return json_pack("{s:{s:o}}", "requestDeleteRange", "key",
                      etcd_key(e->http, op->key));
-}
-
-static json_t *
-request_get(struct store_etcd *e, const char *key)
-{
-    return json_pack("{s:{s:o}}", "requestRange", "key", etcd_key(e->http, key));
 }
 
 static json_t *
@@ -177,27 +144,18 @@ txn_body(struct store_etcd *e, const struct store_op *ops, size_t n, const char 
 {
     json_t *success = json_array();
 
-    json_array_append_new(success,
-                          request_put(e, STORE_FENCE_KEY, fence, strlen(fence)));
+    json_array_append_new(
+        success, etcd_request_put(e->http, STORE_FENCE_KEY, fence, strlen(fence)));
     for (size_t i = 0; i < n; i++)
         json_array_append_new(success, request_of(e, &ops[i]));
-    return json_pack(
-        "{s:[o,o],s:o,s:[o,o]}", "compare",
-        compare(etcd_key(e->http, STORE_LEADER_KEY), "CREATE", "create_revision",
-                atomic_load(&e->term)),
-        compare(etcd_key(e->http, STORE_FENCE_KEY), "MOD", "mod_revision", e->fence),
-        "success", success, "failure", request_get(e, STORE_LEADER_KEY),
-        request_get(e, STORE_FENCE_KEY));
-}
-
-/* The only record of the range at @i of a transaction's answer, or NULL. */
-static const json_t *
-range_record(const json_t *reply, size_t i)
-{
-    const json_t *one = json_array_get(json_object_get(reply, "responses"), i);
-
-    return json_array_get(
-        json_object_get(json_object_get(one, "response_range"), "kvs"), 0);
+    return json_pack("{s:[o,o],s:o,s:[o,o]}", "compare",
+                     etcd_compare(etcd_key(e->http, STORE_LEADER_KEY), "CREATE",
+                                  "create_revision", atomic_load(&e->term)),
+                     etcd_compare(etcd_key(e->http, STORE_FENCE_KEY), "MOD",
+                                  "mod_revision", e->fence),
+                     "success", success, "failure",
+                     etcd_request_get(e->http, STORE_LEADER_KEY),
+                     etcd_request_get(e->http, STORE_FENCE_KEY));
 }
 
 /* The comparison failed: perhaps because an earlier try of the same was done. */
@@ -205,7 +163,8 @@ static int
 txn_refused(struct store_etcd *e, const json_t *reply, const char *fence,
             struct gp_err *err)
 {
-    const json_t *leader = range_record(reply, 0), *mark = range_record(reply, 1);
+    const json_t *leader = etcd_range_record(reply, 0),
+                 *mark = etcd_range_record(reply, 1);
     size_t size = 0;
     CLEANUP_FREE uint8_t *value =
         mark ? etcd_bytes_read(json_object_get(mark, "value"), &size) : NULL;
@@ -329,15 +288,15 @@ campaign(struct store_etcd *e, struct etcd_http *http, struct gp_err *err)
         "lease", (json_int_t)e->lease);
     json_t *body = json_pack(
         "{s:[o],s:[o],s:[o]}", "compare",
-        compare(etcd_key(http, STORE_LEADER_KEY), "CREATE", "create_revision", 0),
-        "success", put, "failure", request_get(e, STORE_LEADER_KEY));
+        etcd_compare(etcd_key(http, STORE_LEADER_KEY), "CREATE", "create_revision", 0),
+        "success", put, "failure", etcd_request_get(e->http, STORE_LEADER_KEY));
     const json_t *leader;
     int64_t term = 0;
     int r = etcd_http_call(http, "/v3/kv/txn", body, CALL_MS, &reply, err);
 
     if (r < 0)
         return r;
-    leader = range_record(reply, 0);
+    leader = etcd_range_record(reply, 0);
     if (json_is_true(json_object_get(reply, "succeeded")))
         term = etcd_number(json_object_get(reply, "header"), "revision");
     else if (leader && etcd_number(leader, "lease") == e->lease)
@@ -504,7 +463,7 @@ watcher_main(void *arg)
         json_t *body =
             json_pack("{s:{s:o,s:o,s:I}}", "create_request", "key",
                       etcd_bytes(e->config->prefix, strlen(e->config->prefix)),
-                      "range_end", range_end(http, e->config->prefix), "start_revision",
+                      "range_end", etcd_range_end(e->config->prefix), "start_revision",
                       (json_int_t)e->revision + 1);
 
         etcd_http_stream(http, "/v3/watch", body, on_watch_line, watch_stopped, e,
@@ -579,10 +538,11 @@ etcd_put_once(struct store *store, const char *key, const char *value, char **re
               struct gp_err *err)
 {
     struct store_etcd *e = etcd_of(store);
-    json_t *body = json_pack(
-        "{s:[o],s:[o],s:[o]}", "compare",
-        compare(etcd_key(e->http, key), "CREATE", "create_revision", 0), "success",
-        request_put(e, key, value, strlen(value)), "failure", request_get(e, key));
+    json_t *body =
+        json_pack("{s:[o],s:[o],s:[o]}", "compare",
+                  etcd_compare(etcd_key(e->http, key), "CREATE", "create_revision", 0),
+                  "success", etcd_request_put(e->http, key, value, strlen(value)),
+                  "failure", etcd_request_get(e->http, key));
     const json_t *record;
     json_t *reply = NULL;
     size_t size;
@@ -590,7 +550,7 @@ etcd_put_once(struct store *store, const char *key, const char *value, char **re
 
     if (r < 0)
         return r;
-    record = range_record(reply, 0);
+    record = etcd_range_record(reply, 0);
     if (json_is_true(json_object_get(reply, "succeeded")))
         *ret_value = strdup(value);
     else
@@ -744,7 +704,8 @@ import_row(void *arg, const char *key, const uint8_t *value, size_t size,
 
     if (r < 0)
         return r;
-    json_array_append_new(import->requests, request_put(import->e, key, value, size));
+    json_array_append_new(import->requests,
+                          etcd_request_put(import->e->http, key, value, size));
     import->bytes += bytes;
     import->n++;
     return json_array_size(import->requests) < TXN.ops ? 0 : import_flush(import, err);
@@ -767,7 +728,6 @@ any_row(void *arg, const char *key, const uint8_t *value, size_t size,
 static int
 import_clear(struct import *import, struct gp_err *err)
 {
-    const struct etcd_http *http = import->e->http;
     const char *prefix = import->e->config->prefix;
     CLEANUP_FREE char *mark = gp_str_printf("%s%s", prefix, STORE_IMPORT_KEY);
 
@@ -781,7 +741,7 @@ import_clear(struct import *import, struct gp_err *err)
         import->requests,
         json_pack("{s:{s:o,s:o}}", "requestDeleteRange", "key",
                   etcd_bytes(mark, strlen(mark) + 1) /* the one after it */,
-                  "range_end", range_end(http, prefix)));
+                  "range_end", etcd_range_end(prefix)));
     return import_flush(import, err);
 }
 
@@ -796,7 +756,8 @@ import_begin(struct import *import, struct gp_err *err)
         return import_clear(import, err);
     if (r < 0)
         return r;
-    json_array_append_new(import->requests, request_put(e, STORE_IMPORT_KEY, "1", 1));
+    json_array_append_new(import->requests,
+                          etcd_request_put(e->http, STORE_IMPORT_KEY, "1", 1));
     return import_flush(import, err);
 }
 
@@ -806,8 +767,9 @@ import_end(struct import *import, const char *key, struct gp_err *err)
     struct store_etcd *e = import->e;
 
     if (key)
-        json_array_append_new(import->requests,
-                              request_put(e, STORE_TICKET_KEY, key, strlen(key)));
+        json_array_append_new(
+            import->requests,
+            etcd_request_put(e->http, STORE_TICKET_KEY, key, strlen(key)));
     json_array_append_new(import->requests,
                           json_pack("{s:{s:o}}", "requestDeleteRange", "key",
                                     etcd_key(e->http, STORE_IMPORT_KEY)));
