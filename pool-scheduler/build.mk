@@ -30,7 +30,7 @@ $(O)/gen/store.pb-c.c: $(O)/gen/store.pb-c.h ;
 
 STORE_SRCS := $(addprefix pool-scheduler/store/,store_batch.c store_writer.c store_records.c \
     store_check.c store_sqlite.c store_sqlite_serial.c store_sqlite_upgrade.c \
-    store_events.c store_etcd.c etcd_http.c sched_replica.c sched_migrate.c sched_store.c sched_commit.c) $(O)/gen/store.pb-c.c
+    store_events.c store_trouble.c store_etcd.c etcd_history.c etcd_http.c sched_replica.c sched_migrate.c sched_store.c sched_commit.c) $(O)/gen/store.pb-c.c
 
 SCHED_SRCS := $(STORE_SRCS) pool-scheduler/sched_daemon.c pool-scheduler/sched_session.c \
     pool-scheduler/sched_conn.c pool-scheduler/sched_serve.c pool-scheduler/sched_grant.c pool-scheduler/sched_renewed.c pool-scheduler/sched_signer.c \

@@ -9,6 +9,7 @@
 #include "gp_audit.h"
 #include "gp_err.h"
 #include "gp_log.h"
+#include "gp_notify.h"
 #include "gp_option.h"
 #include "gp_private.h"
 #include "gp_str.h"
@@ -19,6 +20,7 @@
 #include "sched_rates.h"
 #include "sched_reads.h"
 #include "sched_replica.h"
+#include "store_trouble.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -376,16 +378,14 @@ stopped_while_away(void)
     return sigtimedwait(&signals, NULL, &pause) > 0;
 }
 
-/* Once for each cause, though it is tried twice a second. */
+/* The service manager sees a process that waits, not one that hangs. */
 static bool
 tries_again(const struct gp_err *err, int r)
 {
-    static char last[sizeof(err->msg)];
-    const char *words = gp_err_msg(err, r);
+    static struct store_trouble trouble = STORE_TROUBLE_INIT;
 
-    if (strcmp(last, words) != 0)
-        gp_log_warn("store", "%s; trying on", words);
-    gp_str_copy(last, sizeof(last), words);
+    store_trouble_set(&trouble, gp_err_msg(err, r));
+    gp_notify_alive(gp_now_ns());
     return true;
 }
 

@@ -175,13 +175,14 @@ struct sched {
         bool failing; /* the last transaction was not written */
         /* It is on disk, but who opened it is gone; set at the start. */
         void (*orphaned)(struct sched *sched, struct sched_session *session);
-        /* Another scheduler leads; set at the start. */
-        void (*stale)(struct sched *sched);
+        /* This scheduler leads no more, for the reason @words; set at the start. */
+        void (*stale)(struct sched *sched, const char *words);
     } commit;
     struct {                  /* sched_replica.h */
         struct store *shared; /* NULL: the store is this scheduler's alone */
         struct store_events events;
         bool leads;
+        bool ends;                     /* it starts again, and the log says why */
         uint64_t term;                 /* grows when another leads */
         char leader[CTL_ENDPOINT_MAX]; /* while another leads; or empty */
     } replica;

@@ -187,6 +187,16 @@ post(struct etcd_http *http, const char *path, const char *body, unsigned timeou
     return (int)code;
 }
 
+/* What to do about a refusal that no scheduler can mend; "" for others. */
+static const char *
+remedy(const char *words)
+{
+    return words && strstr(words, "database space exceeded")
+               ? " (its quota is used up: compact and defragment it, or raise "
+                 "--quota-backend-bytes; then etcdctl alarm disarm)"
+               : "";
+}
+
 static int
 read_answer(const struct answer *answer, long status, json_t **ret_reply,
             struct gp_err *err)
@@ -200,8 +210,8 @@ read_answer(const struct answer *answer, long status, json_t **ret_reply,
         r = gp_err_set(err, -EIO, "etcd: an answer that is no JSON (status %ld)",
                        status);
     else if (status != 200) /* 503: it has no leader; 504: it was too slow */
-        r = gp_err_set(err, status >= 500 ? -EIO : -EREMOTE, "etcd: %s",
-                       words ? words : "refused");
+        r = gp_err_set(err, status >= 500 ? -EIO : -EREMOTE, "etcd: %.300s%s",
+                       words ? words : "refused", remedy(words));
     if (r < 0)
         json_decref(reply);
     else

@@ -469,7 +469,7 @@ on_ended(void *arg, uint64_t serial, int r, const struct gp_err *err)
     if (!r) /* after a failure the tick tries again */
         write_soon(sched);
     if (r == -ESTALE)
-        sched->commit.stale(sched);
+        sched->commit.stale(sched, gp_err_msg(err, r));
 }
 
 int

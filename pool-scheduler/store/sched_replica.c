@@ -17,6 +17,7 @@
 #include "ticket_key.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 /* The ticket key's record of a shared store: replicas sign with one key. */
@@ -163,14 +164,11 @@ sched_replica_open(struct sched *sched, struct gp_err *err)
 static void
 start_again(struct sched *sched, const char *words)
 {
-    gp_log_warn("sched", "starting again as a follower: %s", words);
+    /* What comes behind the first reason follows from it. */
+    if (!sched->replica.ends)
+        gp_log_warn("sched", "starting again as a follower: %s", words);
+    sched->replica.ends = true;
     gp_loop_stop(sched->loop, SCHED_START_AGAIN);
-}
-
-static void
-on_stale(struct sched *sched)
-{
-    start_again(sched, "another scheduler leads");
 }
 
 /* Clients and servers did not talk to this one: sessions get a full term. */
@@ -235,7 +233,8 @@ on_event(void *arg, const struct store_event *event)
         take_over(sched);
         break;
     case STORE_LOST:
-        start_again(sched, "the leadership is lost");
+        start_again(sched, event->value ? (const char *)event->value
+                                        : "the leadership is lost");
         break;
     }
 }
@@ -246,7 +245,7 @@ sched_replica_start(struct sched *sched, struct gp_err *err)
     struct store *store = sched->replica.shared;
     int r;
 
-    sched->commit.stale = on_stale;
+    sched->commit.stale = start_again;
     if (!store)
         return 0;
     r = store_events_init(&sched->replica.events, sched->loop, on_event, sched);
@@ -314,10 +313,28 @@ is_answered_here(const struct sched *sched, const Gpupool__Ctl__CtlRequest *req)
     }
 }
 
+/* " (what keeps it from following or leading)", or "".  Addresses of etcd are for the
+ * log: nobody has proven anything yet who is answered so. */
+static const char *
+trouble_of(const struct sched *sched, char *buf, size_t size)
+{
+    struct store *store = sched->replica.shared;
+    char words[256];
+
+    store->ops->shared->trouble(store, words, sizeof(words));
+    if (strstr(words, "://"))
+        gp_str_copy(words, sizeof(words),
+                    "its etcd does not answer; its log says more");
+    snprintf(buf, size, "%s%s%s", *words ? " (" : "", words, *words ? ")" : "");
+    return buf;
+}
+
 bool
 sched_replica_knows(const struct sched *sched, const Gpupool__Ctl__CtlRequest *req,
                     const char **ret_leader, struct gp_err *err)
 {
+    char trouble[260];
+
     /* An old leader whose time is over names nobody: it does not know the new one. */
     *ret_leader = sched->replica.leads ? "" : sched->replica.leader;
     if (sched_replica_leads(sched) || is_answered_here(sched, req))
@@ -328,10 +345,12 @@ sched_replica_knows(const struct sched *sched, const Gpupool__Ctl__CtlRequest *r
             "this scheduler does not lead, and %s, which does, does not answer it",
             *ret_leader);
     else if (**ret_leader)
-        gp_err_set(err, -EAGAIN, "this scheduler does not lead, try %s", *ret_leader);
+        gp_err_set(err, -EAGAIN, "this scheduler does not lead, try %s%s", *ret_leader,
+                   trouble_of(sched, trouble, sizeof(trouble)));
     else
         gp_err_set(err, -EAGAIN,
-                   "this scheduler does not lead, and none does now: try again");
+                   "this scheduler does not lead, and none does now: try again%s",
+                   trouble_of(sched, trouble, sizeof(trouble)));
     return false;
 }
 

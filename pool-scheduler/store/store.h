@@ -76,6 +76,9 @@ struct store_shared_ops {
     /* The value of @key; @value is put there when there is none.  malloc'ed. */
     int (*put_once)(struct store *store, const char *key, const char *value,
                     char **ret_value, struct gp_err *err);
+    /* What keeps this scheduler from following or leading now, in words; "" if nothing
+     * does. */
+    void (*trouble)(struct store *store, char *ret, size_t size);
 };
 
 /* The first member of every store. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store_etcd.h"
 
+#include "etcd_history.h"
 #include "gp_err.h"
 #include "gp_log.h"
 #include "gp_str.h"
@@ -8,6 +9,7 @@
 #include "store.h"
 #include "store_batch.h"
 #include "store_events.h"
+#include "store_trouble.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -41,8 +43,10 @@ struct store_etcd {
     atomic_bool stop, watching;
     pthread_t keeper, watcher;
     bool has_keeper, has_watcher;
-    int64_t lease;          /* the keeper's */
-    int64_t announced_term; /* the watcher's */
+    int64_t lease;                /* the keeper's */
+    int64_t announced_term;       /* the watcher's */
+    struct etcd_history history;  /* the watcher's */
+    struct store_trouble trouble; /* the keeper's */
 };
 
 static struct store_etcd *
@@ -172,7 +176,9 @@ txn_refused(struct store_etcd *e, const json_t *reply, const char *fence,
     if (!leader || etcd_number(leader, "create_revision") != atomic_load(&e->term))
         return gp_err_set(err, -ESTALE, "another scheduler leads now");
     if (!value || strcmp((char *)value, fence) != 0)
-        return gp_err_set(err, -ESTALE, "another scheduler has written");
+        return gp_err_set(err, -ESTALE,
+                          "what etcd holds is not what this scheduler wrote last: a "
+                          "snapshot was restored, or something else writes there");
     e->fence = etcd_number(mark, "mod_revision");
     return 0;
 }
@@ -191,7 +197,9 @@ txn_write(struct store_etcd *e, const struct store_op *ops, size_t n,
         json_t *reply = NULL;
 
         if (!atomic_load(&e->term) || boot_ns() > atomic_load(&e->until_ns))
-            return gp_err_set(err, -ESTALE, "this scheduler does not lead any more");
+            return gp_err_set(err, -ESTALE,
+                              "this scheduler does not lead any more: etcd did not "
+                              "renew its lease in time");
         r = etcd_http_call(e->http, "/v3/kv/txn", txn_body(e, ops, n, fence), CALL_MS,
                            &reply, err);
         if (r == -EREMOTE)
@@ -306,6 +314,30 @@ campaign(struct store_etcd *e, struct etcd_http *http, struct gp_err *err)
     return term != 0;
 }
 
+/* What this scheduler holds may not be what the store has: it has to start again. */
+static void
+lose(struct store_etcd *e, const char *words)
+{
+    char *text = strdup(words);
+
+    store_events_push(e->events, STORE_LOST, NULL, (uint8_t *)text,
+                      text ? strlen(text) : 0);
+    atomic_store(&e->stop, true);
+}
+
+/* Who sees what the others write tries to take the leadership over. */
+static int
+try_to_lead(struct store_etcd *e, struct etcd_http *http, struct gp_err *err)
+{
+    int r = 0;
+
+    if (!atomic_load(&e->term) && atomic_load(&e->watching))
+        r = campaign(e, http, err);
+    if (r >= 0)
+        store_trouble_clear(&e->trouble);
+    return r;
+}
+
 /* One step of the thread that keeps the lease; milliseconds until the next. */
 static unsigned
 keeper_step(struct store_etcd *e, struct etcd_http *http)
@@ -318,23 +350,20 @@ keeper_step(struct store_etcd *e, struct etcd_http *http)
     else
         r = lease_keep(e, http, &err);
     if (r == -ENOENT || (e->lease && boot_ns() > atomic_load(&e->until_ns))) {
-        if (atomic_load(&e->term)) {
-            gp_log_warn("store", "the leadership is lost: %s", gp_err_msg(&err, r));
-            store_events_push(e->events, STORE_LOST, NULL, NULL, 0);
-            atomic_store(&e->stop, true);
-        }
         e->lease = 0;
-        return RETRY_MS;
+        if (atomic_load(&e->term)) {
+            gp_err_wrap(&err, r, "the leadership is lost");
+            lose(e, gp_err_msg(&err, r));
+            return RETRY_MS;
+        }
+        if (r == -ENOENT)
+            return RETRY_MS; /* the next step gets another */
     }
-    if (r < 0) {
-        gp_log_debug("store", "%s", gp_err_msg(&err, r));
-        return RETRY_MS;
-    }
-    /* Only who sees what the others write may take over. */
-    if (!atomic_load(&e->term) && atomic_load(&e->watching) &&
-        (r = campaign(e, http, &err)) < 0)
-        gp_log_debug("store", "%s", gp_err_msg(&err, r));
-    return atomic_load(&e->term) ? e->config->lease_s * 1000 / 5 : RETRY_MS;
+    if (r >= 0)
+        r = try_to_lead(e, http, &err);
+    if (r < 0)
+        store_trouble_set(&e->trouble, gp_err_msg(&err, r));
+    return atomic_load(&e->term) && r >= 0 ? e->config->lease_s * 1000 / 5 : RETRY_MS;
 }
 
 static void
@@ -407,7 +436,8 @@ on_watch_event(struct store_etcd *e, const json_t *event)
         leader_changed(e, kv, gone, value, size);
     } else if (!strcmp(name, STORE_FENCE_KEY)) {
         if (!e->announced_term) /* from then on it is the writer's */
-            e->fence = etcd_number(kv, "mod_revision");
+            e->fence = gone ? 0 : etcd_number(kv, "mod_revision");
+        etcd_history_see(&e->history, gone ? NULL : kv);
         free(value);
     } else {
         store_events_push(e->events, STORE_CHANGED, name, value, size);
@@ -426,8 +456,7 @@ on_watch_line(void *arg, json_t *message)
         return -EPROTO;
     if (json_is_true(json_object_get(result, "canceled"))) {
         /* What it should begin with is compacted: changes were missed. */
-        store_events_push(e->events, STORE_LOST, NULL, NULL, 0);
-        atomic_store(&e->stop, true);
+        lose(e, "changes were missed that etcd has compacted meanwhile");
         return -ESTALE;
     }
     atomic_store(&e->watching, true);
@@ -449,6 +478,25 @@ watch_stopped(void *arg)
     return atomic_load(&e->stop);
 }
 
+/* The changes behind the last one that was seen, until the stream ends. */
+static int
+watch_on(struct store_etcd *e, struct etcd_http *http, struct gp_err *err)
+{
+    int r = etcd_history_check(&e->history, http, STORE_FENCE_KEY, e->revision, CALL_MS,
+                               err);
+    json_t *body;
+
+    if (r < 0)
+        return r;
+    body = json_pack("{s:{s:o,s:o,s:I}}", "create_request", "key",
+                     etcd_bytes(e->config->prefix, strlen(e->config->prefix)),
+                     "range_end", etcd_range_end(e->config->prefix), "start_revision",
+                     (json_int_t)e->revision + 1);
+    r = etcd_http_stream(http, "/v3/watch", body, on_watch_line, watch_stopped, e, err);
+    atomic_store(&e->watching, false);
+    return r;
+}
+
 static void *
 watcher_main(void *arg)
 {
@@ -460,17 +508,12 @@ watcher_main(void *arg)
     /* What changes while this scheduler leads is its own doing. */
     while (!atomic_load(&e->stop) && !e->announced_term) {
         struct gp_err err = {0};
-        json_t *body =
-            json_pack("{s:{s:o,s:o,s:I}}", "create_request", "key",
-                      etcd_bytes(e->config->prefix, strlen(e->config->prefix)),
-                      "range_end", etcd_range_end(e->config->prefix), "start_revision",
-                      (json_int_t)e->revision + 1);
+        int r = watch_on(e, http, &err);
 
-        etcd_http_stream(http, "/v3/watch", body, on_watch_line, watch_stopped, e,
-                         &err);
-        atomic_store(&e->watching, false);
-        if (!atomic_load(&e->stop))
-            gp_log_debug("store", "watch: %s", err.msg);
+        if (r == -ESTALE)
+            lose(e, err.msg);
+        else if (!atomic_load(&e->stop))
+            gp_log_debug("store", "watch: %s", gp_err_msg(&err, r));
         etcd_http_other(http);
         idle_sleep(e, RETRY_MS);
     }
@@ -479,19 +522,15 @@ watcher_main(void *arg)
 
 /* -------------------------------------------------------------------- join -- */
 
-struct seen {
-    struct store_etcd *e;
-    char *leader;
-};
-
-/* Who leads, and the fence, at the moment of the load. */
+/* A record as of @revision, 0: of now; NULL when there is none. */
 static int
-read_now(struct store_etcd *e, const char *key, json_t **ret_record, struct gp_err *err)
+read_record_of(struct store_etcd *e, const char *key, int64_t revision,
+               json_t **ret_record, struct gp_err *err)
 {
     json_t *reply = NULL;
     int r = etcd_http_call(e->http, "/v3/kv/range",
                            json_pack("{s:o,s:I}", "key", etcd_key(e->http, key),
-                                     "revision", (json_int_t)e->revision),
+                                     "revision", (json_int_t)revision),
                            CALL_MS, &reply, err);
 
     if (r < 0)
@@ -506,18 +545,19 @@ etcd_join(struct store *store, const char *address, struct store_events *events,
           struct gp_err *err)
 {
     struct store_etcd *e = etcd_of(store);
-    json_t *record = NULL;
+    json_t *record = NULL; /* of who leads, and of the fence, as of the load */
     size_t size = 0;
     int r;
 
     (void)address;
     e->events = events;
-    r = read_now(e, STORE_FENCE_KEY, &record, err);
+    r = read_record_of(e, STORE_FENCE_KEY, e->revision, &record, err);
     if (r < 0)
         return r;
     e->fence = record ? etcd_number(record, "mod_revision") : 0;
+    etcd_history_see(&e->history, record);
     json_decref(record);
-    r = read_now(e, STORE_LEADER_KEY, &record, err);
+    r = read_record_of(e, STORE_LEADER_KEY, e->revision, &record, err);
     if (r < 0)
         return r;
     if (record) {
@@ -533,32 +573,54 @@ etcd_join(struct store *store, const char *address, struct store_events *events,
                : gp_err_set(err, -EAGAIN, "etcd: no thread for it");
 }
 
+/* *ret_value stays NULL when there is no such record. */
 static int
-etcd_put_once(struct store *store, const char *key, const char *value, char **ret_value,
-              struct gp_err *err)
+read_record(const json_t *record, const char *key, char **ret_value, struct gp_err *err)
 {
-    struct store_etcd *e = etcd_of(store);
+    size_t size;
+
+    if (!record)
+        return 0;
+    *ret_value = (char *)etcd_bytes_read(json_object_get(record, "value"), &size);
+    return *ret_value ? 0 : gp_err_set(err, -EIO, "etcd: %s cannot be read", key);
+}
+
+static int
+put_or_read(struct store_etcd *e, const char *key, const char *value, char **ret_value,
+            struct gp_err *err)
+{
     json_t *body =
         json_pack("{s:[o],s:[o],s:[o]}", "compare",
                   etcd_compare(etcd_key(e->http, key), "CREATE", "create_revision", 0),
                   "success", etcd_request_put(e->http, key, value, strlen(value)),
                   "failure", etcd_request_get(e->http, key));
-    const json_t *record;
     json_t *reply = NULL;
-    size_t size;
     int r = etcd_http_call(e->http, "/v3/kv/txn", body, CALL_MS, &reply, err);
 
     if (r < 0)
         return r;
-    record = etcd_range_record(reply, 0);
-    if (json_is_true(json_object_get(reply, "succeeded")))
-        *ret_value = strdup(value);
-    else
-        *ret_value =
-            record ? (char *)etcd_bytes_read(json_object_get(record, "value"), &size)
-                   : NULL;
+    if (!json_is_true(json_object_get(reply, "succeeded")))
+        r = read_record(etcd_range_record(reply, 0), key, ret_value, err);
+    else if (!(*ret_value = strdup(value)))
+        r = -ENOMEM;
     json_decref(reply);
-    return *ret_value ? 0 : gp_err_set(err, -EIO, "etcd: %s cannot be read", key);
+    return r;
+}
+
+/* An etcd that is full refuses whatever might write; a scheduler that starts meanwhile
+ * can follow. */
+static int
+etcd_put_once(struct store *store, const char *key, const char *value, char **ret_value,
+              struct gp_err *err)
+{
+    struct store_etcd *e = etcd_of(store);
+    json_t *record = NULL;
+    int r = read_record_of(e, key, 0, &record, err);
+
+    if (!r)
+        r = read_record(record, key, ret_value, err);
+    json_decref(record);
+    return r < 0 || *ret_value ? r : put_or_read(e, key, value, ret_value, err);
 }
 
 static void
@@ -589,6 +651,12 @@ etcd_damaged(const struct store *store, struct gp_err *err)
 }
 
 static void
+etcd_trouble(struct store *store, char *ret, size_t size)
+{
+    store_trouble_words(&etcd_of(store)->trouble, ret, size);
+}
+
+static void
 etcd_close(struct store *store)
 {
     struct store_etcd *e = etcd_of(store);
@@ -603,6 +671,7 @@ static const struct store_shared_ops SHARED = {
     .leads = etcd_leads,
     .resign = etcd_resign,
     .put_once = etcd_put_once,
+    .trouble = etcd_trouble,
 };
 
 struct pool_rows {
@@ -653,6 +722,7 @@ store_etcd_open(const struct etcd_config *config, struct store **ret_store,
     if (!e)
         return -ENOMEM;
     e->store.ops = &OPS;
+    pthread_mutex_init(&e->trouble.lock, NULL);
     e->own = *config;
     e->config = &e->own;
     r = etcd_http_new(e->config, &e->http, err);

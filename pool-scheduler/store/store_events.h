@@ -18,7 +18,8 @@ enum store_event_kind {
     STORE_CHANGED, /* key, and value or NULL */
     STORE_LEADER,  /* value: the address of the leader, as text; NULL: there is none */
     STORE_LEADING, /* this scheduler leads, and has seen every earlier change */
-    STORE_LOST,    /* it does not any more, or has missed changes: start again */
+    STORE_LOST,    /* start again: it does not lead any more, or has missed changes, as
+                    * the value says in words (NULL: no memory for them) */
 };
 
 struct store_event {

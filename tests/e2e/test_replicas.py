@@ -20,9 +20,11 @@ sleep 0.1; rmdir "$0/held"; echo "$GPUPOOL_TURN" >> "$0/turns" """
 
 class Cluster:
     def __init__(self, case, schedulers=3, lease_s=LEASE_S, http=False, metrics=False, more=(),
-                 roles=("client", "server", "admin"), start=True):
+                 roles=("client", "server", "admin"), start=True, members=3, etcd_more=(),
+                 env=None):
         """@more: options of all schedulers, or a function of their number; @roles: those
-        that everybody may act in."""
+        that everybody may act in; @etcd_more: options of the members of etcd; @env: of the
+        schedulers."""
         case.need_tool("etcd")
         self.case = case
         # None: the scheduler's own default.
@@ -31,20 +33,24 @@ class Cluster:
         self.roles = [option for role in roles for option in ("--allow-anonymous", role)]
         self.http = [case.free_port() for _ in range(schedulers)] if http else None
         self.metrics = [case.free_port() for _ in range(schedulers)] if metrics else None
-        ports = [(case.free_port(), case.free_port()) for _ in range(3)]
-        self.urls = [f"http://127.0.0.1:{client}" for client, _ in ports]
-        peers = ",".join(f"m{i}=http://127.0.0.1:{peer}" for i, (_, peer) in enumerate(ports))
-        self.members = [case.spawn(
-            ["etcd", "--name", f"m{i}", "--data-dir", case.folder / f"m{i}", "--log-level",
-             "error", "--listen-client-urls", self.urls[i], "--advertise-client-urls",
-             self.urls[i], "--listen-peer-urls", f"http://127.0.0.1:{peer}",
-             "--initial-advertise-peer-urls", f"http://127.0.0.1:{peer}",
-             "--initial-cluster", peers], stdout=subprocess.DEVNULL)
-            for i, (_, peer) in enumerate(ports)]
+        self.env = env
+        self.etcd_more = etcd_more
+        self.urls = [f"http://127.0.0.1:{case.free_port()}" for _ in range(members)]
+        self.peers = [f"http://127.0.0.1:{case.free_port()}" for _ in range(members)]
+        self.members = [self.start_member(i) for i in range(members)]
         case.wait_for(lambda: self.records("leader") is not None, "etcd answers")
         self.addresses = [f"127.0.0.1:{case.free_port()}" for _ in range(schedulers)]
         self.all = ",".join(self.addresses)
         self.schedulers = [self.start(i) for i in range(schedulers)] if start else []
+
+    def start_member(self, i):
+        return self.case.spawn(
+            ["etcd", "--name", f"m{i}", "--data-dir", self.case.folder / f"m{i}", "--log-level",
+             "error", "--listen-client-urls", self.urls[i], "--advertise-client-urls",
+             self.urls[i], "--listen-peer-urls", self.peers[i],
+             "--initial-advertise-peer-urls", self.peers[i], "--initial-cluster",
+             ",".join(f"m{n}={peer}" for n, peer in enumerate(self.peers)),
+             *self.etcd_more], stdout=subprocess.DEVNULL)
 
     def start(self, i, more=()):
         where = more or ("--etcd", ",".join(self.urls), *self.options)
@@ -54,7 +60,7 @@ class Cluster:
             where += ("--metrics-listen", f"127.0.0.1:{self.metrics[i]}")
         return self.case.spawn(
             ["gpupool-scheduler", "--listen", self.addresses[i], "--state-dir",
-             self.case.folder / f"s{i}", *self.roles, *where, *self.more(i)],
+             self.case.folder / f"s{i}", *self.roles, *where, *self.more(i)], env=self.env,
             stdout=subprocess.DEVNULL, stderr=open(self.case.folder / f"s{i}.log", "ab"))
 
     def server(self, name="node"):

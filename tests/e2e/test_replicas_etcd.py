@@ -1,14 +1,184 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several schedulers of which none leads."""
+"""Several schedulers whose etcd is restored, emptied, full or away: the pool goes on by
+itself when the cause is gone, and says until then what it is."""
 
+import json
+import shutil
+import signal
 import socket
 import struct
 import threading
+import time
+from base64 import b64encode
 from contextlib import suppress
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 from harness.control import number, text
+from test_replicas import LEASE_S, Cluster
 
 NOT_LEADER = 50
+
+
+def ask_for_a_session(case, cluster, status=None):
+    return case.run(["gpupool", "run", "--scheduler", cluster.all, "--core", "10",
+                     "--memory", "64MiB", "--", "true"], status=status)
+
+
+def log_of(case, i):
+    return (case.folder / f"s{i}.log").read_text()
+
+
+def a_pool(case, **more):
+    """Three schedulers on one member of etcd, and a server."""
+    cluster = Cluster(case, members=1, **more)
+    case.wait_for(lambda: cluster.leader() is not None, "one of the schedulers leads")
+    cluster.server()
+    case.wait_for(cluster.alive, "the server is registered")
+    ask_for_a_session(case, cluster, 0)
+    return cluster
+
+
+def kept_away(cluster, action):
+    """Longer than the lease: no scheduler leads when etcd comes back."""
+    member = cluster.members[0]
+    member.kill()
+    member.wait()
+    action()
+    time.sleep(LEASE_S + 2)
+    cluster.members[0] = cluster.start_member(0)
+
+
+def goes_on(case, cluster, words):
+    case.wait_for(lambda: ask_for_a_session(case, cluster).status == 0, f"a session {words}")
+    for address in cluster.addresses:
+        case.wait_for(lambda: [s["state"] for s in (cluster.status(address) or {}).get(
+            "servers", [])] == ["alive"], f"{address} shows the server {words}")
+
+
+def test_pool_goes_on_in_an_etcd_that_was_restored_or_emptied(case):
+    cluster = a_pool(case)
+    data, old = case.folder / "m0", case.folder / "old"
+    kept_away(cluster, lambda: shutil.copytree(data, old))
+    goes_on(case, cluster, "after etcd was away")
+    for _ in range(5):
+        ask_for_a_session(case, cluster, 0)
+
+    def restore():
+        shutil.rmtree(data)
+        old.rename(data)
+
+    kept_away(cluster, restore)
+    goes_on(case, cluster, "after an older state was restored")
+    case.check(any("revision went back" in log_of(case, i) for i in range(3)),
+               "those who followed say why they start again")
+    kept_away(cluster, lambda: shutil.rmtree(data))
+    goes_on(case, cluster, "after etcd was emptied")
+
+
+def test_another_history_of_the_same_length_is_noticed(case):
+    """Here the revision that was seen last exists, with other changes before it."""
+    cluster = a_pool(case, schedulers=2)
+    data, old = case.folder / "m0", case.folder / "old"
+    kept_away(cluster, lambda: shutil.copytree(data, old))
+    goes_on(case, cluster, "after etcd was away")
+    ask_for_a_session(case, cluster, 0)
+    leader = cluster.leader()
+    follower = 1 - leader
+    before = len(log_of(case, follower))
+    cluster.schedulers[follower].send_signal(signal.SIGSTOP)
+
+    def restore():
+        shutil.rmtree(data)
+        old.rename(data)
+
+    kept_away(cluster, restore)
+    for _ in range(10):
+        case.wait_for(lambda: ask_for_a_session(case, cluster).status == 0, "a session")
+    cluster.schedulers[follower].send_signal(signal.SIGCONT)
+    case.wait_for(lambda: "history is another one" in log_of(case, follower)[before:],
+                  "the follower notices")
+    goes_on(case, cluster, "after the follower noticed")
+
+
+def call(url, path, body):
+    """The answer of etcd, or its refusal."""
+    try:
+        with urlopen(Request(f"{url}/v3/{path}", json.dumps(body).encode()),
+                     timeout=20) as answer:
+            return json.load(answer)
+    except HTTPError as error:
+        return json.load(error)
+
+
+def fill(case, url):
+    """Until etcd raises the alarm that it is full; the last revision."""
+    value = b64encode(b"x" * 500_000).decode()
+    for i in range(100):
+        key = b64encode(f"/filler/{i:03}".encode()).decode()
+        if "database space" in call(url, "kv/put", {"key": key, "value": value}).get(
+                "error", ""):
+            return
+    case.fail("etcd takes more than its quota")
+
+
+def make_room(url):
+    first, end = (b64encode(key).decode() for key in (b"/filler/", b"/filler0"))
+    revision = call(url, "kv/deleterange", {"key": first, "range_end": end})["header"]["revision"]
+    call(url, "kv/compaction", {"revision": revision, "physical": True})
+    call(url, "maintenance/defragment", {})
+    for alarm in call(url, "maintenance/alarm", {"action": "GET"}).get("alarms", []):
+        call(url, "maintenance/alarm", {"action": "DEACTIVATE", "alarm": "NOSPACE",
+                                        "memberID": alarm["memberID"]})
+
+
+def test_cause_is_named_while_etcd_is_full(case):
+    cluster = a_pool(case, schedulers=2, etcd_more=("--quota-backend-bytes", str(16 << 20)))
+    leader = cluster.leader()
+    follower = 1 - leader
+    fill(case, cluster.urls[0])
+    case.contains(ask_for_a_session(case, cluster).err, "alarm disarm",
+                  "what a request is told while the leader lives")
+    drained = case.run(["gpupool", "drain", "node", "--scheduler", cluster.all], status=None)
+    case.check(drained.status != 0, "an order that was not written was answered with success")
+    cluster.schedulers[leader].kill()
+    cluster.schedulers[leader].wait()
+    case.wait_for(lambda: cluster.leader() is None, "the leader's lease ends")
+    refused = ask_for_a_session(case, cluster).err
+    case.contains(refused, "none does now", "what a request is told without a leader")
+    case.contains(refused, "alarm disarm", "and why there is none")
+    case.contains(log_of(case, follower), "database space exceeded", "the follower's log")
+    # One that starts now cannot lead, but it can follow.
+    cluster.schedulers[leader] = cluster.start(leader)
+    case.wait_for(lambda: cluster.status(cluster.addresses[leader]),
+                  "one that starts meanwhile answers reads")
+    make_room(cluster.urls[0])
+    goes_on(case, cluster, "when there is room again")
+
+
+def test_waiting_for_etcd_floods_no_log_and_is_alive(case):
+    manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    manager.bind(str(case.folder / "notify"))
+    manager.settimeout(case.patience)
+    cluster = a_pool(case, schedulers=1, env={
+        "NOTIFY_SOCKET": str(case.folder / "notify"), "WATCHDOG_USEC": "1000000"})
+    cluster.members[0].send_signal(signal.SIGSTOP)
+    again = "starting again as a follower"
+    case.wait_for(lambda: "trying on" in log_of(case, 0).partition(again)[2],
+                  "it says that it waits")
+    before = log_of(case, 0)
+    case.equal(before.count(again), 1, "how often it says that it starts again")
+    case.contains(before.partition(again)[2].partition("\n")[0], "etcd", "and why")
+    with suppress(BlockingIOError):
+        manager.setblocking(False)
+        while manager.recv(200):
+            pass
+    manager.settimeout(case.patience)
+    for _ in range(5):
+        case.equal(manager.recv(200), b"WATCHDOG=1", "what the service manager hears")
+    case.equal(log_of(case, 0)[len(before):].count("trying on"), 0, "the same once more")
+    cluster.members[0].send_signal(signal.SIGCONT)
+    case.wait_for(lambda: ask_for_a_session(case, cluster).status == 0, "a session")
 
 
 class Follower(threading.Thread):

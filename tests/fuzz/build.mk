@@ -126,7 +126,7 @@ $(eval $(call fuzz_target,fuzz_kept,$(ARBITER_SRCS) server/supervisor/srv_state.
     server/supervisor/srv_keep_msg.c $(CTL_FUZZ_SRCS),$(SERVER_INCS),$(CTL_LDLIBS) -lpthread))
 $(eval $(call fuzz_target,fuzz_files,pool-scheduler/sched_tokens.c $(CTL_FUZZ_SRCS),$(SCHED_INCS),$(CTL_LDLIBS)))
 $(eval $(call fuzz_target,fuzz_view,pool-scheduler/view/view_request.c $(CTL_FUZZ_SRCS),$(SCHED_INCS),$(CTL_LDLIBS)))
-$(eval $(call fuzz_target,fuzz_etcd,$(addprefix pool-scheduler/store/,etcd_http.c store_events.c store_batch.c) \
+$(eval $(call fuzz_target,fuzz_etcd,$(addprefix pool-scheduler/store/,etcd_http.c etcd_history.c store_events.c store_trouble.c store_batch.c) \
     $(CTL_FUZZ_SRCS),$(SCHED_INCS),$(CTL_LDLIBS) -lcurl -lpthread))
 
 # Every word of the language, for the mutations.
