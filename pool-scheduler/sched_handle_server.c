@@ -509,6 +509,17 @@ do_register(struct sched_conn *conn, const Gpupool__Ctl__CtlRegister *msg,
     return 0;
 }
 
+/* A server that is refused comes again each second, for as long as nobody mends it. */
+static void
+log_refused(struct sched_conn *conn, const char *words)
+{
+    uint32_t skipped;
+
+    if (gp_log_limit_ok(&conn->sched->refused_log, &skipped))
+        gp_log_warn("server", "%s: registration refused: %s (%u such lines left out)",
+                    conn->peer, words, skipped);
+}
+
 void
 sched_handle_register(struct sched_conn *conn, uint32_t id,
                       const Gpupool__Ctl__CtlRegister *msg)
@@ -523,8 +534,7 @@ sched_handle_register(struct sched_conn *conn, uint32_t id,
         return;
     r = do_register(conn, msg, &unwanted, &code, &err);
     if (r < 0) {
-        gp_log_warn("server", "%s: registration refused: %s", conn->peer,
-                    gp_err_msg(&err, r));
+        log_refused(conn, gp_err_msg(&err, r));
         sched_conn_refuse(conn, id, code, gp_err_msg(&err, r), NULL);
         return;
     }

@@ -152,7 +152,7 @@ struct sched {
     struct gp_loop *loop;
     struct gp_listener listener, local; /* TCP, Unix socket */
     /* Unauthenticated peers can provoke these lines. */
-    struct gp_log_limit accept_log, crowd_log;
+    struct gp_log_limit accept_log, crowd_log, refused_log;
     struct gp_loop_timer tick;
     struct sched_pool *pool;
     struct sched_sessions sessions;

@@ -37,9 +37,11 @@ secure(struct ctl_link *link, const struct tls_api *tls, const struct ctl_pins *
 
     /* One of before TLS takes the hello for the beginning of a long message. */
     if (r == -ECONNRESET || r == -EPROTO || r == -ETIMEDOUT)
-        return gp_err_wrap(err, r,
-                           "the scheduler is older than TLS, or none (GPUPOOL_TLS=off, "
-                           "or --tls off of a server, is clear text by choice)");
+        return gp_err_wrap(
+            err, r,
+            "the scheduler %sis older than TLS, or none (GPUPOOL_TLS=off, "
+            "or --tls off of a server, is clear text by choice)",
+            r == -ETIMEDOUT ? "hangs, " : "");
     return r;
 }
 

@@ -93,9 +93,10 @@ struct srv_register {
     struct ctl_transcript transcript;
     bool has_link_key; /* the scheduler has proven @link_key by TLS */
     uint8_t link_key[TLS_PUBLIC_SIZE];
-    unsigned at;                   /* which of the schedulers is asked */
-    char leader[CTL_ENDPOINT_MAX]; /* named by one that does not lead; or empty */
-    char last_words[256];          /* of the last failure: each is logged once */
+    unsigned at;                        /* which of the schedulers is asked */
+    char leader[CTL_ENDPOINT_MAX];      /* named by one that does not lead; or empty */
+    char told_leader[CTL_ENDPOINT_MAX]; /* the last one in the log */
+    char last_words[256];               /* of the last failure: each is logged once */
 };
 
 /* ---- messages ---- */
@@ -467,7 +468,10 @@ on_error_reply(struct srv_register *reg, const Gpupool__Ctl__CtlError *error)
 static void
 follow_leader(struct srv_register *reg, const char *leader)
 {
-    gp_log_info("server", "scheduler %s leads", leader);
+    /* It is named again at each try while that one refuses this server. */
+    if (strcmp(reg->told_leader, leader) != 0)
+        gp_log_info("server", "scheduler %s leads", leader);
+    gp_str_copy(reg->told_leader, sizeof(reg->told_leader), leader);
     gp_loop_timer_del(&reg->beat);
     gp_loop_timer_del(&reg->unanswered);
     gp_msg_conn_fini(&reg->conn);

@@ -218,3 +218,17 @@ def test_schedulers_that_name_each_other_are_not_flooded(case):
     case.contains(result.err, "does not lead", "what it says")
     case.check(one.asked > 1, "it was asked again")
     case.check(one.asked + two.asked <= 60, f"asked {one.asked + two.asked} times in 5 s")
+
+
+def test_second_server_of_one_name_floods_no_log(case):
+    cluster = a_pool(case, schedulers=2)
+    cluster.server()
+    case.wait_for(lambda: any("another server named node" in log_of(case, i) for i in range(2)),
+                  "the second one is refused")
+    # It comes again twice a second.
+    time.sleep(8)
+    lines = sum(log_of(case, i).count("registration refused") for i in range(2))
+    case.check(lines <= 6, f"the scheduler's log has its refusal {lines} times")
+    lines = (case.folder / "spawned.err").read_text().count(" leads\n")
+    case.check(lines <= 4, f"the servers' logs have the leader {lines} times")
+    case.equal(cluster.status()["servers"][0]["state"], "alive", "the first one")
