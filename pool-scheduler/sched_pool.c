@@ -392,6 +392,7 @@ sched_pool_card_put(struct sched_pool *pool, struct sched_server *server,
                     struct gp_err *err)
 {
     struct sched_card *card = sched_pool_card_find(pool, facts->uuid);
+    bool cordoned = card && card->cordoned;
     int r;
 
     if (card && card->server != server) {
@@ -426,6 +427,8 @@ sched_pool_card_put(struct sched_pool *pool, struct sched_server *server,
                           facts->index, server->name, SCHED_GROUPS_MAX);
     card->group->facts.tflops = facts->tflops;
     card->present = true;
+    if (cordoned) /* the order was about the card, wherever it is */
+        sched_pool_set_cordoned(pool, card, true);
     sched_pool_server_update(pool, server);
     sched_index_regroup(pool, server);
     *ret_card = card;
