@@ -470,6 +470,7 @@ do_register(struct sched_conn *conn, const Gpupool__Ctl__CtlRegister *msg,
 {
     struct sched *sched = conn->sched;
     struct sched_server *server;
+    bool known;
     int r;
 
     r = check_register(conn, msg, code, err);
@@ -479,11 +480,18 @@ do_register(struct sched_conn *conn, const Gpupool__Ctl__CtlRegister *msg,
     if (conn->server && strcmp(conn->server->name, msg->server) != 0)
         return gp_err_set(err, -EINVAL, "this connection is server %s already",
                           conn->server->name);
+    known = sched_pool_server_find(sched->pool, msg->server);
     r = claim_name(conn, msg, &server, err);
-    if (!r)
-        r = take_cards(sched, server, msg, err);
     if (r < 0)
         return r;
+    r = take_cards(sched, server, msg, err);
+    if (r < 0) {
+        /* One that was never there is not shown as one that is gone, unless it is kept
+         * to count the kinds of cards that it made. */
+        if (!known && !server->groups_made)
+            sched_pool_server_remove(sched->pool, server);
+        return r;
+    }
     fill_server(server, conn, msg);
     *code = GPUPOOL__CTL__CTL_CODE__CTL_INTERNAL;
     sched_commit_soon(sched);

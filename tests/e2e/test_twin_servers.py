@@ -5,6 +5,8 @@ import json
 
 from harness.control import REGISTER, Link, number, text
 
+CONFLICT = 7
+
 
 class Scheduler:
     def __init__(self, case):
@@ -61,3 +63,20 @@ def test_cordon_goes_with_the_card_to_a_server_of_another_name(case):
     case.run(["gpupool", "uncordon", "new/0", "--scheduler", scheduler.address])
     case.equal(scheduler.cordoned("new"), [False, False], "when that is taken back")
     link.close()
+
+
+def test_server_that_was_refused_is_not_shown_as_one_that_is_gone(case):
+    scheduler = Scheduler(case)
+    link, answer = scheduler.register("node", b"\x01")
+    case.equal(answer[0], 0, "a server")
+    twin, answer = scheduler.register("twin", b"\x01")
+    case.equal(answer[0], CONFLICT, "a server that has a card of the first")
+    case.contains(answer[1], "is registered by server node as well", "why")
+    twin.close()
+    case.equal([(s["name"], s["state"]) for s in scheduler.servers()], [("node", "alive")],
+               "the servers of the pool")
+    other, answer = scheduler.register("twin", b"\x02")
+    case.equal(answer[0], 0, "the same name with another card")
+    case.equal(len(scheduler.servers()), 2, "servers of the pool now")
+    link.close()
+    other.close()
