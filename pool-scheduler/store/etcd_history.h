@@ -15,20 +15,26 @@
 #include "etcd_http.h"
 
 /* Longer than each value of the fence. */
-#define ETCD_HISTORY_VALUE_MAX 96
+#define ETCD_MARK_MAX 96
 
-/* The fence as it was seen last; zeroed: there was none. */
-struct etcd_history {
+/* A record as it was seen last; zeroed: there was none. */
+struct etcd_mark {
     int64_t mod_revision;
-    char value[ETCD_HISTORY_VALUE_MAX];
+    char value[ETCD_MARK_MAX];
 };
 
-/* The fence is @kv now; NULL: there is none. */
-void etcd_history_see(struct etcd_history *history, const json_t *kv);
-/* 0: the history up to @revision is the one that was seen.  -ESTALE: it is not, @err
- * says why.  Another error: etcd did not answer. */
+/* Each change of the pool changes one of them. */
+struct etcd_history {
+    const char *fence_key, *leader_key;
+    struct etcd_mark fence, leader;
+};
+
+/* The record is @kv now; NULL: there is none. */
+void etcd_mark_see(struct etcd_mark *mark, const json_t *kv);
+/* 0: the history up to *revision is the one that was seen; when etcd has compacted that
+ * revision, and nothing has changed since, *revision is a later one.  -ESTALE: it is
+ * not, @err says why.  Another error: etcd did not answer. */
 int etcd_history_check(const struct etcd_history *history, struct etcd_http *http,
-                       const char *fence_key, int64_t revision, unsigned timeout_ms,
-                       struct gp_err *err);
+                       int64_t *revision, unsigned timeout_ms, struct gp_err *err);
 
 #endif

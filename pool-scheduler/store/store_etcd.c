@@ -433,11 +433,12 @@ on_watch_event(struct store_etcd *e, const json_t *event)
     }
     e->revision = gp_max(e->revision, etcd_number(kv, "mod_revision"));
     if (!strcmp(name, STORE_LEADER_KEY)) {
+        etcd_mark_see(&e->history.leader, gone ? NULL : kv);
         leader_changed(e, kv, gone, value, size);
     } else if (!strcmp(name, STORE_FENCE_KEY)) {
         if (!e->announced_term) /* from then on it is the writer's */
             e->fence = gone ? 0 : etcd_number(kv, "mod_revision");
-        etcd_history_see(&e->history, gone ? NULL : kv);
+        etcd_mark_see(&e->history.fence, gone ? NULL : kv);
         free(value);
     } else {
         store_events_push(e->events, STORE_CHANGED, name, value, size);
@@ -482,8 +483,7 @@ watch_stopped(void *arg)
 static int
 watch_on(struct store_etcd *e, struct etcd_http *http, struct gp_err *err)
 {
-    int r = etcd_history_check(&e->history, http, STORE_FENCE_KEY, e->revision, CALL_MS,
-                               err);
+    int r = etcd_history_check(&e->history, http, &e->revision, CALL_MS, err);
     json_t *body;
 
     if (r < 0)
@@ -555,11 +555,12 @@ etcd_join(struct store *store, const char *address, struct store_events *events,
     if (r < 0)
         return r;
     e->fence = record ? etcd_number(record, "mod_revision") : 0;
-    etcd_history_see(&e->history, record);
+    etcd_mark_see(&e->history.fence, record);
     json_decref(record);
     r = read_record_of(e, STORE_LEADER_KEY, e->revision, &record, err);
     if (r < 0)
         return r;
+    etcd_mark_see(&e->history.leader, record);
     if (record) {
         uint8_t *value = etcd_bytes_read(json_object_get(record, "value"), &size);
 
@@ -723,6 +724,8 @@ store_etcd_open(const struct etcd_config *config, struct store **ret_store,
         return -ENOMEM;
     e->store.ops = &OPS;
     pthread_mutex_init(&e->trouble.lock, NULL);
+    e->history.fence_key = STORE_FENCE_KEY;
+    e->history.leader_key = STORE_LEADER_KEY;
     e->own = *config;
     e->config = &e->own;
     r = etcd_http_new(e->config, &e->http, err);

@@ -111,6 +111,42 @@ def call(url, path, body):
         return json.load(error)
 
 
+def compact(url):
+    """Behind changes that are not the pool's; how often is up to who has the etcd."""
+    key = b64encode(b"/other").decode()
+    for _ in range(3):
+        revision = call(url, "kv/put", {"key": key, "value": key})["header"]["revision"]
+    call(url, "kv/compaction", {"revision": revision})
+
+
+def test_compaction_costs_a_follower_only_what_it_missed(case):
+    cluster = a_pool(case, schedulers=2)
+    follower = 1 - cluster.leader()
+    for _ in range(3):
+        compact(cluster.urls[0])
+        time.sleep(3)  # a watch with nothing to report begins again after two seconds
+    case.equal(log_of(case, follower).count("starting again"), 0, "starts of the follower")
+    session = case.spawn(["gpupool", "run", "--scheduler", cluster.all, "--core", "10",
+                          "--memory", "64MiB", "--", "sh", "-c", "echo there; read line"])
+    session.stdout.readline()
+    # Of its copy: nobody else can be asked.
+    cluster.schedulers[1 - follower].send_signal(signal.SIGSTOP)
+    case.wait_for(lambda: len((cluster.status(cluster.addresses[follower]) or {}).get(
+        "sessions", [])) == 1, "the follower has seen the session")
+    cluster.schedulers[1 - follower].send_signal(signal.SIGCONT)
+    case.wait_for(lambda: cluster.leader() is not None and cluster.alive(), "one of them leads")
+    leader = cluster.leader()
+    follower = 1 - leader
+    cluster.schedulers[follower].send_signal(signal.SIGSTOP)
+    session.stdin.write("\n")
+    session.stdin.flush()
+    case.wait_for(lambda: not cluster.records("session/"), "the session is closed")
+    compact(cluster.urls[0])
+    time.sleep(3)
+    cluster.schedulers[follower].send_signal(signal.SIGCONT)
+    goes_on(case, cluster, "after changes were missed")
+
+
 def fill(case, url):
     """Until etcd raises the alarm that it is full; the last revision."""
     value = b64encode(b"x" * 500_000).decode()
