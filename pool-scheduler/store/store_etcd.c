@@ -26,6 +26,8 @@ static const struct store_bound TXN = {.ops = 120, .bytes = 1024 * 1024};
 #define ETCD_PAGE 5000
 #define CALL_MS 1000
 #define RETRY_MS 200
+/* Until the watch shows a leader its own key; else another had better try. */
+#define SHOWN_NS (10 * GP_NS_PER_S)
 /* Keys end before this: "0" is the character after "/". */
 
 struct store_etcd {
@@ -43,10 +45,11 @@ struct store_etcd {
     atomic_bool stop, watching;
     pthread_t keeper, watcher;
     bool has_keeper, has_watcher;
-    int64_t lease;                /* the keeper's */
-    int64_t announced_term;       /* the watcher's */
-    struct etcd_history history;  /* the watcher's */
-    struct store_trouble trouble; /* the keeper's */
+    int64_t lease;                  /* the keeper's */
+    uint64_t won_ns;                /* the same: since when it has the leadership */
+    _Atomic int64_t announced_term; /* the watcher's */
+    struct etcd_history history;    /* the watcher's */
+    struct store_trouble trouble;   /* the keeper's */
 };
 
 static struct store_etcd *
@@ -310,6 +313,7 @@ campaign(struct store_etcd *e, struct etcd_http *http, struct gp_err *err)
     else if (leader && etcd_number(leader, "lease") == e->lease)
         term = etcd_number(leader, "create_revision"); /* an earlier try was done */
     json_decref(reply);
+    e->won_ns = boot_ns();
     atomic_store(&e->term, term);
     return term != 0;
 }
@@ -338,6 +342,15 @@ try_to_lead(struct store_etcd *e, struct etcd_http *http, struct gp_err *err)
     return r;
 }
 
+/* Who has the leadership leads when the watch has shown it all changes before that.
+ * If it does not, as where a proxy before etcd holds streams back, nobody would. */
+static bool
+is_not_shown(const struct store_etcd *e)
+{
+    return atomic_load(&e->term) && !atomic_load(&e->announced_term) &&
+           boot_ns() - e->won_ns > SHOWN_NS;
+}
+
 /* One step of the thread that keeps the lease; milliseconds until the next. */
 static unsigned
 keeper_step(struct store_etcd *e, struct etcd_http *http)
@@ -358,6 +371,10 @@ keeper_step(struct store_etcd *e, struct etcd_http *http)
         }
         if (r == -ENOENT)
             return RETRY_MS; /* the next step gets another */
+    }
+    if (is_not_shown(e)) {
+        lose(e, "it has the leadership, and its watch of etcd does not show that");
+        return RETRY_MS;
     }
     if (r >= 0)
         r = try_to_lead(e, http, &err);

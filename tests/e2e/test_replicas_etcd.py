@@ -217,6 +217,55 @@ def test_waiting_for_etcd_floods_no_log_and_is_alive(case):
     case.wait_for(lambda: ask_for_a_session(case, cluster).status == 0, "a session")
 
 
+class DeafProxy(threading.Thread):
+    """Before etcd: of each watch it passes on that it was created, and nothing more."""
+
+    def __init__(self, url):
+        super().__init__(daemon=True)
+        self.etcd = int(url.rpartition(":")[2])
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.url = "http://127.0.0.1:%d" % self.listener.getsockname()[1]
+        self.start()
+
+    def run(self):
+        with suppress(OSError):
+            while True:
+                near, _ = self.listener.accept()
+                far = socket.create_connection(("127.0.0.1", self.etcd))
+                state = {"watch": False, "created": False}
+                for ends in ((near, far, True), (far, near, False)):
+                    threading.Thread(target=self.pass_on, args=(*ends, state),
+                                     daemon=True).start()
+
+    @staticmethod
+    def pass_on(source, target, is_request, state):
+        with suppress(OSError):
+            while data := source.recv(65536):
+                if is_request and b"POST /v3/watch" in data:
+                    state["watch"] = True
+                if is_request or not state["created"]:
+                    target.sendall(data)
+                if not is_request and state["watch"] and b'"created":true' in data:
+                    state["created"] = True
+        for end in (source, target):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+
+def test_scheduler_whose_watch_is_deaf_leaves_the_leadership_to_others(case):
+    cluster = Cluster(case, members=1, schedulers=2, start=False)
+    proxy = DeafProxy(cluster.urls[0])
+    cluster.schedulers.append(cluster.start(0, more=("--etcd", proxy.url, *cluster.options)))
+    case.wait_for(lambda: cluster.leader() == 0, "the first has the leadership")
+    cluster.schedulers.append(cluster.start(1))
+    cluster.server()
+    case.wait_for(cluster.alive, "the second leads, and has the server")
+    case.equal(cluster.leader(), 1, "the one that leads")
+    case.contains(log_of(case, 0), "its watch of etcd does not show that", "the log of the first")
+    ask_for_a_session(case, cluster, 0)
+    proxy.listener.close()
+
+
 class Follower(threading.Thread):
     """Says of each request that another scheduler leads."""
 
