@@ -13,12 +13,14 @@ SGEXEC_CFLAGS := -ffp-contract=off -fno-math-errno
 # No contraction, or the builds would differ in bits; -O3 for the loops over lanes.
 # Sanitized, its one large function would take gcc minutes at -O3.
 SGEXEC_INTERP := $(if $(SAN),-O1,-O3) -fno-trapping-math -fno-omit-frame-pointer
+# Functions that take and give vectors of a level are all inlined.
+SGEXEC_INTERP += -Wno-psabi
 # Races of kernels are the kernels' business: loads and stores are not watched by TSan.
 SGEXEC_INTERP += $(if $(findstring thread,$(SAN)),-fno-sanitize=thread)
 SGEXEC_OBJ := $(O)/obj/sgexec/softgpu/exec/interpreter
 sgexec_level = $(SGEXEC_OBJ)/exec_interp_$(1).o $(SGEXEC_OBJ)/exec_vector_$(1).o \
     $(SGEXEC_OBJ)/exec_native_$(1).o $(SGEXEC_OBJ)/exec_fn_$(1).o \
-    $(SGEXEC_OBJ)/exec_warp_$(1).o
+    $(SGEXEC_OBJ)/exec_warp_$(1).o $(SGEXEC_OBJ)/exec_mma_$(1).o
 SGEXEC_LEVELS := v2
 ifeq ($(firstword $(subst -, ,$(shell $(CC) -dumpmachine))),x86_64)
 SGEXEC_LEVELS += v3 v4
@@ -44,7 +46,7 @@ SGEXEC_RUNTIME := $(addprefix $(SGEXEC)/runtime/exec_,async.c atom.c bulk.c chec
     ldmatrix.c matrix.c mem.c race.c race_grid.c rt.c sched.c tensor.c tex.c wgmma.c wide.c)
 SGEXEC_INTERPRETER := $(addprefix $(SGEXEC)/interpreter/exec_,cta.c isa.c native.c straight.c \
     $(SGEXEC_LEVELS:%=interp_%.c) $(SGEXEC_LEVELS:%=vector_%.c) \
-    $(SGEXEC_LEVELS:%=fn_%.c) $(SGEXEC_LEVELS:%=warp_%.c) \
+    $(SGEXEC_LEVELS:%=fn_%.c) $(SGEXEC_LEVELS:%=warp_%.c) $(SGEXEC_LEVELS:%=mma_%.c) \
     $(patsubst %,native_%.c,$(filter-out v2,$(SGEXEC_LEVELS))))
 SGEXEC_SRCS := $(SGEXEC_BYTECODE) $(SGEXEC_MEMORY) $(SGEXEC_LOWERING) $(SGEXEC_RUNTIME) \
     $(SGEXEC_INTERPRETER)

@@ -553,7 +553,7 @@ L_SREG_W : {
     OUT_OP(ATOM_Q, sg_op_atom_q)
     OUT_OP(ISSPACE, sg_op_isspace)
     OUT_OP(CHECK, sg_op_check)
-    OUT_OP(MMA, sg_op_mma)
+    OUT_OP(MMA, CAT(sg_mma_, SG_ISA))
     OUT_OP(MMA_QUADS, sg_op_mma_quads)
     OUT_OP(WGMMA, sg_op_wgmma)
     OUT_OP(WMMA_LD, sg_op_wmma_ld)

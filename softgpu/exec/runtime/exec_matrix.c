@@ -25,16 +25,6 @@
 #define MAX_DIM 32
 #define MAX_K 256
 
-struct mat {
-    unsigned m, n, k;
-    unsigned type[SG_MAT_OPERANDS]; /* d a b c */
-    unsigned bits[SG_MAT_OPERANDS];
-    unsigned count[SG_MAT_OPERANDS];
-    unsigned flags;
-    const uint32_t *list[SG_MAT_OPERANDS];
-    const uint32_t *more; /* metadata, scales */
-};
-
 /* Room for one warp's matrices; floats and integers as what holds them exactly. */
 struct work {
     double fa[MAX_DIM * MAX_K], fb[MAX_DIM * MAX_K];
@@ -128,8 +118,8 @@ sg_mat_sparse_place(const uint32_t *meta, unsigned selector, unsigned bits, unsi
     return group * 4 + (nibble >> (i * 2) & 3);
 }
 
-static void
-mat_unpack(const struct sg_cta *cta, const struct sg_insn *op, struct mat *mat)
+void
+sg_mat_unpack(const struct sg_cta *cta, const struct sg_insn *op, struct sg_mat *mat)
 {
     const uint32_t *list = cta->unit->lists + op->f;
     uint64_t p = (uint64_t)op->imm;
@@ -151,7 +141,7 @@ mat_unpack(const struct sg_cta *cta, const struct sg_insn *op, struct mat *mat)
 }
 
 static uint64_t
-reg_raw(const struct sg_warp *warp, const struct mat *mat, int operand, unsigned r,
+reg_raw(const struct sg_warp *warp, const struct sg_mat *mat, int operand, unsigned r,
         unsigned lane)
 {
     if (mat->bits[operand] == 64)
@@ -175,7 +165,7 @@ per_reg(unsigned bits)
 }
 
 static void
-put(struct work *w, const struct mat *mat, int operand, unsigned at, uint64_t raw)
+put(struct work *w, const struct sg_mat *mat, int operand, unsigned at, uint64_t raw)
 {
     unsigned type = mat->type[operand];
     bool is_a = operand == SG_MAT_A;
@@ -190,14 +180,14 @@ put(struct work *w, const struct mat *mat, int operand, unsigned at, uint64_t ra
 
 /* What is not stored of a sparse matrix is zero. */
 static void
-clear_a(struct work *w, const struct mat *mat)
+clear_a(struct work *w, const struct sg_mat *mat)
 {
     memset(w->fa, 0, mat->m * mat->k * sizeof(w->fa[0]));
     memset(w->ia, 0, mat->m * mat->k * sizeof(w->ia[0]));
 }
 
 static unsigned
-sparse_column(const struct sg_warp *warp, const struct mat *mat, unsigned row,
+sparse_column(const struct sg_warp *warp, const struct sg_mat *mat, unsigned row,
               unsigned at)
 {
     return sg_mat_sparse_place(sg_reg_w(warp, mat->more[0]),
@@ -207,7 +197,7 @@ sparse_column(const struct sg_warp *warp, const struct mat *mat, unsigned row,
 
 /* Gather A (row-major m x k) and B (stored n x k) from the fragments. */
 static void
-gather(const struct sg_warp *warp, const struct mat *mat, struct work *w)
+gather(const struct sg_warp *warp, const struct sg_mat *mat, struct work *w)
 {
     for (int operand = SG_MAT_A; operand <= SG_MAT_B; operand++) {
         unsigned bits = mat->bits[operand], e = per_reg(bits);
@@ -240,7 +230,7 @@ gather(const struct sg_warp *warp, const struct mat *mat, struct work *w)
 
 /* Row and column of accumulator element @i of @lane. */
 static void
-acc_place(const struct mat *mat, int operand, unsigned lane, unsigned i,
+acc_place(const struct sg_mat *mat, int operand, unsigned lane, unsigned i,
           unsigned *ret_row, unsigned *ret_col)
 {
     unsigned per_lane = mat->count[operand] * per_reg(mat->bits[operand]);
@@ -258,8 +248,8 @@ acc_place(const struct mat *mat, int operand, unsigned lane, unsigned i,
 /* Scale number @i of a row of A or a column of B: the lanes of a quad share the work,
  * and the instruction says which of them and from which byte on. */
 static double
-scale_of(const struct sg_warp *warp, const struct mat *mat, int operand, unsigned row,
-         unsigned i)
+scale_of(const struct sg_warp *warp, const struct sg_mat *mat, int operand,
+         unsigned row, unsigned i)
 {
     const uint32_t *list = mat->more + (mat->flags & SG_MAT_SPARSE ? 1 : 0) +
                            (operand == SG_MAT_B ? 3 : 0);
@@ -273,7 +263,7 @@ scale_of(const struct sg_warp *warp, const struct mat *mat, int operand, unsigne
 }
 
 static double
-dot_scaled(const struct sg_warp *warp, const struct work *w, const struct mat *mat,
+dot_scaled(const struct sg_warp *warp, const struct work *w, const struct sg_mat *mat,
            unsigned row, unsigned col, double c)
 {
     unsigned scales = mat->flags >> SG_MAT_SCALES_SHIFT & 7, block = mat->k / scales;
@@ -294,10 +284,6 @@ dot_scaled(const struct sg_warp *warp, const struct work *w, const struct mat *m
  * towards zero 25 bits below it; their sum is exact, and cut towards zero to f32 or
  * rounded to nearest to f16. */
 
-#define CUT_BITS 25
-#define CUT_ZERO (-8000) /* exponents of zeros, and of what is no number */
-#define CUT_NONE 20000
-
 /* Those of subnormal numbers are @least. */
 static int16_t
 cut_exponent(double v, int least)
@@ -305,8 +291,8 @@ cut_exponent(double v, int least)
     int e = (int)(lane_bits64(v) >> 52 & 0x7ff) - 1023;
 
     if (v == 0.0)
-        return CUT_ZERO;
-    return (int16_t)(e == 1024 ? CUT_NONE : e < least ? least : e);
+        return SG_CUT_ZERO;
+    return (int16_t)(e == 1024 ? SG_CUT_NONE : e < least ? least : e);
 }
 
 static int
@@ -317,14 +303,14 @@ least_exponent(unsigned type)
 }
 
 static bool
-of_8_bits(const struct mat *mat)
+of_8_bits(const struct sg_mat *mat)
 {
     return mat->type[SG_MAT_A] == SG_MAT_E4M3 || mat->type[SG_MAT_A] == SG_MAT_E5M2;
 }
 
 /* Whether it is known how a card sums these. */
 static bool
-is_cut(const struct mat *mat)
+is_cut(const struct sg_mat *mat)
 {
     unsigned a = mat->type[SG_MAT_A], b = mat->type[SG_MAT_B], d = mat->type[SG_MAT_D];
 
@@ -350,7 +336,7 @@ part_pairs(double *rows, unsigned n)
 }
 
 static void
-find_exponents(const struct mat *mat, struct work *w)
+find_exponents(const struct sg_mat *mat, struct work *w)
 {
     int a = least_exponent(mat->type[SG_MAT_A]),
         b = least_exponent(mat->type[SG_MAT_B]);
@@ -368,22 +354,22 @@ find_exponents(const struct mat *mat, struct work *w)
 /* The sum of @c, of exponent @xc, and the products of the row and column.  Cut, a term
  * is below 2^27. */
 static double
-cut_sum(const struct work *w, size_t a, size_t b, unsigned k, double c, int xc)
+cut_sum(const double *fa, const double *fb, const int16_t *xa, const int16_t *xb,
+        unsigned k, double c, int xc)
 {
-    const double *fa = w->fa + a, *fb = w->fb + b;
-    const int16_t *xa = w->xa + a, *xb = w->xb + b;
     double scale;
     int64_t sum;
     int most = xc;
 
     for (unsigned i = 0; i < k; i++)
         most = xa[i] + xb[i] > most ? xa[i] + xb[i] : most;
-    if (most < CUT_ZERO / 2 || most > CUT_NONE / 8) { /* zeros alone, or no number */
+    if (most < SG_CUT_ZERO / 2 ||
+        most > SG_CUT_NONE / 8) { /* zeros alone, or no number */
         for (unsigned i = 0; i < k; i++)
             c += fa[i] * fb[i];
         return c;
     }
-    scale = lane_double((uint64_t)(1023 + CUT_BITS - most) << 52);
+    scale = lane_double((uint64_t)(1023 + SG_CUT_BITS - most) << 52);
     sum = (int32_t)(c * scale);
     for (unsigned i = 0; i < k; i++)
         sum += (int32_t)(fa[i] * fb[i] * scale);
@@ -406,27 +392,49 @@ cut_to_f32(double v)
 /* Products of 8 bits are made of halves, two of each four and then the other two, and
  * the addend is added behind them, in f32. */
 static double
-dot_cut(const struct work *w, const struct mat *mat, unsigned row, unsigned col,
+dot_cut(const struct work *w, const struct sg_mat *mat, unsigned row, unsigned col,
         double c)
 {
-    size_t a = (size_t)row * mat->k, b = (size_t)col * mat->k;
+    const size_t a = (size_t)row * mat->k, b = (size_t)col * mat->k;
+    const double *fa = w->fa + a, *fb = w->fb + b;
+    const int16_t *xa = w->xa + a, *xb = w->xb + b;
     double sum;
 
     if (of_8_bits(mat)) {
-        unsigned half = mat->k / 2;
-        sum = cut_to_f32(cut_sum(w, a, b, half, 0.0, CUT_ZERO));
-        sum = cut_to_f32(cut_sum(w, a + half, b + half, half, sum,
+        const unsigned half = mat->k / 2;
+        sum = cut_to_f32(cut_sum(fa, fb, xa, xb, half, 0.0, SG_CUT_ZERO));
+        sum = cut_to_f32(cut_sum(fa + half, fb + half, xa + half, xb + half, half, sum,
                                  cut_exponent(sum, least_exponent(SG_MAT_F32))));
         return (double)((float)sum + (float)c);
     }
-    sum = cut_sum(w, a, b, mat->k, c,
+    sum = cut_sum(fa, fb, xa, xb, mat->k, c,
+                  cut_exponent(c, least_exponent(mat->type[SG_MAT_C])));
+    return mat->type[SG_MAT_D] == SG_MAT_F32 ? cut_to_f32(sum) : sum;
+}
+
+double
+sg_mat_dot_cut(const struct sg_mat *mat, const float *a, const float *b,
+               unsigned stride_b, double c)
+{
+    const int la = least_exponent(mat->type[SG_MAT_A]);
+    const int lb = least_exponent(mat->type[SG_MAT_B]);
+    double fa[MAX_DIM], fb[MAX_DIM], sum;
+    int16_t xa[MAX_DIM], xb[MAX_DIM];
+
+    for (unsigned i = 0; i < mat->k; i++) {
+        fa[i] = a[i];
+        fb[i] = b[(size_t)i * stride_b];
+        xa[i] = cut_exponent(fa[i], la);
+        xb[i] = cut_exponent(fb[i], lb);
+    }
+    sum = cut_sum(fa, fb, xa, xb, mat->k, c,
                   cut_exponent(c, least_exponent(mat->type[SG_MAT_C])));
     return mat->type[SG_MAT_D] == SG_MAT_F32 ? cut_to_f32(sum) : sum;
 }
 
 /* f64 is a chain of fma in the rounding asked for. */
 static double
-dot_f64(const struct work *w, const struct mat *mat, unsigned row, unsigned col,
+dot_f64(const struct work *w, const struct sg_mat *mat, unsigned row, unsigned col,
         double c)
 {
     static sg_fn *const directed[] = {NULL, sg_fn_fma_f64_rz, sg_fn_fma_f64_rm,
@@ -442,7 +450,7 @@ dot_f64(const struct work *w, const struct mat *mat, unsigned row, unsigned col,
 }
 
 static double
-dot_float(const struct sg_warp *warp, const struct work *w, const struct mat *mat,
+dot_float(const struct sg_warp *warp, const struct work *w, const struct sg_mat *mat,
           unsigned row, unsigned col, double c)
 {
     if (mat->flags >> SG_MAT_SCALES_SHIFT & 7)
@@ -457,7 +465,7 @@ dot_float(const struct sg_warp *warp, const struct work *w, const struct mat *ma
 }
 
 static uint32_t
-dot_int(const struct work *w, const struct mat *mat, unsigned row, unsigned col,
+dot_int(const struct work *w, const struct sg_mat *mat, unsigned row, unsigned col,
         int64_t c)
 {
     for (unsigned k = 0; k < mat->k; k++) {
@@ -470,7 +478,7 @@ dot_int(const struct work *w, const struct mat *mat, unsigned row, unsigned col,
 }
 
 static void
-multiply(struct sg_warp *warp, const struct mat *mat, const struct work *w)
+multiply(struct sg_warp *warp, const struct sg_mat *mat, const struct work *w)
 {
     unsigned dbits = mat->bits[SG_MAT_D], de = per_reg(dbits);
     unsigned cbits = mat->bits[SG_MAT_C], ce = per_reg(cbits);
@@ -519,7 +527,7 @@ sg_op_mma(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
 {
     enum sg_stop stop = sg_mat_whole_warp(cta, warp, &m);
     struct work *w;
-    struct mat mat;
+    struct sg_mat mat;
 
     if (stop != SG_STOP_NONE)
         return stop;
@@ -530,7 +538,7 @@ sg_op_mma(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
                                 "out of memory");
     }
     w = cta->matrix;
-    mat_unpack(cta, op, &mat);
+    sg_mat_unpack(cta, op, &mat);
     gather(warp, &mat, w);
     if (is_cut(&mat))
         find_exponents(&mat, w);
@@ -550,7 +558,7 @@ quad_lane(unsigned quad, unsigned who)
 }
 
 static double
-quad_element(const struct sg_warp *warp, const struct mat *mat, int operand,
+quad_element(const struct sg_warp *warp, const struct sg_mat *mat, int operand,
              unsigned quad, unsigned row, unsigned k, bool lane_is_row)
 {
     unsigned lane =
@@ -563,7 +571,7 @@ quad_element(const struct sg_warp *warp, const struct mat *mat, int operand,
 
 /* Row and column of accumulator element @i of lane number @who. */
 static void
-quad_place(const struct mat *mat, int operand, unsigned who, unsigned i,
+quad_place(const struct sg_mat *mat, int operand, unsigned who, unsigned i,
            unsigned *ret_row, unsigned *ret_col)
 {
     if (mat->type[operand] == SG_MAT_F16) {
@@ -576,7 +584,7 @@ quad_place(const struct mat *mat, int operand, unsigned who, unsigned i,
 }
 
 static void
-quad_multiply(struct sg_warp *warp, const struct mat *mat, unsigned quad)
+quad_multiply(struct sg_warp *warp, const struct sg_mat *mat, unsigned quad)
 {
     bool a_row = !(mat->flags & SG_MAT_A_COL), b_col = mat->flags & SG_MAT_B_COL;
     unsigned row, col;
@@ -616,11 +624,11 @@ sg_op_mma_quads(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *
                 uint32_t m)
 {
     enum sg_stop stop = sg_mat_whole_warp(cta, warp, &m);
-    struct mat mat;
+    struct sg_mat mat;
 
     if (stop != SG_STOP_NONE)
         return stop;
-    mat_unpack(cta, op, &mat);
+    sg_mat_unpack(cta, op, &mat);
     for (unsigned quad = 0; quad < 4; quad++)
         quad_multiply(warp, &mat, quad);
     return SG_STOP_NONE;
@@ -630,7 +638,7 @@ sg_op_mma_quads(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *
 
 /* Memory place of logical (row, col), in elements. */
 static uint64_t
-wmma_index(const struct mat *mat, unsigned row, unsigned col, uint32_t stride)
+wmma_index(const struct sg_mat *mat, unsigned row, unsigned col, uint32_t stride)
 {
     return mat->flags & SG_MAT_COL ? row + (uint64_t)col * stride
                                    : (uint64_t)row * stride + col;
@@ -638,7 +646,7 @@ wmma_index(const struct mat *mat, unsigned row, unsigned col, uint32_t stride)
 
 /* Which matrix the operand is: rows, columns, and whether it is kept transposed. */
 static void
-wmma_dims(const struct mat *mat, unsigned *ret_rows, unsigned *ret_cols)
+wmma_dims(const struct sg_mat *mat, unsigned *ret_rows, unsigned *ret_cols)
 {
     if (mat->flags & SG_MAT_IS_A) {
         *ret_rows = mat->m;
@@ -654,7 +662,7 @@ wmma_dims(const struct mat *mat, unsigned *ret_rows, unsigned *ret_cols)
 
 /* Fragment element number @at is (row, col); B is kept as n x k. */
 static void
-wmma_place(const struct mat *mat, unsigned at, unsigned *ret_row, unsigned *ret_col)
+wmma_place(const struct sg_mat *mat, unsigned at, unsigned *ret_row, unsigned *ret_col)
 {
     unsigned rows, cols;
 
@@ -676,9 +684,9 @@ sg_wmma_spans(const struct sg_cta *cta, const struct sg_warp *warp,
     const uint32_t stride = sg_reg_w(warp, op->b)[lane];
     unsigned rows, cols, bits, n;
     bool by_col;
-    struct mat mat;
+    struct sg_mat mat;
 
-    mat_unpack(cta, op, &mat);
+    sg_mat_unpack(cta, op, &mat);
     wmma_dims(&mat, &rows, &cols);
     bits = mat.bits[SG_MAT_D];
     by_col = mat.flags & SG_MAT_COL;
@@ -697,11 +705,11 @@ wmma_move(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
     unsigned rows, cols, bits, bytes, e, per_lane, lane0;
     uint64_t base, out;
     uint32_t stride;
-    struct mat mat;
+    struct sg_mat mat;
 
     if (stop != SG_STOP_NONE)
         return stop;
-    mat_unpack(cta, op, &mat);
+    sg_mat_unpack(cta, op, &mat);
     wmma_dims(&mat, &rows, &cols);
     bits = mat.bits[SG_MAT_D];
     bytes = bits / 8 ? bits / 8 : 1;

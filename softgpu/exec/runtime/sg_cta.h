@@ -278,6 +278,7 @@ SG_OP_OF_LEVELS(sg_match);
 SG_OP_OF_LEVELS(sg_redux);
 SG_OP_OF_LEVELS(sg_elect);
 SG_OP_OF_LEVELS(sg_bar_warp);
+SG_OP_OF_LEVELS(sg_mma);
 #undef SG_OP_OF_LEVELS
 
 /* exec_check.c: a fault as a finding, if the program is checked. */
