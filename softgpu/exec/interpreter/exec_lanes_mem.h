@@ -249,16 +249,6 @@ lanes_window(struct sg_cta *cta, const struct sg_warp *warp, struct sg_tlb *t,
     return (struct sg_window){t->lo, t->len, 0, (uint8_t *)(uintptr_t)t->lo};
 }
 
-/* Where lane @i has @size bytes at @addr in @w; NULL: elsewhere, or misaligned. */
-LANE uint8_t *
-window_at(const struct sg_window *w, unsigned i, uint64_t addr, uint64_t size,
-          uint64_t align)
-{
-    if (unlikely(w->len < size || addr - w->lo > w->len - size || (addr & align)))
-        return NULL;
-    return w->base + (addr - w->lo) + i * w->stride;
-}
-
 /* The lanes @M, one by one: most of them are in the window @W, and what is not, or is
  * wrong, is looked for and named by sg_mem_resolve(). */
 #define LANES_LD(T, OT, SPACE, M, W, ADDR)                                             \
@@ -268,7 +258,7 @@ window_at(const struct sg_window *w, unsigned i, uint64_t addr, uint64_t size,
         SG_FOR_LANES(i, M)                                                             \
         {                                                                              \
             const uint64_t addr = (ADDR);                                              \
-            const void *p = window_at(&w, i, addr, sizeof(T), op->x);                  \
+            const void *p = sg_window_at(&w, i, addr, sizeof(T), op->x);               \
             if (unlikely(!p))                                                          \
                 p = sg_mem_resolve(cta, warp, i, addr, sizeof(T), op->x, SPACE,        \
                                    SG_ACCESS_READ);                                    \
@@ -286,7 +276,7 @@ window_at(const struct sg_window *w, unsigned i, uint64_t addr, uint64_t size,
         SG_FOR_LANES(i, M)                                                             \
         {                                                                              \
             const uint64_t addr = (ADDR);                                              \
-            T *p = (void *)window_at(&w, i, addr, sizeof(T), op->x);                   \
+            T *p = (void *)sg_window_at(&w, i, addr, sizeof(T), op->x);                \
             if (unlikely(!p))                                                          \
                 p = sg_mem_resolve(cta, warp, i, addr, sizeof(T), op->x, SPACE,        \
                                    SG_ACCESS_WRITE);                                   \

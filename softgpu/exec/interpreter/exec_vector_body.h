@@ -66,7 +66,7 @@ vec_lanes(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
     at->swap = sg_quad_by_swap && !sg_range_is_read_only(cta->tlb[op->n].flags);
     SG_FOR_LANES(i, m)
     {
-        at->p[i] = window_at(&w, i, a[i] + imm, size, op->x);
+        at->p[i] = sg_window_at(&w, i, a[i] + imm, size, op->x);
         if (unlikely(!at->p[i]) &&
             !vec_resolve(cta, warp, op, a[i] + imm, i, size, space, access, at))
             return false;

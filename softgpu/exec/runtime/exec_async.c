@@ -157,29 +157,45 @@ sg_op_mbar(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
                                              : sg_op_yield(cta, warp);
 }
 
+/* @n of the @size bytes that become those at @dst; behind them are zeros. */
+static void
+copy_lane(uint8_t *dst, const uint8_t *src, uint32_t n, uint32_t size)
+{
+    if (likely(n == 16)) {
+        memcpy(dst, src, 16);
+        return;
+    }
+    if (n)
+        memcpy(dst, src, n);
+    memset(dst + n, 0, size - n);
+}
+
 enum sg_stop
 sg_op_cpasync(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
               uint32_t m)
 {
-    uint32_t size = op->n;
+    const uint64_t *a = sg_reg_d(warp, op->a), *b = sg_reg_d(warp, op->b);
+    const uint32_t size = op->n, first = (uint32_t)__builtin_ctz(m);
+    const struct sg_window shared = sg_shared_window(cta);
+    const struct sg_window global =
+        sg_mem_window_of(cta, warp, SG_MEM_GLOBAL, b[first] + op->x, SG_ACCESS_READ);
 
     SG_FOR_LANES(i, m)
     {
-        uint64_t from = sg_reg_d(warp, op->b)[i] + op->x;
-        uint64_t to = sg_reg_d(warp, op->a)[i] + (uint64_t)op->imm;
-        uint32_t n = op->c == SG_OFF_NONE ? size : sg_reg_w(warp, op->c)[i];
-        uint8_t *dst = sg_mem_resolve(cta, warp, i, to, size, size - 1, SG_MEM_SHARED,
-                                      SG_ACCESS_WRITE);
-        const uint8_t *src = NULL;
-        n = gp_min(n, size);
-        if (dst && n)
+        const uint64_t from = b[i] + op->x, to = a[i] + (uint64_t)op->imm;
+        const uint32_t asked = op->c == SG_OFF_NONE ? size : sg_reg_w(warp, op->c)[i];
+        const uint32_t n = asked < size ? asked : size;
+        uint8_t *dst = sg_window_at(&shared, i, to, size, size - 1);
+        const uint8_t *src = sg_window_at(&global, i, from, n, size - 1);
+        if (unlikely(!dst))
+            dst = sg_mem_resolve(cta, warp, i, to, size, size - 1, SG_MEM_SHARED,
+                                 SG_ACCESS_WRITE);
+        if (unlikely(dst && n && !src))
             src = sg_mem_resolve(cta, warp, i, from, n, size - 1, SG_MEM_GLOBAL,
                                  SG_ACCESS_READ);
         if (!dst || (n && !src))
             return SG_STOP_FAULT;
-        if (n)
-            memcpy(dst, src, n);
-        memset(dst + n, 0, size - n);
+        copy_lane(dst, src, n, size);
     }
     return SG_STOP_NONE;
 }

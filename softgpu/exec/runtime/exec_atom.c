@@ -139,23 +139,6 @@ is_global(unsigned space, uint64_t addr)
            (space == SG_MEM_GENERIC && !sg_mem_is_window(addr));
 }
 
-/* Memory that holds @addr and perhaps what other lanes want; len 0: look for each. */
-static struct sg_window
-window_of(struct sg_cta *cta, const struct sg_warp *warp, unsigned space, uint64_t addr)
-{
-    struct sg_tlb *t = &cta->tlb[SG_TLB_ANY];
-
-    if (space == SG_MEM_SHARED)
-        return sg_shared_window(cta);
-    if (!is_global(space, addr))
-        return space == SG_MEM_GENERIC ? sg_mem_window(cta, warp, addr, SG_ACCESS_WRITE)
-                                       : (struct sg_window){0};
-    if ((addr - t->lo >= t->len && !sg_mem_fill(cta, t, addr)) ||
-        (t->flags & SG_RANGE_READ_ONLY))
-        return (struct sg_window){0};
-    return (struct sg_window){t->lo, t->len, 0, (uint8_t *)(uintptr_t)t->lo};
-}
-
 /* Where the lanes' elements are. */
 struct places {
     void *p[SG_LANES];
@@ -176,10 +159,9 @@ find(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
     at->inside = at->same = true;
     SG_FOR_LANES(i, m)
     {
-        const uint64_t addr = a[i] + (uint64_t)op->imm, off = addr - w->lo;
-        if (likely(w->len >= size && off <= w->len - size && !(addr & align))) {
-            at->p[i] = w->base + off + i * w->stride;
-        } else {
+        const uint64_t addr = a[i] + (uint64_t)op->imm;
+        at->p[i] = sg_window_at(w, i, addr, size, align);
+        if (unlikely(!at->p[i])) {
             at->inside = false;
             at->p[i] =
                 sg_mem_resolve(cta, warp, i, addr, size, align, space, SG_ACCESS_WRITE);
@@ -280,7 +262,8 @@ sg_op_atom(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
     const uint32_t size = op->code == SG_OP_ATOM_D   ? 8
                           : op->code == SG_OP_ATOM_H ? 2
                                                      : 4;
-    const struct sg_window w = window_of(cta, warp, space, addr);
+    const struct sg_window w =
+        sg_mem_window_of(cta, warp, space, addr, SG_ACCESS_WRITE);
     const bool wide = size == 8, global = is_global(space, addr);
     const struct rows r = {
         .b = row(warp, wide, op->b),

@@ -20,6 +20,25 @@ m8n8_place(bool trans, unsigned lane, unsigned j, unsigned *ret_row, unsigned *r
     *ret_col = trans ? row : col;
 }
 
+/* A row of 16 bytes, of which lane @i brings the address; most are in @w. */
+static void *
+row_at(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,
+       const struct sg_window *w, unsigned i, enum sg_access access)
+{
+    const uint64_t addr = sg_reg_d(warp, op->a)[i] + (uint64_t)op->imm;
+    void *p = sg_window_at(w, i, addr, 16, 15);
+
+    return likely(p) ? p : sg_mem_resolve(cta, warp, i, addr, 16, 15, op->x, access);
+}
+
+static struct sg_window
+rows_window(struct sg_cta *cta, const struct sg_warp *warp, const struct sg_insn *op,
+            enum sg_access access)
+{
+    return sg_mem_window_of(cta, warp, op->x,
+                            sg_reg_d(warp, op->a)[0] + (uint64_t)op->imm, access);
+}
+
 /* One row of sixteen elements, a byte each; narrower ones stand in the low bits. */
 static bool
 row_read(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op, unsigned i,
@@ -102,30 +121,29 @@ sg_op_ldmatrix(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *o
     unsigned n = op->n & 0xff;
     bool trans = op->n & SG_LDM_TRANS;
     const uint32_t *list = cta->unit->lists + op->f;
-    uint16_t data[4][8][8];
+    struct sg_window w;
 
     if (stop != SG_STOP_NONE)
         return stop;
     if (op->n >> SG_LDM_SHAPE_SHIFT)
         return load_bytes(cta, warp, op);
-    for (unsigned i = 0; i < n * 8; i++) {
-        uint64_t addr = sg_reg_d(warp, op->a)[i] + (uint64_t)op->imm;
-        const void *p =
-            sg_mem_resolve(cta, warp, i, addr, 16, 15, op->x, SG_ACCESS_READ);
-        if (!p)
-            return SG_STOP_FAULT;
-        memcpy(data[i / 8][i % 8], p, 16);
-    }
+    w = rows_window(cta, warp, op, SG_ACCESS_READ);
     for (unsigned k = 0; k < n; k++) {
-        for (unsigned lane = 0; lane < SG_LANES; lane++) {
-            uint32_t v = 0;
-            for (unsigned j = 0; j < 2; j++) {
-                unsigned row, col;
-                m8n8_place(trans, lane, j, &row, &col);
-                v |= (uint32_t)data[k][row][col] << (16 * j);
-            }
-            sg_reg_w(warp, list[k])[lane] = v;
+        uint32_t *d = sg_reg_w(warp, list[k]);
+        uint16_t data[8][8];
+        for (unsigned i = 0; i < 8; i++) {
+            const void *p = row_at(cta, warp, op, &w, k * 8 + i, SG_ACCESS_READ);
+            if (!p)
+                return SG_STOP_FAULT;
+            memcpy(data[i], p, 16);
         }
+        if (!trans) { /* a quad has a row, a lane two elements of it */
+            memcpy(d, data, sizeof(data));
+            continue;
+        }
+        for (unsigned lane = 0; lane < SG_LANES; lane++)
+            d[lane] = data[lane % 4 * 2][lane / 4] |
+                      (uint32_t)data[lane % 4 * 2 + 1][lane / 4] << 16;
     }
     return SG_STOP_NONE;
 }
@@ -139,6 +157,7 @@ sg_op_stmatrix(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *o
     bool trans = op->n & SG_LDM_TRANS;
     const uint32_t *list = cta->unit->lists + op->f;
     uint16_t data[4][8][8];
+    struct sg_window w;
 
     if (stop != SG_STOP_NONE)
         return stop;
@@ -154,9 +173,9 @@ sg_op_stmatrix(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *o
             }
         }
     }
+    w = rows_window(cta, warp, op, SG_ACCESS_WRITE);
     for (unsigned i = 0; i < n * 8; i++) {
-        uint64_t addr = sg_reg_d(warp, op->a)[i] + (uint64_t)op->imm;
-        void *p = sg_mem_resolve(cta, warp, i, addr, 16, 15, op->x, SG_ACCESS_WRITE);
+        void *p = row_at(cta, warp, op, &w, i, SG_ACCESS_WRITE);
         if (!p)
             return SG_STOP_FAULT;
         memcpy(p, data[i / 8][i % 8], 16);

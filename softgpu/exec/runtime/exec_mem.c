@@ -167,6 +167,25 @@ sg_mem_window(const struct sg_cta *cta, const struct sg_warp *warp, uint64_t add
     return w;
 }
 
+struct sg_window
+sg_mem_window_of(struct sg_cta *cta, const struct sg_warp *warp,
+                 enum sg_mem_space space, uint64_t addr, enum sg_access access)
+{
+    struct sg_tlb *t = &cta->tlb[SG_TLB_ANY];
+
+    if (space == SG_MEM_SHARED)
+        return sg_shared_window(cta);
+    if (space == SG_MEM_LOCAL)
+        return sg_local_window(cta, warp);
+    if (space == SG_MEM_GENERIC && sg_mem_is_window(addr))
+        return sg_mem_window(cta, warp, addr, access);
+    if ((space != SG_MEM_GENERIC && space != SG_MEM_GLOBAL) ||
+        (addr - t->lo >= t->len && !sg_mem_fill(cta, t, addr)) ||
+        (access == SG_ACCESS_WRITE && (t->flags & SG_RANGE_READ_ONLY)))
+        return (struct sg_window){0};
+    return (struct sg_window){t->lo, t->len, 0, (uint8_t *)(uintptr_t)t->lo};
+}
+
 static const char *const space_names[] = {
     [SG_MEM_GLOBAL] = "global",   [SG_MEM_SHARED] = "shared", [SG_MEM_LOCAL] = "local",
     [SG_MEM_GENERIC] = "generic", [SG_MEM_CONST] = "const",   [SG_MEM_PARAM] = "param",

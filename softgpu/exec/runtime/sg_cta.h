@@ -243,6 +243,16 @@ sg_local_window(const struct sg_cta *cta, const struct sg_warp *warp)
                               cta->local + (uint64_t)warp->index * SG_LANES * stride};
 }
 
+/* Where lane @i has @size bytes at @addr in @w; NULL: elsewhere, or misaligned. */
+static inline uint8_t *
+sg_window_at(const struct sg_window *w, unsigned i, uint64_t addr, uint64_t size,
+             uint64_t align)
+{
+    if (unlikely(w->len < size || addr - w->lo > w->len - size || (addr & align)))
+        return NULL;
+    return w->base + (addr - w->lo) + i * w->stride;
+}
+
 /* Is @addr a generic one of memory that is not global? */
 static inline bool
 sg_mem_is_window(uint64_t addr)
@@ -253,6 +263,12 @@ sg_mem_is_window(uint64_t addr)
 /* The window of such an address; len 0: none, or one of another block's. */
 struct sg_window sg_mem_window(const struct sg_cta *cta, const struct sg_warp *warp,
                                uint64_t addr, enum sg_access access);
+
+/* The memory of @space that holds @addr, and perhaps what other lanes want; len 0: look
+ * for each.  For operations out of line, which share SG_TLB_ANY. */
+struct sg_window sg_mem_window_of(struct sg_cta *cta, const struct sg_warp *warp,
+                                  enum sg_mem_space space, uint64_t addr,
+                                  enum sg_access access);
 
 /* Record a fault of @lane at the running operation; returns SG_STOP_FAULT. */
 enum sg_stop sg_fault_set(struct sg_cta *cta, struct sg_warp *warp, unsigned lane,
