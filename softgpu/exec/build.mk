@@ -20,7 +20,8 @@ SGEXEC_INTERP += $(if $(findstring thread,$(SAN)),-fno-sanitize=thread)
 SGEXEC_OBJ := $(O)/obj/sgexec/softgpu/exec/interpreter
 sgexec_level = $(SGEXEC_OBJ)/exec_interp_$(1).o $(SGEXEC_OBJ)/exec_vector_$(1).o \
     $(SGEXEC_OBJ)/exec_native_$(1).o $(SGEXEC_OBJ)/exec_fn_$(1).o \
-    $(SGEXEC_OBJ)/exec_warp_$(1).o $(SGEXEC_OBJ)/exec_mma_$(1).o
+    $(SGEXEC_OBJ)/exec_warp_$(1).o $(SGEXEC_OBJ)/exec_mma_$(1).o \
+    $(SGEXEC_OBJ)/exec_wgmma_$(1).o
 SGEXEC_LEVELS := v2
 ifeq ($(firstword $(subst -, ,$(shell $(CC) -dumpmachine))),x86_64)
 SGEXEC_LEVELS += v3 v4
@@ -43,10 +44,11 @@ SGEXEC_LOWERING := $(addprefix $(SGEXEC)/lowering/,ir_address.c ir_dump.c ir_hoi
     lower_unit.c lower_vector.c lower_video.c lower_warp.c lower_wgmma.c lower_wide.c \
     sg_isa.c sg_prog.c)
 SGEXEC_RUNTIME := $(addprefix $(SGEXEC)/runtime/exec_,async.c atom.c bulk.c check.c cluster.c \
-    ldmatrix.c matrix.c mem.c race.c race_grid.c rt.c sched.c tensor.c tex.c wgmma.c wide.c)
+    ldmatrix.c matrix.c mem.c race.c race_grid.c rt.c sched.c tensor.c tex.c wide.c)
 SGEXEC_INTERPRETER := $(addprefix $(SGEXEC)/interpreter/exec_,cta.c isa.c native.c straight.c \
     $(SGEXEC_LEVELS:%=interp_%.c) $(SGEXEC_LEVELS:%=vector_%.c) \
     $(SGEXEC_LEVELS:%=fn_%.c) $(SGEXEC_LEVELS:%=warp_%.c) $(SGEXEC_LEVELS:%=mma_%.c) \
+    $(SGEXEC_LEVELS:%=wgmma_%.c) \
     $(patsubst %,native_%.c,$(filter-out v2,$(SGEXEC_LEVELS))))
 SGEXEC_SRCS := $(SGEXEC_BYTECODE) $(SGEXEC_MEMORY) $(SGEXEC_LOWERING) $(SGEXEC_RUNTIME) \
     $(SGEXEC_INTERPRETER)

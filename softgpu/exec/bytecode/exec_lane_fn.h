@@ -168,6 +168,62 @@ lane_ftz_f16x2(uint32_t a)
     return (a & 0x7c000000u) ? a : a & ~0x03ff0000u;
 }
 
+/* ------------------------------------------------- floats of 8, 6 and 4 bits */
+
+/* A code is a sign, an exponent and a mantissa as in IEEE 754; above @last there are
+ * only NaN, and @inf is infinite, if it is not 0. */
+struct lane_narrow {
+    uint32_t bits, mant;
+    int emin;
+    uint32_t max;  /* code of the largest finite value */
+    uint32_t nan;  /* what a NaN becomes */
+    uint32_t last; /* max: there are no NaN */
+    uint32_t inf;
+};
+
+#define LANE_E4M3 ((struct lane_narrow){8, 3, -6, 0x7e, 0x7f, 0x7e, 0})
+#define LANE_E5M2 ((struct lane_narrow){8, 2, -14, 0x7b, 0x7f, 0x7c, 0x7c})
+#define LANE_E2M3 ((struct lane_narrow){6, 3, 0, 0x1f, 0x1f, 0x1f, 0})
+#define LANE_E3M2 ((struct lane_narrow){6, 2, -2, 0x1f, 0x1f, 0x1f, 0})
+#define LANE_E2M1 ((struct lane_narrow){4, 1, 0, 0x07, 0x07, 0x07, 0})
+
+/* 2^e */
+LANE double
+lane_power(int e)
+{
+    return lane_double((uint64_t)(1023 + e) << 52);
+}
+
+LANE double
+lane_decode(const struct lane_narrow f, uint32_t raw)
+{
+    const uint64_t sign = (uint64_t)(raw >> (f.bits - 1) & 1) << 63;
+    const uint32_t code = raw & ((1u << (f.bits - 1)) - 1);
+    const double tiny = (double)(int32_t)code * lane_power(f.emin - (int)f.mant);
+    uint64_t u = ((uint64_t)code << (52 - f.mant)) + ((uint64_t)(1022 + f.emin) << 52);
+
+    u = code >> f.mant ? u : lane_bits64(tiny);
+    u = code > f.last ? 0x7ff8000000000000u : u;
+    u = f.inf && code == f.inf ? 0x7ff0000000000000u : u;
+    return lane_double(u | sign);
+}
+
+/* Saturating: PTX has no other conversions to them. */
+LANE uint32_t
+lane_encode(const struct lane_narrow f, double v)
+{
+    const uint32_t sign = (uint32_t)(lane_bits64(v) >> 63) << (f.bits - 1);
+    const double r = __builtin_fabs(lane_digits(v, f.mant, f.emin));
+    const bool tiny = r < lane_power(f.emin);
+    const double scaled = tiny ? r * lane_power((int)f.mant - f.emin) : 0.0;
+    uint32_t code = (uint32_t)(lane_bits64(r) >> (52 - f.mant)) -
+                    ((uint32_t)(1022 + f.emin) << f.mant);
+
+    code = tiny ? (uint32_t)(int32_t)scaled : code;
+    code = code > f.max ? f.max : code;
+    return v != v ? f.nan : code | sign;
+}
+
 /* -------------------------------------------------------------------------- 64 bits */
 
 LANE uint64_t

@@ -46,9 +46,6 @@ uint64_t sg_atom_half(unsigned what, uint64_t old, uint64_t b);
 /* Conversions shared with other files.  One rounding, to nearest even. */
 uint16_t sg_f64_to_f16(double v);
 uint16_t sg_f64_to_bf16(double v);
-/* Sign at bit 15, below it exponent and @mant bits of mantissa, without an upper end:
- * as if the format went on.  Not for NaN. */
-uint32_t sg_round_narrow(double v, int mant, int emin);
 double sg_f16_to_f64(uint16_t h);
 double sg_bf16_to_f64(uint16_t h);
 

@@ -69,12 +69,6 @@ to_bf16(double v, enum rounding how)
     return (uint16_t)round_to(v, 7, -126, 127, how, 0x7fff);
 }
 
-uint32_t
-sg_round_narrow(double v, int mant, int emin)
-{
-    return round_to(v, mant, emin, 127, RN, 0);
-}
-
 uint16_t
 sg_f64_to_f16(double v)
 {

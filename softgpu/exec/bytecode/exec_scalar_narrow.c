@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Floats of 8, 6 and 4 bits, one lane at a time; see exec_scalar.h.
- *
- * A code is a sign, an exponent and a mantissa as in IEEE 754, but only e5m2 has
- * infinities; e4m3 has one NaN of each sign, the formats of 6 and 4 bits have none.
- * Conversions to them saturate, as PTX has no others.  ue8m0 is a power of two.
+ * Floats of 8, 6 and 4 bits, one lane at a time, beyond what is computed over whole
+ * warps (exec_lane_fn.h): powers of two (ue8m0), clamps, rounding by random bits.
  */
 #include "exec_lane.h"
 #include "exec_scalar.h"
@@ -12,68 +9,6 @@
 #include <math.h>
 
 #define DEF(name) uint64_t sg_fn_##name(uint64_t a, uint64_t b, uint64_t c)
-
-struct narrow {
-    uint8_t bits, mant;
-    int8_t emin;
-    uint8_t max;   /* code of the largest finite value */
-    uint8_t nan;   /* code that a NaN becomes */
-    uint8_t n_nan; /* codes above this are NaN; max: there are none */
-    uint8_t inf;   /* code of infinity, or 0 */
-};
-
-static const struct narrow e4m3 = {8, 3, -6, 0x7e, 0x7f, 0x7e, 0};
-static const struct narrow e5m2 = {8, 2, -14, 0x7b, 0x7f, 0x7c, 0x7c};
-static const struct narrow e2m3 = {6, 3, 0, 0x1f, 0x1f, 0x1f, 0};
-static const struct narrow e3m2 = {6, 2, -2, 0x1f, 0x1f, 0x1f, 0};
-static const struct narrow e2m1 = {4, 1, 0, 0x07, 0x07, 0x07, 0};
-
-static double
-decode(const struct narrow *f, uint64_t raw)
-{
-    unsigned sign = raw >> (f->bits - 1) & 1, code = raw & ((1u << (f->bits - 1)) - 1);
-    unsigned exp = code >> f->mant, mant = code & ((1u << f->mant) - 1);
-    double v;
-
-    if (f->inf && code == f->inf)
-        v = (double)INFINITY;
-    else if (code > f->n_nan)
-        v = (double)NAN;
-    else if (exp == 0)
-        v = ldexp(mant, f->emin - f->mant);
-    else
-        v = ldexp(mant | 1u << f->mant, f->emin + (int)exp - 1 - f->mant);
-    return sign ? -v : v;
-}
-
-static uint64_t
-encode(const struct narrow *f, double v)
-{
-    uint32_t r, code;
-
-    if (v != v)
-        return f->nan;
-    r = sg_round_narrow(v, f->mant, f->emin);
-    code = r & 0x7fff;
-    return (code > f->max ? f->max : code) | (uint64_t)(r >> 15) << (f->bits - 1);
-}
-
-#define CODEC(name)                                                                    \
-    DEF(name##_f64)                                                                    \
-    {                                                                                  \
-        (void)b, (void)c;                                                              \
-        return lane_bits64(decode(&name, a));                                          \
-    }                                                                                  \
-    DEF(f64_##name)                                                                    \
-    {                                                                                  \
-        (void)b, (void)c;                                                              \
-        return encode(&name, lane_double(a));                                          \
-    }
-CODEC(e4m3)
-CODEC(e5m2)
-CODEC(e2m3)
-CODEC(e3m2)
-CODEC(e2m1)
 
 /* 2^(code - 127); the sign does not count. */
 DEF(ue8m0_f64)

@@ -132,6 +132,7 @@ sg_cta_free(struct sg_cta *cta)
     free(cta->local);
     free(cta->tid_tables);
     free(cta->matrix);
+    free(cta->wgmma);
     sg_race_free(cta->race);
     free(cta);
 }

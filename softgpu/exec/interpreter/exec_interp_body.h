@@ -555,7 +555,7 @@ L_SREG_W : {
     OUT_OP(CHECK, sg_op_check)
     OUT_OP(MMA, CAT(sg_mma_, SG_ISA))
     OUT_OP(MMA_QUADS, sg_op_mma_quads)
-    OUT_OP(WGMMA, sg_op_wgmma)
+    OUT_OP(WGMMA, CAT(sg_wgmma_, SG_ISA))
     OUT_OP(WMMA_LD, sg_op_wmma_ld)
     OUT_OP(WMMA_ST, sg_op_wmma_st)
     OUT_OP(LDMATRIX, sg_op_ldmatrix)

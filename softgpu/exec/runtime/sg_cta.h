@@ -159,7 +159,7 @@ struct sg_cta {
     struct sg_cluster *cluster; /* or NULL */
     struct sg_cluster alone;    /* what it is then */
     uint32_t cluster_rank;
-    void *matrix;         /* scratch of matrix operations, made on first use */
+    void *matrix, *wgmma; /* scratch of matrix operations, made on first use */
     struct sg_race *race; /* of checks, made on first use; see exec_race.h */
 };
 
@@ -280,9 +280,9 @@ typedef enum sg_stop sg_op_fn(struct sg_cta *cta, struct sg_warp *warp,
 sg_op_fn sg_op_shape, sg_op_atom, sg_op_atom_q, sg_op_isspace, sg_op_sreg,
     sg_op_vprintf, sg_op_launch, sg_op_malloc, sg_op_free, sg_op_setcond,
     sg_op_assertfail, sg_op_frame, sg_op_stack, sg_op_trap, sg_op_no_such, sg_op_mma,
-    sg_op_mma_quads, sg_op_wgmma, sg_op_wmma_ld, sg_op_wmma_st, sg_op_ldmatrix,
-    sg_op_stmatrix, sg_op_movmatrix, sg_op_cpasync, sg_op_mbar, sg_op_tex, sg_op_txq,
-    sg_op_surf, sg_op_sured, sg_op_cluster_arrive, sg_op_cluster_wait, sg_op_bulk,
+    sg_op_mma_quads, sg_op_wmma_ld, sg_op_wmma_st, sg_op_ldmatrix, sg_op_stmatrix,
+    sg_op_movmatrix, sg_op_cpasync, sg_op_mbar, sg_op_tex, sg_op_txq, sg_op_surf,
+    sg_op_sured, sg_op_cluster_arrive, sg_op_cluster_wait, sg_op_bulk,
     sg_op_bulk_tensor, sg_op_tmap_replace, sg_op_check;
 /* Compiled with the interpreters: vector loads and stores (exec_vector_body.h), and
  * operations across lanes (exec_warp_body.h). */
@@ -295,6 +295,7 @@ SG_OP_OF_LEVELS(sg_redux);
 SG_OP_OF_LEVELS(sg_elect);
 SG_OP_OF_LEVELS(sg_bar_warp);
 SG_OP_OF_LEVELS(sg_mma);
+SG_OP_OF_LEVELS(sg_wgmma);
 #undef SG_OP_OF_LEVELS
 
 /* exec_check.c: a fault as a finding, if the program is checked. */

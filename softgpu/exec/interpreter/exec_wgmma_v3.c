@@ -1,0 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Products of matrices of warpgroups for x86-64-v3; see exec_wgmma_body.h. */
+#define SG_ISA v3
+#include "exec_wgmma_body.h"
