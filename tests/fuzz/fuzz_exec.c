@@ -56,6 +56,20 @@ sg_native_mem_v4(struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn 
     return sg_native_mem_v3(cta, warp, op, code, a, b, v, m);
 }
 
+void
+sg_native_scalar_v3(const struct sg_insn *op, void *d, const void *a, const void *b,
+                    const void *c, uint32_t m)
+{
+    sg_native_scalar(op, d, a, b, c, m);
+}
+
+void
+sg_native_scalar_v4(const struct sg_insn *op, void *d, const void *a, const void *b,
+                    const void *c, uint32_t m)
+{
+    sg_native_scalar(op, d, a, b, c, m);
+}
+
 struct world {
     struct sg_memview *view;
     void *bufs[2];

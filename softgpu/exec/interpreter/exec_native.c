@@ -6,7 +6,7 @@
  */
 #include "exec_native.h"
 
-#include "exec_warp_fn.h"
+#include "exec_scalar.h"
 #include "gp_base.h"
 #include "gp_err.h"
 #include "sg_exec.h"
@@ -32,7 +32,6 @@ static enum mode mode;
 bool sg_native_counts;
 static const struct sg_jit *jit;
 static struct sg_native_host host;
-static sg_warp_fn *const *warp_fns = sg_warp_fns_v2; /* of the host's level */
 
 #define MAX_WAITING 256
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -49,13 +48,8 @@ sg_native_scalar(const struct sg_insn *op, void *d, const void *a, const void *b
 {
     const unsigned cls[4] = {op->x & 3, op->x >> 2 & 3, op->x >> 4 & 3, op->x >> 6 & 3};
     const void *from[4] = {NULL, a, b, c};
-    sg_warp_fn *whole = warp_fns[op->imm];
     sg_fn *fn = sg_fns[op->imm].fn;
 
-    if (whole) {
-        whole(d, a, b, c, m);
-        return;
-    }
     SG_FOR_LANES(i, m)
     {
         uint64_t in[4] = {0}, r;
@@ -114,11 +108,10 @@ host_init(void)
 {
     const char *level = sg_exec_isa();
 
-    host.scalar = sg_native_scalar;
 #if defined(__x86_64__)
     host.level = (uint32_t)level[1] - '0';
     host.mem = host.level == 4 ? sg_native_mem_v4 : sg_native_mem_v3;
-    warp_fns = host.level == 4 ? sg_warp_fns_v4 : sg_warp_fns_v3;
+    host.scalar = host.level == 4 ? sg_native_scalar_v4 : sg_native_scalar_v3;
     return host.level >= 3;
 #else
     (void)level;

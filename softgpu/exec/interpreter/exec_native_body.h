@@ -8,6 +8,7 @@
  * much else is in its file.
  */
 #include "exec_lanes_form.h"
+#include "exec_warp_fn.h"
 #include "sg_native.h"
 
 #define CAT_(a, b) a##b
@@ -85,4 +86,16 @@ CAT(sg_native_mem_, SG_ISA)(struct sg_cta *cta, struct sg_warp *warp,
     default:
         return false;
     }
+}
+
+void
+CAT(sg_native_scalar_, SG_ISA)(const struct sg_insn *op, void *d, const void *a,
+                               const void *b, const void *c, uint32_t m)
+{
+    sg_warp_fn *const whole = CAT(sg_warp_fns_, SG_ISA)[op->imm];
+
+    if (whole)
+        whole(d, a, b, c, m);
+    else
+        sg_native_scalar(op, d, a, b, c, m);
 }

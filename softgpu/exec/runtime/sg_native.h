@@ -74,6 +74,8 @@ sg_native_mem_fn sg_native_mem_v3, sg_native_mem_v4;
 /* A scalar operation for the lanes of @m: registers of 32 lanes, or predicate words. */
 typedef void sg_native_scalar_fn(const struct sg_insn *op, void *d, const void *a,
                                  const void *b, const void *c, uint32_t m);
+sg_native_scalar_fn sg_native_scalar_v3, sg_native_scalar_v4;
+/* Lane by lane. */
 sg_native_scalar_fn sg_native_scalar;
 
 /* What the compiler gets from its host. */
