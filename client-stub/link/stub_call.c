@@ -34,9 +34,27 @@
 GP_HOT_DATA bool stub_slow;
 
 static struct wire_req *
-call_req(struct stub_call *c)
+call_req(const struct stub_call *c)
 {
     return (struct wire_req *)c->body - 1;
+}
+
+/* The number of a frame is its place in the order of the link.  Both under send. */
+static GP_INLINE uint32_t
+call_take_place(struct stub_link *link)
+{
+    uint32_t seq = atomic_load_explicit(&link->seq, memory_order_relaxed) + 1;
+
+    atomic_store_explicit(&link->seq, seq, memory_order_relaxed);
+    return seq;
+}
+
+static void
+call_give_place_back(struct stub_link *link)
+{
+    uint32_t seq = atomic_load_explicit(&link->seq, memory_order_relaxed);
+
+    atomic_store_explicit(&link->seq, seq - 1, memory_order_relaxed);
 }
 
 GP_HOT CUresult
@@ -111,8 +129,7 @@ call_claim(struct stub_call *c, uint16_t call, uint32_t body_size, uint32_t clea
     attention = stub_link_attention(link);
     req->size = size;
     req->call = call;
-    req->seq = atomic_load_explicit(&link->seq, memory_order_relaxed) + 1;
-    atomic_store_explicit(&link->seq, req->seq, memory_order_relaxed);
+    req->seq = call_take_place(link);
     req->flags = likely(!(attention & (STUB_ATTEND_FLAGS | STUB_ATTEND_CONTENT |
                                        STUB_ATTEND_CALL | STUB_ATTEND_COUNT)))
                      ? 0
@@ -215,9 +232,8 @@ void
 stub_call_cancel(struct stub_call *c)
 {
     struct stub_link *link = c->link;
-    uint32_t seq = atomic_load_explicit(&link->seq, memory_order_relaxed);
 
-    atomic_store_explicit(&link->seq, seq - 1, memory_order_relaxed);
+    call_give_place_back(link);
     if (c->overflow)
         stub_send_overflow_wait(link);
     gp_lock_release(&link->send);
@@ -237,7 +253,7 @@ call_flushed(struct stub_link *link)
 static bool
 call_may_want_reply(const struct stub_call *c)
 {
-    return !(((const struct wire_req *)c->body - 1)->flags & WIRE_F_D2H_ASYNC) &&
+    return !(call_req(c)->flags & WIRE_F_D2H_ASYNC) &&
            stub_hooks_wants_reply(stub_link_attention(c->link), c->call);
 }
 
@@ -262,10 +278,11 @@ call_gathered(struct stub_link *link, uint32_t gathered)
     return CUDA_SUCCESS;
 }
 
-/* Send everything queued so far, and the payload behind it, without keeping the
- * queue from other threads.  Under send, which is released. */
+/* Send everything queued so far, and the payload behind it, with the lock open: other
+ * threads put their frames into the overflow queue meanwhile.  Under send, which is
+ * released. */
 static CUresult
-call_send_apart(struct stub_link *link, const struct iovec *chunks, size_t n)
+call_send_unlocked(struct stub_link *link, const struct iovec *chunks, size_t n)
 {
     int64_t gathered;
     int r = 0;
@@ -300,12 +317,10 @@ call_come_back(struct stub_call *c)
     CLEANUP_FREE struct wire_req *copy = malloc(c->frame_size);
     struct stub_link *link = c->link;
     struct wire_req *req;
-    uint32_t seq;
 
     if (copy)
         memcpy(copy, call_req(c), c->frame_size);
-    seq = atomic_load_explicit(&link->seq, memory_order_relaxed);
-    atomic_store_explicit(&link->seq, seq - 1, memory_order_relaxed);
+    call_give_place_back(link);
     if (!copy) {
         gp_lock_release(&link->send);
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -316,8 +331,7 @@ call_come_back(struct stub_call *c)
         return call_lost(link, -EPIPE);
     memcpy(req, copy, c->frame_size);
     call_renew_flags(c, req);
-    req->seq = atomic_load_explicit(&link->seq, memory_order_relaxed) + 1;
-    atomic_store_explicit(&link->seq, req->seq, memory_order_relaxed);
+    req->seq = call_take_place(link);
     if (stub_link_attention(link) & STUB_ATTEND_CALL)
         stub_hooks_placed(link, req->seq); /* others took the place that it had */
     c->body = req + 1;
@@ -345,9 +359,7 @@ call_provide(struct stub_call *c, bool spare)
 
     if (copy)
         memcpy(copy, call_req(c), c->frame_size);
-    atomic_store_explicit(&link->seq,
-                          atomic_load_explicit(&link->seq, memory_order_relaxed) - 1,
-                          memory_order_relaxed);
+    call_give_place_back(link);
     gp_lock_release(&link->send);
     if (!copy)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -425,7 +437,7 @@ stub_call_post(struct stub_call *c)
     xport_commit(link->conn, c->frame_size);
     counted = gp_min(c->frame_size, STUB_SEND_COUNTED);
     if (unlikely(queued + counted >= STUB_SEND_HIGH || attention & STUB_ATTEND_FLUSH))
-        return call_send_apart(link, NULL, 0);
+        return call_send_unlocked(link, NULL, 0);
     atomic_store_explicit(&link->queued, queued + counted, memory_order_relaxed);
     gp_lock_release(&link->send);
     if (unlikely(queued == 0))
@@ -449,7 +461,7 @@ call_send(struct stub_call *c, const struct iovec *chunks, size_t n)
     CUresult r;
 
     xport_commit(c->link->conn, c->frame_size);
-    r = call_send_apart(c->link, chunks, n);
+    r = call_send_unlocked(c->link, chunks, n);
     for (size_t i = 0; i < n; i++)
         moved += chunks[i].iov_len;
     if (r == CUDA_SUCCESS && moved)
@@ -464,7 +476,7 @@ call_send_leading_later(struct stub_call *c, int r)
     if (r != -EAGAIN)
         return call_lost(c->link, r);
     stub_wait_step_back(c);
-    return call_send_apart(c->link, NULL, 0);
+    return call_send_unlocked(c->link, NULL, 0);
 }
 
 /* The thread that reads must not wait for room in the send buffer: the worker may be
@@ -545,7 +557,8 @@ call_send_and_wait(struct stub_call *c, const struct iovec *chunks, size_t n)
     return r;
 }
 
-/* With a payload, or for one. */
+/* With a payload, or for one.  A copy of its own of the inlined function, so that a
+ * call without one, in stub_call_wait(), carries nothing of payloads. */
 static CUresult
 call_send_and_wait_bulk(struct stub_call *c, const struct iovec *chunks, size_t n)
 {
@@ -662,7 +675,7 @@ stub_call_mark_d2h_async(struct stub_call *c)
 uint32_t
 stub_call_seq(const struct stub_call *c)
 {
-    return ((const struct wire_req *)c->body - 1)->seq;
+    return call_req(c)->seq;
 }
 
 CUresult

@@ -372,7 +372,6 @@ static struct stub_call *
 wait_next_leader(const struct stub_link *link)
 {
     struct stub_call *events = NULL;
-
     struct stub_call *c = atomic_load_explicit(&link->waiting, memory_order_relaxed);
 
     for (; c; c = c->next) {

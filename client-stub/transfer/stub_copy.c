@@ -16,9 +16,8 @@
 #include "stub_path.h"
 #include "stub_registered.h"
 
-/* Between the host and a device.  What every copy checks comes first; an empty one is
- * done.  Inlined, because the calls below know the direction, and many of the stream;
- * fields of @copy that belong to a fact are set with it. */
+/* ---- between the host and a device ------------------------------------------ */
+
 /* Graphs before it in its stream may write the source.  A device that reads it at the
  * same address does so in order. */
 static GP_COLD CUresult
@@ -48,6 +47,9 @@ copy_nothing(CUdeviceptr device, CUstream stream, bool per_thread)
                : CUDA_SUCCESS;
 }
 
+/* What every copy checks comes first; an empty one is done.  Inlined, because the calls
+ * below know the direction, and many of the stream; fields of @copy that belong to a
+ * fact are set with it. */
 static inline __attribute__((always_inline)) CUresult
 copy_run(enum stub_direction direction, bool blocking, CUdeviceptr dst, CUdeviceptr src,
          uint64_t n, CUstream stream, bool per_thread)
