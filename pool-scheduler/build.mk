@@ -33,6 +33,7 @@ STORE_SRCS := $(addprefix pool-scheduler/store/,store_batch.c store_writer.c sto
     store_events.c store_trouble.c store_etcd.c etcd_history.c etcd_http.c sched_replica.c sched_migrate.c sched_store.c sched_commit.c) $(O)/gen/store.pb-c.c
 
 SCHED_SRCS := $(STORE_SRCS) pool-scheduler/sched_daemon.c pool-scheduler/sched_session.c \
+    pool-scheduler/sched_open.c \
     pool-scheduler/sched_conn.c pool-scheduler/sched_serve.c pool-scheduler/sched_grant.c pool-scheduler/sched_renewed.c pool-scheduler/sched_signer.c \
     pool-scheduler/sched_ending.c \
     pool-scheduler/sched_reload.c pool-scheduler/sched_auth.c pool-scheduler/sched_peer.c pool-scheduler/sched_tokens.c pool-scheduler/sched_rates.c pool-scheduler/sched_reads.c pool-scheduler/sched_crowd.c \

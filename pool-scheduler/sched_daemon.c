@@ -302,12 +302,10 @@ announce(struct sched *sched, struct gp_err *err)
     return gp_file_replace(sched->config.ready_file, line, strlen(line), 0644, err);
 }
 
-int
-sched_init(struct sched *sched, const struct sched_config *config, struct gp_err *err)
+/* What needs nothing but memory.  -ENOMEM. */
+static int
+init_values(struct sched *sched, const struct sched_config *config)
 {
-    static const int signals[] = {SIGTERM, SIGINT, SIGHUP, 0};
-    int r;
-
     memset(sched, 0, sizeof(*sched));
     sched->config = *config;
     sched->started_ns = gp_now_ns();
@@ -324,9 +322,16 @@ sched_init(struct sched *sched, const struct sched_config *config, struct gp_err
     if (!sched->pool || !sched->history)
         return -ENOMEM;
     sched_sessions_init(&sched->sessions, sched->pool);
-    r = sched_rates_init(&sched->rates, &sched->config);
-    if (!r)
-        r = sched_tokens_load(config, &sched->tokens, err);
+    return sched_rates_init(&sched->rates, &sched->config);
+}
+
+/* Tokens, rules, and what the store knows of the pool. */
+static int
+load(struct sched *sched, struct gp_err *err)
+{
+    const struct sched_config *config = &sched->config;
+    int r = sched_tokens_load(config, &sched->tokens, err);
+
     if (!r)
         r = sched_rules_load(config->rules, &sched->rules, err);
     sched->sessions.tenants.rules = sched->rules;
@@ -338,8 +343,29 @@ sched_init(struct sched *sched, const struct sched_config *config, struct gp_err
         r = open_state(sched, err);
     if (!r)
         sched_reload_apply_rules(sched);
-    if (!r)
-        r = gp_loop_new(&sched->loop, err);
+    return r;
+}
+
+static int
+start_metrics(struct sched *sched, struct gp_err *err)
+{
+    const struct gp_metrics_config config = {.listen = sched->config.metrics_listen,
+                                             .area = "metrics",
+                                             .more = SCHED_METRICS_CARDS_PATH,
+                                             .answer = sched_metrics_answer,
+                                             .arg = sched};
+
+    return config.listen ? gp_metrics_start(sched->loop, &config, &sched->metrics, err)
+                         : 0;
+}
+
+/* The event loop, the threads beside it, and everything that listens. */
+static int
+start(struct sched *sched, struct gp_err *err)
+{
+    static const int signals[] = {SIGTERM, SIGINT, SIGHUP, 0};
+    int r = gp_loop_new(&sched->loop, err);
+
     if (!r)
         r = gp_loop_signals(sched->loop, signals, on_signal, sched, err);
     if (!r)
@@ -356,19 +382,24 @@ sched_init(struct sched *sched, const struct sched_config *config, struct gp_err
         r = start_local(sched, err);
     if (!r)
         warn_of_open_doors(sched);
-    if (!r && config->metrics_listen)
-        r = gp_metrics_start(
-            sched->loop,
-            &(struct gp_metrics_config){.listen = config->metrics_listen,
-                                        .area = "metrics",
-                                        .more = SCHED_METRICS_CARDS_PATH,
-                                        .answer = sched_metrics_answer,
-                                        .arg = sched},
-            &sched->metrics, err);
-    if (!r && config->http)
+    if (!r)
+        r = start_metrics(sched, err);
+    if (!r && sched->config.http)
         r = view_start(sched, &sched->view, err);
-    if (!r && config->kube_pods)
+    if (!r && sched->config.kube_pods)
         r = sched_kube_start(sched, err);
+    return r;
+}
+
+int
+sched_init(struct sched *sched, const struct sched_config *config, struct gp_err *err)
+{
+    int r = init_values(sched, config);
+
+    if (!r)
+        r = load(sched, err);
+    if (!r)
+        r = start(sched, err);
     if (!r && sched_replica_leads(sched))
         sched_account_tick(sched, gp_now_ns());
     if (!r)

@@ -3,8 +3,11 @@
  * An open request after it was read and checked: what it wants and what its session
  * will be.
  *
+ * sched_handle_session.c makes one of a message and decides about it; the queue keeps
+ * those that wait and tries them again (sched_wait.c).  Both by the functions below.
+ *
  * A plain value.  Strings are those of the message that it was read from, or of the
- * object that holds it (sched_wait.c).
+ * object that holds it.
  */
 #ifndef SCHED_OPEN_H
 #define SCHED_OPEN_H
@@ -40,7 +43,6 @@ struct sched_open {
     unsigned n_beside;
 };
 
-/* sched_handle_session.c */
 /* Where @open could go now, all things considered: the pool, the quotas of @tenant,
  * what it is kept apart from.  -ENOSPC: no room.  -EDQUOT, -EFBIG: a quota, as
  * sched_tenant_check(); @words (may be NULL) name it. */

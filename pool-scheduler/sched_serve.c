@@ -418,10 +418,10 @@ violation(struct sched_conn *conn, uint32_t id, const char *words)
     sched_serve_end(conn);
 }
 
-/* After a request.  Only a peer that has shown a right token or key stops being a
- * unauthenticated peer; the deadline of one whose request was refused goes on. */
+/* Only a peer that has shown a right token or key stops being an unauthenticated one;
+ * the deadline of one whose request was refused goes on. */
 static void
-settle(struct sched_conn *conn)
+after_request(struct sched_conn *conn)
 {
     if (!conn->known) {
         if (conn->refusals < UNPROVEN_REFUSALS_MAX)
@@ -442,7 +442,7 @@ sched_serve_read(struct sched_conn *conn, const Gpupool__Ctl__CtlRequest *req)
     /* Another scheduler may lead since it came. */
     if (sched_replica_answers(conn, req))
         dispatch(conn, req);
-    settle(conn);
+    after_request(conn);
 }
 
 /* A registration is large when it is unpacked, so its token is looked at before.
@@ -492,7 +492,7 @@ on_msg(struct gp_msg_conn *msg, const void *data, size_t len)
     }
     sched_commit_turn(conn->sched);
     if (!sched_rates_request(conn, data, len) || !may_unpack(conn, data, len)) {
-        settle(conn);
+        after_request(conn);
         return;
     }
     req = gpupool__ctl__ctl_request__unpack(NULL, len, data);
@@ -504,12 +504,12 @@ on_msg(struct gp_msg_conn *msg, const void *data, size_t len)
     }
     if (!sched_asker_admits(conn, req) || sched_relay_request(conn, req) ||
         !sched_replica_answers(conn, req)) {
-        settle(conn);
+        after_request(conn);
     } else if (sched_reads_is(req)) {
         if (sched_reads_request(conn, req, data, len))
-            settle(conn);
+            after_request(conn);
     } else if (dispatch(conn, req))
-        settle(conn);
+        after_request(conn);
     else
         violation(conn, req->id, "an unknown request");
     gpupool__ctl__ctl_request__free_unpacked(req, NULL);
