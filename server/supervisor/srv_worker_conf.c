@@ -85,13 +85,61 @@ srv_worker_resume_s(const struct srv_worker *w, const struct srv_worker_client *
     return gp_min(client->resume_s, w->srv->conf.resume_s);
 }
 
+/* What the worker shows to the client, or wants to see from it. */
+static void
+conf_secrets(const struct srv_worker *w, const struct srv_worker_client *client,
+             struct wrk_conf *conf)
+{
+    uint8_t cookie[ATTACH_COOKIE_SIZE];
+
+    memcpy(conf->lane_cookie, w->lane_cookies[0], sizeof(conf->lane_cookie));
+    memcpy(conf->peer_cookie, w->peer_cookies[0], sizeof(conf->peer_cookie));
+    memcpy(conf->image_nonce, w->image_nonce, sizeof(conf->image_nonce));
+    conf->proven = client->key != NULL;
+    if (conf->proven) {
+        attach_cookie_make(client->key, ATTACH_COOKIE_RDMA, 0, cookie);
+        memcpy(conf->rdma_cookie, cookie, sizeof(conf->rdma_cookie));
+    } else {
+        memcpy(conf->resume_key, srv_resume_key(w), sizeof(conf->resume_key));
+    }
+}
+
+static void
+conf_cards(const struct srv_worker *w, struct wrk_conf *conf)
+{
+    const struct ticket_claims *claims = &w->session->claims;
+
+    conf->n_slices = claims->n_slices;
+    memcpy(conf->slices, claims->slices, sizeof(conf->slices));
+    for (uint32_t i = 0; i < conf->n_slices; i++) {
+        const struct srv_card *card =
+            srv_inventory_find(w->srv->inventory, conf->slices[i].card_uuid);
+
+        conf->facts[i] = card->facts;
+        conf->card_sms[i] = card->sms;
+    }
+}
+
+/* A memory file of it that nobody can change any more. */
+static int
+conf_file(const struct wrk_conf *conf, int *ret_fd, struct gp_err *err)
+{
+    CLEANUP_FD int fd = memfd_create("gpupool-worker", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    if (fd < 0 || gp_file_write_all(fd, conf, sizeof(*conf)) < 0)
+        return gp_err_set(err, -ENOMEM, "configuration of the worker: %s",
+                          strerror(errno));
+    lseek(fd, 0, SEEK_SET);
+    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL);
+    *ret_fd = TAKE_FD(fd);
+    return 0;
+}
+
 int
 srv_worker_conf(const struct srv_worker *w, const struct srv_worker_client *client,
                 int *ret_fd, struct gp_err *err)
 {
     const struct srv_session *s = w->session;
-    CLEANUP_FD int fd = memfd_create("gpupool-worker", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    uint8_t cookie[ATTACH_COOKIE_SIZE];
     struct wrk_conf conf = {
         .magic = WRK_CONF_MAGIC,
         .tell_started = 1,
@@ -100,7 +148,6 @@ srv_worker_conf(const struct srv_worker *w, const struct srv_worker_client *clie
         .adopt_window_s = w->srv->keeper ? w->srv->conf.adopt_window_s : 0,
         .slot = w->slot,
         .session_id = s->claims.session_id,
-        .n_slices = s->claims.n_slices,
         .policy = s->claims.policy,
         .wire_minor = client->wire_minor,
         .cuda_version = client->cuda_version,
@@ -133,29 +180,7 @@ srv_worker_conf(const struct srv_worker *w, const struct srv_worker_client *clie
     gp_str_copy(conf.gpudirect, sizeof(conf.gpudirect), w->srv->conf.gpudirect);
     conf.pageable = strcmp(w->srv->conf.pageable, "allow") == 0;
     gp_str_copy(conf.program, sizeof(conf.program), client->program);
-    memcpy(conf.lane_cookie, w->lane_cookies[0], sizeof(conf.lane_cookie));
-    memcpy(conf.peer_cookie, w->peer_cookies[0], sizeof(conf.peer_cookie));
-    conf.proven = client->key != NULL;
-    if (conf.proven) {
-        attach_cookie_make(client->key, ATTACH_COOKIE_RDMA, 0, cookie);
-        memcpy(conf.rdma_cookie, cookie, sizeof(conf.rdma_cookie));
-    } else {
-        memcpy(conf.resume_key, srv_resume_key(w), sizeof(conf.resume_key));
-    }
-    memcpy(conf.image_nonce, w->image_nonce, sizeof(conf.image_nonce));
-    memcpy(conf.slices, s->claims.slices, sizeof(conf.slices));
-    for (uint32_t i = 0; i < conf.n_slices; i++) {
-        const struct srv_card *card =
-            srv_inventory_find(w->srv->inventory, conf.slices[i].card_uuid);
-
-        conf.facts[i] = card->facts;
-        conf.card_sms[i] = card->sms;
-    }
-    if (fd < 0 || gp_file_write_all(fd, &conf, sizeof(conf)) < 0)
-        return gp_err_set(err, -ENOMEM, "configuration of the worker: %s",
-                          strerror(errno));
-    lseek(fd, 0, SEEK_SET);
-    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL);
-    *ret_fd = TAKE_FD(fd);
-    return 0;
+    conf_secrets(w, client, &conf);
+    conf_cards(w, &conf);
+    return conf_file(&conf, ret_fd, err);
 }
