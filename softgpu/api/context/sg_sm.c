@@ -41,8 +41,8 @@ enum {
 
 /* The blocks of a cluster that is resident.  Those that have ended wait here for the
  * others, who may still look into their shared memory. */
-struct gang {
-    struct sg_cluster *cluster;
+struct resident_cluster {
+    struct sg_cluster *shared; /* the blocks' memory, as they see each other's */
     struct sg_cta *ended[SG_MAX_CLUSTER];
     unsigned n_ended, n;
 };
@@ -50,7 +50,7 @@ struct gang {
 struct resident {
     struct sg_cta *cta;
     struct sg_run *run;
-    struct gang *gang; /* NULL: no cluster */
+    struct resident_cluster *cluster; /* NULL: no cluster */
     bool stalled;
 };
 
@@ -176,8 +176,8 @@ count_resident(const struct sm_thread *t, const struct sg_run *run)
     return n;
 }
 
-/* Lock held.  A launch that has a block for this thread.  @other_than: prefer
- * progress of launches that this thread does not run yet. */
+/* Lock held.  The first launch that has a block for this thread, @other_than left out;
+ * NULL: there is none. */
 static struct sg_run *
 pick_run(struct sm_thread *t, const struct sg_run *other_than)
 {
@@ -259,26 +259,27 @@ cta_put(struct sm_thread *t, const struct sg_launch *launch, struct sg_cta *cta)
 }
 
 static void
-gang_end(struct sm_thread *t, const struct sg_launch *launch, struct gang *gang)
+cluster_end(struct sm_thread *t, const struct sg_launch *launch,
+            struct resident_cluster *cluster)
 {
-    sg_cluster_free(gang->cluster);
-    for (unsigned i = 0; i < gang->n_ended; i++)
-        cta_put(t, launch, gang->ended[i]);
-    free(gang);
+    sg_cluster_free(cluster->shared);
+    for (unsigned i = 0; i < cluster->n_ended; i++)
+        cta_put(t, launch, cluster->ended[i]);
+    free(cluster);
 }
 
 static void
 slot_drop(struct sm_thread *t, unsigned i)
 {
     const struct sg_launch *launch = &t->slots[i].run->launch;
-    struct gang *gang = t->slots[i].gang;
+    struct resident_cluster *cluster = t->slots[i].cluster;
 
-    if (!gang) {
+    if (!cluster) {
         cta_put(t, launch, t->slots[i].cta);
     } else {
-        gang->ended[gang->n_ended++] = t->slots[i].cta;
-        if (gang->n_ended == gang->n)
-            gang_end(t, launch, gang);
+        cluster->ended[cluster->n_ended++] = t->slots[i].cta;
+        if (cluster->n_ended == cluster->n)
+            cluster_end(t, launch, cluster);
     }
     t->slots[i] = t->slots[--t->n_slots];
     if (t->turn >= t->n_slots)
@@ -319,42 +320,43 @@ give_up(struct sm_thread *t, struct sg_run *run)
 }
 
 /* All blocks of the cluster that begins with the @index'th block taken. */
-static struct gang *
-gang_begin(struct sm_thread *t, struct sg_run *run, uint64_t index)
+static struct resident_cluster *
+cluster_begin(struct sm_thread *t, struct sg_run *run, uint64_t index)
 {
-    struct gang *gang = calloc(1, sizeof(*gang));
-    bool ok = gang != NULL;
+    struct resident_cluster *cluster = calloc(1, sizeof(*cluster));
+    bool ok = cluster != NULL;
 
     for (unsigned i = 0; ok && i < run->cluster; i++) {
         uint64_t member =
             sg_cluster_member(&run->launch, index / run->cluster, (uint32_t)i);
 
-        gang->ended[i] = cta_begin(t, run, member);
-        ok = gang->ended[i] != NULL;
-        gang->n_ended += ok;
+        cluster->ended[i] = cta_begin(t, run, member);
+        ok = cluster->ended[i] != NULL;
+        cluster->n_ended += ok;
     }
-    if (ok && sg_cluster_join(gang->ended, run->cluster, &gang->cluster) == 0) {
-        gang->n = run->cluster;
-        return gang;
+    if (ok && sg_cluster_join(cluster->ended, run->cluster, &cluster->shared) == 0) {
+        cluster->n = run->cluster;
+        return cluster;
     }
-    if (gang)
-        gang_end(t, &run->launch, gang);
+    if (cluster)
+        cluster_end(t, &run->launch, cluster);
     return NULL;
 }
 
 static void
-gang_add(struct sm_thread *t, struct sg_run *run, uint64_t index)
+cluster_add(struct sm_thread *t, struct sg_run *run, uint64_t index)
 {
-    struct gang *gang = gang_begin(t, run, index);
+    struct resident_cluster *cluster = cluster_begin(t, run, index);
 
-    if (!gang) {
+    if (!cluster) {
         give_up(t, run);
         return;
     }
     t->turn = t->n_slots;
-    for (unsigned i = 0; i < gang->n; i++)
-        t->slots[t->n_slots++] = (struct resident){gang->ended[i], run, gang, false};
-    gang->n_ended = 0;
+    for (unsigned i = 0; i < cluster->n; i++)
+        t->slots[t->n_slots++] =
+            (struct resident){cluster->ended[i], run, cluster, false};
+    cluster->n_ended = 0;
 }
 
 /* No lock.  Makes what was taken of @run resident. */
@@ -364,7 +366,7 @@ slot_add(struct sm_thread *t, struct sg_run *run, uint64_t index)
     struct sg_cta *cta;
 
     if (run->cluster > 1) {
-        gang_add(t, run, index);
+        cluster_add(t, run, index);
         return;
     }
     cta = cta_begin(t, run, index);
