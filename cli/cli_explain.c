@@ -175,10 +175,8 @@ cli_explain(int argc, char **argv)
         .about = "Say where a session would be placed now, and why not elsewhere.  "
                  "Reserves nothing.",
         .after = "In a refusal of several cards, those of a server of which the same "
-                 "is true are one line; "
-                 "--output\nwide, JSON and YAML have each.\nExit status: 0 it fits, 2 "
-                 "bad usage, 3 it does "
-                 "not, 4 no scheduler.\n",
+                 "is true are one\nline; --output wide, JSON and YAML have each.\nExit "
+                 "status: 0 it fits, 2 bad usage, 3 it does not, 4 no scheduler.\n",
         .env = CLI_WANT_ENV,
         .sets = sets,
         .n_sets = ARRAY_SIZE(sets),

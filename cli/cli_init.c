@@ -55,7 +55,7 @@ parse(struct init *init, int argc, char **argv)
         .about = "Make the keys, tokens and settings of a pool on several hosts: a "
                  "folder for the\nscheduler, one for servers, one for clients.",
         .after = "The folders hold secrets: copy them over a link that you trust.  "
-                 "gpupool(1) says how keys\nand tokens are changed later.\n",
+                 "gpupool(1) says how\nkeys and tokens are changed later.\n",
         .sets = &set,
         .n_sets = 1,
     };

@@ -202,8 +202,9 @@ submit(int argc, char **argv)
         "for "
         "it.",
         "Prints the job's number.  The job waits for room (for so long at most: "
-        "--wait=TIME), and goes on\n"
-        "when its user logs out, unless the system ends a user's processes then "
+        "--wait=TIME),\n"
+        "and goes on when its user logs out, unless the system ends a user's processes "
+        "then\n"
         "(loginctl enable-linger).\n",
         argc, argv);
     if (status < 0)

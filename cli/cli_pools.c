@@ -85,8 +85,9 @@ cli_pools(int argc, char **argv)
                                             cli_where_client(&q.where)};
     const struct gp_options options = {
         .program = "gpupool pools",
-        .about = "The other pools that requests are handed to which do not fit here, "
-                 "and what they answered.",
+        .about =
+            "The other pools that requests are handed to which do not fit here, and "
+            "what\nthey answered.",
         .sets = sets,
         .n_sets = ARRAY_SIZE(sets),
     };

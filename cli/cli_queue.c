@@ -252,8 +252,8 @@ cli_queue(int argc, char **argv)
     static const struct cli_view view = {
         .program = "gpupool queue",
         .about =
-            "The requests that wait for room, in their order, what each tenant holds, "
-            "and the reservations.",
+            "The requests that wait for room, in their order, what each tenant holds,"
+            "\nand the reservations.",
         .none = "nobody waits",
         .none_such = "no such request waits",
         .things = "requests",

@@ -270,9 +270,12 @@ event_rows(struct cli_table *t, const Gpupool__Ctl__CtlListReply *page)
 
 /* ------------------------------------------------------------------- views -- */
 
-static const char *const server_states[] = {"alive", "dead", "draining", NULL};
-static const char *const session_states[] = {"running",     "idle",    "closing",
-                                             "server-dead", "unknown", NULL};
+static const struct cli_states server_states = {
+    {"alive", "dead", "draining", NULL},
+    "only servers in this state, alive, dead or draining, and what is on them"};
+static const struct cli_states session_states = {
+    {"running", "idle", "closing", "server-dead", "unknown", NULL},
+    "only those in this state: running, idle, closing, server-dead or unknown"};
 
 int
 cli_status(int argc, char **argv)
@@ -297,7 +300,7 @@ cli_status(int argc, char **argv)
         .things = "cards",
         .kind = KIND(CARDS),
         .takes = CLI_VIEW_SERVER | CLI_VIEW_STATE | CLI_VIEW_OWNER,
-        .states = server_states,
+        .states = &server_states,
         .then = &slices,
         .heads = heads,
         .n_heads = ARRAY_SIZE(heads),
@@ -319,7 +322,7 @@ cli_servers(int argc, char **argv)
                                          .things = "servers",
                                          .kind = KIND(SERVERS),
                                          .takes = CLI_VIEW_SERVER | CLI_VIEW_STATE,
-                                         .states = server_states,
+                                         .states = &server_states,
                                          .heads = heads,
                                          .n_heads = ARRAY_SIZE(heads),
                                          .rows = server_rows};
@@ -342,7 +345,7 @@ cli_sessions(int argc, char **argv)
                                          .kind = KIND(SESSIONS),
                                          .takes = CLI_VIEW_SERVER | CLI_VIEW_STATE |
                                                   CLI_VIEW_OWNER,
-                                         .states = session_states,
+                                         .states = &session_states,
                                          .heads = heads,
                                          .n_heads = ARRAY_SIZE(heads),
                                          .rows = session_rows};
@@ -357,8 +360,9 @@ cli_events(int argc, char **argv)
                                         "SERVER", "OWNER", "DETAIL"};
     static const struct cli_view view = {
         .program = "gpupool events",
-        .about = "What happened in the pool since its scheduler started, newest first; "
-                 "the last 4096 events.",
+        .about =
+            "What happened in the pool since its scheduler started, newest first;\n"
+            "the last 4096 events.",
         .none = "nothing has happened yet",
         .none_such = "no events",
         .things = "events",

@@ -34,15 +34,22 @@ struct cli_view_query {
     struct cli_filters filters;
 };
 
+/* States that --state takes, NULL at the end, and its line in --help, which names them.
+ */
+struct cli_states {
+    const char *words[6];
+    const char *help;
+};
+
 struct cli_view {
     const char *program, *about, *after;
     const char *none, *none_such; /* instead of a table without rows; with filters */
     const char *things;           /* "sessions": what the rows are */
     Gpupool__Ctl__CtlListKind kind;
     unsigned takes;
-    const char *const *states;
-    bool again;         /* it repeats itself without --watch */
-    bool sessions_only; /* as JSON: no servers */
+    const struct cli_states *states; /* with CLI_VIEW_STATE */
+    bool again;                      /* it repeats itself without --watch */
+    bool sessions_only;              /* as JSON: no servers */
     /* Its old names of options, as gp_options has them. */
     const char *(*alias)(const char *name, const char *value);
     const struct cli_view *then; /* another table, where it has rows; NULL: none */

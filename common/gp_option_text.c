@@ -91,9 +91,10 @@ gp_options_help(const struct gp_options *options, FILE *out)
     if (options->env)
         fprintf(out,
                 "\nEach option may come from the environment: %sOPTION, in capitals "
-                "and with\n"
-                "_ for -, stands for --option; flags decide over the environment%s.\n",
-                options->env, options->config ? ", and that over the file" : "");
+                "and\n"
+                "with _ for -, stands for --option; flags decide over the "
+                "environment%s.\n",
+                options->env, options->config ? ",\nand that over the file" : "");
     if (options->after)
         fprintf(out, "\n%s", options->after);
 }

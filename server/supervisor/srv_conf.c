@@ -324,6 +324,16 @@ srv_conf_parse(struct srv_conf *conf, int argc, char **argv, struct gp_err *err)
 }
 
 int
+srv_conf_check_key(const struct srv_conf *conf, struct gp_err *err)
+{
+    return conf->key_file[0] || conf->state_dir[0] || conf->scheduler[0]
+               ? 0
+               : gp_err_set(err, -EINVAL,
+                            "--scheduler HOST:PORT or --scheduler-key FILE is needed: "
+                            "nobody's tickets can be checked without");
+}
+
+int
 srv_conf_reread(struct srv_conf *conf, int argc, char **argv,
                 struct gp_option_changes *ret, struct gp_err *err)
 {

@@ -68,18 +68,21 @@ struct srv_conf {
     uint32_t owner_attachments, address_attachments; /* of those, at most; 0: default */
     uint32_t max_sessions;
     uint32_t rate_connections, rate_attaches, rate_refusals; /* srv_rates.h */
-    /* Seconds that work may go on while another session waits for the card. */
-    uint32_t link_timeout_s;
+    uint32_t link_timeout_s; /* without an acknowledgement of the client's host */
     uint32_t resume_s;       /* how long a client may be away */
     uint32_t check_seconds;  /* between checks of a card that does not work */
     uint32_t adopt_window_s; /* how long workers wait for a successor; 0: not at all */
     bool allow_unbound;      /* tickets without a client's key are taken, and logged */
+    /* Seconds that work may go on while another session waits for the card. */
     uint32_t work_limit_s, work_limit_offline_s;
 };
 
 /* Read the command line.  0: go on.  1: --help or --version was answered.
  * -EINVAL with words otherwise. */
 int srv_conf_parse(struct srv_conf *conf, int argc, char **argv, struct gp_err *err);
+
+/* -EINVAL with words: nothing says whose tickets are good. */
+int srv_conf_check_key(const struct srv_conf *conf, struct gp_err *err);
 
 /* Read command line, environment and file once more: options that need no restart are
  * taken over to @conf, which stays as it is on failure. */

@@ -409,16 +409,6 @@ on_inventory(struct srv *srv, int result)
 }
 
 static int
-load_key(struct srv *srv, struct gp_err *err)
-{
-    if (!srv->conf.key_file[0] && !srv->conf.state_dir[0] && !srv->conf.scheduler[0])
-        return gp_err_set(err, -EINVAL,
-                          "--scheduler HOST:PORT or --scheduler-key FILE is needed: "
-                          "nobody's tickets can be checked without");
-    return srv_pin_load(srv, err);
-}
-
-static int
 start_images(struct srv *srv, struct gp_err *err)
 {
     const char *text = srv->conf.image_cache;
@@ -593,7 +583,7 @@ serve(struct srv *srv, struct gp_err *err)
     if (r == 0)
         r = start_tls(srv, err);
     if (r == 0)
-        r = load_key(srv, err);
+        r = srv_pin_load(srv, err);
     if (r == 0)
         r = srv_closed_init(&srv->closed, srv->conf.state_dir, err);
     if (r == 0)
@@ -711,6 +701,8 @@ main(int argc, char **argv)
     r = srv_conf_parse(&srv.conf, argc, argv, &err);
     if (r > 0)
         return 0;
+    if (r == 0)
+        r = srv_conf_check_key(&srv.conf, &err);
     if (r < 0) {
         fprintf(stderr, "gpupool-server: %s\n", gp_err_msg(&err, r));
         return 2;

@@ -65,6 +65,7 @@ def test_manual_pages_name_every_option_and_no_other(case):
         for program, *args in commands:
             name = " ".join((program, *args))
             said = case.run([programs / program, *args, "--help"]).out
+            case.equal([line for line in said.split("\n") if len(line) > 88], [], f"long lines of {name} --help")
             options = options_of(said)
             every |= {option for _, option, _ in options}
             for letter, option, value in options:

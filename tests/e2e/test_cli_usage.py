@@ -4,6 +4,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 
 from harness.cudash import Cudash
@@ -50,6 +51,8 @@ def test_daemons_with_wrong_options_have_one_exit_status(case):
         case.contains(done.err, "unknown option --nonsense", f"{program} {args}")
     done = case.run([case.build / "bin" / "gpupool-scheduler", "migrate"], status=2)
     case.contains(done.err, "--from sqlite:PATH and --to etcd:URL,... are needed", "migrate")
+    done = case.run([case.build / "bin" / "gpupool-server", "--listen", "127.0.0.1:0"], status=2)
+    case.contains(done.err, "--scheduler HOST:PORT or --scheduler-key FILE is needed", "gpupool-server")
 
 
 def test_server_takes_times_with_their_unit(case):
@@ -72,6 +75,16 @@ def test_scheduler_refuses_what_would_be_ignored_or_cannot_be(case):
     done = case.run([scheduler, *where, "--key-file", keys], status=1)
     case.contains(done.err, f"--key-file: {keys} is a directory; name the file that holds the scheduler's key",
                   "a folder as a key")
+
+
+def test_states_that_are_taken_are_in_the_help(case):
+    for command in ("status", "servers", "sessions"):
+        refused = case.run([case.build / "bin" / "gpupool", command, "--state", "nosuch"], status=2)
+        states = re.findall(r"[a-z-]+", refused.err.split("--state nosuch: ")[1].split(" is wanted")[0])
+        said = case.run([case.build / "bin" / "gpupool", command, "--help"]).out
+        case.check(len(states) > 3, f"states of {command}: {states}")  # with "or"
+        for state in states:
+            case.contains(said.split("--state STATE")[1].split("\n      --")[0], state, f"{command} --help")
 
 
 def test_short_options_and_help_of_a_command_are_there(case):
