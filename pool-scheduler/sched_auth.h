@@ -27,7 +27,8 @@ bool sched_auth_allowed(struct sched_conn *conn, enum sched_right right,
 bool sched_auth_check(struct sched_conn *conn, uint32_t id, enum sched_right right,
                       const char *token);
 
-/* Why a peer is not let in as @role, and what helps; for @text of GP_ERR_MAX or so. */
+/* Why a peer is not let in as @role, and what helps; @text of
+ * 256 bytes has room for most of it. */
 void sched_auth_words(const struct sched_conn *conn, enum sched_role role, char *text,
                       size_t size);
 

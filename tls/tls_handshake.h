@@ -5,7 +5,7 @@
  * A context says what a server accepts.  A handshake reads
  * not one byte behind itself: what the peer sends next is for the record layer.
  * What may come is bounded: a client hello by OpenSSL's limit, each side's certificate
- * by TLS_CHAIN_MAX, all of it by the caller's deadline.
+ * by 8 KiB, all of it by the caller's deadline.
  */
 #ifndef TLS_HANDSHAKE_H
 #define TLS_HANDSHAKE_H

@@ -18,7 +18,7 @@
  * Threads: one sender and one receiver, as ever.  tx_lock is held during a write,
  * rx_lock during a read, the sleep in it included; who replaces the sockets shuts them
  * down, which ends both, and takes both locks.  Order: recover, tx_lock, rx_lock,
- * ack_lock, which is for the socket of acknowledgements.
+ * acks.lock, which is for the socket of acknowledgements.
  *
  * Not here: how the ends find each other again and prove who they are (stub_resume.c,
  * wrk_resume.c), stripes (xport_resume_stripes.h), what is different over RDMA

@@ -3,8 +3,8 @@
  * Accounting as time passes: entering what is held, writing rows to the store a while
  * after they changed, forgetting old days.
  *
- * At most `write_ms` of it is lost when the scheduler is killed.  No state of its own;
- * event loop thread only.
+ * At most config.account_write_ms of it is lost when the scheduler is killed.  No state
+ * of its own; event loop thread only.
  */
 #ifndef SCHED_ACCOUNT_KEEP_H
 #define SCHED_ACCOUNT_KEEP_H

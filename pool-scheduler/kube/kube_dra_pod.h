@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which of a pod's ResourceClaims are of our driver, and by what name the session of
- * one is known: the ElasticGPUClaim that stands for it (ctrl_dra.h).
+ * one is known: the ElasticGPUClaim that stands for it (ctrl_dra.c).
  *
  * For the webhook; the state is the caller's.
  */

@@ -47,7 +47,7 @@ enum srv_keep_order {
     SRV_KEEP_SET,
     /* Drop that item; a worker's process is reaped. */
     SRV_KEEP_DROP,
-    /* Start a worker and keep it as that item: descriptors of struct srv_keep_start. */
+    /* Start a worker and keep it as that item; its descriptors are below. */
     SRV_KEEP_START,
     /* Keeper: the process of that item has ended with @status. */
     SRV_KEEP_ENDED,

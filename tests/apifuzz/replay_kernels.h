@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels of replay.c: what they do to memory is known and depends on the order. */
+/* The kernels of replay.h: what they do to memory is known and depends on the order. */
 #ifndef REPLAY_KERNELS_H
 #define REPLAY_KERNELS_H
 
