@@ -21,9 +21,10 @@ def test_every_subcommand_explains_itself(case):
 
 
 OPTION_RE = re.compile(r"^  (?:-(\w), |    )--([a-z][a-z0-9-]*)(?:\[=(\S+)\]| (\S+))?", re.M)
+JOB_VERBS = ("submit", "list", "wait", "logs", "kill", "delete")
 PAGES = {
     "gpupool.1": [("gpupool", name) for name in SUBCOMMANDS] + [
-        ("gpupool", "job", verb) for verb in ("submit", "list", "wait", "logs", "kill", "delete")],
+        ("gpupool", "job", verb) for verb in JOB_VERBS],
     "gpupool-scheduler.8": [("gpupool-scheduler",), ("gpupool-scheduler", "migrate")],
     "gpupool-server.8": [("gpupool-server",)],
     "gpupool-kube.8": [("gpupool-kube", name)
@@ -97,6 +98,53 @@ def test_manual_pages_are_those_of_the_programs(case):
     page = source.with_suffix("").read_text(encoding="utf-8")
     case.contains(page, "Fl n , Fl -count Ar n , Fl d , Fl -interval Ar s\nProse.\n", "a group")
     case.contains(page, "Fl -tenant Ar name\nOnly this tenant's.\nOnly for\n.Cm queue .\n", "of one")
+
+
+# `gpupool run --core 30 -- PROGRAM`: the program, its further words, and nothing of PROGRAM's.
+COMMAND_RE = re.compile(r"(?:^|[ |(])(gpupool(?:-server|-scheduler|-kube)?)((?: [a-z][a-z-]*)*)((?: [^`|;]*)?)")
+
+
+def documents(case):
+    """(file, line number, command): what stands in backquotes or is indented, up to ` -- `."""
+    for path in [case.data.parents[1] / "README.md", *(case.data.parents[1] / "docs").glob("*.md"),
+                 case.data.parents[1] / "deploy" / "README.md"]:
+        for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+            for code in re.findall(r"`([^`]+)`", line) + ([line.strip()] if line.startswith("    ") else []):
+                for program, words, rest in COMMAND_RE.findall(code.split(" -- ")[0]):
+                    yield f"{path.name}:{number}: {code}", program, words.split(), rest
+
+
+def test_documents_name_commands_and_options_that_exist(case):
+    """`gpupool CMD --option` anywhere in the documents; the long form of an option only."""
+    helps, n = {}, 0
+
+    def options(*args):
+        if args not in helps:
+            done = case.run([case.build / "bin" / args[0], *args[1:], "--help"], status=None)
+            helps[args] = set(re.findall(r"(?<![\w-])--([a-z][a-z0-9-]*)", done.out)) if not done.status else None
+        return helps[args]
+
+    def of_command(program, words):
+        """The options of a command; with it, of what it runs or shows."""
+        known = options(program, *words[:1])
+        if known and words[0] in ("doctor", "job"):
+            known = known | options("gpupool", "run")
+        if known and words[0] == "job":
+            known = known.union(*(options("gpupool", "job", verb) for verb in JOB_VERBS))
+        return known
+
+    for where, program, words, rest in documents(case):
+        if "-->" in rest or (program == "gpupool" and not words) or "/" + program in where or program + ":" in where:
+            continue
+        if program == "gpupool-kube" and not words or words[:1] == ["complete"]:
+            continue  # named, not called; of shells alone
+        words = words if program in ("gpupool", "gpupool-kube") else words[:1] if words == ["migrate"] else []
+        known = of_command(program, words) if words else options(program)
+        case.check(known is not None, f"{where}\nnames a command that there is not")
+        for name in re.findall(r"(?<![\w-])--([a-z][a-z0-9-]*)", rest):
+            case.check(name in known, f"{where}\nnames --{name}, which {program} {' '.join(words[:1])} has not")
+            n += 1
+    case.check(n > 30, f"only {n} options were found in the documents")
 
 
 def test_unknown_words_are_refused_with_a_hint(case):

@@ -3,7 +3,8 @@
 
 In every tracked Markdown file: the file of a relative link and the heading behind its #; each
 source file that is named in backquotes, by its name alone or with folders; each test that
-is named (`test_x`, `file.function`) or selected (`make test-e2e ONLY=...`).  Generated
+is named (`test_x`, `file.function`) or selected (`make test-e2e ONLY=...`); each target of
+`make`.  tests/e2e/test_cli.py has the commands and options of our programs.  Generated
 sources and their names are apidoc.py's matter.
 """
 
@@ -16,6 +17,8 @@ LINK_RE = re.compile(r'\]\(([^)\s]+)\)|(?:src|srcset)="([^"]+)"')
 CODE_RE = re.compile(r"`([^`]+)`")
 SOURCE_RE = re.compile(r"[\w./-]*\w\.(?:c|h|def|py|sh|mk|api|proto)")
 ONLY_RE = re.compile(r"make test-(?:e2e|unit|attacks|chaos|rdma)\b[^`]*?ONLY=(?:'([^']+)'|(\S+))")
+MAKE_RE = re.compile(r"`make((?: +(?:[A-Z_]+=(?:'[^'`]*'|[^ '`]+)|[a-z][a-z0-9-]*))+)`")
+TARGET_RE = re.compile(r"^([a-z][a-z0-9 -]*?):(?!=)|\$\(call needs,([a-z0-9-]+),", re.M)
 UNIT_RE = re.compile(r"test_[a-z0-9]\w*[a-z0-9]")
 # Documents with names that are not of this repository's files or tests: what was, and the
 # tables of generated files and of mended faults.
@@ -50,6 +53,12 @@ def e2e_tests():
     return names
 
 
+def make_targets():
+    text = "\n".join(path.read_text(encoding="utf-8")
+                     for path in [Path("Makefile"), *Path(".").glob("*/**/build.mk")])
+    return {name for found in TARGET_RE.findall(text) for name in " ".join(found).split()}
+
+
 def selects(pattern, names):
     """As tests/run.py does with one word of ONLY."""
     return any(pattern in name or fnmatch.fnmatch(name, pattern) for name in names)
@@ -81,6 +90,10 @@ def check_names(path, number, line, known, found):
         if re.fullmatch(r"[a-z_]+\.[a-z_]{12,}", code) and \
                 code.split(".")[0] in known["modules"] and code not in known["e2e"]:
             found(path, number, f"names {code}, which is no test")
+    for words in MAKE_RE.findall(line):
+        for word in re.sub(r"'[^']*'", "", words).split():
+            if "=" not in word and not {word, word + "-built"} & known["targets"]:
+                found(path, number, f"names make {word}, which is no target")
     for quoted, bare in ONLY_RE.findall(line):
         for pattern in (quoted or bare.strip("`,.;:)")).split():
             if not selects(pattern, known["all"]):
@@ -90,7 +103,7 @@ def check_names(path, number, line, known, found):
 def check(files, found):
     """Calls found(path, line, words) for each reference that leads nowhere."""
     e2e, unit = set(e2e_tests()), unit_tests()
-    known = {"files": {path.name for path in files}, "unit": unit, "e2e": e2e,
+    known = {"targets": make_targets(), "files": {path.name for path in files}, "unit": unit, "e2e": e2e,
              "all": e2e | unit, "modules": {name.split(".")[0] for name in e2e}}
     headings = {}
     for path in files:
