@@ -296,7 +296,7 @@ srv_session_find(struct srv *srv, uint64_t id)
 }
 
 int
-srv_session_sit(struct srv_session *s, uint32_t *ret_slot, struct gp_err *err)
+srv_session_take_slot(struct srv_session *s, uint32_t *ret_slot, struct gp_err *err)
 {
     uint32_t cap = gp_min(s->claims.max_attachments, (uint32_t)WRK_SLOTS_MAX);
     int r;
@@ -316,7 +316,7 @@ srv_session_sit(struct srv_session *s, uint32_t *ret_slot, struct gp_err *err)
 }
 
 void
-srv_session_leave(struct srv_session *s, uint32_t slot)
+srv_session_free_slot(struct srv_session *s, uint32_t slot)
 {
     srv_ledger_leave(s->ledger, slot);
     session_limit(s, --s->n_workers, NULL);

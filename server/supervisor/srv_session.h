@@ -45,9 +45,10 @@ void srv_session_mend(struct srv_session *s);
 struct srv_session *srv_session_find(struct srv *srv, uint64_t id);
 
 /* Take a slot for a new worker.  -EDQUOT: the session has all it may have. */
-int srv_session_sit(struct srv_session *s, uint32_t *ret_slot, struct gp_err *err);
+int srv_session_take_slot(struct srv_session *s, uint32_t *ret_slot,
+                          struct gp_err *err);
 /* The worker is gone: what it used is free again, its GPU time is remembered. */
-void srv_session_leave(struct srv_session *s, uint32_t slot);
+void srv_session_free_slot(struct srv_session *s, uint32_t slot);
 
 /* The scheduler has ended session @id, known here or not: refuse its tickets from now
  * on.  The session, whose workers the caller ends (srv_worker_close_session()), or NULL

@@ -338,7 +338,7 @@ srv_worker_start(struct srv *srv, struct srv_session *session,
     if (r == 0)
         r = srv_desk_new(&w->desk, err);
     if (r == 0)
-        r = srv_session_sit(session, &w->slot, err);
+        r = srv_session_take_slot(session, &w->slot, err);
     if (r < 0) {
         srv_desk_free(w->desk);
         free(w);
@@ -361,7 +361,7 @@ srv_worker_start(struct srv *srv, struct srv_session *session,
     if (r < 0) {
         w->client.fd = -1; /* still the caller's */
         srv_arbiter_remove(srv->arbiter, w->desk);
-        srv_session_leave(session, w->slot);
+        srv_session_free_slot(session, w->slot);
         worker_free(w);
         return r;
     }
@@ -704,7 +704,7 @@ srv_worker_adopt(struct srv *srv, const struct srv_keep_msg *item,
     srv_desk_sent(w->desk);
     r = srv_arbiter_readd(srv->arbiter, w->desk, err);
     if (r < 0) {
-        srv_session_leave(w->session, w->slot);
+        srv_session_free_slot(w->session, w->slot);
         worker_free(w);
         return r;
     }
@@ -790,7 +790,7 @@ srv_worker_reaped(struct srv *srv, pid_t pid, int status)
                             !w->ending && (WIFSIGNALED(status) || WEXITSTATUS(status)));
     srv_request_finish(w); /* its last requests concern what it held */
     srv_arbiter_remove(srv->arbiter, w->desk);
-    srv_session_leave(session, w->slot);
+    srv_session_free_slot(session, w->slot);
     srv_export_leave(session, w->slot);
     worker_free(w);
     srv_session_commit(session);
