@@ -9,10 +9,11 @@
  * supervisor hands one to a worker together with the socket.
  *
  * Two ways to prove who is there:
- *   by a key of the session  an external PSK of both ends' X25519 keys
- * (attach_proof.h), with a fresh Diffie-Hellman exchange (psk_dhe_ke); no certificates.
- * Clients to servers. by the scheduler's key   a certificate of its Ed25519 key, which
- * says nothing else; the peer compares the key.  Everybody to the scheduler.
+ * - Clients to servers, by a key of the session: an external PSK of both ends' X25519
+ *   keys (attach_proof.h), with a fresh Diffie-Hellman exchange (psk_dhe_ke); no
+ *   certificates.
+ * - Everybody to the scheduler, by the scheduler's key: a certificate of its Ed25519
+ *   key, which says nothing else; the peer compares the key.
  *
  * Nothing older than TLS 1.3, no resumption, no early data, no renegotiation.  Programs
  * link the functions (tls_linked()) or find them in libgpupool-tls.so.1 (tls_found()),

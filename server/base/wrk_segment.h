@@ -2,13 +2,12 @@
 /*
  * The memory that the supervisor and the workers of a session share.
  *
- *   struct wrk_segment  one per session: its limits and sums, and the IPC handles that
- *                       its workers have handed out.  Written by the supervisor;
- *                       read-only for workers.
- *   struct wrk_notice   one per worker: its turns, and replies to its calls.  Written
- * by the supervisor; read-only for the worker. struct wrk_desk     one per worker: its
- * requests, its running work and its use. Written by the worker; read by the supervisor
- * only.
+ * - struct wrk_segment, one per session: its limits and sums, and the IPC handles that
+ *   its workers have handed out.  Written by the supervisor; read-only for workers.
+ * - struct wrk_notice, one per worker: its turns, and replies to its calls.  Written by
+ *   the supervisor; read-only for the worker.
+ * - struct wrk_desk, one per worker: its requests, its running work and its use.
+ *   Written by the worker; read by the supervisor only.
  *
  * Read-only files are sealed (F_SEAL_FUTURE_WRITE) after the supervisor has mapped
  * them, so neither mprotect() nor opening them again makes them writable.  The
