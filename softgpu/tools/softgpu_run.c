@@ -20,6 +20,7 @@
 #include <time.h>
 
 #define MAX_ARGS 64
+#define ARG_FORMS "u32:N, f32:X, u64:N, buf:BYTES, idx:COUNT or ramp:COUNT"
 
 struct run {
     struct sg_memview *view;
@@ -199,7 +200,8 @@ run_main(char **argv, int argc, struct gp_err *err)
         return r;
     for (uint32_t i = 0; i < l.kernel->n_params; i++)
         if ((int)i + 5 >= argc || !set_arg(&run, &l.kernel->params[i], argv[5 + i]))
-            return gp_err_set(err, -1, "argument %u", i);
+            return gp_err_set(err, -1, "argument %u of %u: " ARG_FORMS ", of %u bytes",
+                              i + 1, l.kernel->n_params, l.kernel->params[i].size);
     if ((r = bind_globals(&run, prog, &inst, err)) < 0)
         return r;
     if (getenv("SOFTGPU_DUMP"))
@@ -267,7 +269,8 @@ main(int argc, char **argv)
     if (argc > 2 && strcmp(argv[1], "--check") == 0)
         return check_main(argv + 2);
     if (argc < 5) {
-        fprintf(stderr, "usage: softgpu-run file.ptx kernel GRID BLOCK ARG...\n");
+        fprintf(stderr, "usage: softgpu-run file.ptx kernel GRID BLOCK ARG...\n"
+                        "an ARG is " ARG_FORMS "\n");
         return 2;
     }
     r = run_main(argv, argc, &err);
