@@ -101,6 +101,7 @@ find(const struct cli_query *q, const struct kind *kind, const char *name,
     struct cli_filters filters = {.with_sessions = kind->list != LIST(SESSIONS)};
     const Gpupool__Ctl__CtlListReply *page;
     uint8_t uuid[TICKET_UUID_SIZE] = {0};
+    struct cli_card_name card_name;
     char card[TICKET_UUID_TEXT], session[CTL_NAME_MAX];
     json_t *object = NULL;
     int r = 0;
@@ -109,6 +110,9 @@ find(const struct cli_query *q, const struct kind *kind, const char *name,
         filters.server = name;
     if (kind->find == find_session)
         filters.session = session_filter(name, session);
+    if (kind->find == find_card && ticket_uuid_parse(name, uuid) < 0 &&
+        !cli_card_parse(name, &card_name))
+        return gp_err_set(err, -EINVAL, "%s: " CLI_CARD_FORMS " is wanted", name);
     if (kind->find == find_card)
         r = cli_card_find(name, q->where.scheduler, q->token, uuid, err);
     if (r < 0)

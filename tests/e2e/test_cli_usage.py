@@ -319,6 +319,14 @@ def test_server_or_card_that_is_not_there_is_answered_with_those_that_are(case):
                   f"the pool has no card {nobody}", "a card that is not there")
 
 
+def test_name_that_is_of_no_cards_form_is_bad_usage_everywhere(case):
+    pool = case.pool()
+    for command in (("describe", "card", "GPU-"), ("get", "card", "GPU-"), ("cordon", "local-1/GPU-"),
+                    ("run", "--card", "GPU-", "--core", 10, "--memory", "64MiB", "--", "true")):
+        case.contains(pool.cli(*command, status=2).err, "NUMBER@SERVER or SERVER/NUMBER", f"{command}")
+    pool.cli("describe", "card", "GPU-0123", status=3)
+
+
 def test_cards_of_a_server_that_share_a_reason_are_one_line(case):
     pool = case.pool(servers=2, cards=2)
     said = pool.cli("run", "--cards", 3, "--core", 10, "--memory", "64MiB", "--", "true",
