@@ -86,6 +86,7 @@ int sched_kube_start(struct sched *sched, struct gp_err *err);
 void sched_kube_stop(struct sched_kube *kube); /* NULL is a no-op */
 void sched_pod_end(struct sched_conn *conn);   /* nothing under way: a no-op */
 
+/* sched_handle_lease.c */
 /* A grant of @session with its lease key, which lets the peer renew and close it. */
 void sched_reply_grant(struct sched_conn *conn, uint32_t id,
                        const struct sched_session *session);

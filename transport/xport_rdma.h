@@ -19,7 +19,7 @@
  *   xport_rdma_cm.c     connecting, accepting
  *   xport_rdma_conn.c   a connection's resources, its end
  *   xport_rdma_qp.c     posting, completions, credits
- *   xport_rdma_eager.c short pieces that are found in memory
+ *   xport_rdma_eager.c  short pieces that are found in memory
  *   xport_rdma_io.c     the byte stream for xport_stream.c, waiting
  *   xport_rdma_bulk.c   offers and fetches
  *   xport_rdma_mr.c     which memory is registered
@@ -311,9 +311,6 @@ size_t rdma_eager_take(struct rdma_conn *rdma, uint8_t *buf, size_t len);
 /* Would that take anything? */
 bool rdma_eager_whole(const struct rdma_conn *rdma);
 
-/* The peer has closed the control socket in order, and something that it sent before
- * has not been read.  By the thread that reads, or in its place. */
-bool rdma_last_words(struct rdma_conn *rdma);
 /* Something arrived and the peer sends no eager messages: ask for them if sleep is
  * rare. */
 int rdma_eager_awake(struct rdma_conn *rdma);
@@ -322,6 +319,9 @@ int rdma_eager_asleep(struct rdma_conn *rdma);
 
 /* --- xport_rdma_io.c --- */
 
+/* The peer has closed the control socket in order, and something that it sent before
+ * has not been read.  By the thread that reads, or in its place. */
+bool rdma_last_words(struct rdma_conn *rdma);
 /* Frames: what goes without waiting for the peer, or all of them. */
 int rdma_send_now(struct rdma_conn *rdma, const uint8_t *data, size_t len,
                   size_t *ret_n);

@@ -18,6 +18,7 @@ from pathlib import Path
 import apidoc
 import functions
 import guides
+import headers
 import layers
 import options
 import references
@@ -144,6 +145,7 @@ def main():
         words.check(files, found)
         guides.check(files, found)
         functions.check(files, found)
+        headers.check(files, found)
         references.check(files, found)
         options.check(files, found)
         apidoc.check(found)

@@ -34,11 +34,6 @@ void sg_card_close(struct sg_card *card); /* NULL is a no-op */
 /* The process ends: the card's file goes with its last user. */
 void sg_card_leave(struct sg_card *card);
 
-/* sg_card_tidy.c.  Tidying opens and closes files of cards, which would drop the locks
- * of those that this process has open: only before the first. */
-void sg_card_tidy(void);
-void sg_card_unlink_if_last(int fd, const char *path);
-
 /* Of the whole card, for all processes: bytes, multiprocessors. */
 uint64_t sg_card_memory(const struct sg_card *card);
 unsigned sg_card_sms(const struct sg_card *card);
@@ -65,5 +60,10 @@ void sg_card_token_get(struct sg_card *card);
 void sg_card_token_put(struct sg_card *card, uint64_t ns);
 /* True when another process waits for a token: give it back at the next slice. */
 bool sg_card_contended(const struct sg_card *card);
+
+/* sg_card_tidy.c.  Tidying opens and closes files of cards, which would drop the locks
+ * of those that this process has open: only before the first. */
+void sg_card_tidy(void);
+void sg_card_unlink_if_last(int fd, const char *path);
 
 #endif

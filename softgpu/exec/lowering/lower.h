@@ -122,12 +122,14 @@ void lo_fit_register(struct lower *l, const struct ptx_opd *opd, unsigned type,
                      int32_t d);
 /* Before a store: what its ordering words ask for. */
 void lo_order_before(struct lower *l, const struct ptx_insn *insn);
+/* lower_vector.c */
 unsigned lo_vector_count(const struct ptx_insn *insn); /* of .v2, .v4, .v8; 1 */
 /* lower_vector.c: between the two halves of lower_ld() and lower_st() */
 void lower_vector(struct lower *l, const struct ptx_insn *insn);
 /* lower_wide.c: the halves of a 128-bit register, or of { lo, hi } */
 bool lo_halves(struct lower *l, const struct ptx_opd *o, bool dst, int32_t v[2]);
 
+/* lower_mem.c: what its modifiers say of the operation, and of the order */
 int lo_atom_kind(const struct ptx_insn *insn, unsigned type); /* 255: there is none */
 /* After a load: what its ordering words ask for. */
 void lo_order(struct lower *l, const struct ptx_insn *insn);

@@ -344,7 +344,8 @@ sg_cancelled(const struct sg_cta *cta)
     return cancel && __atomic_load_n(cancel, __ATOMIC_RELAXED);
 }
 
-/* One atomic operation on the @size bytes (2, 4, 8) at @p; what was there. */
+/* exec_atom.c: one atomic operation on the @size bytes (2, 4, 8) at @p; what was there.
+ */
 uint64_t sg_atom_do(enum sg_atom what, uint32_t size, void *p, uint64_t b, uint64_t c);
 
 #endif
