@@ -278,14 +278,12 @@ read_options(struct options *o, int argc, char **argv, struct gp_err *err)
         .program = "gpupool-scheduler",
         .about =
             "Place sessions on the cards of a pool, lease them, sign their tickets.",
-        .after =
-            "gpupool-scheduler migrate --help: move a pool from the state file to "
-            "etcd\n\n"
-            "GPUPOOL_LOG=area:level,... sets the log level (areas: sched server "
-            "session "
-            "conn\n"
-            "metrics; levels: error warn info debug).  SIGHUP reads the options again; "
-            "see\ngpupool-scheduler(8).\n",
+        .after = "gpupool-scheduler migrate --help: move a pool from the state file to "
+                 "etcd\n\n"
+                 "GPUPOOL_LOG=area:level,... sets the log level (areas: sched server "
+                 "session\n"
+                 "conn queue store view metrics; levels: none error warn info debug).  "
+                 "SIGHUP reads\nthe options again; see gpupool-scheduler(8).\n",
         .env = "GPUPOOL_SCHEDULER_",
         .config = true,
         .sets = sets,

@@ -99,7 +99,7 @@ parse(struct options *o, int argc, char **argv, struct gp_err *err)
         .about = "Bind ElasticGPUClaims to slices of the pool and publish its cards.",
         .after =
             "GPUPOOL_LOG=area:level,... sets the log level (areas: kube work lease "
-            "pool session\npod gpu event).\n",
+            "pool session\npod gpu event dra).\n",
         .env = KUBE_MAIN_ENV,
         .sets = sets,
         .n_sets = ARRAY_SIZE(sets),

@@ -3,7 +3,8 @@
 
 No program parses its command line by itself (getopt): common/gp_option.h has the table.
 What a program is told otherwise, by the environment, is in the manual pages, or for the
-software card in docs/softgpu-card.md: every variable that is read, and no other.
+software card in docs/softgpu-card.md: every variable that is read, and no other.  The
+scheduler's --help has the areas of its log.
 tests/e2e/test_cli.py compares the options themselves with the pages.
 """
 
@@ -15,6 +16,9 @@ PRODUCTS = {"cli", "client-stub", "common", "drivers", "pool-scheduler", "proto"
 GETOPT_RE = re.compile(r"\bgetopt(_long(_only)?)?\b|<getopt\.h>")
 READ_RE = re.compile(r'"((?:SOFTGPU|GPUPOOL)_[A-Z_]+)"')
 NAMED_RE = re.compile(r"\b(?:SOFTGPU|GPUPOOL)_[A-Z_]+\b")
+AREA_RE = re.compile(r'(?:gp_log_(?:error|warn|info|debug)\(|\.area =)\s*"([a-z]+)"')
+AREAS_RE = re.compile(r"areas: ([a-z ]+)[;)]")
+SCHEDULER = Path("pool-scheduler/main.c")
 # Of systemd's units: what they start the daemons with.
 UNITS = {"GPUPOOL_SCHEDULER_FLAGS", "GPUPOOL_SERVER_FLAGS"}
 
@@ -32,6 +36,18 @@ def check(files, found):
                 for name in READ_RE.findall(line):
                     read.setdefault(name, (path, number))
     check_variables(read, found)
+    check_areas(files, found)
+
+
+def check_areas(files, found):
+    used = set()
+    for path in files:
+        if path.suffix == ".c" and path.parts[0] == "pool-scheduler" and "kube" not in path.parts:
+            used.update(AREA_RE.findall(path.read_text(encoding="utf-8")))
+    text = re.sub(r'"\s*"', "", SCHEDULER.read_text(encoding="utf-8")).replace("\\n", " ")
+    said = set(AREAS_RE.search(text)[1].split())
+    for area in sorted(used ^ said):
+        found(SCHEDULER, 1, f"area {area} of the log: used or said, not both")
 
 
 def check_variables(read, found):
