@@ -24,8 +24,8 @@ struct gp_err;
 
 struct cli_session {
     struct cli_ctl ctl; /* until its keeper takes the socket over */
-    struct ctl_pins
-        keys; /* of the scheduler, proven by TLS or said by another pool's */
+    /* of the scheduler, proven by TLS or said by another pool's */
+    struct ctl_pins keys;
     uint64_t id;
     uint8_t lease_key[16];
     uint8_t secret[GP_X25519_SIZE]; /* its tickets are bound to it; goes nowhere */
@@ -37,8 +37,8 @@ struct cli_session {
     bool found;    /* once closed: by a card that checks kernels, in the program */
     int report_fd; /* in a keeper: where struct cli_session_news go; 0: nowhere */
     char lost_words[256]; /* the scheduler's */
-    char
-        end_words[256]; /* why it ends at end_ns, as it was announced; "": it was not */
+    /* why it ends at end_ns, as it was announced; "": it was not */
+    char end_words[256];
     uint64_t end_ns;
     char name[64];
     char placed[320]; /* which slices of which cards, in words */

@@ -252,7 +252,7 @@ derive(struct options *o)
         c->etcd.advertise = c->listen;
 }
 
-/* Whoever gives a certificate believes that a page is served. */
+/* A certificate without a page would serve nobody, unnoticed. */
 static int
 check_http(const struct sched_config *config, struct gp_err *err)
 {

@@ -99,8 +99,8 @@ struct sched_config {
     const char *token_files[SCHED_ROLES], *server_tokens_file, *users_file;
     bool anonymous[SCHED_ROLES]; /* open to everybody, by choice */
     uint32_t heartbeat_ms, dead_after_ms;
-    uint64_t
-        forget_ms; /* a server that is away for so long, and holds nothing, is gone */
+    /* a server that is away for so long, and holds nothing, is gone */
+    uint64_t forget_ms;
     uint32_t lease_ms;                   /* when the client does not say */
     uint32_t lease_min_ms, lease_max_ms; /* whatever the client says */
     uint32_t hold_grace_ms; /* left to a held session whose connection broke */

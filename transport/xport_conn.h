@@ -147,8 +147,8 @@ struct xport_conn {
     _Atomic uint32_t piece; /* how much of a payload best comes at a time; 0: any */
     int fd;                 /* the socket behind it; its end is the peer's end */
     atomic_bool near;       /* TCP, and the peer less than a millisecond away */
-    uint64_t
-        payload; /* bytes of it that xport_recv_bulk() has received; the reader's */
+    /* bytes of it that xport_recv_bulk() has received; the reader's */
+    uint64_t payload;
     struct xport_blocks *blocks; /* how payloads travel; NULL: as they are */
     /* The next cache line: the receiver's. */
     struct {

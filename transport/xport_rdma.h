@@ -108,8 +108,8 @@ struct rdma_region {
     struct rdma_credit credit; /* written by the peer */
     uint8_t ring[RDMA_RING_SIZE];
     uint64_t echo[7]; /* targets of READs of single words (enum rdma_echo) */
-    uint64_t
-        sent; /* where the last eager message that we wrote ends; the peer READs it */
+    /* where the last eager message that we wrote ends; the peer READs it */
+    uint64_t sent;
     /* From here on the peer reaches nothing. */
     struct rdma_credit out; /* what we write into the peer's: source of that write */
     uint64_t notes[RDMA_RECV_DEPTH]; /* iWARP: targets of the SENDs */
@@ -202,8 +202,8 @@ struct rdma_conn {
 
     /* sender */
     uint64_t head, writes, offers;
-    uint64_t
-        eager_end; /* region->sent, but for an eager message that is being written */
+    /* region->sent, but for an eager message that is being written */
+    uint64_t eager_end;
     uint32_t eager_max; /* bytes in one; 0: no eager messages on this connection */
     struct ibv_send_wr ring_wr; /* what all writes into the ring have in common */
     struct ibv_sge ring_sge;

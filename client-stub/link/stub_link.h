@@ -84,8 +84,8 @@ struct stub_link {
     _Atomic uint32_t queued;    /* bytes in the send buffer; written under send */
     _Atomic uint32_t flushes;   /* how often it was emptied; written under send */
     _Atomic uint32_t attention; /* enum stub_attend; 0: an ordinary call */
-    struct stub_send_overflow
-        overflow; /* stub_send_overflow.h: what gathers while somebody sends */
+    /* stub_send_overflow.h: what gathers while somebody sends */
+    struct stub_send_overflow overflow;
     struct gp_lock wait;
     atomic_bool leading; /* somebody reads the connection, or is about to */
 
@@ -127,8 +127,8 @@ struct stub_link {
     } open;
 
     uint64_t position; /* of the last frame looked at (stub_event.h); under send */
-    struct stub_spare_ranges
-        spares; /* memory that the program has freed: stub_spare.h */
+    /* memory that the program has freed: stub_spare.h */
+    struct stub_spare_ranges spares;
 
     bool proven; /* cookies of connections are made from @key: attach_proof.h */
     uint8_t key[ATTACH_KEY_SIZE];

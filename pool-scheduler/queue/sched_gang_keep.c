@@ -35,8 +35,8 @@ struct plan {
     struct planned of[SCHED_GANG_MAX * TICKET_SLICES_MAX];
     unsigned n;
     struct sched_target targets[SCHED_GANG_MAX]; /* of the members */
-    struct sched_decision
-        decisions[SCHED_GANG_MAX]; /* the same, and room for a search */
+    /* the same, and room for a search */
+    struct sched_decision decisions[SCHED_GANG_MAX];
     struct sched_session **victims;
     unsigned n_victims;
 };

@@ -13,7 +13,7 @@
  *                transaction is not written, the reply becomes an error that says so;
  *                the change stays in memory and joins the next transaction.  The error
  *                of an order (sched_commit_in_effect()) says that as well: whoever
- *                drains a server must not believe that it takes sessions.
+ *                drains a server must not conclude that it takes sessions.
  *   a grant      for its transaction, if it has one, and then for a signing thread
  *                (sched_signer.h), which makes its tickets while others are decided
  *                and written.

@@ -110,8 +110,8 @@ struct gov_tenant {
     uint64_t idle_ns;   /* neither: since when */
     uint64_t turn_ns;   /* when its turn, or the current quantum of it, began */
     uint64_t busy_ns;   /* measured by its workers, not charged yet */
-    uint64_t
-        held_ns; /* others wait since then, and since then it ran; 0: they do not */
+    /* others wait since then, and since then it ran; 0: they do not */
+    uint64_t held_ns;
     uint64_t held_charged; /* of that time */
     uint64_t advance_ns;   /* charged since it runs, before its workers reported it */
     uint64_t units;        /* in_space: the pieces of the card that are its own */

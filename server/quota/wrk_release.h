@@ -29,8 +29,8 @@
 struct wrk_release_what {
     CUresult (*fn)(struct wrk *w, uint64_t obj, uint64_t size);
     uint64_t obj, size;
-    uint64_t
-        key;     /* the bytes that the quota has noted for it are given back; 0: none */
+    /* the bytes that the quota has noted for it are given back; 0: none */
+    uint64_t key;
     uint64_t id; /* the handle that ends; 0: none, or the caller has forgotten it */
     uint64_t module_id; /* and the one of a library's module */
     /* What else is known of @obj ends; NULL: nothing.  Receive thread. */

@@ -76,8 +76,8 @@ struct srv_desk {
     uint64_t id;
     uint32_t rings; /* since @rings_ns */
     uint64_t rings_ns;
-    uint64_t
-        muted_ns; /* its wake-up descriptor is not listened to until then; 0: it is */
+    /* its wake-up descriptor is not listened to until then; 0: it is */
+    uint64_t muted_ns;
     struct srv_desk_slice slices[TICKET_SLICES_MAX];
 };
 
