@@ -8,7 +8,8 @@ CLI_SRCS := cli/main.c cli/cli_path.c cli/cli_folder.c cli/cli_pool.c cli/cli_ct
     cli/cli_top.c cli/cli_wait.c cli/cli_queue.c cli/cli_pools.c cli/cli_query.c cli/cli_job.c cli/cli_jobs.c cli/cli_usage.c cli/cli_admin.c cli/cli_complete.c cli/cli_card.c cli/cli_context.c cli/cli_explain.c \
     cli/cli_transport.c cli/cli_doctor.c cli/cli_jax.c cli/cli_ptxas.c \
     cli/cli_output.c cli/cli_yaml.c cli/cli_describe.c cli/cli_get.c cli/cli_logs.c \
-    cli/cli_doctor_program.c cli/cli_kube.c cli/cli_kube_doctor.c cli/cli_kubectl.c \
+    cli/cli_doctor_program.c cli/cli_kube.c cli/cli_kube_doctor.c cli/cli_kube_uninstall.c \
+    cli/cli_kubectl.c \
     $(addprefix cli/smi/,cli_smi.c smi_detail.c smi_monitor.c smi_nvml.c smi_property.c \
       smi_query.c smi_table.c)
 

@@ -2,6 +2,7 @@
 /* gpupool kube: the pool in a Kubernetes cluster, for people without Helm. */
 #include "cli.h"
 #include "cli_kube_doctor.h"
+#include "cli_kube_uninstall.h"
 #include "cli_kubectl.h"
 #include "cli_options.h"
 #include "gp_b64.h"
@@ -23,7 +24,7 @@
 struct kube_options {
     const char *ns, *manifest;
     uint64_t wait_s;
-    bool new_key;
+    bool new_key, force;
 };
 
 #define KUBECTL(input, output, err, ...)                                               \
@@ -231,6 +232,31 @@ manifest_path(const struct kube_options *o)
     return gp_str_printf("%s/../share/gpupool/kube.yaml", bin);
 }
 
+/* What the pool is installed from. */
+static int
+read_manifest(const struct kube_options *o, char **ret_text, struct gp_err *err)
+{
+    CLEANUP_FREE char *path = manifest_path(o);
+    size_t len;
+    int r;
+
+    if (!path)
+        return -ENOMEM;
+    if (strcmp(o->ns, "gpupool") != 0 && !o->manifest)
+        return gp_err_set(err, -EINVAL,
+                          "the manifest is made for the namespace gpupool; make one "
+                          "with deploy/render --namespace %s and name it with "
+                          "--manifest",
+                          o->ns);
+    r = gp_file_read(path, MANIFEST_MAX, ret_text, &len, err);
+    if (r == -ENOENT && !o->manifest) /* as it is where nothing was installed */
+        return gp_err_set(err, r,
+                          "there is no %s; make one in the sources, deploy/render "
+                          ">kube.yaml, and name it with --manifest kube.yaml",
+                          path);
+    return r;
+}
+
 /* Everything twice: objects of kinds that the first round has just made. */
 static int
 apply(const char *manifest, struct gp_err *err)
@@ -250,21 +276,14 @@ apply(const char *manifest, struct gp_err *err)
 static int
 install(const struct kube_options *o)
 {
-    CLEANUP_FREE char *path = manifest_path(o), *manifest = NULL, *ignored = NULL;
+    CLEANUP_FREE char *manifest = NULL, *ignored = NULL;
     CLEANUP_FREE char *timeout =
         gp_str_printf("--timeout=%llus", (unsigned long long)o->wait_s);
     static const char *const PARTS[] = {"deployment/gpupool-controller",
                                         "deployment/gpupool-webhook"};
     struct gp_err err = {0};
-    size_t len;
-    int r = path && timeout ? gp_file_read(path, MANIFEST_MAX, &manifest, &len, &err)
-                            : -ENOMEM;
+    int r = timeout ? read_manifest(o, &manifest, &err) : -ENOMEM;
 
-    if (!r && strcmp(o->ns, "gpupool") != 0 && !o->manifest)
-        r = gp_err_set(&err, -EINVAL,
-                       "the manifest is made for the namespace gpupool; make one with "
-                       "deploy/render --namespace %s and name it with --manifest",
-                       o->ns);
     if (!r)
         KUBECTL(NULL, &ignored, NULL, "create", "namespace", o->ns); /* may be there */
     if (!r)
@@ -279,6 +298,23 @@ install(const struct kube_options *o)
     puts("Installed.  Give nodes with cards the label gpupool.io/server=true; then\n"
          "`gpupool kube status` shows the cards, `gpupool kube doctor` what is "
          "missing.");
+    return CLI_OK;
+}
+
+static int
+uninstall(const struct kube_options *o)
+{
+    CLEANUP_FREE char *manifest = NULL;
+    struct gp_err err = {0};
+    int r = read_manifest(o, &manifest, &err);
+
+    if (!r)
+        r = cli_kube_uninstall(
+            &(struct cli_kube_uninstall){o->ns, manifest, o->wait_s, o->force}, &err);
+    if (r < 0)
+        return cli_fail(CLI_FAILED, "kube uninstall: %s", gp_err_msg(&err, r));
+    puts("Uninstalled.  Labels of nodes (gpupool.io/server) and of namespaces\n"
+         "(elasticgpu.io/class) stay, and volumes that their class retains.");
     return CLI_OK;
 }
 
@@ -318,9 +354,8 @@ static const struct gp_option OPTIONS[] = {
      .offset = offsetof(struct kube_options, ns)},
     {.name = "manifest",
      .value = "FILE",
-     .help =
-         "for install, instead of share/gpupool/kube.yaml; made by deploy/render of "
-         "the sources",
+     .help = "for install and uninstall, instead of share/gpupool/kube.yaml; made by "
+             "deploy/render of the sources",
      .set = gp_option_text,
      .offset = offsetof(struct kube_options, manifest)},
     {.name = "new-key",
@@ -329,34 +364,41 @@ static const struct gp_option OPTIONS[] = {
          "a new one though a scheduler runs whose key cannot be read",
      .set = gp_option_yes,
      .offset = offsetof(struct kube_options, new_key)},
+    {.name = "force",
+     .help = "for uninstall though pods use slices: their programs fail",
+     .set = gp_option_yes,
+     .offset = offsetof(struct kube_options, force)},
     {.name = "wait",
      .value = "N",
-     .help = "seconds that install waits for the pool (120)",
+     .help = "seconds that install and uninstall wait for the pool (120)",
      .set = gp_option_u64,
      .min = 1,
      .max = 86400,
      .offset = offsetof(struct kube_options, wait_s)},
 };
 
-static const char *const WORDS[] = {"install", "status", "doctor", NULL};
+static const char *const WORDS[] = {"install", "status", "doctor", "uninstall", NULL};
 
 int
 cli_kube(int argc, char **argv)
 {
     static int (*const verbs[])(const struct kube_options *o) = {install, status,
-                                                                 doctor};
+                                                                 doctor, uninstall};
     struct kube_options o = {.ns = "gpupool", .wait_s = 120};
     const struct gp_option_set_of set = {OPTIONS, ARRAY_SIZE(OPTIONS), &o};
     const struct gp_options options = {
         .program = "gpupool kube",
-        .arguments = "install|status|doctor",
+        .arguments = "install|status|doctor|uninstall",
         .arguments_words = WORDS,
         .about = "The pool in a Kubernetes cluster, through kubectl and its "
                  "configuration.",
-        .after = "install: make the namespace, the pool's secrets, and everything of "
-                 "the chart\n"
-                 "status:  cards, slices and claims of the cluster\n"
-                 "doctor:  why does a pod not get its card\n",
+        .after =
+            "install: make the namespace, the pool's secrets, and everything of "
+            "the chart\n"
+            "status:  cards, slices and claims of the cluster\n"
+            "doctor:  why does a pod not get its card\n"
+            "uninstall: end claims, and delete everything of the chart, its namespace\n"
+            "         and its kinds\n",
         .sets = &set,
         .n_sets = 1,
     };
@@ -367,6 +409,6 @@ cli_kube(int argc, char **argv)
     for (size_t i = 0; first == argc - 1 && i < ARRAY_SIZE(verbs); i++)
         if (strcmp(argv[first], WORDS[i]) == 0)
             return verbs[i](&o);
-    return cli_fail(CLI_USAGE, "kube: install, status or doctor is wanted, see gpupool "
-                               "kube --help");
+    return cli_fail(CLI_USAGE, "kube: install, status, doctor or uninstall is wanted, "
+                               "see gpupool kube --help");
 }
