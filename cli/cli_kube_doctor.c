@@ -13,10 +13,15 @@
 #define PROVISIONER "elasticgpu.io/remote"
 #define DEFAULT_CLASS "elasticgpu.io/is-default-class"
 #define SCHEDULER "gpupool-scheduler"
+#define WEBHOOK_SECRET "gpupool-webhook-tls"
+#define GATE "elasticgpu.io/claims"
+#define CLAIM_NOTE "elasticgpu.io/egpuc-"
+#define CLAIM_NOTE_OLD "egpuc.elasticgpu.io/"
 
 struct doctor {
     const char *ns;
     json_t *classes; /* a list; NULL: they could not be read */
+    json_t *claims;  /* the same */
     unsigned problems;
 };
 
@@ -115,14 +120,18 @@ scheduler_address(const struct doctor *d)
     return found;
 }
 
-/* The chart's own, unless the chart was told of another. */
+/* The chart's own, by whatever address pods reach it, unless the chart has none and was
+ * told of another. */
 static void
 check_scheduler(struct doctor *d)
 {
     CLEANUP_FREE char *address = scheduler_address(d);
+    json_t *own = NULL;
+    const bool absent = get_part(d, "statefulset", SCHEDULER, &own, NULL) == -ENODATA;
     char words[256];
 
-    if (!address || !strncmp(address, SCHEDULER ".", sizeof(SCHEDULER))) {
+    json_decref(own);
+    if (!absent || !address || !strncmp(address, SCHEDULER ".", sizeof(SCHEDULER))) {
         check_deployed(d, "statefulset", SCHEDULER);
         return;
     }
@@ -175,6 +184,20 @@ check_webhook(struct doctor *d)
                                        : "the webhook has not run yet; its log says "
                                          "why");
     json_decref(config);
+}
+
+/* The webhook may change its Secret and not make it: without it no certificate comes.
+ */
+static void
+check_secret(struct doctor *d)
+{
+    json_t *secret = NULL;
+
+    if (get_part(d, "secret", WEBHOOK_SECRET, &secret, NULL) == -ENODATA)
+        report(d, false, "the webhook's Secret " WEBHOOK_SECRET,
+               "it is not there, and the webhook has no place for its certificate; run "
+               "gpupool kube install, or make an empty one of that name");
+    json_decref(secret);
 }
 
 static void
@@ -333,16 +356,164 @@ check_claim(struct doctor *d, const json_t *claim)
 static void
 check_claims(struct doctor *d)
 {
-    json_t *list = NULL, *claim;
+    json_t *claim;
     struct gp_err err = {0};
     const char *const args[] = {"get", "elasticgpuclaims", "--all-namespaces", NULL};
     size_t i;
 
-    if (cli_kubectl_json(args, &list, &err) < 0) {
+    if (cli_kubectl_json(args, &d->claims, &err) < 0) {
         report(d, false, "claims", err.msg);
         return;
     }
-    json_array_foreach(json_object_get(list, "items"), i, claim) check_claim(d, claim);
+    json_array_foreach(json_object_get(d->claims, "items"), i, claim)
+        check_claim(d, claim);
+}
+
+/* -------------------------------------------------------------------- pods -- */
+
+static void
+report_pod(struct doctor *d, const json_t *pod, const char *words)
+{
+    CLEANUP_FREE char *name =
+        gp_str_printf("pod %s/%s", text_at(pod, "metadata", "namespace"),
+                      text_at(pod, "metadata", "name"));
+
+    if (name && words)
+        report(d, false, name, words);
+}
+
+static bool
+is_gated(const json_t *pod)
+{
+    json_t *gate;
+    size_t i;
+
+    json_array_foreach(json_object_get(json_object_get(pod, "spec"), "schedulingGates"),
+                       i, gate)
+    {
+        const char *name = json_string_value(json_object_get(gate, "name"));
+
+        if (name && !strcmp(name, GATE))
+            return true;
+    }
+    return false;
+}
+
+static const json_t *
+find_claim(const struct doctor *d, const char *ns, const char *name)
+{
+    json_t *claim;
+    size_t i;
+
+    json_array_foreach(json_object_get(d->claims, "items"), i, claim)
+    {
+        if (!strcmp(text_at(claim, "metadata", "name"), name) &&
+            !strcmp(text_at(claim, "metadata", "namespace"), ns))
+            return claim;
+    }
+    return NULL;
+}
+
+/* Why it waits for a claim, unless the claim itself has said so. */
+static void
+check_claim_of(struct doctor *d, const json_t *pod, const char *name)
+{
+    const json_t *claim = find_claim(d, text_at(pod, "metadata", "namespace"), name);
+    json_t *user,
+        *users = json_object_get(json_object_get(claim, "status"), "consumers");
+    CLEANUP_FREE char *words = NULL;
+    const char *holder = NULL;
+    size_t i;
+
+    json_array_foreach(users, i, user)
+    {
+        const char *uid = json_string_value(json_object_get(user, "uid"));
+
+        if (uid && !strcmp(uid, text_at(pod, "metadata", "uid")))
+            return;
+        holder = json_string_value(json_object_get(user, "name"));
+    }
+    if (!claim)
+        words = gp_str_printf("it waits for claim %s, which does not exist; make it in "
+                              "the pod's namespace",
+                              name);
+    else if (holder)
+        words =
+            gp_str_printf("it waits for claim %s, which pod %s uses; it is next when "
+                          "that has ended",
+                          name, holder);
+    if (words)
+        report_pod(d, pod, words);
+}
+
+/* One that asks by a name that no node has, and that the webhook has not seen. */
+static void
+check_label_of(struct doctor *d, const json_t *pod)
+{
+    static const char *const NAMES[] = {
+        "tke.cloud.tencent.com/qgpu-", "tencent.com/vcuda-",
+        "nvidia.com/vcuda-",           "elasticgpu.io/gpu-",
+        "elasticgpu.com/gpu-",         "gpushare.provisioner.elasticgpu.io/gpu-"};
+    json_t *condition;
+    size_t i, k;
+
+    json_array_foreach(json_object_get(json_object_get(pod, "status"), "conditions"), i,
+                       condition)
+    {
+        const char *said = json_string_value(json_object_get(condition, "message"));
+
+        for (k = 0; said && k < ARRAY_SIZE(NAMES); k++) {
+            CLEANUP_FREE char *lacks = gp_str_printf(" Insufficient %s", NAMES[k]);
+
+            if (!lacks || !strstr(said, lacks))
+                continue;
+            report_pod(
+                d, pod,
+                "it asks for a card by name and selects no class, so the webhook "
+                "has left it alone; give it or its namespace the label "
+                "elasticgpu.io/class: default (or a class), and make it anew");
+            return;
+        }
+    }
+}
+
+static void
+check_pod(struct doctor *d, const json_t *pod)
+{
+    const json_t *notes =
+        json_object_get(json_object_get(pod, "metadata"), "annotations");
+    const char *key;
+    json_t *value;
+
+    if (*text_at(pod, "metadata", "deletionTimestamp"))
+        return;
+    if (!is_gated(pod)) {
+        check_label_of(d, pod);
+        return;
+    }
+    json_object_foreach((json_t *)notes, key, value)
+    {
+        if ((!strncmp(key, CLAIM_NOTE, sizeof(CLAIM_NOTE) - 1) ||
+             !strncmp(key, CLAIM_NOTE_OLD, sizeof(CLAIM_NOTE_OLD) - 1)) &&
+            json_is_string(value) && d->claims)
+            check_claim_of(d, pod, json_string_value(value));
+    }
+}
+
+static void
+check_pods(struct doctor *d)
+{
+    json_t *list = NULL, *pod;
+    struct gp_err err = {0};
+    const char *const args[] = {"get", "pods", "--all-namespaces",
+                                "--field-selector=status.phase=Pending", NULL};
+    size_t i;
+
+    if (cli_kubectl_json(args, &list, &err) < 0) {
+        report(d, false, "pods", err.msg);
+        return;
+    }
+    json_array_foreach(json_object_get(list, "items"), i, pod) check_pod(d, pod);
     json_decref(list);
 }
 
@@ -365,9 +536,12 @@ cli_kube_doctor(const char *ns)
     check_deployed(&d, "deployment", "gpupool-webhook");
     check_servers(&d);
     check_webhook(&d);
+    check_secret(&d);
     check_class(&d);
     check_cards(&d);
     check_claims(&d);
+    check_pods(&d);
     json_decref(d.classes);
+    json_decref(d.claims);
     return d.problems ? CLI_FAILED : CLI_OK;
 }

@@ -483,11 +483,13 @@ read_names(const json_t *pod, json_t *names, struct gp_err *err)
     return 0;
 }
 
-/* An annotation for a container that is not there is a mistake. */
+/* An annotation for a container that is not there is a mistake, and so is a word that
+ * would be passed over. */
 static int
 check_annotations(const struct inject *in, struct gp_err *err)
 {
     static const char *const PREFIXES[] = {CLAIM, CLAIM_OLD};
+    const char *session = annotation(in, "elasticgpu.io/", "session");
     CLEANUP_JSON json_t *names = json_object();
     const char *key;
     json_t *value;
@@ -495,6 +497,12 @@ check_annotations(const struct inject *in, struct gp_err *err)
 
     if (r < 0)
         return r;
+    if (*session && strcmp(session, "pod") != 0)
+        return gp_err_set(err, -EINVAL,
+                          "the annotation elasticgpu.io/session: \"%.40s\" is not "
+                          "possible; it is pod, or left out for a session of each "
+                          "container",
+                          session);
     json_object_foreach(in->annotations, key, value) for (size_t i = 0;
                                                           i < ARRAY_SIZE(PREFIXES); i++)
     {

@@ -275,9 +275,13 @@ on_end(struct kube_stream *stream, int r, const char *words)
     } else if (status == 200 && watch->state == KUBE_WATCHING && !r) {
         again(watch, watch->attempts++ ? RETRY_MIN_NS : 0);
     } else {
-        char answer[64];
+        char answer[160];
 
-        snprintf(answer, sizeof(answer), "the API server answers HTTP %ld", status);
+        snprintf(answer, sizeof(answer), "the API server answers HTTP %ld%s", status,
+                 status == 404
+                     ? ": it does not know the kind; install its "
+                       "CustomResourceDefinition, as gpupool kube install does"
+                     : "");
         again_later(watch, r ? words : answer);
     }
 }

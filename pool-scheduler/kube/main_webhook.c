@@ -207,6 +207,12 @@ from_secret(struct webhook *hook, struct kube_cert *ret, struct gp_err *err)
     int r = kube_api_get(hook->cert_http, &KUBE_SECRETS, hook->ns, hook->secret,
                          &secret, err);
 
+    if (r == -ENOENT) /* its rights are to change one, not to make it */
+        return gp_err_set(
+            err, r,
+            "there is no Secret %s in namespace %s to keep the certificate "
+            "in; make an empty one: kubectl create secret generic %s -n %s",
+            hook->secret, hook->ns, hook->secret, hook->ns);
     if (r < 0)
         return r;
     if (kube_cert_from_secret(secret, &cert, NULL) == 0 && !kube_cert_due(&cert) &&

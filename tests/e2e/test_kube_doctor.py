@@ -61,6 +61,8 @@ GOOD = {
          "provisioner": "elasticgpu.io/local"}]},
     "elasticgpus": {"items": [card(), card("Bound")]},
     "elasticgpuclaims": {"items": [claim("one", elasticGPUClassName="remote")]},
+    "secret": {"gpupool-webhook-tls": {}},
+    "pods": {"items": []},
 }
 
 
@@ -147,3 +149,47 @@ def test_doctor_names_claims_that_wait_for_the_pool_only(case):
                                egpuClassName="x")), "claim team/typo: there is no class x")
     problem(case, lambda o: o.update(elasticgpuclaims="Error from server (Forbidden): no"),
             "claims: kubectl get: Error from server (Forbidden)")
+
+
+def test_doctor_looks_at_the_charts_scheduler_by_whatever_address_it_is_reached(case):
+    def behind_a_name(objects):
+        objects["deployment"]["gpupool-controller"] = controller("pool.example.org:7480")
+        objects["statefulset"]["gpupool-scheduler"]["status"] = {}
+
+    problem(case, behind_a_name, "gpupool-scheduler: 0 of 1 are ready")
+
+
+def test_doctor_misses_the_secret_that_the_webhook_may_not_make(case):
+    problem(case, lambda o: o["secret"].clear(),
+            "the webhook's Secret gpupool-webhook-tls: it is not there")
+
+
+def pod(name, annotations=None, gated=True, message=""):
+    return {"metadata": {"namespace": "team", "name": name, "uid": name,
+                         "annotations": annotations or {}},
+            "spec": {"schedulingGates": [{"name": "elasticgpu.io/claims"}] if gated else []},
+            "status": {"phase": "Pending", "conditions": [{"message": message}]}}
+
+
+def test_doctor_says_why_a_pod_waits_where_no_claim_does(case):
+    def pods(*items):
+        return lambda o: o["pods"].update(items=items)
+
+    used = claim("used", elasticGPUClassName="remote")
+    used["status"]["consumers"] = [{"name": "first", "uid": "first"}]
+
+    def second(objects):
+        objects["elasticgpuclaims"]["items"].append(used)
+        objects["pods"]["items"] = [pod("first", {"elasticgpu.io/egpuc-main": "used"}),
+                                    pod("second", {"egpuc.elasticgpu.io/main": "used"})]
+
+    problem(case, pods(pod("early", {"elasticgpu.io/egpuc-main": "later"})),
+            "pod team/early: it waits for claim later, which does not exist")
+    problem(case, second, "pod team/second: it waits for claim used, which pod first uses")
+    short = "0/1 nodes are available: 1 Insufficient {}. preemption: not helpful"
+    problem(case, pods(pod("plain", gated=False,
+                           message=short.format("tke.cloud.tencent.com/qgpu-core"))),
+            "pod team/plain: it asks for a card by name and selects no class")
+    said = doctor(case, pods(pod("other", gated=False, message=short.format("nvidia.com/gpu")),
+                             pod("cpu", gated=False, message=short.format("cpu"))))
+    case.check("PROBLEM" not in said, f"pods that are not ours: {said}")

@@ -58,6 +58,7 @@ class KubeApi:
         self.revision = 100
         self.oldest = 0     # watches from before this are answered with 410
         self.busy = {}      # resource -> answers of 429 still to give
+        self.unknown = set()  # resources whose CustomResourceDefinition is not there
         self.stale = {}     # resource -> changes still to be refused with 409
         self.invalid = set()  # (resource, namespace, name) whose status is refused with 422
         self.faults = Counter()
@@ -224,6 +225,8 @@ class KubeApi:
         body = json.loads(http.rfile.read(length)) if length else {}
         with self.lock:
             self.requests.append((http.command, url.path))
+            if resource in self.unknown:
+                raise Refusal(404, "NotFound", "the server could not find the resource")
             if self.busy.get(resource):
                 self.busy[resource] -= 1
                 raise Refusal(429, "TooManyRequests", "storage is (re)initializing")

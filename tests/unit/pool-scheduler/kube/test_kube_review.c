@@ -236,6 +236,20 @@ a_pod_with_too_many_containers_is_refused_in_words(void **state)
                                  "limit for pods with remote cards");
 }
 
+static void
+an_unknown_word_for_the_session_is_refused(void **state)
+{
+    CLEANUP_JSON json_t *pod = large_pod(1);
+    json_t *notes = json_object_get(json_object_get(pod, "metadata"), "annotations");
+    struct gp_err err = {0};
+
+    json_object_set_new(notes, "elasticgpu.io/session", json_string("pods"));
+    assert_int_equal(kube_inject_pod(&INJECT, "team", "", "uid", pod, &err), -EINVAL);
+    assert_string_equal(
+        err.msg, "the annotation elasticgpu.io/session: \"pods\" is not possible; "
+                 "it is pod, or left out for a session of each container");
+}
+
 static int
 count_look_ups(void *arg, const char *ns, const json_t *entry, json_t *notes,
                bool *ret_ours, struct gp_err *err)
@@ -298,6 +312,7 @@ main(void)
         cmocka_unit_test(a_resource_claim_of_another_driver_is_left_alone),
         cmocka_unit_test(a_pod_that_was_changed_already_is_left_as_it_is),
         cmocka_unit_test(a_pod_with_too_many_containers_is_refused_in_words),
+        cmocka_unit_test(an_unknown_word_for_the_session_is_refused),
         cmocka_unit_test(
             an_entry_is_looked_up_once_for_all_containers_and_pods_share_no_notes),
         cmocka_unit_test(what_is_no_review_is_an_error),
