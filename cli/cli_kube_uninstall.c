@@ -101,6 +101,14 @@ check_unused(struct gp_err *err)
 /* ------------------------------------------------------------------ objects -- */
 
 static bool
+is_ours(const json_t *finalizer)
+{
+    const char *name = json_string_value(finalizer);
+
+    return name && !strcmp(name, FINALIZER);
+}
+
+static bool
 has_finalizer(const json_t *object)
 {
     const json_t *names =
@@ -166,7 +174,7 @@ end_held(const struct cli_kube_uninstall *o, const char *kind)
 static int
 release_held(const char *kind, struct gp_err *err)
 {
-    json_t *objects = held(kind), *object, *name;
+    json_t *objects = held(kind), *object;
     size_t i, k;
     int r;
 
@@ -176,8 +184,7 @@ release_held(const char *kind, struct gp_err *err)
             json_object_get(json_object_get(object, "metadata"), "finalizers");
 
         for (k = json_array_size(names); k-- > 0;) {
-            name = json_array_get(names, k);
-            if (!strcmp(json_string_value(name), FINALIZER))
+            if (is_ours(json_array_get(names, k)))
                 json_array_remove(names, k);
         }
     }

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bad input: the right refusal in words, nothing leaked, nothing bound twice."""
+import subprocess
+
 from cases import (case, claim, container, ended, events, namespace, phase, pod, said,
                    succeeds, QGPU)
 from cluster import await_true
@@ -67,6 +69,25 @@ def two_annotations_that_disagree(c, ns):
             "name different claims, x and y")
     refused(c, pod(ns, "a", container(), {"elasticgpu.io/egpuc-nobody": "x"}),
             "container nobody, which the pod does not have")
+
+
+@case
+def what_was_forgotten_is_named(c, ns):
+    """By the webhook where it sees the pod, else by the doctor."""
+    namespace(c, ns)
+    asks = {QGPU + "core": 20, QGPU + "memory": 1}
+    refused(c, remote_pod(ns, "word", asks, annotations={"elasticgpu.io/session": "pods"}),
+            '"pods" is not possible')
+    c.apply([pod(ns, "early", container(), {"elasticgpu.io/egpuc-main": "later"}),
+             pod(ns, "plain", container(resources=asks))])
+
+    def doctor():
+        return subprocess.run([str(c.build / "bin/gpupool"), "kube", "doctor"], env=c.env,
+                              text=True, check=False, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=60).stdout
+    await_true("both pods are named", lambda: (
+        f"pod {ns}/early: it waits for claim later, which does not exist" in doctor()
+        and f"pod {ns}/plain: it asks for a card by name and selects no class" in doctor()), 20)
 
 
 @case
