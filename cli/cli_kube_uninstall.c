@@ -116,8 +116,7 @@ has_finalizer(const json_t *object)
     json_t *name;
     size_t i;
 
-    json_array_foreach((json_t *)names, i, name) if (!strcmp(json_string_value(name),
-                                                             FINALIZER)) return true;
+    json_array_foreach((json_t *)names, i, name) if (is_ours(name)) return true;
     return false;
 }
 

@@ -210,8 +210,10 @@ answered(struct sched_pod *pod)
     if (r == -ENOENT && pod->reviewed && strncmp(pod->claim, "dra-", 4) == 0) {
         /* The controller makes it when the ResourceClaim is allocated; the pod asks
          * again. */
-        snprintf(words, sizeof(words), "nothing stands for the ResourceClaim yet (%s)",
-                 pod->claim);
+        snprintf(words, sizeof(words),
+                 "the ResourceClaim behind %s has no session yet; kubectl describe "
+                 "resourceclaims -n %s says why",
+                 pod->claim, pod->ns);
         refuse(pod, GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT, words);
     } else if (r == -ENOENT && pod->reviewed) {
         snprintf(words, sizeof(words), "no ElasticGPUClaim %s in namespace %s",

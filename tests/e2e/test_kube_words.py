@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the programs in a cluster say when something of it is missing: why, and what helps."""
 
-from test_kube import in_world, with_hook
+from test_kube import gated_pod, in_world, with_hook
 
 
 def said(case):
@@ -29,4 +29,27 @@ def test_the_controller_says_that_a_kind_is_not_installed(case):
                       "the way on", 30)
         world.api.unknown.clear()
         world.await_cards()
+    in_world(case, body)
+
+
+def test_a_pod_is_told_where_to_see_why_its_resource_claim_has_no_session(case):
+    """As one of several devices, which stands for no session."""
+    def body(world):
+        world.start()
+        world.await_cards()
+        world.api.put("pods", gated_pod("user", {}))
+        uid = world.api.get("pods", "user", "team")["metadata"]["uid"]
+        world.api.tokens = {"good": {"authenticated": True, "user": {
+            "username": "system:serviceaccount:team:default",
+            "extra": {"authentication.kubernetes.io/pod-uid": [uid]}}}}
+        token, commands = case.folder / "pod.token", case.folder / "commands"
+        token.write_text("good")
+        commands.write_text("init\n")
+        with open(commands, encoding="utf-8") as stdin:
+            done = case.run([case.programs / "cudash"], stdin=stdin, env={
+                "LD_LIBRARY_PATH": str(case.build / "lib"), "GPUPOOL_CLAIM": "dra-train",
+                "GPUPOOL_SCHEDULER": world.address, "GPUPOOL_LOG": "*:warn",
+                "GPUPOOL_POD_TOKEN_FILE": str(token)})
+        case.check(done.out.split()[0] != "0", "cuInit succeeded without a session")
+        case.contains(done.err, "kubectl describe resourceclaims -n team says why", "the way on")
     in_world(case, body)
