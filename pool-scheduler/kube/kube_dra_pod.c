@@ -8,6 +8,7 @@
 #include "kube_object.h"
 
 #include <errno.h>
+#include <string.h>
 
 /* What was read is noted as "KIND/NAME", with whether it is ours: so the notes are as
  * many as the reads. */
@@ -48,20 +49,35 @@ is_our_class(struct kube_http *http, const char *name, json_t *notes, bool *ret,
     return 0;
 }
 
+/* A request, or one of its alternatives; -E2BIG: it is ours and for several devices. */
+static int
+read_choice(struct kube_http *http, const json_t *choice, json_t *notes, bool *ret,
+            struct gp_err *err)
+{
+    const json_t *count = json_object_get(choice, "count");
+    bool ours = false;
+    int r = is_our_class(http, kube_str(choice, "deviceClassName"), notes, &ours, err);
+
+    *ret |= ours;
+    if (!r && ours &&
+        (json_integer_value(count) > 1 ||
+         strcmp(kube_str(choice, "allocationMode"), "All") == 0))
+        return -E2BIG;
+    return r;
+}
+
 static int
 is_our_request(struct kube_http *http, const json_t *request, json_t *notes, bool *ret,
                struct gp_err *err)
 {
     json_t *alternative;
     size_t i;
-    int r = is_our_class(http, kube_str(request, "exactly.deviceClassName"), notes, ret,
-                         err);
+    int r = read_choice(http, json_object_get(request, "exactly"), notes, ret, err);
 
     json_array_foreach(json_object_get(request, "firstAvailable"), i, alternative)
     {
         if (!r)
-            r = is_our_class(http, kube_str(alternative, "deviceClassName"), notes, ret,
-                             err);
+            r = read_choice(http, alternative, notes, ret, err);
     }
     return r;
 }
@@ -80,6 +96,13 @@ count_ours(struct kube_http *http, const json_t *claim, const char *path, json_t
         bool is_ours = false;
         int r = is_our_request(http, request, notes, &is_ours, err);
 
+        if (r == -E2BIG)
+            return gp_err_set(
+                err, -EINVAL,
+                "%s %s asks for several remote cards; one claim stands for "
+                "one session on one device: whole cards are asked for as "
+                "nvidia.com/gpu: N or by an ElasticGPUClaim",
+                kube_str(claim, "kind"), kube_name(claim));
         if (r < 0)
             return r;
         ours += is_ours;

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the programs in a cluster say when something of it is missing: why, and what helps."""
 
+import json
+
 from test_kube import gated_pod, in_world, with_hook
+from test_kube_tenants import review
 
 
 def said(case):
@@ -53,3 +56,36 @@ def test_a_pod_is_told_where_to_see_why_its_resource_claim_has_no_session(case):
         case.check(done.out.split()[0] != "0", "cuInit succeeded without a session")
         case.contains(done.err, "kubectl describe resourceclaims -n team says why", "the way on")
     in_world(case, body)
+
+
+def test_a_resource_claim_of_several_cards_is_refused_before_its_pod_starts(case):
+    """kube-scheduler would allocate them, and the program find no card."""
+    def request(cls, **more):
+        return {"name": "gpu", "exactly": {"deviceClassName": cls, **more}}
+
+    def body(hook, api):
+        for name, driver in (("ours", "gpu.elasticgpu.io"), ("theirs", "gpu.example.com")):
+            api.put("deviceclasses", {"metadata": {"name": name}, "spec": {"config": [
+                {"opaque": {"driver": driver, "parameters": {}}}]}})
+
+        def answer(each):
+            api.put("resourceclaimtemplates", {
+                "kind": "ResourceClaimTemplate", "metadata": {"name": "t", "namespace": "team"},
+                "spec": {"spec": {"devices": {"requests": [each]}}}})
+            return json.loads(hook.call("/mutate", review({"metadata": {"name": "p"}, "spec": {
+                "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "t"}],
+                "containers": [{"name": "main", "resources": {"claims": [{"name": "gpu"}]}}]}})
+            )[1])["response"]
+
+        several = (request("ours", count=2), request("ours", allocationMode="All"),
+                   {"name": "gpu", "firstAvailable": [
+                       {"name": "a", "deviceClassName": "ours"},
+                       {"name": "b", "deviceClassName": "ours", "count": 2}]})
+        for each in several:
+            refusal = answer(each)
+            case.equal(refusal["allowed"], False, f"a pod with {each}")
+            case.contains(refusal["status"]["message"],
+                          "ResourceClaimTemplate t asks for several remote cards", "why")
+        for each in (request("ours", count=1), request("ours"), request("theirs", count=2)):
+            case.equal(answer(each)["allowed"], True, f"a pod with {each}")
+    with_hook(case, body, "--dra")
