@@ -326,8 +326,17 @@ window_has(const struct sg_window *w, const uint64_t *a, uint64_t imm, uint64_t 
 #define FIRST_WINDOW(SPACE, ACCESS)                                                    \
     lanes_window(cta, warp, t, a[__builtin_ctz(rest)] + imm, SPACE, SG_ACCESS_##ACCESS)
 
-/* Global and generic loads.  OT is the signed or unsigned register element. */
+/* Global and generic loads; out of line is what is not global, or not all there.  OT is
+ * the signed or unsigned register element. */
 #define DEF_LD_GLOBAL(NAME, T, OT, RT, SPACE, GATHER)                                  \
+    static __attribute__((noinline)) bool NAME##_rest(                                 \
+        struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,            \
+        const uint64_t *a, RT *d, uint32_t rest, const struct sg_insn *ops)            \
+    {                                                                                  \
+        struct sg_tlb *t = &cta->tlb[op->n];                                           \
+        const uint64_t imm = (uint64_t)op->imm;                                        \
+        WINDOW_LD(T, OT, RT, SPACE, rest, FIRST_WINDOW(SPACE, READ))                   \
+    }                                                                                  \
     static inline bool NAME(struct sg_cta *cta, struct sg_warp *warp,                  \
                             const struct sg_insn *op, const uint64_t *a, RT *d,        \
                             uint32_t m, const struct sg_insn *ops)                     \
@@ -359,7 +368,7 @@ window_has(const struct sg_window *w, const uint64_t *a, uint64_t imm, uint64_t 
         }                                                                              \
         return true;                                                                   \
     slow:                                                                              \
-        WINDOW_LD(T, OT, RT, SPACE, rest, FIRST_WINDOW(SPACE, READ))                   \
+        return NAME##_rest(cta, warp, op, a, d, rest, ops);                            \
     }
 
 #define GATHER_ANY(T, OT)                                                              \
@@ -368,6 +377,14 @@ window_has(const struct sg_window *w, const uint64_t *a, uint64_t imm, uint64_t 
 #define GATHER_32 half_gather32(dh, ah, imm)
 
 #define DEF_ST_GLOBAL(NAME, T, RT, SPACE)                                              \
+    static __attribute__((noinline)) bool NAME##_rest(                                 \
+        struct sg_cta *cta, struct sg_warp *warp, const struct sg_insn *op,            \
+        const uint64_t *a, const RT *v, uint32_t rest, const struct sg_insn *ops)      \
+    {                                                                                  \
+        struct sg_tlb *t = &cta->tlb[op->n];                                           \
+        const uint64_t imm = (uint64_t)op->imm;                                        \
+        WINDOW_ST(T, SPACE, rest, FIRST_WINDOW(SPACE, WRITE))                          \
+    }                                                                                  \
     static inline bool NAME(struct sg_cta *cta, struct sg_warp *warp,                  \
                             const struct sg_insn *op, const uint64_t *a, const RT *v,  \
                             uint32_t m, const struct sg_insn *ops)                     \
@@ -400,7 +417,7 @@ window_has(const struct sg_window *w, const uint64_t *a, uint64_t imm, uint64_t 
         }                                                                              \
         return true;                                                                   \
     slow:                                                                              \
-        WINDOW_ST(T, SPACE, rest, FIRST_WINDOW(SPACE, WRITE))                          \
+        return NAME##_rest(cta, warp, op, a, v, rest, ops);                            \
     }
 
 #define HALF_SHAPE_uint32_t(a, size) half_shape32(a, size)
