@@ -106,7 +106,7 @@ def test_terminated_server_ends_its_workers_and_their_clients_learn_it(case):
 
 def test_server_without_scheduler_and_key_says_what_it_needs(case):
     server = case.build / "bin" / "gpupool-server"
-    done = case.run([server, "--driver", "null", "--listen", "127.0.0.1:0"], status=1)
+    done = case.run([server, "--driver", "null", "--listen", "127.0.0.1:0"], status=2)
     case.contains(done.err, "--scheduler", "what it says")
     done = case.run([server, "--nonsense", "1"], status=2)
     case.contains(done.err, "unknown option --nonsense", "what it says")
