@@ -7,17 +7,11 @@
  * interpreter is.
  */
 #include "exec_lane_fn.h"
+#include "exec_level.h"
 #include "exec_warp_fn.h"
 #include "sg_insn.h"
 
 #include <math.h>
-
-typedef uint32_t u32;
-typedef int32_t s32;
-typedef uint64_t u64;
-typedef int64_t s64;
-typedef float f32;
-typedef double f64;
 
 #define ROW(T, p) ((T *)__builtin_assume_aligned(p, 64))
 
@@ -92,9 +86,6 @@ typedef double f64;
 #undef W1_IF
 #undef W2
 #undef W3
-
-#define CAT_(a, b) a##b
-#define CAT(a, b) CAT_(a, b)
 
 #define W1(name, ...) [SG_FN_##name] = warp_##name,
 #define W1_IF W1

@@ -16,17 +16,8 @@
 #include "sg_native.h"
 
 #include "exec_lanes_form.h"
+#include "exec_level.h"
 #include "exec_warp_fn.h"
-
-#define CAT_(a, b) a##b
-#define CAT(a, b) CAT_(a, b)
-
-typedef uint32_t u32;
-typedef int32_t s32;
-typedef uint64_t u64;
-typedef int64_t s64;
-typedef float f32;
-typedef double f64;
 
 #define BASE_uint32_t wb
 #define BASE_uint64_t db

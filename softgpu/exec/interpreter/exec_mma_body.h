@@ -14,6 +14,7 @@
  * Eight columns of one row are computed at a time.
  */
 #include "exec_lane_fn.h"
+#include "exec_level.h"
 #include "exec_matrix.h"
 #include "sg_cta.h"
 
@@ -21,9 +22,6 @@
 #if defined(__AVX2__)
 #include <immintrin.h>
 #endif
-
-#define CAT_(a, b) a##b
-#define CAT(a, b) CAT_(a, b)
 
 #define COLUMNS 8
 #define MAX_FLOATS (32 * 16) /* of a factor: k * m or k * n */

@@ -8,11 +8,9 @@
  * much else is in its file.
  */
 #include "exec_lanes_form.h"
+#include "exec_level.h"
 #include "exec_warp_fn.h"
 #include "sg_native.h"
-
-#define CAT_(a, b) a##b
-#define CAT(a, b) CAT_(a, b)
 
 #define CASE(name, fn, A, V)                                                           \
     case SG_OP_##name:                                                                 \

@@ -13,6 +13,7 @@
  * four lanes of four elements are transposed at a time.
  */
 #include "exec_lanes_mem.h"
+#include "exec_level.h"
 #include "exec_quad.h"
 #include "sg_cta.h"
 
@@ -375,9 +376,6 @@ vec_store_2x64(const struct vec_at *at, char *db, const uint32_t *list, uint32_t
              sg_reg_w)                                                                 \
     VEC_CASE(ST##sp##_2X64, VEC_FIND_##sp, 16, SG_ACCESS_WRITE, vec_store_2x64,        \
              sg_reg_d)
-
-#define CAT_(a, b) a##b
-#define CAT(a, b) CAT_(a, b)
 
 enum sg_stop
 CAT(sg_vector_, SG_ISA)(struct sg_cta *cta, struct sg_warp *warp,

@@ -9,14 +9,12 @@
  * source lanes are read as what they last held.
  */
 #include "exec_lane.h"
+#include "exec_level.h"
 #include "exec_scalar.h"
 #include "sg_cta.h"
 #if defined(__AVX2__)
 #include <immintrin.h>
 #endif
-
-#define CAT_(a, b) a##b
-#define CAT(a, b) CAT_(a, b)
 
 /* Whether the lanes @m all name the same members, which then are @ret_group. */
 LANE bool

@@ -12,6 +12,7 @@
  * itself). Products are exact, sums of floats are kept in double and rounded once.
  */
 #include "exec_lane_fn.h"
+#include "exec_level.h"
 #include "exec_matrix.h"
 #include "sg_cta.h"
 
@@ -411,9 +412,6 @@ wgmma_open(struct wgmma *g, struct sg_cta *cta, struct sg_warp *warp,
     g->a = g->c + g->d_regs;
     g->meta = g->a + (g->flags & SG_MAT_A_REGS ? 4 : 0);
 }
-
-#define CAT_(a, b) a##b
-#define CAT(a, b) CAT_(a, b)
 
 enum sg_stop
 CAT(sg_wgmma_, SG_ISA)(struct sg_cta *cta, struct sg_warp *warp,

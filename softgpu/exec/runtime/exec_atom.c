@@ -12,35 +12,39 @@
 #include "exec_scalar.h"
 #include "sg_cta.h"
 
+/* Integers, of which @S are those with a sign. */
+#define INTEGER_CASES(S)                                                               \
+    case SG_ATOM_ADD:                                                                  \
+        return old + b;                                                                \
+    case SG_ATOM_MIN_U:                                                                \
+        return old < b ? old : b;                                                      \
+    case SG_ATOM_MAX_U:                                                                \
+        return old > b ? old : b;                                                      \
+    case SG_ATOM_MIN_S:                                                                \
+        return (S)old < (S)b ? old : b;                                                \
+    case SG_ATOM_MAX_S:                                                                \
+        return (S)old > (S)b ? old : b;                                                \
+    case SG_ATOM_INC:                                                                  \
+        return old >= b ? 0 : old + 1;                                                 \
+    case SG_ATOM_DEC:                                                                  \
+        return old == 0 || old > b ? b : old - 1;                                      \
+    case SG_ATOM_AND:                                                                  \
+        return old & b;                                                                \
+    case SG_ATOM_OR:                                                                   \
+        return old | b;                                                                \
+    case SG_ATOM_XOR:                                                                  \
+        return old ^ b;                                                                \
+    case SG_ATOM_EXCH:                                                                 \
+        return b;                                                                      \
+    case SG_ATOM_CAS:                                                                  \
+        return old == b ? c : old;
+
 /* The value that replaces @old. */
 static uint32_t
 atom_next32(enum sg_atom what, uint32_t old, uint32_t b, uint32_t c)
 {
     switch (what) {
-    case SG_ATOM_ADD:
-        return old + b;
-    case SG_ATOM_MIN_U:
-        return old < b ? old : b;
-    case SG_ATOM_MAX_U:
-        return old > b ? old : b;
-    case SG_ATOM_MIN_S:
-        return (int32_t)old < (int32_t)b ? old : b;
-    case SG_ATOM_MAX_S:
-        return (int32_t)old > (int32_t)b ? old : b;
-    case SG_ATOM_INC:
-        return old >= b ? 0 : old + 1;
-    case SG_ATOM_DEC:
-        return old == 0 || old > b ? b : old - 1;
-    case SG_ATOM_AND:
-        return old & b;
-    case SG_ATOM_OR:
-        return old | b;
-    case SG_ATOM_XOR:
-        return old ^ b;
-    case SG_ATOM_EXCH:
-        return b;
-    case SG_ATOM_CAS:
-        return old == b ? c : old;
+        INTEGER_CASES(int32_t)
     case SG_ATOM_ADD_F32:
         return lane_bits32(lane_nan32(lane_float(old) + lane_float(b)));
     case SG_ATOM_ADD_F32_FTZ:
@@ -55,30 +59,7 @@ static uint64_t
 atom_next64(enum sg_atom what, uint64_t old, uint64_t b, uint64_t c)
 {
     switch (what) {
-    case SG_ATOM_ADD:
-        return old + b;
-    case SG_ATOM_MIN_U:
-        return old < b ? old : b;
-    case SG_ATOM_MAX_U:
-        return old > b ? old : b;
-    case SG_ATOM_MIN_S:
-        return (int64_t)old < (int64_t)b ? old : b;
-    case SG_ATOM_MAX_S:
-        return (int64_t)old > (int64_t)b ? old : b;
-    case SG_ATOM_INC:
-        return old >= b ? 0 : old + 1;
-    case SG_ATOM_DEC:
-        return old == 0 || old > b ? b : old - 1;
-    case SG_ATOM_AND:
-        return old & b;
-    case SG_ATOM_OR:
-        return old | b;
-    case SG_ATOM_XOR:
-        return old ^ b;
-    case SG_ATOM_EXCH:
-        return b;
-    case SG_ATOM_CAS:
-        return old == b ? c : old;
+        INTEGER_CASES(int64_t)
     case SG_ATOM_ADD_F64:
         return lane_bits64(lane_double(old) + lane_double(b));
     case SG_ATOM_ADD_F64_RAW:

@@ -645,29 +645,19 @@ sg_op_gather_members(struct sg_cta *cta, struct sg_warp *warp, const uint32_t *m
 
 /* ------------------------------------------------------------------ constants */
 
-static void
-fill_w(uint32_t *d, uint32_t v, uint32_t m, bool all)
-{
-    if (all) {
-        for (int i = 0; i < SG_LANES; i++)
-            d[i] = v;
-        return;
+#define DEF_FILL(name, T)                                                              \
+    static void name(T *d, T v, uint32_t m, bool all)                                  \
+    {                                                                                  \
+        if (all) {                                                                     \
+            for (int i = 0; i < SG_LANES; i++)                                         \
+                d[i] = v;                                                              \
+            return;                                                                    \
+        }                                                                              \
+        SG_FOR_LANES(i, m)                                                             \
+        d[i] = v;                                                                      \
     }
-    SG_FOR_LANES(i, m)
-    d[i] = v;
-}
-
-static void
-fill_d(uint64_t *d, uint64_t v, uint32_t m, bool all)
-{
-    if (all) {
-        for (int i = 0; i < SG_LANES; i++)
-            d[i] = v;
-        return;
-    }
-    SG_FOR_LANES(i, m)
-    d[i] = v;
-}
+DEF_FILL(fill_w, uint32_t)
+DEF_FILL(fill_d, uint64_t)
 
 void
 sg_warp_fill_consts(struct sg_cta *cta, struct sg_warp *warp,
