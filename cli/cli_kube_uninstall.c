@@ -28,18 +28,26 @@ text_at(const json_t *object, const char *a, const char *b)
 }
 
 /* The objects of a kind in all namespaces.  A kind that the cluster does not have, or
- * not any more, has none. */
-static json_t *
-list(const char *kind)
+ * not any more, has none; every other fault is one, because what is not seen must not
+ * be taken for nothing. */
+static int
+list(const char *kind, json_t **ret, struct gp_err *err)
 {
     const char *const args[] = {"get", kind, "--all-namespaces", NULL};
     json_t *found = NULL, *items;
+    int r = cli_kubectl_json(args, &found, err);
 
-    if (cli_kubectl_json(args, &found, NULL) < 0)
-        return json_array();
+    if (r == -EREMOTE && strstr(err->msg, "doesn't have a resource type")) {
+        *err = (struct gp_err){0};
+        r = 0;
+    }
     items = json_incref(json_object_get(found, "items"));
     json_decref(found);
-    return items ? items : json_array();
+    if (!r)
+        *ret = items ? items : json_array();
+    else
+        json_decref(items);
+    return r;
 }
 
 /* kubectl's @verb with @objects on its standard input; none: a no-op.  @option may be
@@ -121,62 +129,76 @@ has_finalizer(const json_t *object)
 }
 
 /* Those that the controller holds; kinds and namespaces may have others, too. */
-static json_t *
-held(const char *kind)
+static int
+held(const char *kind, json_t **ret, struct gp_err *err)
 {
-    json_t *all = list(kind), *ours = json_array(), *object;
+    json_t *all = NULL, *object;
     size_t i;
+    int r = list(kind, &all, err);
 
+    if (r < 0)
+        return r;
+    *ret = json_array();
     json_array_foreach(all, i, object) if (has_finalizer(object))
-        json_array_append(ours, object);
+        json_array_append(*ret, object);
     json_decref(all);
-    return ours;
+    return 0;
 }
 
-static json_t *
-classes(bool ours)
+static int
+classes(bool ours, json_t **ret, struct gp_err *err)
 {
-    json_t *all = list("elasticgpuclasses"), *found = json_array(), *class;
+    json_t *all = NULL, *class;
     size_t i;
+    int r = list("elasticgpuclasses", &all, err);
 
+    if (r < 0)
+        return r;
+    *ret = json_array();
     json_array_foreach(all, i, class)
     {
         const char *by = json_string_value(json_object_get(class, "provisioner"));
 
         if ((by && !strcmp(by, PROVISIONER)) == ours)
-            json_array_append(found, class);
+            json_array_append(*ret, class);
     }
     json_decref(all);
-    return found;
+    return 0;
 }
 
 /* Claims and slices, by the controller while there is one: it closes their sessions. */
-static void
-end_held(const struct cli_kube_uninstall *o, const char *kind)
+static int
+end_held(const struct cli_kube_uninstall *o, const char *kind, struct gp_err *err)
 {
     CLEANUP_FREE char *running = NULL;
     CLEANUP_FREE char *wait = gp_str_printf("--timeout=%us", SESSIONS_WAIT_S);
-    json_t *objects = held(kind);
-    bool controller =
+    json_t *objects = NULL;
+    bool controller;
+    int r = wait ? held(kind, &objects, err) : -ENOMEM;
+
+    if (r < 0)
+        return r;
+    controller =
         KUBECTL(NULL, &running, NULL, "get", "deployment", "gpupool-controller", "-n",
                 o->ns, "--ignore-not-found", "-o", "name") == 0 &&
         *running;
-
     /* Whoever uses a claim keeps it from its end, and is not waited for. */
-    if (wait)
-        (void)send_list("delete", controller && !o->force ? wait : "--wait=false",
-                        objects, NULL);
+    (void)send_list("delete", controller && !o->force ? wait : "--wait=false", objects,
+                    NULL);
     json_decref(objects);
+    return 0;
 }
 
 /* What no controller will end any more. */
 static int
 release_held(const char *kind, struct gp_err *err)
 {
-    json_t *objects = held(kind), *object;
+    json_t *objects = NULL, *object;
     size_t i, k;
-    int r;
+    int r = held(kind, &objects, err);
 
+    if (r < 0)
+        return r;
     json_array_foreach(objects, i, object)
     {
         json_t *names =
@@ -232,9 +254,12 @@ without_kinds(const char *manifest)
 static int
 delete_kinds(const char *timeout, struct gp_err *err)
 {
-    json_t *others = classes(false);
+    json_t *others = NULL;
+    int r = classes(false, &others, err);
     const size_t n = json_array_size(others);
 
+    if (r < 0)
+        return r;
     if (n)
         printf("The kinds of elasticgpu.io stay: ElasticGPUClass %s is of another "
                "provisioner.\n",
@@ -268,7 +293,7 @@ cli_kube_uninstall(const struct cli_kube_uninstall *o, struct gp_err *err)
     CLEANUP_FREE char *manifest = without_kinds(o->manifest);
     CLEANUP_FREE char *timeout =
         gp_str_printf("--timeout=%llus", (unsigned long long)o->wait_s);
-    json_t *ours;
+    json_t *ours = NULL;
     int r = manifest && timeout ? 0 : -ENOMEM;
 
     if (!r && !o->force)
@@ -278,15 +303,18 @@ cli_kube_uninstall(const struct cli_kube_uninstall *o, struct gp_err *err)
                     "gpupool", "--ignore-not-found");
     if (r < 0)
         return r;
-    end_held(o, "elasticgpuclaims");
-    end_held(o, "elasticgpus");
-    r = KUBECTL(NULL, NULL, err, "delete", "deployment", "gpupool-controller", "-n",
-                o->ns, "--ignore-not-found", "--cascade=foreground", timeout);
+    r = end_held(o, "elasticgpuclaims", err);
+    if (!r)
+        r = end_held(o, "elasticgpus", err);
+    if (!r)
+        r = KUBECTL(NULL, NULL, err, "delete", "deployment", "gpupool-controller", "-n",
+                    o->ns, "--ignore-not-found", "--cascade=foreground", timeout);
     if (!r)
         r = release_held("elasticgpuclaims", err);
     if (!r)
         r = delete_cards(err);
-    ours = classes(true);
+    if (!r)
+        r = classes(true, &ours, err);
     if (!r)
         r = send_list("delete", "--ignore-not-found", ours, err);
     json_decref(ours);

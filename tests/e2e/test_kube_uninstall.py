@@ -18,6 +18,8 @@ if sys.argv[1] == "get" and "json" in sys.argv:
     found = json.loads((folder / "objects.json").read_text()).get(sys.argv[2])
     if found is None:
         sys.exit("error: the server doesn't have a resource type " + sys.argv[2])
+    if isinstance(found, str):  # what it fails with
+        sys.exit(found)
     print(json.dumps({{"items": found}}))
 """
 MANIFEST = """# made by a test
@@ -133,3 +135,16 @@ def test_install_without_its_manifest_says_where_to_get_one(case):
     for verb in ("install", "uninstall"):
         case.contains(cluster.kube(verb, status=1).err,
                       "deploy/render >kube.yaml, and name it with --manifest kube.yaml", verb)
+
+
+def test_what_cannot_be_read_is_not_taken_for_nothing(case):
+    """The kinds of another provisioner go with all of its objects; a cluster that does not
+    answer may have one."""
+    fault = "The connection to the server 10.0.0.1:6443 was refused"
+    for kind in ("elasticgpuclasses", "elasticgpuclaims", "elasticgpus", "pods"):
+        cluster = Cluster(case, **{kind: fault})
+        done = cluster.uninstall(status=1)
+        case.contains(done.err, fault, f"what it says when {kind} cannot be read")
+        case.equal([words for words, _ in cluster.calls("delete") if " crd " in words], [],
+                   "deleted kinds")
+        cluster.folder.rename(case.folder / f"kubectl-{kind}")
