@@ -14,7 +14,7 @@ packages=(libzstd-dev libzstd1 liblz4-dev liblz4-1 libprotobuf-c-dev libprotobuf
     libcmocka-dev libcmocka0 libssl-dev libssl3 libjansson-dev libjansson4
     libsqlite3-dev libsqlite3-0 libseccomp-dev libseccomp2 libibverbs-dev libibverbs1
     librdmacm-dev librdmacm1 libnl-3-200 libnl-route-3-200 libmicrohttpd-dev
-    libmicrohttpd12)
+    libmicrohttpd12 libcurl4-openssl-dev libcurl4 libnghttp2-dev libnghttp2-14)
 
 # Is a tool missing?  Says so.   arm_lacks [TOOL...]
 arm_lacks()
