@@ -18,6 +18,7 @@ struct gp_err;
 struct sched;
 struct sched_conn;
 struct sched_kube;
+struct sched_open;
 struct sched_said;
 struct sched_session;
 
@@ -46,9 +47,18 @@ void sched_handle_open(struct sched_conn *conn, uint32_t id,
 void sched_handle_open_again(struct sched_conn *conn, uint32_t id,
                              const Gpupool__Ctl__CtlOpen *msg,
                              const struct sched_said *said);
+/* Everything that is refused before a card is looked for.  -errno with *ret_code and
+ * words; else *ret_open, whose strings are those of @msg. */
+int sched_handle_open_check(struct sched_conn *conn, const Gpupool__Ctl__CtlOpen *msg,
+                            struct sched_open *ret_open,
+                            Gpupool__Ctl__CtlCode *ret_code, struct gp_err *err);
 /* The session that the request @id opened is on disk: answer with the grant. */
 void sched_handle_opened(struct sched_conn *conn, uint32_t id,
                          const struct sched_session *session);
+
+/* sched_handle_many.c */
+void sched_handle_open_many(struct sched_conn *conn, uint32_t id,
+                            const Gpupool__Ctl__CtlOpenMany *msg);
 
 /* sched_handle_lease.c */
 void sched_handle_renew(struct sched_conn *conn, uint32_t id,

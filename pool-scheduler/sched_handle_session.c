@@ -337,11 +337,11 @@ has_right(struct sched_conn *conn, enum sched_right right,
     return false;
 }
 
-/* Everything that is refused before a card is looked for.  Who opens a session once may
- * be given one that another has opened, with its key. */
-static int
-check_open(struct sched_conn *conn, const Gpupool__Ctl__CtlOpen *msg,
-           struct sched_open *open, Gpupool__Ctl__CtlCode *code, struct gp_err *err)
+/* Who opens a session once may be given one that another has opened, with its key. */
+int
+sched_handle_open_check(struct sched_conn *conn, const Gpupool__Ctl__CtlOpen *msg,
+                        struct sched_open *open, Gpupool__Ctl__CtlCode *code,
+                        struct gp_err *err)
 {
     const struct sched *sched = conn->sched;
     char words[256], name[CTL_OWNER_MAX];
@@ -482,7 +482,7 @@ sched_handle_open_again(struct sched_conn *conn, uint32_t id,
     struct sched_session *session = NULL;
     struct gp_err err = {0};
     Gpupool__Ctl__CtlCode code;
-    int r = check_open(conn, msg, &open, &code, &err);
+    int r = sched_handle_open_check(conn, msg, &open, &code, &err);
 
     open.said = said;
     if (!conn->waiting && !sched_fed_asks(conn))

@@ -308,3 +308,34 @@ sched_place(const struct sched_pool *pool, const struct sched_request *req,
         return 0;
     return place(pool, req, ret);
 }
+
+/* -------------------------------------------------------------- to and fro -- */
+
+static void
+untake(struct sched_pool *pool, const struct sched_decision *decision, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        sched_pool_untake(pool, decision->slices[i].card, decision->slices[i].core,
+                          decision->slices[i].memory);
+}
+
+int
+sched_decision_take(struct sched_pool *pool, const struct sched_decision *decision)
+{
+    for (uint32_t i = 0; i < decision->n_slices; i++) {
+        const struct sched_slice *slice = &decision->slices[i];
+
+        if (!sched_pool_take(pool, slice->card, slice->core, slice->memory,
+                             slice->in_space))
+            continue;
+        untake(pool, decision, i);
+        return -ENOSPC;
+    }
+    return 0;
+}
+
+void
+sched_decision_untake(struct sched_pool *pool, const struct sched_decision *decision)
+{
+    untake(pool, decision, decision->n_slices);
+}

@@ -42,6 +42,13 @@ struct sched_decision {
 int sched_place(const struct sched_pool *pool, const struct sched_request *req,
                 struct sched_decision *ret);
 
+/* Take what @decision names, to see what else would fit beside it.  -ENOSPC: it is not
+ * all there, and nothing was taken. */
+int sched_decision_take(struct sched_pool *pool, const struct sched_decision *decision);
+/* In the same turn of the event loop: nobody has seen it. */
+void sched_decision_untake(struct sched_pool *pool,
+                           const struct sched_decision *decision);
+
 /* What a request must not be placed on: cards, or whole servers, that its owner uses.
  */
 #define SCHED_AVOID_MAX 4096 /* an owner's slices, as many as his sessions may hold */

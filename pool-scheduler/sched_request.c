@@ -61,3 +61,11 @@ sched_request_shape(struct sched_request *req, uint32_t core, uint64_t memory,
                           req->cards);
     return 0;
 }
+
+bool
+sched_request_needs_more(const struct sched_request *a, const struct sched_request *b)
+{
+    if (a->cards != b->cards)
+        return a->cards > b->cards;
+    return a->core != b->core ? a->core > b->core : a->memory > b->memory;
+}

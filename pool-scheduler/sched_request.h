@@ -59,4 +59,8 @@ struct sched_request {
 int sched_request_shape(struct sched_request *req, uint32_t core, uint64_t memory,
                         uint32_t cards, uint32_t core_limit, struct gp_err *err);
 
+/* Of several to be placed together, the one that needs more comes first. */
+bool sched_request_needs_more(const struct sched_request *a,
+                              const struct sched_request *b);
+
 #endif

@@ -361,6 +361,9 @@ dispatch(struct sched_conn *conn, const Gpupool__Ctl__CtlRequest *req)
         if (sched_rates_open(conn, id, req->open))
             sched_handle_open(conn, id, req->open);
         return true;
+    case GPUPOOL__CTL__CTL_REQUEST__BODY_OPEN_MANY:
+        sched_handle_open_many(conn, id, req->open_many);
+        return true;
     case GPUPOOL__CTL__CTL_REQUEST__BODY_RENEW:
         sched_handle_renew(conn, id, req->renew);
         return true;

@@ -120,6 +120,7 @@ struct sched_session {
 
     /* Opened, and answered when it is on disk; sched_commit.c's. */
     bool pending, pending_hold;
+    bool pending_many; /* with others, by a request that is answered apart */
     struct sched_conn *pending_conn; /* NULL: it is gone */
     uint32_t pending_request;
     struct sched_session *pending_next;

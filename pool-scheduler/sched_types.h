@@ -248,6 +248,7 @@ struct sched_conn {
     struct sched_session *held;    /* end soon after this connection, a list */
     uint32_t held_lease_ms;        /* the longest lease that has been among them */
     struct sched_session *opening; /* until the commit; sched_commit.h */
+    unsigned opening_many;         /* of one request, the same */
     struct sched_answer *answers, **answers_end; /* that wait; sched_commit.h */
     struct sched_read *reads;      /* that wait for their turn; sched_reads.h */
     struct sched_wait *waiting;    /* its open request waits for room; sched_wait.c's */

@@ -36,6 +36,10 @@
  */
 #define CTL_RENEW_MAX 450
 
+/* Sessions of a CtlOpenMany: with an owner, a program, a node and a card of Kubernetes
+ * each, 450 bytes, they fit into a client's request.  Pods have one to four. */
+#define CTL_OPEN_MANY_MAX 24
+
 /* Rows of a CtlList: a millisecond or two of the scheduler's time. */
 #define CTL_LIST_MAX 500
 #define CTL_LIST_DEFAULT 100

@@ -139,8 +139,14 @@ int ctrl_session_load(struct ctrl *ctrl, struct gp_err *err);
 int ctrl_session_ensure(struct ctrl *ctrl, const char *name, const char *program,
                         const struct kube_ask *ask, const struct kube_class *class,
                         const struct ctrl_grant **ret, struct gp_err *err);
+/* Open all of @list that are not open yet, or none; the grants are then had by
+ * ctrl_session_ensure() for each.  As ctrl_pool_open_many(). */
+int ctrl_session_ensure_many(struct ctrl *ctrl, const struct ctrl_wanted *list,
+                             size_t n, size_t *ret_failed, struct gp_err *err);
 /* Is there one that is to stay? */
 bool ctrl_session_known(const struct ctrl *ctrl, const char *name);
+/* The same, and it is known to be open: its request was answered. */
+bool ctrl_session_open(const struct ctrl *ctrl, const char *name);
 /* Does it hold a part of the pool?  One that is being ended does, too. */
 bool ctrl_session_holds(const struct ctrl *ctrl, const char *name);
 /* It has ended, or never been.  The servers' answer is waited for @patience_ms (0: as
@@ -154,9 +160,10 @@ void ctrl_session_check(struct ctrl *ctrl);
 void ctrl_session_tick(struct ctrl *ctrl);
 void ctrl_session_fini(struct ctrl *ctrl);
 
-/* ctrl_quota.c: -EDQUOT when @ask, with @memory of each card, is too much for @ns. */
-int ctrl_quota_check(struct ctrl *ctrl, const char *ns, const char *claim,
-                     const struct kube_ask *ask, uint64_t memory, struct gp_err *err);
+/* ctrl_quota.c: -EDQUOT when all @n of @list together are too much for @ns, besides
+ * what its claims hold, but for those whose keys are in @except. */
+int ctrl_quota_check(struct ctrl *ctrl, const char *ns, const json_t *except,
+                     const struct kube_ask *list, size_t n, struct gp_err *err);
 
 /* ctrl_pod.c */
 void ctrl_pod_changed(struct kube_watch *watch, const char *key, const json_t *pod);
@@ -170,6 +177,10 @@ const char *ctrl_pod_only_node(const json_t *spec);
  * beyond which the API server takes no status.  A Deployment of 20 replicas is the
  * largest seen. */
 #define CTRL_CONSUMERS_MAX 256
+/* Keys of the claims that a pod waits for behind its gate: those of its containers, but
+ * for what is allocated when it is scheduled.  A new reference; NULL: it has no gate.
+ */
+json_t *ctrl_pod_gate_claims(const struct ctrl *ctrl, const char *pod_key);
 /* {"name", "uid", "node"} of the pods that use a claim, those of before first; at most
  * CTRL_CONSUMERS_MAX. */
 json_t *ctrl_pod_consumers(struct ctrl *ctrl, const json_t *claim);

@@ -9,7 +9,8 @@
  * the claim's at the same time.  Whoever looks at it after a kill finds how far it came
  * and goes on; what nothing stands for any more is found by ctrl_session_tick().
  */
-#include "ctrl.h"
+#include "ctrl_claim.h"
+
 #include "gp_err.h"
 #include "gp_log.h"
 #include "gp_str.h"
@@ -19,29 +20,62 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What is known of the claim at hand. */
-struct work {
-    struct ctrl *ctrl;
-    const char *key;
-    json_t *claim;
-    struct kube_class class;
-    struct kube_ask ask;
-    json_t *consumers;
-    json_t *gpu; /* its ElasticGPU, when it is bound to that and the session is open */
-    char name[254]; /* of its ElasticGPU */
-    bool chosen;    /* by its user: an ElasticGPU that exists */
-};
-
 /* Is it the claim's, by the word of the ElasticGPU?  Tenants write no ElasticGPUs. */
 static bool
-holds_gpu(const struct work *work, const json_t *gpu)
+holds_gpu(const struct ctrl_work *work, const json_t *gpu)
 {
     return gpu &&
            strcmp(kube_str(gpu, "spec.claimRef.uid"), kube_uid(work->claim)) == 0;
 }
 
+/* Was it made for one of the pods that use the claim (ctrl_pod.c)? */
+static bool
+named_after_consumer(const struct ctrl_work *work)
+{
+    json_t *item;
+    size_t i;
+
+    json_array_foreach(work->consumers, i, item)
+    {
+        char prefix[80];
+        int n = snprintf(prefix, sizeof(prefix), "egpu-%s-", kube_str(item, "uid"));
+
+        if (n > 0 && (size_t)n < sizeof(prefix) &&
+            strncmp(work->name, prefix, (size_t)n) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* An ElasticGPU is a claim's own when its name has the uid of the claim or of a pod
+ * that uses it: whoever writes a claim chooses neither.  What its labels say would be
+ * its writer's word, and name the session of another. */
 static void
-work_fini(struct work *work)
+name_of(struct ctrl_work *work)
+{
+    const char *name = kube_str(work->claim, "spec.elasticGPUName");
+    char own[254];
+
+    snprintf(own, sizeof(own), "egpu-%s", kube_uid(work->claim));
+    gp_str_copy(work->name, sizeof(work->name), *name ? name : own);
+    work->chosen = strcmp(work->name, own) != 0 && !named_after_consumer(work);
+}
+
+void
+ctrl_work_init(struct ctrl_work *work, struct ctrl *ctrl, const char *key)
+{
+    memset(work, 0, sizeof(*work));
+    work->ctrl = ctrl;
+    work->key = key;
+    work->claim = json_incref(json_object_get(ctrl->claims.objects, key));
+    if (!work->claim)
+        return;
+    work->consumers = ctrl_pod_consumers(ctrl, work->claim);
+    name_of(work);
+}
+
+void
+ctrl_work_fini(struct ctrl_work *work)
 {
     json_decref(work->claim);
     json_decref(work->consumers);
@@ -51,7 +85,7 @@ work_fini(struct work *work)
 /* ------------------------------------------------------------------ status -- */
 
 static json_t *
-conditions_of(const struct work *work)
+conditions_of(const struct ctrl_work *work)
 {
     json_t *list = json_deep_copy(kube_at(work->claim, "status.conditions"));
 
@@ -59,7 +93,7 @@ conditions_of(const struct work *work)
 }
 
 static void
-queue_pods(const struct work *work)
+queue_pods(const struct ctrl_work *work)
 {
     const char *key;
     json_t *value;
@@ -70,7 +104,7 @@ queue_pods(const struct work *work)
 
 /* Its ElasticGPU says so, too, when there is no session behind it any more. */
 static int
-fail_gpu(struct work *work, const char *message, struct gp_err *err)
+fail_gpu(struct ctrl_work *work, const char *message, struct gp_err *err)
 {
     const json_t *gpu = kube_watch_get(&work->ctrl->gpus, "", work->name);
 
@@ -81,9 +115,9 @@ fail_gpu(struct work *work, const char *message, struct gp_err *err)
 }
 
 /* Not bound, and why. */
-static int
-set_waiting(struct work *work, const char *phase, const char *reason,
-            const char *message, struct gp_err *err)
+int
+ctrl_work_set_waiting(struct ctrl_work *work, const char *phase, const char *reason,
+                      const char *message, struct gp_err *err)
 {
     json_t *conditions = conditions_of(work);
     int r;
@@ -106,7 +140,7 @@ set_waiting(struct work *work, const char *phase, const char *reason,
 }
 
 static int
-set_bound(struct work *work, const struct ctrl_grant *grant, struct gp_err *err)
+set_bound(struct ctrl_work *work, const struct ctrl_grant *grant, struct gp_err *err)
 {
     bool was = strcmp(kube_str(work->claim, "status.phase"), "Bound") == 0 &&
                strcmp(kube_str(work->claim, "status.session"), grant->session) == 0;
@@ -157,8 +191,8 @@ default_class(const struct ctrl *ctrl)
 }
 
 /* 0: ours; 1: somebody else's; -errno with words that the user can act on. */
-static int
-find_class(struct work *work, struct gp_err *err)
+int
+ctrl_work_find_class(struct ctrl_work *work, struct gp_err *err)
 {
     const char *name = "";
     const json_t *class;
@@ -183,7 +217,7 @@ find_class(struct work *work, struct gp_err *err)
 /* ------------------------------------------------------------------ ending -- */
 
 static int
-drop_finalizer(struct work *work, struct gp_err *err)
+drop_finalizer(struct ctrl_work *work, struct gp_err *err)
 {
     CLEANUP_JSON json_t *patch = NULL, *answer = NULL;
     int r;
@@ -201,7 +235,7 @@ drop_finalizer(struct work *work, struct gp_err *err)
 /* A claim that is deleted goes when no pod uses it any more.  A ResourceClaim is
  * deallocated only then, and pods that name its next stand-in wait for that. */
 static int
-end_claim(struct work *work, struct gp_err *err)
+end_claim(struct ctrl_work *work, struct gp_err *err)
 {
     const json_t *gpu =
         *work->name ? kube_watch_get(&work->ctrl->gpus, "", work->name) : NULL;
@@ -231,7 +265,7 @@ end_claim(struct work *work, struct gp_err *err)
 
 /* The pod, or the ResourceClaim, that a claim was made for has ended. */
 static bool
-orphaned(const struct work *work)
+orphaned(const struct ctrl_work *work)
 {
     const char *uid = kube_str_key(work->claim, "metadata.labels", CTRL_GENERATED);
 
@@ -241,8 +275,8 @@ orphaned(const struct work *work)
 
 /* ----------------------------------------------------------------- binding -- */
 
-static int
-hold(struct work *work, struct gp_err *err)
+int
+ctrl_work_hold(struct ctrl_work *work, struct gp_err *err)
 {
     CLEANUP_JSON json_t *patch = NULL, *answer = NULL;
     int r;
@@ -267,7 +301,7 @@ hold(struct work *work, struct gp_err *err)
 
 /* One whose claim is another, or an earlier one of the same name, is not taken. */
 static int
-check_owner(const struct work *work, const json_t *gpu, struct gp_err *err)
+check_owner(const struct ctrl_work *work, const json_t *gpu, struct gp_err *err)
 {
     const char *ns = kube_str(gpu, "spec.claimRef.namespace");
     const char *name = kube_str(gpu, "spec.claimRef.name");
@@ -283,7 +317,7 @@ check_owner(const struct work *work, const json_t *gpu, struct gp_err *err)
 
 /* An ElasticGPU that the user named: it must be there, free, and enough. */
 static int
-check_chosen(struct work *work, const json_t *gpu, struct gp_err *err)
+check_chosen(struct ctrl_work *work, const json_t *gpu, struct gp_err *err)
 {
     CLEANUP_JSON json_t *capacity =
         json_pack("{s:O*}", "requests", kube_at(gpu, "spec.capacity"));
@@ -310,8 +344,8 @@ check_chosen(struct work *work, const json_t *gpu, struct gp_err *err)
 }
 
 /* May the claim hold the ElasticGPU that it names? */
-static int
-check_gpu(struct work *work, struct gp_err *err)
+int
+ctrl_work_check_gpu(struct ctrl_work *work, struct gp_err *err)
 {
     const json_t *gpu = kube_watch_get(&work->ctrl->gpus, "", work->name);
 
@@ -322,15 +356,18 @@ check_gpu(struct work *work, struct gp_err *err)
 
 /* Whole cards bring their memory, which is known afterwards. */
 static int
-check_quota(struct work *work, uint64_t memory, struct gp_err *err)
+check_quota(struct ctrl_work *work, uint64_t memory, struct gp_err *err)
 {
-    return ctrl_quota_check(work->ctrl, kube_ns(work->claim), work->key, &work->ask,
-                            memory, err);
+    CLEANUP_JSON json_t *except = json_pack("{s:b}", work->key, 1);
+    struct kube_ask ask = work->ask;
+
+    ask.memory = memory;
+    return ctrl_quota_check(work->ctrl, kube_ns(work->claim), except, &ask, 1, err);
 }
 
 /* Where the first pod that uses it runs, or will. */
 static const char *
-node_of(const struct work *work)
+node_of(const struct ctrl_work *work)
 {
     const json_t *first = json_array_get(work->consumers, 0);
     const json_t *pod = first ? kube_watch_get(&work->ctrl->pods, kube_ns(work->claim),
@@ -343,24 +380,31 @@ node_of(const struct work *work)
 /* One that was opened, perhaps by the controller before this one, for more than the
  * quota allows.  0: it has ended. */
 static int
-end_refused(struct work *work)
+end_refused(struct ctrl_work *work)
 {
     return work->chosen ? 0 : ctrl_session_end(work->ctrl, work->name, 0, NULL);
 }
 
+/* What is asked of the pool besides what the claim says. */
+void
+ctrl_work_fill_ask(struct ctrl_work *work)
+{
+    work->ask.card = kube_str_key(work->claim, "metadata.annotations", CTRL_CARD);
+    work->ask.node = node_of(work);
+    snprintf(work->program, sizeof(work->program), "%s", work->key);
+}
+
 static int
-open_session(struct work *work, const struct ctrl_grant **ret, struct gp_err *err)
+open_session(struct ctrl_work *work, const struct ctrl_grant **ret, struct gp_err *err)
 {
     const json_t *gpu = kube_watch_get(&work->ctrl->gpus, "", work->name);
     bool held = holds_gpu(work, gpu) && ctrl_session_known(work->ctrl, work->name);
-    CLEANUP_FREE char *program = gp_str_printf("%.120s", work->key);
     int r = held ? 0 : check_quota(work, work->ask.memory, err), ended;
 
-    work->ask.card = kube_str_key(work->claim, "metadata.annotations", CTRL_CARD);
-    work->ask.node = node_of(work);
+    ctrl_work_fill_ask(work);
     if (!r)
-        r = ctrl_session_ensure(work->ctrl, work->name, program ? program : "",
-                                &work->ask, &work->class, ret, err);
+        r = ctrl_session_ensure(work->ctrl, work->name, work->program, &work->ask,
+                                &work->class, ret, err);
     if (!r && !held && !work->ask.memory)
         r = check_quota(work, (*ret)->memory, err);
     if (r != -EDQUOT)
@@ -369,8 +413,8 @@ open_session(struct work *work, const struct ctrl_grant **ret, struct gp_err *er
     return ended < 0 ? ended : r;
 }
 
-static int
-refused(struct work *work, int r, struct gp_err *err)
+int
+ctrl_work_refused(struct ctrl_work *work, int r, struct gp_err *err)
 {
     bool lost = *kube_str(work->claim, "status.phase") &&
                 strcmp(kube_str(work->claim, "status.phase"), "Pending") != 0;
@@ -379,33 +423,38 @@ refused(struct work *work, int r, struct gp_err *err)
     gp_str_copy(words, sizeof(words), gp_err_msg(err, r));
     switch (r) {
     case -ENOSPC:
-        return set_waiting(work, lost ? "Lost" : "Pending", "NoRoom", words, err);
+        return ctrl_work_set_waiting(work, lost ? "Lost" : "Pending", "NoRoom", words,
+                                     err);
     case -EDQUOT:
-        return set_waiting(work, "Pending", "QuotaExceeded", words, err);
+        return ctrl_work_set_waiting(work, "Pending", "QuotaExceeded", words, err);
     case -EINVAL:
-        return set_waiting(work, "Pending", "BadRequest", words, err);
+        return ctrl_work_set_waiting(work, "Pending", "BadRequest", words, err);
     case -EHOSTUNREACH:
     case -EACCES:
         if (lost) /* it holds what it has; the scheduler will be back */
             return -EAGAIN;
-        r = set_waiting(work, "Pending", "NoScheduler", words, err);
+        r = ctrl_work_set_waiting(work, "Pending", "NoScheduler", words, err);
         return r < 0 ? r : -EAGAIN;
     default:
         return r;
     }
 }
 
+/* ------------------------------------------------------------------- bound -- */
+
 static int
-bind_claim(struct work *work, struct gp_err *err)
+bind_claim(struct ctrl_work *work, struct gp_err *err)
 {
     const struct ctrl_grant *grant = NULL;
-    int r = hold(work, err), flushed;
+    int r = ctrl_work_hold(work, err), flushed;
 
-    if (r < 0)
-        return r;
+    if (!r)
+        r = ctrl_work_open_with_pod(work, err);
+    if (r)
+        return gp_min(r, 0);
     r = open_session(work, &grant, err);
     if (r < 0)
-        return refused(work, r, err);
+        return ctrl_work_refused(work, r, err);
     ctrl_status_hold(work->ctrl);
     r = ctrl_gpu_put(work->ctrl, work->name, work->claim, &work->ask, &work->class,
                      grant, work->consumers, err);
@@ -417,7 +466,7 @@ bind_claim(struct work *work, struct gp_err *err)
 
 /* Bound, and then somebody deleted its ElasticGPU. */
 static bool
-gpu_is_lost(const struct work *work)
+gpu_is_lost(const struct ctrl_work *work)
 {
     const char *phase = kube_str(work->claim, "status.phase");
     const json_t *gpu = kube_watch_get(&work->ctrl->gpus, "", work->name);
@@ -427,7 +476,7 @@ gpu_is_lost(const struct work *work)
 }
 
 static void
-find_held_gpu(struct work *work)
+find_held_gpu(struct ctrl_work *work)
 {
     json_t *gpu = kube_watch_get(&work->ctrl->gpus, "", work->name);
 
@@ -440,7 +489,7 @@ find_held_gpu(struct work *work)
 /* A bound claim keeps what it has when its class is deleted, or would not allow it any
  * more: as a volume does its StorageClass. */
 static int
-as_it_was_bound(struct work *work, struct gp_err *err)
+as_it_was_bound(struct ctrl_work *work, struct gp_err *err)
 {
     CLEANUP_JSON json_t *capacity =
         json_pack("{s:O*}", "requests", kube_at(work->gpu, "spec.capacity"));
@@ -457,45 +506,12 @@ as_it_was_bound(struct work *work, struct gp_err *err)
 
 /* ------------------------------------------------------------------- whole -- */
 
-/* Was it made for one of the pods that use the claim (ctrl_pod.c)? */
-static bool
-named_after_consumer(const struct work *work)
-{
-    json_t *item;
-    size_t i;
-
-    json_array_foreach(work->consumers, i, item)
-    {
-        char prefix[80];
-        int n = snprintf(prefix, sizeof(prefix), "egpu-%s-", kube_str(item, "uid"));
-
-        if (n > 0 && (size_t)n < sizeof(prefix) &&
-            strncmp(work->name, prefix, (size_t)n) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* An ElasticGPU is a claim's own when its name has the uid of the claim or of a pod
- * that uses it: whoever writes a claim chooses neither.  What its labels say would be
- * its writer's word, and name the session of another. */
-static void
-name_of(struct work *work)
-{
-    const char *name = kube_str(work->claim, "spec.elasticGPUName");
-    char own[254];
-
-    snprintf(own, sizeof(own), "egpu-%s", kube_uid(work->claim));
-    gp_str_copy(work->name, sizeof(work->name), *name ? name : own);
-    work->chosen = strcmp(work->name, own) != 0 && !named_after_consumer(work);
-}
-
 /* Its class waits for a pod, and there is none: what it held goes back. */
 static int
-wait_for_pod(struct work *work, struct gp_err *err)
+wait_for_pod(struct ctrl_work *work, struct gp_err *err)
 {
-    int r = set_waiting(work, "Pending", "WaitForFirstConsumer",
-                        "waits for the first pod that uses it", err);
+    int r = ctrl_work_set_waiting(work, "Pending", "WaitForFirstConsumer",
+                                  "waits for the first pod that uses it", err);
 
     if (r < 0 || work->chosen)
         return r;
@@ -503,7 +519,7 @@ wait_for_pod(struct work *work, struct gp_err *err)
 }
 
 static int
-look_at(struct work *work, struct gp_err *err)
+look_at(struct ctrl_work *work, struct gp_err *err)
 {
     char words[sizeof(err->msg)];
     int r;
@@ -515,25 +531,26 @@ look_at(struct work *work, struct gp_err *err)
                             kube_name(work->claim), kube_uid(work->claim), err);
         return r == -ENOENT ? 0 : r;
     }
-    r = find_class(work, err);
+    r = ctrl_work_find_class(work, err);
     if (r > 0)
         return 0;
     if (gpu_is_lost(work))
-        return set_waiting(work, "Lost", "ElasticGPUDeleted",
-                           "its ElasticGPU was deleted; delete the claim, too", err);
+        return ctrl_work_set_waiting(
+            work, "Lost", "ElasticGPUDeleted",
+            "its ElasticGPU was deleted; delete the claim, too", err);
     if (!r)
         r = kube_ask_read(json_object_get(kube_at(work->claim, "spec"), "resources"),
                           &work->class, &work->ask, err);
     if (r < 0 && work->gpu)
         r = as_it_was_bound(work, err);
     if (!r)
-        r = check_gpu(work, err);
+        r = ctrl_work_check_gpu(work, err);
     gp_str_copy(words, sizeof(words), gp_err_msg(err, r));
     if (r == -ENOENT)
-        return set_waiting(work, "Pending", "NotFound", words, err);
+        return ctrl_work_set_waiting(work, "Pending", "NotFound", words, err);
     if (r < 0)
-        return set_waiting(work, "Pending", r == -EBUSY ? "InUse" : "BadRequest", words,
-                           err);
+        return ctrl_work_set_waiting(work, "Pending",
+                                     r == -EBUSY ? "InUse" : "BadRequest", words, err);
     if (work->class.wait && !json_array_size(work->consumers))
         return wait_for_pod(work, err);
     return bind_claim(work, err);
@@ -542,16 +559,13 @@ look_at(struct work *work, struct gp_err *err)
 int
 ctrl_claim(struct ctrl *ctrl, const char *key, struct gp_err *err)
 {
-    CLEANUP(work_fini)
-    struct work work = {.ctrl = ctrl, .key = key};
+    CLEANUP(ctrl_work_fini) struct ctrl_work work;
 
-    work.claim = json_incref(json_object_get(ctrl->claims.objects, key));
+    ctrl_work_init(&work, ctrl, key);
     if (!work.claim) {
         ctrl_set_waiting(ctrl, "c:", key, false);
         return 0;
     }
-    work.consumers = ctrl_pod_consumers(ctrl, work.claim);
-    name_of(&work);
     find_held_gpu(&work);
     return look_at(&work, err);
 }

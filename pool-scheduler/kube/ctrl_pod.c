@@ -386,6 +386,25 @@ gated(const json_t *pod, json_t **ret_others)
     return found;
 }
 
+json_t *
+ctrl_pod_gate_claims(const struct ctrl *ctrl, const char *pod_key)
+{
+    const json_t *pod = json_object_get(ctrl->pods.objects, pod_key);
+    CLEANUP_JSON json_t *others = NULL;
+    const char *claim_key;
+    json_t *keys, *value;
+
+    if (!pod || !gated(pod, &others))
+        return NULL;
+    keys = json_object();
+    json_object_foreach(json_object_get(ctrl->uses, pod_key), claim_key, value)
+    {
+        if (!is_device_claim(pod, claim_key))
+            json_object_set(keys, claim_key, value);
+    }
+    return keys;
+}
+
 /* Say on the pod what its claim waits for. */
 static void
 explain(struct ctrl *ctrl, const json_t *pod, const char *reason, const char *claim_key)

@@ -211,9 +211,9 @@ call(struct ctrl_pool *pool, Gpupool__Ctl__CtlRequest *req,
 }
 
 static int
-errno_of(const Gpupool__Ctl__CtlReply *reply)
+errno_of(const Gpupool__Ctl__CtlError *error)
 {
-    switch (reply->error->code) {
+    switch (error->code) {
     case GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT:
     case GPUPOOL__CTL__CTL_CODE__CTL_LIMIT:
         return -ENOSPC;
@@ -241,7 +241,7 @@ ask_pool(struct ctrl_pool *pool, Gpupool__Ctl__CtlRequest *req,
     r = call(pool, req, &reply, err);
     pool->sent &= r < 0 && r != -EREMOTE;
     if (r == -EREMOTE)
-        return errno_of(reply);
+        return errno_of(reply->error);
     if (r < 0)
         return r == -ETIMEDOUT || r == -EACCES ? r : -EHOSTUNREACH;
     if (reply->body_case != want)
@@ -379,6 +379,73 @@ ctrl_pool_open(struct ctrl_pool *pool, const char *name, const char *program,
     open.lease_ms = pool->lease_ms;
     r = send_open(pool, &open, &reply, err);
     return r < 0 ? r : take_grant(reply->grant, ret, err);
+}
+
+static int
+send_many(struct ctrl_pool *pool, Gpupool__Ctl__CtlOpenMany *many,
+          Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err)
+{
+    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
+    CLEANUP_FREE char *token = token_of(pool);
+    int r;
+
+    if (!token)
+        return -ENOMEM;
+    many->token = ctl_token_shown(token);
+    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_OPEN_MANY;
+    req.open_many = many;
+    r = ask_pool(pool, &req, GPUPOOL__CTL__CTL_REPLY__BODY_OPENED_MANY, ret_reply, err);
+    explicit_bzero(token, strlen(token));
+    return r;
+}
+
+static int
+many_result(const Gpupool__Ctl__CtlOpenedMany *opened, size_t n, size_t *ret_failed,
+            struct gp_err *err)
+{
+    const Gpupool__Ctl__CtlError *error = opened->error;
+
+    if (!error)
+        return 0;
+    if (opened->failed >= n)
+        return gp_err_set(err, -EPROTO, "the scheduler's answer names none of them");
+    *ret_failed = opened->failed;
+    return gp_err_set(err, errno_of(error), "%s", error->words);
+}
+
+int
+ctrl_pool_open_many(struct ctrl_pool *pool, const struct ctrl_wanted *list, size_t n,
+                    size_t *ret_failed, struct gp_err *err)
+{
+    CLEANUP(ctl_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
+    Gpupool__Ctl__CtlOpenMany many = GPUPOOL__CTL__CTL_OPEN_MANY__INIT;
+    Gpupool__Ctl__CtlOpen opens[CTL_OPEN_MANY_MAX], *msgs[CTL_OPEN_MANY_MAX];
+    char owners[CTL_OPEN_MANY_MAX][CTL_OWNER_MAX];
+    uint8_t uuids[CTL_OPEN_MANY_MAX][16];
+    int r = 0;
+
+    for (size_t i = 0; !r && i < n; i++) {
+        int len =
+            snprintf(owners[i], sizeof(owners[i]), CTL_OWNER_KUBE "%s", list[i].name);
+
+        *ret_failed = i;
+        open_message(&opens[i], list[i].ask, list[i].class);
+        r = (size_t)len < sizeof(owners[i])
+                ? pin(&opens[i], list[i].ask, uuids[i], err)
+                : gp_err_set(err, -EINVAL, "the name %s is too long", list[i].name);
+        opens[i].owner = owners[i];
+        opens[i].program = (char *)list[i].program;
+        opens[i].lease_ms = pool->lease_ms;
+        msgs[i] = &opens[i];
+    }
+    many.opens = msgs;
+    many.n_opens = n;
+    if (r < 0)
+        return r;
+    r = send_many(pool, &many, &reply, err);
+    if (r == -EINVAL) /* it took the request for none, and the connection is gone */
+        return -ENOTSUP;
+    return r < 0 ? r : many_result(reply->opened_many, n, ret_failed, err);
 }
 
 /* The chosen cards come first among the reasons. */

@@ -66,6 +66,17 @@ void ctrl_pool_fini(struct ctrl_pool *pool);
 int ctrl_pool_open(struct ctrl_pool *pool, const char *name, const char *program,
                    const struct kube_ask *ask, const struct kube_class *class,
                    struct ctrl_grant *ret, struct gp_err *err);
+/* A session to open. */
+struct ctrl_wanted {
+    const char *name, *program;
+    const struct kube_ask *ask;
+    const struct kube_class *class;
+};
+/* Open those of @list, CTL_OPEN_MANY_MAX at most, that are not open: all or none. Their
+ * grants are fetched by ctrl_pool_open().  As that for the one at *ret_failed, for
+ * which none is; -ENOTSUP: the scheduler is older than that. */
+int ctrl_pool_open_many(struct ctrl_pool *pool, const struct ctrl_wanted *list,
+                        size_t n, size_t *ret_failed, struct gp_err *err);
 /* Where it would go now, as the name of a server; nothing is taken.  *ret_by_node: for
  * programs of another node it could be another.  As ctrl_pool_open(). */
 int ctrl_pool_explain(struct ctrl_pool *pool, const struct kube_ask *ask,

@@ -98,9 +98,9 @@ add_retained(const struct ctrl *ctrl, const char *ns, struct sum *sum)
     }
 }
 
-/* Claims of @ns that hold a session, but for @except, and what is retained. */
+/* Claims of @ns that hold a session, but for those in @except, and what is retained. */
 static struct sum
-held_in(const struct ctrl *ctrl, const char *ns, const char *except)
+held_in(const struct ctrl *ctrl, const char *ns, const json_t *except)
 {
     struct sum sum = {0};
     size_t n = strlen(ns);
@@ -112,8 +112,8 @@ held_in(const struct ctrl *ctrl, const char *ns, const char *except)
         const char *name = kube_str(claim, "spec.elasticGPUName");
         struct kube_ask ask;
 
-        if (strncmp(key, ns, n) != 0 || key[n] != '/' || strcmp(key, except) == 0 ||
-            !*name || !ctrl_session_holds(ctrl, name))
+        if (strncmp(key, ns, n) != 0 || key[n] != '/' || !*name ||
+            json_object_get(except, key) || !ctrl_session_holds(ctrl, name))
             continue;
         if (what_it_holds(ctrl, claim, name, &ask) == 0)
             add(&sum, &ask, ask.memory);
@@ -154,8 +154,8 @@ says_something(const json_t *quota)
 }
 
 int
-ctrl_quota_check(struct ctrl *ctrl, const char *ns, const char *claim,
-                 const struct kube_ask *ask, uint64_t memory, struct gp_err *err)
+ctrl_quota_check(struct ctrl *ctrl, const char *ns, const json_t *except,
+                 const struct kube_ask *list, size_t n, struct gp_err *err)
 {
     struct sum held, more = {0};
     bool counted = false;
@@ -163,13 +163,14 @@ ctrl_quota_check(struct ctrl *ctrl, const char *ns, const char *claim,
     json_t *quota;
     int r = 0;
 
-    add(&more, ask, memory);
+    for (size_t i = 0; i < n; i++)
+        add(&more, &list[i], list[i].memory);
     json_object_foreach(ctrl->quotas.objects, key, quota)
     {
         if (strcmp(kube_ns(quota), ns) != 0 || !says_something(quota))
             continue;
         if (!counted)
-            held = held_in(ctrl, ns, claim);
+            held = held_in(ctrl, ns, except);
         counted = true;
         for (size_t i = 0; !r && i < ARRAY_SIZE(LINES); i++)
             r = check_line(quota, i, &held, &more, err);

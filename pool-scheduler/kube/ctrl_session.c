@@ -79,6 +79,14 @@ ctrl_session_known(const struct ctrl *ctrl, const char *name)
 }
 
 bool
+ctrl_session_open(const struct ctrl *ctrl, const char *name)
+{
+    const struct ctrl_session *session = find(ctrl, name);
+
+    return session && !session->ending && !session->unsure;
+}
+
+bool
 ctrl_session_holds(const struct ctrl *ctrl, const char *name)
 {
     return find(ctrl, name);
@@ -152,6 +160,30 @@ ctrl_session_ensure(struct ctrl *ctrl, const char *name, const char *program,
     session->renew_ns = next_renewal(grant.lease_ms);
     *ret = &session->grant;
     return 0;
+}
+
+int
+ctrl_session_ensure_many(struct ctrl *ctrl, const struct ctrl_wanted *list, size_t n,
+                         size_t *ret_failed, struct gp_err *err)
+{
+    int r = 0;
+
+    for (size_t i = 0; !r && i < n; i++) {
+        const struct ctrl_session *session = find(ctrl, list[i].name);
+
+        *ret_failed = i;
+        if (session && session->ending)
+            r = ctrl_session_end(ctrl, list[i].name, 0, err);
+    }
+    if (!r)
+        r = ctrl_pool_open_many(&ctrl->pool, list, n, ret_failed, err);
+    for (size_t i = 0; r < 0 && i < n; i++) {
+        if (r == -ENOSPC)
+            drop(ctrl, list[i].name); /* there would be one */
+        else if (ctrl->pool.sent)
+            note_unsure(ctrl, list[i].name);
+    }
+    return r;
 }
 
 int

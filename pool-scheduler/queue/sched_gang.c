@@ -31,20 +31,14 @@ gang_find(const struct sched_waits *waits, const char *owner, const char *name)
     return gang;
 }
 
-static bool
-needs_more(const struct sched_request *a, const struct sched_request *b)
-{
-    if (a->cards != b->cards)
-        return a->cards > b->cards;
-    return a->core != b->core ? a->core > b->core : a->memory > b->memory;
-}
-
 static void
 insert(struct sched_gang *gang, struct sched_wait *wait)
 {
     unsigned at = gang->n++;
 
-    for (; at && needs_more(&wait->open.req, &gang->members[at - 1]->open.req); at--)
+    for (; at &&
+           sched_request_needs_more(&wait->open.req, &gang->members[at - 1]->open.req);
+         at--)
         gang->members[at] = gang->members[at - 1];
     gang->members[at] = wait;
 }
@@ -108,32 +102,6 @@ sched_gang_leave(struct sched_wait *wait)
 }
 
 /* ------------------------------------------------------------------- place -- */
-
-static void
-untake(struct sched *sched, const struct sched_decision *d, unsigned n)
-{
-    while (n--)
-        for (uint32_t i = 0; i < d[n].n_slices; i++)
-            sched_pool_untake(sched->pool, d[n].slices[i].card, d[n].slices[i].core,
-                              d[n].slices[i].memory);
-}
-
-static int
-take(struct sched *sched, const struct sched_decision *d)
-{
-    for (uint32_t i = 0; i < d->n_slices; i++) {
-        const struct sched_slice *slice = &d->slices[i];
-
-        if (!sched_pool_take(sched->pool, slice->card, slice->core, slice->memory,
-                             slice->in_space))
-            continue;
-        while (i--)
-            sched_pool_untake(sched->pool, d->slices[i].card, d->slices[i].core,
-                              d->slices[i].memory);
-        return -ENOSPC;
-    }
-    return 0;
-}
 
 /* Has their owner too many sessions for one more of each member? */
 static bool
@@ -207,12 +175,13 @@ try_all(struct sched *sched, const struct sched_gang *gang, bool kept,
         else
             good = sched_open_place(sched, &open, member->waiter.tenant, &ret[n], NULL,
                                     0) == 0;
-        if (!good || take(sched, &ret[n]) < 0) {
+        if (!good || sched_decision_take(sched->pool, &ret[n]) < 0) {
             good = false;
             break;
         }
     }
-    untake(sched, ret, n);
+    while (n)
+        sched_decision_untake(sched->pool, &ret[--n]);
     return !good ? -ENOSPC : in_quota(gang, ret) ? 0 : -EDQUOT;
 }
 

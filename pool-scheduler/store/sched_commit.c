@@ -343,23 +343,49 @@ forget_answers(struct sched_conn *conn)
 
 /* ------------------------------------------------------------------- opens -- */
 
-void
-sched_commit_open(struct sched_conn *conn, uint32_t id, struct sched_session *session,
-                  bool hold)
+static void
+await_commit(struct sched_conn *conn, struct sched_session *session)
 {
     struct sched *sched = conn->sched;
 
     session->pending = true;
-    session->pending_hold = hold;
     session->pending_conn = conn;
-    session->pending_request = id;
     session->pending_next = NULL;
     session->open_serial = sched_store_serial(sched->store);
     *sched->commit.end = session;
     sched->commit.end = &session->pending_next;
+    write_soon(sched);
+}
+
+void
+sched_commit_open(struct sched_conn *conn, uint32_t id, struct sched_session *session,
+                  bool hold)
+{
+    session->pending_hold = hold;
+    session->pending_request = id;
+    await_commit(conn, session);
     conn->opening = session;
     gp_msg_conn_hold(&conn->msg, true);
-    write_soon(sched);
+}
+
+void
+sched_commit_open_many(struct sched_conn *conn, struct sched_session *session)
+{
+    session->pending_many = true;
+    await_commit(conn, session);
+    conn->opening_many++;
+}
+
+static void
+forget_many(struct sched_conn *conn)
+{
+    struct sched_session *session = conn->sched->commit.first;
+
+    for (; conn->opening_many && session; session = session->pending_next)
+        if (session->pending_many && session->pending_conn == conn) {
+            session->pending_conn = NULL;
+            conn->opening_many--;
+        }
 }
 
 void
@@ -368,6 +394,7 @@ sched_commit_forget(struct sched_conn *conn)
     if (conn->opening)
         conn->opening->pending_conn = NULL;
     conn->opening = NULL;
+    forget_many(conn);
     forget_answers(conn);
 }
 
@@ -391,6 +418,8 @@ opened(struct sched *sched, struct sched_session *session)
     gp_audit("grant", "from", conn ? conn->peer : NULL, "who", session->owner->name,
              "session", session->name, "program", session->program, "server",
              session->parts[0].server->name, NULL);
+    if (session->pending_many)
+        return;
     if (!conn) {
         sched->commit.orphaned(sched, session);
         return;
@@ -409,7 +438,7 @@ undone(struct sched *sched, struct sched_session *session, const char *words)
     sched->counters.refused++;
     gp_log_error("session", "%s: refused: %s", session->name, words);
     sched_store_undo_session(sched->store, session->id);
-    if (conn)
+    if (conn && !session->pending_many)
         sched_conn_refuse(conn, session->pending_request,
                           GPUPOOL__CTL__CTL_CODE__CTL_INTERNAL, words, NULL);
     sched_session_free(&sched->sessions, session);
@@ -427,7 +456,9 @@ end_opens(struct sched *sched, uint64_t serial, int r, const struct gp_err *err)
         if (!session->pending_next)
             sched->commit.end = &sched->commit.first;
         session->pending = false;
-        if (conn)
+        if (conn && session->pending_many)
+            conn->opening_many--;
+        else if (conn)
             conn->opening = NULL;
         sched_commit_turn(sched);
         if (r < 0)

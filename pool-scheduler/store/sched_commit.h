@@ -41,6 +41,9 @@ int sched_commit_start(struct sched *sched, struct gp_err *err);
 /* @session, just opened by the request @id of @conn, is answered after the commit. */
 void sched_commit_open(struct sched_conn *conn, uint32_t id,
                        struct sched_session *session, bool hold);
+/* One of those that one request of @conn opens.  That is answered by a reply of its own
+ * (sched_commit_soon()), and the session stays when @conn is gone before. */
+void sched_commit_open_many(struct sched_conn *conn, struct sched_session *session);
 /* The store has changed: what is sent until the next sched_commit_turn() waits for it,
  * and it is written this turn. */
 void sched_commit_soon(struct sched *sched);

@@ -36,6 +36,8 @@ $(foreach test,test_sched_gang test_sched_gang_order,\
     $(addprefix tests/unit/pool-scheduler/,ut_gang.c ut_sched.c),$(UT_SCHED_INCS),,$(SCHED_LIBS),$(SCHED_LDLIBS))))
 $(eval $(call unit_test,test_sched_repeat,tests/unit/pool-scheduler/test_sched_repeat.c tests/unit/pool-scheduler/ut_sched.c,\
     $(UT_SCHED_INCS),,$(SCHED_LIBS),$(SCHED_LDLIBS)))
+$(eval $(call unit_test,test_sched_many,tests/unit/pool-scheduler/test_sched_many.c tests/unit/pool-scheduler/ut_sched.c,\
+    $(UT_SCHED_INCS),,$(SCHED_LIBS),$(SCHED_LDLIBS)))
 $(eval $(call unit_test,test_sched_reserve,tests/unit/pool-scheduler/test_sched_reserve.c tests/unit/pool-scheduler/ut_sched.c,\
     $(UT_SCHED_INCS),,$(SCHED_LIBS),$(SCHED_LDLIBS)))
 $(eval $(call unit_test,test_sched_metrics,tests/unit/pool-scheduler/test_sched_metrics.c,\
