@@ -15,6 +15,10 @@
 #define TICK_NS (500 * GP_NS_PER_MS)
 /* Cards are published, and those who wait tried again, at most this often. */
 #define POOL_PAUSE_NS (500 * GP_NS_PER_MS)
+/* Why something waits has other words after each change of the pool, such as how much
+ * is free.  Thousands may wait, and each status that is written takes some milliseconds
+ * in which nothing is bound. */
+#define WORDS_NS (20 * GP_NS_PER_S)
 
 static void work_soon(struct ctrl *ctrl);
 
@@ -33,10 +37,29 @@ ctrl_set_waiting(struct ctrl *ctrl, const char *kind, const char *key, bool wait
 {
     CLEANUP_FREE char *name = gp_str_printf("%s%s", kind, key);
 
-    if (name && waits)
-        json_object_set_new(ctrl->waiting, name, json_true());
-    else if (name)
+    if (name && waits && !json_object_get(ctrl->waiting, name))
+        json_object_set_new(ctrl->waiting, name, json_integer(0));
+    else if (name && !waits)
         json_object_del(ctrl->waiting, name);
+}
+
+bool
+ctrl_words_due(struct ctrl *ctrl, const char *kind, const char *key)
+{
+    CLEANUP_FREE char *name = gp_str_printf("%s%s", kind, key);
+    json_t *last = name ? json_object_get(ctrl->waiting, name) : NULL;
+    uint64_t now = gp_now_ns(),
+             due = json_integer_value(last)
+                       ? (uint64_t)json_integer_value(last) + WORDS_NS
+                       : 0;
+
+    if (now >= due) {
+        json_integer_set(last, (json_int_t)now);
+        return true;
+    }
+    ctrl_queue_add_at(&ctrl->queue, name, due);
+    work_soon(ctrl);
+    return false;
 }
 
 /* ----------------------------------------------------------------- changes -- */

@@ -67,7 +67,8 @@ struct ctrl {
     struct ctrl_pool pool;
     struct ctrl_queue queue;
     struct gp_loop_timer work, tick;
-    json_t *waiting;  /* names of those that want something that others hold */
+    json_t *waiting;  /* names of those that want something that others hold, and
+                         when words about it were written last, in ns */
     json_t *users;    /* claim's key -> keys of the pods that name it */
     json_t *uses;     /* pod's key -> keys of the claims that it names */
     json_t *sessions; /* ElasticGPU's name -> address of its struct ctrl_session */
@@ -103,6 +104,10 @@ void ctrl_fini(struct ctrl *ctrl);
 void ctrl_queue_name(struct ctrl *ctrl, const char *kind, const char *key);
 /* Look at it whenever something may have become free, from now on or no more. */
 void ctrl_set_waiting(struct ctrl *ctrl, const char *kind, const char *key, bool waits);
+
+/* May the words about what waits, and for nothing else than before, be written anew? If
+ * not, it is looked at again when they may. */
+bool ctrl_words_due(struct ctrl *ctrl, const char *kind, const char *key);
 
 /* ctrl_lease.c */
 int ctrl_lease_start(struct ctrl *ctrl, struct gp_err *err);

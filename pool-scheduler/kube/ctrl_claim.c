@@ -114,6 +114,19 @@ fail_gpu(struct ctrl_work *work, const char *message, struct gp_err *err)
     return ctrl_gpu_phase(work->ctrl, gpu, "Failed", "SessionLost", message, err);
 }
 
+/* Is it waiting already, for the same reason in other words? */
+static bool
+is_reworded(const struct ctrl_work *work, const char *phase, const char *reason,
+            const char *message)
+{
+    const json_t *ready =
+        kube_condition(kube_at(work->claim, "status.conditions"), "Ready");
+
+    return strcmp(kube_str(work->claim, "status.phase"), phase) == 0 &&
+           strcmp(kube_str(ready, "reason"), reason) == 0 &&
+           strcmp(kube_str(work->claim, "status.message"), message) != 0;
+}
+
 /* Not bound, and why. */
 int
 ctrl_work_set_waiting(struct ctrl_work *work, const char *phase, const char *reason,
@@ -123,6 +136,9 @@ ctrl_work_set_waiting(struct ctrl_work *work, const char *phase, const char *rea
     int r;
 
     ctrl_set_waiting(work->ctrl, "c:", work->key, true);
+    if (is_reworded(work, phase, reason, message) &&
+        !ctrl_words_due(work->ctrl, "c:", work->key))
+        return 0;
     kube_condition_set(conditions, "Ready", false, reason, message);
     r = ctrl_status(work->ctrl, &work->ctrl->claims, work->claim,
                     json_pack("{s:s, s:s, s:n, s:n, s:n, s:n, s:[], s:o}", "phase",

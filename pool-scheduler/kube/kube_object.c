@@ -145,36 +145,45 @@ kube_finalizers(const json_t *object, const char *finalizer, bool with)
     return list;
 }
 
+json_t *
+kube_condition(const json_t *conditions, const char *type)
+{
+    json_t *item;
+    size_t i;
+
+    json_array_foreach((json_t *)(uintptr_t)conditions, i, item)
+    {
+        if (strcmp(kube_str(item, "type"), type) == 0)
+            return item;
+    }
+    return NULL;
+}
+
 bool
 kube_condition_set(json_t *conditions, const char *type, bool status,
                    const char *reason, const char *message)
 {
     const char *word = status ? "True" : "False";
+    json_t *item = kube_condition(conditions, type);
     char now[KUBE_TIME_TEXT];
-    json_t *item;
-    size_t i;
+    bool turned;
 
-    json_array_foreach(conditions, i, item)
-    {
-        bool turned = strcmp(kube_str(item, "status"), word) != 0;
-
-        if (strcmp(kube_str(item, "type"), type) != 0)
-            continue;
-        if (!turned && strcmp(kube_str(item, "reason"), reason) == 0 &&
-            strcmp(kube_str(item, "message"), message) == 0)
-            return false;
-        json_object_set_new(item, "status", json_string(word));
-        json_object_set_new(item, "reason", json_string(reason));
-        json_object_set_new(item, "message", json_string(message));
-        if (turned)
-            json_object_set_new(item, "lastTransitionTime",
-                                json_string(kube_time(now)));
+    if (!item) {
+        json_array_append_new(conditions,
+                              json_pack("{s:s, s:s, s:s, s:s, s:s}", "type", type,
+                                        "status", word, "reason", reason, "message",
+                                        message, "lastTransitionTime", kube_time(now)));
         return true;
     }
-    json_array_append_new(conditions,
-                          json_pack("{s:s, s:s, s:s, s:s, s:s}", "type", type, "status",
-                                    word, "reason", reason, "message", message,
-                                    "lastTransitionTime", kube_time(now)));
+    turned = strcmp(kube_str(item, "status"), word) != 0;
+    if (!turned && strcmp(kube_str(item, "reason"), reason) == 0 &&
+        strcmp(kube_str(item, "message"), message) == 0)
+        return false;
+    json_object_set_new(item, "status", json_string(word));
+    json_object_set_new(item, "reason", json_string(reason));
+    json_object_set_new(item, "message", json_string(message));
+    if (turned)
+        json_object_set_new(item, "lastTransitionTime", json_string(kube_time(now)));
     return true;
 }
 

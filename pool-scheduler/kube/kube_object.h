@@ -35,6 +35,8 @@ bool kube_has_finalizer(const json_t *object, const char *finalizer);
 /* A new list: that of @object with or without @finalizer. */
 json_t *kube_finalizers(const json_t *object, const char *finalizer, bool with);
 
+/* The one of that type in @conditions, a list of status.conditions; NULL: none. */
+json_t *kube_condition(const json_t *conditions, const char *type);
 /* Set a condition of status.conditions in @conditions (a list); its time moves only
  * when its status does.  True when anything changed. */
 bool kube_condition_set(json_t *conditions, const char *type, bool status,

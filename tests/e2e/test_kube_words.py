@@ -3,7 +3,7 @@
 
 import json
 
-from test_kube import gated_pod, in_world, with_hook
+from test_kube import claim, gated_pod, in_world, with_hook
 from test_kube_tenants import review
 
 
@@ -89,3 +89,38 @@ def test_a_resource_claim_of_several_cards_is_refused_before_its_pod_starts(case
         for each in (request("ours", count=1), request("ours"), request("theirs", count=2)):
             case.equal(answer(each)["allowed"], True, f"a pod with {each}")
     with_hook(case, body, "--dra")
+
+
+def test_claims_that_wait_are_not_written_at_each_change_of_the_pool(case):
+    """How much is free changes with every other claim; each status that is written keeps the
+    controller from binding."""
+    def body(world):
+        api = world.api
+        world.start()
+        world.await_cards()
+        for name in ("left", "right"):
+            api.put("elasticgpuclaims", claim(name, core=60))
+            world.await_phase(name, "Bound")
+        waiting = [f"wait{i}" for i in range(5)]
+
+        def words():
+            return {api.get("elasticgpuclaims", n, "team")["status"].get("message")
+                    for n in waiting}
+        for name in waiting:
+            api.put("elasticgpuclaims", claim(name, core=50))
+        case.wait_for(lambda: all(world.phase(n) == "Pending" for n in waiting), "all wait")
+        begin = len(api.requests)
+        for i in range(12):
+            api.put("elasticgpuclaims", claim(f"more{i}", core=5))
+            world.await_phase(f"more{i}", "Bound")
+        patches = [r for r in api.requests[begin:] if r[0] == "PATCH" and "/wait" in r[1]]
+        case.check(len(patches) <= 2 * len(waiting),
+                   f"{len(patches)} writes about {len(waiting)} claims in twelve changes")
+        case.equal(world.given(), 180, "percent given, of 200")
+        case.wait_for(lambda: [w.count("most free: 20 %") for w in words()] == [1],
+                      "all say what is free in the end", 40)
+        for name in ["left", "right"] + [f"more{i}" for i in range(12)]:
+            api.delete("elasticgpuclaims", name, "team")
+        case.wait_for(lambda: sum(world.phase(n) == "Bound" for n in waiting) == 4,
+                      "four are bound as soon as there is room", 10)
+    in_world(case, body)
