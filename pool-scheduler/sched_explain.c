@@ -16,7 +16,7 @@ struct obstacles {
     unsigned cards, core, memory, slots, shared, closed, unwanted, fit;
     unsigned selected, avoided, held, faulty, reserved, cordoned, unreached;
     uint32_t most_core;
-    uint64_t most_memory;
+    uint64_t most_memory, largest; /* free; in all, of those that lack some */
 };
 
 static double
@@ -127,8 +127,10 @@ count_obstacles(struct obstacles *sum, const struct sched_card *card, unsigned f
         return;
     if (found & CORE)
         sum->most_core = gp_max(sum->most_core, sched_card_free_core(card));
-    if (found & MEMORY)
+    if (found & MEMORY) {
         sum->most_memory = gp_max(sum->most_memory, sched_card_free_memory(card));
+        sum->largest = gp_max(sum->largest, card->facts.memory);
+    }
 }
 
 static void
@@ -270,10 +272,12 @@ summarise_obstacles(const struct sched_request *req, const struct obstacles *sum
         summary_add(why, size, "%s %s core (most free: %u %%, %u %% wanted)",
                     count_words(sum, sum->core, n),
                     gp_plural(sum->core, "lacks", "lack"), sum->most_core, req->core);
-    if (sum->memory)
-        summary_add(why, size, "%s %s memory (most free: %.2f GiB, %.2f GiB wanted)",
+    if (sum->memory) /* waiting does not help where even the largest is too small */
+        summary_add(why, size, "%s %s memory (%s %.2f GiB, %.2f GiB wanted)",
                     count_words(sum, sum->memory, n),
-                    gp_plural(sum->memory, "lacks", "lack"), gib(sum->most_memory),
+                    gp_plural(sum->memory, "lacks", "lack"),
+                    req->memory > sum->largest ? "the largest has" : "most free:",
+                    gib(req->memory > sum->largest ? sum->largest : sum->most_memory),
                     gib(req->memory));
     if (sum->slots)
         summary_add(why, size, "%s %s %d slices already, the most allowed",
@@ -438,6 +442,11 @@ sched_place_shortage(const struct sched_pool *pool, const struct sched_request *
 
     if (!pool->n_cards)
         snprintf(words, size, "the pool has no cards: no server has registered");
+    else if (req->memory > pool->most_memory)
+        snprintf(words, size, "%s: %.2f GiB of memory wanted, %s %.2f GiB",
+                 none_fits(pool->n_cards, none), gib(req->memory),
+                 gp_plural(pool->n_cards, "it has", "the largest has"),
+                 gib(pool->most_memory));
     else if (!core && pool->n_cards == 1 && away)
         snprintf(words, size, "the only card cannot be given");
     else if (!core && away)

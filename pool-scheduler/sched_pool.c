@@ -416,6 +416,7 @@ sched_pool_card_put(struct sched_pool *pool, struct sched_server *server,
     sums_memory(pool, card, facts->memory - card->facts.memory);
     card->facts = *facts;
     pool->most_tflops = gp_max(pool->most_tflops, facts->tflops);
+    pool->most_memory = gp_max(pool->most_memory, facts->memory);
     r = sched_index_island(pool, card, facts->island);
     if (r < 0)
         return r;

@@ -225,6 +225,7 @@ struct sched_pool {
     uint64_t core; /* of all cards that are known */
     struct sched_sums sums;
     uint32_t most_tflops; /* of any card that ever was there */
+    uint64_t most_memory; /* the same */
     /* Cards that may have more to give than before; sched_pool_freed() takes them. */
     struct sched_card *freed, *freed_last;
     void (*on_freed)(void *arg); /* the list is not empty any more; or NULL */

@@ -168,6 +168,30 @@ shortage_names_cards_of_servers_that_drain_or_are_away(void **state)
     (void)state;
 }
 
+/* A pool without anything free does not hide that no card would ever do. */
+static void
+shortage_names_what_no_card_has(void **state)
+{
+    CLEANUP(sched_pool_freep) struct sched_pool *pool = sched_pool_new();
+    struct sched_request req = request(50, 9 * GIB, 1, SCHED_BINPACK);
+    struct sched_server *a = add_server(pool, "a", 2, 8 * GIB);
+    struct sched_reasons reasons;
+    char words[200];
+
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(sched_pool_take(pool, a->cards[i], 100, 8 * GIB, false), 0);
+    sched_place_shortage(pool, &req, words, sizeof(words));
+    assert_string_equal(words, "none of 2 cards fits: 9.00 GiB of memory wanted, the "
+                               "largest has 8.00 GiB");
+    sched_place_refusal(pool, &req, &reasons);
+    assert_non_null(strstr(reasons.summary, "2 lack memory (the largest has 8.00 GiB, "
+                                            "9.00 GiB wanted)"));
+    req = request(50, 8 * GIB, 1, SCHED_BINPACK);
+    sched_place_shortage(pool, &req, words, sizeof(words));
+    assert_string_equal(words, "none of 2 cards has anything free");
+    (void)state;
+}
+
 /* As few servers as it takes, never two parts on one, and only when it is allowed. */
 static void
 spanning_takes_the_fewest_servers(void **state)
@@ -408,7 +432,7 @@ reasons_name_every_limit_of_every_card(void **state)
     assert_string_equal(
         reasons.summary,
         "none of 2 cards fits: 1 lacks core (most free: 40 %, 50 % wanted), "
-        "2 lack memory (most free: 4.00 GiB, 8.00 GiB wanted)");
+        "2 lack memory (the largest has 4.00 GiB, 8.00 GiB wanted)");
     sched_pool_free(pool);
 }
 
@@ -726,6 +750,7 @@ main(void)
         cmocka_unit_test(spanning_takes_the_fewest_servers),
         cmocka_unit_test(shortage_of_whole_cards_names_no_memory),
         cmocka_unit_test(shortage_names_cards_of_servers_that_drain_or_are_away),
+        cmocka_unit_test(shortage_names_what_no_card_has),
         cmocka_unit_test(same_question_gets_same_answer),
     };
 
