@@ -21,7 +21,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -169,9 +169,10 @@ def is_wanted(name, only):
 
 
 def collect(args):
-    """[(name, callable of Runner)], slow ones first so that the end is short."""
-    jobs = [(f"make.{target}", lambda runner, t=target: runner.target(t))
-            for target in args.target]
+    """[(name, callable of Runner)]: those that mostly wait among those that compute."""
+    targets = [(f"make.{target}", lambda runner, t=target: runner.target(t))
+               for target in args.target]
+    jobs, units = [], []
     if args.e2e:
         for path in sorted((HERE / "e2e").glob("test_*.py")):
             for function in e2e_functions(path):
@@ -181,11 +182,50 @@ def collect(args):
         for program in args.programs or sorted(Path(args.build, "tests/unit").glob("test_*")):
             program = Path(program).resolve()
             if os.access(program, os.X_OK) and program.is_file():
-                jobs.append((f"unit.{program.name}",
-                             lambda runner, p=program: runner.unit(p)))
-    if args.only:
-        jobs = [job for job in jobs if is_wanted(job[0], args.only)]
-    return jobs
+                units.append((f"unit.{program.name}",
+                              lambda runner, p=program: runner.unit(p)))
+    step = max(1, len(jobs) // (len(units) + 1))
+    for i, unit in enumerate(units):
+        jobs.insert(i * (step + 1) + step, unit)
+    return [job for job in targets + jobs if not args.only or is_wanted(job[0], args.only)]
+
+
+class Idleness:
+    """Whether a processor has nothing to do, by what the kernel counts since it was last asked."""
+
+    def __init__(self):
+        self.least = 0.5 / (os.cpu_count() or 1)  # of all time: half a processor
+        self.seen = self.read()
+
+    @staticmethod
+    def read():
+        with open("/proc/stat", encoding="ascii") as stat:
+            numbers = [int(word) for word in stat.readline().split()[1:9]]
+        return numbers[3] + numbers[4], sum(numbers)  # idle and waiting for disks, all
+
+    def there_is(self):
+        idle, total = self.read()
+        since = total - self.seen[1]
+        if since < 50 * (os.cpu_count() or 1):  # less than half a second
+            return False
+        share = (idle - self.seen[0]) / since
+        self.seen = idle, total
+        return share > self.least
+
+
+def run_all(jobs, run, most):
+    """Yield what run(job) gives for each of @jobs.  As many at a time as there are processors,
+    two at least; more, up to @most, while one of them idles: many tests mostly wait."""
+    least = min(most, max(2, os.cpu_count() or 1))
+    idleness, left, running = Idleness(), list(reversed(jobs)), set()
+    with ThreadPoolExecutor(most) as executor:
+        while left or running:
+            while left and (len(running) < least
+                            or (len(running) < most and idleness.there_is())):
+                running.add(executor.submit(run, left.pop()))
+            done, running = wait(running, timeout=0.2, return_when=FIRST_COMPLETED)
+            for future in done:
+                yield future.result()
 
 
 def in_short(words, indent=6):
@@ -215,7 +255,9 @@ def main():
     parser.add_argument("--target", action="append", default=[],
                         help="a target of the Makefile that is a test")
     parser.add_argument("--list", action="store_true", help="only name what would run")
-    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--jobs", type=int, metavar="N",
+                        help="tests at a time, at most (default: four for each processor; beyond "
+                             "one for each only while a processor idles)")
     parser.add_argument("--sanitizer", default="", help="what the build was made with")
     parser.add_argument("--limit", type=float, default=E2E_LIMIT, metavar="SECONDS",
                         help="of an end-to-end test or a target (default: %(default)s)")
@@ -241,10 +283,9 @@ def main():
         outcome.seconds = time.monotonic() - start
         return outcome
 
-    with ThreadPoolExecutor(max(1, args.jobs)) as executor:
-        for future in as_completed([executor.submit(timed, job) for job in jobs]):
-            outcomes.append(future.result())
-            show(len(outcomes), len(jobs), outcomes[-1])
+    for outcome in run_all(jobs, timed, max(1, args.jobs or 4 * (os.cpu_count() or 1))):
+        outcomes.append(outcome)
+        show(len(outcomes), len(jobs), outcome)
 
     passed = sum(outcome.passed for outcome in outcomes)
     failed = [(outcome.name, words) for outcome in outcomes for words, _ in outcome.failed]

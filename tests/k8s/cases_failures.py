@@ -78,6 +78,29 @@ def the_pool_is_full_and_becomes_free(c, ns):
 
 
 @case
+def pods_of_two_sessions_wait_without_holding_one(c, ns):
+    """Each needs both cards of the pool; one more pod needs a part of one."""
+    remote(c, ns)
+    half = {QGPU + "core": 60, QGPU + "memory": 1}
+
+    def pair(name, *more):
+        return pod(ns, name, [container(n, [1024, 1, *more], half) for n in ("left", "right")])
+
+    def used():
+        return sum(int(s["spec"]["capacity"]["elasticgpu.io/gpu-core"]) for s in c.slices())
+    c.apply(pod(ns, "single", container(args=[1024, 1, "hold", 600], resources=half)))
+    await_true("it runs", lambda: c.get("pod", "single", ns)["status"].get("phase") == "Running")
+    for name in ("one", "two", "three"):
+        c.apply(pair(name))
+    await_true("why they wait is said", lambda: events(c, ns, "sessions of its claims together"))
+    assert used() == 60, used()
+    c.kubectl("delete", "pod", "single", "-n", ns)
+    for name in ("one", "two", "three"):
+        succeeds(c, ns, name)
+    c.free()
+
+
+@case
 def a_class_that_waits_for_its_first_pod(c, ns):
     namespace(c, ns)
     c.apply([class_("lazy", eGPUBindingMode="WaitForFirstConsumer"),
