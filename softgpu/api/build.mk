@@ -25,7 +25,7 @@ SG_API_MODULES := $(addprefix softgpu/api/modules/sg_,code.c devrt.c func_api.c 
     jit.c launch.c launch_device.c launch_old.c library.c link.c module.c module_api.c occupancy.c \
     output.c texref.c)
 SG_API_GRAPHS := $(addprefix softgpu/api/graphs/sg_,graph.c graph_api.c \
-    graph_build.c graph_capture.c graph_cond.c graph_exec.c graph_nodes.c \
+    graph_build.c graph_capture.c graph_cond.c graph_edge.c graph_exec.c graph_nodes.c \
     graph_params.c graph_run.c graph_users.c)
 SG_API_ENTRY := $(addprefix softgpu/api/entry/sg_,ctx_api.c event_api.c \
     init.c misc.c proc.c proc_api.c ptsz.c refused.c stream_api.c)

@@ -163,8 +163,7 @@ node_free(struct sg_graph_node *node)
 {
     sg_handle_drop(node->handle);
     sg_node_data_fini(&node->data);
-    free(node->deps);
-    free(node->edges);
+    sg_graph_edges_free(node);
     free(node);
 }
 
@@ -177,30 +176,15 @@ sg_graph_free(struct sg_graph *graph)
     graph->handle = 0;
     if (--graph->refs)
         return;
-    for (size_t i = 0; i < graph->n_nodes; i++)
-        node_free(graph->nodes[i]);
+    for (struct sg_graph_node *node = graph->first, *next; node; node = next) {
+        next = node->next;
+        node_free(node);
+    }
     sg_userobj_release_all(&graph->users);
     for (size_t i = 0; i < graph->n_conds; i++)
         sg_cond_unref(graph->conds[i]);
     free(graph->conds);
-    free(graph->nodes);
     free(graph);
-}
-
-static CUresult
-room_for_node(struct sg_graph *graph)
-{
-    size_t cap = graph->cap_nodes ? graph->cap_nodes * 2 : 8;
-    struct sg_graph_node **p;
-
-    if (graph->n_nodes < graph->cap_nodes)
-        return CUDA_SUCCESS;
-    p = realloc(graph->nodes, cap * sizeof(*p));
-    if (!p)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    graph->nodes = p;
-    graph->cap_nodes = cap;
-    return CUDA_SUCCESS;
 }
 
 /* An allocation node has its address from the beginning. */
@@ -221,8 +205,8 @@ height(const struct sg_graph *graph)
 {
     unsigned n, most = 0;
 
-    for (size_t i = 0; i < graph->n_nodes; i++) {
-        struct sg_graph *const *sub = sg_node_graphs(&graph->nodes[i]->data, &n);
+    for (struct sg_graph_node *node = graph->first; node; node = node->next) {
+        struct sg_graph *const *sub = sg_node_graphs(&node->data, &n);
 
         for (unsigned k = 0; k < n; k++)
             most = gp_max(most, height(sub[k]) + 1);
@@ -236,8 +220,8 @@ set_levels(struct sg_graph *graph, unsigned level)
     unsigned n;
 
     graph->level = level;
-    for (size_t i = 0; i < graph->n_nodes; i++) {
-        struct sg_graph *const *sub = sg_node_graphs(&graph->nodes[i]->data, &n);
+    for (struct sg_graph_node *node = graph->first; node; node = node->next) {
+        struct sg_graph *const *sub = sg_node_graphs(&node->data, &n);
 
         for (unsigned k = 0; k < n; k++)
             set_levels(sub[k], level + 1);
@@ -263,113 +247,105 @@ place_inner(const struct sg_graph *graph, const struct sg_node_data *data)
 static bool
 frees_again(const struct sg_graph *graph, const struct sg_node_data *data)
 {
-    for (size_t i = 0; data->type == CU_GRAPH_NODE_TYPE_MEM_FREE && i < graph->n_nodes;
-         i++)
-        if (graph->nodes[i]->data.type == CU_GRAPH_NODE_TYPE_MEM_FREE &&
-            graph->nodes[i]->data.free_ptr == data->free_ptr)
-            return true;
-    return false;
+    return data->type == CU_GRAPH_NODE_TYPE_MEM_FREE &&
+           gp_tree_find(&graph->frees, data->free_ptr, 0);
+}
+
+static bool
+is_memory(const struct sg_graph_node *node)
+{
+    return node->data.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC ||
+           node->data.type == CU_GRAPH_NODE_TYPE_MEM_FREE;
+}
+
+/* @node, which has its data, becomes the last node of @graph. */
+static void
+enter(struct sg_graph *graph, struct sg_graph_node *node)
+{
+    node->graph = graph;
+    node->prev = graph->last;
+    *(graph->last ? &graph->last->next : &graph->first) = node;
+    graph->last = node;
+    graph->n_nodes++;
+    graph->n_memory += is_memory(node);
+    if (node->data.type == CU_GRAPH_NODE_TYPE_MEM_FREE)
+        gp_tree_insert(&graph->frees, &node->by_free, node->data.free_ptr, 0);
+    if (graph->indexed)
+        gp_tree_insert(&graph->by_id, &node->by_id, node->id, 0);
+}
+
+static void
+leave(struct sg_graph *graph, struct sg_graph_node *node)
+{
+    *(node->prev ? &node->prev->next : &graph->first) = node->next;
+    *(node->next ? &node->next->prev : &graph->last) = node->prev;
+    graph->n_nodes--;
+    graph->n_memory -= is_memory(node);
+    if (node->data.type == CU_GRAPH_NODE_TYPE_MEM_FREE)
+        gp_tree_remove(&graph->frees, &node->by_free);
+    if (graph->indexed)
+        gp_tree_remove(&graph->by_id, &node->by_id);
+}
+
+static CUresult
+check_new(struct sg_graph *graph, struct sg_node_data *data)
+{
+    CUresult rc =
+        frees_again(graph, data) ? CUDA_ERROR_INVALID_VALUE : reserve_address(data);
+
+    return rc == CUDA_SUCCESS ? place_inner(graph, data) : rc;
+}
+
+/* A node without edges and with the identity @id. */
+static CUresult
+node_new(struct sg_graph *graph, struct sg_node_data *data, uint64_t id,
+         struct sg_graph_node **ret_node)
+{
+    struct sg_graph_node *node = calloc(1, sizeof(*node));
+    CUresult rc = node ? check_new(graph, data) : CUDA_ERROR_OUT_OF_MEMORY;
+
+    if (rc == CUDA_SUCCESS) {
+        node->handle = sg_handle_new(SG_KIND_NODE, node);
+        rc = node->handle ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    if (rc != CUDA_SUCCESS) {
+        sg_node_data_fini(data);
+        free(node);
+        return rc;
+    }
+    node->data = *data;
+    node->id = id;
+    node->enabled = true;
+    enter(graph, node);
+    *ret_node = node;
+    return CUDA_SUCCESS;
 }
 
 CUresult
 sg_graph_add(struct sg_graph *graph, struct sg_graph_node *const *deps, size_t n_deps,
              struct sg_node_data *data, struct sg_graph_node **ret_node)
 {
-    struct sg_graph_node *node = calloc(1, sizeof(*node));
-    CUresult rc = CUDA_ERROR_OUT_OF_MEMORY;
+    struct sg_graph_node *node;
+    CUresult rc = node_new(graph, data, ++last_id, &node);
 
-    if (node && room_for_node(graph) == CUDA_SUCCESS)
-        rc =
-            frees_again(graph, data) ? CUDA_ERROR_INVALID_VALUE : reserve_address(data);
-    if (rc == CUDA_SUCCESS)
-        rc = place_inner(graph, data);
-    if (rc == CUDA_SUCCESS) {
-        node->deps = malloc((n_deps + 1) * sizeof(*node->deps));
-        node->edges = calloc(n_deps + 1, sizeof(*node->edges));
-        node->handle = sg_handle_new(SG_KIND_NODE, node);
-        if (!node->deps || !node->edges || !node->handle)
-            rc = CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    for (size_t i = 0; i < n_deps && rc == CUDA_SUCCESS; i++)
+        rc = sg_graph_edge_add(deps[i], node, NULL);
     if (rc != CUDA_SUCCESS) {
-        sg_node_data_fini(data);
-        if (node) {
-            sg_handle_drop(node->handle);
-            free(node->deps);
-            free(node->edges);
-        }
-        free(node);
+        sg_graph_remove(node);
         return rc;
     }
-    if (n_deps)
-        memcpy(node->deps, deps, n_deps * sizeof(*deps));
-    node->n_deps = n_deps;
-    node->cap_deps = n_deps + 1;
-    node->graph = graph;
-    node->data = *data;
-    node->id = ++last_id;
-    node->enabled = true;
-    graph->nodes[graph->n_nodes++] = node;
     if (ret_node)
         *ret_node = node;
     return CUDA_SUCCESS;
 }
 
-/* Programmatic edges lead from one kernel to another, ports from a kernel. */
-CUresult
-sg_graph_check_edge(const struct sg_graph_node *from, const struct sg_graph_node *to,
-                    const CUgraphEdgeData *edge)
-{
-    static const CUgraphEdgeData plain;
-    bool from_kernel = from->data.type == CU_GRAPH_NODE_TYPE_KERNEL;
-    bool to_kernel = to->data.type == CU_GRAPH_NODE_TYPE_KERNEL;
-
-    if (memcmp(edge->reserved, plain.reserved, sizeof(plain.reserved)) != 0 ||
-        edge->to_port || edge->type > CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC ||
-        edge->from_port > CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER ||
-        (edge->from_port && !from_kernel) ||
-        (edge->type && (!from_kernel || !to_kernel || !edge->from_port)))
-        return CUDA_ERROR_INVALID_VALUE;
-    return CUDA_SUCCESS;
-}
-
-CUresult
-sg_graph_set_edges(struct sg_graph_node *node, const CUgraphEdgeData *edges)
-{
-    CUresult rc = CUDA_SUCCESS;
-
-    for (size_t i = 0; i < node->n_deps && rc == CUDA_SUCCESS; i++)
-        rc = sg_graph_check_edge(node->deps[i], node, &edges[i]);
-    if (rc == CUDA_SUCCESS && node->n_deps)
-        memcpy(node->edges, edges, node->n_deps * sizeof(*edges));
-    return rc;
-}
-
-void
-sg_graph_drop_dep(struct sg_graph_node *node, const struct sg_graph_node *dep)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < node->n_deps; i++)
-        if (node->deps[i] != dep) {
-            node->edges[n] = node->edges[i];
-            node->deps[n++] = node->deps[i];
-        }
-    node->n_deps = n;
-}
-
 void
 sg_graph_remove(struct sg_graph_node *node)
 {
-    struct sg_graph *graph = node->graph;
-    size_t n = 0;
-
-    for (size_t i = 0; i < graph->n_nodes; i++) {
-        if (graph->nodes[i] == node)
-            continue;
-        sg_graph_drop_dep(graph->nodes[i], node);
-        graph->nodes[n++] = graph->nodes[i];
-    }
-    graph->n_nodes = n;
+    sg_graph_edges_remove(node);
+    leave(node->graph, node);
     node_free(node);
 }
 
@@ -387,8 +363,8 @@ sg_graph_contains(const struct sg_graph *graph, const struct sg_graph *inside)
 
     if (graph == inside)
         return true;
-    for (size_t i = 0; i < graph->n_nodes; i++) {
-        struct sg_graph *const *sub = sg_node_graphs(&graph->nodes[i]->data, &n);
+    for (struct sg_graph_node *node = graph->first; node; node = node->next) {
+        struct sg_graph *const *sub = sg_node_graphs(&node->data, &n);
 
         for (unsigned k = 0; k < n; k++)
             if (sg_graph_contains(sub[k], inside))
@@ -402,10 +378,11 @@ sg_graph_renumber(struct sg_graph *graph)
 {
     unsigned n;
 
-    for (size_t i = 0; i < graph->n_nodes; i++) {
-        struct sg_graph *const *sub = sg_node_graphs(&graph->nodes[i]->data, &n);
+    sg_graph_forget_index(graph);
+    for (struct sg_graph_node *node = graph->first; node; node = node->next) {
+        struct sg_graph *const *sub = sg_node_graphs(&node->data, &n);
 
-        graph->nodes[i]->id = ++last_id;
+        node->id = ++last_id;
         for (unsigned k = 0; k < n; k++)
             sg_graph_renumber(sub[k]);
     }
@@ -414,58 +391,110 @@ sg_graph_renumber(struct sg_graph *graph)
 void
 sg_graph_take_ids(struct sg_graph *graph, const struct sg_graph *from)
 {
-    unsigned n, n_from;
+    const struct sg_graph_node *old = from->first;
+    unsigned n, n_old;
 
-    for (size_t i = 0; i < gp_min(graph->n_nodes, from->n_nodes); i++) {
-        struct sg_graph *const *to = sg_node_graphs(&graph->nodes[i]->data, &n);
-        struct sg_graph *const *sub = sg_node_graphs(&from->nodes[i]->data, &n_from);
+    sg_graph_forget_index(graph);
+    for (struct sg_graph_node *node = graph->first; node && old; node = node->next) {
+        struct sg_graph *const *to = sg_node_graphs(&node->data, &n);
+        struct sg_graph *const *sub = sg_node_graphs(&old->data, &n_old);
 
-        graph->nodes[i]->id = from->nodes[i]->id;
-        for (unsigned k = 0; k < gp_min(n, n_from); k++)
+        node->id = old->id;
+        for (unsigned k = 0; k < gp_min(n, n_old); k++)
             sg_graph_take_ids(to[k], sub[k]);
+        old = old->next;
     }
+}
+
+/* ---------------------------------------------------------------- nodes by identity */
+
+void
+sg_graph_forget_index(struct sg_graph *graph)
+{
+    graph->by_id = (struct gp_tree){0};
+    graph->indexed = false;
+}
+
+/* The first of several nodes with one identity counts: a graph that was launched twice
+ * into a capture is inside twice. */
+static void
+index_inside(struct gp_tree *index, struct sg_graph *graph)
+{
+    unsigned n;
+
+    for (struct sg_graph_node *node = graph->first; node; node = node->next) {
+        struct sg_graph *const *sub = sg_node_graphs(&node->data, &n);
+
+        if (!gp_tree_find(index, node->id, 0))
+            gp_tree_insert(index, &node->by_id, node->id, 0);
+        for (unsigned k = 0; k < n; k++)
+            index_inside(index, sub[k]);
+    }
+}
+
+static struct sg_graph_node *
+find(const struct sg_graph *graph, uint64_t id)
+{
+    struct gp_tree_node *at = gp_tree_find(&graph->by_id, id, 0);
+
+    return at ? container_of(at, struct sg_graph_node, by_id) : NULL;
 }
 
 struct sg_graph_node *
-sg_graph_find_id(struct sg_graph *graph, uint64_t id)
+sg_graph_find_own(struct sg_graph *graph, uint64_t id)
 {
-    struct sg_graph_node *found = NULL;
-    unsigned n;
-
-    for (size_t i = 0; i < graph->n_nodes && !found; i++) {
-        struct sg_graph *const *sub = sg_node_graphs(&graph->nodes[i]->data, &n);
-
-        if (graph->nodes[i]->id == id)
-            return graph->nodes[i];
-        for (unsigned k = 0; k < n && !found; k++)
-            found = sg_graph_find_id(sub[k], id);
-    }
-    return found;
+    if (!graph->indexed)
+        for (struct sg_graph_node *node = graph->first; node; node = node->next)
+            gp_tree_insert(&graph->by_id, &node->by_id, node->id, 0);
+    graph->indexed = true;
+    return find(graph, id);
 }
+
+struct sg_graph_node *
+sg_graph_find_inside(struct sg_graph *graph, uint64_t id)
+{
+    if (!graph->indexed)
+        index_inside(&graph->by_id, graph);
+    graph->indexed = true;
+    return find(graph, id);
+}
+
+/* ------------------------------------------------------------------ copies and order
+ */
 
 bool
 sg_graph_has_memory(const struct sg_graph *graph)
 {
-    for (size_t i = 0; i < graph->n_nodes; i++)
-        if (graph->nodes[i]->data.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC ||
-            graph->nodes[i]->data.type == CU_GRAPH_NODE_TYPE_MEM_FREE)
-            return true;
-    return false;
+    return graph->n_memory != 0;
 }
 
 bool
 sg_graph_is_clonable(const struct sg_graph *graph)
 {
-    for (size_t i = 0; i < graph->n_nodes; i++) {
-        const struct sg_node_data *d = &graph->nodes[i]->data;
-
-        if (d->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC ||
-            d->type == CU_GRAPH_NODE_TYPE_MEM_FREE ||
-            d->type == CU_GRAPH_NODE_TYPE_CONDITIONAL ||
-            (d->type == CU_GRAPH_NODE_TYPE_GRAPH && !sg_graph_is_clonable(d->child)))
+    if (graph->n_memory)
+        return false;
+    for (const struct sg_graph_node *node = graph->first; node; node = node->next)
+        if (node->data.type == CU_GRAPH_NODE_TYPE_CONDITIONAL ||
+            (node->data.type == CU_GRAPH_NODE_TYPE_GRAPH &&
+             !sg_graph_is_clonable(node->data.child)))
             return false;
-    }
     return true;
+}
+
+static CUresult
+clone_node(struct sg_graph *copy, struct sg_graph_node *from)
+{
+    struct sg_node_data data;
+    CUresult rc = sg_node_data_copy(&from->data, &data);
+
+    if (rc != CUDA_SUCCESS) {
+        sg_node_data_fini(&data);
+        return rc;
+    }
+    rc = node_new(copy, &data, from->id, &from->copy);
+    if (rc == CUDA_SUCCESS)
+        from->copy->enabled = from->enabled;
+    return rc;
 }
 
 CUresult
@@ -474,78 +503,64 @@ sg_graph_clone(const struct sg_graph *graph, struct sg_graph **ret_graph)
     struct sg_graph *copy;
     CUresult rc = sg_graph_new(&copy);
 
-    for (size_t i = 0; rc == CUDA_SUCCESS && i < graph->n_nodes; i++) {
-        struct sg_graph_node *from = graph->nodes[i], *node;
-        struct sg_node_data data;
-
-        from->index = i;
-        rc = sg_node_data_copy(&from->data, &data);
-        if (rc != CUDA_SUCCESS) {
-            sg_node_data_fini(&data);
-            break;
-        }
-        rc = sg_graph_add(copy, from->deps, from->n_deps, &data, &node);
-        if (rc != CUDA_SUCCESS)
-            break;
-        node->id = from->id;
-        node->enabled = from->enabled;
-        memcpy(node->edges, from->edges, from->n_deps * sizeof(*from->edges));
-    }
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    for (struct sg_graph_node *n = graph->first; n && rc == CUDA_SUCCESS; n = n->next)
+        rc = clone_node(copy, n);
+    for (struct sg_graph_node *n = graph->first; n; n = n->next)
+        for (struct sg_graph_edge *e = n->deps.first; e; e = e->next_dep)
+            if (rc == CUDA_SUCCESS)
+                rc = sg_graph_edge_add(e->from->copy, n->copy, &e->data);
     if (rc == CUDA_SUCCESS)
         rc = sg_userobj_share(&graph->users, &copy->users);
     if (rc != CUDA_SUCCESS) {
         sg_graph_free(copy);
         return rc;
     }
-    /* The edges still name the original's nodes. */
-    for (size_t i = 0; i < copy->n_nodes; i++)
-        for (size_t d = 0; d < copy->nodes[i]->n_deps; d++)
-            copy->nodes[i]->deps[d] = copy->nodes[copy->nodes[i]->deps[d]->index];
     copy->clone_of = graph->id;
     *ret_graph = copy;
     return CUDA_SUCCESS;
 }
 
-/* Kahn's algorithm over dependency counts; quadratic only in the width of one
- * level's bookkeeping: successors are found through a reverse edge list. */
+void
+sg_graph_number(const struct sg_graph *graph)
+{
+    size_t n = 0;
+
+    for (struct sg_graph_node *node = graph->first; node; node = node->next)
+        node->index = n++;
+}
+
+/* Kahn's algorithm.  A node's index is the number of edges to it that are left, and its
+ * position in the end. */
 CUresult
 sg_graph_order(const struct sg_graph *graph, struct sg_graph_node ***ret_order)
 {
-    size_t n = graph->n_nodes, n_edges = 0, head = 0, tail = 0;
-    CLEANUP_FREE size_t *start = calloc(n + 2, sizeof(*start));
-    CLEANUP_FREE size_t *missing = calloc(n + 1, sizeof(*missing));
-    CLEANUP_FREE size_t *succ = NULL;
-    CLEANUP_FREE struct sg_graph_node **order = calloc(n + 1, sizeof(*order));
+    size_t head = 0, tail = 0;
+    CLEANUP_FREE struct sg_graph_node **order =
+        calloc(graph->n_nodes + 1, sizeof(*order));
 
-    for (size_t i = 0; i < n; i++) {
-        graph->nodes[i]->index = i;
-        n_edges += graph->nodes[i]->n_deps;
-    }
-    succ = calloc(n_edges + 1, sizeof(*succ));
-    if (!start || !missing || !succ || !order)
+    if (!order)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    for (size_t i = 0; i < n; i++)
-        for (size_t d = 0; d < graph->nodes[i]->n_deps; d++)
-            start[graph->nodes[i]->deps[d]->index + 2]++;
-    for (size_t i = 2; i < n + 2; i++)
-        start[i] += start[i - 1];
-    for (size_t i = 0; i < n; i++)
-        for (size_t d = 0; d < graph->nodes[i]->n_deps; d++)
-            succ[start[graph->nodes[i]->deps[d]->index + 1]++] = i;
-    for (size_t i = 0; i < n; i++) {
-        missing[i] = graph->nodes[i]->n_deps;
-        if (!missing[i])
-            order[tail++] = graph->nodes[i];
+    for (struct sg_graph_node *node = graph->first; node; node = node->next) {
+        node->index = node->deps.n;
+        if (!node->index)
+            order[tail++] = node;
     }
     while (head < tail) {
-        size_t at = order[head++]->index;
+        CLEANUP_FREE struct sg_graph_edge **out = sg_graph_edges_out(order[head]);
 
-        for (size_t e = start[at]; e < start[at + 1]; e++)
-            if (--missing[succ[e]] == 0)
-                order[tail++] = graph->nodes[succ[e]];
+        if (!out)
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        for (size_t i = 0; i < order[head]->outs.n; i++)
+            if (--out[i]->to->index == 0)
+                order[tail++] = out[i]->to;
+        head++;
     }
-    if (tail != n)
+    if (tail != graph->n_nodes)
         return CUDA_ERROR_INVALID_VALUE;
+    for (size_t i = 0; i < tail; i++)
+        order[i]->index = i;
     *ret_order = TAKE_PTR(order);
     return CUDA_SUCCESS;
 }

@@ -10,11 +10,12 @@
 #ifndef SG_GRAPH_H
 #define SG_GRAPH_H
 
-#include "sg_node.h"
+#include "sg_graph_edge.h"
 #include "sg_userobj.h"
 
 #include "cuda_abi.h"
 #include "gp_base.h"
+#include "gp_tree.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,27 +25,17 @@ struct sg_cond;
 struct sg_ctx;
 struct sg_graph;
 struct sg_graph_mem;
-struct sg_graph_node;
 struct sg_stream;
 
-struct sg_graph_node {
-    uint64_t handle;
-    struct sg_graph *graph;
-    struct sg_node_data data;
-    struct sg_graph_node **deps; /* what it comes after */
-    CUgraphEdgeData *edges;      /* one for each; remembered, and all are waited for */
-    size_t n_deps, cap_deps;
-    struct sg_graph_node *clone_of; /* only compared, never followed */
-    uint64_t id;  /* of the node it was first made as, over all clones */
-    size_t index; /* scratch of one walk */
-    bool enabled;
-};
-
 struct sg_graph {
-    uint64_t handle;              /* 0: inside another object */
-    uint64_t id, clone_of;        /* of this graph, of the one it was copied from */
-    struct sg_graph_node **nodes; /* in the order they were added */
-    size_t n_nodes, cap_nodes;
+    uint64_t handle;       /* 0: inside another object */
+    uint64_t id, clone_of; /* of this graph, of the one it was copied from */
+    struct sg_graph_node *first, *last; /* its nodes */
+    size_t n_nodes;
+    size_t n_memory;      /* allocation and free nodes among them */
+    struct gp_tree by_id; /* if @indexed; in instances also of inner graphs */
+    bool indexed;
+    struct gp_tree frees; /* free nodes, by address */
     struct sg_user_refs users;
     struct sg_cond **conds; /* references: conditions made for this graph */
     size_t n_conds;
@@ -70,22 +61,19 @@ CUresult sg_graph_new(struct sg_graph **ret_graph);
 struct sg_graph *sg_graph_ref(struct sg_graph *graph);
 /* Drops the handle, and with the last reference everything; NULL is a no-op. */
 void sg_graph_free(struct sg_graph *graph);
-/* Takes over what @data owns, also on failure. */
+/* Takes over what @data owns, also on failure.  No node is twice in @deps. */
 CUresult sg_graph_add(struct sg_graph *graph, struct sg_graph_node *const *deps,
                       size_t n_deps, struct sg_node_data *data,
                       struct sg_graph_node **ret_node);
-/* The edges of a node that was just added, if they are not the ordinary ones. */
-CUresult sg_graph_set_edges(struct sg_graph_node *node, const CUgraphEdgeData *edges);
-CUresult sg_graph_check_edge(const struct sg_graph_node *from,
-                             const struct sg_graph_node *to,
-                             const CUgraphEdgeData *edge);
-void sg_graph_drop_dep(struct sg_graph_node *node, const struct sg_graph_node *dep);
 void sg_graph_remove(struct sg_graph_node *node);
 CUresult sg_graph_clone(const struct sg_graph *graph, struct sg_graph **ret_graph);
-/* Positions of all nodes in an order that respects the edges; to be freed.
- * CUDA_ERROR_INVALID_VALUE: a cycle. */
+/* All nodes in an order that respects the edges, to be freed; each node's index is its
+ * place in it.  CUDA_ERROR_INVALID_VALUE: a cycle. */
 CUresult sg_graph_order(const struct sg_graph *graph,
                         struct sg_graph_node ***ret_order);
+
+/* Each node's index is its place in the order in which they were added. */
+void sg_graph_number(const struct sg_graph *graph);
 
 /* Makes @graph the property of a node that holds a reference of its own. */
 void sg_graph_adopt(struct sg_graph *graph);
@@ -95,8 +83,12 @@ bool sg_graph_contains(const struct sg_graph *graph, const struct sg_graph *insi
 void sg_graph_renumber(struct sg_graph *graph);
 /* The same identities in the same places, as far as the shapes agree. */
 void sg_graph_take_ids(struct sg_graph *graph, const struct sg_graph *from);
-/* The node that @node was copied to or from, at any depth; or NULL. */
-struct sg_graph_node *sg_graph_find_id(struct sg_graph *graph, uint64_t id);
+/* The node of @graph itself that has this identity; or NULL. */
+struct sg_graph_node *sg_graph_find_own(struct sg_graph *graph, uint64_t id);
+/* The same at any depth, of an instance's graph, which no program can change. */
+struct sg_graph_node *sg_graph_find_inside(struct sg_graph *graph, uint64_t id);
+/* Graphs inside changed: what was found before is looked for anew. */
+void sg_graph_forget_index(struct sg_graph *graph);
 /* It has allocation or free nodes: none of its nodes and edges may go. */
 bool sg_graph_has_memory(const struct sg_graph *graph);
 /* No memory or conditional nodes, here and in child graphs. */

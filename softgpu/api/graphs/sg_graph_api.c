@@ -113,13 +113,11 @@ SG_CALL(cuGraphNodeFindInClone, CUgraphNode *phNode, CUgraphNode hOriginalNode,
     graph = SG_OBJ(sg_graph, SG_KIND_GRAPH, hClonedGraph);
     if (!graph || !phNode || graph->clone_of != node->graph->id)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    for (size_t i = 0; i < graph->n_nodes; i++) {
-        if (graph->nodes[i]->id == node->id) {
-            *phNode = to_handle(graph->nodes[i]);
-            return sg_leave(CUDA_SUCCESS);
-        }
-    }
-    return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    node = sg_graph_find_own(graph, node->id);
+    if (!node)
+        return sg_leave(CUDA_ERROR_INVALID_VALUE);
+    *phNode = to_handle(node);
+    return sg_leave(CUDA_SUCCESS);
 }
 
 SG_CALL(cuGraphNodeGetType, CUgraphNode hNode, CUgraphNodeType *type)
@@ -185,9 +183,9 @@ list_nodes(CUgraph hGraph, CUgraphNode *nodes, size_t *n, bool roots)
     if (!n)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
     l.room = *n;
-    for (size_t i = 0; i < graph->n_nodes; i++)
-        if (!roots || !graph->nodes[i]->n_deps)
-            list_put(&l, graph->nodes[i]);
+    for (struct sg_graph_node *node = graph->first; node; node = node->next)
+        if (!roots || !node->deps.n)
+            list_put(&l, node);
     list_end(&l, n);
     return sg_leave(CUDA_SUCCESS);
 }
@@ -241,9 +239,9 @@ SG_CALL(cuGraphNodeGetDependencies_v2, CUgraphNode hNode, CUgraphNode *dependenc
     if (!numDependencies)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
     l.room = e.room = *numDependencies;
-    for (size_t i = 0; i < node->n_deps; i++) {
-        list_put(&l, node->deps[i]);
-        edges_put(&e, &node->edges[i]);
+    for (const struct sg_graph_edge *d = node->deps.first; d; d = d->next_dep) {
+        list_put(&l, d->from);
+        edges_put(&e, &d->data);
     }
     list_end(&l, numDependencies);
     return sg_leave(edges_end(&e, dependencies != NULL));
@@ -255,21 +253,12 @@ SG_CALL(cuGraphNodeGetDependencies, CUgraphNode hNode, CUgraphNode *dependencies
     return cuGraphNodeGetDependencies_v2(hNode, dependencies, NULL, numDependencies);
 }
 
-/* The edge from @dep to @node, or NULL. */
-static const CUgraphEdgeData *
-edge_of(const struct sg_graph_node *node, const struct sg_graph_node *dep)
-{
-    for (size_t i = 0; i < node->n_deps; i++)
-        if (node->deps[i] == dep)
-            return &node->edges[i];
-    return NULL;
-}
-
 SG_CALL(cuGraphNodeGetDependentNodes_v2, CUgraphNode hNode, CUgraphNode *dependentNodes,
         CUgraphEdgeData *edgeData, size_t *numDependentNodes)
 {
     struct lister l = {.out = dependentNodes};
     struct edges e = {.out = dependentNodes ? edgeData : NULL};
+    CLEANUP_FREE struct sg_graph_edge **out = NULL;
     struct sg_graph_node *node;
     CUresult rc = enter_node(hNode, &node);
 
@@ -278,13 +267,12 @@ SG_CALL(cuGraphNodeGetDependentNodes_v2, CUgraphNode hNode, CUgraphNode *depende
     if (!numDependentNodes)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
     l.room = e.room = *numDependentNodes;
-    for (size_t i = 0; i < node->graph->n_nodes; i++) {
-        const CUgraphEdgeData *edge = edge_of(node->graph->nodes[i], node);
-
-        if (!edge)
-            continue;
-        list_put(&l, node->graph->nodes[i]);
-        edges_put(&e, edge);
+    out = sg_graph_edges_out(node);
+    if (!out)
+        return sg_leave(CUDA_ERROR_OUT_OF_MEMORY);
+    for (size_t i = 0; i < node->outs.n; i++) {
+        list_put(&l, out[i]->to);
+        edges_put(&e, &out[i]->data);
     }
     list_end(&l, numDependentNodes);
     return sg_leave(edges_end(&e, dependentNodes != NULL));
@@ -310,11 +298,11 @@ SG_CALL(cuGraphGetEdges_v2, CUgraph hGraph, CUgraphNode *from, CUgraphNode *to,
     if (!numEdges || !from != !to)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
     heads.room = tails.room = e.room = *numEdges;
-    for (size_t i = 0; i < graph->n_nodes; i++) {
-        for (size_t d = 0; d < graph->nodes[i]->n_deps; d++) {
-            list_put(&heads, graph->nodes[i]->deps[d]);
-            list_put(&tails, graph->nodes[i]);
-            edges_put(&e, &graph->nodes[i]->edges[d]);
+    for (struct sg_graph_node *node = graph->first; node; node = node->next) {
+        for (const struct sg_graph_edge *d = node->deps.first; d; d = d->next_dep) {
+            list_put(&heads, d->from);
+            list_put(&tails, node);
+            edges_put(&e, &d->data);
         }
     }
     list_end(&heads, numEdges);
@@ -342,36 +330,9 @@ edge_ends(struct sg_graph *graph, CUgraphNode from, CUgraphNode to,
     return CUDA_SUCCESS;
 }
 
-static CUresult
-edge_add(struct sg_graph_node *from, struct sg_graph_node *to,
-         const CUgraphEdgeData *edge)
-{
-    size_t cap = (to->cap_deps + 1) * 2;
-    struct sg_graph_node **deps;
-    CUgraphEdgeData *edges;
-
-    if (edge_of(to, from) || sg_graph_check_edge(from, to, edge) != CUDA_SUCCESS)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (to->n_deps == to->cap_deps) {
-        edges = realloc(to->edges, cap * sizeof(*edges));
-        if (!edges)
-            return CUDA_ERROR_OUT_OF_MEMORY;
-        to->edges = edges;
-        deps = realloc(to->deps, cap * sizeof(struct sg_graph_node *));
-        if (!deps)
-            return CUDA_ERROR_OUT_OF_MEMORY;
-        to->deps = deps;
-        to->cap_deps = cap;
-    }
-    to->edges[to->n_deps] = *edge;
-    to->deps[to->n_deps++] = from;
-    return CUDA_SUCCESS;
-}
-
 SG_CALL(cuGraphAddDependencies_v2, CUgraph hGraph, const CUgraphNode *from,
         const CUgraphNode *to, const CUgraphEdgeData *edgeData, size_t numDependencies)
 {
-    static const CUgraphEdgeData plain;
     struct sg_graph_node *a, *b;
     struct sg_graph *graph;
     CUresult rc = sg_graph_enter(hGraph, &graph);
@@ -382,8 +343,10 @@ SG_CALL(cuGraphAddDependencies_v2, CUgraph hGraph, const CUgraphNode *from,
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
     for (size_t i = 0; i < numDependencies && rc == CUDA_SUCCESS; i++) {
         rc = edge_ends(graph, from[i], to[i], &a, &b);
+        if (rc == CUDA_SUCCESS && sg_graph_edge_find(a, b))
+            rc = CUDA_ERROR_INVALID_VALUE;
         if (rc == CUDA_SUCCESS)
-            rc = edge_add(a, b, edgeData ? &edgeData[i] : &plain);
+            rc = sg_graph_edge_add(a, b, edgeData ? &edgeData[i] : NULL);
     }
     return sg_leave(rc);
 }
@@ -398,6 +361,7 @@ SG_CALL(cuGraphRemoveDependencies_v2, CUgraph hGraph, const CUgraphNode *from,
         const CUgraphNode *to, const CUgraphEdgeData *edgeData, size_t numDependencies)
 {
     struct sg_graph_node *a, *b;
+    struct sg_graph_edge *edge;
     struct sg_graph *graph;
     CUresult rc = sg_graph_enter(hGraph, &graph);
 
@@ -410,10 +374,11 @@ SG_CALL(cuGraphRemoveDependencies_v2, CUgraph hGraph, const CUgraphNode *from,
     (void)edgeData; /* an edge goes whatever its data is, as a driver has it */
     for (size_t i = 0; i < numDependencies && rc == CUDA_SUCCESS; i++) {
         rc = edge_ends(graph, from[i], to[i], &a, &b);
-        if (rc != CUDA_SUCCESS || !edge_of(b, a))
-            rc = CUDA_ERROR_INVALID_VALUE;
+        edge = rc == CUDA_SUCCESS ? sg_graph_edge_find(a, b) : NULL;
+        if (edge)
+            sg_graph_edge_remove(edge);
         else
-            sg_graph_drop_dep(b, a);
+            rc = CUDA_ERROR_INVALID_VALUE;
     }
     return sg_leave(rc);
 }
@@ -488,19 +453,19 @@ SG_CALL(cuGraphDebugDotPrint, CUgraph hGraph, const char *path, unsigned int fla
     if (!f)
         return sg_leave(path ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_ERROR_INVALID_VALUE);
     fprintf(f, "digraph graph_1 {\n");
-    for (size_t i = 0; i < graph->n_nodes; i++) {
-        const struct sg_node_data *data = &graph->nodes[i]->data;
+    sg_graph_number(graph);
+    for (struct sg_graph_node *node = graph->first; node; node = node->next) {
+        const struct sg_node_data *data = &node->data;
         const char *kernel = data->type == CU_GRAPH_NODE_TYPE_KERNEL
                                  ? sg_func_name(data->kernel.req.func)
                                  : NULL;
 
-        graph->nodes[i]->index = i;
-        fprintf(f, "  n%zu [label=\"%zu\\n%s%s%s\"];\n", i, i, type_name(data->type),
-                kernel ? "\\n" : "", kernel ? kernel : "");
+        fprintf(f, "  n%zu [label=\"%zu\\n%s%s%s\"];\n", node->index, node->index,
+                type_name(data->type), kernel ? "\\n" : "", kernel ? kernel : "");
     }
-    for (size_t i = 0; i < graph->n_nodes; i++)
-        for (size_t d = 0; d < graph->nodes[i]->n_deps; d++)
-            fprintf(f, "  n%zu -> n%zu;\n", graph->nodes[i]->deps[d]->index, i);
+    for (struct sg_graph_node *node = graph->first; node; node = node->next)
+        for (const struct sg_graph_edge *d = node->deps.first; d; d = d->next_dep)
+            fprintf(f, "  n%zu -> n%zu;\n", d->from->index, node->index);
     fprintf(f, "}\n");
     return sg_leave(fclose(f) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM);
 }

@@ -49,7 +49,7 @@ add_node(struct sg_graph *graph, const struct sg_deps *from, struct sg_node_data
     n = resolve_deps(from, deps, edges);
     rc = sg_graph_add(graph, deps, n, data, ret_node);
     if (rc == CUDA_SUCCESS)
-        rc = sg_graph_set_edges(*ret_node, edges);
+        rc = sg_graph_edges_set(*ret_node, edges);
     if (rc == CUDA_SUCCESS)
         *ret_handle = (*ret_node)->handle;
     return rc;
@@ -160,15 +160,19 @@ SG_CALL(cuStreamBeginCaptureToGraph, CUstream hStream, CUgraph hGraph,
     return sg_leave(rc);
 }
 
+/* Marks what the nodes in @todo, of which there are @n, depend on.  @todo has room for
+ * all nodes. */
 static void
-mark_ancestors(struct sg_graph *graph, bool *marked)
+mark_ancestors(struct sg_graph_node **todo, size_t n, bool *marked)
 {
-    /* Captured nodes only depend on older ones: one pass from the end. */
-    for (size_t i = graph->n_nodes; i-- > 0;) {
-        struct sg_graph_node *n = graph->nodes[i];
+    while (n) {
+        struct sg_graph_node *node = todo[--n];
 
-        for (size_t d = 0; marked[i] && d < n->n_deps; d++)
-            marked[n->deps[d]->index] = true;
+        for (struct sg_graph_edge *e = node->deps.first; e; e = e->next_dep) {
+            if (!marked[e->from->index])
+                todo[n++] = e->from;
+            marked[e->from->index] = true;
+        }
     }
 }
 
@@ -191,19 +195,23 @@ all_joined(struct sg_capture *cap)
 {
     struct sg_graph *graph = cap->graph;
     CLEANUP_FREE bool *marked = calloc(graph->n_nodes + 1, sizeof(*marked));
+    CLEANUP_FREE struct sg_graph_node **todo =
+        calloc(graph->n_nodes + 1, sizeof(*todo));
+    size_t n_todo = 0;
 
-    if (!marked)
+    if (!marked || !todo)
         return false;
-    for (size_t i = 0; i < graph->n_nodes; i++)
-        graph->nodes[i]->index = i;
+    sg_graph_number(graph);
     for (size_t i = 0; i < cap->origin->capture_deps.n; i++) {
         struct sg_graph_node *n =
             sg_handle_get(SG_KIND_NODE, cap->origin->capture_deps.nodes[i]);
 
-        if (n)
+        if (n && !marked[n->index]) {
             marked[n->index] = true;
+            todo[n_todo++] = n;
+        }
     }
-    mark_ancestors(graph, marked);
+    mark_ancestors(todo, n_todo, marked);
     for (struct sg_ctx *c = sg_ctx_list; c; c = c->next)
         for (struct sg_stream *s = c->streams; s; s = s->next)
             if (s->capture == cap && !are_marked(&s->capture_deps, marked))

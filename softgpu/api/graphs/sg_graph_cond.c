@@ -157,8 +157,8 @@ sg_cond_choose(const struct sg_node_data *data)
 void
 sg_cond_reset(const struct sg_graph *graph)
 {
-    for (size_t i = 0; i < graph->n_nodes; i++) {
-        const struct sg_node_data *d = &graph->nodes[i]->data;
+    for (struct sg_graph_node *node = graph->first; node; node = node->next) {
+        const struct sg_node_data *d = &node->data;
 
         if (d->type == CU_GRAPH_NODE_TYPE_GRAPH)
             sg_cond_reset(d->child);

@@ -20,7 +20,7 @@
 struct sg_graph_node *
 sg_graph_exec_find(struct sg_graph_exec *exec, const struct sg_graph_node *node)
 {
-    return sg_graph_find_id(exec->graph, node->id);
+    return sg_graph_find_inside(exec->graph, node->id);
 }
 
 CUresult
@@ -57,11 +57,12 @@ check_nodes(const struct sg_graph *graph, bool in_body, struct sg_graph_node **r
     CUresult rc = sg_graph_order(graph, &order);
     unsigned n;
 
-    for (size_t i = 0; i < graph->n_nodes && rc == CUDA_SUCCESS; i++) {
-        const struct sg_node_data *d = &graph->nodes[i]->data;
+    for (struct sg_graph_node *node = graph->first; node && rc == CUDA_SUCCESS;
+         node = node->next) {
+        const struct sg_node_data *d = &node->data;
         struct sg_graph *const *sub = sg_node_graphs(d, &n);
 
-        *ret_bad = graph->nodes[i];
+        *ret_bad = node;
         if (in_body && !may_be_in_body(d->type))
             rc = CUDA_ERROR_INVALID_VALUE;
         for (unsigned k = 0; k < n && rc == CUDA_SUCCESS; k++)
@@ -281,6 +282,19 @@ same_node(const struct sg_node_data *x, const struct sg_node_data *y,
     return result;
 }
 
+/* The same nodes before it, by their places, and the same edges from them. */
+static bool
+same_deps(const struct sg_graph_node *x, const struct sg_graph_node *y)
+{
+    const struct sg_graph_edge *e = x->deps.first, *f = y->deps.first;
+
+    for (; e && f; e = e->next_dep, f = f->next_dep)
+        if (e->from->index != f->from->index ||
+            memcmp(&e->data, &f->data, sizeof(e->data)) != 0)
+            return false;
+    return !e && !f;
+}
+
 /* *ret_at: a node of @b that differs; NULL when the number of nodes does. */
 static CUgraphExecUpdateResult
 same_shape(const struct sg_graph *a, const struct sg_graph *b,
@@ -291,23 +305,15 @@ same_shape(const struct sg_graph *a, const struct sg_graph *b,
     *ret_at = NULL;
     if (a->n_nodes != b->n_nodes)
         return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
-    for (size_t i = 0; i < a->n_nodes; i++) {
-        a->nodes[i]->index = i;
-        b->nodes[i]->index = i;
-    }
-    for (size_t i = 0; i < a->n_nodes && result == CU_GRAPH_EXEC_UPDATE_SUCCESS; i++) {
-        const struct sg_graph_node *x = a->nodes[i], *y = b->nodes[i];
+    sg_graph_number(a);
+    sg_graph_number(b);
+    for (struct sg_graph_node *x = a->first, *y = b->first; x && !result;
+         x = x->next, y = y->next) {
         struct sg_graph_node *inner = NULL;
 
-        if (x->n_deps != y->n_deps)
-            result = CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
-        for (size_t d = 0; !result && d < x->n_deps; d++)
-            if (x->deps[d]->index != y->deps[d]->index ||
-                memcmp(&x->edges[d], &y->edges[d], sizeof(x->edges[d])) != 0)
-                result = CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
-        if (!result)
-            result = same_node(&x->data, &y->data, &inner);
-        *ret_at = inner ? inner : b->nodes[i];
+        result = same_deps(x, y) ? same_node(&x->data, &y->data, &inner)
+                                 : CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+        *ret_at = inner ? inner : y;
     }
     return result;
 }
@@ -335,8 +341,9 @@ SG_CALL(cuGraphExecUpdate_v2, CUgraphExec hGraphExec, CUgraph hGraph,
     if (rc != CUDA_SUCCESS)
         return sg_leave(rc);
     sg_graph_take_ids(copy, exec->graph); /* handles of nodes keep working */
-    for (size_t i = 0; i < copy->n_nodes; i++)
-        copy->nodes[i]->enabled = exec->graph->nodes[i]->enabled;
+    for (struct sg_graph_node *n = copy->first, *old = exec->graph->first; n;
+         n = n->next, old = old->next)
+        n->enabled = old->enabled;
     sg_graph_free(exec->graph);
     exec->graph = copy;
     return sg_leave(CUDA_SUCCESS);

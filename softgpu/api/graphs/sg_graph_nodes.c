@@ -27,7 +27,9 @@ resolve_deps(struct sg_graph *graph, const CUgraphNode *deps, size_t n,
              struct sg_graph_node ***ret_nodes)
 {
     CLEANUP_FREE struct sg_graph_node **nodes = NULL;
+    static uint64_t last_mark; /* so that no node counts twice; lock held */
 
+    last_mark++;
     if ((n && !deps) || n > graph->n_nodes)
         return CUDA_ERROR_INVALID_VALUE;
     nodes = calloc(n + 1, sizeof(*nodes));
@@ -35,11 +37,9 @@ resolve_deps(struct sg_graph *graph, const CUgraphNode *deps, size_t n,
         return CUDA_ERROR_OUT_OF_MEMORY;
     for (size_t i = 0; i < n; i++) {
         nodes[i] = SG_OBJ(sg_graph_node, SG_KIND_NODE, deps[i]);
-        if (!nodes[i] || nodes[i]->graph != graph)
+        if (!nodes[i] || nodes[i]->graph != graph || nodes[i]->mark == last_mark)
             return CUDA_ERROR_INVALID_VALUE;
-        for (size_t j = 0; j < i; j++)
-            if (nodes[j] == nodes[i])
-                return CUDA_ERROR_INVALID_VALUE;
+        nodes[i]->mark = last_mark;
     }
     *ret_nodes = TAKE_PTR(nodes);
     return CUDA_SUCCESS;
@@ -198,7 +198,7 @@ SG_CALL(cuGraphAddNode_v2, CUgraphNode *phGraphNode, CUgraph hGraph,
     rc = sg_build_any(nodeParams, NULL, &data);
     rc = add_node(rc, hGraph, dependencies, numDependencies, &data, phGraphNode, &node);
     if (rc == CUDA_SUCCESS && dependencyData) {
-        rc = sg_graph_set_edges(node, dependencyData);
+        rc = sg_graph_edges_set(node, dependencyData);
         if (rc != CUDA_SUCCESS)
             sg_graph_remove(node);
     }

@@ -262,8 +262,12 @@ replace(CUresult rc, CUgraphExec hexec, bool in_exec, CUgraphNode hnode,
     if (!node) /* building dropped the lock, and somebody took the node away */
         rc = CUDA_ERROR_INVALID_VALUE;
     if (rc == CUDA_SUCCESS) {
-        if (data->type == CU_GRAPH_NODE_TYPE_GRAPH)
+        if (data->type == CU_GRAPH_NODE_TYPE_GRAPH) {
             sg_graph_take_ids(data->child, node->data.child);
+            if (in_exec)
+                sg_graph_forget_index(
+                    SG_OBJ(sg_graph_exec, SG_KIND_EXEC, hexec)->graph);
+        }
         sg_node_data_fini(&node->data);
         node->data = *data;
     } else {

@@ -340,14 +340,14 @@ batch_place(struct batch *b, const struct sg_graph_node *node, struct sg_work *e
     rc = batch_push(b, work);
     if (rc != CUDA_SUCCESS)
         return rc;
-    if (!node->n_deps)
+    if (!node->deps.n)
         r = sg_work_after(work, entry);
-    for (size_t i = 0; i < node->n_deps && r == 0; i++)
-        r = sg_work_after(work, ends[node->deps[i]->index]);
+    for (struct sg_graph_edge *e = node->deps.first; e && r == 0; e = e->next_dep)
+        r = sg_work_after(work, ends[e->from->index]);
     return r < 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
-/* ends[i]: what those wait for that come after node i. */
+/* ends[i]: what those wait for that come after the node in place i. */
 static CUresult
 batch_node(struct batch *b, struct sg_graph_node *node, struct sg_work *entry,
            struct sg_work **ends, unsigned depth)
@@ -462,8 +462,9 @@ take_memory(struct batch *b, const struct sg_graph *graph)
     CUresult rc = CUDA_SUCCESS;
     bool taken;
 
-    for (size_t i = 0; i < graph->n_nodes && rc == CUDA_SUCCESS; i++) {
-        const struct sg_node_data *d = &graph->nodes[i]->data;
+    for (struct sg_graph_node *node = graph->first; node && rc == CUDA_SUCCESS;
+         node = node->next) {
+        const struct sg_node_data *d = &node->data;
         struct sg_graph_mem **p;
 
         if (d->type == CU_GRAPH_NODE_TYPE_GRAPH)
@@ -485,8 +486,8 @@ take_memory(struct batch *b, const struct sg_graph *graph)
 static bool
 memory_is_leaving(const struct sg_graph *graph)
 {
-    for (size_t i = 0; i < graph->n_nodes; i++) {
-        const struct sg_node_data *d = &graph->nodes[i]->data;
+    for (struct sg_graph_node *node = graph->first; node; node = node->next) {
+        const struct sg_node_data *d = &node->data;
 
         if (d->type == CU_GRAPH_NODE_TYPE_GRAPH && memory_is_leaving(d->child))
             return true;

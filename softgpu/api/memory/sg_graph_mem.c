@@ -9,11 +9,13 @@
 #include "sg_mem.h"
 #include "sg_work.h"
 
+#include "gp_tree.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 struct sg_graph_mem {
-    struct sg_graph_mem *next; /* all of them */
+    struct gp_tree_node node; /* of all of them, by address */
     unsigned refs;
     struct sg_dev *dev;
     uint64_t base, size;
@@ -28,7 +30,7 @@ struct give_work {
     bool ran;
 };
 
-static struct sg_graph_mem *mems; /* lock held */
+static struct gp_tree mems; /* lock held */
 
 CUresult
 sg_graph_mem_new(struct sg_dev *dev, uint64_t size, struct sg_graph_mem **ret_mem)
@@ -45,8 +47,7 @@ sg_graph_mem_new(struct sg_dev *dev, uint64_t size, struct sg_graph_mem **ret_me
     mem->refs = 1;
     mem->dev = dev;
     mem->size = size;
-    mem->next = mems;
-    mems = mem;
+    gp_tree_insert(&mems, &mem->node, mem->base, 0);
     *ret_mem = mem;
     return CUDA_SUCCESS;
 }
@@ -62,13 +63,9 @@ sg_graph_mem_ref(struct sg_graph_mem *mem)
 void
 sg_graph_mem_unref(struct sg_graph_mem *mem)
 {
-    struct sg_graph_mem **p = &mems;
-
     if (!mem || --mem->refs)
         return;
-    while (*p != mem)
-        p = &(*p)->next;
-    *p = mem->next;
+    gp_tree_remove(&mems, &mem->node);
     sg_mem_unreserve(mem->dev, mem->base, mem->size);
     free(mem);
 }
@@ -82,21 +79,19 @@ sg_graph_mem_base(const struct sg_graph_mem *mem)
 struct sg_graph_mem *
 sg_graph_mem_find(uint64_t base)
 {
-    struct sg_graph_mem *mem = mems;
+    struct gp_tree_node *at = gp_tree_find(&mems, base, 0);
 
-    while (mem && mem->base != base)
-        mem = mem->next;
-    return mem;
+    return at ? container_of(at, struct sg_graph_mem, node) : NULL;
 }
 
 bool
 sg_graph_mem_plans(uint64_t addr, uint64_t len)
 {
-    for (const struct sg_graph_mem *m = mems; m; m = m->next)
-        if (addr >= m->base && addr - m->base <= m->size &&
-            len <= m->size - (addr - m->base))
-            return true;
-    return false;
+    struct gp_tree_node *at = gp_tree_at_most(&mems, addr, 0);
+    const struct sg_graph_mem *m =
+        at ? container_of(at, struct sg_graph_mem, node) : NULL;
+
+    return m && addr - m->base <= m->size && len <= m->size - (addr - m->base);
 }
 
 /* ------------------------------------------------------------------ take and give */

@@ -3,7 +3,8 @@
 UT_SGAPI_INCS := proto common tests/unit $(O)/gen
 UT_SGAPI_LINK := -L$(O)/lib -lsoftgpu -Wl,-rpath,$(abspath $(O)/lib) -lpthread
 UT_SGAPI := test_sgapi_basic test_sgapi_stream test_sgapi_card test_sgapi_graph \
-    test_sgapi_launch test_sgapi_more test_sgapi_hostile test_sgapi_conf test_sgapi_check
+    test_sgapi_launch test_sgapi_large test_sgapi_more test_sgapi_hostile \
+    test_sgapi_conf test_sgapi_check
 $(foreach t,$(UT_SGAPI),\
     $(eval $(call unit_test,$(t),tests/unit/softgpu/api/$(t).c tests/unit/softgpu/api/ut_sgapi.c,$(UT_SGAPI_INCS),,,$(UT_SGAPI_LINK))))
 
