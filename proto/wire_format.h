@@ -138,6 +138,12 @@ enum wire_graph_list {
 /* So many entries of each a frame holds. */
 #define WIRE_GRAPH_LIST_MAX 4096u
 
+/* A call may name more nodes than its frame holds, up to so many.  They come in front
+ * of it, in frames of gp_graph_nodes, and the call itself names WIRE_GRAPH_AHEAD times
+ * no node (0) in their place. */
+#define WIRE_GRAPH_NODES_MAX (1u << 20)
+#define WIRE_GRAPH_AHEAD 2u
+
 /* A host function, stream callback or user-object destructor is due. */
 struct wire_event_host_func {
     uint64_t token;  /* as the client registered it */

@@ -59,7 +59,7 @@ WRK_SANDBOX_SRCS := $(addprefix server/sandbox/wrk_,driver.c filter.c landlock.c
 WRK_LINK_SRCS := $(addprefix server/link/wrk_,cards.c end_reason.c handle.c link.c rdma.c reply.c \
     resume.c sender.c successor.c supervisor_channel.c tls.c transport.c wake.c watch.c)
 WRK_OBJECTS_SRCS := $(addprefix server/objects/wrk_,call.c capture.c ctx.c ctx_end.c ctx_jobs.c elapsed.c \
-    evpool.c export.c hostfn.c hostfn_due.c hostfn_graph.c left.c object.c opaque.c parts.c shm.c wait.c \
+    evpool.c export.c graph_nodes.c hostfn.c hostfn_due.c hostfn_graph.c left.c object.c opaque.c parts.c shm.c wait.c \
     waiters.c)
 WRK_QUOTA_SRCS := $(addprefix server/quota/wrk_,graphmem.c physmem_quota.c quota.c release.c)
 WRK_SCHEDULING_SRCS := $(addprefix server/scheduling/wrk_,copygate.c gov_charge.c gov_thread.c \
@@ -71,7 +71,7 @@ WRK_TRANSFER_SRCS := $(addprefix server/transfer/wrk_,box.c changed_pages.c chan
 WRK_MODULES_SRCS := $(addprefix server/modules/wrk_,image.c images.c jit.c kernels.c log_mute.c \
     output.c)
 WRK_CALLS_SRCS := $(addprefix server/calls/h_,array.c attr.c card.c copy.c copy_rect.c ctx.c \
-    export.c graph.c graph_copy.c graph_exec.c graph_hostmem.c graph_list.c graph_params.c green.c ipc.c \
+    export.c graph.c graph_copy.c graph_exec.c graph_hostmem.c graph_list.c graph_nodes.c graph_params.c green.c ipc.c \
     launch.c linker.c mem.c module.c notice.c pinned.c pool.c release.c runs.c stripes.c sync.c vmm.c)
 WRK_ENTRY_SRCS := $(addprefix server/entry/wrk_,attach.c check.c control.c control_frame.c crash.c drv_shims.c features.c loop.c \
     main.c nvml.c probe.c)

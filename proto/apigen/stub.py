@@ -20,6 +20,7 @@ INCLUDES = (
     "stub_device.h",
     "stub_event.h",
     "stub_gen.h",
+    "stub_graph_nodes.h",
     "stub_manual.h",
     "stub_memory.h",
     "stub_report.h",
@@ -279,6 +280,8 @@ def emit_export(t: Text, codecs: Codecs, call: Call, twin: bool) -> None:
     """One exported function; what is rare has a path of its own, so that it costs a test."""
     name = f"{call.name}_{call.twin}" if twin else call.name
     body = _body_call(codecs, call, twin)
+    if not twin:
+        emit_ahead(t, codecs, call)
     t(
         "__attribute__((cold, noinline)) static CUresult",
         prototype(call, f"stub_slow_{name}"),
@@ -328,6 +331,41 @@ def _takes_unsupported_kind(call: Call) -> bool:
     return any((p.type.elem or p.type).word in UNSUPPORTED_KINDS for p in call.args if p.dir == "in")
 
 
+def _ahead(call: Call) -> list[str]:
+    """Arrays of nodes, and what belongs to them, that may be longer than a frame: the
+    names of where edges begin, where they end and their data, "NULL" for what the call
+    does not have.  Empty for calls without such arrays."""
+    nodes = [p.name for p in call.args if p.dir == "in" and p.type.elem and p.type.elem.word == "graphnode"]
+    data = [p.name for p in call.args if p.dir == "in" and p.type.elem and p.type.elem.name == "CUgraphEdgeData"]
+    return (nodes + ["NULL"])[:2] + (data + ["NULL"])[:1] if nodes and not call.internal else []
+
+
+def emit_ahead(t: Text, codecs: Codecs, call: Call) -> None:
+    """The body of a call whose nodes may be more than its frame holds."""
+    ahead = _ahead(call)
+    if not ahead or call.refused or call.uncarried:
+        return
+    own = dict(zip(ahead, ("nodes.from", "nodes.to", "nodes.data")), numDependencies="nodes.n")
+    args = [own.get(name, name) for name in names(call.args)]
+    if twin_extra(call):
+        args.append("per_thread")
+    prefix = "stub_impl_" if by_hand(call) else "stub_gen_"
+    t(
+        "static CUresult",
+        prototype(call, f"stub_ahead_{call.name}", twin_extra(call)),
+        "{",
+        "    struct stub_graph_nodes nodes;",
+        "    CUresult ret;",
+        "",
+        f"    ret = stub_graph_nodes_begin(&nodes, {', '.join(ahead)}, numDependencies);",
+        "    if (ret == CUDA_SUCCESS)",
+        f"        ret = {prefix}{call.name}({', '.join(args)});",
+        "    return stub_graph_nodes_end(&nodes, ret);",
+        "}",
+        "",
+    )
+
+
 def _body_call(codecs: Codecs, call: Call, twin: bool) -> str:
     if (call.refused or call.uncarried) and not by_hand(call):
         refuse = "stub_gen_unsupported_kind" if _takes_unsupported_kind(call) else "stub_unsupported"
@@ -338,7 +376,7 @@ def _body_call(codecs: Codecs, call: Call, twin: bool) -> str:
         return f"{prefix}{call.twin_as}({', '.join(args + ['NULL', 'true'])})"
     if twin_extra(call):
         args.append("true" if twin else "false")
-    prefix = "stub_impl_" if by_hand(call) else "stub_gen_"
+    prefix = "stub_ahead_" if _ahead(call) else "stub_impl_" if by_hand(call) else "stub_gen_"
     return f"{prefix}{call.name}({', '.join(args)})"
 
 

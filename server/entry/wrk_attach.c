@@ -38,13 +38,14 @@
  * "shapes": launches may name what they have in common (gp_launch_shape).
  * "received": a frame may acknowledge (gp_received).
  * "graph-lists": what a graph lists may be asked for in parts (gp_graph_list).
+ * "graph-nodes": a call may name nodes ahead of it (gp_graph_nodes).
  * And what not all drivers do:
  * "runs": the driver tells what its cards change in shared memory (gp_runs_down).
  * "checks": it looks for what is wrong in kernels (gp_check_end). */
 static const char *const capabilities[] = {
-    "land",    "pinned",        "unified",    "link-images",
-    "endings", "stripes-again", "elapsed",    "control-greeted",
-    "shapes",  "received",      "graph-lists"};
+    "land",    "pinned",        "unified",     "link-images",
+    "endings", "stripes-again", "elapsed",     "control-greeted",
+    "shapes",  "received",      "graph-lists", "graph-nodes"};
 #define OF_DRIVERS 2
 
 struct reply {

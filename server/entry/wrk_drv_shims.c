@@ -6,6 +6,7 @@
 #include "wrk.h"
 #include "wrk_capture.h"
 #include "wrk_governor.h"
+#include "wrk_graph_nodes.h"
 #include "wrk_hostfn_due.h"
 #include "wrk_kernels.h"
 #include "wrk_opaque.h"
@@ -206,14 +207,21 @@ static CUresult
 begin_capture_to(CUstream stream, CUgraph graph, const CUgraphNode *dependencies,
                  const CUgraphEdgeData *edges, size_t n, CUstreamCaptureMode mode)
 {
+    struct wrk_graph_nodes nodes;
     struct wrk_capture c;
+    CUresult r = wrk_graph_nodes_take(me, &nodes, dependencies, NULL, edges, n);
 
-    wrk_wait_captures(me);
-    wrk_governor_idle(me); /* launches of before are marked before */
-    wrk_capture_begin(me, stream, &c);
-    return wrk_capture_begun(me, &c,
-                             found.drv.cuStreamBeginCaptureToGraph(
-                                 stream, graph, dependencies, edges, n, mode));
+    if (r == CUDA_SUCCESS) {
+        wrk_wait_captures(me);
+        wrk_governor_idle(me); /* launches of before are marked before */
+        wrk_capture_begin(me, stream, &c);
+        r = wrk_capture_begun(
+            me, &c,
+            found.drv.cuStreamBeginCaptureToGraph(stream, graph, nodes.from, nodes.data,
+                                                  nodes.n, mode));
+    }
+    wrk_graph_nodes_fini(&nodes);
+    return r;
 }
 
 /* A capture that ends with an error is over as well, unless the call was wrong. */
@@ -227,6 +235,80 @@ end_capture(CUstream stream, CUgraph *graph)
         wrk_capture_ended(me, stream);
     return r;
 }
+
+/* ---- nodes ahead ---- */
+
+/* A call of @params, made with the nodes @n that it names or that came ahead of it. */
+#define WITH_NODES(shim, params, to, data, ...)                                        \
+    static CUresult shim params                                                        \
+    {                                                                                  \
+        struct wrk_graph_nodes n;                                                      \
+        CUresult r = wrk_graph_nodes_take(me, &n, deps, to, data, n_deps);             \
+                                                                                       \
+        if (r == CUDA_SUCCESS)                                                         \
+            r = found.drv.__VA_ARGS__;                                                 \
+        wrk_graph_nodes_fini(&n);                                                      \
+        return r;                                                                      \
+    }
+
+#define NEW_NODE                                                                       \
+    CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n_deps
+
+WITH_NODES(add_batch_node, (NEW_NODE, const CUDA_BATCH_MEM_OP_NODE_PARAMS *p), NULL,
+           NULL, cuGraphAddBatchMemOpNode(node, graph, n.from, n.n, p))
+WITH_NODES(add_child_node, (NEW_NODE, CUgraph child), NULL, NULL,
+           cuGraphAddChildGraphNode(node, graph, n.from, n.n, child))
+WITH_NODES(add_empty_node, (NEW_NODE), NULL, NULL,
+           cuGraphAddEmptyNode(node, graph, n.from, n.n))
+WITH_NODES(add_record_node, (NEW_NODE, CUevent event), NULL, NULL,
+           cuGraphAddEventRecordNode(node, graph, n.from, n.n, event))
+WITH_NODES(add_wait_node, (NEW_NODE, CUevent event), NULL, NULL,
+           cuGraphAddEventWaitNode(node, graph, n.from, n.n, event))
+WITH_NODES(add_host_node, (NEW_NODE, const CUDA_HOST_NODE_PARAMS *p), NULL, NULL,
+           cuGraphAddHostNode(node, graph, n.from, n.n, p))
+WITH_NODES(add_kernel_node, (NEW_NODE, const CUDA_KERNEL_NODE_PARAMS *p), NULL, NULL,
+           cuGraphAddKernelNode_v2(node, graph, n.from, n.n, p))
+WITH_NODES(add_alloc_node, (NEW_NODE, CUDA_MEM_ALLOC_NODE_PARAMS *p), NULL, NULL,
+           cuGraphAddMemAllocNode(node, graph, n.from, n.n, p))
+WITH_NODES(add_free_node, (NEW_NODE, CUdeviceptr dptr), NULL, NULL,
+           cuGraphAddMemFreeNode(node, graph, n.from, n.n, dptr))
+WITH_NODES(add_copy_node, (NEW_NODE, const CUDA_MEMCPY3D *p, CUcontext ctx), NULL, NULL,
+           cuGraphAddMemcpyNode(node, graph, n.from, n.n, p, ctx))
+WITH_NODES(add_fill_node, (NEW_NODE, const CUDA_MEMSET_NODE_PARAMS *p, CUcontext ctx),
+           NULL, NULL, cuGraphAddMemsetNode(node, graph, n.from, n.n, p, ctx))
+WITH_NODES(add_node,
+           (CUgraphNode * node, CUgraph graph, const CUgraphNode *deps,
+            const CUgraphEdgeData *data, size_t n_deps, CUgraphNodeParams *p),
+           NULL, data, cuGraphAddNode_v2(node, graph, n.from, n.data, n.n, p))
+
+WITH_NODES(add_edges,
+           (CUgraph graph, const CUgraphNode *deps, const CUgraphNode *to,
+            size_t n_deps),
+           to, NULL, cuGraphAddDependencies(graph, n.from, n.to, n.n))
+WITH_NODES(add_edges_v2,
+           (CUgraph graph, const CUgraphNode *deps, const CUgraphNode *to,
+            const CUgraphEdgeData *data, size_t n_deps),
+           to, data, cuGraphAddDependencies_v2(graph, n.from, n.to, n.data, n.n))
+WITH_NODES(remove_edges,
+           (CUgraph graph, const CUgraphNode *deps, const CUgraphNode *to,
+            size_t n_deps),
+           to, NULL, cuGraphRemoveDependencies(graph, n.from, n.to, n.n))
+WITH_NODES(remove_edges_v2,
+           (CUgraph graph, const CUgraphNode *deps, const CUgraphNode *to,
+            const CUgraphEdgeData *data, size_t n_deps),
+           to, data, cuGraphRemoveDependencies_v2(graph, n.from, n.to, n.data, n.n))
+WITH_NODES(set_capture,
+           (CUstream stream, CUgraphNode *deps, size_t n_deps, unsigned flags), NULL,
+           NULL,
+           cuStreamUpdateCaptureDependencies(stream, (CUgraphNode *)(uintptr_t)n.from,
+                                             n.n, flags))
+WITH_NODES(set_capture_v2,
+           (CUstream stream, CUgraphNode *deps, const CUgraphEdgeData *data,
+            size_t n_deps, unsigned flags),
+           NULL, data,
+           cuStreamUpdateCaptureDependencies_v2(stream,
+                                                (CUgraphNode *)(uintptr_t)n.from,
+                                                n.data, n.n, flags))
 
 /* ---- opaque ---- */
 
@@ -400,6 +482,28 @@ enumerate_functions(CUfunction *functions, unsigned n, CUmodule module)
     present(cuStreamEndCapture, cuStreamEndCapture, end_capture) \
     present(cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph, \
             begin_capture_to) \
+    /* nodes ahead */ \
+    present(cuGraphAddBatchMemOpNode, cuGraphAddBatchMemOpNode, add_batch_node) \
+    present(cuGraphAddChildGraphNode, cuGraphAddChildGraphNode, add_child_node) \
+    present(cuGraphAddEmptyNode, cuGraphAddEmptyNode, add_empty_node) \
+    present(cuGraphAddEventRecordNode, cuGraphAddEventRecordNode, add_record_node) \
+    present(cuGraphAddEventWaitNode, cuGraphAddEventWaitNode, add_wait_node) \
+    present(cuGraphAddHostNode, cuGraphAddHostNode, add_host_node) \
+    present(cuGraphAddKernelNode_v2, cuGraphAddKernelNode_v2, add_kernel_node) \
+    present(cuGraphAddMemAllocNode, cuGraphAddMemAllocNode, add_alloc_node) \
+    present(cuGraphAddMemFreeNode, cuGraphAddMemFreeNode, add_free_node) \
+    present(cuGraphAddMemcpyNode, cuGraphAddMemcpyNode, add_copy_node) \
+    present(cuGraphAddMemsetNode, cuGraphAddMemsetNode, add_fill_node) \
+    present(cuGraphAddNode_v2, cuGraphAddNode_v2, add_node) \
+    present(cuGraphAddDependencies, cuGraphAddDependencies, add_edges) \
+    present(cuGraphAddDependencies_v2, cuGraphAddDependencies_v2, add_edges_v2) \
+    present(cuGraphRemoveDependencies, cuGraphRemoveDependencies, remove_edges) \
+    present(cuGraphRemoveDependencies_v2, cuGraphRemoveDependencies_v2, \
+            remove_edges_v2) \
+    present(cuStreamUpdateCaptureDependencies, cuStreamUpdateCaptureDependencies, \
+            set_capture) \
+    present(cuStreamUpdateCaptureDependencies_v2, \
+            cuStreamUpdateCaptureDependencies_v2, set_capture_v2) \
     /* opaque */ \
     present(cuDeviceGetDevResource, cuDeviceGetDevResource, device_resource) \
     present(cuCtxGetDevResource, cuCtxGetDevResource, context_resource) \

@@ -12,6 +12,7 @@
  *              default stream, which means the same and never waits
  *   capture    the first capture of the client is noted: work in a capturing stream
  *              does not run, so the governor ignores it
+ *   nodes ahead  a call gets the nodes that came in front of it (wrk_graph_nodes.h)
  *   opaque     of values that only the driver understands it is given its own
  *              (wrk_opaque.h)
  *   missing    the list of a module's functions, which a driver before 12.4 lacks and

@@ -149,6 +149,169 @@ neighbours_of_nodes(void)
     return 0;
 }
 
+/* ---- calls that name more nodes than a frame holds ---- */
+
+static CUcontext ctx;
+static CUdeviceptr word;
+
+/* @added comes after all nodes but itself, in their order. */
+static int
+comes_after_all(CUgraphNode added)
+{
+    size_t n = ROOM;
+
+    memset(from, 0xff, sizeof(from));
+    TRY(cuGraphNodeGetDependencies(added, from, &n));
+    SAME(n, NODES);
+    SAME(memcmp(from, node, NODES * sizeof(*node)), 0);
+    return 0;
+}
+
+static void
+nothing(void *arg)
+{
+    (void)arg;
+}
+
+static int
+nodes_behind_all(void)
+{
+    CUDA_MEM_ALLOC_NODE_PARAMS alloc = {
+        .poolProps = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                      .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}},
+        .bytesize = 512};
+    CUDA_MEMSET_NODE_PARAMS fill = {
+        .dst = word, .elementSize = 4, .width = 1, .height = 1};
+    CUDA_HOST_NODE_PARAMS host = {nothing, NULL};
+    CUgraphNodeParams any = {.type = CU_GRAPH_NODE_TYPE_EMPTY};
+    CUstreamBatchMemOpParams write = {
+        .writeValue = {.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32, .address = word}};
+    CUDA_BATCH_MEM_OP_NODE_PARAMS ops = {ctx, 1, &write, 0};
+    static unsigned here;
+    CUDA_MEMCPY3D up = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+                        .srcHost = &here,
+                        .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                        .dstDevice = word,
+                        .WidthInBytes = 4,
+                        .Height = 1,
+                        .Depth = 1};
+    CUDA_MEMCPY3D over = up;
+    CUgraphNode added[11];
+    CUgraph child;
+    CUevent event;
+    int n = 0;
+
+    over.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+    over.srcDevice = word + 4;
+    TRY(cuGraphCreate(&child, 0));
+    TRY(cuEventCreate(&event, 0));
+    TRY(cuGraphAddEmptyNode(&added[n++], graph, node, NODES));
+    TRY(cuGraphAddMemsetNode(&added[n++], graph, node, NODES, &fill, ctx));
+    TRY(cuGraphAddMemcpyNode(&added[n++], graph, node, NODES, &up, ctx));
+    TRY(cuGraphAddMemcpyNode(&added[n++], graph, node, NODES, &over, ctx));
+    TRY(cuGraphAddHostNode(&added[n++], graph, node, NODES, &host));
+    TRY(cuGraphAddChildGraphNode(&added[n++], graph, node, NODES, child));
+    TRY(cuGraphAddEventRecordNode(&added[n++], graph, node, NODES, event));
+    TRY(cuGraphAddEventWaitNode(&added[n++], graph, node, NODES, event));
+    TRY(cuGraphAddBatchMemOpNode(&added[n++], graph, node, NODES, &ops));
+    TRY(cuGraphAddNode_v2(&added[n++], graph, node, NULL, NODES, &any));
+    memset(data, 0, sizeof(data));
+    TRY(cuGraphAddNode_v2(&added[n++], graph, node, data, NODES, &any));
+    for (int i = 0; i < n; i++) {
+        SAME(comes_after_all(added[i]), 0);
+        TRY(cuGraphDestroyNode(added[i]));
+    }
+    TRY(cuGraphDestroy(child));
+    TRY(cuGraphCreate(&child, 0));
+    for (int i = 0; i < 5000; i++)
+        TRY(cuGraphAddEmptyNode(&from[i], child, NULL, 0));
+    TRY(cuGraphAddMemAllocNode(&added[0], child, from, 5000, &alloc));
+    TRY(cuGraphAddMemFreeNode(&added[1], child, from, 5000, alloc.dptr));
+    TRY(cuGraphDestroy(child));
+    TRY(cuEventDestroy_v2(event));
+    return 0;
+}
+
+/* What is wrong is found wherever it is, and another call does not see any of it. */
+static int
+wrong_nodes_behind_all(void)
+{
+    static CUgraphNode list[ROOM];
+    CUgraphNode none[2] = {0}, added, other;
+    CUgraph elsewhere;
+
+    TRY(cuGraphCreate(&elsewhere, 0));
+    TRY(cuGraphAddEmptyNode(&other, elsewhere, NULL, 0));
+    memcpy(list, node, sizeof(list));
+    list[NODES - 1] = list[0];
+    CODE(cuGraphAddEmptyNode(&added, graph, list, NODES), CUDA_ERROR_INVALID_VALUE);
+    list[NODES - 1] = other;
+    CODE(cuGraphAddEmptyNode(&added, graph, list, NODES), CUDA_ERROR_INVALID_VALUE);
+    list[NODES - 1] = NULL;
+    CODE(cuGraphAddEmptyNode(&added, graph, list, NODES), CUDA_ERROR_INVALID_VALUE);
+    CODE(cuGraphAddEmptyNode(&added, graph, none, 2), CUDA_ERROR_INVALID_VALUE);
+    CODE(cuGraphAddEmptyNode(NULL, graph, node, NODES), CUDA_ERROR_INVALID_VALUE);
+    CODE(cuGraphAddEmptyNode(&added, graph, none, 2), CUDA_ERROR_INVALID_VALUE);
+    CODE(cuGraphAddEmptyNode(&added, graph, NULL, NODES), CUDA_ERROR_INVALID_VALUE);
+    TRY(cuGraphAddEmptyNode(&added, graph, node, 1));
+    TRY(cuGraphDestroyNode(added));
+    TRY(cuGraphDestroy(elsewhere));
+    return 0;
+}
+
+/* The same edges as before, all of them in one call. */
+static int
+edges_at_once(void)
+{
+    size_t n = 2 * ROOM;
+
+    TRY(cuGraphGetEdges(graph, from, to, &n));
+    TRY(cuGraphRemoveDependencies(graph, from, to, n));
+    CODE(cuGraphRemoveDependencies(graph, from, to, n), CUDA_ERROR_INVALID_VALUE);
+    memset(data, 0, sizeof(data));
+    TRY(cuGraphAddDependencies_v2(graph, from, to, data, n));
+    CODE(cuGraphAddDependencies(graph, from, to, n), CUDA_ERROR_INVALID_VALUE);
+    SAME(edges_of_graph(), 0);
+    n = 2 * ROOM;
+    TRY(cuGraphGetEdges(graph, from, to, &n));
+    TRY(cuGraphRemoveDependencies_v2(graph, from, to, data, n));
+    TRY(cuGraphAddDependencies(graph, from, to, n));
+    SAME(edges_of_graph(), 0);
+    return 0;
+}
+
+/* A node that is captured behind all others. */
+static int
+captures_behind_all(void)
+{
+    CUstream stream;
+    CUgraph same;
+    size_t n;
+
+    TRY(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    for (int way = 0; way < 3; way++) {
+        TRY(cuStreamBeginCaptureToGraph(stream, graph, node, NULL, way ? 1 : NODES,
+                                        CU_STREAM_CAPTURE_MODE_RELAXED));
+        memset(data, 0, sizeof(data));
+        if (way == 1)
+            TRY(cuStreamUpdateCaptureDependencies(stream, node, NODES,
+                                                  CU_STREAM_ADD_CAPTURE_DEPENDENCIES));
+        if (way == 2)
+            TRY(cuStreamUpdateCaptureDependencies_v2(
+                stream, node, data, NODES, CU_STREAM_SET_CAPTURE_DEPENDENCIES));
+        TRY(cuMemsetD32Async(word, 1, 1, stream));
+        TRY(cuStreamEndCapture(stream, &same));
+        SAME(same == graph, 1);
+        n = ROOM;
+        TRY(cuGraphGetNodes(graph, to, &n));
+        SAME(n, NODES + 1);
+        SAME(comes_after_all(to[NODES]), 0);
+        TRY(cuGraphDestroyNode(to[NODES]));
+    }
+    TRY(cuStreamDestroy_v2(stream));
+    return 0;
+}
+
 int
 main(void)
 {
@@ -158,10 +321,14 @@ main(void)
         {"its roots", roots_of_graph},
         {"its edges", edges_of_graph},
         {"neighbours of its nodes", neighbours_of_nodes},
+        {"nodes behind all others", nodes_behind_all},
+        {"wrong nodes among many", wrong_nodes_behind_all},
+        {"edges at once", edges_at_once},
+        {"captures behind all nodes", captures_behind_all},
     };
-    CUcontext ctx;
 
-    if (cuInit(0) != CUDA_SUCCESS || cuCtxCreate_v2(&ctx, 0, 0) != CUDA_SUCCESS)
+    if (cuInit(0) != CUDA_SUCCESS || cuCtxCreate_v2(&ctx, 0, 0) != CUDA_SUCCESS ||
+        cuMemAlloc_v2(&word, 8) != CUDA_SUCCESS)
         return 2;
     return parts_run(parts, sizeof(parts) / sizeof(parts[0]));
 }

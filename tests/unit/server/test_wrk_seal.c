@@ -91,6 +91,16 @@ wrk_hostfn_due(struct wrk *w)
     return false;
 }
 
+CUresult
+wrk_handle_get(struct wrk *w, unsigned kind, uint64_t id, void **ret)
+{
+    (void)w;
+    (void)kind;
+    (void)id;
+    *ret = NULL;
+    return CUDA_SUCCESS;
+}
+
 void
 wrk_wait_captures(struct wrk *w)
 {
