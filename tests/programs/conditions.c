@@ -475,7 +475,8 @@ moved_children(void)
 {
     CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_GRAPH};
     CUDA_MEM_ALLOC_NODE_PARAMS m = {.bytesize = 64};
-    CUgraphNode n[3], copied;
+    const CUgraphEdgeData odd = {.from_port = 1}; /* from what is no kernel */
+    CUgraphNode n[3], copied, before;
     CUgraph g, child;
     CUgraphExec exec;
 
@@ -490,6 +491,14 @@ moved_children(void)
          CUDA_ERROR_NOT_SUPPORTED);
     p.graph.graph = child;
     p.graph.ownership = CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE;
+    /* A graph that is not moved stays what it was. */
+    CODE(cuGraphAddNode_v2(&copied, g, &n[0], NULL, 1, &p), CUDA_ERROR_INVALID_VALUE);
+    CODE(cuGraphAddNode_v2(&copied, child, NULL, NULL, 0, &p),
+         CUDA_ERROR_INVALID_VALUE);
+    TRY(cuGraphAddEmptyNode(&before, g, NULL, 0));
+    CODE(cuGraphAddNode_v2(&copied, g, &before, &odd, 1, &p), CUDA_ERROR_INVALID_VALUE);
+    TRY(cuGraphInstantiateWithFlags(&exec, child, 0));
+    TRY(cuGraphExecDestroy(exec));
     TRY(cuGraphAddNode_v2(&copied, g, NULL, NULL, 0, &p));
     TRY(cuGraphInstantiateWithFlags(&exec, g, 0));
     SAME(launch_from_zero(exec), 6);

@@ -18,6 +18,20 @@
 
 static uint64_t last_id; /* of a node; lock held */
 
+static void
+set_levels(struct sg_graph *graph, unsigned level)
+{
+    unsigned n;
+
+    graph->level = level;
+    for (struct sg_graph_node *node = graph->first; node; node = node->next) {
+        struct sg_graph *const *sub = sg_node_graphs(&node->data, &n);
+
+        for (unsigned k = 0; k < n; k++)
+            set_levels(sub[k], level + 1);
+    }
+}
+
 /* ------------------------------------------------------------------- node data */
 
 static CUresult
@@ -95,6 +109,18 @@ sg_node_data_copy(const struct sg_node_data *from, struct sg_node_data *to)
     }
 }
 
+/* A graph that was to be moved and was not is the program's as before. */
+static void
+child_fini(struct sg_graph *child)
+{
+    if (child && child->handle && !child->child) {
+        child->refs--;
+        set_levels(child, 0);
+    } else {
+        sg_graph_free(child);
+    }
+}
+
 void
 sg_node_data_fini(struct sg_node_data *data)
 {
@@ -104,7 +130,7 @@ sg_node_data_fini(struct sg_node_data *data)
         free(data->kernel.param_ptrs);
         break;
     case CU_GRAPH_NODE_TYPE_GRAPH:
-        sg_graph_free(data->child);
+        child_fini(data->child);
         break;
     case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
         free(data->memops.ops);
@@ -212,20 +238,6 @@ height(const struct sg_graph *graph)
             most = gp_max(most, height(sub[k]) + 1);
     }
     return most;
-}
-
-static void
-set_levels(struct sg_graph *graph, unsigned level)
-{
-    unsigned n;
-
-    graph->level = level;
-    for (struct sg_graph_node *node = graph->first; node; node = node->next) {
-        struct sg_graph *const *sub = sg_node_graphs(&node->data, &n);
-
-        for (unsigned k = 0; k < n; k++)
-            set_levels(sub[k], level + 1);
-    }
 }
 
 /* Every walk over graphs in graphs recurses: here is where depth is bounded. */
