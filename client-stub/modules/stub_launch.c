@@ -483,6 +483,10 @@ stub_impl_cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *list,
          flags & ~(CUDA_COOPERATIVE_LAUNCH_MULTI_DEVICE_NO_PRE_LAUNCH_SYNC |
                    CUDA_COOPERATIVE_LAUNCH_MULTI_DEVICE_NO_POST_LAUNCH_SYNC)))
         r = CUDA_ERROR_INVALID_VALUE;
+    /* CUDA allows no default streams here. */
+    for (unsigned int i = 0; r == CUDA_SUCCESS && i < numDevices; i++)
+        if ((uintptr_t)list[i].hStream <= (uintptr_t)CU_STREAM_PER_THREAD)
+            r = CUDA_ERROR_INVALID_HANDLE;
     for (unsigned int i = 0; r == CUDA_SUCCESS && i < numDevices; i++)
         r = stub_impl_cuLaunchCooperativeKernel(
             list[i].function, list[i].gridDimX, list[i].gridDimY, list[i].gridDimZ,

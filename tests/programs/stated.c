@@ -119,6 +119,12 @@ cooperative_launches(void)
     CODE(cuLaunchCooperativeKernelMultiDevice(&p, 1, 0x80000001), BAD);
     CODE(cuLaunchCooperativeKernelMultiDevice(&p, 0, 0), BAD);
     CODE(cuLaunchCooperativeKernelMultiDevice(NULL, 1, 0), BAD);
+    for (size_t i = 0; i < 3; i++) { /* in no default stream */
+        static const CUstream none[] = {NULL, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD};
+
+        p.hStream = none[i];
+        CODE(cuLaunchCooperativeKernelMultiDevice(&p, 1, 0), CUDA_ERROR_INVALID_HANDLE);
+    }
     return 0;
 }
 

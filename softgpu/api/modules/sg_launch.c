@@ -595,6 +595,10 @@ SG_CALL(cuLaunchCooperativeKernelMultiDevice, CUDA_LAUNCH_PARAMS *launchParamsLi
         flags & ~(CUDA_COOPERATIVE_LAUNCH_MULTI_DEVICE_NO_PRE_LAUNCH_SYNC |
                   CUDA_COOPERATIVE_LAUNCH_MULTI_DEVICE_NO_POST_LAUNCH_SYNC))
         return CUDA_ERROR_INVALID_VALUE;
+    /* CUDA allows no default streams here. */
+    for (unsigned i = 0; i < numDevices; i++)
+        if ((uintptr_t)launchParamsList[i].hStream <= (uintptr_t)CU_STREAM_PER_THREAD)
+            return CUDA_ERROR_INVALID_HANDLE;
     for (unsigned i = 0; i < numDevices && rc == CUDA_SUCCESS; i++) {
         const CUDA_LAUNCH_PARAMS *p = &launchParamsList[i];
 
