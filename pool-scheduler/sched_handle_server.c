@@ -372,6 +372,38 @@ check_kinds(const struct sched_server *server, unsigned made, struct gp_err *err
                       server->name, SCHED_SERVER_GROUPS_MAX);
 }
 
+/* May another server register @card of @owner?  Not while @owner may be about to come
+ * back, as after a fail-over or a short loss of its connection: whoever came first
+ * would have the card, and the owner would be refused.  Where servers have tokens of
+ * their own, no other server decides that one is gone for good; a registration of the
+ * owner without the card, or an order of an administrator, does. */
+static int
+check_owner(const struct sched *sched, const struct sched_server *owner,
+            const struct sched_card *card, struct gp_err *err)
+{
+    uint64_t within =
+        (uint64_t)sched->config.dead_after_ms + sched->config.server_return_ms;
+    uint64_t away_ms =
+        (gp_now_ns() - gp_max(owner->lost_ns, sched->started_ns)) / GP_NS_PER_MS;
+    char uuid[TICKET_UUID_TEXT];
+
+    if (owner->conn) /* the pool knows whether it still has the card */
+        return 0;
+    ticket_uuid_format(card->facts.uuid, uuid);
+    if (sched_tokens_has_server(sched->tokens, owner->name))
+        return gp_err_set(err, -EEXIST,
+                          "card %s belongs to server %s, which has a token of its own "
+                          "and is not connected; if it does not come back, gpupool "
+                          "forget %s",
+                          uuid, owner->name, owner->name);
+    if (owner->left || away_ms >= within)
+        return 0;
+    return gp_err_set(err, -EEXIST,
+                      "card %s belongs to server %s, which may come back; try again in "
+                      "%" PRIu64 " s",
+                      uuid, owner->name, (within - away_ms + 999) / 1000);
+}
+
 static int
 take_cards(struct sched *sched, struct sched_server *server,
            const Gpupool__Ctl__CtlRegister *msg, struct gp_err *err)
@@ -404,6 +436,8 @@ take_cards(struct sched *sched, struct sched_server *server,
         r = facts_from_message(msg->cards[i], &facts, err);
         card = r ? NULL : sched_pool_card_find(sched->pool, facts.uuid);
         before = card ? card->server : server;
+        if (!r && before != server)
+            r = check_owner(sched, before, card, err);
         facts.tflops = sched_rules_tflops(sched->rules, facts.name);
         facts.island = sched_rules_island(sched->rules, server->name, facts.index,
                                           facts.driver_island);
