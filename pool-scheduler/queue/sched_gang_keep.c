@@ -218,14 +218,28 @@ plan_new(struct sched *sched, struct sched_gang *gang, const struct sched_class 
 
 /* What its quota leaves for the gang is not given to others meanwhile. */
 static void
-keep_quota(struct sched_gang *gang)
+keep_quota(struct sched_gang *gang, const struct sched_amount *amount)
 {
     struct sched_tenant *tenant = gang->members[0]->waiter.tenant;
 
     if (tenant->kept_for && tenant->kept_for != gang)
         return;
     tenant->kept_for = gang;
-    tenant->kept = sched_gang_amount(gang);
+    tenant->kept = *amount;
+}
+
+/* What its quota has to leave for all of @plan's cards. */
+static struct sched_amount
+plan_amount(const struct plan *plan)
+{
+    struct sched_amount sum = {0}, amount;
+
+    for (unsigned i = 0; i < plan->gang->n; i++) {
+        amount =
+            sched_wait_target_amount(&plan->gang->members[i]->open, &plan->targets[i]);
+        sched_amount_add(&sum, &amount);
+    }
+    return sum;
 }
 
 /* May @gang be one more for which cards are kept?  @over: at the price of the last in
@@ -271,19 +285,28 @@ keep(struct sched *sched, struct sched_gang *gang, const struct sched_class *cla
      bool over)
 {
     CLEANUP(plan_freep) struct plan *plan = NULL;
+    struct sched_amount amount;
     struct sched_gang *last;
+    int r;
 
     if (!has_place(sched->waits, gang, over, &last))
         return false;
     plan = plan_new(sched, gang, class, over);
     if (!plan)
         return false;
+    amount = plan_amount(plan);
+    r = sched_tenant_check(gang->members[0]->waiter.tenant, &amount, NULL, 0);
+    if (r < 0) { /* whole cards may have more memory than the quota leaves */
+        if (r != -EFBIG && !class)
+            keep_quota(gang, &amount);
+        return false;
+    }
     if (last)
         sched_gang_release(sched, last);
     for (unsigned i = 0; i < plan->n; i++)
         sched_wait_take_over(sched, plan->of[i].card);
     hold_all(plan);
-    keep_quota(gang);
+    keep_quota(gang, &amount);
     gp_log_info("queue", "gang %s of %s: %u cards are kept for its %u members",
                 gang->name, gang->members[0]->owner, plan->n, gang->n);
     return true;
@@ -322,6 +345,7 @@ sched_gang_help(struct sched *sched, struct sched_gang *gang, bool aged)
     CLEANUP(plan_freep) struct plan *plan = NULL;
     const struct sched_class *class = preempting_class(gang);
     struct sched_tenant *tenant = gang->members[0]->waiter.tenant;
+    struct sched_amount amount = sched_gang_amount(gang);
     uint64_t now = gp_now_ns();
 
     if (gang->kept || gang->n < gang->size || (!aged && !class) || now < gang->try_ns ||
@@ -333,7 +357,7 @@ sched_gang_help(struct sched *sched, struct sched_gang *gang, bool aged)
         /* Its quota fills up for it alone, if there are cards for it at all. */
         plan = plan_new(sched, gang, NULL, true);
         if (plan)
-            keep_quota(gang);
+            keep_quota(gang, &amount);
     } else if (!(class && keep(sched, gang, class, false)) && aged) {
         keep_aged(sched, gang, class);
     }

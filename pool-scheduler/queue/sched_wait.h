@@ -192,6 +192,9 @@ struct sched_wait_claim {
 int sched_wait_target(const struct sched *sched, const struct sched_open *open,
                       bool preempt, const struct sched_wait_claim *claim,
                       struct sched_target *ret);
+/* What the quotas would have to leave for @open on all of @target. */
+struct sched_amount sched_wait_target_amount(const struct sched_open *open,
+                                             const struct sched_target *target);
 /* Is @card kept for somebody who does not make way? */
 bool sched_wait_kept_from(const struct sched *sched,
                           const struct sched_wait_claim *claim,

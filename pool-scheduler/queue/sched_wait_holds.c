@@ -10,6 +10,7 @@
 #include "gp_time.h"
 #include "sched_conn.h"
 #include "sched_rules.h"
+#include "sched_several.h"
 #include "sched_wait.h"
 
 #include <errno.h>
@@ -395,15 +396,49 @@ keep(struct sched_wait *wait, const struct sched_target *target)
                 target->n, target->cards[0]->server->name);
 }
 
+struct sched_amount
+sched_wait_target_amount(const struct sched_open *open,
+                         const struct sched_target *target)
+{
+    struct sched_decision decision = {.n_slices = 0};
+
+    for (unsigned i = 0; i < target->n; i++)
+        sched_decide(&decision, &open->req, target->cards[i]);
+    return sched_decision_amount(&decision);
+}
+
+/* Could @wait have @target's cards now, as far as its quotas go? */
+static int
+check_quota(const struct sched_wait *wait, const struct sched_target *target,
+            struct sched_amount *ret_amount)
+{
+    *ret_amount = sched_wait_target_amount(&wait->open, target);
+    return sched_tenant_check(wait->waiter.tenant, ret_amount, NULL, 0);
+}
+
+/* The quota of its tenant fills up for @wait alone. */
+static void
+keep_quota(struct sched_wait *wait, const struct sched_amount *amount)
+{
+    struct sched_tenant *tenant = wait->waiter.tenant;
+
+    if (tenant->kept_for && tenant->kept_for != wait)
+        return;
+    tenant->kept_for = wait;
+    tenant->kept = *amount;
+}
+
 static bool
 try_preempt(struct sched_wait *wait)
 {
     struct sched_session *victims[ARRAY_SIZE(wait->victims)];
     struct sched_target target;
+    struct sched_amount amount;
     unsigned n;
 
     if (!wait->open.class->preempts || wait->sched->waits->n_holds >= SCHED_HOLDS_MAX ||
-        sched_wait_target(wait->sched, &wait->open, true, NULL, &target) < 0)
+        sched_wait_target(wait->sched, &wait->open, true, NULL, &target) < 0 ||
+        check_quota(wait, &target, &amount) < 0)
         return false;
     n = sched_wait_victims(wait->sched, &wait->open, &target, true, victims,
                            ARRAY_SIZE(victims));
@@ -459,11 +494,19 @@ keep_aged(struct sched_wait *wait)
     struct sched_wait *last =
         waits->n_holds == SCHED_HOLDS_MAX ? last_hold(waits) : NULL;
     struct sched_target target;
+    struct sched_amount amount;
+    int r;
 
     if (last && !sched_waiter_before(&wait->waiter, &last->waiter))
         return;
     if (!possible(wait, false, &target) && !possible(wait, true, &target))
         return;
+    r = check_quota(wait, &target, &amount);
+    if (r < 0) { /* a whole card may have more memory than the quota leaves */
+        if (r != -EFBIG)
+            keep_quota(wait, &amount);
+        return;
+    }
     if (last)
         sched_wait_release(last);
     for (unsigned i = 0; i < target.n; i++)
@@ -491,9 +534,9 @@ help(struct sched_wait *wait, uint64_t now)
     if (sched_tenant_check(tenant, &wait->waiter.amount, NULL, 0) < 0) {
         if (!aged || (tenant->kept_for && tenant->kept_for != wait))
             return false;
-        /* Its quota fills up for it alone. */
-        tenant->kept_for = possible(wait, true, &target) ? wait : NULL;
-        tenant->kept = wait->waiter.amount;
+        tenant->kept_for = NULL;
+        if (possible(wait, true, &target))
+            keep_quota(wait, &wait->waiter.amount);
         return true;
     }
     if (sched->waits->n_holds >= SCHED_HOLDS_MAX && !aged)
@@ -503,7 +546,29 @@ help(struct sched_wait *wait, uint64_t now)
     return true;
 }
 
-/* Cards that are kept must still be there. */
+/* Are cards kept for @wait that only its tenant's quota, or the number of its owner's
+ * sessions, keeps it from?  Others get them, and it gets the quota as soon as that
+ * comes free.  Cards that are in use yet stay kept, or whoever needs both cards and a
+ * quota that seldom are free at once would never have them; but no session ends for a
+ * request that could not take its place. */
+static bool
+is_held_up(struct sched_wait *wait)
+{
+    struct sched_decision decision;
+    struct sched_amount amount;
+
+    if (!wait->n_victims && sched_place_held(wait->target.cards, wait->target.n,
+                                             &wait->open.req, &decision) < 0)
+        return false;
+    if (sched_open_is_full(wait->sched, wait->owner, 1, NULL, 0))
+        return true;
+    if (!check_quota(wait, &wait->target, &amount))
+        return false;
+    keep_quota(wait, &amount);
+    return true;
+}
+
+/* Cards that are kept must still be there, and of use to whom they are kept for. */
 static void
 check_holds(struct sched *sched)
 {
@@ -515,13 +580,14 @@ check_holds(struct sched *sched)
 
         for (unsigned c = 0; c < wait->target.n; c++)
             good &= sched_card_open(wait->target.cards[c]);
-        if (good)
+        if (good && !is_held_up(wait))
             continue;
         sched_wait_release(wait);
         i--;
     }
     for (unsigned i = 0; i < waits->n_gang_holds; i++)
-        if (!sched_gang_cards_open(waits->gang_holds[i]))
+        if (!sched_gang_cards_open(waits->gang_holds[i]) ||
+            sched_gang_check(waits->gang_holds[i], NULL, 0) < 0)
             sched_gang_release(sched, waits->gang_holds[i--]);
 }
 

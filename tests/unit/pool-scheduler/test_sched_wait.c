@@ -618,6 +618,74 @@ quota_that_is_free_again_serves_whoever_has_its_card(void **state)
     close(ada);
 }
 
+/* A card that is kept for a request, and that the quota of its tenant, used up
+ * elsewhere since, keeps it from, is of use to others. */
+static void
+kept_card_goes_to_others_when_the_quota_is_used_up(void **state)
+{
+    struct world *w = *state;
+    int server, other, bob, ada, waits, next;
+    reply_t *grant, *own, *reply;
+
+    with_rules(w, "[tenant research]\nowners = ada@*\ncore = 100\n"
+                  "[queue]\nreserve-after = 0s\n");
+    server = ut_sched_join(w, "node-a", 1);
+    other = ut_sched_join(w, "other-b", 1);
+    bob = ut_sched_dial(w);
+    ada = ut_sched_dial(w);
+    waits = ut_sched_dial(w);
+    next = ut_sched_dial(w);
+    grant = ut_sched_granted(bob, whole_of("bob@host", "node-a", NULL));
+    ut_sched_drop(ut_wait_queued(waits, whole_of("ada@0", "", grant)));
+    await_kept(w, "ada@0");
+    own = ut_sched_granted(ada, whole_of("ada@host", "other-b", NULL));
+    ut_sched_drop(ut_wait_queued(next, whole_of("cyd@host", "node-a", NULL)));
+    ut_wait_finish(server, bob, grant->grant);
+    ut_wait_granted(next);
+    /* The quota that comes free is its own. */
+    ut_wait_finish(other, ada, own->grant);
+    ut_sched_drop(ut_sched_hear(ada)); /* that the session is closed */
+    reply = ut_wait_queued(ada, whole_of("ada@host", "other-b", NULL));
+    ut_wait_says(reply->queued->reason, "is kept for an older request");
+    ut_sched_drop(reply);
+    await_kept(w, "ada@0");
+    ut_sched_drop(grant);
+    ut_sched_drop(own);
+    close(server);
+    close(other);
+    close(bob);
+    close(ada);
+    close(waits);
+    close(next);
+}
+
+/* The memory of a whole card counts, which a request does not name. */
+static void
+no_card_is_kept_that_is_larger_than_the_quota(void **state)
+{
+    struct world *w = *state;
+    int server, bob, waits, next;
+    reply_t *grant;
+
+    with_rules(w, "[tenant research]\nowners = ada@*\nmemory = 1GiB\n"
+                  "[queue]\nreserve-after = 0s\n");
+    server = ut_sched_join(w, "node-a", 1);
+    bob = ut_sched_dial(w);
+    waits = ut_sched_dial(w);
+    next = ut_sched_dial(w);
+    grant = ut_sched_granted(bob, whole_of("bob@host", "node-a", NULL));
+    ut_sched_drop(ut_wait_queued(waits, whole_of("ada@host", "", NULL)));
+    ut_sched_drop(ut_wait_queued(next, whole_of("cyd@host", "", NULL)));
+    await_kept(w, "cyd@host");
+    ut_wait_finish(server, bob, grant->grant);
+    ut_wait_granted(next);
+    ut_sched_drop(grant);
+    close(server);
+    close(bob);
+    close(waits);
+    close(next);
+}
+
 static void
 request_with_a_time_limit_may_use_kept_cards_until_then(void **state)
 {
@@ -784,6 +852,8 @@ main(void)
         T(time_limit_ends_a_session),
         T(room_is_kept_for_a_large_request_that_waits_long),
         T(quota_that_is_free_again_serves_whoever_has_its_card),
+        T(kept_card_goes_to_others_when_the_quota_is_used_up),
+        T(no_card_is_kept_that_is_larger_than_the_quota),
         T(request_with_a_time_limit_may_use_kept_cards_until_then),
         T(requests_that_no_card_can_serve_hold_up_nobody),
         T(labels_models_and_speed_choose_cards),
