@@ -21,6 +21,7 @@
 #include "sched_reads.h"
 #include "sched_relay.h"
 #include "sched_replica.h"
+#include "sched_unread.h"
 #include "sched_wait.h"
 #include "ticket_key.h"
 
@@ -243,53 +244,25 @@ unread_max(const struct sched *sched)
     return sched->config.unread_max ? sched->config.unread_max : SCHED_UNREAD_MAX;
 }
 
-/* Of the address with most unread answers, the connection with most of them;
- * *ret_total: of all. */
-static struct sched_conn *
-most_unread(const struct sched *sched, size_t *ret_total)
-{
-    CLEANUP_FREE size_t *sums = calloc(SCHED_CROWD_BUCKETS, sizeof(*sums));
-    struct sched_conn *found = NULL;
-    size_t most = 0, fullest = 0;
-
-    *ret_total = 0;
-    if (!sums)
-        return NULL;
-    for (struct sched_conn *conn = sched->conns; conn; conn = conn->next) {
-        size_t bucket = conn->from % SCHED_CROWD_BUCKETS;
-
-        *ret_total += gp_msg_conn_unsent(&conn->msg);
-        sums[bucket] += gp_msg_conn_unsent(&conn->msg);
-        if (sums[bucket] > sums[fullest])
-            fullest = bucket;
-    }
-    for (struct sched_conn *conn = sched->conns; conn; conn = conn->next) {
-        if (conn->from % SCHED_CROWD_BUCKETS != fullest ||
-            gp_msg_conn_unsent(&conn->msg) <= most)
-            continue;
-        most = gp_msg_conn_unsent(&conn->msg);
-        found = conn;
-    }
-    return found;
-}
-
 /* Who reads slowly, but reads, keeps no more than this altogether. */
 static void
 end_most_unread(struct sched *sched)
 {
-    struct sched_conn *conn;
-    size_t total;
+    CLEANUP_FREE struct sched_unread *list = NULL;
+    size_t n, total;
 
-    while ((conn = most_unread(sched, &total)) && total > unread_max(sched)) {
+    if (sched_unread_choose(sched, unread_max(sched), &list, &n, &total) < 0)
+        return;
+    for (size_t i = 0; i < n; i++) {
         uint32_t skipped;
 
         if (gp_log_limit_ok(&sched->crowd_log, &skipped))
             gp_log_warn("conn",
                         "%zu KiB of answers are not read yet, the most there may be; "
                         "%s has %zu KiB, disconnected (%u such lines left out)",
-                        total >> 10, conn->peer, gp_msg_conn_unsent(&conn->msg) >> 10,
-                        skipped);
-        sched_serve_end(conn);
+                        total >> 10, list[i].conn->peer, list[i].bytes >> 10, skipped);
+        total -= list[i].bytes;
+        sched_serve_end(list[i].conn); /* which ends no other connection */
     }
 }
 
