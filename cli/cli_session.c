@@ -264,10 +264,16 @@ cli_session_news(struct cli_session *s, const struct cli_session_news *news)
     }
 }
 
-/* The scheduler forgets a session that has ended; why it did was announced. */
+/* The scheduler forgets a session that has ended; why it did was announced, or follows
+ * the name, which the lines have anyway. */
 static void
 note_lost(struct cli_session *s, const char *words)
 {
+    char no_session[sizeof(s->name) + 16];
+    int n = snprintf(no_session, sizeof(no_session), "no session %s: ", s->name);
+
+    if (!strncmp(words, no_session, (size_t)n))
+        words += n;
     s->lost = true;
     if (*s->end_words && gp_now_ns() >= s->end_ns)
         words = s->end_words;

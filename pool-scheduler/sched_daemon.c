@@ -13,6 +13,7 @@
 #include "sched_auth.h"
 #include "sched_commit.h"
 #include "sched_copy.h"
+#include "sched_ended.h"
 #include "sched_ending.h"
 #include "sched_fed.h"
 #include "sched_handle.h"
@@ -319,7 +320,8 @@ init_values(struct sched *sched, const struct sched_config *config)
     sched->unproven.prev = sched->unproven.next = &sched->unproven;
     sched->pool = sched_pool_new();
     sched->history = calloc(1, sizeof(*sched->history));
-    if (!sched->pool || !sched->history)
+    sched->ended = calloc(1, sizeof(*sched->ended));
+    if (!sched->pool || !sched->history || !sched->ended)
         return -ENOMEM;
     sched_sessions_init(&sched->sessions, sched->pool);
     return sched_rates_init(&sched->rates, &sched->config);
@@ -458,4 +460,5 @@ sched_fini(struct sched *sched)
     sched_events_fini(&sched->events);
     sched_copy_fini(&sched->copy);
     free(sched->history);
+    free(sched->ended);
 }

@@ -6,6 +6,7 @@
 #include "gp_log.h"
 #include "sched_commit.h"
 #include "sched_conn.h"
+#include "sched_ended.h"
 #include "sched_replica.h"
 #include "sched_store.h"
 
@@ -61,6 +62,7 @@ sched_session_end(struct sched *sched, struct sched_session *session, const char
     gp_log_info("session", "%s: ends: %s", session->name, words);
     sched_events_add(&sched->events, "end", session->name,
                      session->parts[0].server->name, session->owner->name, words);
+    sched_ended_note(sched->ended, session, words);
     gp_audit("end", "who", session->owner->name, "session", session->name, "words",
              words, NULL);
     sched_commit_soon(sched);

@@ -6,6 +6,7 @@
 #include "sched_auth.h"
 #include "sched_conn.h"
 #include "sched_draft.h"
+#include "sched_ended.h"
 #include "sched_ending.h"
 #include "sched_grant.h"
 #include "sched_handle.h"
@@ -17,7 +18,7 @@
 #include <openssl/crypto.h>
 #include <stdio.h>
 
-#define WORDS_MAX 80 /* of a refusal, for one session */
+#define WORDS_MAX 128 /* of a refusal, for one session */
 
 /* ------------------------------------------------------------------ grants -- */
 
@@ -56,9 +57,11 @@ find_by_key(struct sched_conn *conn, uint64_t id, const ProtobufCBinaryData *key
     struct sched_session *session = sched_sessions_find(&conn->sched->sessions, id);
 
     if (!session || session->closing) {
+        const char *why = sched_ended_find(conn->sched->ended, id, key->data, key->len);
+
         *code = GPUPOOL__CTL__CTL_CODE__CTL_NOT_FOUND;
-        snprintf(words, WORDS_MAX, "no session s%" PRIu32 ": it was closed or expired",
-                 sched_id_number(id));
+        snprintf(words, WORDS_MAX, "no session s%" PRIu32 ": %.*s", sched_id_number(id),
+                 SCHED_ENDED_WORDS, why ? why : "it was closed or expired");
         return NULL;
     }
     if (key->len != CTL_LEASE_KEY_SIZE ||

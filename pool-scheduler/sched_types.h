@@ -200,6 +200,7 @@ struct sched {
     struct view *view;                       /* NULL: no page and no API; view.h */
     struct sched_events events;
     struct sched_history *history;
+    struct sched_ended *ended;
     struct sched_kube *kube; /* NULL: pods are not served; sched_pod.c's */
     struct sched_conn *conns;
     struct sched_link unproven; /* oldest first */

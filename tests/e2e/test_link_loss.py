@@ -144,6 +144,23 @@ def test_client_that_stays_away_is_given_up_and_told_so(case):
                   "the program's words")
 
 
+def test_session_that_was_closed_meanwhile_says_so_when_the_program_is_back(case):
+    far = Far(case, resume=60)
+    worker, = far.pool.workers()
+    far.shell.ok("alloc", MIB)
+    far.cable.pull()
+    far.pool.cli("close", "s1")
+    case.wait_for(lambda: not proc.is_alive(worker), "the worker ends", patience=NOTICED_S)
+    far.shell.send("alloc", MIB)
+    time.sleep(NOTICED_S)  # the client has given the link up by then
+    far.cable.plug()
+    case.equal(far.shell.answer(("alloc",), patience=NOTICED_S + case.patience)[0],
+               DEVICE_UNAVAILABLE, "a call of a session that was closed")
+    lines = (case.folder / "spawned.err").read_text().splitlines()
+    case.contains(" ".join(line for line in lines if "is lost" in line),
+                  "its session was closed: closed by an administrator", "the program's words")
+
+
 def test_gpupool_run_ends_with_the_reason_when_its_link_stayed_broken(case):
     """Only the program is on the other host, so that its lease goes on."""
     far = Far(case)

@@ -330,6 +330,51 @@ dead_server_does_not_hold_up_the_end_of_a_session(void **state)
 }
 
 static void
+close_by_order(int fd, uint64_t session)
+{
+    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
+    Gpupool__Ctl__CtlClose close = GPUPOOL__CTL__CTL_CLOSE__INIT;
+
+    close.session_id = session;
+    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_CLOSE;
+    req.close = &close;
+    ut_sched_post(fd, &req);
+}
+
+/* Its holder was not connected when an administrator closed it, and asks later. */
+static void
+reason_of_an_end_is_told_to_who_comes_back_with_the_lease_key(void **state)
+{
+    struct world *w = *state;
+    int server = ut_sched_join(w, "node-a", 1), client = ut_sched_dial(w),
+        admin = ut_sched_dial(w);
+    Gpupool__Ctl__CtlOpen open = ut_sched_preference(100, 0);
+    reply_t *grant;
+
+    open.hold = true;
+    grant = ut_sched_granted(client, open);
+    close(client);
+    close_by_order(admin, grant->grant->session_id);
+    ut_sched_await_notice(server, grant->grant->session_id);
+    client = ut_sched_dial(w); /* while its workers may still run */
+    ut_sched_refused(ut_sched_renew(client, grant->grant, true),
+                     GPUPOOL__CTL__CTL_CODE__CTL_NOT_FOUND,
+                     "closed by an administrator");
+    ut_sched_drop(ut_sched_report(server, 0));
+    ut_sched_drop(ut_sched_hear(admin)); /* that it is closed */
+    ut_sched_refused(ut_sched_renew(client, grant->grant, true),
+                     GPUPOOL__CTL__CTL_CODE__CTL_NOT_FOUND,
+                     "closed by an administrator");
+    grant->grant->lease_key.data[3] ^= 1; /* others do not learn it */
+    ut_sched_refused(ut_sched_renew(client, grant->grant, true),
+                     GPUPOOL__CTL__CTL_CODE__CTL_NOT_FOUND, "closed or expired");
+    ut_sched_drop(grant);
+    close(server);
+    close(client);
+    close(admin);
+}
+
+static void
 lease_that_is_not_renewed_ends(void **state)
 {
     struct world *w = *state;
@@ -343,7 +388,8 @@ lease_that_is_not_renewed_ends(void **state)
     ut_sched_await_notice(server, grant->grant->session_id);
     ut_sched_drop(ut_sched_report(server, 0));
     ut_sched_refused(ut_sched_renew(client, grant->grant, false),
-                     GPUPOOL__CTL__CTL_CODE__CTL_NOT_FOUND, "closed or expired");
+                     GPUPOOL__CTL__CTL_CODE__CTL_NOT_FOUND,
+                     "its lease was not renewed");
     ut_sched_drop(grant);
     close(server);
     close(client);
@@ -564,6 +610,7 @@ main(void)
         PROMISE(session_on_two_servers_has_a_ticket_for_each),
         PROMISE(session_on_two_servers_is_gone_when_both_have_ended_it),
         PROMISE(dead_server_does_not_hold_up_the_end_of_a_session),
+        PROMISE(reason_of_an_end_is_told_to_who_comes_back_with_the_lease_key),
         PROMISE(lease_that_is_not_renewed_ends),
         PROMISE(held_session_ends_soon_after_its_client),
         PROMISE(held_session_survives_a_new_connection),
