@@ -45,6 +45,9 @@ struct gp_http {
     struct MHD_Daemon *daemon;
     struct gp_listener listener;
     struct gp_loop_fd src; /* the library's epoll descriptor */
+    /* With the certificate of before, until its last connection ends; or NULL. */
+    struct MHD_Daemon *old;
+    struct gp_loop_fd old_src;
     struct gp_loop_timer timer;
     bool secure;
     unsigned n_open;
@@ -60,6 +63,16 @@ fd_of(struct MHD_Connection *connection)
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
 
     return info ? info->connect_fd : -1;
+}
+
+/* It was made with the certificate of before: it ends after the answer that it gets. */
+static bool
+is_old(const struct gp_http *http, struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_DAEMON);
+
+    return http->old && info && info->daemon == http->old;
 }
 
 static struct peer *
@@ -168,6 +181,10 @@ on_completed(void *arg, struct MHD_Connection *connection, void **state,
     (void)code;
     if (!peer)
         return;
+    if (is_old(http, connection)) { /* what was sent is delivered all the same */
+        end_peer(http, peer);
+        return;
+    }
     peer->answered = false;
     peer->deadline_ns = gp_now_ns() + GP_HTTP_IDLE_S * GP_NS_PER_S + http->request_ns;
 }
@@ -401,6 +418,8 @@ on_request(void *arg, struct MHD_Connection *connection, const char *path,
     response = make_response(&answer, text, size);
     if (!response)
         return MHD_NO;
+    if (is_old(http, connection))
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
     answer_begins(http, connection);
     result = MHD_queue_response(connection, answer.status, response);
     MHD_destroy_response(response);
@@ -411,25 +430,62 @@ on_request(void *arg, struct MHD_Connection *connection, const char *path,
 
 static void on_timer(struct gp_loop_timer *timer);
 
+static void
+stop_old(struct gp_http *http)
+{
+    struct MHD_Daemon *old = http->old;
+
+    if (!old)
+        return;
+    gp_loop_fd_del(&http->old_src);
+    MHD_stop_daemon(old);
+    http->old = NULL;
+}
+
+static bool
+has_connections(struct MHD_Daemon *daemon)
+{
+    const union MHD_DaemonInfo *info =
+        MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_CURRENT_CONNECTIONS);
+
+    return info && info->num_connections;
+}
+
+/* One step of @daemon's connections; *@ret_ms: until the next one is due. */
+static bool
+run_daemon(struct MHD_Daemon *daemon, uint64_t *ret_ms)
+{
+    MHD_UNSIGNED_LONG_LONG ms = 0;
+    bool due;
+
+    MHD_run(daemon);
+    due = MHD_get_timeout(daemon, &ms) == MHD_YES;
+    *ret_ms = ms;
+    return due;
+}
+
 /* Each run brings a connection one step further: it reads the request, makes the
  * answer, or sends a block.  One step in each turn of a busy loop would make a page
  * wait as long for its first byte as for a hundred others' requests. */
 static void
 drive(struct gp_http *http)
 {
-    uint64_t end = gp_now_ns() + TURN_NS, now, next;
-    MHD_UNSIGNED_LONG_LONG ms = 0;
-    bool due;
+    uint64_t end = gp_now_ns() + TURN_NS, now, next, ms = 0, old_ms = 0;
+    bool due, old_due;
 
     end_overdue(http, gp_now_ns());
     do {
-        MHD_run(http->daemon);
-        due = MHD_get_timeout(http->daemon, &ms) == MHD_YES;
+        due = run_daemon(http->daemon, &ms);
+        old_due = http->old && run_daemon(http->old, &old_ms);
         now = gp_now_ns();
-    } while (due && !ms && now < end);
+    } while (((due && !ms) || (old_due && !old_ms)) && now < end);
     next = end_overdue(http, now);
     if (due)
         next = gp_min(next, now + ms * GP_NS_PER_MS);
+    if (old_due)
+        next = gp_min(next, now + old_ms * GP_NS_PER_MS);
+    if (http->old && !has_connections(http->old))
+        stop_old(http);
     if (next != UINT64_MAX)
         gp_loop_timer_set(http->loop, &http->timer, next, on_timer);
     else
@@ -447,6 +503,13 @@ on_ready(struct gp_loop_fd *src, uint32_t revents)
 {
     (void)revents;
     drive(container_of(src, struct gp_http, src));
+}
+
+static void
+on_old_ready(struct gp_loop_fd *src, uint32_t revents)
+{
+    (void)revents;
+    drive(container_of(src, struct gp_http, old_src));
 }
 
 /* The library closes @fd when it cannot take the connection. */
@@ -505,9 +568,9 @@ new_daemon(struct gp_http *http, const char *cert, const char *key,
                            : "");
 }
 
-/* Drive @daemon, which is @http's from then on. */
 static int
-use_daemon(struct gp_http *http, struct MHD_Daemon *daemon, struct gp_err *err)
+watch_daemon(struct gp_http *http, struct MHD_Daemon *daemon, struct gp_loop_fd *src,
+             void (*fn)(struct gp_loop_fd *src, uint32_t revents), struct gp_err *err)
 {
     const union MHD_DaemonInfo *info =
         MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_EPOLL_FD);
@@ -515,12 +578,30 @@ use_daemon(struct gp_http *http, struct MHD_Daemon *daemon, struct gp_err *err)
 
     if (!info)
         return gp_err_set(err, -ENOTSUP, "this libmicrohttpd has no epoll mode");
+    r = gp_loop_fd_add(http->loop, src, info->epoll_fd, EPOLLIN, fn);
+    return r < 0 ? gp_err_set(err, r, "HTTP server: %s", strerror(-r)) : 0;
+}
+
+/* Drive @daemon, which is @http's from then on, and the one of before until its last
+ * connection ends. */
+static int
+use_daemon(struct gp_http *http, struct MHD_Daemon *daemon, struct gp_err *err)
+{
+    int r = 0;
+
+    stop_old(http); /* of before the one of before */
     gp_loop_fd_del(&http->src);
-    r = gp_loop_fd_add(http->loop, &http->src, info->epoll_fd, EPOLLIN, on_ready);
-    if (r < 0)
-        return gp_err_set(err, r, "HTTP server: %s", strerror(-r));
     if (http->daemon)
-        MHD_stop_daemon(http->daemon);
+        r = watch_daemon(http, http->daemon, &http->old_src, on_old_ready, err);
+    if (!r)
+        r = watch_daemon(http, daemon, &http->src, on_ready, err);
+    if (r < 0) { /* as it was; that descriptor could be watched before */
+        gp_loop_fd_del(&http->old_src);
+        if (http->daemon)
+            watch_daemon(http, http->daemon, &http->src, on_ready, NULL);
+        return r;
+    }
+    http->old = http->daemon;
     http->daemon = daemon;
     return 0;
 }
@@ -592,6 +673,7 @@ gp_http_stop(struct gp_http *http)
     gp_listener_fini(&http->listener);
     gp_loop_timer_del(&http->timer);
     gp_loop_fd_del(&http->src);
+    stop_old(http);
     if (http->daemon)
         MHD_stop_daemon(http->daemon);
     free(http);
@@ -631,6 +713,7 @@ gp_http_cert_use(struct gp_http *http, struct gp_http_cert *cert, struct gp_err 
     if (!r)
         cert->daemon = NULL;
     gp_http_cert_free(cert);
+    drive(http); /* who watches the connections of before has changed */
     return r;
 }
 

@@ -103,7 +103,8 @@ int gp_http_cert_new(struct gp_http *http, const char *cert, const char *key,
                      struct gp_http_cert **ret, struct gp_err *err);
 void gp_http_cert_free(struct gp_http_cert *cert); /* NULL is a no-op */
 DEFINE_CLEANUP(struct gp_http_cert, gp_http_cert_free)
-/* Takes @cert over.  Connections that are open end; whoever listens stays the same. */
+/* Takes @cert over.  A connection that is open gets the answer to what it has asked, or
+ * asks next, and ends then; one that is left from an earlier call ends now. */
 int gp_http_cert_use(struct gp_http *http, struct gp_http_cert *cert,
                      struct gp_err *err);
 

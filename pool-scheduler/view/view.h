@@ -30,8 +30,9 @@ int view_start(struct sched *sched, struct view **ret, struct gp_err *err);
 void view_stop(struct view *view); /* NULL is a no-op */
 
 /* The certificate and the key of --http-cert and --http-key as their files are now, for
- * connections that come from view_cert_use() on; those that are open end then.  *ret is
- * NULL where nothing has changed, where the view is in clear text, and without one. */
+ * connections that come from view_cert_use() on; those that are open end with their
+ * next answer.  *ret is NULL where nothing has changed, where the view is in clear
+ * text, and without one. */
 struct view_cert;
 int view_cert_read(struct view *view, struct view_cert **ret, struct gp_err *err);
 void view_cert_free(struct view_cert *cert); /* NULL is a no-op */

@@ -384,9 +384,20 @@ def test_certificate_that_was_renewed_is_shown_after_a_reload(case):
     reload("stay as they were: --http-cert")
     case.contains(pool.log(), "PEM files that belong together?", "why it is not taken")
     case.equal(shown(), old[0].strip(), "the certificate while the key is another one's")
+    trust = ssl.create_default_context(cafile=case.folder / "old.crt")
+    asks = trust.wrap_socket(socket.create_connection(("127.0.0.1", view.port)),
+                             server_hostname="localhost")
+    asks.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n")
     put(new)
     reload("another certificate is shown from now on")
     case.equal(shown(), new[0].strip(), "the certificate after it was renewed")
+    # Who was asking gets an answer, and connects anew for the next one.
+    asks.sendall(b"\r\n")
+    asks.settimeout(case.patience)
+    said = asks.makefile("rb").read()
+    case.check(said.startswith(b"HTTP/1.1 200"), "what was being asked is answered")
+    case.check(said.rstrip().endswith(b"</html>"), "all of it")
+    case.contains(said.partition(b"\r\n\r\n")[0].decode(), "Connection: close", "the last answer")
     trust = ssl.create_default_context(cafile=case.folder / "new.crt")
     for _ in range(2):  # and a reload without another one
         request = urllib.request.Request(f"https://localhost:{view.port}/api/v1/status",
