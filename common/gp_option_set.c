@@ -180,30 +180,11 @@ gp_option_choice(void *target, const struct gp_option *o, const char *value,
     return r;
 }
 
-/* In units of which a second has @second; false: it is no time from @min to @max. */
-static bool
-parse_time(const char *value, uint64_t second, uint64_t min, uint64_t max,
-           uint64_t *ret)
-{
-    size_t len = strlen(value);
-    char last = len ? value[len - 1] : 0, digits[16];
-    uint64_t unit = last == 'h' ? 3600 * second : last == 'm' ? 60 * second : second, n;
-
-    if (!gp_str_copy(digits, sizeof(digits), value))
-        return false;
-    if (last == 'h' || last == 'm' || last == 's')
-        digits[len - 1] = 0;
-    if (gp_str_u64(digits, 0, max / unit, &n) < 0 || n * unit < min)
-        return false;
-    *ret = n * unit;
-    return true;
-}
-
 int
 gp_option_time(void *target, const struct gp_option *o, const char *value,
                struct gp_err *err)
 {
-    return parse_time(value, 1000, o->min, o->max, field(target, o))
+    return gp_str_time(value, 1000, o->min, o->max, field(target, o)) == 0
                ? 0
                : gp_err_set(err, -EINVAL, "a time like 30s, 10m or 2h is wanted");
 }
@@ -214,7 +195,7 @@ gp_option_seconds(void *target, const struct gp_option *o, const char *value,
 {
     uint64_t s;
 
-    if (!parse_time(value, 1, o->min, o->max, &s))
+    if (gp_str_time(value, 1, o->min, o->max, &s) < 0)
         return gp_err_set(err, -EINVAL,
                           "a number of seconds, or a time like 30s, 10m or 2h, from "
                           "%" PRIu64 " to %" PRIu64 " seconds is wanted",

@@ -45,6 +45,27 @@ gp_str_u64(const char *s, uint64_t min, uint64_t max, uint64_t *ret)
     return 0;
 }
 
+int
+gp_str_time(const char *s, uint64_t second, uint64_t min, uint64_t max, uint64_t *ret)
+{
+    size_t len = strlen(s);
+    char last = len ? s[len - 1] : 0, digits[16];
+    uint64_t unit = last == 'h' ? 3600 * second : last == 'm' ? 60 * second : second, n;
+    int r;
+
+    if (!gp_str_copy(digits, sizeof(digits), s))
+        return -EINVAL;
+    if (last == 'h' || last == 'm' || last == 's')
+        digits[len - 1] = 0;
+    r = gp_str_u64(digits, 0, max / unit, &n);
+    if (r < 0)
+        return r;
+    if (n * unit < min)
+        return -ERANGE;
+    *ret = n * unit;
+    return 0;
+}
+
 char *
 gp_str_printf(const char *fmt, ...)
 {

@@ -19,6 +19,11 @@ bool gp_str_copy_printable(char *dst, size_t size, const char *src);
  * -ERANGE. */
 int gp_str_u64(const char *s, uint64_t min, uint64_t max, uint64_t *ret);
 
+/* A time as people write it, "30", "30s", "10m" or "2h", that lies in [min, max]: in
+ * units of which a second has @second.  -EINVAL or -ERANGE, and *@ret is untouched. */
+int gp_str_time(const char *s, uint64_t second, uint64_t min, uint64_t max,
+                uint64_t *ret);
+
 /* malloc'ed printf; NULL on lack of memory. */
 char *gp_str_printf(const char *fmt, ...) GP_PRINTF(1, 2);
 

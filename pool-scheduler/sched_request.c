@@ -2,6 +2,7 @@
 #include "sched_request.h"
 
 #include "gp_err.h"
+#include "sched_where.h"
 
 #include <errno.h>
 
@@ -40,10 +41,17 @@ int
 sched_request_shape(struct sched_request *req, uint32_t core, uint64_t memory,
                     uint32_t cards, uint32_t core_limit, struct gp_err *err)
 {
+    uint32_t tflops = req->where ? req->where->tflops : 0;
     int r = shape_core(req, core, cards, err);
 
     if (r < 0)
         return r;
+    if (!req->whole && !memory && tflops)
+        return gp_err_set(
+            err, -EINVAL,
+            "%u TFLOPS without memory: a part of a card needs a memory size "
+            "(--memory 4GiB); only whole cards come with all of it",
+            tflops);
     if (!req->whole && !memory)
         return gp_err_set(
             err, -EINVAL,

@@ -477,8 +477,10 @@ attach_patience(void)
     const char *text = getenv("GPUPOOL_ATTACH_SECONDS");
     uint64_t seconds = STUB_ATTACH_SECONDS;
 
-    if (text && gp_str_u64(text, 1, 3600, &seconds) < 0)
-        gp_log_warn("stub", "GPUPOOL_ATTACH_SECONDS=%s: 1..3600", text);
+    if (text && gp_str_time(text, 1, 1, 3600, &seconds) < 0)
+        gp_log_warn(
+            "stub",
+            "GPUPOOL_ATTACH_SECONDS=%s: a time like 30s or 10m, 1..3600 seconds", text);
     return seconds * GP_NS_PER_S;
 }
 
@@ -490,10 +492,11 @@ attach_link_timeout(void)
 
     if (!text || !*text)
         return;
-    if (gp_str_u64(text, XPORT_LINK_TIMEOUT_MIN_S, XPORT_LINK_TIMEOUT_MAX_S, &seconds) <
-        0)
-        gp_log_warn("stub", "GPUPOOL_LINK_TIMEOUT=%s: %d..%d seconds", text,
-                    XPORT_LINK_TIMEOUT_MIN_S, XPORT_LINK_TIMEOUT_MAX_S);
+    if (gp_str_time(text, 1, XPORT_LINK_TIMEOUT_MIN_S, XPORT_LINK_TIMEOUT_MAX_S,
+                    &seconds) < 0)
+        gp_log_warn("stub",
+                    "GPUPOOL_LINK_TIMEOUT=%s: a time like 30s or 10m, %d..%d seconds",
+                    text, XPORT_LINK_TIMEOUT_MIN_S, XPORT_LINK_TIMEOUT_MAX_S);
     else
         xport_set_link_timeout((uint32_t)seconds);
 }

@@ -73,9 +73,9 @@ stub_resume_seconds(void)
     const char *text = getenv("GPUPOOL_RESUME");
     uint64_t seconds = XPORT_RESUME_S; /* what it costs: docs/reliability.md */
 
-    if (text && *text && gp_str_u64(text, 0, XPORT_RESUME_MAX_S, &seconds) < 0)
-        gp_log_warn("stub", "GPUPOOL_RESUME=%s: 0..%d seconds", text,
-                    XPORT_RESUME_MAX_S);
+    if (text && *text && gp_str_time(text, 1, 0, XPORT_RESUME_MAX_S, &seconds) < 0)
+        gp_log_warn("stub", "GPUPOOL_RESUME=%s: a time like 30s or 10m, 0..%d seconds",
+                    text, XPORT_RESUME_MAX_S);
     return (uint32_t)seconds;
 }
 

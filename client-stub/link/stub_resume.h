@@ -2,7 +2,7 @@
 /*
  * The client's side of a link that is replaced (xport_resume.h).
  *
- *   GPUPOOL_RESUME=SECONDS   how long a broken link may stay broken, XPORT_RESUME_S
+ *   GPUPOOL_RESUME=TIME      how long a broken link may stay broken, XPORT_RESUME_S
  *                            unless it is set; 0: not at all
  *
  * Each connection is made as the first one was, through TLS or in clear text.

@@ -30,7 +30,7 @@ class Far:
 
     def cudash(self):
         env = {**self.session.env, "GPUPOOL_TRANSPORT": "tcp",
-               "GPUPOOL_LINK_TIMEOUT": str(TIMEOUT_S), "GPUPOOL_RESUME": str(self.resume)}
+               "GPUPOOL_LINK_TIMEOUT": f"{TIMEOUT_S}s", "GPUPOOL_RESUME": f"{self.resume}s"}
         return Cudash(self.case, self.case.spawn(
             [*self.cable.far(), self.case.programs / "cudash"], env=env)).begin()
 

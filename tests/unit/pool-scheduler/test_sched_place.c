@@ -253,6 +253,21 @@ core_between_whole_cards_is_refused_by_rule(void **state)
     assert_rule(30, GIB, 17, 0, "at most 16");
 }
 
+/* The core is what the scheduler makes of it, and nothing that was asked for. */
+static void
+part_of_a_card_by_speed_is_refused_by_its_speed(void **state)
+{
+    struct sched_where where = {.tflops = 5};
+    struct sched_request req = {.where = &where};
+    struct gp_err err = {0};
+
+    (void)state;
+    assert_int_equal(sched_request_shape(&req, 1, 0, 0, 0, &err), -EINVAL);
+    assert_non_null(strstr(err.msg, "5 TFLOPS without memory"));
+    assert_null(strstr(err.msg, "core"));
+    assert_int_equal(sched_request_shape(&req, 1, GIB, 0, 0, &err), 0);
+}
+
 static void
 fraction_needs_memory_and_whole_cards_do_not(void **state)
 {
@@ -731,6 +746,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(core_between_whole_cards_is_refused_by_rule),
+        cmocka_unit_test(part_of_a_card_by_speed_is_refused_by_its_speed),
         cmocka_unit_test(fraction_needs_memory_and_whole_cards_do_not),
         cmocka_unit_test(binpack_fills_a_card_before_it_opens_another),
         cmocka_unit_test(spread_uses_every_server_before_a_second_card),
