@@ -195,6 +195,22 @@ tenant_add(struct tenant_row *row, const struct sched_tenant *tenant)
 }
 
 static void
+tenants_add(const struct gp_tree *by_name, struct tenant_row *rows, size_t *n,
+            struct tenant_row *rest)
+{
+    for (struct gp_tree_node *node = gp_tree_first(by_name); node;
+         node = gp_tree_next(by_name, node)) {
+        const struct sched_tenant *tenant =
+            container_of(node, struct sched_tenant, by_name);
+        struct tenant_row *row = tenant->apart ? &rows[(*n)++] : rest;
+
+        if (tenant->apart)
+            row->name = tenant->name;
+        tenant_add(row, tenant);
+    }
+}
+
+static void
 put_tenant_metric(FILE *f, const struct tenant_row *rows, size_t n, size_t metric)
 {
     const struct tenant_metric *m = &tenant_metrics[metric];
@@ -217,25 +233,21 @@ put_tenant_metric(FILE *f, const struct tenant_row *rows, size_t n, size_t metri
 static int
 put_tenants(FILE *f, const struct sched_tenants *set, bool follows)
 {
-    bool others = set->by_name.count > set->n_apart;
-    CLEANUP_FREE struct tenant_row *rows = calloc(set->n_apart + 1u, sizeof(*rows));
+    size_t most = set->n_apart + set->gone.count;
+    CLEANUP_FREE struct tenant_row *rows = calloc(most + 1, sizeof(*rows));
+    const struct sched_tenant gone = {.spent = set->others_spent};
+    bool others = set->by_name.count > set->n_apart || gone.spent.gpu_ns ||
+                  gone.spent.launches || gone.spent.moved_bytes;
     struct tenant_row *rest;
     size_t n = 0;
 
     if (!rows)
         return -ENOMEM;
-    rest = &rows[set->n_apart];
+    rest = &rows[most];
     rest->name = "(others)";
-    for (struct gp_tree_node *node = gp_tree_first(&set->by_name); node;
-         node = gp_tree_next(&set->by_name, node)) {
-        const struct sched_tenant *tenant =
-            container_of(node, struct sched_tenant, by_name);
-        struct tenant_row *row = tenant->apart ? &rows[n++] : rest;
-
-        if (tenant->apart)
-            row->name = tenant->name;
-        tenant_add(row, tenant);
-    }
+    tenants_add(&set->by_name, rows, &n, rest);
+    tenants_add(&set->gone, rows, &n, rest);
+    tenant_add(rest, &gone);
     for (size_t m = 0; m < ARRAY_SIZE(tenant_metrics); m++)
         if (!tenant_metrics[m].reported || !follows)
             put_tenant_metric(f, rows, n + others, m);

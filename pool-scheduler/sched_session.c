@@ -534,15 +534,6 @@ times(uint64_t a, uint64_t b)
     return gp_mul_ok(a, b, &product) ? product : UINT64_MAX;
 }
 
-static void
-add_spent(struct sched_spent *sum, const struct sched_spent *more)
-{
-    sum->gpu_ns += more->gpu_ns;
-    sum->wait_ns += more->wait_ns;
-    sum->launches += more->launches;
-    sum->moved_bytes += more->moved_bytes;
-}
-
 /* What a session had used before this scheduler was started is not its tenant's since
  * then. */
 static void
@@ -563,9 +554,9 @@ account(struct sched_session *session, struct sched_use *own,
                           times(passed / 1000, LAUNCHES_PER_US), charged->launches);
     grew.moved_bytes = grown(use->moved_bytes, own->moved_bytes,
                              times(passed, BYTES_PER_NS), charged->moved_bytes);
-    add_spent(&own->charged, &grew);
-    add_spent(&session->tenant->spent, &grew);
-    add_spent(&session->owner->holding.spent, &grew);
+    sched_spent_add(&own->charged, &grew);
+    sched_spent_add(&session->tenant->spent, &grew);
+    sched_spent_add(&session->owner->holding.spent, &grew);
 }
 
 /* A share needs some time between two samples; reports come in bursts as well. */

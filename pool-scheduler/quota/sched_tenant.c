@@ -23,19 +23,95 @@ name_key(const char *name, uint64_t key[2])
     key[1] = gp_hash_bytes(&other, name, strlen(name));
 }
 
-static struct sched_tenant *
-tenant_new(struct sched_tenants *set, const char *name)
+void
+sched_spent_add(struct sched_spent *sum, const struct sched_spent *more)
 {
-    struct sched_tenant *tenant = calloc(1, sizeof(*tenant));
-    uint64_t key[2];
+    sum->gpu_ns += more->gpu_ns;
+    sum->wait_ns += more->wait_ns;
+    sum->launches += more->launches;
+    sum->moved_bytes += more->moved_bytes;
+}
+
+/* -------------------------------------------------------------------- gone -- */
+
+static void
+gone_take_out(struct sched_tenants *set, struct sched_tenant *tenant)
+{
+    gp_tree_remove(&set->gone, &tenant->by_name);
+    gp_tree_remove(&set->gone_by_age, &tenant->by_age);
+}
+
+/* Room for one more line in metrics, at the price of the tenant that went first. */
+static void
+gone_make_room(struct sched_tenants *set)
+{
+    struct gp_tree_node *first = gp_tree_first(&set->gone_by_age);
+    struct sched_tenant *tenant;
+
+    if (!first || set->n_apart + set->gone.count < SCHED_TENANTS_APART)
+        return;
+    tenant = container_of(first, struct sched_tenant, by_age);
+    gone_take_out(set, tenant);
+    free(tenant);
+}
+
+static bool
+spent_any(const struct sched_spent *spent)
+{
+    return spent->gpu_ns || spent->wait_ns || spent->launches || spent->moved_bytes;
+}
+
+/* Keep what @tenant has spent; false: it is not kept. */
+static bool
+gone_put(struct sched_tenants *set, struct sched_tenant *tenant, const uint64_t key[2])
+{
+    struct sched_spent spent = tenant->spent;
+    char name[sizeof(tenant->name)];
+
+    memcpy(name, tenant->name, sizeof(name));
+    if (!tenant->apart) {
+        sched_spent_add(&set->others_spent, &spent);
+        return false;
+    }
+    if (!spent_any(&spent))
+        return false;
+    *tenant = (struct sched_tenant){.apart = true, .spent = spent};
+    memcpy(tenant->name, name, sizeof(name));
+    gp_tree_insert(&set->gone, &tenant->by_name, key[0], key[1]);
+    gp_tree_insert(&set->gone_by_age, &tenant->by_age, ++set->n_gone, 0);
+    return true;
+}
+
+/* The tenant of that name as it went, or NULL. */
+static struct sched_tenant *
+gone_take(struct sched_tenants *set, const uint64_t key[2])
+{
+    struct gp_tree_node *node = gp_tree_find(&set->gone, key[0], key[1]);
+    struct sched_tenant *tenant;
+
+    if (!node)
+        return NULL;
+    tenant = container_of(node, struct sched_tenant, by_name);
+    gone_take_out(set, tenant);
+    return tenant;
+}
+
+/* -------------------------------------------------------------------- life -- */
+
+static struct sched_tenant *
+tenant_new(struct sched_tenants *set, const char *name, const uint64_t key[2])
+{
+    struct sched_tenant *tenant = gone_take(set, key);
 
     if (!tenant)
+        tenant = calloc(1, sizeof(*tenant));
+    if (!tenant)
         return NULL;
+    gone_make_room(set);
     gp_str_copy(tenant->name, sizeof(tenant->name), name);
     tenant->serial = set->next_serial++;
     tenant->apart = set->n_apart < SCHED_TENANTS_APART;
     set->n_apart += tenant->apart;
-    name_key(tenant->name, key);
     gp_tree_insert(&set->by_name, &tenant->by_name, key[0], key[1]);
     return tenant;
 }
@@ -53,8 +129,8 @@ sched_tenant_ref(struct sched_tenants *set, const char *owner)
 
     name_key(name, key);
     node = gp_tree_find(&set->by_name, key[0], key[1]);
-    tenant =
-        node ? container_of(node, struct sched_tenant, by_name) : tenant_new(set, name);
+    tenant = node ? container_of(node, struct sched_tenant, by_name)
+                  : tenant_new(set, name, key);
     if (!tenant)
         return NULL;
     tenant->weight = rule ? rule->weight : 1; /* the rules may be new */
@@ -66,17 +142,29 @@ sched_tenant_ref(struct sched_tenants *set, const char *owner)
 void
 sched_tenant_unref(struct sched_tenants *set, struct sched_tenant *tenant)
 {
+    uint64_t key[2];
+
     if (!tenant || --tenant->refs)
         return;
+    name_key(tenant->name, key);
     gp_tree_remove(&set->by_name, &tenant->by_name);
     set->n_apart -= tenant->apart;
-    free(tenant);
+    if (!gone_put(set, tenant, key))
+        free(tenant);
 }
 
 void
 sched_tenants_fini(struct sched_tenants *set)
 {
+    struct gp_tree_node *node;
+
     assert(!set->by_name.count); /* sessions and the queue went before */
+    while ((node = gp_tree_first(&set->gone))) {
+        struct sched_tenant *tenant = container_of(node, struct sched_tenant, by_name);
+
+        gone_take_out(set, tenant);
+        free(tenant);
+    }
 }
 
 /* ------------------------------------------------------------------ quotas -- */

@@ -7,8 +7,9 @@
  * part that it holds of any resource of the pool (dominant resource), divided by its
  * weight; the queue serves the tenant with the smallest share first.
  *
- * Owned by struct sched_tenants, from sched_tenant_ref() until the last unref.  Event
- * loop thread only.  It neither knows sessions nor the queue: both charge it.
+ * Owned by struct sched_tenants, from sched_tenant_ref() until the last unref; what it
+ * has spent is remembered for longer.  Event loop thread only.  It neither knows
+ * sessions nor the queue: both charge it.
  */
 #ifndef SCHED_TENANT_H
 #define SCHED_TENANT_H
@@ -59,6 +60,7 @@ struct sched_tenant {
     struct sched_tenant *freed_next;
     bool freed;
     struct gp_tree_node by_name;
+    struct gp_tree_node by_age; /* of those that have gone */
 };
 
 struct sched_tenants {
@@ -66,6 +68,13 @@ struct sched_tenants {
     struct gp_tree by_name;
     struct sched_amount total; /* of the pool, for shares */
     uint32_t next_serial, n_apart;
+    /* Tenants that were apart and have gone, for what they have spent: a counter that
+     * vanished with the last session and began anew with the next would count nothing
+     * of a tenant whose sessions are short.  With those that are apart now there are
+     * SCHED_TENANTS_APART at most; those that went first are forgotten. */
+    struct gp_tree gone, gone_by_age;
+    uint64_t n_gone;                 /* so far */
+    struct sched_spent others_spent; /* by tenants that were not apart and have gone */
 };
 
 void sched_tenants_fini(struct sched_tenants *set);
@@ -85,6 +94,7 @@ void sched_tenant_uncharge(struct sched_tenant *tenant,
                            const struct sched_amount *what);
 /* What is left of the quotas; UINT64_MAX where there is none. */
 struct sched_amount sched_tenant_left(const struct sched_tenant *tenant);
+void sched_spent_add(struct sched_spent *sum, const struct sched_spent *more);
 /* The dominant share by weight, in millionths of the pool. */
 uint64_t sched_tenant_share(const struct sched_tenants *set,
                             const struct sched_tenant *tenant);

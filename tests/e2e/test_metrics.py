@@ -3,8 +3,10 @@
 counters do not fall when a session ends."""
 
 import re
+import urllib.request
 
 from harness import Host
+from harness.pool import SCHEDULER
 
 SPENT = ("gpu_seconds_total", "launches_total", "moved_bytes_total")
 
@@ -56,3 +58,27 @@ def test_counters_of_a_card_outlive_its_sessions_and_the_server(case):
     case.contains(host.pool.log(), "took over", "the log")
     for name, value in before.items():
         case.check(of_cards(host, name) >= value, f"{name} fell when the server began anew")
+
+
+def test_counters_of_a_tenant_outlive_its_sessions(case):
+    pool = case.pool()
+    port = case.free_port()
+    pool.restart(pool.pid(SCHEDULER), "--metrics-listen", f"127.0.0.1:{port}")
+
+    def launches():
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics",
+                                    timeout=case.patience) as answer:
+            found = re.findall(r"^gpupool_tenant_launches_total\{tenant=\"[^\"]*\"\} (\S+)$",
+                               answer.read().decode(), re.M)
+        return sum(float(value) for value in found)
+
+    def used():
+        pool.run(case.programs / "vecadd")
+        case.wait_for(lambda: not pool.sessions(), "the session is gone")
+        return launches()
+
+    case.wait_for(lambda: [s["state"] for s in pool.status()["servers"]] == ["alive"],
+                  "the server is back")
+    first = used()
+    case.check(first > 0, "what a session launched that has ended")
+    case.check(used() > first, "the next session counts on")

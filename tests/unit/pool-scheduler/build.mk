@@ -44,6 +44,8 @@ $(eval $(call unit_test,test_sched_metrics,tests/unit/pool-scheduler/test_sched_
     $(UT_SCHED_INCS),,$(SCHED_LIBS),$(SCHED_LDLIBS)))
 $(eval $(call unit_test,test_sched_unread,tests/unit/pool-scheduler/test_sched_unread.c,\
     $(UT_SCHED_INCS),,$(SCHED_LIBS),$(SCHED_LDLIBS)))
+$(eval $(call unit_test,test_sched_tenant,tests/unit/pool-scheduler/test_sched_tenant.c,\
+    $(UT_SCHED_INCS),,$(SCHED_LIBS),$(SCHED_LDLIBS)))
 $(eval $(call unit_test,test_sched_list,tests/unit/pool-scheduler/test_sched_list.c,\
     $(UT_SCHED_INCS),,$(SCHED_LIBS),$(SCHED_LDLIBS)))
 $(eval $(call unit_test,test_sched_queue,tests/unit/pool-scheduler/test_sched_queue.c,\
