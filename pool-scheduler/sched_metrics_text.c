@@ -244,7 +244,7 @@ put_tenants(FILE *f, const struct sched_tenants *set, bool follows)
     if (!rows)
         return -ENOMEM;
     rest = &rows[most];
-    rest->name = "(others)";
+    rest->name = SCHED_TENANTS_REST;
     tenants_add(&set->by_name, rows, &n, rest);
     tenants_add(&set->gone, rows, &n, rest);
     tenant_add(rest, &gone);

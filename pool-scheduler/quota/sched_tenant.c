@@ -110,7 +110,8 @@ tenant_new(struct sched_tenants *set, const char *name, const uint64_t key[2])
     gone_make_room(set);
     gp_str_copy(tenant->name, sizeof(tenant->name), name);
     tenant->serial = set->next_serial++;
-    tenant->apart = set->n_apart < SCHED_TENANTS_APART;
+    tenant->apart =
+        set->n_apart < SCHED_TENANTS_APART && strcmp(name, SCHED_TENANTS_REST) != 0;
     set->n_apart += tenant->apart;
     gp_tree_insert(&set->by_name, &tenant->by_name, key[0], key[1]);
     return tenant;

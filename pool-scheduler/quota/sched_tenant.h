@@ -41,6 +41,8 @@ struct sched_spent {
 /* Tenants that are apart in metrics; the rest are summed up as one, because without
  * rules every owner is a tenant, and an owner is what a client says. */
 #define SCHED_TENANTS_APART 1000
+/* The name of that sum, which an owner who is called so is always a part of. */
+#define SCHED_TENANTS_REST "(others)"
 
 struct sched_tenant {
     char name[CTL_OWNER_MAX];
