@@ -36,15 +36,23 @@ arm(struct ctrl_pool *pool, uint64_t after_ns)
 
 /* ---------------------------------------------------------------- requests -- */
 
-/* Read for each connection: the file may have been renewed. */
+/* Read for each connection: the file may have been renewed.  One that cannot be read is
+ * as good as none, and the log says why the scheduler refuses what follows. */
 static char *
-token_of(const struct ctrl_pool *pool)
+token_of(struct ctrl_pool *pool)
 {
     CLEANUP_FREE char *text = NULL;
+    struct gp_err err = {0};
+    uint32_t skipped;
     size_t len;
+    int r = pool->token_file
+                ? gp_file_read(pool->token_file, CTL_TOKEN_MAX, &text, &len, &err)
+                : -ENOENT;
 
-    if (!pool->token_file ||
-        gp_file_read(pool->token_file, CTL_TOKEN_MAX, &text, &len, NULL) < 0)
+    if (r < 0 && pool->token_file && gp_log_limit_ok(&pool->token_log, &skipped))
+        gp_log_warn("pool", "token file: %s (%u such lines left out)",
+                    gp_err_msg(&err, r), skipped);
+    if (r < 0)
         return strdup("");
     text[strcspn(text, "\r\n")] = '\0';
     return TAKE_PTR(text);

@@ -15,6 +15,7 @@
 #include "ctl_addresses.h"
 #include "ctl_link.h"
 #include "gp_base.h"
+#include "gp_log.h"
 #include "gp_loop.h"
 #include "gp_msg.h"
 #include "kube_ask.h"
@@ -34,8 +35,9 @@ struct ctrl_grant {
 };
 
 struct ctrl_pool {
-    struct ctl_route route; /* to the scheduler that leads */
-    const char *token_file; /* the pool's admin token; NULL: none is needed */
+    struct ctl_route route;        /* to the scheduler that leads */
+    const char *token_file;        /* the pool's admin token; NULL: none is needed */
+    struct gp_log_limit token_log; /* of what is wrong with it */
     uint32_t lease_ms;
     uint32_t patience_ms; /* for an answer; 0: the usual three seconds */
     struct ctl_link link;

@@ -35,6 +35,15 @@ def test_the_controller_says_that_a_kind_is_not_installed(case):
     in_world(case, body)
 
 
+def test_the_controller_names_a_token_file_that_it_cannot_read(case):
+    def body(world):
+        world.token = case.folder / "a-folder"
+        world.token.mkdir()
+        world.start()
+        case.wait_for(lambda: f"token file: {world.token}: Is a directory" in said(case), "why", 30)
+    in_world(case, body)
+
+
 def test_a_pod_is_told_where_to_see_why_its_resource_claim_has_no_session(case):
     """As one of several devices, which stands for no session."""
     def body(world):
