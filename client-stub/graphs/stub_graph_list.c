@@ -87,10 +87,12 @@ part_get(struct list *l, uint64_t first)
     return r == CUDA_SUCCESS ? (CUresult)call.result : r;
 }
 
-/* Entries behind the last one are set to NULL. */
+/* Entries behind the last one are set to NULL.  A server may say any number. */
 static void
 rest_clear(const struct list *l)
 {
+    if (l->n > l->room)
+        return;
     if (l->nodes)
         memset(l->nodes + l->n, 0, (l->room - l->n) * sizeof(*l->nodes));
     if (l->to)
@@ -103,7 +105,6 @@ list_get(struct list *l, size_t *n)
     uint64_t first = 0;
     CUresult r;
 
-    l->room = *n;
     do {
         r = part_get(l, first);
         first += WIRE_GRAPH_LIST_MAX;
@@ -116,16 +117,29 @@ list_get(struct list *l, size_t *n)
 }
 
 /* The list may be longer than @most and the worker knows parts.  False as well where
- * the call itself finds out why it cannot be made. */
+ * the call itself finds out why it cannot be made.  Notes the program's room. */
 static bool
-in_parts(const struct list *l, const size_t *n, size_t most)
+in_parts(struct list *l, const size_t *n, size_t most)
 {
     unsigned kind = l->graph ? WIRE_KIND_GRAPH : WIRE_KIND_GRAPHNODE;
 
+    l->room = n ? *n : 0;
     return n && *n > most && (l->nodes || l->to) &&
            stub_handle_ok(kind, l->graph ? l->graph : l->node) &&
            stub_enter() == CUDA_SUCCESS &&
            stub_link_can(stub_link_here(), "graph-lists");
+}
+
+/* @r is the result of the call itself, which fills as many entries as its frame holds:
+ * fewer than the program has room for where the worker knows no parts. */
+static CUresult
+in_one(struct list *l, const size_t *n, CUresult r)
+{
+    if (r == CUDA_SUCCESS && n) {
+        l->n = *n;
+        rest_clear(l);
+    }
+    return r;
 }
 
 /* ---- the calls -------------------------------------------------------------- */
@@ -138,7 +152,8 @@ stub_impl_cuGraphGetNodes(CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes)
 
     return in_parts(&l, numNodes, NODES_MAX)
                ? list_get(&l, numNodes)
-               : stub_gen_cuGraphGetNodes(hGraph, nodes, numNodes);
+               : in_one(&l, numNodes,
+                        stub_gen_cuGraphGetNodes(hGraph, nodes, numNodes));
 }
 
 CUresult
@@ -150,7 +165,8 @@ stub_impl_cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode *rootNodes,
 
     return in_parts(&l, numRootNodes, NODES_MAX)
                ? list_get(&l, numRootNodes)
-               : stub_gen_cuGraphGetRootNodes(hGraph, rootNodes, numRootNodes);
+               : in_one(&l, numRootNodes,
+                        stub_gen_cuGraphGetRootNodes(hGraph, rootNodes, numRootNodes));
 }
 
 CUresult
@@ -162,7 +178,8 @@ stub_impl_cuGraphGetEdges(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to,
 
     return in_parts(&l, numEdges, EDGES_MAX)
                ? list_get(&l, numEdges)
-               : stub_gen_cuGraphGetEdges(hGraph, from, to, numEdges);
+               : in_one(&l, numEdges,
+                        stub_gen_cuGraphGetEdges(hGraph, from, to, numEdges));
 }
 
 CUresult
@@ -177,7 +194,9 @@ stub_impl_cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to,
 
     return in_parts(&l, numEdges, EDGES_MAX)
                ? list_get(&l, numEdges)
-               : stub_gen_cuGraphGetEdges_v2(hGraph, from, to, edgeData, numEdges);
+               : in_one(
+                     &l, numEdges,
+                     stub_gen_cuGraphGetEdges_v2(hGraph, from, to, edgeData, numEdges));
 }
 
 CUresult
@@ -190,8 +209,9 @@ stub_impl_cuGraphNodeGetDependencies(CUgraphNode hNode, CUgraphNode *dependencie
 
     return in_parts(&l, numDependencies, EDGES_MAX)
                ? list_get(&l, numDependencies)
-               : stub_gen_cuGraphNodeGetDependencies(hNode, dependencies,
-                                                     numDependencies);
+               : in_one(&l, numDependencies,
+                        stub_gen_cuGraphNodeGetDependencies(hNode, dependencies,
+                                                            numDependencies));
 }
 
 CUresult
@@ -206,8 +226,9 @@ stub_impl_cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode *dependen
 
     return in_parts(&l, numDependencies, EDGES_MAX)
                ? list_get(&l, numDependencies)
-               : stub_gen_cuGraphNodeGetDependencies_v2(hNode, dependencies, edgeData,
-                                                        numDependencies);
+               : in_one(&l, numDependencies,
+                        stub_gen_cuGraphNodeGetDependencies_v2(
+                            hNode, dependencies, edgeData, numDependencies));
 }
 
 CUresult
@@ -220,8 +241,9 @@ stub_impl_cuGraphNodeGetDependentNodes(CUgraphNode hNode, CUgraphNode *dependent
 
     return in_parts(&l, numDependentNodes, EDGES_MAX)
                ? list_get(&l, numDependentNodes)
-               : stub_gen_cuGraphNodeGetDependentNodes(hNode, dependentNodes,
-                                                       numDependentNodes);
+               : in_one(&l, numDependentNodes,
+                        stub_gen_cuGraphNodeGetDependentNodes(hNode, dependentNodes,
+                                                              numDependentNodes));
 }
 
 CUresult
@@ -237,6 +259,7 @@ stub_impl_cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode,
 
     return in_parts(&l, numDependentNodes, EDGES_MAX)
                ? list_get(&l, numDependentNodes)
-               : stub_gen_cuGraphNodeGetDependentNodes_v2(hNode, dependentNodes,
-                                                          edgeData, numDependentNodes);
+               : in_one(&l, numDependentNodes,
+                        stub_gen_cuGraphNodeGetDependentNodes_v2(
+                            hNode, dependentNodes, edgeData, numDependentNodes));
 }

@@ -9,6 +9,7 @@ from pathlib import Path
 PROGRAMS = ("vecadd", "matmul-shared", "reduce-shared", "histogram-shared", "pipeline-shared",
             "managed-shared", "graphs", "nodes", "hostfuncs", "hostnodes", "copies", "order",
             "textures", "threads", "clusters", "conditions", "linking")
+NOT_SUPPORTED = 801
 # Of these it is the version of the server: they hold its software card to what that answers.
 OF_THE_CARD = ("textures", "conditions", "linking")
 
@@ -64,12 +65,30 @@ def client_of_now_with_servers_of_before(case, transport):
     # To a version from before TLS, clear text is the user's choice; without it the refusal
     # names the choice.
     asked = case.run([now / "bin" / "gpupool", "status"], env=pool.env, status=None)
-    if asked.status == 0:
-        run_programs(case, now, pool, older, older, transport, {})
+    clear = {}
+    if asked.status != 0:
+        case.equal(asked.status, 4, "exit status of a refusal")
+        case.contains(asked.err, "GPUPOOL_TLS=off", "the remedy")
+        clear = {"GPUPOOL_TLS": "off"}
+    run_programs(case, now, pool, older, older, transport, clear)
+    long_lists_of_graphs(case, now, pool, older, {**clear, "GPUPOOL_TRANSPORT": transport})
+
+
+def long_lists_of_graphs(case, now, pool, server, env):
+    """Workers that do not know gp_graph_list refuse lists that no frame holds, and nothing
+    else: a short list with much room is as complete as from this version's."""
+    program = now / "tests" / "programs" / "listings"
+    done = case.run([now / "bin" / "gpupool", "run", "--core", "50", "--memory", "1GiB", "--",
+                     program], env={**pool.env, **env}, status=None)
+    if b"graph-lists" in (server / "bin" / "gpupool-worker").read_bytes():
+        case.equal(done.status, 0, f"exit status: {done}")
         return
-    case.equal(asked.status, 4, "exit status of a refusal")
-    case.contains(asked.err, "GPUPOOL_TLS=off", "the remedy")
-    run_programs(case, now, pool, older, older, transport, {"GPUPOOL_TLS": "off"})
+    lines = done.out.splitlines()
+    errors = [line for line in lines if not line.endswith((": ok", ": WRONG"))]
+    case.contains(lines, "a large graph: ok", "what makes the graph")
+    case.equal([line for line in errors if not line.endswith(f": {NOT_SUPPORTED}")], [],
+               "other errors than that of a list that no frame holds")
+    case.equal(len(errors), 4, f"refused lists: {done}")
 
 
 def test_older_client_works_with_this_server_over_tcp(case):
