@@ -55,8 +55,10 @@ def test_jumps_of_the_clock_end_no_session(case):
         renewed(case, pool, name)
         case.equal(shell.ok("peek", memory, 0), 4711, "what the card's memory holds")
         if scheduler == server:
-            # A process that came before the renewal showed a ticket of another time.
-            session.run(case.programs / "vecadd")
+            # A process that came before the renewal showed a ticket of another time.  The new
+            # one is signed and written after the scheduler has begun to count the lease anew.
+            case.wait_for(lambda: session.run(case.programs / "vecadd", status=None).status == 0,
+                          "a ticket of the servers' time in the session file")
             pool.run(case.programs / "vecadd", core=10)
     print(f"chaos: {len(PAIRS)} jumps of the clock, sessions lost "
           f"{1 - len(pool.sessions())}", flush=True)
