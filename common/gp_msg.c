@@ -315,7 +315,11 @@ on_ready(struct gp_loop_fd *src, uint32_t revents)
         r = flush_out(conn);
     if (!r && held_back(conn) && (revents & (EPOLLHUP | EPOLLERR)))
         r = -ECONNRESET; /* a link that is down and not read would spin */
-    if (!r && !held_back(conn) && (revents & (EPOLLIN | EPOLLHUP | EPOLLERR))) {
+    /* What was held back is taken first and the rest stays in the socket, whose room is
+     * the kernel's to bound: a peer that is held at each message would fill our memory.
+     */
+    if (!r && !conn->undelivered && !held_back(conn) &&
+        (revents & (EPOLLIN | EPOLLHUP | EPOLLERR))) {
         do
             r = read_in(conn);
         while (!r && gp_wire_pending(conn->wire)); /* no event announces these */

@@ -270,6 +270,56 @@ held_connection_delivers_later(void **state)
     peer_end(&peer, fd);
 }
 
+static void
+on_msg_hold(struct gp_msg_conn *conn, const void *data, size_t len)
+{
+    on_msg(conn, data, len);
+    gp_msg_conn_hold(conn, true);
+}
+
+/* As many as the socket takes; bytes of a message that it does not take whole come
+ * next. */
+static size_t
+flood(int fd, size_t sent)
+{
+    static const char one[] = {4, 0, 0, 0, 'e', 'a', 'c', 'h'};
+    char many[64 * 1024 + sizeof(one)];
+    ssize_t n;
+
+    for (size_t i = 0; i < sizeof(many); i += sizeof(one))
+        memcpy(many + i, one, sizeof(one));
+    while ((n = send(fd, many + sent % sizeof(one), 64 * 1024, MSG_DONTWAIT)) > 0)
+        sent += (size_t)n;
+    return sent;
+}
+
+static void
+peer_that_is_held_at_each_message_fills_no_memory(void **state)
+{
+    enum { TIMES = 50 };
+    struct peer peer;
+    size_t sent = 0;
+    int fd;
+
+    peer_make(&peer, &fd);
+    peer.conn.on_msg = on_msg_hold;
+    for (unsigned i = 1; i <= TIMES; i++) {
+        sent = flood(fd, sent);
+        gp_msg_conn_hold(&peer.conn, false);
+        turn(&peer);
+        assert_int_equal(peer.n_msgs, i);
+        assert_in_range(peer.conn.in_cap, 0, 8192);
+    }
+    assert_int_equal(peer.closed, 0);
+    /* What waits in the buffer and in the socket comes once it is not held any more. */
+    peer.conn.on_msg = on_msg;
+    gp_msg_conn_hold(&peer.conn, false);
+    for (int i = 0; peer.n_msgs < sent / 8 && i < 1000; i++)
+        turn(&peer);
+    assert_int_equal(peer.n_msgs, sent / 8);
+    peer_end(&peer, fd);
+}
+
 static bool
 only_good_ones(struct gp_msg_conn *conn, const void *data, size_t len, size_t total)
 {
@@ -323,6 +373,7 @@ main(void)
         cmocka_unit_test(reader_that_lags_behind_costs_no_more_than_the_queue),
         cmocka_unit_test(peer_that_reads_no_answers_is_not_read_either),
         cmocka_unit_test(held_connection_delivers_later),
+        cmocka_unit_test(peer_that_is_held_at_each_message_fills_no_memory),
         cmocka_unit_test(large_message_is_judged_by_its_first_bytes),
         cmocka_unit_test(end_of_the_other_side_is_reported_once),
     };
