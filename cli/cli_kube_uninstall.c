@@ -27,6 +27,15 @@ text_at(const json_t *object, const char *a, const char *b)
     return text ? text : "";
 }
 
+/* What kubectl says of a kind that is not there: by what it knows of the cluster, or by
+ * the API server's answer where it remembers a kind that has just been deleted. */
+static bool
+is_no_kind(const char *words)
+{
+    return strstr(words, "doesn't have a resource type") ||
+           strstr(words, "the server could not find the requested resource");
+}
+
 /* The objects of a kind in all namespaces.  A kind that the cluster does not have, or
  * not any more, has none; every other fault is one, because what is not seen must not
  * be taken for nothing. */
@@ -37,7 +46,7 @@ list(const char *kind, json_t **ret, struct gp_err *err)
     json_t *found = NULL, *items;
     int r = cli_kubectl_json(args, &found, err);
 
-    if (r == -EREMOTE && strstr(err->msg, "doesn't have a resource type")) {
+    if (r == -EREMOTE && is_no_kind(err->msg)) {
         *err = (struct gp_err){0};
         r = 0;
     }

@@ -194,7 +194,7 @@ class Idleness:
     """Whether a processor has nothing to do, by what the kernel counts since it was last asked."""
 
     def __init__(self):
-        self.least = 0.5 / (os.cpu_count() or 1)  # of all time: half a processor
+        self.least = 0.3 / (os.cpu_count() or 1)  # of all time: a third of a processor
         self.seen = self.read()
 
     @staticmethod

@@ -137,6 +137,15 @@ def test_install_without_its_manifest_says_where_to_get_one(case):
                       "deploy/render >kube.yaml, and name it with --manifest kube.yaml", verb)
 
 
+def test_a_kind_that_has_just_been_deleted_has_no_objects(case):
+    """kubectl remembers for minutes which kinds a cluster has."""
+    cluster = Cluster(case, elasticgpus=(
+        'Error from server (NotFound): Unable to list "elasticgpu.io/v1alpha1, '
+        'Resource=elasticgpus": the server could not find the requested resource '
+        "(get elasticgpus.elasticgpu.io)"))
+    cluster.uninstall()
+
+
 def test_what_cannot_be_read_is_not_taken_for_nothing(case):
     """The kinds of another provisioner go with all of its objects; a cluster that does not
     answer may have one."""

@@ -21,8 +21,13 @@ void sg_wait(void);
 void sg_wake_all(void);
 /* pthread_cond_wait() on @cond with the lock. */
 void sg_wait_on(pthread_cond_t *cond);
-/* A detached thread that takes no signals. */
+/* A detached thread that takes no signals.  -EAGAIN, -ENOMEM. */
 int sg_thread_start(void *(*fn)(void *), void *arg);
+/* Keep address space for the stacks of @n threads, which is given back when there is
+ * none for a thread: threads are started when they have work, and a program, or the
+ * session whose limit a worker has, may have filled its memory by then and freed it
+ * again without the allocator having returned it.  Once, before threads are started. */
+void sg_thread_keep_room(unsigned n);
 
 /* -errno of the lower layers as the driver's code. */
 CUresult sg_result(int r);

@@ -29,6 +29,10 @@
 #include <errno.h>
 #include <string.h>
 
+/* That room is kept for; larger cards have more multiprocessors, on machines with more
+ * memory. */
+#define ROOM_THREADS_MAX 16
+
 static CUresult
 make_legacy_stream(struct sg_ctx *ctx)
 {
@@ -92,10 +96,14 @@ static const struct sg_ctx_part parts[] = {
 static int
 make_multiprocessors(struct gp_err *err)
 {
+    unsigned n_threads = 1; /* and one for a stream */
     int r = 0;
 
-    for (unsigned i = 0; i < sg_dev_count() && r == 0; i++)
+    for (unsigned i = 0; i < sg_dev_count() && r == 0; i++) {
         r = sg_sm_new(sg_dev_get((CUdevice)i), &sg_dev_get((CUdevice)i)->sm);
+        n_threads += sg_dev_get((CUdevice)i)->sms;
+    }
+    sg_thread_keep_room(gp_min(n_threads, (unsigned)ROOM_THREADS_MAX));
     if (r == 0)
         r = sg_mem_init();
     if (r < 0)

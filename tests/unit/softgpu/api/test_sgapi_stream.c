@@ -10,7 +10,9 @@
 
 #include <semaphore.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 static struct ut_sg sg;
 static unsigned *flag; /* mapped: what spinning kernels wait for */
@@ -49,6 +51,41 @@ launches_return_before_the_kernel_ends(void **state)
     ok(cuStreamSynchronize(0));
     ok(cuStreamQuery(0));
     assert_int_equal(flag[1], 1);
+}
+
+/* No more private memory than there is, and a little. */
+static void
+use_up_memory(void)
+{
+    unsigned long long kib = 0;
+    struct rlimit limit;
+    char line[200];
+    FILE *f = fopen("/proc/self/status", "r");
+
+    assert_non_null(f);
+    while (!kib && fgets(line, sizeof(line), f))
+        sscanf(line, "VmData: %llu", &kib);
+    fclose(f);
+    limit.rlim_cur = limit.rlim_max = (kib + 1024) << 10;
+    assert_int_equal(setrlimit(RLIMIT_DATA, &limit), 0);
+}
+
+/* Threads are started with the first work, and the stack of each is memory. */
+static void
+first_work_runs_where_memory_has_been_used_up(void **state)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    printf("skip: sanitizers have stacks and memory of their own\n");
+    skip();
+#else
+    if (ut_sg_apart(__func__))
+        return;
+    use_up_memory();
+    set_flag(flag);
+    ok(ut_sg_run(sg.spin, 1, 1, 0, flag_dev, 0));
+    ok(cuStreamSynchronize(0));
+    assert_int_equal(flag[1], 1);
+#endif
 }
 
 static void
@@ -579,6 +616,7 @@ main(void)
         T(copies_between_contexts_are_in_order_with_all_work_of_both),
         T(copies_between_contexts_in_a_stream_wait_for_that_stream),
         T(launches_return_before_the_kernel_ends),
+        T(first_work_runs_where_memory_has_been_used_up),
         T(streams_overlap),
         T(more_spinning_kernels_than_multiprocessors),
         T(legacy_stream_waits_for_blocking_streams),
