@@ -109,10 +109,11 @@ refused(struct ctl_route *route, const Gpupool__Ctl__CtlError *error)
 }
 
 /* One question, with a key of this process that the tickets are bound to.  -EAGAIN: it
- * may go better soon; -ESTALE: at once, since @route goes elsewhere now. */
+ * may go better soon; -ESTALE: at once, since @route goes elsewhere now.  *ret_why:
+ * what a scheduler said is in the way. */
 static int
 ask(struct ctl_route *route, char *token, const char *claim, uint64_t deadline,
-    char **ret_text, struct gp_err *err)
+    char **ret_text, struct gp_err *ret_why, struct gp_err *err)
 {
     Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
     Gpupool__Ctl__CtlPodSession body = GPUPOOL__CTL__CTL_POD_SESSION__INIT;
@@ -142,8 +143,12 @@ ask(struct ctl_route *route, char *token, const char *claim, uint64_t deadline,
     req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_POD_SESSION;
     req.pod_session = &body;
     r = ctl_call(&link, &req, deadline, &reply, err);
-    if (r == -EREMOTE)
-        return refused(route, reply->error);
+    if (r == -EREMOTE) {
+        r = refused(route, reply->error);
+        if (r == -EAGAIN)
+            *ret_why = *err;
+        return r;
+    }
     if (r < 0) {
         ctl_route_next(route);
         return -EAGAIN;
@@ -163,6 +168,7 @@ stub_pod_session(char **ret_text, struct gp_err *err)
     const char *claim = getenv("GPUPOOL_CLAIM");
     uint64_t deadline = gp_now_ns() + PATIENCE_NS;
     CLEANUP_FREE char *token = NULL;
+    struct gp_err why = {0};
     bool named = false;
     size_t len;
     int r;
@@ -180,7 +186,7 @@ stub_pod_session(char **ret_text, struct gp_err *err)
         if (r < 0)
             return r;
         token[strcspn(token, "\r\n")] = '\0';
-        r = ask(&route, token, claim, deadline, ret_text, err);
+        r = ask(&route, token, claim, deadline, ret_text, &why, err);
         explicit_bzero(token, len);
         if ((r != -EAGAIN && r != -ESTALE) || gp_now_ns() + PAUSE_US * 1000 > deadline)
             break;
@@ -188,6 +194,8 @@ stub_pod_session(char **ret_text, struct gp_err *err)
             usleep(PAUSE_US);
         named = r == -ESTALE;
     }
+    if (r == -EAGAIN && *why.msg && err) /* more than that the time is over */
+        *err = why;
     return r < 0 ? gp_err_wrap(err, r == -EAGAIN || r == -ESTALE ? -ETIMEDOUT : r,
                                "claim %s", claim)
                  : 0;

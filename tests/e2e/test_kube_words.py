@@ -2,6 +2,9 @@
 """What the programs in a cluster say when something of it is missing: why, and what helps."""
 
 import json
+import os
+import signal
+import threading
 
 from test_kube import claim, gated_pod, in_world, with_hook
 from test_kube_tenants import review
@@ -35,6 +38,12 @@ def test_the_controller_says_that_a_kind_is_not_installed(case):
     in_world(case, body)
 
 
+def stop_when_refused(case, world):
+    """Another question is asked when the first has been answered."""
+    case.wait_for(lambda: sum("/dra-train" in r[1] for r in world.api.requests) > 1, "a refusal")
+    os.kill(world.scheduler.pid, signal.SIGSTOP)
+
+
 def test_the_controller_names_a_token_file_that_it_cannot_read(case):
     def body(world):
         world.token = case.folder / "a-folder"
@@ -45,7 +54,8 @@ def test_the_controller_names_a_token_file_that_it_cannot_read(case):
 
 
 def test_a_pod_is_told_where_to_see_why_its_resource_claim_has_no_session(case):
-    """As one of several devices, which stands for no session."""
+    """As one of several devices, which stands for no session.  The scheduler has said so, and
+    answers no more when the program's patience ends."""
     def body(world):
         world.start()
         world.await_cards()
@@ -57,11 +67,15 @@ def test_a_pod_is_told_where_to_see_why_its_resource_claim_has_no_session(case):
         token, commands = case.folder / "pod.token", case.folder / "commands"
         token.write_text("good")
         commands.write_text("init\n")
+        stopper = threading.Thread(target=stop_when_refused, args=(case, world))
+        stopper.start()
         with open(commands, encoding="utf-8") as stdin:
             done = case.run([case.programs / "cudash"], stdin=stdin, env={
                 "LD_LIBRARY_PATH": str(case.build / "lib"), "GPUPOOL_CLAIM": "dra-train",
                 "GPUPOOL_SCHEDULER": world.address, "GPUPOOL_LOG": "*:warn",
                 "GPUPOOL_POD_TOKEN_FILE": str(token)})
+        stopper.join()
+        os.kill(world.scheduler.pid, signal.SIGCONT)
         case.check(done.out.split()[0] != "0", "cuInit succeeded without a session")
         case.contains(done.err, "kubectl describe resourceclaims -n team says why", "the way on")
     in_world(case, body)
