@@ -14,6 +14,7 @@
 #include "gp_time.h"
 #include "sched_commit.h"
 #include "sched_conn.h"
+#include "sched_gang.h"
 #include "sched_handle.h"
 #include "sched_mix.h"
 #include "sched_open.h"
@@ -229,6 +230,22 @@ search(struct many *many)
     return r;
 }
 
+/* As for gangs, not at each occasion: thousands of pods may ask at each change of the
+ * pool, and others wait meanwhile.  Who is not looked at asks again. */
+static int
+search_if_due(struct many *many)
+{
+    struct sched_waits *waits = many->conn->sched->waits;
+    uint64_t now = gp_now_ns();
+    int r;
+
+    if (now < waits->gang_search_ns)
+        return -EAGAIN;
+    r = search(many);
+    waits->gang_search_ns = now + SCHED_SEARCH_PAUSE * (gp_now_ns() - now);
+    return r;
+}
+
 /* A decision for each; takes nothing. */
 static int
 place_all(struct many *many)
@@ -245,7 +262,7 @@ place_all(struct many *many)
     if (r < 0)
         r = no_room(many, words);
     take_back(many);
-    if (r == -ENOSPC && many->n > 1 && search(many) == 0)
+    if (r == -ENOSPC && many->n > 1 && search_if_due(many) == 0)
         r = 0;
     return r;
 }

@@ -190,11 +190,16 @@ def collect(args):
     return [job for job in targets + jobs if not args.only or is_wanted(job[0], args.only)]
 
 
-class Idleness:
-    """Whether a processor has nothing to do, by what the kernel counts since it was last asked."""
+class Lanes:
+    """How many tests run at a time: as many as there are processors, two at least, and more, up to
+    @most, while a processor idles, because many tests mostly wait."""
 
-    def __init__(self):
-        self.least = 0.3 / (os.cpu_count() or 1)  # of all time: a third of a processor
+    def __init__(self, most):
+        cpus = os.cpu_count() or 1
+        self.least = self.n = min(most, max(2, cpus))
+        self.most = most
+        self.pause = 50 * cpus  # half a second of all processors, in ticks
+        self.more, self.fewer = 0.3 / cpus, 0.1 / cpus  # of all time that is idle
         self.seen = self.read()
 
     @staticmethod
@@ -203,25 +208,24 @@ class Idleness:
             numbers = [int(word) for word in stat.readline().split()[1:9]]
         return numbers[3] + numbers[4], sum(numbers)  # idle and waiting for disks, all
 
-    def there_is(self):
+    def look(self):
+        """The number from now on."""
         idle, total = self.read()
         since = total - self.seen[1]
-        if since < 50 * (os.cpu_count() or 1):  # less than half a second
-            return False
-        share = (idle - self.seen[0]) / since
-        self.seen = idle, total
-        return share > self.least
+        if since >= self.pause:
+            share = (idle - self.seen[0]) / since
+            self.n += (share > self.more and self.n < self.most) - (
+                share < self.fewer and self.n > self.least)
+            self.seen = idle, total
+        return self.n
 
 
 def run_all(jobs, run, most):
-    """Yield what run(job) gives for each of @jobs.  As many at a time as there are processors,
-    two at least; more, up to @most, while one of them idles: many tests mostly wait."""
-    least = min(most, max(2, os.cpu_count() or 1))
-    idleness, left, running = Idleness(), list(reversed(jobs)), set()
+    """Yield what run(job) gives for each of @jobs, in the order in which they end."""
+    lanes, left, running = Lanes(most), list(reversed(jobs)), set()
     with ThreadPoolExecutor(most) as executor:
         while left or running:
-            while left and (len(running) < least
-                            or (len(running) < most and idleness.there_is())):
+            while left and len(running) < lanes.look():
                 running.add(executor.submit(run, left.pop()))
             done, running = wait(running, timeout=0.2, return_when=FIRST_COMPLETED)
             for future in done:

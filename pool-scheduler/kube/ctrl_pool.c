@@ -347,22 +347,33 @@ open_message(Gpupool__Ctl__CtlOpen *open, const struct kube_ask *ask,
     open->spatial = (Gpupool__Ctl__CtlSpatial) class->spatial;
 }
 
+/* The same with the pool's token, which is written to *@at, a field of @req. */
 static int
-send_open(struct ctrl_pool *pool, Gpupool__Ctl__CtlOpen *open,
-          Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err)
+ask_with_token(struct ctrl_pool *pool, Gpupool__Ctl__CtlRequest *req, char **at,
+               Gpupool__Ctl__CtlReply__BodyCase want,
+               Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err)
 {
-    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
     CLEANUP_FREE char *token = token_of(pool);
     int r;
 
     if (!token)
         return -ENOMEM;
-    open->token = ctl_token_shown(token);
-    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_OPEN;
-    req.open = open;
-    r = ask_pool(pool, &req, GPUPOOL__CTL__CTL_REPLY__BODY_GRANT, ret_reply, err);
+    *at = ctl_token_shown(token);
+    r = ask_pool(pool, req, want, ret_reply, err);
     explicit_bzero(token, strlen(token));
     return r;
+}
+
+static int
+send_open(struct ctrl_pool *pool, Gpupool__Ctl__CtlOpen *open,
+          Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err)
+{
+    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
+
+    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_OPEN;
+    req.open = open;
+    return ask_with_token(pool, &req, &open->token, GPUPOOL__CTL__CTL_REPLY__BODY_GRANT,
+                          ret_reply, err);
 }
 
 int
@@ -394,17 +405,11 @@ send_many(struct ctrl_pool *pool, Gpupool__Ctl__CtlOpenMany *many,
           Gpupool__Ctl__CtlReply **ret_reply, struct gp_err *err)
 {
     Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
-    CLEANUP_FREE char *token = token_of(pool);
-    int r;
 
-    if (!token)
-        return -ENOMEM;
-    many->token = ctl_token_shown(token);
     req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_OPEN_MANY;
     req.open_many = many;
-    r = ask_pool(pool, &req, GPUPOOL__CTL__CTL_REPLY__BODY_OPENED_MANY, ret_reply, err);
-    explicit_bzero(token, strlen(token));
-    return r;
+    return ask_with_token(pool, &req, &many->token,
+                          GPUPOOL__CTL__CTL_REPLY__BODY_OPENED_MANY, ret_reply, err);
 }
 
 static int
@@ -566,16 +571,13 @@ send_close(struct ctrl_pool *pool, uint64_t id, struct gp_err *err)
     Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
     Gpupool__Ctl__CtlClose close_msg = GPUPOOL__CTL__CTL_CLOSE__INIT;
     CLEANUP(ctl_reply_freep) Gpupool__Ctl__CtlReply *reply = NULL;
-    CLEANUP_FREE char *token = token_of(pool);
     int r;
 
-    if (!token)
-        return -ENOMEM;
     close_msg.session_id = id;
-    close_msg.token = ctl_token_shown(token);
     req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_CLOSE;
     req.close = &close_msg;
-    r = ask_pool(pool, &req, GPUPOOL__CTL__CTL_REPLY__BODY_CLOSED, &reply, err);
+    r = ask_with_token(pool, &req, &close_msg.token,
+                       GPUPOOL__CTL__CTL_REPLY__BODY_CLOSED, &reply, err);
     return r == -ENOENT ? 0 : r;
 }
 
@@ -616,15 +618,12 @@ ctrl_pool_status(struct ctrl_pool *pool, bool sessions,
 {
     Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
     Gpupool__Ctl__CtlStatus status = GPUPOOL__CTL__CTL_STATUS__INIT;
-    CLEANUP_FREE char *token = token_of(pool);
 
-    if (!token)
-        return -ENOMEM;
-    status.token = ctl_token_shown(token);
     status.servers_only = !sessions;
     req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_STATUS;
     req.status = &status;
-    return ask_pool(pool, &req, GPUPOOL__CTL__CTL_REPLY__BODY_STATUS, ret_reply, err);
+    return ask_with_token(pool, &req, &status.token,
+                          GPUPOOL__CTL__CTL_REPLY__BODY_STATUS, ret_reply, err);
 }
 
 /* ------------------------------------------------------------------- watch -- */

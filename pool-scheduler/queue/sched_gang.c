@@ -15,9 +15,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The next search for a gang is made after so many times what the last one took. */
-#define SEARCH_PAUSE 20
-
 /* ----------------------------------------------------------------- members -- */
 
 static struct sched_gang *
@@ -202,7 +199,7 @@ search_all(struct sched *sched, struct sched_gang *gang, struct sched_decision *
     }
     gang->due_ns = 0;
     r = sched_gang_search(sched, gang, ret);
-    waits->gang_search_ns = now + SEARCH_PAUSE * (gp_now_ns() - now);
+    waits->gang_search_ns = now + SCHED_SEARCH_PAUSE * (gp_now_ns() - now);
     if (r == -EAGAIN)
         gp_log_debug("queue", "gang %s: no way to place it was found in %d steps",
                      gang->name, SCHED_PACK_STEPS);

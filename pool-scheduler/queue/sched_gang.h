@@ -31,6 +31,8 @@ struct sched_waits;
 
 #define SCHED_GANG_MAX 64 /* members */
 #define SCHED_GANG_NAME_MAX 64
+/* The next search (sched_pack.h) is made after so many times what the last one took. */
+#define SCHED_SEARCH_PAUSE 20
 /* That cards are kept for at a time: each keeps room from others. */
 #define SCHED_GANG_HOLDS_MAX 16
 

@@ -78,7 +78,8 @@ struct sched_waits {
     struct sched_gang *gangs;
     struct sched_gang *gang_holds[SCHED_GANG_HOLDS_MAX]; /* that cards are kept for */
     unsigned n_gang_holds;
-    uint64_t gang_search_ns; /* no search (sched_pack.h) is made for a gang before */
+    uint64_t gang_search_ns; /* no search (sched_pack.h) is made for a gang, or for many
+                                sessions at once, before */
     struct sched_decision gang_decisions[SCHED_GANG_MAX]; /* of one turn; and of */
     const struct sched_gang *gang_placed;                 /* this one, or of none */
 };
