@@ -118,6 +118,13 @@ gp_log_set_filter(const char *spec)
     atomic_store_explicit(&log_filter, filter, memory_order_release);
 }
 
+/* Change what goes in front of each line. */
+static void
+set_who(const char *who)
+{
+    snprintf(log_state.who, sizeof(log_state.who), "%s", who);
+}
+
 /* What does not parse in the environment is ignored, since a log filter must never stop
  * a program. */
 void
@@ -125,7 +132,7 @@ gp_log_init(const char *who, enum gp_log_level dflt)
 {
     const char *path = getenv("GPUPOOL_LOG_FILE");
 
-    gp_log_set_who(who);
+    set_who(who);
     log_state.dflt = dflt;
     filter_parse(&first_filter, getenv("GPUPOOL_LOG"));
     atomic_store_explicit(&log_filter, &first_filter, memory_order_release);
@@ -138,12 +145,6 @@ gp_log_init(const char *who, enum gp_log_level dflt)
             log_state.fd = fd;
         }
     }
-}
-
-void
-gp_log_set_who(const char *who)
-{
-    snprintf(log_state.who, sizeof(log_state.who), "%s", who);
 }
 
 bool

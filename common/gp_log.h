@@ -33,9 +33,6 @@ void gp_log_set_filter(const char *spec);
 /* Whether @spec is understood. */
 bool gp_log_filter_ok(const char *spec);
 
-/* Change what goes in front of each line. */
-void gp_log_set_who(const char *who);
-
 bool gp_log_on(const char *area, enum gp_log_level level);
 void gp_log_write(const char *area, enum gp_log_level level, const char *fmt, ...)
     GP_PRINTF(3, 4);

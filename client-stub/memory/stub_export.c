@@ -1,7 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Descriptors of exported objects, see stub_export.h, and the four calls. */
-#include "stub_export.h"
-
+/*
+ * Exported objects, and the four calls: the descriptor that the program gets is one end
+ * of a pair of sockets.
+ *
+ * The socket holds a word with the object's token, which an importer reads without
+ * removing it (MSG_PEEK). So the descriptor can be duplicated, inherited, sent to
+ * another process, and used as often as a driver's.  The other end stays here: it hangs
+ * up when the last duplicate is closed, in whichever process, and this is reported to
+ * the server, because such a descriptor keeps the object alive as the driver's would.
+ * The token alone gives no access: the server gives the object to processes of the
+ * session only.  Any thread.
+ */
+#include "gp_base.h"
 #include "stub_call.h"
 #include "stub_handle.h"
 #include "stub_link.h"
@@ -20,6 +30,13 @@
 #include <unistd.h>
 
 #define EXPORT_MAGIC UINT64_C(0x64726168732d7067) /* "gp-shard" */
+
+struct export_word {
+    uint64_t magic;
+    uint64_t token[2];
+    uint32_t link; /* which of the session's servers has the object */
+    uint32_t kind; /* enum wire_kind */
+};
 
 /* The watched end of a pair. */
 struct export
@@ -137,14 +154,14 @@ export_watch(struct stub_link *link, const uint64_t token[2], int fd)
     return 0;
 }
 
-int
-stub_export_publish(struct stub_link *link, uint32_t kind, const uint64_t token[2],
-                    int *ret_fd)
+/* The descriptor for the program; -errno. */
+static int
+publish(struct stub_link *link, uint32_t kind, const uint64_t token[2], int *ret_fd)
 {
-    const struct stub_export_word word = {.magic = EXPORT_MAGIC,
-                                          .token = {token[0], token[1]},
-                                          .link = link->number,
-                                          .kind = kind};
+    const struct export_word word = {.magic = EXPORT_MAGIC,
+                                     .token = {token[0], token[1]},
+                                     .link = link->number,
+                                     .kind = kind};
     int pair[2], r;
 
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
@@ -163,8 +180,9 @@ stub_export_publish(struct stub_link *link, uint32_t kind, const uint64_t token[
     return 0;
 }
 
-int
-stub_export_read(int fd, uint32_t kind, struct stub_export_word *ret)
+/* The export behind a descriptor of the program; -EINVAL: it is not one of ours. */
+static int
+read_word(int fd, uint32_t kind, struct export_word *ret)
 {
     struct iovec iov = {ret, sizeof(*ret)};
     struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
@@ -184,9 +202,9 @@ export_publish(uint32_t kind, uint64_t handle, uint64_t token0, uint64_t token1,
                void *out)
 {
     const uint64_t token[2] = {token0, token1};
-    int fd, r;
+    int fd = -1, r;
 
-    r = stub_export_publish(&stub_links[wire_handle_link(handle)], kind, token, &fd);
+    r = publish(&stub_links[wire_handle_link(handle)], kind, token, &fd);
     if (r < 0)
         return stub_result_errno(r);
     memcpy(out, &fd, sizeof(fd));
@@ -264,10 +282,9 @@ stub_impl_cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool pool,
 
 /* What both imports begin with: the word, and an id for the object on its server. */
 static CUresult
-export_import(void *handle, uint32_t kind, struct stub_export_word *word,
-              uint64_t *ret_id)
+export_import(void *handle, uint32_t kind, struct export_word *word, uint64_t *ret_id)
 {
-    if (stub_export_read((int)(intptr_t)handle, kind, word) < 0)
+    if (read_word((int)(intptr_t)handle, kind, word) < 0)
         return CUDA_ERROR_INVALID_VALUE;
     *ret_id = stub_handle_new_on(word->link, kind);
     return *ret_id ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
@@ -279,7 +296,7 @@ stub_impl_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle,
                                          CUmemAllocationHandleType shHandleType)
 {
     struct wire_cuMemImportFromShareableHandle_req *req;
-    struct stub_export_word word;
+    struct export_word word;
     struct stub_call c;
     uint64_t id = 0;
     CUresult r = stub_enter();
@@ -315,7 +332,7 @@ stub_impl_cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *handl
                                              unsigned long long flags)
 {
     struct wire_cuMemPoolImportFromShareableHandle_req *req;
-    struct stub_export_word word;
+    struct export_word word;
     struct stub_call c;
     uint64_t id = 0;
     CUresult r = stub_enter();

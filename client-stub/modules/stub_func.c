@@ -316,8 +316,10 @@ func_lookup_locked(uint32_t kind, struct func_list *list, uint64_t owner,
     return CUDA_SUCCESS;
 }
 
-CUresult
-stub_func_lookup(uint32_t kind, uint64_t owner, const char *name, uint64_t *ret)
+/* Get the function or kernel @name of @owner (@kind is which of the two); its handle.
+ */
+static CUresult
+func_lookup(uint32_t kind, uint64_t owner, const char *name, uint64_t *ret)
 {
     struct func_list once = {0}, *list;
     uint64_t library = 0;
@@ -424,8 +426,8 @@ stub_replica_func(uint64_t handle)
     if (!func || wire_handle_link(handle) == stub_link_here()->number)
         return handle;
     library = stub_replica_library(func->owner);
-    if (library == func->owner || stub_func_lookup(WIRE_KIND_LIBRARY, library,
-                                                   func->name, &found) != CUDA_SUCCESS)
+    if (library == func->owner ||
+        func_lookup(WIRE_KIND_LIBRARY, library, func->name, &found) != CUDA_SUCCESS)
         return handle;
     return found;
 }
@@ -446,7 +448,7 @@ stub_impl_cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name
         return CUDA_ERROR_INVALID_HANDLE;
     if (!hfunc || !name)
         return CUDA_ERROR_INVALID_VALUE;
-    r = stub_func_lookup(WIRE_KIND_MODULE, (uintptr_t)hmod, name, &handle);
+    r = func_lookup(WIRE_KIND_MODULE, (uintptr_t)hmod, name, &handle);
     if (r == CUDA_SUCCESS)
         *hfunc = (CUfunction)(uintptr_t)handle;
     return r;
@@ -464,7 +466,7 @@ stub_impl_cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *n
         return CUDA_ERROR_INVALID_HANDLE;
     if (!pKernel || !name)
         return CUDA_ERROR_INVALID_VALUE;
-    r = stub_func_lookup(WIRE_KIND_LIBRARY, (uintptr_t)library, name, &handle);
+    r = func_lookup(WIRE_KIND_LIBRARY, (uintptr_t)library, name, &handle);
     if (r == CUDA_SUCCESS)
         *pKernel = (CUkernel)(uintptr_t)handle;
     return r;
@@ -500,7 +502,7 @@ function_of_library(CUfunction found, uint64_t library)
 
     if (wire_handle_index((uintptr_t)found) < WIRE_INDEX_SERVER ||
         cuFuncGetName(&name, found) != CUDA_SUCCESS ||
-        stub_func_lookup(WIRE_KIND_LIBRARY, library, name, &handle) != CUDA_SUCCESS)
+        func_lookup(WIRE_KIND_LIBRARY, library, name, &handle) != CUDA_SUCCESS)
         return found;
     return (CUfunction)(uintptr_t)handle;
 }

@@ -83,11 +83,6 @@ stub_func_get(CUfunction handle, struct stub_func **ret)
     return likely(*ret != NULL) ? CUDA_SUCCESS : stub_func_find(handle, ret);
 }
 
-/* Get the function or kernel @name of @owner (@kind is which of the two); its handle.
- */
-CUresult stub_func_lookup(uint32_t kind, uint64_t owner, const char *name,
-                          uint64_t *ret);
-
 /* Is it a kernel of a library, which the program may use with every card? */
 bool stub_func_is_everywhere(uint64_t handle);
 

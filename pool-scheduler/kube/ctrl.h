@@ -173,7 +173,6 @@ int ctrl_quota_check(struct ctrl *ctrl, const char *ns, const json_t *except,
 /* ctrl_pod.c */
 void ctrl_pod_changed(struct kube_watch *watch, const char *key, const json_t *pod);
 int ctrl_pod(struct ctrl *ctrl, const char *key, struct gp_err *err);
-bool ctrl_pod_active(const json_t *pod);
 /* The node that it is on, or the only one that it may go to; "": there are several. */
 const char *ctrl_pod_node(const json_t *pod);
 /* As that in spec.onlyNode of a pod of which the rest is not kept. */
@@ -234,8 +233,6 @@ int ctrl_dra_publish(struct ctrl *ctrl, const Gpupool__Ctl__CtlStatusReply *stat
 /* Look at a ResourceClaim. */
 int ctrl_dra_claim(struct ctrl *ctrl, const char *key, struct gp_err *err);
 
-/* Does @claim stand for a ResourceClaim? */
-bool ctrl_dra_stands(const json_t *claim);
 /* It does, and that is not allocated any more, or not as it was. */
 bool ctrl_dra_gone(const struct ctrl *ctrl, const json_t *claim);
 /* @claim has been removed: its ResourceClaim, if it stood for one, may need another. */

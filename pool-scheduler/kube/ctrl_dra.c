@@ -15,8 +15,9 @@
 
 /* ------------------------------------------------------------ who is who -- */
 
-bool
-ctrl_dra_stands(const json_t *claim)
+/* Does @claim stand for a ResourceClaim? */
+static bool
+is_stand_in(const json_t *claim)
 {
     return *kube_str_key(claim, "metadata.labels", CTRL_DRA_LABEL);
 }
@@ -97,7 +98,7 @@ ctrl_dra_gone(const struct ctrl *ctrl, const json_t *claim)
 {
     const json_t *result = NULL;
 
-    return ctrl->dra.on && ctrl_dra_stands(claim) && !stands_for(ctrl, claim, &result);
+    return ctrl->dra.on && is_stand_in(claim) && !stands_for(ctrl, claim, &result);
 }
 
 /* What the ResourceSlice says of the device that @result names. */
@@ -223,7 +224,7 @@ count_held(struct publish *p)
 
     json_object_foreach(p->ctrl->claims.objects, key, object)
     {
-        if (ctrl_dra_stands(object))
+        if (is_stand_in(object))
             count_session(p, object);
     }
     json_object_foreach(p->ctrl->dra.claims.objects, key, object)
@@ -487,7 +488,7 @@ already_there(struct ctrl *ctrl, const json_t *claim, const json_t *resource_cla
 {
     CLEANUP_FREE char *key = NULL;
 
-    if (!ctrl_dra_stands(claim))
+    if (!is_stand_in(claim))
         return gp_err_set(
             err, -EINVAL,
             "ElasticGPUClaim %s, which would stand for it, is somebody's own",
@@ -541,7 +542,7 @@ ctrl_dra_removed(struct ctrl *ctrl, const json_t *claim)
     CLEANUP_FREE char *key = kube_key_of(
         kube_ns(claim), kube_str_key(claim, "metadata.annotations", CTRL_DRA_NAME));
 
-    if (ctrl->dra.on && ctrl_dra_stands(claim) && key)
+    if (ctrl->dra.on && is_stand_in(claim) && key)
         ctrl_queue_name(ctrl, "r:", key);
 }
 
@@ -554,7 +555,7 @@ queue_stand_ins(struct ctrl *ctrl, const char *key)
 
     json_object_foreach(ctrl->claims.objects, claim_key, claim)
     {
-        if (slash && ctrl_dra_stands(claim) &&
+        if (slash && is_stand_in(claim) &&
             strncmp(claim_key, key, (size_t)(slash - key) + 1) == 0 &&
             strcmp(kube_str_key(claim, "metadata.annotations", CTRL_DRA_NAME),
                    slash + 1) == 0)

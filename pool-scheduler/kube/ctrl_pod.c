@@ -41,8 +41,8 @@ time_of(const char *text)
 
 /* A pod on a node that does not answer is never seen to end; when its time is over it
  * is taken for ended, and its session closes under it should it still run. */
-bool
-ctrl_pod_active(const json_t *pod)
+static bool
+is_active(const json_t *pod)
 {
     const char *phase = kube_str(pod, "status.phase");
     time_t end = time_of(kube_str(pod, "metadata.deletionTimestamp"));
@@ -213,8 +213,7 @@ candidates(struct ctrl *ctrl, const char *claim_key, const json_t *except, size_
     {
         const json_t *pod = json_object_get(ctrl->pods.objects, key);
 
-        if (list && pod && ctrl_pod_active(pod) &&
-            !json_object_get(except, kube_uid(pod)))
+        if (list && pod && is_active(pod) && !json_object_get(except, kube_uid(pod)))
             list[n++] = (struct candidate){
                 pod, kube_str(pod, "metadata.creationTimestamp"), kube_name(pod)};
     }
@@ -253,7 +252,7 @@ ctrl_pod_consumers(struct ctrl *ctrl, const json_t *claim)
         const char *uid = kube_str(old, "uid");
 
         pod = kube_watch_get(&ctrl->pods, kube_ns(claim), kube_str(old, "name"));
-        if (!pod || !ctrl_pod_active(pod) || strcmp(kube_uid(pod), uid) != 0 ||
+        if (!pod || !is_active(pod) || strcmp(kube_uid(pod), uid) != 0 ||
             json_object_get(uids, uid))
             continue;
         json_object_set_new(uids, uid, json_true());
@@ -484,7 +483,7 @@ ctrl_pod(struct ctrl *ctrl, const char *key, struct gp_err *err)
 
     if (!pod)
         return 0;
-    if (!ctrl_pod_active(pod)) {
+    if (!is_active(pod)) {
         queue_uses(ctrl, key);
         return 0;
     }

@@ -297,6 +297,9 @@ refuse(struct sched_wait *wait, Gpupool__Ctl__CtlCode code, const char *words)
     sched_conn_touch(conn);
 }
 
+/* Serve all members of a gang, if there is room for all. */
+static void gang_try(struct sched_gang *gang);
+
 /* All members have come: they are served, or wait; what their quota never allows all of
  * them is refused to all of them. */
 static void
@@ -307,7 +310,7 @@ gang_complete(struct sched_gang *gang)
     char words[320];
 
     if (sched_gang_check(gang, words, sizeof(words)) != -EFBIG) {
-        sched_gang_try(gang);
+        gang_try(gang);
         return;
     }
     memcpy(members, gang->members, sizeof(members));
@@ -408,8 +411,8 @@ serve_gang(struct sched_gang *gang, const struct sched_decision *decisions)
     }
 }
 
-void
-sched_gang_try(struct sched_gang *gang)
+static void
+gang_try(struct sched_gang *gang)
 {
     struct sched *sched = gang->members[0]->sched;
     struct sched_decision *all = sched->waits->gang_decisions;
@@ -442,7 +445,7 @@ try_due(struct sched *sched, uint64_t now)
         if (!gang)
             return;
         gang->due_ns = 0;
-        sched_gang_try(gang);
+        gang_try(gang);
     }
 }
 
@@ -463,7 +466,7 @@ serve(struct sched_wait *wait, const struct sched_decision *decision)
         return;
     }
     if (wait->gang) {
-        sched_gang_try(wait->gang);
+        gang_try(wait->gang);
         return;
     }
     sched_queue_remove(&waits->queue, &wait->waiter);
@@ -511,7 +514,7 @@ serve_card(struct sched *sched, struct sched_card *card)
     struct sched_gang *gang = sched_gang_of_hold(sched->waits, card->hold);
 
     if (gang) {
-        sched_gang_try(gang);
+        gang_try(gang);
         return;
     }
     for (unsigned i = 0; card->hold && i < sched->waits->n_holds; i++)

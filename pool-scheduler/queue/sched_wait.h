@@ -125,8 +125,6 @@ void sched_wait_rules_changed(struct sched *sched);
 /* Between the files of this module. */
 /* How long it has waited in nanoseconds, with the time before it came back. */
 uint64_t sched_wait_waited(const struct sched_wait *wait, uint64_t now);
-/* Serve all members of a gang, if there is room for all. */
-void sched_gang_try(struct sched_gang *gang);
 /* Keep no cards for it any more, and end nothing for it. */
 void sched_wait_release(struct sched_wait *wait);
 /* Tell its client its position, the reason, an estimate. */
@@ -137,9 +135,6 @@ void sched_wait_holds(struct sched *sched, uint64_t now);
 void sched_wait_drop(struct sched_wait *wait);
 /* Why it waits. */
 void sched_wait_reason(const struct sched_wait *wait, char *words, size_t size);
-/* Until it is served.  False: unknown. */
-bool sched_wait_estimate(const struct sched_wait *wait, uint32_t ahead, uint64_t now,
-                         uint64_t *ret_ms);
 /* How long the cards that are kept for it will be in use.  False: unknown. */
 bool sched_wait_kept_until(const struct sched_wait *wait, uint64_t now,
                            uint64_t *ret_ms);
@@ -175,11 +170,6 @@ struct sched_room {
 int sched_wait_victims_on(const struct sched *sched, const struct sched_class *class,
                           const struct sched_card *card, const struct sched_room *room,
                           struct sched_session **list, unsigned *n, unsigned most);
-/* What has to end for a request of @open that could be placed on @target's cards; with
- * @class, of the preemptible sessions of lower classes only.  Returns how many. */
-unsigned sched_wait_victims(const struct sched *sched, const struct sched_open *open,
-                            const struct sched_target *target, bool preempt,
-                            struct sched_session **ret, unsigned most);
 /* Which cards somebody who waits may choose to keep. */
 struct sched_wait_claim {
     /* Those that are kept for others who are behind this one in the queue as well;

@@ -223,10 +223,12 @@ sched_wait_victims_on(const struct sched *sched, const struct sched_class *class
     }
 }
 
-unsigned
-sched_wait_victims(const struct sched *sched, const struct sched_open *open,
-                   const struct sched_target *target, bool preempt,
-                   struct sched_session **ret, unsigned most)
+/* What has to end for a request of @open that could be placed on @target's cards; with
+ * @class, of the preemptible sessions of lower classes only.  Returns how many. */
+static unsigned
+find_victims(const struct sched *sched, const struct sched_open *open,
+             const struct sched_target *target, bool preempt,
+             struct sched_session **ret, unsigned most)
 {
     unsigned n = 0;
 
@@ -440,8 +442,8 @@ try_preempt(struct sched_wait *wait)
         sched_wait_target(wait->sched, &wait->open, true, NULL, &target) < 0 ||
         check_quota(wait, &target, &amount) < 0)
         return false;
-    n = sched_wait_victims(wait->sched, &wait->open, &target, true, victims,
-                           ARRAY_SIZE(victims));
+    n = find_victims(wait->sched, &wait->open, &target, true, victims,
+                     ARRAY_SIZE(victims));
     keep(wait, &target);
     for (unsigned i = 0; i < n; i++)
         sched_wait_preempt(wait, victims[i]);
@@ -656,7 +658,7 @@ sched_wait_explain(const struct sched *sched, const struct sched_open *open,
     words[0] = 0;
     if (!preempts && sched_wait_target(sched, open, false, NULL, &target) < 0)
         return;
-    n = sched_wait_victims(sched, open, &target, preempts, victims, EXPLAIN_MOST);
+    n = find_victims(sched, open, &target, preempts, victims, EXPLAIN_MOST);
     if (!n)
         return;
     at = (size_t)snprintf(words, size, "; it would fit on server %s if ",

@@ -188,9 +188,9 @@ sched_wait_kept_until(const struct sched_wait *wait, uint64_t now, uint64_t *ret
     return true;
 }
 
-bool
-sched_wait_estimate(const struct sched_wait *wait, uint32_t ahead, uint64_t now,
-                    uint64_t *ret_ms)
+/* Until it is served.  False: unknown. */
+static bool
+estimate(const struct sched_wait *wait, uint32_t ahead, uint64_t now, uint64_t *ret_ms)
 {
     const struct sched_waits *waits = wait->sched->waits;
     uint64_t oldest = now;
@@ -227,7 +227,7 @@ sched_wait_tell(struct sched_wait *wait, uint64_t now)
     queued.position = ahead + 1;
     queued.waiting = wait->sched->waits->queue.n;
     queued.reason = reason;
-    queued.estimated = sched_wait_estimate(wait, ahead, now, &queued.estimate_ms);
+    queued.estimated = estimate(wait, ahead, now, &queued.estimate_ms);
     if (!sched_place_sign(wait, gp_wall_ns() / GP_NS_PER_S, place)) {
         queued.place.data = place;
         queued.place.len = sizeof(place);
@@ -302,7 +302,7 @@ describe(struct entry *e, struct sched_wait *wait, uint32_t position, uint64_t n
     msg->memory_bytes = req->memory;
     msg->waited_ms = sched_wait_waited(wait, now) / GP_NS_PER_MS;
     msg->reason = e->reason;
-    msg->estimated = sched_wait_estimate(wait, position - 1, now, &msg->estimate_ms);
+    msg->estimated = estimate(wait, position - 1, now, &msg->estimate_ms);
     for (unsigned i = 0; i < wait->target.n; i++) {
         ticket_uuid_format(wait->target.cards[i]->facts.uuid, e->uuids[i]);
         e->held[i] = e->uuids[i];

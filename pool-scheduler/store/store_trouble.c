@@ -12,8 +12,9 @@
 #define BACK_NS (5 * GP_NS_PER_S)
 #define DIGITS "0123456789"
 
-bool
-store_trouble_same(const char *a, const char *b)
+/* Are @a and @b the same but for their digits? */
+static bool
+is_same(const char *a, const char *b)
 {
     for (;;) {
         size_t n = strcspn(a, DIGITS);
@@ -36,7 +37,7 @@ store_trouble_set(struct store_trouble *trouble, const char *words)
     bool log;
 
     pthread_mutex_lock(&trouble->lock);
-    log = !store_trouble_same(trouble->logged, words) ||
+    log = !is_same(trouble->logged, words) ||
           now - trouble->logged_ns >= (*trouble->words ? AGAIN_NS : BACK_NS);
     gp_str_copy(trouble->words, sizeof(trouble->words), words);
     if (log) {

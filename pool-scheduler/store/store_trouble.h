@@ -35,7 +35,4 @@ void store_trouble_clear(struct store_trouble *trouble);
 /* The words of now; empty when all is well. */
 void store_trouble_words(struct store_trouble *trouble, char *ret, size_t size);
 
-/* Are @a and @b the same but for their digits? */
-bool store_trouble_same(const char *a, const char *b);
-
 #endif

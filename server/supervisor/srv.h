@@ -127,7 +127,4 @@ struct srv {
 /* Something that `status` shows has changed: report it soon. */
 void srv_changed(struct srv *srv);
 
-/* The last worker of a stopping server is gone. */
-void srv_stopped(struct srv *srv);
-
 #endif

@@ -107,8 +107,9 @@ on_stop_deadline(struct gp_loop_timer *timer)
     stop_now(container_of(timer, struct srv, stop_timer));
 }
 
-void
-srv_stopped(struct srv *srv)
+/* The last worker of a stopping server is gone. */
+static void
+stop_when_empty(struct srv *srv)
 {
     if (!srv->stopping || srv->n_workers > 0)
         return;
@@ -132,7 +133,7 @@ stop(struct srv *srv)
     srv_worker_end_all(srv, "the server is stopping");
     gp_loop_timer_set(srv->loop, &srv->stop_timer,
                       gp_now_ns() + 2 * SRV_GRACE_MS * GP_NS_PER_MS, on_stop_deadline);
-    srv_stopped(srv);
+    stop_when_empty(srv);
 }
 
 /* ---- leaving ---- */
@@ -204,7 +205,7 @@ on_ended(void *arg, uint64_t key, pid_t pid, int status)
     (void)key;
     if (pid) {
         srv_worker_reaped(srv, pid, status);
-        srv_stopped(srv);
+        stop_when_empty(srv);
         return;
     }
     if (srv->stopping)
@@ -229,7 +230,7 @@ reap(struct srv *srv)
             !srv_watch_reaped(srv->watch, pid, status))
             srv_inventory_reaped(srv->inventory, pid, status);
     }
-    srv_stopped(srv);
+    stop_when_empty(srv);
 }
 
 static void

@@ -478,8 +478,9 @@ srv_worker_relink(struct srv_worker *w, const struct Gpupool__AttachRequest *req
     return srv_resume_give(w, req, fd, tls, worker_back);
 }
 
-void
-srv_worker_end(struct srv_worker *w, const char *why)
+/* Ask it to end; it is killed after SRV_GRACE_MS.  @why: static words. */
+static void
+worker_end(struct srv_worker *w, const char *why)
 {
     if (!w->ending) {
         srv_ledger_ending(w->session->ledger, why, false);
@@ -498,7 +499,7 @@ end_session(struct srv_session *session, const char *why, bool again)
     srv_ledger_ending(session->ledger, words, !again);
     for (struct srv_worker *w = session->srv->workers; w; w = w->next)
         if (w->session == session)
-            srv_worker_end(w, "its session was closed");
+            worker_end(w, "its session was closed");
 }
 
 void
@@ -522,7 +523,7 @@ void
 srv_worker_end_all(struct srv *srv, const char *why)
 {
     for (struct srv_worker *w = srv->workers; w; w = w->next)
-        srv_worker_end(w, why);
+        worker_end(w, why);
 }
 
 void

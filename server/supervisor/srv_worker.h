@@ -68,8 +68,6 @@ int srv_worker_adopt(struct srv *srv, const struct srv_keep_msg *item,
 /* All have been adopted: what belonged to others is given back. */
 void srv_worker_adopted(struct srv *srv);
 
-/* Ask it to end; it is killed after SRV_GRACE_MS.  @why: static words. */
-void srv_worker_end(struct srv_worker *w, const char *why);
 /* The scheduler has ended session @id, known here or not: end its workers, and refuse
  * its tickets from now on.  @why, for the programs, may be empty; the first one stays.
  */

@@ -64,8 +64,9 @@ pool_new(struct sg_dev *dev, const CUmemPoolProps *props, struct sg_pool **ret_p
     return CUDA_SUCCESS;
 }
 
-struct sg_pool *
-sg_pool_default(struct sg_dev *dev)
+/* The device's own pool, made on first use; NULL without memory for it. */
+static struct sg_pool *
+default_pool(struct sg_dev *dev)
 {
     CUmemPoolProps props = {
         .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -86,7 +87,7 @@ sg_pool_handle(const struct sg_pool *pool)
 static struct sg_pool *
 current_pool(struct sg_dev *dev)
 {
-    return dev->current_pool ? dev->current_pool : sg_pool_default(dev);
+    return dev->current_pool ? dev->current_pool : default_pool(dev);
 }
 
 bool
@@ -143,8 +144,9 @@ sg_pool_take_import(struct sg_pool *pool, struct sg_alloc *alloc)
     pool_count(pool, alloc->size);
 }
 
-CUresult
-sg_pool_alloc(struct sg_pool *pool, uint64_t size, struct sg_alloc **ret_alloc)
+/* Memory that is usable now. */
+static CUresult
+pool_alloc(struct sg_pool *pool, uint64_t size, struct sg_alloc **ret_alloc)
 {
     struct sg_alloc *alloc;
     uint64_t total;
@@ -241,7 +243,7 @@ alloc_async(CUdeviceptr *dptr, size_t size, CUmemoryPool hpool, bool use_pool,
         return sg_leave(capture_alloc(stream, pool, dptr, size));
     rc = sg_capture_check_unsafe();
     if (rc == CUDA_SUCCESS)
-        rc = sg_pool_alloc(pool, size, &alloc);
+        rc = pool_alloc(pool, size, &alloc);
     if (rc == CUDA_SUCCESS)
         *dptr = alloc->base;
     return sg_leave(rc);
@@ -560,7 +562,7 @@ pool_of_device(CUmemoryPool *pool_out, CUdevice dev, bool current)
         return sg_leave(CUDA_ERROR_INVALID_DEVICE);
     if (!pool_out)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    pool = current ? current_pool(d) : sg_pool_default(d);
+    pool = current ? current_pool(d) : default_pool(d);
     if (!pool)
         return sg_leave(CUDA_ERROR_OUT_OF_MEMORY);
     *pool_out = (CUmemoryPool)(uintptr_t)pool->handle;

@@ -21,17 +21,12 @@ struct sg_dev;
 struct sg_pool;
 struct sg_stream;
 
-/* The device's own pool, made on first use; NULL without memory for it. */
-struct sg_pool *sg_pool_default(struct sg_dev *dev);
 uint64_t sg_pool_handle(const struct sg_pool *pool); /* 0 for NULL */
 
 /* sg_enter_init() for a call about @handle; CUDA_ERROR_INVALID_VALUE, and the lock is
  * not held, when it is no pool.  The one function that is called without the lock. */
 CUresult sg_pool_enter(CUmemoryPool handle, struct sg_pool **ret_pool);
 
-/* Memory that is usable now. */
-CUresult sg_pool_alloc(struct sg_pool *pool, uint64_t size,
-                       struct sg_alloc **ret_alloc);
 /* Pools of other processes (sg_pool_share.c): their memory comes from there alone. */
 bool sg_pool_is_exportable(const struct sg_pool *pool);
 bool sg_pool_is_imported(const struct sg_pool *pool);

@@ -59,8 +59,9 @@ sg_occupancy(const struct sg_dev *dev, const struct sg_kernel *kernel, unsigned 
     return gp_min(blocks, (int)((uint64_t)prof->shared_per_sm / (shared + 1024)));
 }
 
-size_t
-sg_params_size(const struct sg_kernel *kernel)
+/* The size of a kernel's parameter buffer, without what only alignment adds. */
+static size_t
+params_size(const struct sg_kernel *kernel)
 {
     const struct sg_param *last;
 
@@ -104,7 +105,7 @@ sg_params_copy(const struct sg_kernel *kernel, void **params, void **extra,
         rc = parse_extra(extra, &from, &len);
         if (rc != CUDA_SUCCESS)
             return rc;
-        if (len < sg_params_size(kernel))
+        if (len < params_size(kernel))
             return CUDA_ERROR_INVALID_VALUE;
         memcpy(buf, from, gp_min(len, (size_t)kernel->param_bytes));
     } else if (kernel->n_params && !params) {

@@ -37,8 +37,6 @@ CUresult sg_launch_cluster(const struct sg_dev *dev, const struct sg_func *func,
 /* Blocks of the largest cluster that @func may be launched with. */
 unsigned sg_launch_max_cluster(const struct sg_dev *dev, const struct sg_func *func);
 
-/* The size of a kernel's parameter buffer, without what only alignment adds. */
-size_t sg_params_size(const struct sg_kernel *kernel);
 /* A malloc'ed copy of the arguments, one of @params and @extra. */
 CUresult sg_params_copy(const struct sg_kernel *kernel, void **params, void **extra,
                         void **ret_buf);

@@ -167,9 +167,9 @@ SG_CALL(cuLibraryUnload, CUlibrary library)
     return sg_leave(CUDA_SUCCESS);
 }
 
-CUresult
-sg_library_kernel(struct sg_library *lib, const struct sg_kernel *kernel,
-                  struct sg_lib_kernel **ret_kernel)
+static CUresult
+library_kernel(struct sg_library *lib, const struct sg_kernel *kernel,
+               struct sg_lib_kernel **ret_kernel)
 {
     struct sg_lib_kernel *k = lib->kernels[kernel->index];
 
@@ -205,7 +205,7 @@ SG_CALL(cuLibraryGetKernel, CUkernel *pKernel, CUlibrary library, const char *na
     kernel = sg_prog_find_kernel(lib->code->prog, name);
     if (!kernel)
         return sg_leave(CUDA_ERROR_NOT_FOUND);
-    rc = sg_library_kernel(lib, kernel, &k);
+    rc = library_kernel(lib, kernel, &k);
     if (rc == CUDA_SUCCESS)
         *pKernel = (CUkernel)(uintptr_t)k->handle;
     return sg_leave(rc);
@@ -237,7 +237,7 @@ SG_CALL(cuLibraryEnumerateKernels, CUkernel *kernels, unsigned int numKernels,
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
     numKernels = gp_min(numKernels, sg_prog_n_kernels(l->code->prog));
     for (unsigned i = 0; i < numKernels && rc == CUDA_SUCCESS; i++) {
-        rc = sg_library_kernel(l, sg_prog_kernel(l->code->prog, i), &k);
+        rc = library_kernel(l, sg_prog_kernel(l->code->prog, i), &k);
         if (rc == CUDA_SUCCESS)
             kernels[i] = (CUkernel)(uintptr_t)k->handle;
     }

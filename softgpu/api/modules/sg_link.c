@@ -121,9 +121,10 @@ add_part(char *image, size_t at, size_t cap, const char *text, size_t len)
     return at + len;
 }
 
-int
-sg_link_make(char *const *texts, const size_t *lens, size_t n, unsigned max_regs,
-             char **ret_image, size_t *ret_len, struct gp_err *err)
+/* To be freed; NUL-terminated, not counted. */
+static int
+link_make(char *const *texts, const size_t *lens, size_t n, unsigned max_regs,
+          char **ret_image, size_t *ret_len, struct gp_err *err)
 {
     const char *rt = sg_devrt_text(texts, lens, n);
     size_t rt_len = rt ? strlen(rt) : 0, cap = 192 + rt_len, len, parts = rt != NULL;
@@ -338,7 +339,7 @@ SG_CALL(cuLinkComplete, CUlinkState state, void **cubinOut, size_t *sizeOut)
     struct gp_err err = {0};
     struct sg_link *link, inputs;
     char *image = NULL;
-    size_t len;
+    size_t len = 0;
     CUresult rc = enter_link(state, &link);
     int r;
 
@@ -351,8 +352,8 @@ SG_CALL(cuLinkComplete, CUlinkState state, void **cubinOut, size_t *sizeOut)
     link->lens = NULL;
     link->n = 0;
     sg_unlock();
-    r = sg_link_make(inputs.texts, inputs.lens, inputs.n, inputs.log.max_regs, &image,
-                     &len, &err);
+    r = link_make(inputs.texts, inputs.lens, inputs.n, inputs.log.max_regs, &image,
+                  &len, &err);
     inputs_free(&inputs);
     rc = enter_link(state, &link);
     if (rc != CUDA_SUCCESS) {

@@ -23,8 +23,5 @@ bool sg_link_is_image(const char *text, size_t len);
 /* -EINVAL: broken; else as ptx_parse() and ptx_link(). */
 int sg_link_parse(const char *text, size_t len, struct ptx_module **ret,
                   struct gp_err *err);
-/* To be freed; NUL-terminated, not counted. */
-int sg_link_make(char *const *texts, const size_t *lens, size_t n, unsigned max_regs,
-                 char **ret_image, size_t *ret_len, struct gp_err *err);
 
 #endif

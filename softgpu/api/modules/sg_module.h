@@ -108,8 +108,6 @@ CUresult sg_module_global(struct sg_module *module, const char *name, CUdevicept
 /* The library's module in @ctx, made when there is none yet. */
 CUresult sg_library_module(struct sg_library *library, struct sg_ctx *ctx,
                            struct sg_module **ret_module);
-CUresult sg_library_kernel(struct sg_library *library, const struct sg_kernel *kernel,
-                           struct sg_lib_kernel **ret_kernel);
 
 /* What a CUfunction or CUkernel handle means in @ctx. */
 CUresult sg_func_get(struct sg_ctx *ctx, CUfunction handle, struct sg_func **ret_func);

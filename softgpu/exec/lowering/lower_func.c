@@ -58,8 +58,8 @@ sg_call_ret_offset(const struct ptx_func *proto, uint32_t index)
     return layout_offset(proto, UINT32_MAX, index, &end);
 }
 
-uint32_t
-sg_call_bytes(const struct ptx_func *proto)
+static uint32_t
+call_bytes(const struct ptx_func *proto)
 {
     uint32_t end = 0;
 
@@ -93,7 +93,7 @@ static int
 layout_frame(struct lower *l)
 {
     const struct ptx_func *f = l->func;
-    uint64_t at = l->is_kernel ? 0 : sg_call_bytes(f);
+    uint64_t at = l->is_kernel ? 0 : call_bytes(f);
 
     l->var_off = malloc((f->n_vars + 1u) * sizeof(*l->var_off));
     if (!l->var_off)
@@ -155,7 +155,7 @@ call_split(const struct ptx_insn *insn)
 static uint32_t
 surplus_offset(const struct ptx_func *proto, uint32_t i)
 {
-    return GP_ALIGN_UP(sg_call_bytes(proto), 16u) +
+    return GP_ALIGN_UP(call_bytes(proto), 16u) +
            (i > proto->n_rets ? i - proto->n_rets : 0) * SURPLUS_BYTES;
 }
 
@@ -186,7 +186,7 @@ map_call_variables(struct lower *l, const struct ptx_insn *insn)
 
     if (!p.proto)
         return;
-    if (sg_call_bytes(p.proto) > sg_prog_target(l->prog)->max_local_per_thread) {
+    if (call_bytes(p.proto) > sg_prog_target(l->prog)->max_local_per_thread) {
         lo_fail(l, -E2BIG, "arguments of a call are too large");
         return;
     }

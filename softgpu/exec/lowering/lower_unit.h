@@ -25,7 +25,6 @@ int sg_unit_build(const struct sg_prog *prog, const struct ptx_func *kernel,
 /* Where the arguments of a call lie in the callee's local frame. */
 uint32_t sg_call_param_offset(const struct ptx_func *proto, uint32_t index);
 uint32_t sg_call_ret_offset(const struct ptx_func *proto, uint32_t index);
-uint32_t sg_call_bytes(const struct ptx_func *proto);
 
 /* For the functions of lower.h: what one function needs from the rest of the unit. */
 int32_t ub_function(struct unit_builder *ub, const struct ptx_func *func);
