@@ -14,7 +14,7 @@
  *   time by threads: those that decide, sign and write, and these players' own
  *   SESSIONS (500,000) are opened and held: memory of each
  *   1,000 hosts hold all of them, each over one connection, and renew them as agents do
- *   (cli/cli_holder.h), a sixth of them with new tickets: processor time, as a part of
+ *   (cli/cli_renewer.h), a sixth of them with new tickets: processor time, as a part of
  *   what passes until they are due again
  *   pages, a scrape and a heartbeat of all servers with that state; pages while the
  *   other clients open, renew and close, alone and beside a reader of /metrics, of

@@ -31,7 +31,7 @@ struct cli_agent_peer {
     struct cli_agent *agent;
     struct gp_msg_conn msg;
     struct gp_loop_timer hello; /* until it has said what it wants */
-    struct cli_held held;
+    struct cli_lease lease;
     uint32_t request; /* its first; 0: it has said nothing yet */
     struct cli_agent_peer *next, **link;
 };
@@ -76,16 +76,16 @@ cli_agent_is_own(int fd)
 }
 
 size_t
-cli_agent_hello(const struct cli_held *held, uint8_t *bytes)
+cli_agent_hello(const struct cli_lease *lease, uint8_t *bytes)
 {
     Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
     Gpupool__Ctl__CtlRenewMany many = GPUPOOL__CTL__CTL_RENEW_MANY__INIT;
     Gpupool__Ctl__CtlRenewOne one = GPUPOOL__CTL__CTL_RENEW_ONE__INIT, *list = &one;
 
-    one.session_id = held->id;
-    one.lease_key.data = (uint8_t *)(uintptr_t)held->lease_key;
-    one.lease_key.len = sizeof(held->lease_key);
-    one.tickets_unix = held->tickets_unix;
+    one.session_id = lease->id;
+    one.lease_key.data = (uint8_t *)(uintptr_t)lease->lease_key;
+    one.lease_key.len = sizeof(lease->lease_key);
+    one.tickets_unix = lease->tickets_unix;
     many.sessions = &list;
     many.n_sessions = 1;
     many.hold = true;
@@ -100,14 +100,14 @@ cli_agent_hello(const struct cli_held *held, uint8_t *bytes)
 static void
 peer_free(struct cli_agent_peer *peer)
 {
-    cli_holder_remove(&peer->held);
+    cli_renewer_remove(&peer->lease);
     gp_loop_timer_del(&peer->hello);
     gp_msg_conn_fini(&peer->msg);
     *peer->link = peer->next;
     if (peer->next)
         peer->next->link = peer->link;
     peer->agent->n_peers--;
-    explicit_bzero(peer->held.lease_key, sizeof(peer->held.lease_key));
+    explicit_bzero(peer->lease.lease_key, sizeof(peer->lease.lease_key));
     free(peer);
 }
 
@@ -115,7 +115,7 @@ peer_free(struct cli_agent_peer *peer)
 static void
 peer_lost(struct cli_agent_peer *peer)
 {
-    cli_holder_close(&peer->held, true);
+    cli_renewer_close(&peer->lease, true);
     peer_free(peer);
 }
 
@@ -146,13 +146,13 @@ tell(struct cli_agent_peer *peer, Gpupool__Ctl__CtlReply *reply)
 }
 
 static void
-on_renewed(struct cli_held *held, const Gpupool__Ctl__CtlRenewedOne *one)
+on_renewed(struct cli_lease *lease, const Gpupool__Ctl__CtlRenewedOne *one)
 {
-    struct cli_agent_peer *peer = container_of(held, struct cli_agent_peer, held);
+    struct cli_agent_peer *peer = container_of(lease, struct cli_agent_peer, lease);
     Gpupool__Ctl__CtlReply reply = GPUPOOL__CTL__CTL_REPLY__INIT;
     Gpupool__Ctl__CtlRenewed body = GPUPOOL__CTL__CTL_RENEWED__INIT;
     Gpupool__Ctl__CtlRenewedOne *list = (Gpupool__Ctl__CtlRenewedOne *)(uintptr_t)one;
-    const struct ctl_pins *keys = &peer->agent->holder->keys;
+    const struct ctl_pins *keys = &peer->agent->renewer->keys;
     ProtobufCBinaryData said[CTL_PINS_MAX];
 
     for (; body.n_scheduler_keys < keys->n; body.n_scheduler_keys++)
@@ -169,9 +169,9 @@ on_renewed(struct cli_held *held, const Gpupool__Ctl__CtlRenewedOne *one)
 }
 
 static void
-on_lost(struct cli_held *held, const char *words)
+on_lost(struct cli_lease *lease, const char *words)
 {
-    struct cli_agent_peer *peer = container_of(held, struct cli_agent_peer, held);
+    struct cli_agent_peer *peer = container_of(lease, struct cli_agent_peer, lease);
     Gpupool__Ctl__CtlReply reply = GPUPOOL__CTL__CTL_REPLY__INIT;
     Gpupool__Ctl__CtlError error = GPUPOOL__CTL__CTL_ERROR__INIT;
 
@@ -184,9 +184,9 @@ on_lost(struct cli_held *held, const char *words)
 }
 
 static void
-on_notice(struct cli_held *held, const Gpupool__Ctl__CtlSessionNotice *notice)
+on_notice(struct cli_lease *lease, const Gpupool__Ctl__CtlSessionNotice *notice)
 {
-    struct cli_agent_peer *peer = container_of(held, struct cli_agent_peer, held);
+    struct cli_agent_peer *peer = container_of(lease, struct cli_agent_peer, lease);
     Gpupool__Ctl__CtlReply reply = GPUPOOL__CTL__CTL_REPLY__INIT;
 
     reply.body_case = GPUPOOL__CTL__CTL_REPLY__BODY_SESSION_NOTICE;
@@ -201,18 +201,18 @@ hold(struct cli_agent_peer *peer, uint32_t id, const Gpupool__Ctl__CtlRenewMany 
     const Gpupool__Ctl__CtlRenewOne *one = msg->n_sessions ? msg->sessions[0] : NULL;
 
     if (peer->request || msg->n_sessions != 1 ||
-        one->lease_key.len != sizeof(peer->held.lease_key))
+        one->lease_key.len != sizeof(peer->lease.lease_key))
         return false;
     peer->request = id;
-    peer->held.id = one->session_id;
-    peer->held.tickets_unix = one->tickets_unix;
-    memcpy(peer->held.lease_key, one->lease_key.data, sizeof(peer->held.lease_key));
-    peer->held.on_renewed = on_renewed;
-    peer->held.on_lost = on_lost;
-    peer->held.on_notice = on_notice;
+    peer->lease.id = one->session_id;
+    peer->lease.tickets_unix = one->tickets_unix;
+    memcpy(peer->lease.lease_key, one->lease_key.data, sizeof(peer->lease.lease_key));
+    peer->lease.on_renewed = on_renewed;
+    peer->lease.on_lost = on_lost;
+    peer->lease.on_notice = on_notice;
     gp_loop_timer_del(&peer->hello);
-    cli_holder_add(peer->agent->holder, &peer->held, 0);
-    cli_holder_hurry(&peer->held);
+    cli_renewer_add(peer->agent->renewer, &peer->lease, 0);
+    cli_renewer_hurry(&peer->lease);
     return true;
 }
 
@@ -220,12 +220,12 @@ hold(struct cli_agent_peer *peer, uint32_t id, const Gpupool__Ctl__CtlRenewMany 
 static bool
 end(struct cli_agent_peer *peer, const Gpupool__Ctl__CtlClose *msg)
 {
-    if (!peer->request || msg->session_id != peer->held.id ||
-        msg->lease_key.len != sizeof(peer->held.lease_key) ||
-        CRYPTO_memcmp(msg->lease_key.data, peer->held.lease_key,
-                      sizeof(peer->held.lease_key)))
+    if (!peer->request || msg->session_id != peer->lease.id ||
+        msg->lease_key.len != sizeof(peer->lease.lease_key) ||
+        CRYPTO_memcmp(msg->lease_key.data, peer->lease.lease_key,
+                      sizeof(peer->lease.lease_key)))
         return false;
-    cli_holder_close(&peer->held, msg->lost);
+    cli_renewer_close(&peer->lease, msg->lost);
     return true;
 }
 
@@ -254,8 +254,8 @@ on_accept(struct gp_listener *listener, int fd)
 
     if (cli_agent_is_own(fd) && agent->n_peers < CLI_AGENT_PEERS_MAX)
         peer = calloc(1, sizeof(*peer));
-    if (peer && gp_msg_conn_init(&peer->msg, agent->holder->loop, fd, CLI_AGENT_MSG_MAX,
-                                 QUEUE_MAX, on_msg, on_close) < 0) {
+    if (peer && gp_msg_conn_init(&peer->msg, agent->renewer->loop, fd,
+                                 CLI_AGENT_MSG_MAX, QUEUE_MAX, on_msg, on_close) < 0) {
         free(peer);
         peer = NULL;
     }
@@ -270,7 +270,7 @@ on_accept(struct gp_listener *listener, int fd)
     peer->link = &agent->peers;
     agent->peers = peer;
     agent->n_peers++;
-    gp_loop_timer_set(agent->holder->loop, &peer->hello, gp_now_ns() + HELLO_NS,
+    gp_loop_timer_set(agent->renewer->loop, &peer->hello, gp_now_ns() + HELLO_NS,
                       on_hello_late);
 }
 
@@ -321,24 +321,24 @@ listen_alone(const char *address, int *ret_fd)
 }
 
 int
-cli_agent_use(struct cli_agent *agent, int fd, struct cli_holder *holder,
+cli_agent_use(struct cli_agent *agent, int fd, struct cli_renewer *renewer,
               struct gp_loop *loop)
 {
     memset(agent, 0, sizeof(*agent));
-    agent->holder = holder;
+    agent->renewer = renewer;
     return gp_listener_init(&agent->listener, loop, fd, on_accept, on_trouble);
 }
 
 int
-cli_agent_start(struct cli_agent *agent, const char *address, struct cli_holder *holder,
-                struct gp_loop *loop)
+cli_agent_start(struct cli_agent *agent, const char *address,
+                struct cli_renewer *renewer, struct gp_loop *loop)
 {
     const char *path = address + strlen("unix:");
     int fd, r = listen_alone(address, &fd);
 
     if (r < 0)
         return r;
-    r = cli_agent_use(agent, fd, holder, loop);
+    r = cli_agent_use(agent, fd, renewer, loop);
     if (r < 0) {
         unlink(path);
         close(fd);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The agent of a host: holds the sessions of other `gpupool run`s of its user over its
- * own connection to the scheduler (cli_holder.h).
+ * own connection to the scheduler (cli_renewer.h).
  *
- * One of the keepers (cli_keep.h) listens on a Unix socket in the user's run folder;
+ * One of them (cli_keepalive.h) listens on a Unix socket in the user's run folder;
  * the others connect to it and speak the control protocol, of which it understands
  * three messages: a CtlRenewMany with one session, first, asks it to hold that session;
  * a CtlClose ends it; and it sends a CtlRenewed with one session at each renewal, a
@@ -19,13 +19,13 @@
 #ifndef CLI_AGENT_H
 #define CLI_AGENT_H
 
-#include "cli_holder.h"
+#include "cli_renewer.h"
 #include "gp_base.h"
 #include "gp_listener.h"
 
 struct gp_err;
 
-/* Sessions of other keepers.  Four times what the largest host seen runs; the next one
+/* Sessions of others.  Four times what the largest host seen runs; the next one
  * holds its own. */
 #define CLI_AGENT_PEERS_MAX 4096
 /* A message to it: a renewal of one session, a close. */
@@ -35,7 +35,7 @@ struct cli_agent_peer;
 
 struct cli_agent {
     struct gp_listener listener;
-    struct cli_holder *holder; /* the owner's */
+    struct cli_renewer *renewer; /* the owner's */
     struct cli_agent_peer *peers;
     unsigned n_peers;
     char path[108];
@@ -48,16 +48,16 @@ int cli_agent_address(const char *list, const uint8_t *key, char *ret, size_t si
 /* Whether the process at the other end is one of our own user. */
 bool cli_agent_is_own(int fd);
 
-/* Become the agent at @address, whose sessions @holder holds.  -EBUSY: another keeper
+/* Become the agent at @address, whose sessions @renewer renews.  -EBUSY: another one
  * is becoming it now; -EADDRINUSE: there is one. */
 int cli_agent_start(struct cli_agent *agent, const char *address,
-                    struct cli_holder *holder, struct gp_loop *loop);
+                    struct cli_renewer *renewer, struct gp_loop *loop);
 /* The same on a socket that listens, which becomes the agent's. */
-int cli_agent_use(struct cli_agent *agent, int fd, struct cli_holder *holder,
+int cli_agent_use(struct cli_agent *agent, int fd, struct cli_renewer *renewer,
                   struct gp_loop *loop);
 void cli_agent_stop(struct cli_agent *agent); /* not started: a no-op */
 
-/* What a peer says first: hold @held's session.  @bytes has CLI_AGENT_MSG_MAX. */
-size_t cli_agent_hello(const struct cli_held *held, uint8_t *bytes);
+/* What a peer says first: hold @lease's session.  @bytes has CLI_AGENT_MSG_MAX. */
+size_t cli_agent_hello(const struct cli_lease *lease, uint8_t *bytes);
 
 #endif

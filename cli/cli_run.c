@@ -6,7 +6,7 @@
 #include "cli_child.h"
 #include "cli_explain.h"
 #include "cli_jax.h"
-#include "cli_keeper.h"
+#include "cli_keepalive_process.h"
 #include "cli_list.h"
 #include "cli_output.h"
 #include "cli_session.h"
@@ -27,7 +27,7 @@ struct run {
     struct cli_run_request *request;
     struct cli_session session;
     struct cli_child child;
-    struct cli_keeper keeper;
+    struct cli_keepalive_process keepalive;
     struct gp_loop *loop;
 };
 
@@ -366,7 +366,7 @@ run_program(struct run *run)
 
     if (r < 0)
         return cli_fail(r == -ENOENT ? CLI_NOT_FOUND : CLI_NO_EXEC, "run: %s", err.msg);
-    r = cli_keeper_start(&run->keeper, &run->session, run->loop, &err);
+    r = cli_keepalive_process_start(&run->keepalive, &run->session, run->loop, &err);
     if (r < 0)
         cli_fail(0, "run: the session cannot be kept alive: %s", gp_err_msg(&err, r));
     r = gp_loop_run(run->loop);
@@ -409,7 +409,7 @@ run_in_session(struct run *run)
         status = set_environment(run);
     if (!status)
         status = run_program(run);
-    cli_keeper_stop(&run->keeper);
+    cli_keepalive_process_stop(&run->keepalive);
     cli_session_close(&run->session, status);
     if (status == CLI_OK && run->session.found)
         status = (int)run->request->check_exit;

@@ -3,8 +3,8 @@
  * A session: opened, told of its renewals, closed.
  *
  * Lives in `gpupool run` for as long as its program, and as a copy in the process that
- * keeps it alive (cli_keeper.h, cli_keep.h).  One thread; cli_session_open() and
- * cli_session_close() block, with deadlines.
+ * keeps it alive (cli_keepalive_process.h, cli_keepalive.h).  One thread;
+ * cli_session_open() and cli_session_close() block, with deadlines.
  *
  * The scheduler may go away and come back; the program notices nothing as long as the
  * lease holds.  When the lease is lost, the program goes on too; its CUDA calls fail
@@ -23,7 +23,7 @@ struct cli_wait;
 struct gp_err;
 
 struct cli_session {
-    struct cli_ctl ctl; /* until its keeper takes the socket over */
+    struct cli_ctl ctl; /* until its keepalive takes the socket over */
     /* of the scheduler, proven by TLS or said by another pool's */
     struct ctl_pins keys;
     uint64_t id;
@@ -35,7 +35,8 @@ struct cli_session {
     uint32_t tickets_unix; /* CtlGrant.tickets_unix */
     bool warned, lost;
     bool found;    /* once closed: by a card that checks kernels, in the program */
-    int report_fd; /* in a keeper: where struct cli_session_news go; 0: nowhere */
+    int report_fd; /* in the keepalive process: where struct cli_session_news go; 0:
+                      nowhere */
     char lost_words[256]; /* the scheduler's */
     /* why it ends at end_ns, as it was announced; "": it was not */
     char end_words[256];
@@ -55,7 +56,8 @@ int cli_session_open(struct cli_session *session, const char *scheduler,
                      struct cli_wait *wait, Gpupool__Ctl__CtlReply **ret_refusal,
                      struct gp_err *err);
 
-/* What a keeper says of the session to `gpupool run`, whose session is a copy. */
+/* What the keepalive process says of the session to `gpupool run`, whose session is a
+ * copy. */
 struct cli_session_news {
     bool lost;       /* it has ended; else it was announced that it ends at end_ns */
     uint64_t end_ns; /* on the clock that both have */
@@ -63,7 +65,7 @@ struct cli_session_news {
 };
 void cli_session_news(struct cli_session *session, const struct cli_session_news *news);
 
-/* What its keeper is told. */
+/* What its keepalive is told. */
 void cli_session_renewed(struct cli_session *session,
                          const Gpupool__Ctl__CtlRenewedOne *one);
 void cli_session_lost(struct cli_session *session, const char *words);

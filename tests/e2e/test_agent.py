@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sessions of a host are held over one connection to the scheduler, by one of the
-keepers of its `gpupool run`s; whoever dies, each session ends with its own run only."""
+keepalive processes of its `gpupool run`s; whoever dies, each session ends with its own run only."""
 
 import base64
 import os
@@ -44,7 +44,7 @@ def sockets_of(pid):
 
 
 def runs():
-    """`gpupool run`s and their keepers."""
+    """`gpupool run`s and their keepalive processes."""
     return [pid for pid in proc.descendants() if proc.program_of(pid) == "gpupool"]
 
 
@@ -147,7 +147,7 @@ def test_killed_agent_costs_no_session(case):
         host.pool.kill(agent)
         case.check(host.await_one_connection("after the agent's death") != agent, "another agent")
         host.await_renewals("after the agent's death")
-    case.equal(len(runs()), 16, "each run has a keeper again")
+    case.equal(len(runs()), 16, "each run has a keepalive again")
     case.equal(host.names(), host.first, "sessions")
     host.close()
 
@@ -174,7 +174,7 @@ def test_stopped_agent_costs_no_session(case):
     run = proc.parent_and_state(agent)[0]
     os.kill(agent, signal.SIGSTOP)
     try:
-        case.wait_for(lambda: len(host.names()) == 3, "the stopped keeper's session ends")
+        case.wait_for(lambda: len(host.names()) == 3, "the stopped keepalive's session ends")
         host.await_renewals("while the agent is stopped", names=host.names())
     finally:
         os.kill(agent, signal.SIGCONT)
@@ -205,15 +205,15 @@ def test_killed_run_ends_its_session_at_once_and_no_other(case):
     host.close()
 
 
-def test_killed_keeper_costs_no_session(case):
+def test_killed_keepalive_costs_no_session(case):
     host = Host(case, 3)
     agent = host.await_one_connection("at first")
     parents = {pid: proc.parent_and_state(pid)[0] for pid in runs()}
-    keeper = [pid for pid in parents if parents[pid] in parents and pid != agent][0]
-    host.pool.kill(keeper)
-    case.wait_for(lambda: len(runs()) == 6, "its run starts another keeper")
-    host.await_renewals("after a keeper's death")
-    host.await_one_connection("after a keeper's death")
+    keepalive = [pid for pid in parents if parents[pid] in parents and pid != agent][0]
+    host.pool.kill(keepalive)
+    case.wait_for(lambda: len(runs()) == 6, "its run starts another")
+    host.await_renewals("after the death of a keepalive")
+    host.await_one_connection("after the death of a keepalive")
     host.close()
 
 

@@ -71,7 +71,7 @@ $(eval $(call fuzz_target,fuzz_attach,$(addprefix server/supervisor/srv_,attach.
 $(eval $(call fuzz_target,fuzz_client,$(TRANSPORT_SRCS) client-stub/link/stub_answer.c client-stub/link/stub_secure.c client-stub/base/stub_thread.c \
     tls/tls_found.c tls/tls_policy.c proto/attach_proof.c $(O)/gen/attach.pb-c.c \
     $(CTL_FUZZ_SRCS),$(STUB_DIRS) transport $(CTL_INCS),$(CTL_LDLIBS) -ldl -lpthread))
-$(eval $(call fuzz_target,fuzz_agent,$(addprefix cli/cli_,agent.c holder.c ctl.c reply.c pool.c folder.c path.c) \
+$(eval $(call fuzz_target,fuzz_agent,$(addprefix cli/cli_,agent.c renewer.c ctl.c reply.c pool.c folder.c path.c) \
     $(TLS_SRCS) $(CTL_FUZZ_SRCS),cli $(CTL_INCS),$(CTL_LDLIBS) -lssl -lcrypto))
 $(eval $(call fuzz_target,fuzz_conf,server/supervisor/srv_conf.c $(filter-out common/gp_option.c,$(COMMON_SRCS)),$(SERVER_INCS),))
 

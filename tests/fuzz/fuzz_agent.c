@@ -7,7 +7,7 @@
  * bytes.  Whatever comes, each session is held for the peer that named it, once.
  */
 #include "cli_agent.h"
-#include "cli_holder.h"
+#include "cli_renewer.h"
 #include "gp_time.h"
 
 #include <string.h>
@@ -82,9 +82,9 @@ check(const struct cli_agent *agent)
 {
     unsigned n = 0;
 
-    for (const struct cli_held *held = agent->holder->sessions; held;
-         held = held->next) {
-        if (held->holder != agent->holder || *held->link != held)
+    for (const struct cli_lease *lease = agent->renewer->sessions; lease;
+         lease = lease->next) {
+        if (lease->renewer != agent->renewer || *lease->link != lease)
             __builtin_trap();
         n++;
     }
@@ -96,17 +96,17 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct cli_agent agent;
-    static struct cli_holder holder;
+    static struct cli_renewer renewer;
     struct ctl_link link = {.fd = -1};
     int ends[2], scheduler, listener;
     int other = pair(&listener);
 
     scheduler = pair(&link.fd);
     memset(&agent, 0, sizeof(agent));
-    cli_holder_init(&holder, loop, "unix:/nonexistent", "unix:/nonexistent",
-                    &(struct ctl_pins){.n = 0});
-    if (cli_holder_use(&holder, &link) < 0 ||
-        cli_agent_use(&agent, listener, &holder, loop) < 0)
+    cli_renewer_init(&renewer, loop, "unix:/nonexistent", "unix:/nonexistent",
+                     &(struct ctl_pins){.n = 0});
+    if (cli_renewer_use(&renewer, &link) < 0 ||
+        cli_agent_use(&agent, listener, &renewer, loop) < 0)
         __builtin_trap();
     for (int i = 0; i < 2; i++)
         ends[i] = join(&agent);
@@ -115,22 +115,22 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
         if (data[0] % 5 < 2)
             say(ends[data[0] % 5], data + 2, len);
-        else if (data[0] % 5 == 2 && holder.connected)
-            holder.conn.on_msg(&holder.conn, data + 2, len);
+        else if (data[0] % 5 == 2 && renewer.connected)
+            renewer.conn.on_msg(&renewer.conn, data + 2, len);
         else if (data[0] % 5 == 3)
             shutdown(ends[data[0] % 2], SHUT_RDWR);
-        for (struct cli_held *held = holder.sessions; data[0] % 5 == 4 && held;
-             held = held->next)
-            held->due_ns = 0;
-        if (data[0] % 5 == 4 && holder.sessions && holder.timer.cb)
-            holder.timer.cb(&holder.timer);
+        for (struct cli_lease *lease = renewer.sessions; data[0] % 5 == 4 && lease;
+             lease = lease->next)
+            lease->due_ns = 0;
+        if (data[0] % 5 == 4 && renewer.sessions && renewer.timer.cb)
+            renewer.timer.cb(&renewer.timer);
         turn();
         check(&agent);
         data += 2 + len;
         size -= 2 + len;
     }
     cli_agent_stop(&agent);
-    cli_holder_fini(&holder);
+    cli_renewer_fini(&renewer);
     close(ends[0]);
     close(ends[1]);
     close(scheduler);

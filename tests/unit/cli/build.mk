@@ -6,5 +6,5 @@ $(eval $(call unit_test,test_cli,\
     $(CTL_LDLIBS) -ljansson))
 # With what they need of the rest; the scheduler is played.
 $(eval $(call unit_test,test_cli_agent,\
-    tests/unit/cli/test_cli_agent.c $(addprefix cli/cli_,agent.c holder.c ctl.c reply.c pool.c folder.c path.c),\
+    tests/unit/cli/test_cli_agent.c $(addprefix cli/cli_,agent.c renewer.c ctl.c reply.c pool.c folder.c path.c),\
     $(CTL_INCS) cli tests/unit,,tls $(CTL_LIBS),-lssl $(CTL_LDLIBS)))

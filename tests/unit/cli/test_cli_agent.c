@@ -6,7 +6,7 @@
 #include "ut.h"
 
 #include "cli_agent.h"
-#include "cli_holder.h"
+#include "cli_renewer.h"
 #include "gp_err.h"
 #include "gp_net.h"
 #include "gp_time.h"
@@ -24,7 +24,7 @@ typedef Gpupool__Ctl__CtlRequest request_t;
 typedef Gpupool__Ctl__CtlReply reply_t;
 
 struct session {
-    struct cli_held held;
+    struct cli_lease lease;
     unsigned renewed, with_tickets, lost, notices;
     char words[64];
 };
@@ -48,7 +48,7 @@ struct world {
     struct gp_loop_timer timeout;
     char dir[64], address[96];
     struct played played;
-    struct cli_holder holder;
+    struct cli_renewer renewer;
     struct cli_agent agent;
     bool (*until)(struct world *w);
 };
@@ -225,8 +225,8 @@ setup(void **state)
         gp_listener_init(&w->played.listener, w->loop, fd, on_accept, on_trouble), 0);
     w->played.answer = answer_many;
     w->played.lease_ms = 60000;
-    cli_holder_init(&w->holder, w->loop, w->address, w->address,
-                    &(struct ctl_pins){.n = 0});
+    cli_renewer_init(&w->renewer, w->loop, w->address, w->address,
+                     &(struct ctl_pins){.n = 0});
     *state = w;
     return 0;
 }
@@ -239,7 +239,7 @@ teardown(void **state)
     struct dirent *entry;
 
     cli_agent_stop(&w->agent);
-    cli_holder_fini(&w->holder);
+    cli_renewer_fini(&w->renewer);
     if (w->played.connected)
         gp_msg_conn_fini(&w->played.conn);
     gp_listener_fini(&w->played.listener);
@@ -279,9 +279,9 @@ static struct session *sessions;
 static unsigned n_sessions;
 
 static void
-on_renewed(struct cli_held *held, const Gpupool__Ctl__CtlRenewedOne *one)
+on_renewed(struct cli_lease *lease, const Gpupool__Ctl__CtlRenewedOne *one)
 {
-    struct session *s = container_of(held, struct session, held);
+    struct session *s = container_of(lease, struct session, lease);
 
     assert_true(one->lease_ms);
     s->renewed++;
@@ -290,21 +290,21 @@ on_renewed(struct cli_held *held, const Gpupool__Ctl__CtlRenewedOne *one)
 }
 
 static void
-on_lost(struct cli_held *held, const char *words)
+on_lost(struct cli_lease *lease, const char *words)
 {
-    struct session *s = container_of(held, struct session, held);
+    struct session *s = container_of(lease, struct session, lease);
 
-    assert_null(held->holder);
+    assert_null(lease->renewer);
     s->lost++;
     snprintf(s->words, sizeof(s->words), "%s", words);
     check(world);
 }
 
 static void
-on_notice(struct cli_held *held, const Gpupool__Ctl__CtlSessionNotice *notice)
+on_notice(struct cli_lease *lease, const Gpupool__Ctl__CtlSessionNotice *notice)
 {
     (void)notice;
-    container_of(held, struct session, held)->notices++;
+    container_of(lease, struct session, lease)->notices++;
 }
 
 static void
@@ -313,18 +313,18 @@ hold(struct world *w, unsigned n)
     n_sessions = n;
     sessions = test_calloc(n, sizeof(sessions[0]));
     for (unsigned i = 0; i < n; i++) {
-        sessions[i].held.id = i + 1;
-        sessions[i].held.on_renewed = on_renewed;
-        sessions[i].held.on_lost = on_lost;
-        sessions[i].held.on_notice = on_notice;
-        cli_holder_add(&w->holder, &sessions[i].held, 0);
+        sessions[i].lease.id = i + 1;
+        sessions[i].lease.on_renewed = on_renewed;
+        sessions[i].lease.on_lost = on_lost;
+        sessions[i].lease.on_notice = on_notice;
+        cli_renewer_add(&w->renewer, &sessions[i].lease, 0);
     }
 }
 
 static void
 let_go(struct world *w)
 {
-    cli_holder_fini(&w->holder);
+    cli_renewer_fini(&w->renewer);
     test_free(sessions);
 }
 
@@ -357,7 +357,7 @@ thousand_sessions_take_three_requests_over_one_connection(void **state)
         assert_int_equal(sessions[i].renewed, i + 1 != 77);
         assert_int_equal(sessions[i].lost, i + 1 == 77);
         assert_int_equal(sessions[i].with_tickets, i + 1 != 77 && (i + 1) % 2);
-        assert_int_equal(sessions[i].held.tickets_unix,
+        assert_int_equal(sessions[i].lease.tickets_unix,
                          sessions[i].with_tickets * 4711);
     }
     assert_string_equal(sessions[76].words, "it was closed");
@@ -380,9 +380,9 @@ sessions_that_are_due_soon_are_renewed_with_those_that_are_due(void **state)
     w->played.lease_ms = 2000;
     hold(w, 2);
     run(w, all_were_answered);
-    sessions[0].held.due_ns = gp_now_ns();
-    sessions[1].held.due_ns = gp_now_ns() + 400 * GP_NS_PER_MS;
-    cli_holder_hurry(&sessions[0].held);
+    sessions[0].lease.due_ns = gp_now_ns();
+    sessions[1].lease.due_ns = gp_now_ns() + 400 * GP_NS_PER_MS;
+    cli_renewer_hurry(&sessions[0].lease);
     run(w, first_was_renewed_twice);
     assert_int_equal(w->played.n, 2);
     assert_int_equal(w->played.requests[1]->renew_many->n_sessions, 2);
@@ -403,7 +403,7 @@ older_scheduler_is_asked_for_one_after_the_other(void **state)
     assert_int_equal(p->connections, 2);
     assert_int_equal(sessions[0].renewed + sessions[2].renewed, 2);
     assert_int_equal(sessions[1].lost, 1);
-    assert_true(w->holder.single);
+    assert_true(w->renewer.single);
     let_go(w);
 }
 
@@ -415,7 +415,7 @@ leader_is_followed(void **state)
     w->played.answer = answer_elsewhere;
     w->played.leader = w->address;
     hold(w, 2);
-    snprintf(w->holder.list, sizeof(w->holder.list), "unix:%s/nobody,%s", w->dir,
+    snprintf(w->renewer.list, sizeof(w->renewer.list), "unix:%s/nobody,%s", w->dir,
              w->address);
     run(w, all_were_answered);
     assert_int_equal(w->played.connections, 2);
@@ -427,7 +427,7 @@ leader_is_followed(void **state)
 
 struct peer {
     struct gp_msg_conn conn;
-    struct cli_held held; /* id and key only */
+    struct cli_lease lease; /* id and key only */
     unsigned renewed, notices, errors;
     bool closed;
 };
@@ -444,7 +444,7 @@ peer_on_msg(struct gp_msg_conn *conn, const void *data, size_t len)
     else if (msg->body_case == GPUPOOL__CTL__CTL_REPLY__BODY_SESSION_NOTICE)
         peer->notices++;
     else
-        peer->renewed += msg->renewed->sessions[0]->session_id == peer->held.id;
+        peer->renewed += msg->renewed->sessions[0]->session_id == peer->lease.id;
     gpupool__ctl__ctl_reply__free_unpacked(msg, NULL);
     check(world);
 }
@@ -464,7 +464,7 @@ static void
 serve(struct world *w, char *address, size_t size)
 {
     assert_int_equal(cli_agent_address(w->address, NULL, address, size), 0);
-    assert_int_equal(cli_agent_start(&w->agent, address, &w->holder, w->loop), 0);
+    assert_int_equal(cli_agent_start(&w->agent, address, &w->renewer, w->loop), 0);
 }
 
 static void
@@ -480,13 +480,13 @@ peer_dial(struct world *w, struct peer *peer, const char *address, uint64_t id)
     int fd;
 
     memset(peer, 0, sizeof(*peer));
-    peer->held.id = id;
-    memset(peer->held.lease_key, (int)id, sizeof(peer->held.lease_key));
+    peer->lease.id = id;
+    memset(peer->lease.lease_key, (int)id, sizeof(peer->lease.lease_key));
     assert_int_equal(gp_net_connect(address, 0, 0, false, &fd, NULL), 0);
     assert_int_equal(gp_msg_conn_init(&peer->conn, w->loop, fd, CTL_REPLY_MAX, 4096,
                                       peer_on_msg, peer_on_close),
                      0);
-    post(peer, bytes, cli_agent_hello(&peer->held, bytes));
+    post(peer, bytes, cli_agent_hello(&peer->lease, bytes));
 }
 
 static struct peer peers[3];
@@ -552,8 +552,8 @@ agent_holds_sessions_of_peers_and_tells_each_of_its_own(void **state)
     run(w, a_notice_came);
     assert_int_equal(peers[0].notices, 0);
     w->played.gone = 10;
-    for (struct cli_held *held = w->holder.sessions; held; held = held->next)
-        cli_holder_hurry(held);
+    for (struct cli_lease *lease = w->renewer.sessions; lease; lease = lease->next)
+        cli_renewer_hurry(lease);
     run(w, an_error_came);
     assert_int_equal(peers[0].errors, 1);
     assert_int_equal(peers[1].errors, 0);
@@ -572,20 +572,20 @@ peer_ends_its_own_session_and_no_other(void **state)
     struct world *w = *state;
     uint8_t bytes[CLI_CLOSE_MAX];
     char address[160];
-    struct cli_held other;
+    struct cli_lease other;
 
     serve(w, address, sizeof(address));
     peer_dial(w, &peers[0], address, 10);
     peer_dial(w, &peers[1], address, 11);
     run(w, two_are_held);
     peer_dial(w, &peers[2], address, 12);
-    other = peers[0].held; /* with the right key, but not its own */
+    other = peers[0].lease; /* with the right key, but not its own */
     post(&peers[2], bytes, cli_close_message(&other, 2, false, bytes));
     run(w, third_was_closed);
     run(w, a_close_came);
     assert_true(last_close(w)->session_id == 12); /* it is as good as gone */
     assert_true(last_close(w)->lost);
-    post(&peers[0], bytes, cli_close_message(&peers[0].held, 2, false, bytes));
+    post(&peers[0], bytes, cli_close_message(&peers[0].lease, 2, false, bytes));
     w->played.requests[w->played.n - 1]->body_case =
         GPUPOOL__CTL__CTL_REQUEST__BODY__NOT_SET; /* that one was seen */
     gpupool__ctl__ctl_close__free_unpacked(w->played.requests[w->played.n - 1]->close,
@@ -615,7 +615,7 @@ peer_that_breaks_the_protocol_is_sent_away(void **state)
         req.status = &status;
         peer_dial(w, &peers[2], address, 12);
         if (how == 0)
-            post(&peers[2], bytes, cli_agent_hello(&peers[2].held, bytes));
+            post(&peers[2], bytes, cli_agent_hello(&peers[2].lease, bytes));
         else if (how == 1)
             post(&peers[2], bytes, gpupool__ctl__ctl_request__pack(&req, bytes));
         else
@@ -636,7 +636,7 @@ there_is_one_agent(void **state)
     serve(w, address, sizeof(address));
     assert_int_equal(stat(address + strlen("unix:"), &st), 0);
     assert_int_equal(st.st_mode & 0777, 0600);
-    assert_int_equal(cli_agent_start(&second, address, &w->holder, w->loop),
+    assert_int_equal(cli_agent_start(&second, address, &w->renewer, w->loop),
                      -EADDRINUSE);
     /* Of another scheduler, or of the same address with another key, another. */
     assert_int_equal(cli_agent_address("unix:/else", NULL, other, sizeof(other)), 0);
@@ -644,7 +644,7 @@ there_is_one_agent(void **state)
     assert_int_equal(
         cli_agent_address(w->address, (const uint8_t[32]){1}, other, sizeof(other)), 0);
     assert_string_not_equal(address, other);
-    assert_int_equal(cli_agent_start(&second, other, &w->holder, w->loop), 0);
+    assert_int_equal(cli_agent_start(&second, other, &w->renewer, w->loop), 0);
     cli_agent_stop(&second);
     assert_int_equal(stat(other + strlen("unix:"), &st), -1);
 }

@@ -8,11 +8,11 @@
  * scheduler that leads.  A scheduler that is older than such requests is asked for one
  * session at a time.
  *
- * The holder's and the sessions' storage is their owners'; event loop thread only.  It
+ * The renewer's and the leases' storage is their owners'; event loop thread only.  It
  * knows no token: whoever has a session's lease key may hold it.
  */
-#ifndef CLI_HOLDER_H
-#define CLI_HOLDER_H
+#ifndef CLI_RENEWER_H
+#define CLI_RENEWER_H
 
 #include "control.pb-c.h"
 #include "ctl_addresses.h"
@@ -23,28 +23,28 @@
 #include "gp_msg.h"
 #include "gp_net.h"
 
-struct cli_holder;
+struct cli_renewer;
 
-/* A session that is held.  What becomes of it is called back; a callback may remove
- * this session, and no other. */
-struct cli_held {
+/* The lease of a session that is held.  What becomes of it is called back; a callback
+ * may remove this session, and no other. */
+struct cli_lease {
     uint64_t id;
     uint8_t lease_key[CTL_LEASE_KEY_SIZE];
     uint32_t tickets_unix; /* CtlGrant.tickets_unix of the last one handed on */
     /* Renewed.  @one->grant: new tickets, or NULL. */
-    void (*on_renewed)(struct cli_held *held, const Gpupool__Ctl__CtlRenewedOne *one);
+    void (*on_renewed)(struct cli_lease *lease, const Gpupool__Ctl__CtlRenewedOne *one);
     /* It is gone, for @words, and not held any more. */
-    void (*on_lost)(struct cli_held *held, const char *words);
-    void (*on_notice)(struct cli_held *held,
+    void (*on_lost)(struct cli_lease *lease, const char *words);
+    void (*on_notice)(struct cli_lease *lease,
                       const Gpupool__Ctl__CtlSessionNotice *notice);
-    /* The holder's: */
-    struct cli_holder *holder; /* NULL: not held */
+    /* The renewer's: */
+    struct cli_renewer *renewer; /* NULL: not held */
     uint64_t due_ns;
     uint32_t lease_ms; /* 0: not renewed yet */
-    struct cli_held *next, **link;
+    struct cli_lease *next, **link;
 };
 
-struct cli_holder {
+struct cli_renewer {
     struct gp_loop *loop;
     char list[GP_NET_NAME_MAX]; /* the pool's schedulers */
     struct ctl_route route;     /* through them */
@@ -54,37 +54,38 @@ struct cli_holder {
     bool single; /* the scheduler is older than batches */
     struct gp_loop_timer timer;
     unsigned attempts;
-    uint32_t next_id, request;             /* id of the renewal under way; 0: none */
-    struct cli_held *asked[CTL_RENEW_MAX]; /* in it; NULL: removed since */
+    uint32_t next_id, request;              /* id of the renewal under way; 0: none */
+    struct cli_lease *asked[CTL_RENEW_MAX]; /* in it; NULL: removed since */
     size_t n_asked;
-    struct cli_held *sessions;
+    struct cli_lease *sessions;
     /* The scheduler did not answer, and is asked again; or NULL. */
-    void (*on_trouble)(struct cli_holder *holder);
+    void (*on_trouble)(struct cli_renewer *renewer);
 };
 
 /* To the schedulers of @list, of which the one at @address is known to lead. */
-void cli_holder_init(struct cli_holder *holder, struct gp_loop *loop, const char *list,
-                     const char *address, const struct ctl_pins *keys);
-/* Use the connection @link, which becomes the holder's. */
-int cli_holder_use(struct cli_holder *holder, struct ctl_link *link);
+void cli_renewer_init(struct cli_renewer *renewer, struct gp_loop *loop,
+                      const char *list, const char *address,
+                      const struct ctl_pins *keys);
+/* Use the connection @link, which becomes the renewer's. */
+int cli_renewer_use(struct cli_renewer *renewer, struct ctl_link *link);
 /* End the connection; it is made again for the next renewal. */
-void cli_holder_hang_up(struct cli_holder *holder);
+void cli_renewer_hang_up(struct cli_renewer *renewer);
 /* Nothing is held any more; the connection ends. */
-void cli_holder_fini(struct cli_holder *holder);
+void cli_renewer_fini(struct cli_renewer *renewer);
 
 /* Hold a session, whose first renewal is due in @after_ns. */
-void cli_holder_add(struct cli_holder *holder, struct cli_held *held,
-                    uint64_t after_ns);
-void cli_holder_remove(struct cli_held *held); /* not held: a no-op */
+void cli_renewer_add(struct cli_renewer *renewer, struct cli_lease *lease,
+                     uint64_t after_ns);
+void cli_renewer_remove(struct cli_lease *lease); /* not held: a no-op */
 /* Renew it at once. */
-void cli_holder_hurry(struct cli_held *held);
-/* End it; @lost: unless another holder is there within the scheduler's grace time.  It
+void cli_renewer_hurry(struct cli_lease *lease);
+/* End it; @lost: unless somebody else holds it within the scheduler's grace time.  It
  * is not held any more. */
-void cli_holder_close(struct cli_held *held, bool lost);
+void cli_renewer_close(struct cli_lease *lease, bool lost);
 
-/* A CtlClose as bytes for @held's session; returns their number. */
+/* A CtlClose as bytes for @lease's session; returns their number. */
 #define CLI_CLOSE_MAX 64
-size_t cli_close_message(const struct cli_held *held, uint32_t id, bool lost,
+size_t cli_close_message(const struct cli_lease *lease, uint32_t id, bool lost,
                          uint8_t bytes[CLI_CLOSE_MAX]);
 
 #endif

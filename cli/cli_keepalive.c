@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli_keep.h"
+#include "cli_keepalive.h"
 
 #include "cli_ctl.h"
 #include "cli_session.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Between two attempts to reach an agent that another keeper is becoming. */
+/* Between two attempts to reach an agent that another `gpupool run` is becoming. */
 #define AGAIN_NS (50 * GP_NS_PER_MS)
 /* An agent renews as soon as it is asked.  After this, and a quarter of a lease at
  * most, there is time for a connection of one's own before the scheduler's grace (six
@@ -19,22 +19,22 @@
 #define JOIN_NS (2 * GP_NS_PER_S)
 
 static void on_timer(struct gp_loop_timer *timer);
-static void look(struct cli_keep *keep);
+static void look(struct cli_keepalive *keep);
 
 static void
-arm(struct cli_keep *keep, uint64_t after_ns)
+arm(struct cli_keepalive *keep, uint64_t after_ns)
 {
     gp_loop_timer_set(keep->loop, &keep->timer, gp_now_ns() + after_ns, on_timer);
 }
 
 static uint64_t
-join_ns(const struct cli_keep *keep)
+join_ns(const struct cli_keepalive *keep)
 {
     return gp_min(keep->session->lease_ms * GP_NS_PER_MS / 4, (uint64_t)JOIN_NS);
 }
 
 static bool
-is_serving(const struct cli_keep *keep)
+is_serving(const struct cli_keepalive *keep)
 {
     return keep->agent.listener.src.loop;
 }
@@ -43,16 +43,16 @@ is_serving(const struct cli_keep *keep)
 
 /* Hold it over a connection of its own, from @after_ns on, unless it does already. */
 static void
-be_alone(struct cli_keep *keep, uint64_t after_ns)
+be_alone(struct cli_keepalive *keep, uint64_t after_ns)
 {
     if (keep->session->lost)
         return;
-    if (!keep->held.holder)
-        cli_holder_add(&keep->holder, &keep->held, after_ns);
+    if (!keep->lease.renewer)
+        cli_renewer_add(&keep->renewer, &keep->lease, after_ns);
 }
 
 static void
-look_for_agent(struct cli_keep *keep)
+look_for_agent(struct cli_keepalive *keep)
 {
     if (!keep->shares || keep->connected || is_serving(keep) || keep->session->lost)
         return;
@@ -61,39 +61,40 @@ look_for_agent(struct cli_keep *keep)
 }
 
 static void
-on_held_renewed(struct cli_held *held, const Gpupool__Ctl__CtlRenewedOne *one)
+on_lease_renewed(struct cli_lease *lease, const Gpupool__Ctl__CtlRenewedOne *one)
 {
-    struct cli_keep *keep = container_of(held, struct cli_keep, held);
+    struct cli_keepalive *keep = container_of(lease, struct cli_keepalive, lease);
 
     cli_session_renewed(keep->session, one);
-    keep->shares &= !keep->holder.single;
+    keep->shares &= !keep->renewer.single;
     look_for_agent(keep);
 }
 
 static void
-on_held_lost(struct cli_held *held, const char *words)
+on_lease_lost(struct cli_lease *lease, const char *words)
 {
-    struct cli_keep *keep = container_of(held, struct cli_keep, held);
+    struct cli_keepalive *keep = container_of(lease, struct cli_keepalive, lease);
 
     cli_session_lost(keep->session, words);
 }
 
 static void
-on_held_notice(struct cli_held *held, const Gpupool__Ctl__CtlSessionNotice *notice)
+on_lease_notice(struct cli_lease *lease, const Gpupool__Ctl__CtlSessionNotice *notice)
 {
-    cli_session_notice(container_of(held, struct cli_keep, held)->session, notice);
+    cli_session_notice(container_of(lease, struct cli_keepalive, lease)->session,
+                       notice);
 }
 
 static void
-on_trouble(struct cli_holder *holder)
+on_trouble(struct cli_renewer *renewer)
 {
-    cli_session_late(container_of(holder, struct cli_keep, holder)->session);
+    cli_session_late(container_of(renewer, struct cli_keepalive, renewer)->session);
 }
 
 /* ------------------------------------------------------------------ joined -- */
 
 static void
-leave(struct cli_keep *keep)
+leave(struct cli_keepalive *keep)
 {
     if (keep->connected)
         gp_msg_conn_fini(&keep->conn);
@@ -104,7 +105,7 @@ leave(struct cli_keep *keep)
 /* The agent is gone.  Look for another; should that take too long, there is the own
  * connection. */
 static void
-agent_gone(struct cli_keep *keep)
+agent_gone(struct cli_keepalive *keep)
 {
     bool joined = keep->joined;
 
@@ -116,7 +117,7 @@ agent_gone(struct cli_keep *keep)
 
 /* It is there and does nothing, so others would do no better to look for it. */
 static void
-agent_silent(struct cli_keep *keep)
+agent_silent(struct cli_keepalive *keep)
 {
     leave(keep);
     be_alone(keep, 0);
@@ -125,29 +126,29 @@ agent_silent(struct cli_keep *keep)
 /* While joined: so long after a renewal the next one is overdue, and there is time for
  * one's own. */
 static uint64_t
-overdue_ns(const struct cli_keep *keep)
+overdue_ns(const struct cli_keepalive *keep)
 {
     return keep->session->lease_ms * GP_NS_PER_MS * 3 / 4;
 }
 
 static void
-on_renewed(struct cli_keep *keep, const Gpupool__Ctl__CtlRenewed *msg)
+on_renewed(struct cli_keepalive *keep, const Gpupool__Ctl__CtlRenewed *msg)
 {
     const Gpupool__Ctl__CtlRenewedOne *one = msg->n_sessions ? msg->sessions[0] : NULL;
 
-    if (!one || one->session_id != keep->held.id || !one->lease_ms) {
+    if (!one || one->session_id != keep->lease.id || !one->lease_ms) {
         agent_gone(keep);
         return;
     }
     if (!keep->joined) { /* the session is held over the agent's connection now */
         keep->joined = true;
-        cli_holder_remove(&keep->held);
-        cli_holder_hang_up(&keep->holder);
+        cli_renewer_remove(&keep->lease);
+        cli_renewer_hang_up(&keep->renewer);
     }
     if (msg->n_scheduler_keys) /* which it was told over TLS */
-        keep->holder.keys = cli_ctl_pins(msg->scheduler_keys, msg->n_scheduler_keys);
+        keep->renewer.keys = cli_ctl_pins(msg->scheduler_keys, msg->n_scheduler_keys);
     if (one->grant)
-        keep->held.tickets_unix = one->grant->tickets_unix;
+        keep->lease.tickets_unix = one->grant->tickets_unix;
     cli_session_renewed(keep->session, one);
     arm(keep, overdue_ns(keep));
 }
@@ -155,7 +156,7 @@ on_renewed(struct cli_keep *keep, const Gpupool__Ctl__CtlRenewed *msg)
 static void
 on_msg(struct gp_msg_conn *conn, const void *data, size_t len)
 {
-    struct cli_keep *keep = container_of(conn, struct cli_keep, conn);
+    struct cli_keepalive *keep = container_of(conn, struct cli_keepalive, conn);
     CLEANUP(cli_reply_freep)
     Gpupool__Ctl__CtlReply *reply = cli_reply_unpack(data, len);
 
@@ -163,7 +164,7 @@ on_msg(struct gp_msg_conn *conn, const void *data, size_t len)
         agent_gone(keep);
     } else if (reply->error) {
         leave(keep);
-        cli_holder_remove(&keep->held);
+        cli_renewer_remove(&keep->lease);
         cli_session_lost(keep->session, reply->error->words);
     } else if (reply->body_case == GPUPOOL__CTL__CTL_REPLY__BODY_SESSION_NOTICE) {
         cli_session_notice(keep->session, reply->session_notice);
@@ -176,12 +177,12 @@ static void
 on_close(struct gp_msg_conn *conn, int code)
 {
     (void)code;
-    agent_gone(container_of(conn, struct cli_keep, conn));
+    agent_gone(container_of(conn, struct cli_keepalive, conn));
 }
 
 /* -errno: nobody is there. */
 static int
-join(struct cli_keep *keep)
+join(struct cli_keepalive *keep)
 {
     uint8_t bytes[CLI_AGENT_MSG_MAX];
     int fd, r = gp_net_connect(keep->address, 0, 0, false, &fd, NULL);
@@ -197,7 +198,8 @@ join(struct cli_keep *keep)
         return r;
     }
     keep->connected = true;
-    if (gp_msg_conn_send(&keep->conn, bytes, cli_agent_hello(&keep->held, bytes)) < 0) {
+    if (gp_msg_conn_send(&keep->conn, bytes, cli_agent_hello(&keep->lease, bytes)) <
+        0) {
         leave(keep);
         return -EPIPE;
     }
@@ -209,17 +211,17 @@ join(struct cli_keep *keep)
 
 /* Join the agent, or become it. */
 static void
-look(struct cli_keep *keep)
+look(struct cli_keepalive *keep)
 {
     int r = join(keep);
 
     if (!r || r == -EPERM)
         return;
-    r = cli_agent_start(&keep->agent, keep->address, &keep->holder, keep->loop);
+    r = cli_agent_start(&keep->agent, keep->address, &keep->renewer, keep->loop);
     if (!r) {
         be_alone(keep, 0);
-        if (!keep->holder.connected)
-            cli_holder_hurry(&keep->held);
+        if (!keep->renewer.connected)
+            cli_renewer_hurry(&keep->lease);
     } else if ((r == -EBUSY || r == -EADDRINUSE) && gp_now_ns() < keep->patience_ns) {
         arm(keep, AGAIN_NS);
     }
@@ -228,7 +230,7 @@ look(struct cli_keep *keep)
 static void
 on_timer(struct gp_loop_timer *timer)
 {
-    struct cli_keep *keep = container_of(timer, struct cli_keep, timer);
+    struct cli_keepalive *keep = container_of(timer, struct cli_keepalive, timer);
 
     if (keep->connected)
         agent_silent(keep);
@@ -239,35 +241,35 @@ on_timer(struct gp_loop_timer *timer)
 /* -------------------------------------------------------------- start, stop -- */
 
 void
-cli_keep_start(struct cli_keep *keep, struct cli_session *s, struct gp_loop *loop,
-               bool shares)
+cli_keepalive_start(struct cli_keepalive *keep, struct cli_session *s,
+                    struct gp_loop *loop, bool shares)
 {
     uint64_t left = s->lease_ms * GP_NS_PER_MS / 2;
 
     memset(keep, 0, sizeof(*keep));
     keep->session = s;
     keep->loop = loop;
-    keep->held = (struct cli_held){.id = s->id,
-                                   .tickets_unix = s->tickets_unix,
-                                   .lease_ms = s->lease_ms,
-                                   .on_renewed = on_held_renewed,
-                                   .on_lost = on_held_lost,
-                                   .on_notice = on_held_notice};
-    memcpy(keep->held.lease_key, s->lease_key, sizeof(s->lease_key));
-    cli_holder_init(&keep->holder, loop, s->ctl.list, s->ctl.address, &s->keys);
-    keep->holder.on_trouble = on_trouble;
-    keep->holder.single = !s->tickets_unix;
+    keep->lease = (struct cli_lease){.id = s->id,
+                                     .tickets_unix = s->tickets_unix,
+                                     .lease_ms = s->lease_ms,
+                                     .on_renewed = on_lease_renewed,
+                                     .on_lost = on_lease_lost,
+                                     .on_notice = on_lease_notice};
+    memcpy(keep->lease.lease_key, s->lease_key, sizeof(s->lease_key));
+    cli_renewer_init(&keep->renewer, loop, s->ctl.list, s->ctl.address, &s->keys);
+    keep->renewer.on_trouble = on_trouble;
+    keep->renewer.single = !s->tickets_unix;
     keep->shares = shares && s->tickets_unix &&
                    !cli_agent_address(s->ctl.list, s->keys.n ? s->keys.keys[0] : NULL,
                                       keep->address, sizeof(keep->address));
-    if (s->ctl.link.fd < 0 || cli_holder_use(&keep->holder, &s->ctl.link) < 0)
+    if (s->ctl.link.fd < 0 || cli_renewer_use(&keep->renewer, &s->ctl.link) < 0)
         left = keep->shares ? join_ns(keep) : 0;
     be_alone(keep, left);
     look_for_agent(keep);
 }
 
 void
-cli_keep_stop(struct cli_keep *keep, bool close)
+cli_keepalive_stop(struct cli_keepalive *keep, bool close)
 {
     uint8_t bytes[CLI_CLOSE_MAX];
 
@@ -275,12 +277,12 @@ cli_keep_stop(struct cli_keep *keep, bool close)
         return;
     if (close && keep->joined)
         gp_msg_conn_send(&keep->conn, bytes,
-                         cli_close_message(&keep->held, 2, false, bytes));
+                         cli_close_message(&keep->lease, 2, false, bytes));
     else if (close)
-        cli_holder_close(&keep->held, false);
+        cli_renewer_close(&keep->lease, false);
     leave(keep);
     cli_agent_stop(&keep->agent);
-    cli_holder_fini(&keep->holder);
-    explicit_bzero(keep->held.lease_key, sizeof(keep->held.lease_key));
+    cli_renewer_fini(&keep->renewer);
+    explicit_bzero(keep->lease.lease_key, sizeof(keep->lease.lease_key));
     keep->loop = NULL;
 }

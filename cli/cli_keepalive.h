@@ -3,8 +3,8 @@
  * Keeps one session alive, with as few connections to the scheduler as it takes: one
  * for all sessions of a host that are of the same user and scheduler.
  *
- *     alone     holds its session over its own connection (cli_holder.h)
- *     joined    another keeper on this host, the agent, holds it (cli_agent.h)
+ *     alone     holds its session over its own connection (cli_renewer.h)
+ *     joined    another `gpupool run` on this host, the agent, holds it (cli_agent.h)
  *     serving   alone, and the agent for others
  *
  * It begins alone and looks for an agent; if there is none it becomes the agent.  When
@@ -15,22 +15,22 @@
  *
  * Storage is the owner's; event loop thread only.
  */
-#ifndef CLI_KEEP_H
-#define CLI_KEEP_H
+#ifndef CLI_KEEPALIVE_H
+#define CLI_KEEPALIVE_H
 
 #include "cli_agent.h"
-#include "cli_holder.h"
+#include "cli_renewer.h"
 #include "gp_base.h"
 #include "gp_loop.h"
 #include "gp_msg.h"
 
 struct cli_session;
 
-struct cli_keep {
+struct cli_keepalive {
     struct cli_session *session;
     struct gp_loop *loop;
-    struct cli_holder holder;      /* alone, serving */
-    struct cli_held held;          /* the session, there; its id and key always */
+    struct cli_renewer renewer;    /* alone, serving */
+    struct cli_lease lease;        /* the session, there; its id and key always */
     bool shares;                   /* looks for an agent */
     char address[GP_NET_NAME_MAX]; /* where it is */
     struct cli_agent agent;        /* serving */
@@ -41,9 +41,10 @@ struct cli_keep {
 };
 
 /* @shares: with other sessions of this host, if the scheduler knows how. */
-void cli_keep_start(struct cli_keep *keep, struct cli_session *session,
-                    struct gp_loop *loop, bool shares);
+void cli_keepalive_start(struct cli_keepalive *keep, struct cli_session *session,
+                         struct gp_loop *loop, bool shares);
 /* Let go of the session, and of those of others; @close: end it. */
-void cli_keep_stop(struct cli_keep *keep, bool close); /* not started: a no-op */
+void cli_keepalive_stop(struct cli_keepalive *keep,
+                        bool close); /* not started: a no-op */
 
 #endif

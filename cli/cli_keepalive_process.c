@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli_keeper.h"
+#include "cli_keepalive_process.h"
 
 #include "cli.h"
 #include "cli_session.h"
@@ -16,14 +16,14 @@
 
 /* What `gpupool run` says when it ends by itself; more than a hang-up. */
 #define ENDS "e"
-/* A keeper that ends this soon after its start, so often, is not started again. */
+/* A process that ends this soon after its start, so often, is not started again. */
 #define SOON_NS (10 * GP_NS_PER_S)
 #define RESTARTS_MAX 3
 
 /* ---------------------------------------------------------- the new process -- */
 
 struct child {
-    struct cli_keep keep;
+    struct cli_keepalive keep;
     struct gp_loop_fd src;
 };
 
@@ -34,7 +34,7 @@ on_run_ended(struct gp_loop_fd *src, uint32_t revents)
     char said;
 
     (void)revents;
-    cli_keep_stop(&child->keep, recv(src->fd, &said, 1, MSG_DONTWAIT) <= 0);
+    cli_keepalive_stop(&child->keep, recv(src->fd, &said, 1, MSG_DONTWAIT) <= 0);
     _exit(CLI_OK);
 }
 
@@ -51,45 +51,45 @@ keep(struct cli_session *session, int fd)
     if (gp_loop_new(&loop, NULL) < 0 ||
         gp_loop_fd_add(loop, &child.src, fd, EPOLLIN, on_run_ended) < 0)
         _exit(CLI_FAILED);
-    cli_keep_start(&child.keep, session, loop, true);
+    cli_keepalive_start(&child.keep, session, loop, true);
     gp_loop_run(loop);
     _exit(CLI_FAILED);
 }
 
 /* ------------------------------------------------------------- gpupool run -- */
 
-static int start(struct cli_keeper *keeper);
+static int start(struct cli_keepalive_process *process);
 
-/* It has ended.  `gpupool run` is no keeper for others: it may be stopped. */
+/* It has ended.  `gpupool run` keeps no sessions of others: it may be stopped. */
 static void
-again(struct cli_keeper *keeper)
+again(struct cli_keepalive_process *process)
 {
-    if (gp_now_ns() - keeper->began_ns > SOON_NS)
-        keeper->restarts = 0;
-    if (keeper->restarts++ >= RESTARTS_MAX || start(keeper) < 0)
-        cli_keep_start(&keeper->keep, keeper->session, keeper->loop, false);
+    if (gp_now_ns() - process->began_ns > SOON_NS)
+        process->restarts = 0;
+    if (process->restarts++ >= RESTARTS_MAX || start(process) < 0)
+        cli_keepalive_start(&process->keep, process->session, process->loop, false);
 }
 
 static void
-reap(struct cli_keeper *keeper)
+reap(struct cli_keepalive_process *process)
 {
-    gp_loop_fd_del(&keeper->src);
-    close(keeper->src.fd);
-    while (waitpid(keeper->pid, NULL, 0) < 0 && errno == EINTR)
+    gp_loop_fd_del(&process->src);
+    close(process->src.fd);
+    while (waitpid(process->pid, NULL, 0) < 0 && errno == EINTR)
         ;
-    keeper->pid = 0;
+    process->pid = 0;
 }
 
 /* What it says: that the session ends or is lost.  0: it has hung up. */
 static ssize_t
-listen_to(struct cli_keeper *keeper)
+listen_to(struct cli_keepalive_process *process)
 {
     struct cli_session_news news;
-    ssize_t n = recv(keeper->src.fd, &news, sizeof(news), MSG_DONTWAIT);
+    ssize_t n = recv(process->src.fd, &news, sizeof(news), MSG_DONTWAIT);
 
     if (n == sizeof(news)) {
         news.words[sizeof(news.words) - 1] = '\0';
-        cli_session_news(keeper->session, &news);
+        cli_session_news(process->session, &news);
     }
     return n;
 }
@@ -97,18 +97,19 @@ listen_to(struct cli_keeper *keeper)
 static void
 on_word(struct gp_loop_fd *src, uint32_t revents)
 {
-    struct cli_keeper *keeper = container_of(src, struct cli_keeper, src);
+    struct cli_keepalive_process *process =
+        container_of(src, struct cli_keepalive_process, src);
 
     (void)revents;
-    if (listen_to(keeper) != 0)
+    if (listen_to(process) != 0)
         return;
-    reap(keeper);
-    if (!keeper->session->lost)
-        again(keeper);
+    reap(process);
+    if (!process->session->lost)
+        again(process);
 }
 
 static int
-start(struct cli_keeper *keeper)
+start(struct cli_keepalive_process *process)
 {
     int ends[2], r;
     pid_t pid;
@@ -118,29 +119,30 @@ start(struct cli_keeper *keeper)
     pid = fork();
     if (pid == 0) {
         close(ends[0]);
-        keep(keeper->session, ends[1]);
+        keep(process->session, ends[1]);
     }
     close(ends[1]);
     r = pid < 0 ? -errno : 0;
-    keeper->pid = gp_max(pid, 0);
-    keeper->began_ns = gp_now_ns();
+    process->pid = gp_max(pid, 0);
+    process->began_ns = gp_now_ns();
     if (!r)
-        r = gp_loop_fd_add(keeper->loop, &keeper->src, ends[0], EPOLLIN, on_word);
+        r = gp_loop_fd_add(process->loop, &process->src, ends[0], EPOLLIN, on_word);
     if (r < 0) { /* the process, if there is one, ends with the socket */
         close(ends[0]);
-        keeper->pid = 0;
+        process->pid = 0;
     }
     return r;
 }
 
 int
-cli_keeper_start(struct cli_keeper *keeper, struct cli_session *session,
-                 struct gp_loop *loop, struct gp_err *err)
+cli_keepalive_process_start(struct cli_keepalive_process *process,
+                            struct cli_session *session, struct gp_loop *loop,
+                            struct gp_err *err)
 {
     int r;
 
-    *keeper = (struct cli_keeper){.session = session, .loop = loop};
-    r = start(keeper);
+    *process = (struct cli_keepalive_process){.session = session, .loop = loop};
+    r = start(process);
     if (r < 0)
         return gp_err_set(err, r, "fork: %s", strerror(-r));
     cli_ctl_close(&session->ctl); /* the connection is the process's alone */
@@ -148,13 +150,13 @@ cli_keeper_start(struct cli_keeper *keeper, struct cli_session *session,
 }
 
 void
-cli_keeper_stop(struct cli_keeper *keeper)
+cli_keepalive_process_stop(struct cli_keepalive_process *process)
 {
-    cli_keep_stop(&keeper->keep, false);
-    if (!keeper->pid)
+    cli_keepalive_stop(&process->keep, false);
+    if (!process->pid)
         return;
-    while (listen_to(keeper) > 0) /* what it said last */
+    while (listen_to(process) > 0) /* what it said last */
         ;
-    send(keeper->src.fd, ENDS, sizeof(ENDS) - 1, MSG_NOSIGNAL);
-    reap(keeper);
+    send(process->src.fd, ENDS, sizeof(ENDS) - 1, MSG_NOSIGNAL);
+    reap(process);
 }

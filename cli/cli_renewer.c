@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli_holder.h"
+#include "cli_renewer.h"
 
 #include "cli_ctl.h"
 #include "gp_err.h"
@@ -20,18 +20,18 @@
 #define REQUEST_MAX (CTL_RENEW_MAX * 36 + 64)
 
 static void on_timer(struct gp_loop_timer *timer);
-static void plan(struct cli_holder *h);
+static void plan(struct cli_renewer *h);
 
 /* -------------------------------------------------------------- connection -- */
 
 static void
-arm(struct cli_holder *h, uint64_t after_ns)
+arm(struct cli_renewer *h, uint64_t after_ns)
 {
     gp_loop_timer_set(h->loop, &h->timer, gp_now_ns() + after_ns, on_timer);
 }
 
 static void
-disconnect(struct cli_holder *h)
+disconnect(struct cli_renewer *h)
 {
     if (h->connected)
         gp_msg_conn_fini(&h->conn);
@@ -41,7 +41,7 @@ disconnect(struct cli_holder *h)
 
 /* Come back soon, then less often. */
 static void
-retry(struct cli_holder *h)
+retry(struct cli_renewer *h)
 {
     uint64_t pause = RETRY_MIN_NS << gp_min(h->attempts++, 3u);
 
@@ -58,11 +58,11 @@ static void
 on_close(struct gp_msg_conn *conn, int code)
 {
     (void)code;
-    retry(container_of(conn, struct cli_holder, conn));
+    retry(container_of(conn, struct cli_renewer, conn));
 }
 
 int
-cli_holder_use(struct cli_holder *h, struct ctl_link *link)
+cli_renewer_use(struct cli_renewer *h, struct ctl_link *link)
 {
     int r;
 
@@ -80,7 +80,7 @@ cli_holder_use(struct cli_holder *h, struct ctl_link *link)
 
 /* The scheduler's key is that of the first connection, or one that it named since. */
 static int
-connect_again(struct cli_holder *h)
+connect_again(struct cli_renewer *h)
 {
     CLEANUP(ctl_link_close) struct ctl_link link = {.fd = -1};
     const struct tls_api *tls = NULL;
@@ -91,12 +91,12 @@ connect_again(struct cli_holder *h)
     if (r == 0)
         r = ctl_link_open(&link, address, tls, &h->keys, gp_now_ns() + CONNECT_NS,
                           false, NULL);
-    return r < 0 ? r : cli_holder_use(h, &link);
+    return r < 0 ? r : cli_renewer_use(h, &link);
 }
 
 void
-cli_holder_init(struct cli_holder *h, struct gp_loop *loop, const char *list,
-                const char *address, const struct ctl_pins *keys)
+cli_renewer_init(struct cli_renewer *h, struct gp_loop *loop, const char *list,
+                 const char *address, const struct ctl_pins *keys)
 {
     memset(h, 0, sizeof(*h));
     h->loop = loop;
@@ -109,17 +109,17 @@ cli_holder_init(struct cli_holder *h, struct gp_loop *loop, const char *list,
 }
 
 void
-cli_holder_hang_up(struct cli_holder *h)
+cli_renewer_hang_up(struct cli_renewer *h)
 {
     disconnect(h);
     plan(h);
 }
 
 void
-cli_holder_fini(struct cli_holder *h)
+cli_renewer_fini(struct cli_renewer *h)
 {
     while (h->sessions)
-        cli_holder_remove(h->sessions);
+        cli_renewer_remove(h->sessions);
     if (h->loop)
         gp_loop_timer_del(&h->timer);
     disconnect(h);
@@ -129,14 +129,14 @@ cli_holder_fini(struct cli_holder *h)
 
 /* Until the next session is due. */
 static void
-plan(struct cli_holder *h)
+plan(struct cli_renewer *h)
 {
     uint64_t first = UINT64_MAX, now = gp_now_ns();
 
     if (h->request) /* the answer comes first */
         return;
-    for (const struct cli_held *held = h->sessions; held; held = held->next)
-        first = gp_min(first, held->due_ns);
+    for (const struct cli_lease *lease = h->sessions; lease; lease = lease->next)
+        first = gp_min(first, lease->due_ns);
     if (h->sessions)
         arm(h, first > now ? first - now : 0);
     else
@@ -144,52 +144,52 @@ plan(struct cli_holder *h)
 }
 
 void
-cli_holder_add(struct cli_holder *h, struct cli_held *held, uint64_t after_ns)
+cli_renewer_add(struct cli_renewer *h, struct cli_lease *lease, uint64_t after_ns)
 {
-    held->holder = h;
-    held->due_ns = gp_now_ns() + after_ns;
-    held->next = h->sessions;
-    if (held->next)
-        held->next->link = &held->next;
-    held->link = &h->sessions;
-    h->sessions = held;
+    lease->renewer = h;
+    lease->due_ns = gp_now_ns() + after_ns;
+    lease->next = h->sessions;
+    if (lease->next)
+        lease->next->link = &lease->next;
+    lease->link = &h->sessions;
+    h->sessions = lease;
     plan(h);
 }
 
 void
-cli_holder_remove(struct cli_held *held)
+cli_renewer_remove(struct cli_lease *lease)
 {
-    struct cli_holder *h = held->holder;
+    struct cli_renewer *h = lease->renewer;
 
     if (!h)
         return;
     for (size_t i = 0; i < h->n_asked; i++)
-        if (h->asked[i] == held)
+        if (h->asked[i] == lease)
             h->asked[i] = NULL;
-    *held->link = held->next;
-    if (held->next)
-        held->next->link = held->link;
-    held->holder = NULL;
+    *lease->link = lease->next;
+    if (lease->next)
+        lease->next->link = lease->link;
+    lease->renewer = NULL;
     plan(h);
 }
 
 void
-cli_holder_hurry(struct cli_held *held)
+cli_renewer_hurry(struct cli_lease *lease)
 {
-    held->due_ns = gp_now_ns() + GATHER_NS;
-    plan(held->holder);
+    lease->due_ns = gp_now_ns() + GATHER_NS;
+    plan(lease->renewer);
 }
 
 size_t
-cli_close_message(const struct cli_held *held, uint32_t id, bool lost,
+cli_close_message(const struct cli_lease *lease, uint32_t id, bool lost,
                   uint8_t bytes[CLI_CLOSE_MAX])
 {
     Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
     Gpupool__Ctl__CtlClose body = GPUPOOL__CTL__CTL_CLOSE__INIT;
 
-    body.session_id = held->id;
-    body.lease_key.data = (uint8_t *)(uintptr_t)held->lease_key;
-    body.lease_key.len = sizeof(held->lease_key);
+    body.session_id = lease->id;
+    body.lease_key.data = (uint8_t *)(uintptr_t)lease->lease_key;
+    body.lease_key.len = sizeof(lease->lease_key);
     body.lost = lost;
     req.id = id;
     req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_CLOSE;
@@ -199,46 +199,47 @@ cli_close_message(const struct cli_held *held, uint32_t id, bool lost,
 
 /* Nobody waits for the answer.  Without a connection the lease ends it. */
 void
-cli_holder_close(struct cli_held *held, bool lost)
+cli_renewer_close(struct cli_lease *lease, bool lost)
 {
-    struct cli_holder *h = held->holder;
+    struct cli_renewer *h = lease->renewer;
     uint8_t bytes[CLI_CLOSE_MAX];
 
     if (!h)
         return;
-    cli_holder_remove(held);
+    cli_renewer_remove(lease);
     if (h->connected)
         gp_msg_conn_send(&h->conn, bytes,
-                         cli_close_message(held, h->next_id++, lost, bytes));
+                         cli_close_message(lease, h->next_id++, lost, bytes));
 }
 
 /* ----------------------------------------------------------------- renewal -- */
 
 /* What is due, and what is due soon: later it would be a request of its own. */
 static void
-gather(struct cli_holder *h)
+gather(struct cli_renewer *h)
 {
     uint64_t now = gp_now_ns();
 
     h->n_asked = 0;
-    for (struct cli_held *held = h->sessions; held; held = held->next) {
-        uint64_t early = held->lease_ms * GP_NS_PER_MS / 4;
+    for (struct cli_lease *lease = h->sessions; lease; lease = lease->next) {
+        uint64_t early = lease->lease_ms * GP_NS_PER_MS / 4;
 
         if (h->n_asked == (h->single ? 1 : CTL_RENEW_MAX))
             return;
-        if (held->due_ns <= now + (h->single ? 0 : early))
-            h->asked[h->n_asked++] = held;
+        if (lease->due_ns <= now + (h->single ? 0 : early))
+            h->asked[h->n_asked++] = lease;
     }
 }
 
 static size_t
-pack_single(const struct cli_held *held, Gpupool__Ctl__CtlRequest *req, uint8_t *bytes)
+pack_single(const struct cli_lease *lease, Gpupool__Ctl__CtlRequest *req,
+            uint8_t *bytes)
 {
     Gpupool__Ctl__CtlRenew renew = GPUPOOL__CTL__CTL_RENEW__INIT;
 
-    renew.session_id = held->id;
-    renew.lease_key.data = (uint8_t *)(uintptr_t)held->lease_key;
-    renew.lease_key.len = sizeof(held->lease_key);
+    renew.session_id = lease->id;
+    renew.lease_key.data = (uint8_t *)(uintptr_t)lease->lease_key;
+    renew.lease_key.len = sizeof(lease->lease_key);
     renew.hold = true;
     req->body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_RENEW;
     req->renew = &renew;
@@ -246,19 +247,19 @@ pack_single(const struct cli_held *held, Gpupool__Ctl__CtlRequest *req, uint8_t 
 }
 
 static size_t
-pack_many(const struct cli_holder *h, Gpupool__Ctl__CtlRequest *req, uint8_t *bytes)
+pack_many(const struct cli_renewer *h, Gpupool__Ctl__CtlRequest *req, uint8_t *bytes)
 {
     Gpupool__Ctl__CtlRenewMany many = GPUPOOL__CTL__CTL_RENEW_MANY__INIT;
     Gpupool__Ctl__CtlRenewOne ones[CTL_RENEW_MAX], *list[CTL_RENEW_MAX];
 
     for (size_t i = 0; i < h->n_asked; i++) {
-        struct cli_held *held = h->asked[i];
+        struct cli_lease *lease = h->asked[i];
 
         gpupool__ctl__ctl_renew_one__init(&ones[i]);
-        ones[i].session_id = held->id;
-        ones[i].lease_key.data = held->lease_key;
-        ones[i].lease_key.len = sizeof(held->lease_key);
-        ones[i].tickets_unix = held->tickets_unix;
+        ones[i].session_id = lease->id;
+        ones[i].lease_key.data = lease->lease_key;
+        ones[i].lease_key.len = sizeof(lease->lease_key);
+        ones[i].tickets_unix = lease->tickets_unix;
         list[i] = &ones[i];
     }
     many.sessions = list;
@@ -270,7 +271,7 @@ pack_many(const struct cli_holder *h, Gpupool__Ctl__CtlRequest *req, uint8_t *by
 }
 
 static int
-send_renewal(struct cli_holder *h)
+send_renewal(struct cli_renewer *h)
 {
     Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
     uint8_t bytes[REQUEST_MAX];
@@ -286,7 +287,7 @@ send_renewal(struct cli_holder *h)
 static void
 on_timer(struct gp_loop_timer *timer)
 {
-    struct cli_holder *h = container_of(timer, struct cli_holder, timer);
+    struct cli_renewer *h = container_of(timer, struct cli_renewer, timer);
 
     if (!h->sessions)
         return;
@@ -306,24 +307,24 @@ on_timer(struct gp_loop_timer *timer)
 /* ----------------------------------------------------------------- answers -- */
 
 static void
-renewed(struct cli_held *held, const Gpupool__Ctl__CtlRenewedOne *one)
+renewed(struct cli_lease *lease, const Gpupool__Ctl__CtlRenewedOne *one)
 {
-    held->lease_ms = one->lease_ms;
-    held->due_ns = gp_now_ns() + held->lease_ms * GP_NS_PER_MS / 2;
+    lease->lease_ms = one->lease_ms;
+    lease->due_ns = gp_now_ns() + lease->lease_ms * GP_NS_PER_MS / 2;
     if (one->grant)
-        held->tickets_unix = one->grant->tickets_unix;
-    held->on_renewed(held, one);
+        lease->tickets_unix = one->grant->tickets_unix;
+    lease->on_renewed(lease, one);
 }
 
 static void
-lost(struct cli_held *held, const char *words)
+lost(struct cli_lease *lease, const char *words)
 {
-    cli_holder_remove(held);
-    held->on_lost(held, words);
+    cli_renewer_remove(lease);
+    lease->on_lost(lease, words);
 }
 
 static void
-take_keys(struct cli_holder *h, const ProtobufCBinaryData *list, size_t n)
+take_keys(struct cli_renewer *h, const ProtobufCBinaryData *list, size_t n)
 {
     struct ctl_pins keys = cli_ctl_pins(list, n);
 
@@ -334,29 +335,30 @@ take_keys(struct cli_holder *h, const ProtobufCBinaryData *list, size_t n)
 /* The answer to h->request, of which one session is named in each place.  False: it is
  * not about what was asked. */
 static bool
-take_many(struct cli_holder *h, const Gpupool__Ctl__CtlRenewed *answer)
+take_many(struct cli_renewer *h, const Gpupool__Ctl__CtlRenewed *answer)
 {
     if (answer->n_sessions != h->n_asked)
         return false;
     take_keys(h, answer->scheduler_keys, answer->n_scheduler_keys);
     for (size_t i = 0; i < h->n_asked; i++) {
         const Gpupool__Ctl__CtlRenewedOne *one = answer->sessions[i];
-        struct cli_held *held = h->asked[i];
+        struct cli_lease *lease = h->asked[i];
 
-        if (!held)
+        if (!lease)
             continue;
-        if (one->session_id != held->id)
+        if (one->session_id != lease->id)
             return false;
         if (one->lease_ms)
-            renewed(held, one);
+            renewed(lease, one);
         else
-            lost(held, one->error ? one->error->words : "the scheduler names no cause");
+            lost(lease,
+                 one->error ? one->error->words : "the scheduler names no cause");
     }
     return true;
 }
 
 static void
-take_single(struct cli_holder *h, Gpupool__Ctl__CtlGrant *grant)
+take_single(struct cli_renewer *h, Gpupool__Ctl__CtlGrant *grant)
 {
     Gpupool__Ctl__CtlRenewedOne one = GPUPOOL__CTL__CTL_RENEWED_ONE__INIT;
 
@@ -378,7 +380,7 @@ is_gone(const Gpupool__Ctl__CtlError *error)
 
 /* The request as a whole was refused. */
 static void
-refused(struct cli_holder *h, const Gpupool__Ctl__CtlError *error)
+refused(struct cli_renewer *h, const Gpupool__Ctl__CtlError *error)
 {
     if (h->single && is_gone(error)) {
         if (h->asked[0])
@@ -402,17 +404,17 @@ refused(struct cli_holder *h, const Gpupool__Ctl__CtlError *error)
 }
 
 static void
-on_notice(const struct cli_holder *h, const Gpupool__Ctl__CtlSessionNotice *notice)
+on_notice(const struct cli_renewer *h, const Gpupool__Ctl__CtlSessionNotice *notice)
 {
-    for (struct cli_held *held = h->sessions; held; held = held->next)
-        if (held->id == notice->session_id) {
-            held->on_notice(held, notice);
+    for (struct cli_lease *lease = h->sessions; lease; lease = lease->next)
+        if (lease->id == notice->session_id) {
+            lease->on_notice(lease, notice);
             return;
         }
 }
 
 static void
-answered(struct cli_holder *h, const Gpupool__Ctl__CtlReply *reply)
+answered(struct cli_renewer *h, const Gpupool__Ctl__CtlReply *reply)
 {
     bool good = !reply->error;
 
@@ -437,7 +439,7 @@ answered(struct cli_holder *h, const Gpupool__Ctl__CtlReply *reply)
 static void
 on_msg(struct gp_msg_conn *conn, const void *data, size_t len)
 {
-    struct cli_holder *h = container_of(conn, struct cli_holder, conn);
+    struct cli_renewer *h = container_of(conn, struct cli_renewer, conn);
     CLEANUP(cli_reply_freep)
     Gpupool__Ctl__CtlReply *reply = cli_reply_unpack(data, len);
 
