@@ -314,8 +314,11 @@ stub_impl_cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph,
     if (stub_gen_stream(hStream, per_thread, &head.hStream))
         return capture_refuse();
     size = wire_cuStreamBeginCaptureToGraph_req_size(&head);
-    if (!size || (numDependencies && !dependencies))
+    if (numDependencies && !dependencies)
         return CUDA_ERROR_INVALID_VALUE;
+    if (!size) /* and a worker that nodes cannot be sent ahead to */
+        return stub_gen_too_many(WIRE_CALL_cuStreamBeginCaptureToGraph,
+                                 numDependencies);
     capture_enter(head.hStream, mode);
     r = stub_call_begin(&c, WIRE_CALL_cuStreamBeginCaptureToGraph, size);
     if (r != CUDA_SUCCESS)
