@@ -297,7 +297,7 @@ raise_fd_limit(void)
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* Keepers that find no agent would all replace the socket of the last one; the folder's
+/* Those that find no agent would all replace the socket of the last one; the folder's
  * lock lets one of them do it. */
 static int
 listen_alone(const char *address, int *ret_fd)

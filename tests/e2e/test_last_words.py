@@ -173,7 +173,7 @@ def test_run_ends_with_the_server_that_stopped(case):
 
 
 def test_run_ends_with_the_lease_that_expired(case):
-    """`gpupool run` and its keeper are stopped for longer than the lease; the program goes on."""
+    """`gpupool run` and its keepalive are stopped for longer than the lease; the program goes on."""
 
     def expire(pool):
         stopped = pool.pids("gpupool")

@@ -114,14 +114,14 @@ def test_last_line_of_a_run_says_why_its_session_was_ended(case):
 def test_run_that_was_not_connected_reads_why_its_session_was_closed(case):
     pool = case.pool(servers=1, cards=1)
     process = pool.spawn("sleep", "60")
-    case.wait_for(lambda: len(pool.pids("gpupool")) == 2, "the run and its keeper")
-    run, keeper = sorted(pool.pids("gpupool"), key=lambda pid: pid != process.pid)
+    case.wait_for(lambda: len(pool.pids("gpupool")) == 2, "the run and its keepalive")
+    run, keepalive = sorted(pool.pids("gpupool"), key=lambda pid: pid != process.pid)
     pool.kill(run, signal.SIGSTOP)
-    pool.kill(keeper)
+    pool.kill(keepalive)
     pool.cli("close", "s1")
     pool.kill(run, signal.SIGCONT)
     case.wait_for(lambda: "session s1: closed by an administrator" in words_of(case),
-                  "its next keeper has heard of it")
+                  "its next keepalive has heard of it")
     process.terminate()
     process.wait(case.patience)
     case.equal(words_of(case).splitlines()[-1],
