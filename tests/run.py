@@ -190,14 +190,24 @@ def collect(args):
     return [job for job in targets + jobs if not args.only or is_wanted(job[0], args.only)]
 
 
+def is_rationed():
+    """Does a control group give less than all processors?  Then the kernel's count of idle time
+    says nothing of what is left."""
+    for path in ("cpu.max", "cpu/cpu.cfs_quota_us", "cpu,cpuacct/cpu.cfs_quota_us"):
+        with contextlib.suppress(OSError):
+            quota = Path("/sys/fs/cgroup", path).read_text(encoding="ascii").split()[0]
+            return quota not in ("max", "-1")
+    return len(os.sched_getaffinity(0)) < (os.cpu_count() or 1)
+
+
 class Lanes:
-    """How many tests run at a time: as many as there are processors, two at least, and more, up to
-    @most, while a processor idles, because many tests mostly wait."""
+    """How many tests run at a time: two, and more, up to @most, while a processor idles, because
+    many tests mostly wait."""
 
     def __init__(self, most):
         cpus = os.cpu_count() or 1
-        self.least = self.n = min(most, max(2, cpus))
-        self.most = most
+        self.least = self.n = min(most, 2)
+        self.most = self.least if is_rationed() else most
         self.pause = 50 * cpus  # half a second of all processors, in ticks
         self.more, self.fewer = 0.3 / cpus, 0.1 / cpus  # of all time that is idle
         self.seen = self.read()
@@ -260,8 +270,8 @@ def main():
                         help="a target of the Makefile that is a test")
     parser.add_argument("--list", action="store_true", help="only name what would run")
     parser.add_argument("--jobs", type=int, metavar="N",
-                        help="tests at a time, at most (default: four for each processor; beyond "
-                             "one for each only while a processor idles)")
+                        help="tests at a time, at most (default: four for each processor, 32; more "
+                             "than two only while a processor idles)")
     parser.add_argument("--sanitizer", default="", help="what the build was made with")
     parser.add_argument("--limit", type=float, default=E2E_LIMIT, metavar="SECONDS",
                         help="of an end-to-end test or a target (default: %(default)s)")
@@ -287,7 +297,7 @@ def main():
         outcome.seconds = time.monotonic() - start
         return outcome
 
-    for outcome in run_all(jobs, timed, max(1, args.jobs or 4 * (os.cpu_count() or 1))):
+    for outcome in run_all(jobs, timed, max(1, args.jobs or min(32, 4 * (os.cpu_count() or 1)))):
         outcomes.append(outcome)
         show(len(outcomes), len(jobs), outcome)
 
