@@ -10,6 +10,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+/* The newest function that each node of an executable graph was given. */
+GP_TABLE_TYPE(given_table, struct wrk_hostfn *);
+
 /* One executable graph, as long as its handle, the driver, or a function needs it. */
 struct wrk_hostfn_exec {
     struct wrk *w;
@@ -17,11 +20,38 @@ struct wrk_hostfn_exec {
     CUuserObject object;
 
     /* Under wrk_hostfns.lock. */
-    struct wrk_hostfn *given; /* newest first */
-    unsigned refs;            /* the handle's, the driver's */
-    bool leaving;             /* destroyed, or updated: its launches end it */
-    bool captured;            /* a launch was captured: who runs it is not known */
+    struct given_table given;
+    uint64_t launches; /* counted while functions are given to anything */
+    unsigned refs;     /* the handle's, the driver's */
+    bool leaving;      /* destroyed, or updated: its launches end it */
+    bool captured;     /* a launch was captured: who runs it is not known */
 };
+
+static inline bool
+given_table_used(struct wrk_hostfn *const *e)
+{
+    return *e != NULL;
+}
+
+static inline uint32_t
+given_table_hash(CUgraphNode node)
+{
+    return (uint32_t)((uintptr_t)node >> 4);
+}
+
+static inline uint32_t
+given_table_hash_of(struct wrk_hostfn *const *e)
+{
+    return given_table_hash((*e)->node);
+}
+
+static inline bool
+given_table_is(struct wrk_hostfn *const *e, CUgraphNode node)
+{
+    return (*e)->node == node;
+}
+
+GP_TABLE(given_table, struct wrk_hostfn *, CUgraphNode)
 
 /* ---- nodes of graphs --------------------------------------------------------------
  */
@@ -185,10 +215,23 @@ exec_unref(struct wrk_hostfns *hosts, struct wrk_hostfn_exec *e)
     bool last;
 
     pthread_mutex_lock(&hosts->lock);
-    last = --e->refs == 0 && !e->given;
+    last = --e->refs == 0 && !e->given.count;
     pthread_mutex_unlock(&hosts->lock);
     if (last)
         free(e);
+}
+
+/* All that were given to its nodes, as one list; under the lock. */
+static struct wrk_hostfn *
+take_given(struct wrk_hostfn_exec *e)
+{
+    struct wrk_hostfn *list = NULL, **last = &list;
+
+    for (uint32_t i = 0; i < e->given.cap; i++)
+        for (*last = e->given.slots[i]; *last; last = &(*last)->older)
+            ;
+    given_table_fini(&e->given);
+    return list;
 }
 
 /* Called by the driver, where it may not be called back: nothing of the executable
@@ -202,10 +245,8 @@ exec_over(void *arg)
     struct wrk_hostfn *list = NULL;
 
     pthread_mutex_lock(&hosts->lock);
-    if (e->leaving && !e->captured) {
-        list = e->given;
-        e->given = NULL;
-    }
+    if (e->leaving && !e->captured)
+        list = take_given(e);
     pthread_mutex_unlock(&hosts->lock);
     give_back(hosts, list);
     exec_unref(hosts, e);
@@ -308,18 +349,25 @@ wrk_hostfn_exec_left(struct wrk *w, struct wrk_hostfn_exec *e, CUresult r)
 static struct wrk_hostfn *
 take_older(struct wrk_hostfn *host)
 {
-    struct wrk_hostfn **at = &host->older, *found, *list = NULL;
+    struct wrk_hostfn *list = host->older;
 
-    while ((found = *at)) {
-        if (found->node != host->node) {
-            at = &found->older;
-            continue;
-        }
-        *at = found->older;
-        found->older = list;
-        list = found;
-    }
+    host->older = NULL;
     return list;
+}
+
+/* Of what its node had before, the one that no launch has taken, which nothing will
+ * run any more; NULL: there is none.  There is one at most, because each that is
+ * replaced goes this way.  Under the lock. */
+static struct wrk_hostfn *
+take_never_launched(struct wrk_hostfn *host)
+{
+    struct wrk_hostfn *before = host->older;
+
+    if (!before || before->launches != host->launches)
+        return NULL;
+    host->older = before->older;
+    before->older = NULL;
+    return before;
 }
 
 static void
@@ -344,17 +392,24 @@ wrk_hostfn_exec_given(struct wrk *w, CUgraphExec exec, CUgraphNode node,
 {
     struct wrk_hostfns *hosts = w->priv->hosts;
     struct wrk_hostfn_exec *e = exec_find(hosts, exec);
+    struct wrk_hostfn **newest, *replaced = NULL;
 
     if (!e)
         return;
     atomic_fetch_add(&hosts->given, 1);
     pthread_mutex_lock(&hosts->lock);
     host->node = node;
-    host->exec = e;
-    host->returned = host_returned;
-    host->older = e->given;
-    e->given = host;
+    newest = given_table_enter(&e->given, node);
+    if (newest) {
+        host->exec = e;
+        host->launches = e->launches;
+        host->returned = host_returned;
+        host->older = *newest;
+        *newest = host;
+        replaced = take_never_launched(host);
+    }
     pthread_mutex_unlock(&hosts->lock);
+    give_back(hosts, replaced);
 }
 
 void
@@ -362,13 +417,16 @@ wrk_hostfn_exec_launch(struct wrk *w, CUgraphExec exec, CUstream stream)
 {
     struct wrk_hostfns *hosts = w->priv->hosts;
     struct wrk_hostfn_exec *e;
+    bool captures;
 
     if (atomic_load_explicit(&hosts->given, memory_order_relaxed) == 0)
         return;
     e = exec_find(hosts, exec);
-    if (!e || wrk_capturing(w, stream) == CUDA_SUCCESS)
+    if (!e)
         return;
+    captures = wrk_capturing(w, stream) != CUDA_SUCCESS;
     pthread_mutex_lock(&hosts->lock);
-    e->captured = true;
+    e->launches++;
+    e->captured |= captures;
     pthread_mutex_unlock(&hosts->lock);
 }

@@ -11,8 +11,8 @@
  * from a graph that holds an object of ours for that moment; the driver hands it over,
  * and gives it back when the executable graph and its launches are over.  Functions
  * that nodes of the executable graph are given meanwhile go then.  One that was
- * replaced goes earlier: when its successor has run, because launches of an executable
- * graph run one after the other.
+ * replaced goes earlier: at once if no launch came in between, else when its successor
+ * has run, because launches of an executable graph run one after the other.
  *
  * The reader's, except where it says otherwise.
  */
@@ -58,8 +58,8 @@ void wrk_hostfn_exec_left(struct wrk *w, struct wrk_hostfn_exec *e, CUresult r);
 void wrk_hostfn_exec_given(struct wrk *w, CUgraphExec exec, CUgraphNode node,
                            struct wrk_hostfn *host);
 
-/* @exec is about to be launched: a stream that is being captured keeps its functions.
- */
+/* @exec is about to be launched: the functions that it has by now may run.  A stream
+ * that is being captured keeps them. */
 void wrk_hostfn_exec_launch(struct wrk *w, CUgraphExec exec, CUstream stream);
 
 #endif

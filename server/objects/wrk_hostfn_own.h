@@ -27,8 +27,9 @@ struct wrk_hostfn {
 
     /* Given to a node of an executable graph (wrk_hostfn_graph.h); NULL: it was not. */
     struct wrk_hostfn_exec *exec;
-    struct wrk_hostfn *older; /* what was given to @exec before */
     CUgraphNode node;
+    struct wrk_hostfn *older; /* what @node was given before */
+    uint64_t launches;        /* of @exec, before it was given */
     void (*returned)(
         struct wrk_hostfn *host); /* after each of its runs; NULL: nothing */
     bool ran; /* the driver's thread that runs it; a graph runs once at a time */

@@ -239,6 +239,10 @@ def test_nodes_and_executable_graphs_take_new_functions_for_ever(case):
     same_remotely_and_locally(case, "hostnodes", core=100)
 
 
+def test_functions_that_no_launch_of_a_graph_has_taken_go_at_once(case):
+    same_remotely_and_locally(case, "waitnodes", core=100)
+
+
 def same_over_tcp_and_shared_memory(case, name, pool=None, card=None, **options):
     """As same_remotely_and_locally(), in one pool over each of both transports."""
     local = case.run([case.programs / name, "strict"],

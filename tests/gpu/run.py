@@ -53,7 +53,8 @@ FAMILIES = ("asked", "blocking", "cards", "clusters", "conditions", "copies", "e
             "faults", "graphcopies", "graphframe", "hostfuncs", "ipc",
             "linking", "managed_traffic", "moves", "nodes", "notices", "order", "pinned",
             "queries", "rarecalls", "released", "shapes", "shareable", "sharedcards", "space", "spares",
-            "stress", "textures", "turns", "unified", "updates", "waited", "wakers")
+            "stress", "textures", "turns", "unified", "updates", "waited", "waitnodes",
+            "wakers")
 WORDS = {"managed_traffic": ["whole"]} # the driver does not tell what it has written
 AT_A_TIME = 4
 THEIRS = ("torch_tensors", "torch_training", "torch_errors", "ranks_nccl", "libraries")
