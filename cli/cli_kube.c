@@ -91,7 +91,7 @@ public_half(const char *pem, char **ret_text, struct gp_err *err)
 
 /* The text of @name in the Secret, which is base64 there; NULL: it has none. */
 static char *
-secret_text(json_t *data, const char *name)
+secret_text(const json_t *data, const char *name)
 {
     const char *base64 = json_string_value(json_object_get(data, name));
     size_t len = base64 ? strlen(base64) : 0;
@@ -158,51 +158,93 @@ send_secret(const char *verb, json_t *secret, struct gp_err *err)
     return r;
 }
 
-/* The Secret of an older version has no key, or not its public half. */
+/* What the Secret of an older version lacks of the scheduler's key: all, or its public
+ * half. */
 static int
-add_key(const struct kube_options *o, struct gp_err *err)
+add_key(const struct kube_options *o, const json_t *data, json_t *added,
+        struct gp_err *err)
 {
-    CLEANUP_FREE char *text = NULL, *public = NULL, *there = NULL;
-    json_t *secret, *data;
-    int r = KUBECTL(NULL, &there, err, "get", "secret", "gpupool-tokens", "-n", o->ns,
-                    "-o", "json");
+    CLEANUP_FREE char *text = secret_text(data, "ticket-key"), *public = NULL;
+    int r = 0;
 
-    if (r < 0)
-        return r;
-    secret = json_loads(there, 0, NULL);
-    explicit_bzero(there, strlen(there));
-    data = json_object_get(secret, "data");
-    text = secret_text(data, "ticket-key");
-    r = text && json_object_get(data, "ticket-key.pub") ? 1 : 0;
-    if (!r && !text)
+    if (text && json_object_get(data, "ticket-key.pub")) {
+        explicit_bzero(text, strlen(text));
+        return 0;
+    }
+    if (!text)
         r = find_key(o, &text, err);
     if (!r)
         r = public_half(text, &public, err);
-    if (!r)
-        json_object_set_new(
-            secret, "stringData",
-            json_pack("{s:s, s:s}", "ticket-key", text, "ticket-key.pub", public));
+    if (!r) {
+        json_object_set_new(added, "ticket-key", json_string(text));
+        json_object_set_new(added, "ticket-key.pub", json_string(public));
+    }
     if (text)
         explicit_bzero(text, strlen(text));
-    if (r) {
-        json_decref(secret);
-        return r < 0 ? r : 0;
+    return r;
+}
+
+/* The scheduler extender is a user who may read, behind those that are there. */
+static int
+add_extender(const json_t *data, json_t *added, struct gp_err *err)
+{
+    CLEANUP_FREE char *users = NULL;
+    char token[65];
+
+    if (json_object_get(data, "extender"))
+        return 0;
+    if (random_token(token) < 0)
+        return gp_err_set(err, -EIO, "no random numbers");
+    users = secret_text(data, "users");
+    json_object_set_new(added, "extender", json_string(token));
+    json_object_set_new(added, "users",
+                        json_sprintf("%s%sextender:read:%s\n", users ? users : "",
+                                     users && *users ? "\n" : "", token));
+    explicit_bzero(token, sizeof(token));
+    if (users)
+        explicit_bzero(users, strlen(users));
+    return 0;
+}
+
+/* A Secret that is there keeps what it has: servers know it. */
+static int
+complete_secret(const struct kube_options *o, struct gp_err *err)
+{
+    CLEANUP_FREE char *there = NULL;
+    json_t *secret, *data, *added = json_object();
+    int r = KUBECTL(NULL, &there, err, "get", "secret", "gpupool-tokens", "-n", o->ns,
+                    "-o", "json");
+
+    if (r < 0) {
+        json_decref(added);
+        return r;
     }
+    secret = json_loads(there, 0, NULL);
+    explicit_bzero(there, strlen(there));
+    data = json_object_get(secret, "data");
+    r = add_key(o, data, added, err);
+    if (!r)
+        r = add_extender(data, added, err);
+    if (r || !json_object_size(added)) {
+        json_decref(added);
+        json_decref(secret);
+        return r;
+    }
+    json_object_set_new(secret, "stringData", added);
     return send_secret("replace", secret, err);
 }
 
-/* Secrets that are there stay: servers know them. */
 static int
 make_secret(const struct kube_options *o, struct gp_err *err)
 {
     CLEANUP_FREE char *ignored = NULL, *key = NULL, *public = NULL;
     char admin[65], server[65];
-    json_t *secret;
+    json_t *secret, *data;
     int r;
 
     if (KUBECTL(NULL, &ignored, NULL, "get", "secret", "gpupool-tokens", "-n", o->ns) ==
         0)
-        return add_key(o, err);
+        return complete_secret(o, err);
     if (random_token(admin) < 0 || random_token(server) < 0)
         return gp_err_set(err, -EIO, "no random numbers");
     r = make_key(&key, err);
@@ -210,11 +252,17 @@ make_secret(const struct kube_options *o, struct gp_err *err)
         r = public_half(key, &public, err);
     if (r < 0)
         return r;
-    secret = json_pack("{s:s, s:s, s:{s:s, s:s}, s:{s:s, s:s, s:s, s:s}}", "apiVersion",
-                       "v1", "kind", "Secret", "metadata", "name", "gpupool-tokens",
-                       "namespace", o->ns, "stringData", "admin", admin, "server",
-                       server, "ticket-key", key, "ticket-key.pub", public);
+    data = json_pack("{s:s, s:s, s:s, s:s}", "admin", admin, "server", server,
+                     "ticket-key", key, "ticket-key.pub", public);
     explicit_bzero(key, strlen(key));
+    r = add_extender(NULL, data, err);
+    if (r < 0) {
+        json_decref(data);
+        return r;
+    }
+    secret = json_pack("{s:s, s:s, s:{s:s, s:s}, s:o}", "apiVersion", "v1", "kind",
+                       "Secret", "metadata", "name", "gpupool-tokens", "namespace",
+                       o->ns, "stringData", data);
     return send_secret("create", secret, err);
 }
 

@@ -337,7 +337,17 @@ has_right(struct sched_conn *conn, enum sched_right right,
     return false;
 }
 
-/* Who opens a session once may be given one that another has opened, with its key. */
+/* What a session would get is said to whoever may read the status, which says more.
+ * Who opens one once may be given one that another has opened, with its key. */
+static bool
+may_ask(struct sched_conn *conn, const Gpupool__Ctl__CtlOpen *msg, struct gp_err *err)
+{
+    if (!(msg->explain && sched_auth_allowed(conn, SCHED_MAY_READ, msg->token)) &&
+        !has_right(conn, SCHED_MAY_OPEN, msg, err))
+        return false;
+    return !msg->once || has_right(conn, SCHED_MAY_END, msg, err);
+}
+
 int
 sched_handle_open_check(struct sched_conn *conn, const Gpupool__Ctl__CtlOpen *msg,
                         struct sched_open *open, Gpupool__Ctl__CtlCode *code,
@@ -355,8 +365,7 @@ sched_handle_open_check(struct sched_conn *conn, const Gpupool__Ctl__CtlOpen *ms
                           "scheduler %u",
                           msg->major, CTL_MAJOR);
     *code = GPUPOOL__CTL__CTL_CODE__CTL_DENIED;
-    if (!has_right(conn, SCHED_MAY_OPEN, msg, err) ||
-        (msg->once && !has_right(conn, SCHED_MAY_END, msg, err)))
+    if (!may_ask(conn, msg, err))
         return -EACCES;
     owner = msg->n_via ? sched_peer_owner_of(conn, msg->owner, open->owner,
                                              sizeof(open->owner))

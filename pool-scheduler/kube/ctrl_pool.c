@@ -132,8 +132,10 @@ prove(struct ctrl_pool *pool, const struct ctl_link *link, const char *address,
 
     if (!token)
         return -ENOMEM;
-    r = ctl_prove(send_proof, &fresh, GPUPOOL__CTL__CTL_ROLE__CTL_ROLE_ADMIN, token,
-                  address, ctl_link_key(link), err);
+    r = ctl_prove(send_proof, &fresh,
+                  pool->only_asks ? GPUPOOL__CTL__CTL_ROLE__CTL_ROLE_CLIENT
+                                  : GPUPOOL__CTL__CTL_ROLE__CTL_ROLE_ADMIN,
+                  token, address, ctl_link_key(link), err);
     explicit_bzero(token, strlen(token));
     return r == -EREMOTE ? -EACCES : r;
 }
@@ -338,7 +340,7 @@ open_message(Gpupool__Ctl__CtlOpen *open, const struct kube_ask *ask,
     open->core = ask->core;
     open->memory_bytes = ask->memory;
     open->node = (char *)(ask->node ? ask->node : "");
-    open->once = true;
+    open->once = true; /* a controller that has restarted finds what it has opened */
     if (!class)
         return;
     open->policy = (Gpupool__Ctl__CtlPolicy) class->policy;
@@ -474,6 +476,7 @@ ctrl_pool_explain(struct ctrl_pool *pool, const struct kube_ask *ask,
     open_message(&open, ask, class);
     open.owner = (char *)"kube-extender";
     open.explain = true;
+    open.once = false;
     r = send_open(pool, &open, &reply, err);
     if (r < 0)
         return r;

@@ -35,8 +35,10 @@ struct ctrl_grant {
 };
 
 struct ctrl_pool {
-    struct ctl_route route;        /* to the scheduler that leads */
-    const char *token_file;        /* the pool's admin token; NULL: none is needed */
+    struct ctl_route route; /* to the scheduler that leads */
+    const char *token_file; /* with a token; NULL: none is needed */
+    bool only_asks; /* ctrl_pool_explain() alone: a token that lets its holder read does
+                       it; else it is an administrator's */
     struct gp_log_limit token_log; /* of what is wrong with it */
     uint32_t lease_ms;
     uint32_t patience_ms; /* for an answer; 0: the usual three seconds */

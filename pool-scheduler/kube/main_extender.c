@@ -275,7 +275,8 @@ static const struct gp_option OPTIONS[] = {
      .value = "FILE",
      .set = gp_option_text,
      FIELD(pool.token_file),
-     .help = "its admin token"},
+     .help = "with a token that lets its holder read (of a user of the pool, of its "
+             "clients)"},
     {.name = "placement",
      .value = "binpack|spread",
      .set = gp_option_choice,
@@ -354,7 +355,7 @@ kube_main_extender(int argc, char **argv)
 {
     struct extender x = {
         .listen = "127.0.0.1:39999",
-        .pool = {.link.fd = -1},
+        .pool = {.link.fd = -1, .only_asks = true},
         .class = {.core_min = 1, .core_step = 1},
     };
     struct gp_err err = {0};

@@ -42,6 +42,12 @@ class World:
         self.api.put("elasticgpuclasses", dict(CLASS))
         self.token = case.folder / "admin.token"
         self.token.write_text("a-token-for-administrators-0123456789\n")
+        # Of who may read and nothing else: all that the extender needs.
+        self.reader = case.folder / "reader.token"
+        self.reader.write_text("a-token-for-the-extender-0123456789\n")
+        self.users = case.folder / "users"
+        self.users.write_text(f"extender:read:{self.reader.read_text()}")
+        self.users.chmod(0o600)
         ready = case.folder / "sched.ready"
         self.options = scheduler
         self.others, self.controller = [], None
@@ -61,6 +67,7 @@ class World:
             self.case.build / "bin/gpupool-scheduler", "--listen", address, "--state-dir",
             self.case.folder / state, "--ready-file", ready, "--admin-token-file", self.token,
             "--client-token-file", self.token, "--server-token-file", self.token,
+            "--users-file", self.users,
             "--kube", "--kube-server", self.api.url, *self.options],
             env={"GPUPOOL_LOG": "session:debug,*:info"})
 
@@ -353,7 +360,7 @@ class Listener:
                         self.heard += data
 
 
-def test_the_admin_token_is_on_no_wire(case):
+def test_tokens_are_on_no_wire(case):
     """Controller and extender prove it; a listener between them and the scheduler gains
     nothing that opens or ends sessions."""
     def body(world):
@@ -366,7 +373,7 @@ def test_the_admin_token_is_on_no_wire(case):
         ready = case.folder / "extender.ready"
         extender = case.spawn([
             case.build / "bin/gpupool-kube", "extender", "--listen", "127.0.0.1:0",
-            "--scheduler", world.address, "--token-file", world.token, "--ready-file", ready,
+            "--scheduler", world.address, "--token-file", world.reader, "--ready-file", ready,
             "--kube-server", world.api.url])
         case.wait_for(ready.exists, "the extender listens")
         pod = {"spec": {"containers": [{"resources": {
@@ -380,8 +387,9 @@ def test_the_admin_token_is_on_no_wire(case):
         case.wait_for(lambda: world.given() == 0, "the claim's part is given back")
         case.check(b"\x16\x03\x01" in listener.heard, "the listener heard no TLS hello")
         case.check(b"kube:" not in listener.heard, "a request was sent in clear")
-        case.check(world.token.read_text().strip().encode() not in listener.heard,
-                   "the admin token was sent in clear")
+        for token in (world.token, world.reader):
+            case.check(token.read_text().strip().encode() not in listener.heard,
+                       f"{token.name} was sent in clear")
         extender.send_signal(signal.SIGTERM)
         case.equal(extender.wait(10), 0, "exit status")
         listener.socket.close()
@@ -402,7 +410,7 @@ def test_the_extender_knows_whether_the_pool_has_room(case):
         ready = case.folder / "extender.ready"
         extender = case.spawn([
             case.build / "bin/gpupool-kube", "extender", "--listen", "127.0.0.1:0",
-            "--scheduler", world.address, "--token-file", world.token, "--ready-file", ready,
+            "--scheduler", world.address, "--token-file", world.reader, "--ready-file", ready,
             "--kube-server", world.api.url])
         case.wait_for(ready.exists, "the extender listens")
         port = ready.read_text().strip()

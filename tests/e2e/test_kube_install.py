@@ -34,12 +34,15 @@ SECRET = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "gpupool-to
 
 
 class Old:
-    """A cluster whose Secret has no key yet."""
+    """A cluster whose Secret has no key yet, but what @has says."""
 
-    def __init__(self, case, pod, key=None):
+    def __init__(self, case, pod, key=None, has=None):
         self.case, self.folder = case, case.folder / "kubectl"
         self.folder.mkdir()
-        (self.folder / "state.json").write_text(json.dumps({"secret": SECRET, "pod": pod,
+        data = {name: base64.b64encode(text.encode()).decode()
+                for name, text in (has or {}).items()}
+        secret = {**SECRET, "data": {**SECRET["data"], **data}}
+        (self.folder / "state.json").write_text(json.dumps({"secret": secret, "pod": pod,
                                                             "key": key}))
         program = self.folder / "kubectl"
         program.write_text(KUBECTL.format(python=sys.executable, folder=str(self.folder)))
@@ -56,6 +59,9 @@ class Old:
         """The key that the Secret was given, or None."""
         path = self.folder / "secret.json"
         return json.loads(path.read_text())["stringData"]["ticket-key"] if path.exists() else None
+
+    def secret(self):
+        return json.loads((self.folder / "secret.json").read_text())
 
     def calls(self):
         return (self.folder / "calls").read_text()
@@ -89,3 +95,24 @@ def test_key_is_not_replaced_where_nobody_says_whether_a_scheduler_runs(case):
     cluster = Old(case, pod=None)
     case.contains(cluster.install(status=1).err, "Unable to connect", "why")
     case.equal(cluster.key(), None, "the Secret was left as it was")
+
+
+def test_extender_gets_a_token_that_lets_it_read_and_nothing_else(case):
+    pem = case.run(["openssl", "genpkey", "-algorithm", "ed25519"]).out
+    has = {"ticket-key": pem, "ticket-key.pub": "public", "users": "alice:open,read:0123456789"}
+    cluster = Old(case, pod="", has=has)
+    cluster.install()
+    added = cluster.secret()["stringData"]
+    case.equal(sorted(added), ["extender", "users"], "what the Secret is given")
+    case.equal(added["users"].split("\n"),
+               [has["users"], f"extender:read:{added['extender']}", ""], "users")
+    case.equal(len(added["extender"]), 64, "length of its token")
+
+
+def test_secret_that_is_whole_is_left_alone(case):
+    pem = case.run(["openssl", "genpkey", "-algorithm", "ed25519"]).out
+    cluster = Old(case, pod="", has={"ticket-key": pem, "ticket-key.pub": "public",
+                                     "extender": "token", "users": "extender:read:token"})
+    cluster.install()
+    case.check(" replace " not in cluster.calls() and not cluster.calls().startswith("replace"),
+               f"it was replaced: {cluster.calls()}")

@@ -53,6 +53,12 @@ def test_each_right_opens_what_it_names_and_nothing_else(case):
         "drain": lambda env: hosts.cli("drain", "--undo", "node", env=env, status=None),
         "end": lambda env: hosts.cli("close", "s999", env=env, status=None),
     }
+    explain = {user: hosts.cli("explain", "--core", "5", "--memory", "64MiB",
+                               env=hosts.client(f"client-{user}"), status=None).status
+               for user in ("rita", "bob", "dora")}
+    case.equal({user: status == 0 for user, status in explain.items()},
+               {"rita": True, "bob": True, "dora": False},
+               "who is told what a request would get: who may read, or open")
     rights = {entry.split(":")[0]: entry.split(":")[1].split("+")
               for entry in USERS.split(",")}
     for user, may in rights.items():

@@ -155,7 +155,7 @@ class Cluster:
             "controller.legacyGPUs": "true",
             "scheduler.storageClass": STORAGE,
             "extender.enabled": "true", "extender.bind": "true",
-            "extender.port": EXTENDER_PORT,
+            "extender.port": EXTENDER_PORT, "tokens.users": "users",
         }
         values.update(more)
         return values
@@ -196,7 +196,10 @@ class Cluster:
         self.public_key = subprocess.run(
             "openssl pkey -pubout -outform DER | tail -c 32 | basenc --base64url | tr -d =",
             shell=True, check=True, text=True, input=key, stdout=subprocess.PIPE).stdout.strip()
+        extender = secrets.token_hex(16)
         self.kubectl("create", "secret", "generic", "gpupool-tokens", "-n", self.ns,
+                     f"--from-literal=extender={extender}",
+                     f"--from-literal=users=extender:read:{extender}",
                      f"--from-literal=admin={secrets.token_hex(16)}",
                      f"--from-literal=server={secrets.token_hex(16)}",
                      f"--from-literal=ticket-key={key}",
