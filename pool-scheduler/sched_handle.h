@@ -47,6 +47,10 @@ void sched_handle_open(struct sched_conn *conn, uint32_t id,
 void sched_handle_open_again(struct sched_conn *conn, uint32_t id,
                              const Gpupool__Ctl__CtlOpen *msg,
                              const struct sched_said *said);
+/* The request @id is for @session, which its owner has already: its lease begins anew
+ * and the grant is the answer. */
+void sched_handle_open_found(struct sched_conn *conn, uint32_t id,
+                             struct sched_session *session);
 /* Everything that is refused before a card is looked for.  -errno with *ret_code and
  * words; else *ret_open, whose strings are those of @msg. */
 int sched_handle_open_check(struct sched_conn *conn, const Gpupool__Ctl__CtlOpen *msg,

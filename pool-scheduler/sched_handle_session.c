@@ -151,6 +151,7 @@ read_queueing(const struct sched *sched, const Gpupool__Ctl__CtlOpen *msg,
     open->apart_card = msg->apart != GPUPOOL__CTL__CTL_APART__CTL_APART_NOT;
     open->apart_server = msg->apart == GPUPOOL__CTL__CTL_APART__CTL_APART_SERVER;
     open->hold = msg->hold;
+    open->once = msg->once;
     open->run_ms = gp_min(msg->run_ms, UINT64_C(366) * 24 * 3600 * 1000);
     open->spec.class_name = open->class->name;
     if (read_gang(msg, open, err) < 0)
@@ -482,6 +483,18 @@ open_elsewhere(struct sched_conn *conn, uint32_t id, const Gpupool__Ctl__CtlOpen
 }
 
 void
+sched_handle_open_found(struct sched_conn *conn, uint32_t id,
+                        struct sched_session *session)
+{
+    struct sched *sched = conn->sched;
+
+    sched_commit_after(sched, session->open_serial); /* it may be being opened */
+    sched_session_lease(&sched->sessions, session,
+                        gp_now_ns() + session->lease_ms * GP_NS_PER_MS);
+    sched_reply_grant(conn, id, session);
+}
+
+void
 sched_handle_open_again(struct sched_conn *conn, uint32_t id,
                         const Gpupool__Ctl__CtlOpen *msg, const struct sched_said *said)
 {
@@ -503,10 +516,7 @@ sched_handle_open_again(struct sched_conn *conn, uint32_t id,
     if (!r && msg->once)
         session = sched_sessions_find_owner(&sched->sessions, open.spec.owner);
     if (session) {
-        sched_commit_after(sched, session->open_serial); /* it may be being opened */
-        sched_session_lease(&sched->sessions, session,
-                            gp_now_ns() + session->lease_ms * GP_NS_PER_MS);
-        sched_reply_grant(conn, id, session);
+        sched_handle_open_found(conn, id, session);
         return;
     }
     if (!r && *msg->pool) {

@@ -32,7 +32,7 @@ struct sched_open {
     struct sched_where where;
     const struct sched_class *class; /* of sched->rules */
     uint64_t run_ms;                 /* 0: no limit */
-    bool apart_card, apart_server, hold;
+    bool apart_card, apart_server, hold, once;
     const struct sched_said *said; /* other pools, to this request; NULL: not asked */
     char owner[CTL_OWNER_MAX];     /* of spec: printable */
     char node[CTL_NAME_MAX];       /* where its programs run; "": unknown */

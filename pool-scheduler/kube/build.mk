@@ -11,7 +11,7 @@ $(eval $(call static_lib,kube,$(KUBE_SRCS),$(KUBE_INCS)))
 
 KUBE_TOP_INCS := common proto tls pool-scheduler/kube $(O)/gen
 KUBE_TOP_SRCS := $(addprefix pool-scheduler/kube/,kube_ask.c kube_dra.c kube_dra_pod.c ctrl.c ctrl_queue.c ctrl_pool.c \
-    ctrl_session.c ctrl_lease.c ctrl_event.c ctrl_quota.c ctrl_pod.c ctrl_claim.c ctrl_together.c ctrl_gpu.c \
+    ctrl_session.c ctrl_lease.c ctrl_event.c ctrl_quota.c ctrl_pod.c ctrl_claim.c ctrl_place.c ctrl_together.c ctrl_gpu.c \
     ctrl_cards.c ctrl_dra.c ctrl_legacy.c kube_inject.c kube_pins.c kube_cert.c kube_crowd.c kube_https.c \
     kube_review.c)
 KUBE_TOP_LIBS := kubetop kube tls $(CTL_LIBS)

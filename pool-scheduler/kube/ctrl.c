@@ -174,7 +174,40 @@ work(struct ctrl *ctrl)
     }
 }
 
-/* Everything, once, after the lease was taken: the one before may have been killed. */
+struct aged {
+    const char *created; /* as text, which has its order; to a second */
+    const char *key;
+};
+
+static int
+compare_aged(const void *a, const void *b)
+{
+    const struct aged *x = a, *y = b;
+    int r = strcmp(x->created, y->created);
+
+    return r ? r : strcmp(x->key, y->key);
+}
+
+/* Who has waited longest comes first, as with the controller before. */
+static void
+queue_claims(struct ctrl *ctrl)
+{
+    size_t n = 0, all = json_object_size(ctrl->claims.objects);
+    CLEANUP_FREE struct aged *list = calloc(all ? all : 1, sizeof(*list));
+    const char *key;
+    json_t *object;
+
+    if (!list)
+        return;
+    json_object_foreach(ctrl->claims.objects, key, object) list[n++] =
+        (struct aged){kube_str(object, "metadata.creationTimestamp"), key};
+    qsort(list, n, sizeof(*list), compare_aged);
+    for (size_t i = 0; i < n; i++)
+        ctrl_queue_name(ctrl, "c:", list[i].key);
+}
+
+/* Everything, once, after the lease was taken: the one before may have been killed.
+ * What the watches have queued meanwhile is part of it, in no order. */
 static void
 start_work(struct ctrl *ctrl)
 {
@@ -187,8 +220,8 @@ start_work(struct ctrl *ctrl)
         gp_log_warn("pool", "%s", gp_err_msg(&err, r));
         return;
     }
-    json_object_foreach(ctrl->claims.objects, key, object)
-        ctrl_queue_name(ctrl, "c:", key);
+    ctrl_queue_clear(&ctrl->queue);
+    queue_claims(ctrl);
     json_object_foreach(ctrl->gpus.objects, key, object)
         ctrl_queue_name(ctrl, "g:", key);
     json_object_foreach(ctrl->pods.objects, key, object)
@@ -234,6 +267,8 @@ on_tick(struct gp_loop_timer *timer)
     ctrl_lease_tick(ctrl);
     if (!ctrl->lease.held)
         ctrl->started = false;
+    if (!ctrl->lease.held || gp_now_ns() >= ctrl->lease.until_ns)
+        ctrl_places_leave(ctrl); /* the next controller takes them */
     if (!may_work(ctrl))
         return;
     if (!ctrl->started)
@@ -378,6 +413,7 @@ ctrl_fini(struct ctrl *ctrl)
     gp_loop_timer_del(&ctrl->work);
     for (size_t i = 0; i < ARRAY_SIZE(watches); i++)
         kube_watch_stop(watches[i]);
+    ctrl_places_leave(ctrl);
     ctrl_pool_fini(&ctrl->pool);
     ctrl_events_stop(ctrl);
     if (ctrl->sessions)

@@ -56,6 +56,13 @@ struct ctrl_config {
     bool legacy_gpus;         /* publish GPU objects as well */
 };
 
+struct ctrl_places {
+    struct ctrl_place *first; /* in the order in which they were taken */
+    unsigned n;
+    uint64_t retry_ns;   /* nobody answered: none connects before */
+    uint64_t refused_ns; /* the scheduler gave none: none is taken before */
+};
+
 struct ctrl {
     struct ctrl_config config;
     struct gp_loop *loop;
@@ -73,6 +80,7 @@ struct ctrl {
     json_t *uses;     /* pod's key -> keys of the claims that it names */
     json_t *sessions; /* ElasticGPU's name -> address of its struct ctrl_session */
     json_t *told;     /* object's uid -> the last event about it */
+    struct ctrl_places places; /* ctrl_place.c's: claims in the scheduler's queue */
     struct {
         bool held;
         uint64_t until_ns; /* work may be done until then */
@@ -148,6 +156,11 @@ int ctrl_session_ensure(struct ctrl *ctrl, const char *name, const char *program
  * ctrl_session_ensure() for each.  As ctrl_pool_open_many(). */
 int ctrl_session_ensure_many(struct ctrl *ctrl, const struct ctrl_wanted *list,
                              size_t n, size_t *ret_failed, struct gp_err *err);
+/* It was opened for a claim that waited in the scheduler's queue.  -ENOMEM. */
+int ctrl_session_granted(struct ctrl *ctrl, const char *name,
+                         const struct ctrl_grant *grant);
+/* It was asked for and nobody answered: whoever ends it looks whether there is one. */
+void ctrl_session_unsure(struct ctrl *ctrl, const char *name);
 /* Is there one that is to stay? */
 bool ctrl_session_known(const struct ctrl *ctrl, const char *name);
 /* The same, and it is known to be open: its request was answered. */
@@ -164,6 +177,23 @@ void ctrl_session_check(struct ctrl *ctrl);
 /* Renew what is due, and close what nothing stands for.  Called twice a second. */
 void ctrl_session_tick(struct ctrl *ctrl);
 void ctrl_session_fini(struct ctrl *ctrl);
+
+/* ctrl_place.c: places of claims in the scheduler's queue.  The scheduler keeps cards
+ * for sixteen.  Where all are taken, a namespace that has fewer gets one of that which
+ * has most. */
+#define CTRL_PLACES_MAX 32
+/* Has the claim @key a place for @wanted?  -EAGAIN: yes, and waits there; @err says for
+ * what.  0: it has none, or it was served: open the session. */
+int ctrl_place_look(struct ctrl *ctrl, const char *key,
+                    const struct ctrl_wanted *wanted, struct gp_err *err);
+/* There was no room for @wanted, as @words say: the claim @key, which has no place,
+ * takes one if it can.  True: it has one. */
+bool ctrl_place_take(struct ctrl *ctrl, const char *key,
+                     const struct ctrl_wanted *wanted, const char *words);
+/* It gives its place back; none is no mistake. */
+void ctrl_place_leave(struct ctrl *ctrl, const char *key);
+/* All give theirs back. */
+void ctrl_places_leave(struct ctrl *ctrl);
 
 /* ctrl_quota.c: -EDQUOT when all @n of @list together are too much for @ns, besides
  * what its claims hold, but for those whose keys are in @except. */

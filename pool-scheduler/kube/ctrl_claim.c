@@ -415,14 +415,25 @@ open_session(struct ctrl_work *work, const struct ctrl_grant **ret, struct gp_er
 {
     const json_t *gpu = kube_watch_get(&work->ctrl->gpus, "", work->name);
     bool held = holds_gpu(work, gpu) && ctrl_session_known(work->ctrl, work->name);
+    const struct ctrl_wanted wanted = {work->name, work->program, &work->ask,
+                                       &work->class};
     int r = held ? 0 : check_quota(work, work->ask.memory, err), ended;
 
     ctrl_work_fill_ask(work);
+    if (!r && !held)
+        r = ctrl_place_look(work->ctrl, work->key, &wanted, err);
+    if (r == -EAGAIN) {
+        work->in_place = true;
+        return -ENOSPC;
+    }
     if (!r)
         r = ctrl_session_ensure(work->ctrl, work->name, work->program, &work->ask,
                                 &work->class, ret, err);
     if (!r && !held && !work->ask.memory)
         r = check_quota(work, (*ret)->memory, err);
+    if (r == -ENOSPC)
+        work->in_place =
+            ctrl_place_take(work->ctrl, work->key, &wanted, gp_err_msg(err, r));
     if (r != -EDQUOT)
         return r;
     ended = end_refused(work);
@@ -577,11 +588,16 @@ ctrl_claim(struct ctrl *ctrl, const char *key, struct gp_err *err)
 {
     CLEANUP(ctrl_work_fini) struct ctrl_work work;
 
+    int r = 0;
+
     ctrl_work_init(&work, ctrl, key);
-    if (!work.claim) {
+    if (work.claim) {
+        find_held_gpu(&work);
+        r = look_at(&work, err);
+    } else {
         ctrl_set_waiting(ctrl, "c:", key, false);
-        return 0;
     }
-    find_held_gpu(&work);
-    return look_at(&work, err);
+    if (!work.in_place)
+        ctrl_place_leave(ctrl, key);
+    return r;
 }

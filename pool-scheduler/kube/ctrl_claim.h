@@ -22,6 +22,7 @@ struct ctrl_work {
     json_t *gpu; /* its ElasticGPU, when it is bound to that and the session is open */
     char name[254];    /* of its ElasticGPU */
     bool chosen;       /* by its user: an ElasticGPU that exists */
+    bool in_place;     /* it waits in the scheduler's queue (ctrl_place.c) */
     char program[121]; /* of its session, for people */
 };
 

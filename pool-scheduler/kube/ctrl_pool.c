@@ -190,9 +190,8 @@ call_kept(struct ctrl_pool *pool, Gpupool__Ctl__CtlRequest *req,
     return r;
 }
 
-/* The answer says that another scheduler leads: go there.  True: it is known which. */
-static bool
-follow_leader(struct ctrl_pool *pool, const Gpupool__Ctl__CtlReply *reply)
+bool
+ctrl_pool_follow(struct ctrl_pool *pool, const Gpupool__Ctl__CtlReply *reply)
 {
     return reply && reply->error &&
            reply->error->code == GPUPOOL__CTL__CTL_CODE__CTL_NOT_LEADER &&
@@ -212,7 +211,7 @@ call(struct ctrl_pool *pool, Gpupool__Ctl__CtlRequest *req,
 
         if (another)
             hang_up(pool);
-        if (!another || !follow_leader(pool, *ret_reply))
+        if (!another || !ctrl_pool_follow(pool, *ret_reply))
             break;
         ctl_reply_free(TAKE_PTR(*ret_reply));
         r = call_kept(pool, req, ret_reply, err);
@@ -273,9 +272,9 @@ ctrl_pool_uuid(char text[48], const ProtobufCBinaryData *uuid)
              hex + 16, hex + 20);
 }
 
-static int
-take_grant(const Gpupool__Ctl__CtlGrant *grant, struct ctrl_grant *ret,
-           struct gp_err *err)
+int
+ctrl_pool_grant(const Gpupool__Ctl__CtlGrant *grant, struct ctrl_grant *ret,
+                struct gp_err *err)
 {
     if (!grant->n_slices || !grant->n_tickets ||
         grant->lease_key.len != sizeof(ret->key))
@@ -399,7 +398,40 @@ ctrl_pool_open(struct ctrl_pool *pool, const char *name, const char *program,
     open.program = (char *)program;
     open.lease_ms = pool->lease_ms;
     r = send_open(pool, &open, &reply, err);
-    return r < 0 ? r : take_grant(reply->grant, ret, err);
+    return r < 0 ? r : ctrl_pool_grant(reply->grant, ret, err);
+}
+
+int
+ctrl_pool_pack_wait(struct ctrl_pool *pool, const struct ctrl_wanted *wanted,
+                    const struct ctrl_place_proof *place, uint8_t **ret_bytes,
+                    size_t *ret_len, struct gp_err *err)
+{
+    CLEANUP_FREE char *owner = gp_str_printf(CTL_OWNER_KUBE "%s", wanted->name);
+    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
+    Gpupool__Ctl__CtlOpen open;
+    uint8_t uuid[16] = {0};
+    int r;
+
+    if (!owner)
+        return -ENOMEM;
+    open_message(&open, wanted->ask, wanted->class);
+    r = pin(&open, wanted->ask, uuid, err);
+    if (r < 0)
+        return r;
+    open.owner = owner;
+    open.program = (char *)(uintptr_t)wanted->program;
+    open.lease_ms = pool->lease_ms;
+    open.wait = true;
+    open.place.len = place->len;
+    open.place.data = (uint8_t *)(uintptr_t)place->bytes;
+    req.id = 1;
+    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_OPEN;
+    req.open = &open;
+    *ret_bytes = malloc(gpupool__ctl__ctl_request__get_packed_size(&req));
+    if (!*ret_bytes)
+        return -ENOMEM;
+    *ret_len = gpupool__ctl__ctl_request__pack(&req, *ret_bytes);
+    return 0;
 }
 
 static int
@@ -666,7 +698,7 @@ on_msg(struct gp_msg_conn *conn, const void *data, size_t len)
 
     if (!reply || reply->body_case != GPUPOOL__CTL__CTL_REPLY__BODY_POOL_CHANGE) {
         disconnect(pool);
-        arm(pool, follow_leader(pool, reply) ? 0 : RETRY_NS);
+        arm(pool, ctrl_pool_follow(pool, reply) ? 0 : RETRY_NS);
         return;
     }
     if (pool->seen != reply->pool_change->now) {
@@ -685,24 +717,29 @@ on_close(struct gp_msg_conn *conn, int code)
     arm(pool, RETRY_NS);
 }
 
-/* A connection to watch over, for which the right to read has to be proven, too. */
-static int
-watch_dial(struct ctrl_pool *pool, struct ctl_link *ret, struct gp_err *err)
+int
+ctrl_pool_dial(struct ctrl_pool *pool, char address[CTL_ENDPOINT_MAX],
+               struct gp_msg_conn *conn,
+               void (*msg)(struct gp_msg_conn *, const void *, size_t),
+               void (*closed)(struct gp_msg_conn *, int), struct gp_err *err)
 {
+    struct ctl_link link;
     int r;
 
-    ctl_route_address(&pool->route, pool->watched);
-    r = link_up(pool, ret, err);
+    ctl_route_address(&pool->route, address);
+    r = link_up(pool, &link, err);
     if (r < 0)
         return r;
-    r = prove(pool, ret, pool->watched, CONNECT_NS, err);
-    if (r == 0 && fcntl(ret->fd, F_SETFL, O_NONBLOCK) < 0)
+    r = prove(pool, &link, address, CONNECT_NS, err);
+    if (r == 0 && fcntl(link.fd, F_SETFL, O_NONBLOCK) < 0)
         r = -errno;
     if (r == 0)
-        r = gp_msg_conn_init(&pool->conn, pool->loop, ret->fd, CTL_REPLY_MAX,
-                             CTL_REQUEST_MAX, on_msg, on_close);
+        r = gp_msg_conn_init(conn, pool->loop, link.fd, CTL_REPLY_MAX, CTL_REQUEST_MAX,
+                             msg, closed);
     if (r < 0)
-        ctl_link_close(ret);
+        ctl_link_close(&link);
+    else
+        conn->wire = link.wire;
     return r;
 }
 
@@ -712,17 +749,15 @@ on_timer(struct gp_loop_timer *timer)
 {
     struct ctrl_pool *pool = container_of(timer, struct ctrl_pool, timer);
     struct gp_err err = {0};
-    struct ctl_link link;
     int r;
 
     disconnect(pool);
-    r = watch_dial(pool, &link, &err);
+    r = ctrl_pool_dial(pool, pool->watched, &pool->conn, on_msg, on_close, &err);
     if (r < 0) {
         gp_log_debug("pool", "%s", gp_err_msg(&err, r));
         arm(pool, RETRY_NS);
         return;
     }
-    pool->conn.wire = link.wire;
     pool->connected = true;
     pool->seen = 0; /* a scheduler that restarted counts anew */
     send_watch(pool);

@@ -81,6 +81,29 @@ struct ctrl_wanted {
  * which none is; -ENOTSUP: the scheduler is older than that. */
 int ctrl_pool_open_many(struct ctrl_pool *pool, const struct ctrl_wanted *list,
                         size_t n, size_t *ret_failed, struct gp_err *err);
+/* A place in the scheduler's queue, as it was signed there (CtlQueued); len 0: none. */
+struct ctrl_place_proof {
+    uint8_t bytes[128];
+    size_t len;
+};
+/* The request to open it when there is room, for a connection of ctrl_pool_dial();
+ * *ret_bytes is the caller's.  The scheduler answers it with a CtlQueued at each change
+ * and at last with a CtlGrant or a CtlError.  -EINVAL: it pins no card. */
+int ctrl_pool_pack_wait(struct ctrl_pool *pool, const struct ctrl_wanted *wanted,
+                        const struct ctrl_place_proof *place, uint8_t **ret_bytes,
+                        size_t *ret_len, struct gp_err *err);
+/* A further connection, for messages on the loop, on which the token has been proven.
+ * It blocks for half a second at most; @address is where it goes. */
+int ctrl_pool_dial(struct ctrl_pool *pool, char address[CTL_ENDPOINT_MAX],
+                   struct gp_msg_conn *conn,
+                   void (*msg)(struct gp_msg_conn *, const void *, size_t),
+                   void (*closed)(struct gp_msg_conn *, int), struct gp_err *err);
+/* The answer says that another scheduler leads: the next connection goes there.  False:
+ * it does not say so, or not which. */
+bool ctrl_pool_follow(struct ctrl_pool *pool, const Gpupool__Ctl__CtlReply *reply);
+/* What a grant says.  -EPROTO: it is incomplete. */
+int ctrl_pool_grant(const Gpupool__Ctl__CtlGrant *grant, struct ctrl_grant *ret,
+                    struct gp_err *err);
 /* Where it would go now, as the name of a server; nothing is taken.  *ret_by_node: for
  * programs of another node it could be another.  As ctrl_pool_open(). */
 int ctrl_pool_explain(struct ctrl_pool *pool, const struct kube_ask *ask,

@@ -164,13 +164,24 @@ ctrl_queue_due(const struct ctrl_queue *queue)
 }
 
 void
-ctrl_queue_fini(struct ctrl_queue *queue)
+ctrl_queue_clear(struct ctrl_queue *queue)
 {
     const char *name;
     json_t *address;
 
     json_object_foreach(queue->by_name, name, address)
         free((void *)(intptr_t)json_integer_value(address));
+    json_object_clear(queue->by_name);
+    queue->head = queue->later = NULL;
+    queue->tail = &queue->head;
+    queue->n = queue->n_later = 0;
+}
+
+void
+ctrl_queue_fini(struct ctrl_queue *queue)
+{
+    if (queue->by_name)
+        ctrl_queue_clear(queue);
     json_decref(queue->by_name);
     queue->by_name = NULL;
 }

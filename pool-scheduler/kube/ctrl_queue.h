@@ -28,6 +28,8 @@ struct ctrl_queue {
 
 int ctrl_queue_init(struct ctrl_queue *queue);
 void ctrl_queue_fini(struct ctrl_queue *queue);
+/* Nothing is queued any more. */
+void ctrl_queue_clear(struct ctrl_queue *queue);
 /* Queued already: a no-op, but a pause is cut short. */
 void ctrl_queue_add(struct ctrl_queue *queue, const char *name);
 /* Queued already: for the earlier of both times. */

@@ -117,14 +117,28 @@ ctrl_session_load(struct ctrl *ctrl, struct gp_err *err)
     return 0;
 }
 
-/* It was asked for and nobody answered: whoever ends it looks whether there is one. */
-static void
-note_unsure(struct ctrl *ctrl, const char *name)
+void
+ctrl_session_unsure(struct ctrl *ctrl, const char *name)
 {
     struct ctrl_session *session = find_or_make(ctrl, name);
 
     if (session)
         session->unsure = !session->grant.id;
+}
+
+int
+ctrl_session_granted(struct ctrl *ctrl, const char *name,
+                     const struct ctrl_grant *grant)
+{
+    struct ctrl_session *session = find_or_make(ctrl, name);
+
+    if (!session)
+        return -ENOMEM;
+    session->grant = *grant;
+    session->whole = true;
+    session->unsure = false;
+    session->renew_ns = next_renewal(grant->lease_ms);
+    return 0;
 }
 
 int
@@ -148,18 +162,13 @@ ctrl_session_ensure(struct ctrl *ctrl, const char *name, const char *program,
         if (r == -ENOSPC)
             drop(ctrl, name); /* there would be one */
         else if (ctrl->pool.sent)
-            note_unsure(ctrl, name);
+            ctrl_session_unsure(ctrl, name);
         return r;
     }
-    session = find_or_make(ctrl, name);
-    if (!session)
-        return -ENOMEM;
-    session->grant = grant;
-    session->whole = true;
-    session->unsure = false;
-    session->renew_ns = next_renewal(grant.lease_ms);
-    *ret = &session->grant;
-    return 0;
+    r = ctrl_session_granted(ctrl, name, &grant);
+    if (!r)
+        *ret = &find(ctrl, name)->grant;
+    return r;
 }
 
 int
@@ -181,7 +190,7 @@ ctrl_session_ensure_many(struct ctrl *ctrl, const struct ctrl_wanted *list, size
         if (r == -ENOSPC)
             drop(ctrl, list[i].name); /* there would be one */
         else if (ctrl->pool.sent)
-            note_unsure(ctrl, list[i].name);
+            ctrl_session_unsure(ctrl, list[i].name);
     }
     return r;
 }

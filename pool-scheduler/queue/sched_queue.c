@@ -128,8 +128,10 @@ line_figure(const struct sched_queue *queue, const struct sched_line *line,
 
     sched_need_clear(&room);
     room_in_quota(line, &room);
-    ret->key.word[0] = UINT32_MAX - line->priority;
-    ret->key.word[1] = sched_tenant_share(queue->tenants, line->tenant);
+    ret->key.word[0] =
+        (uint64_t)(UINT32_MAX - line->priority) << 32 |
+        gp_min(sched_tenant_share(queue->tenants, line->tenant), (uint64_t)UINT32_MAX);
+    ret->key.word[1] = line->tenant->waits_since;
     ret->key.word[2] = line->tenant->serial;
     ret->weight = sched_order_sum(&line->waiters);
     if (!line->waiters.root)
@@ -247,6 +249,40 @@ sched_queue_tenant_changed(struct sched_queue *queue, struct sched_tenant *tenan
         line_update(queue, line);
 }
 
+/* When the oldest waiter of @tenant arrived; 0: none waits. */
+static uint64_t
+oldest_arrival(const struct sched_tenant *tenant)
+{
+    uint64_t oldest = UINT64_MAX;
+
+    for (const struct sched_line *line = tenant->lines; line;
+         line = line->tenant_next) {
+        const struct sched_order_node *node = line->waiters.root;
+
+        while (node && node->left)
+            node = node->left;
+        if (node)
+            oldest = gp_min(oldest, node->key.word[0]);
+    }
+    return oldest == UINT64_MAX ? 0 : oldest;
+}
+
+/* A waiter of @line came or went.  Between tenants that hold the same, whose waiter is
+ * the oldest is first. */
+static void
+waiters_changed(struct sched_queue *queue, struct sched_line *line)
+{
+    struct sched_tenant *tenant = line->tenant;
+    uint64_t since = oldest_arrival(tenant);
+
+    if (since == tenant->waits_since) {
+        line_update(queue, line);
+        return;
+    }
+    tenant->waits_since = since;
+    sched_queue_tenant_changed(queue, tenant);
+}
+
 /* ----------------------------------------------------------------- waiters -- */
 
 /* Of a request by speed, what the fastest known card would need. */
@@ -294,7 +330,7 @@ sched_queue_add(struct sched_queue *queue, struct sched_waiter *waiter,
     gp_tree_insert(&queue->by_age, &waiter->by_age, waiter->arrived, waiter->serial);
     waiter->in_queue = true;
     queue->n++;
-    line_update(queue, line);
+    waiters_changed(queue, line);
     return 0;
 }
 
@@ -310,7 +346,7 @@ sched_queue_remove(struct sched_queue *queue, struct sched_waiter *waiter)
     queue->n--;
     gp_tree_remove(&queue->by_age, &waiter->by_age);
     sched_order_remove(&line->waiters, &waiter->node);
-    line_update(queue, line);
+    waiters_changed(queue, line);
     line_drop(queue, line);
 }
 

@@ -9,6 +9,7 @@
 #include "sched_commit.h"
 #include "sched_conn.h"
 #include "sched_gang.h"
+#include "sched_handle.h"
 #include "sched_reserve.h"
 #include "sched_rules.h"
 #include "sched_store.h"
@@ -449,6 +450,25 @@ try_due(struct sched *sched, uint64_t now)
     }
 }
 
+/* Its owner has got the session of another request meanwhile, and wants one. */
+static bool
+serve_found(struct sched_wait *wait)
+{
+    struct sched *sched = wait->sched;
+    struct sched_conn *conn = wait->conn;
+    struct sched_session *session =
+        wait->open.once ? sched_sessions_find_owner(&sched->sessions, wait->owner)
+                        : NULL;
+    uint32_t request = wait->request;
+
+    if (!session)
+        return false;
+    sched_wait_drop(wait);
+    sched_handle_open_found(conn, request, session);
+    sched_conn_touch(conn);
+    return true;
+}
+
 static void
 serve(struct sched_wait *wait, const struct sched_decision *decision)
 {
@@ -469,6 +489,8 @@ serve(struct sched_wait *wait, const struct sched_decision *decision)
         gang_try(wait->gang);
         return;
     }
+    if (serve_found(wait))
+        return;
     sched_queue_remove(&waits->queue, &wait->waiter);
     sched_wait_release(wait); /* or its own cards could not be taken */
     r = sched_open_take(sched, &open, decision, &session, &err);

@@ -54,6 +54,7 @@ struct sched_tenant {
     bool apart;  /* one of SCHED_TENANTS_APART */
     void *lines; /* of the queue; its own */
     uint32_t n_lines;
+    uint64_t waits_since; /* for the queue: when its oldest waiter arrived */
     /* For the queue: somebody waited so long for these quotas that @kept of them is
      * kept for him; and a place in the list of tenants whose quotas leave more than
      * before. */

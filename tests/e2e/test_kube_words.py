@@ -140,7 +140,7 @@ def test_claims_that_wait_are_not_written_at_each_change_of_the_pool(case):
         case.check(len(patches) <= 2 * len(waiting),
                    f"{len(patches)} writes about {len(waiting)} claims in twelve changes")
         case.equal(world.given(), 180, "percent given, of 200")
-        case.wait_for(lambda: [w.count("most free: 20 %") for w in words()] == [1],
+        case.wait_for(lambda: all(w.count("most free: 20 %") == 1 for w in words()),
                       "all say what is free in the end", 40)
         for name in ["left", "right"] + [f"more{i}" for i in range(12)]:
             api.delete("elasticgpuclaims", name, "team")

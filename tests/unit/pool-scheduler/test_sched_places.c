@@ -171,6 +171,72 @@ time_that_was_waited_before_a_restart_counts(void **state)
     close(b);
 }
 
+/* Between tenants that hold the same, arrival decides: that of the request, not that of
+ * the tenant, and after a restart whoever comes back with an older place is before who
+ * was faster. */
+static void
+oldest_request_is_first_among_tenants_that_hold_the_same(void **state)
+{
+    struct world *w = *state;
+    int fds[3] = {ut_sched_dial(w), ut_sched_dial(w)}, server;
+    reply_t *bob = ut_wait_queued(fds[0], ut_wait_preference("bob@host", 60)), *reply;
+    Gpupool__Ctl__CtlOpen open = ut_wait_preference("bob@host", 60);
+
+    ut_sched_drop(ut_wait_queued(fds[1], ut_wait_preference("ada@host", 60)));
+    ut_sched_end(w, SIGTERM);
+    ut_sched_start(w);
+    close(fds[0]);
+    close(fds[1]);
+    for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+        fds[i] = ut_sched_dial(w);
+    ut_sched_drop(ut_wait_queued(fds[0], ut_wait_preference("ada@host", 60)));
+    open.place = bob->queued->place;
+    reply = ut_wait_queued(fds[1], open);
+    assert_int_equal(reply->queued->position, 1);
+    ut_sched_drop(reply);
+    ut_sched_drop(bob);
+    reply = ut_wait_queued(fds[2], ut_wait_preference("bob@host", 60));
+    assert_int_equal(reply->queued->position, 2); /* beside his older one */
+    ut_sched_drop(reply);
+    server = ut_sched_join(w, "node-a", 1);
+    ut_wait_granted(fds[1]);
+    for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+        close(fds[i]);
+    close(server);
+}
+
+/* A controller may ask a second time while the first request waits. */
+static void
+request_for_one_session_gets_the_one_that_there_is(void **state)
+{
+    struct world *w = *state;
+    int server = ut_sched_join(w, "node-a", 1), first = ut_sched_dial(w),
+        waits = ut_sched_dial(w), other = ut_sched_dial(w);
+    reply_t *grant = ut_sched_granted(first, ut_sched_preference(80, GIB)), *found,
+            *reply;
+    Gpupool__Ctl__CtlOpen open = ut_wait_preference("eve@host", 60);
+
+    open.once = true;
+    ut_sched_drop(ut_wait_queued(waits, open));
+    open.wait = false;
+    open.core = 10;
+    found = ut_sched_granted(other, open);
+    ut_wait_finish(server, first, grant->grant);
+    reply = ut_wait_outcome(waits);
+    assert_int_equal(reply->body_case, GPUPOOL__CTL__CTL_REPLY__BODY_GRANT);
+    assert_int_equal(reply->grant->session_id, found->grant->session_id);
+    ut_sched_drop(reply);
+    reply = ut_wait_ask_queue(w);
+    assert_int_equal(reply->queue->waiting, 0);
+    ut_sched_drop(reply);
+    ut_sched_drop(found);
+    ut_sched_drop(grant);
+    close(server);
+    close(first);
+    close(waits);
+    close(other);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, ut_sched_setup, ut_sched_teardown)
 
 int
@@ -180,6 +246,8 @@ main(void)
         T(place_is_kept_over_a_restart),
         T(place_is_good_for_one_request),
         T(time_that_was_waited_before_a_restart_counts),
+        T(oldest_request_is_first_among_tenants_that_hold_the_same),
+        T(request_for_one_session_gets_the_one_that_there_is),
         cmocka_unit_test(place_is_good_in_spite_of_clocks_that_differ),
     };
 

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Claims that wait have places in the scheduler's queue: who came first is served first, and
+what asks for much is not starved by what asks for little."""
+
+import json
+import signal
+
+from test_kube import claim, in_world
+
+
+def rules(case):
+    """Cards are kept for who has waited a second."""
+    path = case.folder / "rules"
+    path.write_text("[queue]\nreserve-after = 1s\n")
+    return ("--rules", path)
+
+
+def put(world, name, core, **spec):
+    world.api.put("elasticgpuclaims", claim(name, core=core, memory="64Mi", **spec))
+
+
+def begin(world, **cores):
+    """Claims that are bound, one after the other."""
+    world.start()
+    world.await_cards()
+    for name, core in cores.items():
+        put(world, name, core)
+        world.await_phase(name, "Bound")
+
+
+def message(world, name):
+    found = world.api.get("elasticgpuclaims", name, "team") or {}
+    return found.get("status", {}).get("message") or ""
+
+
+def waiters(case, world):
+    done = case.run([case.build / "bin/gpupool", "queue", "--json", "--scheduler", world.address,
+                     "--token-file", world.token])
+    return json.loads(done.out)["requests"]
+
+
+def programs(case, world):
+    return [waiter["program"] for waiter in waiters(case, world)]
+
+
+def await_places(case, world, n):
+    case.wait_for(lambda: len(waiters(case, world)) == n, f"{n} places are taken")
+
+
+def sessions(case, world):
+    done = case.run([case.build / "bin/gpupool", "status", "--json", "--scheduler",
+                     world.address, "--token-file", world.token])
+    return [s["name"] for s in json.loads(done.out)["sessions"]]
+
+
+def delete(world, name):
+    world.api.delete("elasticgpuclaims", name, "team")
+
+
+def test_a_large_claim_is_not_starved_by_small_ones(case):
+    """Both cards have two halves.  Whenever one is given back a small claim wants it, so a whole
+    card would never be free; one is kept for the large claim instead."""
+    def body(world):
+        begin(world, a0=50, a1=50, b0=50, b1=50)
+        put(world, "large", 100)
+        await_places(case, world, 1)
+        case.wait_for(lambda: waiters(case, world)[0]["held_cards"], "a card is kept for it")
+        kept = {waiter["program"]: waiter["held_cards"] for waiter in waiters(case, world)}
+        case.equal(len(kept["team/large"]), 1, "cards that are kept")
+        pairs = {}
+        for gpu in world.slices():
+            pairs.setdefault(gpu["spec"]["remoteGPU"]["gpuUUIDs"][0], []).append(gpu["spec"]["claimRef"]["name"])
+        first, second = pairs[kept["team/large"][0]]
+        put(world, "small", 50)
+        await_places(case, world, 2)
+        delete(world, first)
+        case.wait_for(lambda: world.given() == 150, "a half is given back")
+        case.equal(world.phase("small"), "Pending", "the small claim while the half is kept")
+        delete(world, second)
+        world.await_phase("large", "Bound")
+        case.equal(world.phase("small"), "Pending", "the small claim")
+        case.equal(world.given(), 200, "percent given")
+        delete(world, "large")
+        world.await_phase("small", "Bound")
+        await_places(case, world, 0)
+    in_world(case, body, rules(case))
+
+
+def test_who_came_first_is_served_first(case):
+    def body(world):
+        begin(world, a=100, b=100)
+        for i in range(4):
+            put(world, f"w{i}", 60)
+            await_places(case, world, i + 1)
+        case.check(message(world, "w0").startswith("waits at place 1 of "), message(world, "w0"))
+        delete(world, "a")
+        world.await_phase("w0", "Bound")
+        put(world, "w4", 60)  # as soon as there is room, before those that wait are looked at
+        delete(world, "b")
+        world.await_phase("w1", "Bound")
+        delete(world, "w0")
+        world.await_phase("w2", "Bound")
+        case.equal([world.phase(f"w{i}") for i in (3, 4)], ["Pending"] * 2, "who came last")
+    in_world(case, body)
+
+
+def test_a_claim_that_is_deleted_leaves_the_queue_and_no_session(case):
+    def body(world):
+        begin(world, a=100, b=100)
+        for i in range(3):
+            put(world, f"w{i}", 100)
+        await_places(case, world, 3)
+        delete(world, "w1")
+        await_places(case, world, 2)
+        # Served in the moment in which it is deleted, or not.
+        delete(world, "a")
+        delete(world, "w0")
+        world.await_phase("w2", "Bound")
+        delete(world, "w2")
+        delete(world, "b")
+        case.wait_for(lambda: world.given() == 0 and not sessions(case, world), "nothing is held")
+        await_places(case, world, 0)
+    in_world(case, body)
+
+
+def test_places_outlast_controller_and_scheduler(case):
+    """A controller that is killed leaves its places to the next, which takes them in the order
+    in which the claims were made; a scheduler that starts again gives them back."""
+    def body(world):
+        begin(world, a=100, b=100)
+        for i, name in enumerate(("zoe", "bob", "amy")):
+            made = claim(name, core=100, memory="64Mi")
+            made["metadata"]["creationTimestamp"] = f"2026-01-01T00:00:0{i}Z"
+            world.api.put("elasticgpuclaims", made)
+            await_places(case, world, i + 1)
+        world.controller.kill()
+        world.controller.wait()
+        world.start()
+        await_places(case, world, 0)
+        await_places(case, world, 3)
+        order = ["team/zoe", "team/bob", "team/amy"]
+        case.equal(programs(case, world), order, "the order")
+        world.scheduler.send_signal(signal.SIGTERM)
+        world.scheduler.wait(20)
+        (case.folder / "sched.ready").unlink()
+        world.scheduler = world.add_scheduler(world.address, case.folder / "sched.ready")
+        case.wait_for((case.folder / "sched.ready").exists, "the scheduler is back")
+        await_places(case, world, 3)
+        case.equal(programs(case, world), order, "the order")
+        delete(world, "a")
+        world.await_phase("zoe", "Bound")
+        case.equal([world.phase(name) for name in ("bob", "amy")], ["Pending"] * 2, "the others")
+        case.equal(len(sessions(case, world)), 2, "sessions")
+    in_world(case, body)
+
+
+def test_no_namespace_keeps_others_out_of_the_queue(case):
+    def body(world):
+        begin(world, a=100, b=100)
+        for i in range(33):
+            put(world, f"w{i:02}", 100)
+            case.wait_for(lambda i=i: message(world, f"w{i:02}"), "it waits")
+        await_places(case, world, 32)
+        made = claim("other", core=100, memory="64Mi")
+        made["metadata"]["namespace"] = "others"
+        world.api.put("elasticgpuclaims", made)
+        case.wait_for(lambda: "others/other" in programs(case, world), "it has a place")
+        taken = programs(case, world)
+        case.equal(len(taken), 32, "places")
+        case.equal([f"team/w{i:02}" for i in range(33) if f"team/w{i:02}" not in taken],
+                   ["team/w31", "team/w32"], "who has none")
+    in_world(case, body)
+
+
+def test_more_claims_than_places_wait_in_order(case):
+    def body(world):
+        begin(world, a=100, b=100)
+        names = [f"w{i:02}" for i in range(40)]
+        for name in names:
+            put(world, name, 100)
+            case.wait_for(lambda name=name: message(world, name), f"{name} waits")
+        await_places(case, world, 32)
+        bound = {"a", "b"}
+        for name in names:
+            delete(world, bound.pop())
+            world.await_phase(name, "Bound")
+            bound.add(name)
+    in_world(case, body)
