@@ -25,9 +25,10 @@
 #include <string.h>
 
 #define RETRY_NS (1 * GP_NS_PER_S)
-/* Who waits hears something every twenty seconds; a link on which nothing comes for
- * three times as long is dead. */
-#define SILENCE_NS (60 * GP_NS_PER_S)
+/* Who waits hears something every twenty seconds, less often where many thousands wait.
+ * A link on which nothing comes for so long is dead; the proof is good for two minutes.
+ */
+#define SILENCE_NS (100 * GP_NS_PER_S)
 /* The scheduler has refused a place: its queue is full, or it is older. */
 #define REFUSED_NS (20 * GP_NS_PER_S)
 
