@@ -5,7 +5,12 @@
 #include "gp_fds.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <string.h>
+#include <sys/ioctl.h>
+
+/* Some twenty messages, as the kernel counts them: two rounds of connections. */
+#define UNREAD_MAX 16384
 
 int
 wrk_request_send(int sock, const struct wrk_request *ask, int fd, int flags)
@@ -13,6 +18,14 @@ wrk_request_send(int sock, const struct wrk_request *ask, int fd, int flags)
     ssize_t n = gp_fds_send(sock, ask, sizeof(*ask), &fd, fd >= 0, flags);
 
     return n < 0 ? (int)n : 0;
+}
+
+bool
+wrk_request_is_full(int sock)
+{
+    int bytes = 0;
+
+    return ioctl(sock, SIOCOUTQ, &bytes) == 0 && bytes > UNREAD_MAX;
 }
 
 int

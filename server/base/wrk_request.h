@@ -16,6 +16,7 @@
 #include "wire_image.h"
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 enum wrk_ask_kind {
@@ -91,6 +92,11 @@ static_assert(sizeof(struct wrk_request) == WRK_REQUEST_MIN,
 
 /* Send @ask, and @fd with it unless it is -1; @flags of sendmsg().  0 or -errno. */
 int wrk_request_send(int sock, const struct wrk_request *ask, int fd, int flags);
+
+/* Whether the peer has left as much unread as it may.  Descriptors that are on their
+ * way count for the sender's user, of whom they may be no more than a process may open,
+ * so a worker that does not read gets no more of them. */
+bool wrk_request_is_full(int sock);
 
 /* Receive one; *ret_fd is the caller's, or -1: there was none, or this process had no
  * room for it.  -EAGAIN, -ECONNRESET; -EPROTO: it is too short, or has more than one

@@ -522,7 +522,11 @@ static void
 attach_passed(struct srv_attach *a, int r, const char *why_not)
 {
     if (r < 0) {
-        attach_refuse(a, GPUPOOL__ATTACH_STATUS__ATTACH_BAD_REQUEST, why_not);
+        attach_refuse(a,
+                      r == -EAGAIN ? GPUPOOL__ATTACH_STATUS__ATTACH_LIMIT
+                                   : GPUPOOL__ATTACH_STATUS__ATTACH_BAD_REQUEST,
+                      r == -EAGAIN ? "the worker has not taken its connections yet"
+                                   : why_not);
         return;
     }
     attach_say_ok(a);

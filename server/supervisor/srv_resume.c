@@ -13,11 +13,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/sockios.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -301,8 +299,10 @@ srv_resume_give(struct srv_worker *w, const struct Gpupool__AttachRequest *req, 
 
     static_assert(sizeof(((struct wrk_request *)0)->secret) == ATTACH_COOKIE_SIZE,
                   "a cookie fits");
-    if (req->resume_acks)
+    if (req->resume_acks) /* one for each link */
         return give_acks(w, fd, tls);
+    if (wrk_request_is_full(resume->channel))
+        return -EAGAIN;
     own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     r = own < 0 ? -errno : give_link(w, req, fd, tls);
     if (r < 0)
@@ -319,18 +319,6 @@ srv_resume_give(struct srv_worker *w, const struct Gpupool__AttachRequest *req, 
 /* ---- control connections ----------------------------------------------------------
  */
 
-/* A worker reads the channel when it has a link to replace or a host function.  What is
- * in it counts as descriptors of ours, of which a client must not use up many. */
-#define CHANNEL_FULL 16384
-
-static bool
-channel_is_full(int channel)
-{
-    int bytes = 0;
-
-    return ioctl(channel, SIOCOUTQ, &bytes) == 0 && bytes > CHANNEL_FULL;
-}
-
 int
 srv_resume_control(struct srv *srv, const struct Gpupool__AttachRequest *req,
                    bool secure, struct srv_worker **ret)
@@ -346,7 +334,8 @@ srv_resume_control(struct srv *srv, const struct Gpupool__AttachRequest *req,
     if (!w || w->ending || w->resume->secure != secure ||
         round < w->kept->control_round)
         return -ENOENT;
-    if (channel_is_full(w->resume->channel))
+    /* A worker reads it when it has a link to replace or a host function. */
+    if (wrk_request_is_full(w->resume->channel))
         return -EAGAIN;
     w->kept->control_round = round + 1; /* first: a cookie is good once */
     *ret = w;

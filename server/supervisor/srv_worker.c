@@ -419,6 +419,8 @@ srv_worker_stripe(struct srv *srv, const uint8_t cookie[WIRE_STRIPE_COOKIE],
     seen = round == w->stripe_round ? w->stripes_seen : 0;
     if (seen & 1u << index)
         return -ENOENT;
+    if (wrk_request_is_full(w->ask.fd))
+        return -EAGAIN;
     r = wrk_request_send(w->ask.fd, &ask, fd, MSG_DONTWAIT);
     if (r == 0) {
         w->stripe_round = w->kept->stripe_round = round;

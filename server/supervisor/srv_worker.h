@@ -42,7 +42,8 @@ int srv_worker_peer(struct srv *srv, const uint8_t cookie[WIRE_PEER_COOKIE],
 
 /* Hand @fd, connection @index of that @round of the attachment that expects it with
  * that cookie, to its worker; it stays the caller's too.  -ENOENT: no such attachment,
- * or it has that one already, or one of a later round. */
+ * or it has that one already, or one of a later round.  -EAGAIN: the worker has taken
+ * none for long. */
 int srv_worker_stripe(struct srv *srv, const uint8_t cookie[WIRE_STRIPE_COOKIE],
                       uint32_t round, uint32_t index, int fd,
                       const struct tls_keys *tls);

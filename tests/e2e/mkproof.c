@@ -2,10 +2,11 @@
 /*
  * Proves a ticket for clients by hand.
  *
- *     mkproof SECRET SERVER_KEY NONCE < ticket
+ *     mkproof SECRET SERVER_KEY NONCE [ROUNDS] < ticket
  *
  * SECRET as in a session file, the others as 64 hex digits from the server's challenge.
- * Prints the proof in hex digits, and the cookies of the stripes, three rounds of them.
+ * Prints the proof in hex digits, and the cookies of the stripes, three rounds of them
+ * or as many as the last argument says.
  */
 #include "attach_proof.h"
 #include "gp_b64.h"
@@ -40,11 +41,12 @@ main(int argc, char **argv)
     uint8_t proof[ATTACH_PROOF_SIZE], key[ATTACH_KEY_SIZE], cookie[ATTACH_COOKIE_SIZE];
     struct attach_transcript t;
     char text[8192];
+    uint32_t rounds = argc == 5 ? (uint32_t)strtoul(argv[4], NULL, 10) : 3;
     size_t size = 0;
 
-    if (argc != 4 || !fgets(text, sizeof(text), stdin) ||
+    if ((argc != 4 && argc != 5) || !fgets(text, sizeof(text), stdin) ||
         gp_b64_decode(argv[1], strlen(argv[1]), &secret, &size) < 0 || size != 32) {
-        fprintf(stderr, "usage: mkproof SECRET SERVER_KEY NONCE < ticket\n");
+        fprintf(stderr, "usage: mkproof SECRET SERVER_KEY NONCE [ROUNDS] < ticket\n");
         return 2;
     }
     text[strcspn(text, "\n")] = 0;
@@ -56,7 +58,7 @@ main(int argc, char **argv)
     attach_proof_make(&t, proof);
     attach_key_make(&t, key);
     print_hex(proof, sizeof(proof));
-    for (uint32_t i = 0; i < 3 * 8; i++) {
+    for (uint32_t i = 0; i < rounds * 8; i++) {
         attach_cookie_make(key, ATTACH_COOKIE_STRIPE, i, cookie);
         print_hex(cookie, 16);
     }

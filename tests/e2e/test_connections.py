@@ -123,16 +123,16 @@ def test_peer_without_the_cookie_gets_no_connection(case):
     shell.ok("sync")
 
 
-def attach(case, session, client, extra=b""):
+def attach(case, session, client, extra=b"", rounds=3):
     """By hand, over the socket @client: the cookies, eight of each round."""
     reply = ask(client, field(1, 1) + field(3, session.field("ticket").encode()) +
                 field(13, 1) + field(21, 1) + extra)
     proof, cookies = prove(case, session.field("ticket"), session.field("secret"),
-                           challenge(reply))
+                           challenge(reply), rounds)
     reply = ask(client, proof[4:])
     case.equal(status_of(reply), OK, "status of the attachment")
     case.check(all(cookie not in reply for cookie in cookies), "a cookie in the reply")
-    case.equal(len(cookies), 24, "cookies, one for each connection of three rounds")
+    case.equal(len(cookies), 8 * rounds, "cookies, one for each connection of each round")
     return cookies
 
 
@@ -155,6 +155,22 @@ def test_connections_can_be_made_again_in_a_later_round(case):
         for time in (3, 1 << 29, (1 << 32) - 1):
             case.equal(join(case, server, cookies[0], 0, time), BAD_REQUEST, f"round {time}")
     case.wait_for(lambda: not session.pool.workers(), "the worker is gone")
+
+
+def test_attacks_connections_that_nobody_takes_are_few(case):
+    """Of rounds behind each other, for links that never break: the worker does not look for
+    them, so each would be a descriptor that the server has on its way, of which all of its user's
+    processes together may have no more than one may open."""
+    session = case.pool().session()
+    server = where(session)
+    taken = 0
+    with socket.create_connection(server, timeout=case.patience) as client:
+        cookies = attach(case, session, client, field(25, 1) + field(28, 1), rounds=60)
+        for n, cookie in enumerate(cookies):
+            if join(case, server, cookie, n % 8, n // 8) != OK:
+                break
+            taken += 1
+    case.check(16 <= taken <= 100, f"{taken} connections wait for one worker")
 
 
 def test_each_connection_can_be_made_once(case):

@@ -57,11 +57,12 @@ def challenge(reply):
     return tuple(found)
 
 
-def prove(case, ticket, secret, asked):
-    """The AttachProof that answers a challenge, and cookies of all stripes, three rounds of
+def prove(case, ticket, secret, asked, rounds=3):
+    """The AttachProof that answers a challenge, and cookies of all stripes, @rounds rounds of
     them."""
     nonce, key = asked
-    done = subprocess.run([case.build / "tests" / "e2e" / "mkproof", secret, key.hex(), nonce.hex()],
+    done = subprocess.run([case.build / "tests" / "e2e" / "mkproof", secret, key.hex(), nonce.hex(),
+                           str(rounds)],
                           input=ticket + "\n", capture_output=True, text=True, check=True,
                           timeout=case.patience)
     proof, *cookies = map(bytes.fromhex, done.stdout.split())

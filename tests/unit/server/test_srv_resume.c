@@ -278,6 +278,26 @@ control_connections_go_to_their_worker_and_each_once(void **state)
 }
 
 static void
+worker_that_reads_no_links_holds_few(void **state)
+{
+    uint32_t n = 0;
+    int r = 0;
+
+    (void)state;
+    start(&clear, false);
+    while (n < 100 && r == 0) {
+        Gpupool__AttachRequest req = request(key, false, ++n);
+        struct srv_worker *w = srv_resume_find(&srv, &req, false);
+
+        assert_ptr_equal(w, &worker);
+        r = srv_resume_give(w, &req, STDIN_FILENO, &clear, on_back);
+    }
+    assert_in_range(n, 4, 64);
+    assert_int_equal(r, -EAGAIN);
+    end();
+}
+
+static void
 worker_that_reads_no_control_connections_holds_few(void **state)
 {
     struct srv_worker_kept kept = {0};
@@ -300,6 +320,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(control_connections_go_to_their_worker_and_each_once),
         cmocka_unit_test(worker_that_reads_no_control_connections_holds_few),
+        cmocka_unit_test(worker_that_reads_no_links_holds_few),
         cmocka_unit_test(test_token_is_good_once),
         cmocka_unit_test(test_client_says_that_it_would_go_on_over_rdma),
         cmocka_unit_test(test_acknowledgements_belong_to_the_link_in_use),
