@@ -201,6 +201,7 @@ sched_reads_is(const Gpupool__Ctl__CtlRequest *req)
     case GPUPOOL__CTL__CTL_REQUEST__BODY_LIST:
     case GPUPOOL__CTL__CTL_REQUEST__BODY_QUEUE:
     case GPUPOOL__CTL__CTL_REQUEST__BODY_WATCH_POOL:
+    case GPUPOOL__CTL__CTL_REQUEST__BODY_WAIT_SERVERS: /* which may be there already */
         return true;
     case GPUPOOL__CTL__CTL_REQUEST__BODY_OPEN:
         return req->open->explain;

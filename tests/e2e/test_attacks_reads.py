@@ -8,8 +8,8 @@ import socket
 import struct
 import time
 
-from harness.control import (Link, OPEN, REGISTER, RENEW_MANY, STATUS, fields, message,
-                             number, text)
+from harness.control import (Link, OPEN, REGISTER, RENEW_MANY, STATUS, WAIT_SERVERS, fields,
+                             message, number, text)
 from test_attacks_rates import LinkFrom, OTHER_HOST, client_token, limited, open_request
 from test_hostile_scheduler import address
 
@@ -114,6 +114,21 @@ def test_attacks_large_reads_of_one_address_leave_other_peers_theirs(case):
                    "a session of who reads too much")
     with Link(case, address(pool)) as link:
         case.equal(link.ask(STATUS, text(1, token))[0], 0, "a status of another address")
+    for link in servers:
+        link.close()
+
+
+def test_attacks_waits_that_are_over_count_as_the_reads_that_they_are(case):
+    """Whoever waits for servers that are there already gets a status at once."""
+    pool = case.pool(servers=1, cards=1)
+    limited(pool, "gpupool-scheduler", "--rate-reads", "5")
+    token = client_token(pool)
+    servers = large_pool(case, address(pool))
+    with LinkFrom(case, address(pool), OTHER_HOST) as link:
+        answers = link.errors(WAIT_SERVERS, number(1, 1) + number(2, 1000) + text(3, token), 500)
+        case.equal(answers[0], (0, 0), "the first one")
+        refused = [retry for code, retry in answers if code == LIMIT]
+        case.check(refused and min(refused) > 0, "one too many is told when to come")
     for link in servers:
         link.close()
 
