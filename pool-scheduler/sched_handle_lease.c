@@ -11,6 +11,7 @@
 #include "sched_grant.h"
 #include "sched_handle.h"
 #include "sched_peer.h"
+#include "sched_rates.h"
 #include "sched_renewed.h"
 #include "sched_wait.h"
 
@@ -143,7 +144,9 @@ renew_one(struct sched_conn *conn, const Gpupool__Ctl__CtlRenewMany *msg,
         return 0;
     }
     renew(conn, session, msg->hold);
-    if (!msg->no_tickets && wants_tickets(conn->sched, session, one->tickets_unix)) {
+    /* What it says of its tickets is only its word. */
+    if (!msg->no_tickets && wants_tickets(conn->sched, session, one->tickets_unix) &&
+        sched_rates_ticket(conn)) {
         grant = grant_of(conn->sched, 0, session);
         if (!grant)
             return -ENOMEM;

@@ -25,6 +25,8 @@ sched_rates_init(struct sched_rates *rates, const struct sched_config *config)
         r = gp_rate_init(&rates->denials, config->rate_denials);
     if (!r)
         r = gp_rate_init(&rates->reads, config->rate_reads * SCHED_READS_UNITS);
+    if (!r)
+        r = gp_rate_init(&rates->tickets, config->rate_requests);
     return r;
 }
 
@@ -36,6 +38,7 @@ sched_rates_fini(struct sched_rates *rates)
     gp_rate_fini(&rates->owners);
     gp_rate_fini(&rates->denials);
     gp_rate_fini(&rates->reads);
+    gp_rate_fini(&rates->tickets);
 }
 
 static bool
@@ -79,6 +82,13 @@ sched_rates_request(struct sched_conn *conn, const void *data, size_t len)
     if (wait && !ctl_peek(data, len, &peek))
         peek.id = 0;
     return answer(conn, peek.id, wait, what);
+}
+
+bool
+sched_rates_ticket(struct sched_conn *conn)
+{
+    return is_unlimited(conn) ||
+           !gp_rate_take(&conn->sched->rates.tickets, conn->from, gp_now_ns());
 }
 
 bool

@@ -142,6 +142,7 @@ struct sched_counters {
 
 struct sched_rates { /* sched_rates.h */
     struct gp_rate requests, opens, owners, denials, reads;
+    struct gp_rate tickets; /* of batches: each as a request of its own */
 };
 
 /* Peers whose reads wait are told apart by so many values of a hash. */

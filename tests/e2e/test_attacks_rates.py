@@ -5,7 +5,7 @@ notices."""
 import socket
 import struct
 
-from harness.control import Link, OPEN, STATUS, fields, message, number, text
+from harness.control import Link, OPEN, RENEW_MANY, STATUS, fields, message, number, text
 from harness.raw import attach_request, where
 from test_hostile_scheduler import address
 
@@ -93,6 +93,31 @@ def test_attacks_flood_of_requests_leaves_other_peers_theirs(case):
     with LinkFrom(case, address(pool), OTHER_HOST) as link:
         seen_limit(case, link.errors(STATUS, text(1, token), 10 * BURST + 200), 10 * BURST, "requests")
         pool.run(case.programs / "vecadd")
+
+
+def test_attacks_batches_of_one_session_get_as_many_tickets_as_requests(case):
+    """Tickets are signatures, which all who open and renew wait for: who names a session again
+    and again, and claims to have no tickets, gets some now and then."""
+    pool = case.pool(servers=1, cards=1)
+    limited(pool, "gpupool-scheduler", "--rate-requests", "10")
+    named = 300
+    with LinkFrom(case, address(pool), OTHER_HOST) as link:
+        code, reply = link.ask(OPEN, open_request(client_token(pool), "mallory@there"))
+        case.equal(code, 0, f"a session: {reply}")
+        grant = dict(fields(dict(reply)[5]))
+        one = bytes([1 << 3 | 1]) + struct.pack("<Q", grant[1]) + text(2, grant[3])
+        tickets = leases = 0
+        for _ in range(4):
+            code, reply = link.ask(RENEW_MANY, text(1, one) * named)
+            case.equal(code, 0, f"a batch: {reply}")
+            answers = [dict(fields(value)) for field, value in fields(dict(reply)[RENEW_MANY])
+                       if field == 1]
+            case.equal(len(answers), named, "answers")
+            leases += sum(answer.get(2, 0) > 0 for answer in answers)
+            tickets += sum(4 in answer for answer in answers)
+    case.equal(leases, 4 * named, "leases that were renewed")
+    case.check(1 <= tickets <= 10 * BURST + 100, f"{tickets} tickets for {4 * named} names")
+    pool.run(case.programs / "vecadd")
 
 
 def test_attacks_wrong_tokens_are_slowed_down(case):
