@@ -18,9 +18,15 @@
 #define LINES_MAX (4u * SRV_CLOSED_IDS)
 
 static void
-remember(struct srv_closed *closed, uint64_t id)
+remember(struct srv_closed *closed, uint64_t id, const char *why)
 {
-    closed->ids[closed->at++ % SRV_CLOSED_IDS] = id;
+    unsigned at = closed->at++ % SRV_CLOSED_IDS;
+    char words[SRV_CLOSED_WORDS];
+
+    gp_str_copy(words, sizeof(words), why);
+    free(closed->words[at]);
+    closed->words[at] = *words ? strdup(words) : NULL; /* without memory: not known */
+    closed->ids[at] = id;
 }
 
 /* A line that a crash cut short, or that is none, is left out. */
@@ -38,7 +44,7 @@ take_lines(struct srv_closed *closed, char *text)
         closed->lines++;
         if (strlen(line) == LINE - 1 && sscanf(line, "%" SCNx64, &id) == 1 &&
             !srv_closed_has(closed, id))
-            remember(closed, id);
+            remember(closed, id, "");
     }
 }
 
@@ -70,6 +76,10 @@ srv_closed_init(struct srv_closed *closed, const char *state_dir, struct gp_err 
 void
 srv_closed_fini(struct srv_closed *closed)
 {
+    for (unsigned i = 0; i < SRV_CLOSED_IDS; i++) {
+        free(closed->words[i]);
+        closed->words[i] = NULL;
+    }
     free(closed->path);
     closed->path = NULL;
 }
@@ -127,11 +137,11 @@ written(struct srv_closed *closed, int r)
 }
 
 void
-srv_closed_add(struct srv_closed *closed, uint64_t id)
+srv_closed_add(struct srv_closed *closed, uint64_t id, const char *why)
 {
     if (srv_closed_has(closed, id))
         return;
-    remember(closed, id);
+    remember(closed, id, why);
     if (closed->path)
         written(closed, closed->lines < LINES_MAX && !closed->behind
                             ? append(closed, id)
@@ -145,11 +155,27 @@ srv_closed_retry(struct srv_closed *closed)
         written(closed, write_anew(closed));
 }
 
+/* Its place, SRV_CLOSED_IDS when it has none. */
+static unsigned
+find(const struct srv_closed *closed, uint64_t id)
+{
+    unsigned i = 0;
+
+    while (id && i < SRV_CLOSED_IDS && closed->ids[i] != id)
+        i++;
+    return id ? i : SRV_CLOSED_IDS;
+}
+
 bool
 srv_closed_has(const struct srv_closed *closed, uint64_t id)
 {
-    for (unsigned i = 0; i < SRV_CLOSED_IDS; i++)
-        if (closed->ids[i] == id && id)
-            return true;
-    return false;
+    return find(closed, id) < SRV_CLOSED_IDS;
+}
+
+const char *
+srv_closed_why(const struct srv_closed *closed, uint64_t id)
+{
+    unsigned at = find(closed, id);
+
+    return at < SRV_CLOSED_IDS && closed->words[at] ? closed->words[at] : "";
 }

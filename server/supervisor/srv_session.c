@@ -170,6 +170,17 @@ same_session(const struct srv_session *s, const struct ticket_claims *claims)
     return true;
 }
 
+/* The words are those that who held the session is told by the scheduler. */
+static int
+closed_error(const struct srv *srv, const struct ticket_claims *claims,
+             struct gp_err *err)
+{
+    const char *why = srv_closed_why(&srv->closed, claims->session_id);
+
+    return gp_err_set(err, -EKEYREVOKED, "session %s has been closed%s%s",
+                      claims->session, *why ? ": " : "", why);
+}
+
 int
 srv_session_get(struct srv *srv, const struct ticket_claims *claims,
                 struct srv_session **ret, struct gp_err *err)
@@ -179,8 +190,7 @@ srv_session_get(struct srv *srv, const struct ticket_claims *claims,
     if (!s && !srv_closed_has(&srv->closed, claims->session_id))
         return session_new(srv, claims, ret, err);
     if (!s || s->closed)
-        return gp_err_set(err, -EKEYREVOKED, "session %s has been closed",
-                          claims->session);
+        return closed_error(srv, claims, err);
     if (!same_session(s, claims))
         return gp_err_set(err, -EKEYREVOKED,
                           "session %s: another one of that id is open on this server, "
@@ -338,7 +348,7 @@ srv_session_commit(struct srv_session *s)
 {
     if (!s->closed || s->n_workers)
         return;
-    srv_closed_add(&s->srv->closed, s->claims.session_id);
+    srv_closed_add(&s->srv->closed, s->claims.session_id, "");
     session_end(s);
 }
 
@@ -348,7 +358,7 @@ srv_session_close(struct srv *srv, uint64_t id, const char *why)
     struct srv_session *s = srv_session_find(srv, id);
 
     if (!s) {
-        srv_closed_add(&srv->closed, id);
+        srv_closed_add(&srv->closed, id, why);
         return NULL;
     }
     if (!s->closed)
@@ -356,7 +366,7 @@ srv_session_close(struct srv *srv, uint64_t id, const char *why)
                     *why ? why : "closed by the scheduler", s->n_workers,
                     gp_plural(s->n_workers, "worker", "workers"));
     s->closed = true;
-    srv_closed_add(&srv->closed, id);
+    srv_closed_add(&srv->closed, id, why);
     s->kept->closed = 1;
     return s;
 }

@@ -257,7 +257,8 @@ def test_closed_session_stays_closed_when_its_server_is_restarted(case):
     name = json.loads(hosts.cli("status", "--json").out)["sessions"][0]["name"]
     hosts.cli("close", name)
     done = case.run([case.programs / "vecadd"], env=env, status=None)
-    case.contains(done.err, "has been closed", "after the order")
+    case.contains(done.err, f"{name} has been closed: closed by an administrator",
+                  "after the order")
     port = next(line.split(" ")[1].strip() for line in lines if line.startswith("server "))
     server = next(p for p in case._processes if "gpupool-server" in str(p.args[0]))
     scheduler.send_signal(signal.SIGSTOP)

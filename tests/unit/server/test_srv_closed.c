@@ -62,16 +62,16 @@ full_disk_costs_no_id_once_there_is_room(void **state)
 
     (void)state;
     assert_int_equal(srv_closed_init(&closed, folder, NULL), 0);
-    srv_closed_add(&closed, 1);
+    srv_closed_add(&closed, 1, "");
     room(17 + 5); /* within the second line */
-    srv_closed_add(&closed, 2);
-    srv_closed_add(&closed, 3);
+    srv_closed_add(&closed, 2, "");
+    srv_closed_add(&closed, 3, "");
     srv_closed_retry(&closed);
     assert_int_equal(known(3), 1);
     room(RLIM_INFINITY);
     srv_closed_retry(&closed);
     assert_int_equal(known(3), 3);
-    srv_closed_add(&closed, 4);
+    srv_closed_add(&closed, 4, "");
     assert_int_equal(known(4), 4);
     srv_closed_fini(&closed);
 }
@@ -85,9 +85,35 @@ id_after_one_that_a_crash_cut_short_is_kept(void **state)
     assert_int_equal(
         gp_file_replace(file, "0000000000000001\n00000000", 25, 0600, NULL), 0);
     assert_int_equal(srv_closed_init(&closed, folder, NULL), 0);
-    srv_closed_add(&closed, 2);
+    srv_closed_add(&closed, 2, "");
     srv_closed_fini(&closed);
     assert_int_equal(known(2), 2);
+}
+
+static void
+first_reason_of_a_session_stays_until_its_place_is_needed(void **state)
+{
+    char lengthy[SRV_CLOSED_WORDS + 9];
+    struct srv_closed closed;
+
+    (void)state;
+    memset(lengthy, 'x', sizeof(lengthy));
+    lengthy[sizeof(lengthy) - 1] = 0;
+    assert_int_equal(srv_closed_init(&closed, "", NULL), 0);
+    srv_closed_add(&closed, 1, "closed by an administrator");
+    srv_closed_add(&closed, 1, "it had ended before");
+    srv_closed_add(&closed, 2, "");
+    srv_closed_add(&closed, 3, lengthy);
+    assert_string_equal(srv_closed_why(&closed, 1), "closed by an administrator");
+    assert_string_equal(srv_closed_why(&closed, 2), "");
+    assert_int_equal(strlen(srv_closed_why(&closed, 3)), SRV_CLOSED_WORDS - 1);
+    assert_string_equal(srv_closed_why(&closed, 4), "");
+    assert_string_equal(srv_closed_why(&closed, 0), "");
+    for (unsigned i = 0; i < SRV_CLOSED_IDS; i++)
+        srv_closed_add(&closed, 10 + i, "");
+    assert_false(srv_closed_has(&closed, 1));
+    assert_string_equal(srv_closed_why(&closed, 1), "");
+    srv_closed_fini(&closed);
 }
 
 int
@@ -98,6 +124,7 @@ main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(id_after_one_that_a_crash_cut_short_is_kept,
                                         setup, teardown),
+        cmocka_unit_test(first_reason_of_a_session_stays_until_its_place_is_needed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
