@@ -98,6 +98,16 @@ gp_metrics_head(FILE *out, const char *name, const char *type, const char *help)
 }
 
 void
+gp_metrics_build_info(FILE *out, const char *name, unsigned protocol)
+{
+    gp_metrics_head(
+        out, name, "gauge",
+        "Always 1: the version that runs, and that of the control protocol.");
+    fprintf(out, "%s{version=\"" GPUPOOL_VERSION "\",protocol=\"%u\"} 1\n", name,
+            protocol);
+}
+
+void
 gp_metrics_label(FILE *out, const char *name, const char *value)
 {
     fprintf(out, "%s=\"", name);

@@ -39,6 +39,10 @@ void gp_metrics_stop(struct gp_metrics *metrics); /* NULL is a no-op */
 /* The two lines before a metric's values.  @type is "counter" or "gauge". */
 void gp_metrics_head(FILE *out, const char *name, const char *type, const char *help);
 
+/* The metric @name with the version of this program and, as `protocol`, the major
+ * version of the control protocol, by which rolling upgrades are watched. */
+void gp_metrics_build_info(FILE *out, const char *name, unsigned protocol);
+
 /* NAME="VALUE" of a label, with what the format wants escaped. */
 void gp_metrics_label(FILE *out, const char *name, const char *value);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sched_metrics_text.h"
 
+#include "ctl_limits.h"
 #include "gp_http.h"
 #include "gp_metrics.h"
 #include "gp_net.h"
@@ -35,6 +36,7 @@ put_totals(FILE *f, const struct sched *sched)
     const struct sched_counters *c = &sched->counters;
     unsigned alive = sched_servers_alive(sched);
 
+    gp_metrics_build_info(f, "gpupool_scheduler_build_info", CTL_MAJOR);
     put_one(f, "gpupool_scheduler_leads", "gauge",
             "Whether this scheduler decides, or follows another one of the pool.",
             sched_replica_leads(sched));
@@ -258,7 +260,7 @@ put_tenants(FILE *f, const struct sched_tenants *set, bool follows)
 
 /* A field of what was reported of each slice, summed over a session. */
 struct session_metric {
-    const char *name, *type;
+    const char *name, *type, *help;
     size_t offset; /* in struct sched_use, of a 64-bit number */
     double unit;
 };
@@ -302,7 +304,8 @@ put_shares(FILE *f, const struct sched *sched)
     const struct sched_session *s = NULL;
     unsigned n = 0;
 
-    fprintf(f, "# TYPE %s gauge\n", name);
+    gp_metrics_head(f, name, "gauge",
+                    "Time of cards that a session had lately, in percent of one card.");
     while ((s = next_shown(sched, s, &n))) {
         double sum = 0;
 
@@ -319,7 +322,7 @@ put_attachments(FILE *f, const struct sched *sched)
     const struct sched_session *s = NULL;
     unsigned n = 0;
 
-    fprintf(f, "# TYPE %s gauge\n", name);
+    gp_metrics_head(f, name, "gauge", "Client processes that a session serves.");
     while ((s = next_shown(sched, s, &n)))
         put_session_line(f, name, s, sched_session_attachments(s));
 }
@@ -329,12 +332,18 @@ put_sessions(FILE *f, const struct sched *sched)
 {
 #define USE(field) offsetof(struct sched_use, field)
     static const struct session_metric metrics[] = {
-        {"gpupool_session_gpu_seconds_total", "counter", USE(gpu_ns), 1e9},
-        {"gpupool_session_wait_seconds_total", "counter", USE(wait_ns), 1e9},
-        {"gpupool_session_launches_total", "counter", USE(launches), 1},
-        {"gpupool_session_moved_bytes_total", "counter", USE(moved_bytes), 1},
-        {"gpupool_session_memory_used_bytes", "gauge", USE(used_bytes), 1},
-        {"gpupool_session_memory_high_bytes", "gauge", USE(high_bytes), 1},
+        {"gpupool_session_gpu_seconds_total", "counter",
+         "Time of cards that a session was charged.", USE(gpu_ns), 1e9},
+        {"gpupool_session_wait_seconds_total", "counter",
+         "Time that its ready work was held back to keep shares.", USE(wait_ns), 1e9},
+        {"gpupool_session_launches_total", "counter", "Kernels and graphs.",
+         USE(launches), 1},
+        {"gpupool_session_moved_bytes_total", "counter", "Copied to and from cards.",
+         USE(moved_bytes), 1},
+        {"gpupool_session_memory_used_bytes", "gauge", "Memory that a session uses.",
+         USE(used_bytes), 1},
+        {"gpupool_session_memory_high_bytes", "gauge",
+         "Most memory that a session ever used at a time.", USE(high_bytes), 1},
     };
 #undef USE
 
@@ -342,7 +351,7 @@ put_sessions(FILE *f, const struct sched *sched)
         const struct sched_session *s = NULL;
         unsigned n = 0;
 
-        fprintf(f, "# TYPE %s %s\n", metrics[m].name, metrics[m].type);
+        gp_metrics_head(f, metrics[m].name, metrics[m].type, metrics[m].help);
         while ((s = next_shown(sched, s, &n)))
             put_session_line(f, metrics[m].name, s, session_sum(s, &metrics[m]));
     }
@@ -379,14 +388,14 @@ put_container_line(FILE *f, const char *metric, const struct sched_session *s,
 }
 
 static void
-put_container_use(FILE *f, const char *metric, const char *label,
+put_container_use(FILE *f, const char *metric, const char *help, const char *label,
                   const struct sched *sched,
                   double (*value)(const struct sched_use *use))
 {
     const struct sched_session *s = NULL;
     unsigned n = 0;
 
-    fprintf(f, "# TYPE %s gauge\n", metric);
+    gp_metrics_head(f, metric, "gauge", help);
     while ((s = next_shown(sched, s, &n))) {
         double total = 0;
 
@@ -402,14 +411,14 @@ put_container_use(FILE *f, const char *metric, const char *label,
 }
 
 static void
-put_container_request(FILE *f, const char *metric, const char *label,
+put_container_request(FILE *f, const char *metric, const char *help, const char *label,
                       const struct sched *sched,
                       double (*value)(const struct sched_slice *slice))
 {
     const struct sched_session *s = NULL;
     unsigned n = 0;
 
-    fprintf(f, "# TYPE %s gauge\n", metric);
+    gp_metrics_head(f, metric, "gauge", help);
     while ((s = next_shown(sched, s, &n))) {
         double total = 0;
 
@@ -464,19 +473,25 @@ next_sessions(void *state, FILE *f)
         put_sessions(f, sched);
         return true;
     case 1:
-        put_container_use(f, "container_gpu_memory_total", "gpu_memory", sched,
+        put_container_use(f, "container_gpu_memory_total",
+                          "Memory that a session uses, in MiB.", "gpu_memory", sched,
                           use_mib);
         return true;
     case 2:
-        put_container_use(f, "container_gpu_utilization", "gpu", sched, use_percent);
+        put_container_use(
+            f, "container_gpu_utilization",
+            "Time of cards that a session had lately, in percent of one card.", "gpu",
+            sched, use_percent);
         return true;
     case 3:
-        put_container_request(f, "container_request_gpu_memory", "req_of_gpu_memory",
-                              sched, slice_mib);
+        put_container_request(f, "container_request_gpu_memory",
+                              "Memory that a session may use, in MiB.",
+                              "req_of_gpu_memory", sched, slice_mib);
         return true;
     default:
-        put_container_request(f, "container_request_gpu_utilization", "req_of_gpu",
-                              sched, slice_cards);
+        put_container_request(f, "container_request_gpu_utilization",
+                              "Part of cards that a session holds, in cards.",
+                              "req_of_gpu", sched, slice_cards);
         return false;
     }
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "srv_metrics.h"
 
+#include "ctl_limits.h"
 #include "gp_http.h"
 #include "gp_metrics.h"
 #include "srv.h"
@@ -303,6 +304,7 @@ put_links(FILE *out, const struct srv *srv)
 static void
 put_server(FILE *out, const struct srv *srv)
 {
+    gp_metrics_build_info(out, "gpupool_server_build_info", CTL_MAJOR);
     put_head(out, "sessions", "gauge", "Sessions known here.");
     fprintf(out, "gpupool_server_sessions %u\n", srv->n_sessions);
     put_head(out, "attachments", "gauge", "Client processes being served.");

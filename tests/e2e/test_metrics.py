@@ -3,10 +3,11 @@
 counters do not fall when a session ends."""
 
 import re
+import shutil
 import urllib.request
 
 from harness import Host
-from harness.pool import SCHEDULER
+from harness.pool import SCHEDULER, SERVER
 
 SPENT = ("gpu_seconds_total", "launches_total", "moved_bytes_total")
 
@@ -82,3 +83,53 @@ def test_counters_of_a_tenant_outlive_its_sessions(case):
     first = used()
     case.check(first > 0, "what a session launched that has ended")
     case.check(used() > first, "the next session counts on")
+
+
+# The names are those of an earlier GPU manager, one of which ends like a counter's.
+FOREIGN = "container_gpu_memory_total non-counter metrics should not have"
+
+
+def explained(case, page, text):
+    """Before the first value of each metric, and only there, are its HELP and TYPE."""
+    said = set()
+    for line in text.splitlines():
+        word = line.split()
+        if line.startswith("# HELP"):
+            case.check(len(word) > 4, f"{page}: {line}")
+            case.check(word[2] not in said, f"{page}: {word[2]} is explained twice")
+            said.add(word[2])
+        elif not line.startswith("#"):
+            name = re.match(r"\w+", line)[0]
+            case.check(name in said, f"{page}: nobody explains {name}")
+            case.check(f"# TYPE {name} " in text, f"{page}: {name} has no type")
+    promtool = shutil.which("promtool")
+    if promtool:
+        (case.folder / "page").write_text(text)
+        with open(case.folder / "page", "rb") as stdin:
+            found = case.run([promtool, "check", "metrics"], stdin=stdin, status=None)
+        words = [line for line in (found.out + found.err).splitlines() if line.strip()]
+        case.equal([line for line in words if FOREIGN not in line], [], f"promtool on {page}")
+
+
+def test_pages_say_what_each_metric_is_and_which_version_runs(case):
+    pool = case.pool()
+    ports = {}
+    for program in (SCHEDULER, SERVER):
+        ports[program] = case.free_port()
+        pool.restart(pool.pid(program), "--metrics-listen", f"127.0.0.1:{ports[program]}")
+    case.wait_for(lambda: [s["state"] for s in pool.status()["servers"]] == ["alive"],
+                  "the server is back")
+    session = pool.session(core=30, memory="64MiB")
+    session.run(case.programs / "vecadd")
+    version = pool.cli("--version").out.split()[1]
+    for program, page in ((SCHEDULER, "metrics"), (SCHEDULER, "metric"),
+                          (SCHEDULER, "metrics/cards"), (SERVER, "metrics"),
+                          (SERVER, "metric")):
+        with urllib.request.urlopen(f"http://127.0.0.1:{ports[program]}/{page}",
+                                    timeout=case.patience) as answer:
+            text = answer.read().decode()
+        explained(case, f"{program} /{page}", text)
+        if page != "metrics/cards":
+            case.contains(text, f'{program.replace("-", "_")}_build_info'
+                          f'{{version="{version}",protocol="1"}} 1\n', page)
+    session.close()
