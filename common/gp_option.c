@@ -93,7 +93,7 @@ unknown(const struct gp_options *options, const char *name, struct gp_err *err)
 static int
 set(const struct found *f, const char *value, struct gp_err *err)
 {
-    int r = f->option->set(f->target, f->option, value, err);
+    int r = gp_option_put(f->target, f->option, value, err);
 
     if (r >= 0)
         return r;

@@ -31,6 +31,10 @@ struct gp_option;
 typedef int gp_option_set(void *target, const struct gp_option *option,
                           const char *value, struct gp_err *err);
 
+/* Whether @value may be put there at all; words as above. */
+typedef int gp_option_check(const struct gp_option *option, const char *value,
+                            struct gp_err *err);
+
 struct gp_option {
     const char *name;  /* --NAME, and the key in a file */
     char letter;       /* -L; 0: none */
@@ -38,6 +42,7 @@ struct gp_option {
     bool optional;     /* the value, after `=`, may be left out: it is "" then */
     const char *help;  /* a sentence or two; lines are broken by --help */
     gp_option_set *set;
+    gp_option_check *check;   /* before that; NULL: any value is put */
     size_t offset;            /* of the field in the target */
     size_t size;              /* of a text that is copied, or of the field */
     uint64_t min, max;        /* of a number */
@@ -68,6 +73,16 @@ gp_option_set gp_option_choice;  /* uint32_t or enum: @min + the place in @words
 gp_option_set gp_option_time;    /* uint64_t: milliseconds, of "30s", "10m", "2h" or
                                   * seconds; min..max ms */
 gp_option_set gp_option_seconds; /* uint32_t: seconds, of the same; min..max s */
+
+/* HOST:PORT, or unix:PATH; @min is the port of one that names none, 0: it must.  An
+ * empty text is one that is copied, and stands for no address. */
+gp_option_check gp_option_check_address;
+/* The same of a list to connect to, with commas between, and srv:NAME. */
+gp_option_check gp_option_check_addresses;
+
+/* Check and set. */
+int gp_option_put(void *target, const struct gp_option *option, const char *value,
+                  struct gp_err *err);
 
 /* A table and where its values go. */
 struct gp_option_set_of {

@@ -31,7 +31,7 @@ apply(const struct gp_options *options, const struct gp_option *o, void *target,
 
     if (!value || !*value)
         return 0;
-    r = o->set(target, o, value, err);
+    r = gp_option_put(target, o, value, err);
     return r < 0 ? gp_err_wrap(err, r, "%s=%.100s", name, value) : 0;
 }
 

@@ -18,6 +18,15 @@ field(void *target, const struct gp_option *o)
 }
 
 int
+gp_option_put(void *target, const struct gp_option *o, const char *value,
+              struct gp_err *err)
+{
+    int r = o->check ? o->check(o, value, err) : 0;
+
+    return r < 0 ? r : o->set(target, o, value, err);
+}
+
+int
 gp_option_copy(void *target, const struct gp_option *o, const char *value,
                struct gp_err *err)
 {

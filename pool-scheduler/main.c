@@ -6,6 +6,7 @@
  * state is in --state-dir and survives a kill at any moment.  It is not on the path
  * of any CUDA call: while it is away, sessions run on, and nothing new starts.
  */
+#include "ctl_limits.h"
 #include "gp_audit.h"
 #include "gp_err.h"
 #include "gp_log.h"
@@ -21,6 +22,7 @@
 #include "sched_reads.h"
 #include "sched_replica.h"
 #include "store_trouble.h"
+#include "view.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -68,6 +70,12 @@ static const char *const TLS_WORDS[] = {"require", "prefer", "off", NULL};
         .name = flag, .value = text, .help = words_, .set = gp_option_text,            \
         .offset = offsetof(struct options, field)                                      \
     }
+#define ADDRESS(flag, field, port, words_)                                             \
+    {                                                                                  \
+        .name = flag, .value = "HOST:PORT", .help = words_, .set = gp_option_text,     \
+        .offset = offsetof(struct options, field), .check = gp_option_check_address,   \
+        .min = port                                                                    \
+    }
 /* What SIGHUP takes without a restart. */
 #define LIVE_TEXT(flag, text, field_, words_)                                          \
     {                                                                                  \
@@ -92,8 +100,8 @@ static const char *const TLS_WORDS[] = {"require", "prefer", "off", NULL};
     }
 
 static const struct gp_option OPTIONS[] = {
-    TEXT("listen", "HOST:PORT", config.listen,
-         "where servers and clients connect (127.0.0.1:7480)"),
+    ADDRESS("listen", config.listen, CTL_DEFAULT_PORT,
+            "where servers and clients connect (127.0.0.1:7480)"),
     TEXT("state-dir", "DIR", config.state_dir, "state and key (/var/lib/gpupool)"),
     TEXT("key-file", "FILE", config.key_file,
          "the key that signs tickets, kept by somebody else, as in a mounted Secret "
@@ -171,11 +179,11 @@ static const struct gp_option OPTIONS[] = {
          "wrong secrets a second of one address (20)"),
     LIVE("rate-reads", config.rate_reads, 0, 1000,
          "ms a second spent on the status requests of one address (250)"),
-    TEXT("metrics-listen", "HOST:PORT", config.metrics_listen,
-         "Prometheus metrics on http://HOST:PORT/metrics"),
-    TEXT("http", "HOST:PORT", config.http,
-         "a page that shows the pool, and a JSON API that reads it (port 7482); or "
-         "unix:PATH"),
+    ADDRESS("metrics-listen", config.metrics_listen, 0,
+            "Prometheus metrics on http://HOST:PORT/metrics"),
+    ADDRESS("http", config.http, VIEW_DEFAULT_PORT,
+            "a page that shows the pool, and a JSON API that reads it (port 7482); or "
+            "unix:PATH"),
     TEXT("http-cert", "FILE", config.http_cert,
          "PEM: the page and the API over TLS, with --http-key"),
     TEXT("http-key", "FILE", config.http_key, "PEM: the certificate's key"),
@@ -191,8 +199,8 @@ static const struct gp_option OPTIONS[] = {
          "written with HOST:PORT once it listens"),
     TEXT("etcd", "URL,...", config.etcd.urls,
          "share the state with other schedulers, in etcd"),
-    TEXT("advertise", "HOST:PORT", config.etcd.advertise,
-         "where clients and servers reach this one (--listen)"),
+    ADDRESS("advertise", config.etcd.advertise, CTL_DEFAULT_PORT,
+            "where clients and servers reach this one (--listen)"),
     NUMBER("etcd-lease-s", config.etcd.lease_s, 2, 60, /* etcd gives none under 2 s */
            "a leader that is gone is followed after N s (3)"),
     {.name = "kube",

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpupool-kube controller: options. */
+#include "ctl_limits.h"
 #include "ctrl.h"
 #include "gp_err.h"
 #include "gp_str.h"
@@ -25,6 +26,8 @@ static const struct gp_option OPTIONS[] = {
     {.name = "scheduler",
      .value = "HOST:PORT",
      .set = gp_option_text,
+     .check = gp_option_check_addresses,
+     .min = CTL_DEFAULT_PORT,
      FIELD(scheduler),
      .env = "GPUPOOL_SCHEDULER",
      .help = "the pool's scheduler (GPUPOOL_SCHEDULER)"},

@@ -12,6 +12,7 @@
  * Nothing is taken here: the claim is bound by the controller.
  */
 #include "ctl_call.h"
+#include "ctl_limits.h"
 #include "ctrl_pool.h"
 #include "gp_err.h"
 #include "gp_file.h"
@@ -263,11 +264,14 @@ static const struct gp_option OPTIONS[] = {
     {.name = "listen",
      .value = "HOST:PORT",
      .set = gp_option_text,
+     .check = gp_option_check_address,
      FIELD(listen),
      .help = "where kube-scheduler asks (127.0.0.1:39999)"},
     {.name = "scheduler",
      .value = "HOST:PORT",
      .set = gp_option_text,
+     .check = gp_option_check_addresses,
+     .min = CTL_DEFAULT_PORT,
      FIELD(pool.route.list),
      .env = "GPUPOOL_SCHEDULER",
      .help = "the pool's scheduler (GPUPOOL_SCHEDULER)"},

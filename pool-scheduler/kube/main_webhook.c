@@ -7,6 +7,7 @@
  * another replica made, or a configuration that was installed anew, is seen at once and
  * nothing is polled. Each thread has an API connection of its own.
  */
+#include "ctl_limits.h"
 #include "ctl_link.h"
 #include "gp_err.h"
 #include "gp_file.h"
@@ -316,12 +317,19 @@ set_name(void *target, const struct gp_option *option, const char *value,
     }
 
 static const struct gp_option OPTIONS[] = {
-    TEXT("listen", "HOST:PORT", listen, "where the API server asks (:8443)"),
+    {.name = "listen",
+     .value = "HOST:PORT",
+     .help = "where the API server asks (:8443)",
+     .set = gp_option_text,
+     .check = gp_option_check_address,
+     .offset = offsetof(struct webhook, listen)},
     {.name = "scheduler",
      .value = "HOST:PORT",
      .help = "the pool's scheduler as pods reach it (GPUPOOL_SCHEDULER)",
      .set = gp_option_text,
      .env = "GPUPOOL_SCHEDULER",
+     .check = gp_option_check_addresses,
+     .min = CTL_DEFAULT_PORT,
      .offset = offsetof(struct webhook, inject.scheduler)},
     {.name = "scheduler-key",
      .value = "KEY|FILE",

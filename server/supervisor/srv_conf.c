@@ -2,6 +2,7 @@
 #include "srv_conf.h"
 #include "xport.h"
 
+#include "ctl_limits.h"
 #include "gp_err.h"
 #include "gp_option.h"
 #include "gp_size.h"
@@ -17,6 +18,13 @@
         .name = flag, .value = text, .help = words_, .set = gp_option_copy,            \
         .offset = offsetof(struct srv_conf, field),                                    \
         .size = sizeof(((struct srv_conf *)0)->field)                                  \
+    }
+/* .size and .check make an empty one stand for none. */
+#define ADDRESS(flag, field, text, verify, port, words_)                               \
+    {                                                                                  \
+        .name = flag, .value = text, .help = words_, .set = gp_option_copy,            \
+        .offset = offsetof(struct srv_conf, field),                                    \
+        .size = sizeof(((struct srv_conf *)0)->field), .check = verify, .min = port    \
     }
 #define NUMBER(flag, field, limit, words_)                                             \
     {                                                                                  \
@@ -84,6 +92,23 @@ set_size(void *target, const struct gp_option *option, const char *value,
     return r < 0 ? r : gp_option_copy(target, option, value, err);
 }
 
+/* What schedulers take: a server of another name would try to register for ever. */
+static int
+check_name(const struct gp_option *option, const char *value, struct gp_err *err)
+{
+    (void)option;
+    if (!*value || strlen(value) >= CTL_NAME_MAX)
+        return gp_err_set(err, -EINVAL, "a name of 1 to %d characters is wanted",
+                          CTL_NAME_MAX - 1);
+    for (const char *p = value; *p; p++)
+        if (*p <= ' ' || *p > '~' || *p == '"' || *p == '\\')
+            return gp_err_set(
+                err, -EINVAL,
+                "a name without blanks and quotes, of ASCII's characters, "
+                "is wanted");
+    return 0;
+}
+
 static const char *const CGROUP_WORDS[] = {"auto", "on", "off", NULL};
 static const char *const SANDBOX_WORDS[] = {"on", "log", NULL};
 static const char *const GPUDIRECT_WORDS[] = {"auto", "dmabuf", "peermem", "off", NULL};
@@ -92,17 +117,25 @@ static const char *const TLS_WORDS[] = {"require", "prefer", "off", NULL};
 static const char *const OFF_WORDS[] = {"off", NULL};
 
 static const struct gp_option options[] = {
-    TEXT("listen", listen, "HOST:PORT",
-         "where clients attach, IPv4 or IPv6 (default [::]:7481; port 0 picks one)"),
+    ADDRESS("listen", listen, "HOST:PORT", gp_option_check_address, SRV_DEFAULT_PORT,
+            "where clients attach, IPv4 or IPv6 (default [::]:7481; port 0 picks one)"),
     TEXT("local", local, "unix:/PATH",
          "where clients on this host attach, over shared memory (or --listen "
          "unix:/PATH)"),
-    TEXT("advertise", advertise, "HOST[:PORT]",
-         "the address told to clients (default: this host's name)"),
+    ADDRESS("advertise", advertise, "HOST[:PORT]", gp_option_check_address,
+            SRV_DEFAULT_PORT,
+            "the address told to clients (default: this host's name)"),
     TEXT("driver", driver, "NAME|PATH",
          "softgpu, null, cuda, or a driver library (default softgpu)"),
-    TEXT("name", name, "NAME", "this server's name in the pool (default: host name)"),
-    TEXT("scheduler", scheduler, "HOST:PORT", "register with this gpupool-scheduler"),
+    {.name = "name",
+     .value = "NAME",
+     .help = "this server's name in the pool (default: host name)",
+     .set = gp_option_copy,
+     .offset = offsetof(struct srv_conf, name),
+     .size = sizeof(((struct srv_conf *)0)->name),
+     .check = check_name},
+    ADDRESS("scheduler", scheduler, "HOST:PORT", gp_option_check_addresses,
+            CTL_DEFAULT_PORT, "register with this gpupool-scheduler"),
     LIVE_TEXT("token-file", token_file, "FILE", "secret that the scheduler asks for"),
     LIVE_TEXT("scheduler-key", key_file, "FILE",
               "public keys of the scheduler, a line each (default: that of the first "
@@ -142,7 +175,8 @@ static const struct gp_option options[] = {
     CHECKED("tls", tls, "require|prefer|off", set_word, TLS_WORDS,
             "what TCP speaks: only TLS 1.3 (require), with clients clear text as well "
             "(prefer, the default), or only clear text (off)"),
-    TEXT("metrics-listen", metrics_listen, "HOST:PORT", "serve Prometheus /metrics"),
+    ADDRESS("metrics-listen", metrics_listen, "HOST:PORT", gp_option_check_address,
+            SRV_METRICS_PORT, "serve Prometheus /metrics"),
     TEXT("audit-log", audit_log, "FILE",
          "one JSON line for each attach, detach, denial and order"),
     TEXT("ready-file", ready_file, "FILE", "write the address here once listening"),

@@ -19,6 +19,7 @@ struct gp_err;
 struct gp_option_changes;
 
 #define SRV_DEFAULT_PORT 7481
+#define SRV_METRICS_PORT 9481
 
 /* Long enough for an upgrade of packages and a slow driver's start, short enough that a
  * server which was killed for good does not keep its cards busy. */

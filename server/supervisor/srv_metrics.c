@@ -15,8 +15,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define METRICS_PORT 9481
-
 static void
 put_head(FILE *out, const char *name, const char *type, const char *help)
 {
@@ -343,7 +341,7 @@ srv_metrics_start(struct srv *srv, struct gp_err *err)
     return gp_metrics_start(
         srv->loop,
         &(struct gp_metrics_config){.listen = srv->conf.metrics_listen,
-                                    .default_port = METRICS_PORT,
+                                    .default_port = SRV_METRICS_PORT,
                                     .area = "server",
                                     .answer = answer,
                                     .arg = srv},

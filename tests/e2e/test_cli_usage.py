@@ -419,3 +419,29 @@ def test_key_of_the_scheduler_that_is_none_is_named_with_its_file(case):
                         env={"GPUPOOL_RUN_DIR": str(case.folder), "GPUPOOL_SCHEDULER": "127.0.0.1:1",
                              "GPUPOOL_SCHEDULER_KEY": key})
         case.contains(done.err, words, key)
+
+
+def test_daemons_refuse_what_they_could_never_use(case):
+    """An address without a port, or a name that no scheduler takes, was tried for ever."""
+    state = case.folder / "state"
+    for words, program, *args in (
+            ("--scheduler pool:port: HOST or HOST:PORT is wanted", "gpupool-server",
+             "--scheduler", "pool:port"),
+            ("--advertise two words: HOST or HOST:PORT is wanted", "gpupool-server",
+             "--scheduler", "127.0.0.1:1", "--advertise", "two words"),
+            ("--name is empty: a name of 1 to 63 characters", "gpupool-server",
+             "--scheduler", "127.0.0.1:1", "--name", ""),
+            ("--name two words: a name without blanks", "gpupool-server",
+             "--scheduler", "127.0.0.1:1", "--name", "two words"),
+            ("--listen 127.0.0.1:99999: HOST or HOST:PORT is wanted", "gpupool-scheduler",
+             "--listen", "127.0.0.1:99999"),
+            ("--listen is empty: HOST or HOST:PORT is wanted", "gpupool-scheduler",
+             "--listen", ""),
+            ("--metrics-listen host: HOST:PORT is wanted", "gpupool-scheduler",
+             "--metrics-listen", "host"),
+            ("--scheduler pool:port: HOST or HOST:PORT is wanted", "gpupool-kube",
+             "controller", "--scheduler", "pool:port")):
+        done = case.run([case.build / "bin" / program, *args, *(
+            ["--state-dir", state] if program != "gpupool-kube" else [])], status=2)
+        case.contains(done.err, words, f"{program} {args}")
+    case.check(not state.exists(), "nothing was made before the options were checked")

@@ -453,10 +453,103 @@ byte_order_mark_of_utf8_is_no_part_of_a_file(void **state)
     assert_non_null(strstr(err.msg, ":2: unknown option --"));
 }
 
+struct addresses {
+    const char *listen, *list;
+    char copy[32];
+};
+
+#define ADDRESSES_FIELD(field) .offset = offsetof(struct addresses, field)
+static const struct gp_option ADDRESSES[] = {
+    {.name = "listen",
+     .value = "HOST:PORT",
+     .set = gp_option_text,
+     .check = gp_option_check_address,
+     ADDRESSES_FIELD(listen)},
+    {.name = "list",
+     .value = "HOST:PORT",
+     .set = gp_option_text,
+     .check = gp_option_check_addresses,
+     .min = 7480,
+     ADDRESSES_FIELD(list)},
+    {.name = "copy",
+     .value = "HOST:PORT",
+     .set = gp_option_copy,
+     .check = gp_option_check_address,
+     .size = 32,
+     .env = "UT_COPY",
+     ADDRESSES_FIELD(copy)},
+};
+
+static int
+parse_address(const char *flag, struct gp_err *err)
+{
+    struct addresses target = {0};
+    const struct gp_option_set_of set = {ADDRESSES, ARRAY_SIZE(ADDRESSES), &target};
+    const struct gp_options options = {.program = "ut", .sets = &set, .n_sets = 1};
+    char *argv[] = {(char *)(uintptr_t) "ut", (char *)(uintptr_t)flag, NULL};
+    int first;
+
+    *err = (struct gp_err){0};
+    return gp_options_parse(&options, flag ? 2 : 1, argv, &first, err);
+}
+
+static void
+addresses_are_checked_before_anybody_connects(void **state)
+{
+    static const char *const right[] = {"--listen=127.0.0.1:0",
+                                        "--listen=:9400",
+                                        "--listen=[::1]:1",
+                                        "--listen=unix:/run/x",
+                                        "--list=a,b:7,[::1]:9",
+                                        "--list=srv:example.org,a:1",
+                                        "--list=unix:/run/x,a:1",
+                                        "--copy=",
+                                        "--copy=a:1"};
+    static const struct {
+        const char *flag, *words;
+    } wrong[] = {
+        {"--listen=a", "--listen a: HOST:PORT is wanted, with a port from 0 to 65535"},
+        {"--listen=",
+         "--listen is empty: HOST:PORT is wanted, with a port from 0 to 65535"},
+        {"--listen=a:99999",
+         "--listen a:99999: HOST:PORT is wanted, with a port from 0 to 65535"},
+        {"--listen=unix:", "--listen unix:: unix:PATH is wanted"},
+        {"--copy=a b:1",
+         "--copy a b:1: HOST:PORT is wanted, with a port from 0 to 65535"},
+        {"--list=a:1,",
+         "--list a:1,: HOST or HOST:PORT is wanted, with a port from 1 to "
+         "65535"},
+        {"--list=a:1,b:x", "--list a:1,b:x: HOST or HOST:PORT is wanted, with a port "
+                           "from 1 to 65535"},
+        {"--list=a:0", "--list a:0: HOST or HOST:PORT is wanted, with a port from 1 to "
+                       "65535"},
+        {"--list=srv:",
+         "--list srv:: HOST or HOST:PORT is wanted, with a port from 1 to "
+         "65535"},
+    };
+    struct gp_err err;
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(right); i++)
+        if (parse_address(right[i], &err) < 0)
+            fail_msg("%s: %s", right[i], err.msg);
+    for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+        assert_true(parse_address(wrong[i].flag, &err) < 0);
+        assert_string_equal(err.msg, wrong[i].words);
+    }
+    setenv("UT_COPY", "x:y", 1);
+    assert_true(parse_address(NULL, &err) < 0);
+    assert_string_equal(err.msg,
+                        "UT_COPY=x:y: HOST:PORT is wanted, with a port from 0 to "
+                        "65535");
+    unsetenv("UT_COPY");
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(addresses_are_checked_before_anybody_connects),
         cmocka_unit_test(every_form_of_a_flag_is_taken),
         cmocka_unit_test(choices_times_and_values_that_may_be_left_out),
         cmocka_unit_test(wrong_options_are_refused_with_the_remedy),

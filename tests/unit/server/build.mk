@@ -22,7 +22,7 @@ $(eval $(call unit_test,test_wrk_quota,tests/unit/server/test_wrk_quota.c server
 $(eval $(call unit_test,test_srv_arbiter,tests/unit/server/test_srv_arbiter.c $(ARBITER_SRCS),\
     $(SERVER_DIRS) tls common proto tests/unit,,common,))
 $(eval $(call unit_test,test_srv_conf,tests/unit/server/test_srv_conf.c server/supervisor/srv_conf.c,\
-    $(SERVER_DIRS) tls transport common tests/unit,,common,))
+    $(SERVER_DIRS) tls transport common proto tests/unit,,common,))
 $(eval $(call unit_test,test_srv_closed,tests/unit/server/test_srv_closed.c server/supervisor/srv_closed.c,\
     $(SERVER_DIRS) tls common tests/unit,,common,))
 $(eval $(call unit_test,test_srv_images,tests/unit/server/test_srv_images.c \
