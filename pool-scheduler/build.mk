@@ -43,7 +43,7 @@ SCHED_SRCS := $(STORE_SRCS) pool-scheduler/sched_daemon.c pool-scheduler/sched_s
     $(addprefix pool-scheduler/view/,sched_events.c sched_history.c sched_list.c sched_list_next.c view.c view_call.c \
       view_files.c view_request.c) \
     pool-scheduler/sched_metrics_text.c pool-scheduler/sched_metrics_cards.c \
-    pool-scheduler/account/sched_account.c pool-scheduler/account/sched_account_keep.c \
+    pool-scheduler/account/sched_account.c pool-scheduler/account/sched_account_keep.c pool-scheduler/account/sched_account_age.c \
     pool-scheduler/federation/sched_fed.c pool-scheduler/federation/sched_fed_link.c \
     pool-scheduler/sched_pod.c pool-scheduler/sched_watch_pool.c \
     pool-scheduler/queue/sched_wait.c pool-scheduler/queue/sched_gang.c pool-scheduler/queue/sched_gang_keep.c pool-scheduler/queue/sched_gang_search.c \

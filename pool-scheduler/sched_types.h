@@ -19,6 +19,7 @@
 #include "gp_msg.h"
 #include "gp_option.h"
 #include "gp_rate.h"
+#include "sched_account_age.h"
 #include "sched_copied.h"
 #include "sched_events.h"
 #include "sched_pool.h"
@@ -157,6 +158,7 @@ struct sched {
     struct gp_loop_timer tick;
     struct sched_pool *pool;
     struct sched_sessions sessions;
+    struct sched_account_age account_age; /* of what sessions.accounts has */
     struct sched_store *store;
     struct sched_signer *signer;
     struct sched_rules *rules;

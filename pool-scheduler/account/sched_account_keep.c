@@ -39,12 +39,13 @@ write_dirty(struct sched *sched, uint64_t changed_before_ns, size_t most)
 
 /* Old days, and what is too much. */
 static void
-forget(struct sched *sched)
+forget(struct sched *sched, uint64_t now_ns)
 {
     struct sched_accounts *set = &sched->sessions.accounts;
     uint32_t days = sched->config.account_days;
-    uint32_t first = sched_account_day(gp_wall_ns() / GP_NS_PER_S,
-                                       (days ? days : SCHED_ACCOUNT_DAYS) - 1);
+    uint64_t time_s = sched_account_age_time(
+        &sched->account_age, set, gp_wall_ns() / GP_NS_PER_S, now_ns / GP_NS_PER_S);
+    uint32_t first = sched_account_day(time_s, (days ? days : SCHED_ACCOUNT_DAYS) - 1);
     const uint64_t start[2] = {0, 0};
     struct gp_err err = {0};
 
@@ -76,7 +77,7 @@ sched_account_tick(struct sched *sched, uint64_t now_ns)
                          rows_a_tick(sched->sessions.owners.count));
     write_dirty(sched, now_ns - gp_min(now_ns, write_ns / 2),
                 rows_a_tick(set->rows.count));
-    forget(sched);
+    forget(sched, now_ns);
 }
 
 void

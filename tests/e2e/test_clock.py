@@ -5,9 +5,11 @@ server's, on both: no session ends, no request loses its turn, no old ticket is 
 tests/torture/clock.c moves the clock.  GPUPOOL_CHAOS=1 tries every jump.
 """
 
+import json
 import mmap
 import os
 import re
+import signal
 import struct
 
 from harness import Cudash
@@ -132,3 +134,33 @@ def test_clock_of_a_server_that_is_wrong_is_named(case):
         case.wait_for(lambda: pool.log().count("agrees with that of the scheduler again") > agrees,
                       "the clocks agree")
         pool.run(case.programs / "vecadd", core=10)
+
+
+def test_clock_that_is_months_ahead_for_a_while_costs_no_accounts(case):
+    clock = Clock(case)
+    pool = case.pool(env=clock.preload)
+
+    def owners():
+        return [row["owner"] for row in json.loads(
+            pool.cli("usage", "--since", "2020-01-01", "--json").out)["usage"]]
+
+    def used(owner):
+        case.wait_for(lambda: pool.run("true", options=["--owner", owner],
+                                       status=None).status == 0, "the pool is there")
+        case.wait_for(lambda: f"{owner}@" in " ".join(owners()) or owner in owners(),
+                      lambda: f"accounts of {owner}: {owners()}")
+
+    used("ada")
+    clock.jump(200 * DAY, 200 * DAY)
+    used("bob")  # a tick of the scheduler, and more, by that clock
+    case.check("ada" in " ".join(owners()), f"forgotten: {owners()}")
+    pid = pool.pid("gpupool-scheduler")
+    start = pool.starter(pid)
+    pool.kill(pid, signal.SIGTERM)  # it writes what it has
+    case.wait_for(lambda: not pool.pids("gpupool-scheduler"), "the scheduler has ended")
+    start()
+    used("eve")
+    clock.jump(0, 0)
+    used("tom")
+    case.equal(sorted(name.split("@")[0] for name in owners()), ["ada", "bob", "eve", "tom"],
+               "owners that are accounted for")

@@ -5,6 +5,7 @@
 
 #include "gp_time.h"
 #include "sched_account.h"
+#include "sched_account_age.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -165,6 +166,77 @@ owners_beyond_the_cap_of_a_day_share_a_row(void **state)
     assert_int_equal(row_of("o7")->sums.sessions, 2);
 }
 
+/* Rows of @n days that end at @unix_s. */
+static void
+put_days(uint64_t unix_s, uint32_t n)
+{
+    while (n)
+        assert_non_null(sched_account_get(&set, sched_account_day(unix_s, --n), "ada"));
+}
+
+#define DAY_S UINT64_C(86400)
+#define NOON (UINT64_C(20300) * DAY_S + DAY_S / 2)
+
+static void
+clock_that_is_suddenly_far_ahead_ages_no_day_for_hours(void **state)
+{
+    struct sched_account_age age = {0};
+    uint64_t ahead = NOON + 200 * DAY_S;
+
+    (void)state;
+    put_days(NOON, 92);
+    assert_int_equal(sched_account_age_time(&age, &set, NOON, 1000), NOON);
+    assert_int_equal(sched_account_age_time(&age, &set, NOON + 60, 1060), NOON + 60);
+    assert_int_equal(sched_account_age_time(&age, &set, ahead, 1061), NOON + 60);
+    /* What is entered meanwhile makes it no likelier. */
+    put_days(ahead, 1);
+    assert_int_equal(sched_account_age_time(&age, &set, ahead + 10 * 3600, 37061),
+                     NOON + 60);
+    /* It is set right. */
+    assert_int_equal(sched_account_age_time(&age, &set, NOON + 36100, 37100),
+                     NOON + 36100);
+    /* It is ahead again, and stays so. */
+    assert_int_equal(sched_account_age_time(&age, &set, ahead, 40000), NOON + 36100);
+    assert_int_equal(sched_account_age_time(&age, &set,
+                                            ahead + SCHED_ACCOUNT_STEADY_S - 1,
+                                            40000 + SCHED_ACCOUNT_STEADY_S - 1),
+                     NOON + 36100);
+    assert_int_equal(sched_account_age_time(&age, &set, ahead + SCHED_ACCOUNT_STEADY_S,
+                                            40000 + SCHED_ACCOUNT_STEADY_S),
+                     ahead + SCHED_ACCOUNT_STEADY_S);
+}
+
+static void
+start_by_a_clock_far_ahead_ages_no_day_for_hours(void **state)
+{
+    struct sched_account_age age = {0}, again = {0}, empty = {0};
+    uint64_t ahead = NOON + 200 * DAY_S, last = NOON - DAY_S / 2;
+
+    (void)state;
+    assert_int_equal(sched_account_age_time(&empty, &set, NOON, 1), NOON);
+    put_days(NOON, 5);
+    assert_int_equal(sched_account_age_time(&age, &set, ahead, 1000), last);
+    put_days(ahead, 1); /* a scheduler that is started again finds this day */
+    assert_int_equal(sched_account_age_time(&again, &set, ahead + 60, 1060), last);
+    assert_int_equal(sched_account_age_time(&again, &set, NOON + 9, 1070), NOON + 9);
+    assert_int_equal(sched_account_age_time(&age, &set, ahead + SCHED_ACCOUNT_STEADY_S,
+                                            1000 + SCHED_ACCOUNT_STEADY_S),
+                     ahead + SCHED_ACCOUNT_STEADY_S);
+}
+
+static void
+clock_that_was_behind_is_believed_at_once(void **state)
+{
+    struct sched_account_age age = {0}, idle = {0};
+
+    (void)state;
+    put_days(NOON, 5);
+    assert_int_equal(sched_account_age_time(&age, &set, 100, 1), 100);
+    /* A pool that was idle for less than a week. */
+    assert_int_equal(sched_account_age_time(&idle, &set, NOON + 6 * DAY_S, 1),
+                     NOON + 6 * DAY_S);
+}
+
 #define PROMISE(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
 int
@@ -177,6 +249,9 @@ main(void)
         PROMISE(keys_name_their_row_and_nothing_else),
         PROMISE(days_are_of_utc_and_go_back),
         PROMISE(owners_beyond_the_cap_of_a_day_share_a_row),
+        PROMISE(clock_that_is_suddenly_far_ahead_ages_no_day_for_hours),
+        PROMISE(start_by_a_clock_far_ahead_ages_no_day_for_hours),
+        PROMISE(clock_that_was_behind_is_believed_at_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
