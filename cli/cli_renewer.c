@@ -78,6 +78,17 @@ cli_renewer_use(struct cli_renewer *h, struct ctl_link *link)
     return r;
 }
 
+/* Sessions belong to the connection over which they were renewed last, and end some
+ * seconds after it broke, whenever they would be due. */
+static void
+hold_all(struct cli_renewer *h)
+{
+    uint64_t now = gp_now_ns();
+
+    for (struct cli_lease *lease = h->sessions; lease; lease = lease->next)
+        lease->due_ns = now;
+}
+
 /* The scheduler's key is that of the first connection, or one that it named since. */
 static int
 connect_again(struct cli_renewer *h)
@@ -91,7 +102,11 @@ connect_again(struct cli_renewer *h)
     if (r == 0)
         r = ctl_link_open(&link, address, tls, &h->keys, gp_now_ns() + CONNECT_NS,
                           false, NULL);
-    return r < 0 ? r : cli_renewer_use(h, &link);
+    if (r == 0)
+        r = cli_renewer_use(h, &link);
+    if (r == 0)
+        hold_all(h);
+    return r;
 }
 
 void

@@ -11,6 +11,7 @@ import urllib.request
 
 from harness import proc
 from harness.control import CLOSE, RENEW_MANY, Link, fields, number, text
+from harness.cutter import Cutter
 from harness.pool import SCHEDULER
 from test_replicas import Cluster
 
@@ -225,6 +226,33 @@ def test_scheduler_restart_is_survived_by_all(case):
     host.await_one_connection("after the scheduler's restart")
     case.equal(host.names(), host.first, "sessions")
     host.close()
+
+
+def test_cut_connection_costs_no_session_however_long_its_lease(case):
+    """Sessions end some seconds after their connection, whenever they would be due."""
+    pool = case.pool(options=("--lease-ms", 600000))
+    folder = case.folder / "gpupool" / "pool.d"
+    relay = Cutter(case, (folder / "scheduler.ready").read_text().strip().rsplit(":", 1))
+    relay.every(0)
+    env = {"GPUPOOL_SCHEDULER": f"127.0.0.1:{relay.port}",
+           "GPUPOOL_TOKEN_FILE": str(folder / "client-token"),
+           "GPUPOOL_RUN_DIR": str(case.folder / "elsewhere")}
+
+    def left():
+        return {item["name"]: item["lease_left_ms"] for item in pool.sessions()}
+
+    processes = [pool.spawn("cat", core=5, memory="16MiB", env=env) for _ in range(3)]
+    case.wait_for(lambda: len(left()) == 3, "the sessions are open")
+    names = sorted(left())
+    relay.cut()
+    case.wait_for(lambda: all(f"{name}: its client" in pool.log() for name in names),
+                  "the scheduler misses their client")
+    case.wait_for(lambda: sorted(left()) != names or min(left().values()) > 60000,
+                  lambda: f"they are held again: {left()}")
+    case.equal(sorted(left()), names, "sessions")
+    for process in processes:
+        process.stdin.close()
+    case.equal([process.wait(case.patience) for process in processes], [0] * 3, "exit statuses")
 
 
 def test_failover_to_another_leader_is_survived_by_all(case):
