@@ -322,8 +322,7 @@ parse_options(struct options *o, int argc, char **argv, struct gp_err *err)
         return r;
     if (o->config.log)
         gp_log_set_filter(o->config.log);
-    r = o->audit_log ? gp_audit_open(o->audit_log, err) : 0;
-    return !r && o->config.kube_pods ? kube_config_finish(o->config.kube, err) : r;
+    return o->config.kube_pods ? kube_config_finish(o->config.kube, err) : 0;
 }
 
 /* ------------------------------------------------------------------ reload -- */
@@ -455,8 +454,12 @@ main(int argc, char **argv)
         started.argv = argv;
         started.options = options;
         raise_fd_limit();
-        r = serve(&options.config, &err);
+        /* Its disk may be full, or not there yet: the service manager tries again. */
+        if (options.audit_log)
+            r = gp_audit_open(options.audit_log, &err);
     }
+    if (!r)
+        r = serve(&options.config, &err);
     if (r < 0)
         fprintf(stderr, "gpupool-scheduler: %s\n", gp_err_msg(&err, r));
     kube_config_fini(&kube);

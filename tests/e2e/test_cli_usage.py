@@ -445,3 +445,13 @@ def test_daemons_refuse_what_they_could_never_use(case):
             ["--state-dir", state] if program != "gpupool-kube" else [])], status=2)
         case.contains(done.err, words, f"{program} {args}")
     case.check(not state.exists(), "nothing was made before the options were checked")
+
+
+def test_audit_log_that_cannot_be_opened_yet_is_no_wrong_option(case):
+    """Units start no daemon again that ends with 2, and a disk may have room later."""
+    for program, *args in (("gpupool-scheduler",), ("gpupool-server", "--scheduler", "127.0.0.1:1")):
+        done = case.run([case.build / "bin" / program, *args, "--listen", "127.0.0.1:0",
+                         "--state-dir", case.folder / program, "--audit-log",
+                         case.folder / "none" / "audit"], status=1)
+        case.contains(done.err, "No such file or directory", program)
+        case.contains(done.err, "audit", program)
