@@ -30,8 +30,8 @@ void sched_rates_fini(struct sched_rates *rates);
 /* A request of @len bytes has come.  False: it has been refused, unread. */
 bool sched_rates_request(struct sched_conn *conn, const void *data, size_t len);
 
-/* It wants tickets for one more session of a batch, for which a request alone would count
- * as one.  False: not now; its lease is renewed all the same. */
+/* It wants tickets for one more session of a batch, for which a request alone would
+ * count as one.  False: not now; its lease is renewed all the same. */
 bool sched_rates_ticket(struct sched_conn *conn);
 
 /* It asks for a session; @msg NULL: for a pod's.  False: it has been refused. */

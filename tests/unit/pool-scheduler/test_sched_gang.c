@@ -200,16 +200,17 @@ gangs_neither_deadlock_nor_are_split(void **state)
         ut_gang_post(fds[g][m], ut_gang_member(names[g], SIZE, 60 + 5 * m));
     }
     while (served < GANGS) {
+        uint64_t end = gp_now_ns() + PATIENCE;
         reply_t *grants[SIZE];
         unsigned g = GANGS;
 
         ut_gang_await_waiting(w, SIZE * (GANGS - 1 - served));
-        /* One gang has been granted, and all of it. */
-        for (unsigned i = 0; i < GANGS && g == GANGS; i++) {
+        /* One gang has been granted, and all of it; it hears so after the commit. */
+        for (unsigned i = 0; g == GANGS && gp_now_ns() < end; i = (i + 1) % GANGS) {
             struct pollfd p = {fds[i][0], POLLIN, 0};
             reply_t *reply;
 
-            while (fds[i][0] >= 0 && g == GANGS && poll(&p, 1, 50) > 0) {
+            while (fds[i][0] >= 0 && g == GANGS && poll(&p, 1, 10) > 0) {
                 reply = ut_sched_hear(fds[i][0]);
                 if (reply->body_case == GPUPOOL__CTL__CTL_REPLY__BODY_GRANT) {
                     g = i;
