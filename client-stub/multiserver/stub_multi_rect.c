@@ -68,16 +68,19 @@ box_link(const struct multi_box *box)
     return owner ? (int)wire_handle_link(owner->handle) : -1;
 }
 
-/* The address of its first byte, and the distance between slices. */
+/* The address of its first byte, and the distance between slices.  A pitch or height
+ * that is not given has room for the offset and the copy. */
 static bool
 box_place(const struct multi_box *box, const CUDA_MEMCPY3D *c, CUdeviceptr *ret_at,
           uint64_t *ret_pitch, uint64_t *ret_slice)
 {
-    uint64_t pitch = box->pitch ? box->pitch : c->WidthInBytes, offset, part;
+    uint64_t pitch = box->pitch, rows = box->height, offset, part;
 
-    if (!gp_mul_ok(pitch, box->height ? box->height : c->Height, ret_slice) ||
-        !gp_mul_ok(*ret_slice, box->z, &offset) || !gp_mul_ok(pitch, box->y, &part) ||
-        !gp_add_ok(offset, part, &offset) || !gp_add_ok(offset, box->x, &offset) ||
+    if ((!pitch && !gp_add_ok(box->x, c->WidthInBytes, &pitch)) ||
+        (!rows && !gp_add_ok(box->y, c->Height, &rows)) ||
+        !gp_mul_ok(pitch, rows, ret_slice) || !gp_mul_ok(*ret_slice, box->z, &offset) ||
+        !gp_mul_ok(pitch, box->y, &part) || !gp_add_ok(offset, part, &offset) ||
+        !gp_add_ok(offset, box->x, &offset) ||
         (c->Height > 1 && pitch < c->WidthInBytes))
         return false;
     *ret_pitch = pitch;

@@ -71,8 +71,6 @@ box_has_room(const CUDA_MEMCPY3D *c)
 {
     size_t most = box_max_pitch();
 
-    if (!c->WidthInBytes || !c->Height || !c->Depth)
-        return true;
     return (c->srcMemoryType == CU_MEMORYTYPE_ARRAY || c->srcPitch <= most) &&
            (c->dstMemoryType == CU_MEMORYTYPE_ARRAY || c->dstPitch <= most) &&
            box_side_has_room(c->srcMemoryType, c->srcXInBytes, c->srcY, c->srcPitch,
@@ -113,15 +111,18 @@ CUresult
 stub_box_open(struct stub_box *box, uint16_t call, const CUDA_MEMCPY3D *given)
 {
     CUDA_MEMCPY3D *c = &box->copy;
+    uint64_t bytes;
 
     *box = (struct stub_box){.call = call, .given = given, .copy = *given};
     box_resolve_type(&c->srcMemoryType, &c->srcHost, &c->srcDevice);
     box_resolve_type(&c->dstMemoryType, &c->dstHost, &c->dstDevice);
     box->width = c->WidthInBytes;
-    if (!gp_mul_ok(c->Height, c->Depth, &box->rows) || !box_has_room(c))
-        return CUDA_ERROR_INVALID_VALUE;
-    if (!box->rows || !box->width)
+    if (!c->WidthInBytes || !c->Height || !c->Depth)
         return CUDA_SUCCESS; /* nothing to copy, whatever the sides are */
+    if (!gp_mul_ok(c->Height, c->Depth, &box->rows) ||
+        !gp_mul_ok(box->rows, box->width, &bytes) || !box_has_room(c) || c->srcLOD ||
+        c->dstLOD)
+        return CUDA_ERROR_INVALID_VALUE;
     if (!box_is_type(c->srcMemoryType) || !box_is_type(c->dstMemoryType))
         return CUDA_ERROR_INVALID_VALUE;
     if (c->srcMemoryType == CU_MEMORYTYPE_HOST &&

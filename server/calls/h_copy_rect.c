@@ -33,6 +33,7 @@ struct rect {
     enum rect_shape shape;
     uint64_t pitch; /* of the client's rows as they travel */
     uint64_t rows;
+    uint64_t card_pitch, card_slice; /* of linear memory on the card; 0: an array */
 };
 
 static void
@@ -130,21 +131,30 @@ rect_piece(struct wrk *w, const struct rect *rect, CUstream stream, void *host,
     CUDA_MEMCPY3D_PEER p = rect->copy;
     uint64_t y = row % p.Height;
     uint64_t z = row / p.Height;
+    uint64_t at = 0;
 
+    if (rect->card_pitch) {
+        at = z * rect->card_slice + y * rect->card_pitch + x;
+        x = y = z = 0;
+    }
     if (p.srcMemoryType == CU_MEMORYTYPE_HOST) {
         p.srcHost = host;
         p.srcPitch = rect->pitch;
         p.srcHeight = n;
+        p.dstDevice += at;
         p.dstXInBytes += x;
         p.dstY += y;
         p.dstZ += z;
+        p.dstPitch = n > 1 ? rect->card_pitch : 0;
     } else {
         p.dstHost = host;
         p.dstPitch = rect->pitch;
         p.dstHeight = n;
+        p.srcDevice += at;
         p.srcXInBytes += x;
         p.srcY += y;
         p.srcZ += z;
+        p.srcPitch = n > 1 ? rect->card_pitch : 0;
     }
     p.WidthInBytes = width;
     p.Height = n;
@@ -237,25 +247,54 @@ rect_offset(uint64_t pitch, uint64_t rows, uint64_t z, uint64_t y, uint64_t x,
            gp_mul_ok(*ret, pitch, ret) && gp_add_ok(*ret, x, ret);
 }
 
+/* Linear memory on the card begins at the first byte of the copy from here on.  A pitch
+ * or height that is not given is that of the whole copy, which a driver cannot know of
+ * a piece.  False: there is no such place. */
+static bool
+rect_locate(struct rect *rect, CUdeviceptr *device, size_t *x, size_t *y, size_t *z,
+            size_t *pitch, size_t *height)
+{
+    const CUDA_MEMCPY3D_PEER *p = &rect->copy;
+    uint64_t row = *pitch, rows = *height, offset;
+
+    if (!*device || (!row && !gp_add_ok(*x, p->WidthInBytes, &row)) ||
+        (!rows && !gp_add_ok(*y, p->Height, &rows)) ||
+        !gp_mul_ok(row, rows, &rect->card_slice) ||
+        !rect_offset(row, rows, *z, *y, *x, &offset) ||
+        !gp_add_ok(*device, offset, device))
+        return false;
+    rect->card_pitch = row;
+    *x = *y = *z = *height = 0;
+    return true;
+}
+
+static bool
+rect_locate_card(struct rect *rect, bool up)
+{
+    CUDA_MEMCPY3D_PEER *p = &rect->copy;
+
+    if ((up ? p->dstMemoryType : p->srcMemoryType) != CU_MEMORYTYPE_DEVICE)
+        return true;
+    return up ? rect_locate(rect, &p->dstDevice, &p->dstXInBytes, &p->dstY, &p->dstZ,
+                            &p->dstPitch, &p->dstHeight)
+              : rect_locate(rect, &p->srcDevice, &p->srcXInBytes, &p->srcY, &p->srcZ,
+                            &p->srcPitch, &p->srcHeight);
+}
+
 /* The card's side, from its first byte to its last. */
 static CUresult
-rect_check(struct wrk *w, const CUDA_MEMCPY3D_PEER *p, bool up, uint64_t len)
+rect_check(struct wrk *w, const struct rect *rect, bool up, uint64_t len)
 {
-    uint64_t pitch = up ? p->dstPitch : p->srcPitch;
-    uint64_t rows = up ? p->dstHeight : p->srcHeight;
-    uint64_t first, span;
+    const CUDA_MEMCPY3D_PEER *p = &rect->copy;
+    uint64_t slices, span;
 
-    if (len <= WRK_COPY_ONE_PIECE ||
-        (up ? p->dstMemoryType : p->srcMemoryType) != CU_MEMORYTYPE_DEVICE)
+    if (len <= WRK_COPY_ONE_PIECE || !rect->card_pitch)
         return CUDA_SUCCESS;
-    pitch = pitch ? pitch : p->WidthInBytes;
-    rows = rows ? rows : p->Height;
-    if (!rect_offset(pitch, rows, up ? p->dstZ : p->srcZ, up ? p->dstY : p->srcY,
-                     up ? p->dstXInBytes : p->srcXInBytes, &first) ||
-        !gp_add_ok(first, (uint64_t)(up ? p->dstDevice : p->srcDevice), &first) ||
-        !rect_offset(pitch, rows, p->Depth - 1, p->Height - 1, p->WidthInBytes, &span))
+    if (!gp_mul_ok(p->Depth - 1, rect->card_slice, &slices) ||
+        !rect_offset(rect->card_pitch, 1, 0, p->Height - 1, p->WidthInBytes, &span) ||
+        !gp_add_ok(slices, span, &span))
         return CUDA_ERROR_INVALID_VALUE;
-    return wrk_copy_check_range(w, first, span);
+    return wrk_copy_check_range(w, up ? p->dstDevice : p->srcDevice, span);
 }
 
 static CUresult
@@ -275,11 +314,11 @@ rect_run(struct wrk *w, struct wrk_reply *rep, struct rect *rect, CUstream strea
     wrk_box_clear_peer(&rect->copy);
     if (!up && !down)
         return rect_on_card(w, rect, stream);
-    if (!rect_stream(rect, &copy))
+    if (!rect_stream(rect, &copy) || !rect_locate_card(rect, up))
         return CUDA_ERROR_INVALID_VALUE;
     r = wrk_capture_refuses(w, stream);
     if (r == CUDA_SUCCESS && !(rep->req->flags & WIRE_F_D2H_ASYNC))
-        r = rect_check(w, &rect->copy, up, copy.len);
+        r = rect_check(w, rect, up, copy.len);
     if (r != CUDA_SUCCESS)
         return r;
     if (down)

@@ -124,6 +124,10 @@ def test_what_is_stated_of_values_that_textures_read(case):
     same_remotely_and_locally(case, "sampled")
 
 
+def test_boxes_of_which_only_the_extent_is_given(case):
+    same_remotely_and_locally(case, "boxes")
+
+
 def test_what_graphs_of_many_nodes_list(case):
     same_over_tcp_and_shared_memory(case, "listings")
 

@@ -45,6 +45,13 @@ def test_cards_of_two_servers_work_like_cards_of_one_machine(case):
     compare(case, ("auto", "tcp"), SPAN)
 
 
+def test_boxes_between_servers_of_which_only_the_extent_is_given(case):
+    local = on_one_machine(case, "boxes")
+    remote = case.pool(**POOL).run(case.programs / "boxes", status=None, **SPAN)
+    case.equal(remote.out, local.out, "two servers against one machine")
+    case.equal(remote.status, 0, "exit status")
+
+
 def test_whole_cards_of_two_servers_wait_for_each_other_without_the_host(case):
     compare(case, ("auto", "tcp"), WHOLE)
 
