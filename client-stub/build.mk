@@ -33,7 +33,7 @@ STUB_MODULES := $(addprefix client-stub/modules/stub_,args.c func.c func_attrs.c
     launch_old.c launch_shape.c linker.c module.c occupancy.c)
 STUB_GRAPHS := $(addprefix client-stub/graphs/stub_,graph.c graph_accepted.c graph_dot.c graph_hostmem.c \
     graph_kernel.c graph_list.c graph_node.c graph_nodes.c graph_params.c)
-STUB_TRANSFER := $(addprefix client-stub/transfer/stub_,box.c copy.c copy_array.c \
+STUB_TRANSFER := $(addprefix client-stub/transfer/stub_,box.c copy.c copy_array.c copy_batch.c \
     copy_facts.c copy_rect.c d2h_async.c fill.c path_capture_node.c path_d2h_async.c \
     path_device_copy.c path_graph.c path_host_copy.c path_inline.c path_payload.c path_run.c \
     path_shared_pinned.c path_table.c shared_pinned.c turn.c)

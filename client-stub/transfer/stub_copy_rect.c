@@ -17,6 +17,7 @@
 #include "stub_link.h"
 #include "stub_managed.h"
 #include "stub_manual.h"
+#include "stub_memory.h"
 #include "stub_path.h"
 #include "stub_pinned.h"
 #include "wire_api.h"
@@ -86,6 +87,21 @@ rect_is_captured(struct stub_copy *copy, CUresult *ret)
     return true;
 }
 
+/* Is the source memory that the program has from the interface?  Devices do not change
+ * any other. */
+static bool
+rect_source_is_known(const struct stub_box *box)
+{
+    uint64_t first = (uintptr_t)box->src.base, extent;
+    enum stub_memory_kind kind;
+
+    if (!box->src.base || !box->rows)
+        return false;
+    extent = stub_box_extent(box, &box->src);
+    return stub_memory_find_kind(first, 1, &kind) ||
+           stub_memory_find_kind(first + extent - 1, 1, &kind);
+}
+
 /* With memory that host and device share, the host's side must be up to date before
  * the copy, and after a blocking copy the host sees its result.  A copy by the device
  * keeps the order with kernels that write the same pages, also while another stream is
@@ -116,7 +132,7 @@ rect_run(struct stub_box *box, struct stub_copy *copy)
     r = stub_copy_await_turn(copy);
     if (r != CUDA_SUCCESS)
         return r;
-    if (box->src.base && stub_managed_pending())
+    if (stub_managed_pending() && rect_source_is_known(box))
         r = stub_managed_sync();
     else if (box->src.base && copy->n &&
              stub_graph_hostmem_writes((uintptr_t)box->src.base,

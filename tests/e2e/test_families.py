@@ -128,6 +128,14 @@ def test_boxes_of_which_only_the_extent_is_given(case):
     same_remotely_and_locally(case, "boxes")
 
 
+def test_what_is_stated_of_batches_of_copies(case):
+    same_remotely_and_locally(case, "batches")
+
+
+def test_batches_of_copies_over_tcp(case):
+    same_remotely_and_locally(case, "batches", env={"GPUPOOL_TRANSPORT": "tcp"})
+
+
 def test_what_graphs_of_many_nodes_list(case):
     same_over_tcp_and_shared_memory(case, "listings")
 

@@ -228,6 +228,14 @@ boxes_that_cannot_be(void)
     c.srcLOD = 0;
     c.dstLOD = 1;
     CODE(cuMemcpy3D_v2(&c), CUDA_ERROR_INVALID_VALUE);
+    c.dstLOD = 0;
+    c.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+    c.dstDevice = places[0].memory;
+    c.dstZ = (size_t)1 << 63; /* layers of an even size */
+    CODE(settled(cuMemcpy3D_v2(&c)), CUDA_ERROR_INVALID_VALUE);
+    c.dstZ = 0;
+    c.dstY = (size_t)1 << 63;
+    CODE(settled(cuMemcpy3D_v2(&c)), CUDA_ERROR_INVALID_VALUE);
     c.Height = (size_t)1 << 63;
     c.WidthInBytes = 0;
     TRY(cuMemcpy3D_v2(&c)); /* of nothing */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The _ptsz variants that have the stream inside of a structure.  Those that have it as
- * an argument come from the description of the interface (driver_streams.c), unless
- * there is one here: batches refuse stream 0 in either form.
+ * an argument come from the description of the interface (driver_streams.c).
  */
 #include "sg_core.h"
 

@@ -2,8 +2,9 @@
 /*
  * Batches: many copies or hints in one call.
  *
- * A batch has no order inside and may not go to a default stream.  What is checked is
- * checked before the first element has an effect, as far as that can be.
+ * A batch has no order inside, may not go to the legacy default stream, and cannot be
+ * captured.  What is checked is checked before the first element has an effect, as far
+ * as that can be.
  */
 #include "sg_array.h"
 #include "sg_capture.h"
@@ -22,36 +23,99 @@ enum {
 };
 
 static bool
-is_default(CUstream hstream)
+is_legacy(CUstream hstream)
 {
-    return !hstream || hstream == CU_STREAM_LEGACY || hstream == CU_STREAM_PER_THREAD;
+    return !hstream || hstream == CU_STREAM_LEGACY;
 }
 
 /* ----------------------------------------------------------------------- copies */
 
+/* Enters the library for @n copies.  A capture refuses them and goes on without. */
 static CUresult
-batch(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
-      CUstream hstream)
+enter_copies(size_t n, CUstream hstream, struct sg_ctx **ret_ctx)
 {
     struct sg_stream *stream;
-    struct sg_ctx *ctx;
-    CUresult rc = sg_enter(&ctx);
+    CUresult rc = sg_enter(ret_ctx);
 
     if (rc != CUDA_SUCCESS)
         return rc;
-    if (!dsts || !srcs || !sizes || !count || count > MAX_BATCH || is_default(hstream))
+    rc = !n || n > MAX_BATCH || is_legacy(hstream)
+             ? CUDA_ERROR_INVALID_VALUE
+             : sg_stream_get(*ret_ctx, hstream, &stream);
+    if (rc == CUDA_SUCCESS && stream->capture)
+        rc = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    return rc == CUDA_SUCCESS ? rc : sg_leave(rc);
+}
+
+static bool
+is_ordered(CUmemcpySrcAccessOrder order, unsigned flags)
+{
+    return order >= CU_MEMCPY_SRC_ACCESS_ORDER_STREAM &&
+           order <= CU_MEMCPY_SRC_ACCESS_ORDER_ANY &&
+           !(flags & ~(unsigned)CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE);
+}
+
+/* One copy; the lock may have been dropped when it returns. */
+static CUresult
+copy_one(struct sg_ctx *ctx, CUstream hstream, const CUDA_MEMCPY3D *d,
+         CUmemcpySrcAccessOrder order)
+{
+    struct sg_stream *stream;
+    CUresult rc = sg_stream_get(ctx, hstream, &stream);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    return order == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL
+               ? sg_copy_enqueue_read(ctx, hstream, d)
+               : sg_copy_enqueue(stream, d, false);
+}
+
+/* Which copies have which attributes. */
+struct attrs {
+    const CUmemcpyAttributes *list;
+    const size_t *idxs;
+    size_t n;
+};
+
+/* Every copy of @count has valid ones. */
+static bool
+attrs_are_valid(const struct attrs *a, size_t count)
+{
+    if (!a->list || !a->idxs || !a->n || a->n > count || a->idxs[0])
+        return false;
+    for (size_t i = 0; i < a->n; i++)
+        if (a->idxs[i] >= count || (i && a->idxs[i] <= a->idxs[i - 1]) ||
+            !is_ordered(a->list[i].srcAccessOrder, a->list[i].flags))
+            return false;
+    return true;
+}
+
+/* *ret_failed: the copy that an error is of, SIZE_MAX: of none. */
+static CUresult
+batch(const CUdeviceptr *dsts, const CUdeviceptr *srcs, const size_t *sizes,
+      size_t count, const struct attrs *attrs, size_t *ret_failed, CUstream hstream)
+{
+    struct sg_ctx *ctx;
+    CUresult rc;
+    size_t at = 0;
+
+    *ret_failed = SIZE_MAX;
+    rc = enter_copies(count, hstream, &ctx);
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (!dsts || !srcs || !sizes || !attrs_are_valid(attrs, count))
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    rc = sg_stream_get(ctx, hstream, &stream);
-    if (rc == CUDA_SUCCESS)
-        rc = sg_capture_check_none(stream);
     for (size_t i = 0; i < count && rc == CUDA_SUCCESS; i++) {
         CUDA_MEMCPY3D d = sg_copy_linear(
             CU_MEMORYTYPE_UNIFIED, (void *)(uintptr_t)dsts[i], CU_MEMORYTYPE_UNIFIED,
             (const void *)(uintptr_t)srcs[i], sizes[i]);
 
-        rc = sizes[i] ? sg_copy_enqueue(stream, &d, false) : CUDA_ERROR_INVALID_VALUE;
-        if (rc == CUDA_SUCCESS) /* pageable copies drop the lock */
-            rc = sg_stream_get(ctx, hstream, &stream);
+        if (at + 1 < attrs->n && attrs->idxs[at + 1] == i)
+            at++;
+        rc = sizes[i] ? copy_one(ctx, hstream, &d, attrs->list[at].srcAccessOrder)
+                      : CUDA_ERROR_INVALID_VALUE;
+        if (rc != CUDA_SUCCESS)
+            *ret_failed = i;
     }
     return sg_leave(rc);
 }
@@ -60,31 +124,23 @@ SG_CALL(cuMemcpyBatchAsync_v2, CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *siz
         size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs,
         CUstream hStream)
 {
-    return batch(dsts, srcs, sizes, count, hStream);
-}
+    const struct attrs a = {attrs, attrsIdxs, numAttrs};
+    size_t failed;
 
-SG_CALL(cuMemcpyBatchAsync_v2_ptsz, CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes,
-        size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs,
-        CUstream hStream)
-{
-    return batch(dsts, srcs, sizes, count, hStream);
+    return batch(dsts, srcs, sizes, count, &a, &failed, hStream);
 }
 
 SG_CALL(cuMemcpyBatchAsync, CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes,
         size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs,
         size_t *failIdx, CUstream hStream)
 {
-    if (failIdx)
-        *failIdx = SIZE_MAX;
-    return batch(dsts, srcs, sizes, count, hStream);
-}
+    const struct attrs a = {attrs, attrsIdxs, numAttrs};
+    size_t failed;
+    CUresult rc = batch(dsts, srcs, sizes, count, &a, &failed, hStream);
 
-SG_CALL(cuMemcpyBatchAsync_ptsz, CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes,
-        size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs,
-        size_t *failIdx, CUstream hStream)
-{
-    return cuMemcpyBatchAsync(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs,
-                              failIdx, hStream);
+    if (failIdx && rc != CUDA_SUCCESS)
+        *failIdx = failed;
+    return rc;
 }
 
 /* ------------------------------------------------------------------- 3D copies */
@@ -111,7 +167,8 @@ element_of(const CUmemcpy3DOperand *o)
     return a ? a->element : 0;
 }
 
-/* Lengths count elements of the array that takes part; without one, bytes. */
+/* Lengths count elements of the array that takes part; without one, bytes.  Elements of
+ * two arrays are of one size. */
 static CUresult
 take_operand(const CUmemcpy3DOperand *o, size_t element, const struct side *to)
 {
@@ -138,14 +195,16 @@ describe(const CUDA_MEMCPY3D_BATCH_OP *op, CUDA_MEMCPY3D *d)
                        &d->srcY,          &d->srcZ,      &d->srcPitch, &d->srcHeight};
     struct side dst = {&d->dstMemoryType, &d->dstDevice, &d->dstArray, &d->dstXInBytes,
                        &d->dstY,          &d->dstZ,      &d->dstPitch, &d->dstHeight};
-    size_t element = gp_max(element_of(&op->src), element_of(&op->dst));
+    size_t from = element_of(&op->src), to = element_of(&op->dst);
+    size_t element = gp_max(from, to);
     CUresult rc;
 
     memset(d, 0, sizeof(*d));
     d->Height = op->extent.height;
     d->Depth = op->extent.depth;
-    if (!element_of(&op->src) || !element_of(&op->dst) || !op->extent.width ||
-        !d->Height || !d->Depth ||
+    if (!from || !to || !op->extent.width || !d->Height || !d->Depth ||
+        (from != to && op->src.type == op->dst.type) ||
+        !is_ordered(op->srcAccessOrder, op->flags) ||
         !gp_mul_ok(op->extent.width, element, &d->WidthInBytes))
         return CUDA_ERROR_INVALID_VALUE;
     rc = take_operand(&op->src, element, &src);
@@ -156,27 +215,22 @@ static CUresult
 batch_3d(size_t n, const CUDA_MEMCPY3D_BATCH_OP *ops, unsigned long long flags,
          CUstream hstream, size_t *ret_failed)
 {
-    struct sg_stream *stream;
     CUDA_MEMCPY3D d;
     struct sg_ctx *ctx;
-    CUresult rc = sg_enter(&ctx);
+    CUresult rc;
 
     *ret_failed = SIZE_MAX;
+    rc = enter_copies(n, hstream, &ctx);
     if (rc != CUDA_SUCCESS)
         return rc;
-    if (!n || n > MAX_BATCH || !ops || flags || is_default(hstream))
+    if (!ops || flags)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    rc = sg_stream_get(ctx, hstream, &stream);
-    if (rc == CUDA_SUCCESS)
-        rc = sg_capture_check_none(stream);
     for (size_t i = 0; i < n && rc == CUDA_SUCCESS; i++) {
         rc = describe(&ops[i], &d);
         if (rc == CUDA_SUCCESS)
-            rc = sg_copy_enqueue(stream, &d, false);
+            rc = copy_one(ctx, hstream, &d, ops[i].srcAccessOrder);
         if (rc != CUDA_SUCCESS)
             *ret_failed = i;
-        else /* pageable copies drop the lock */
-            rc = sg_stream_get(ctx, hstream, &stream);
     }
     return sg_leave(rc);
 }
@@ -189,12 +243,6 @@ SG_CALL(cuMemcpy3DBatchAsync_v2, size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList,
     return batch_3d(numOps, opList, flags, hStream, &failed);
 }
 
-SG_CALL(cuMemcpy3DBatchAsync_v2_ptsz, size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList,
-        unsigned long long flags, CUstream hStream)
-{
-    return cuMemcpy3DBatchAsync_v2(numOps, opList, flags, hStream);
-}
-
 SG_CALL(cuMemcpy3DBatchAsync, size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList,
         size_t *failIdx, unsigned long long flags, CUstream hStream)
 {
@@ -204,12 +252,6 @@ SG_CALL(cuMemcpy3DBatchAsync, size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList,
     if (failIdx && rc != CUDA_SUCCESS)
         *failIdx = failed;
     return rc;
-}
-
-SG_CALL(cuMemcpy3DBatchAsync_ptsz, size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList,
-        size_t *failIdx, unsigned long long flags, CUstream hStream)
-{
-    return cuMemcpy3DBatchAsync(numOps, opList, failIdx, flags, hStream);
 }
 
 /* ------------------------------------------------------------------------ hints */
@@ -260,8 +302,8 @@ hint(const struct ranges *r, unsigned long long flags, CUstream hstream)
 
     if (rc != CUDA_SUCCESS)
         return rc;
-    rc = is_default(hstream) ? CUDA_ERROR_INVALID_VALUE
-                             : sg_stream_get(ctx, hstream, &stream);
+    rc = is_legacy(hstream) ? CUDA_ERROR_INVALID_VALUE
+                            : sg_stream_get(ctx, hstream, &stream);
     if (rc == CUDA_SUCCESS)
         rc = sg_capture_check_none(stream);
     if (rc == CUDA_SUCCESS)
@@ -293,9 +335,7 @@ hint_with_locations(const CUdeviceptr *ptrs, const size_t *sizes, size_t n,
     }
 
 HINT(cuMemPrefetchBatchAsync)
-HINT(cuMemPrefetchBatchAsync_ptsz)
 HINT(cuMemDiscardAndPrefetchBatchAsync)
-HINT(cuMemDiscardAndPrefetchBatchAsync_ptsz)
 
 SG_CALL(cuMemDiscardBatchAsync, CUdeviceptr *dptrs, size_t *sizes, size_t count,
         unsigned long long flags, CUstream hStream)
@@ -303,10 +343,4 @@ SG_CALL(cuMemDiscardBatchAsync, CUdeviceptr *dptrs, size_t *sizes, size_t count,
     struct ranges r = {.ptrs = dptrs, .sizes = sizes, .n = count};
 
     return hint(&r, flags, hStream);
-}
-
-SG_CALL(cuMemDiscardBatchAsync_ptsz, CUdeviceptr *dptrs, size_t *sizes, size_t count,
-        unsigned long long flags, CUstream hStream)
-{
-    return cuMemDiscardBatchAsync(dptrs, sizes, count, flags, hStream);
 }

@@ -108,7 +108,7 @@ static CUresult
 resolve_side(const struct side *s, bool planned, const struct sg_box *box, char **ret_p,
              size_t *ret_pitch, size_t *ret_slice, bool *ret_pageable)
 {
-    size_t pitch = s->pitch, rows = s->height, slice;
+    size_t pitch = s->pitch, rows = s->height, slice, offset, part;
     uint64_t addr;
 
     *ret_pageable = false;
@@ -125,9 +125,11 @@ resolve_side(const struct side *s, bool planned, const struct sg_box *box, char 
         pitch = s->x + box->width;
     if (!rows)
         rows = s->y + box->height;
-    if (!gp_mul_ok(pitch, rows, &slice) || !s->addr || s->addr >> USER_BITS)
+    if (!gp_mul_ok(pitch, rows, &slice) || !s->addr || s->addr >> USER_BITS ||
+        !gp_mul_ok(s->z, slice, &offset) || !gp_mul_ok(s->y, pitch, &part) ||
+        !gp_add_ok(offset, part, &offset) || !gp_add_ok(offset, s->x, &offset) ||
+        !gp_add_ok(s->addr, offset, &addr))
         return CUDA_ERROR_INVALID_VALUE;
-    addr = s->addr + s->z * slice + s->y * pitch + s->x;
     if (!side_is_mapped(addr, pitch, slice, planned, box)) {
         if (s->type == CU_MEMORYTYPE_DEVICE || sg_mem_find(s->addr) ||
             sg_mem_is_arena(s->addr))
@@ -412,6 +414,33 @@ sg_copy_enqueue(struct sg_stream *stream, const CUDA_MEMCPY3D *desc, bool sync)
     if (sync || box.src_pageable || box.dst_pageable)
         return sg_stream_enqueue_wait(stream, work);
     return sg_stream_enqueue(stream, work, NULL);
+}
+
+CUresult
+sg_copy_enqueue_read(struct sg_ctx *ctx, CUstream hstream, const CUDA_MEMCPY3D *desc)
+{
+    struct sg_stream *stream;
+    struct sg_work *work;
+    struct sg_box box;
+    CUresult rc = sg_copy_resolve(desc, false, &box);
+
+    if (rc == CUDA_SUCCESS)
+        rc = sg_copy_work(ctx, &box, &work);
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    sg_unlock();
+    rc = copy_stage(work);
+    sg_lock();
+    if (rc == CUDA_SUCCESS)
+        rc = sg_stream_get(ctx, hstream, &stream);
+    if (rc == CUDA_SUCCESS)
+        rc = sg_capture_check_legacy_stream(stream);
+    if (rc != CUDA_SUCCESS) {
+        sg_work_unref(work);
+        return rc;
+    }
+    return box.dst_pageable ? sg_stream_enqueue_wait(stream, work)
+                            : sg_stream_enqueue(stream, work, NULL);
 }
 
 static CUresult

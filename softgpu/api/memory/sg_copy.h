@@ -43,6 +43,10 @@ CUresult sg_fill_work(struct sg_ctx *ctx, const CUDA_MEMSET_NODE_PARAMS *set,
 /* In stream order; sync: returns when it is done. */
 CUresult sg_copy_enqueue(struct sg_stream *stream, const CUDA_MEMCPY3D *desc,
                          bool sync);
+/* The same, but the source has been read when it returns, whatever the stream does
+ * then. May drop the lock. */
+CUresult sg_copy_enqueue_read(struct sg_ctx *ctx, CUstream hstream,
+                              const CUDA_MEMCPY3D *desc);
 /* Between contexts, without a stream: behind all work of both and of the current one,
  * and in front of all later work.  Waited for only where memory of the host is part of
  * it. */
