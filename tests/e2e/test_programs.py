@@ -107,6 +107,9 @@ def test_linking_gives_the_same_results_logs_and_errors(case):
 def test_processes_of_a_session_share_memory_and_events_as_on_the_driver_itself(case):
     local = case.run([case.programs / "ipc"], env=local_driver(case))
     case.contains(local.out, "ipc: ok", "on the driver itself")
+    for line in ("an event that was recorded and then exported: 600",
+                 "its record from before the export: 600", "a stream behind it: 600"):
+        case.contains(local.out, line, "on the driver itself")
     pool = case.pool()
     same_over_links(case, pool, "ipc", "400MiB", local)
 

@@ -342,11 +342,62 @@ look_at_a_record(pid_t child)
     tell(&byte, 1);
 }
 
+/* The record is on its way when the event gets its handle. */
+static void
+record_and_export(void)
+{
+    CUipcEventHandle handle;
+    CUstream stream;
+    CUevent event;
+    sem_t gate;
+    char byte;
+
+    sem_init(&gate, 0, 0);
+    CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CU(cuEventCreate(&event, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING));
+    CU(cuLaunchHostFunc(stream, wait_for_gate, &gate));
+    CU(cuEventRecord(event, stream));
+    CU(cuIpcGetEventHandle(&handle, event));
+    line("an event that was recorded and then exported", cuEventQuery(event));
+    tell(&handle, sizeof(handle));
+    hear(&byte, 1); /* it has looked */
+    sem_post(&gate);
+    CU(cuEventSynchronize(event));
+    tell(&byte, 1);
+    hear(&byte, 1);
+    CU(cuEventDestroy(event));
+    CU(cuStreamDestroy(stream));
+}
+
+static void
+look_at_an_earlier_record(void)
+{
+    CUipcEventHandle handle;
+    CUstream stream;
+    CUevent event;
+    char byte = 0;
+
+    hear(&handle, sizeof(handle));
+    CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CU(cuIpcOpenEventHandle(&event, handle));
+    line("its record from before the export", cuEventQuery(event));
+    CU(cuStreamWaitEvent(stream, event, 0));
+    line("a stream behind it", cuStreamQuery(stream));
+    tell(&byte, 1);
+    hear(&byte, 1);
+    line("wait for the stream", cuStreamSynchronize(stream));
+    line("query", cuEventQuery(event));
+    CU(cuEventDestroy(event));
+    CU(cuStreamDestroy(stream));
+    tell(&byte, 1);
+}
+
 static int
 import_all(void)
 {
     begin();
     record_and_stop();
+    record_and_export();
     import_memory();
     import_event();
     import_from_an_end();
@@ -371,6 +422,7 @@ main(void)
         return import_all();
     begin();
     look_at_a_record(pid);
+    look_at_an_earlier_record();
     export_memory();
     export_wrong_things();
     export_event();

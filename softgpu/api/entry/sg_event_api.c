@@ -200,7 +200,8 @@ SG_CALL(cuIpcGetEventHandle, CUipcEventHandle *pHandle, CUevent hEvent)
     /* One that was opened is its maker's to export. */
     if (!(event->flags & CU_EVENT_INTERPROCESS) || event->opened)
         return sg_leave(CUDA_ERROR_INVALID_HANDLE);
-    return sg_leave(sg_ipc_event_share(event->ctx->dev, &event->ipc, pHandle));
+    return sg_leave(
+        sg_ipc_event_share(event->ctx, event->record, &event->ipc, pHandle));
 }
 
 SG_CALL(cuIpcOpenEventHandle, CUevent *phEvent, CUipcEventHandle handle)

@@ -261,18 +261,55 @@ sg_ipc_event_synchronize(struct sg_ipc_event *ipc, struct sg_ctx *ctx)
     return rc;
 }
 
-CUresult
-sg_ipc_event_share(struct sg_dev *dev, struct sg_ipc_event **ipc,
-                   CUipcEventHandle *ret_handle)
+/* A record that was made before the event had a file counts in it, too. */
+static CUresult
+share_record(struct sg_ipc_event *ipc, struct sg_ctx *ctx, struct sg_work *record)
+{
+    struct sg_work *work;
+    CUresult rc;
+
+    if (sg_work_is_done(record))
+        return CUDA_SUCCESS;
+    rc = sg_ipc_event_record_work(ipc, ctx, &work);
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    if (sg_work_after(work, record) < 0)
+        rc = CUDA_ERROR_OUT_OF_MEMORY;
+    else
+        sg_work_submit(work);
+    sg_work_unref(work);
+    return rc;
+}
+
+static CUresult
+share_new(struct sg_ctx *ctx, struct sg_work *record, struct sg_ipc_event **ret_ipc)
 {
     static uint64_t last_id = IPC_EVENT_IDS;
-    struct handle h = {.magic = IPC_MAGIC};
+    struct sg_dev *dev = ctx->dev;
+    struct sg_ipc_event *ipc;
+    CUresult rc;
 
-    if (!*ipc) {
-        sg_card_note_export(dev->card);
-        if (ipc_new(dev, sg_card_slot(dev->card), ++last_id, true, ipc) != CUDA_SUCCESS)
-            return CUDA_ERROR_OPERATING_SYSTEM;
-    }
+    sg_card_note_export(dev->card);
+    if (ipc_new(dev, sg_card_slot(dev->card), ++last_id, true, &ipc) != CUDA_SUCCESS)
+        return CUDA_ERROR_OPERATING_SYSTEM;
+    rc = share_record(ipc, ctx, record);
+    if (rc == CUDA_SUCCESS)
+        *ret_ipc = ipc;
+    else
+        sg_ipc_event_unref(ipc);
+    return rc;
+}
+
+CUresult
+sg_ipc_event_share(struct sg_ctx *ctx, struct sg_work *record,
+                   struct sg_ipc_event **ipc, CUipcEventHandle *ret_handle)
+{
+    struct handle h = {.magic = IPC_MAGIC};
+    struct sg_dev *dev = ctx->dev;
+    CUresult rc = *ipc ? CUDA_SUCCESS : share_new(ctx, record, ipc);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
     memcpy(h.uuid, dev->uuid, sizeof(h.uuid));
     h.id = (*ipc)->id;
     h.slot = (*ipc)->slot;

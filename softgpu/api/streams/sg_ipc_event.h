@@ -31,9 +31,10 @@ CUresult sg_ipc_event_wait(struct sg_stream *stream, struct sg_ipc_event *ipc);
 bool sg_ipc_event_is_done(const struct sg_ipc_event *ipc);
 /* Drops the lock while it waits; the error of @ctx. */
 CUresult sg_ipc_event_synchronize(struct sg_ipc_event *ipc, struct sg_ctx *ctx);
-/* The handle for other processes; makes *@ipc if it is NULL. */
-CUresult sg_ipc_event_share(struct sg_dev *dev, struct sg_ipc_event **ipc,
-                            CUipcEventHandle *ret_handle);
+/* The handle for other processes; makes *@ipc if it is NULL, where @record, the event's
+ * last one or NULL, counts. */
+CUresult sg_ipc_event_share(struct sg_ctx *ctx, struct sg_work *record,
+                            struct sg_ipc_event **ipc, CUipcEventHandle *ret_handle);
 CUresult sg_ipc_event_open(struct sg_dev *dev, const CUipcEventHandle *handle,
                            struct sg_ipc_event **ret_ipc);
 void sg_ipc_event_unref(struct sg_ipc_event *ipc); /* NULL is a no-op */
