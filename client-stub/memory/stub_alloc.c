@@ -292,7 +292,8 @@ alloc_async(const struct alloc_async *a, CUdeviceptr *dptr)
         stub_spare_answered(spare.pool, r == CUDA_SUCCESS ? a->size : 0, seq);
     }
     if (r == CUDA_SUCCESS)
-        r = alloc_finish(STUB_MEMORY_DEVICE, dptr, spare.addr, a->size, 0);
+        r = alloc_finish(STUB_MEMORY_DEVICE, dptr, spare.addr, a->size,
+                         STUB_MEMORY_ORDERED);
     if (r == CUDA_SUCCESS && spare.pool)
         stub_memory_set_pool(spare.addr, spare.pool);
     return r;

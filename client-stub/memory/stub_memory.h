@@ -40,6 +40,10 @@ enum stub_memory_kind {
  * this address (stub_managed.h). */
 #define STUB_MEMORY_EVERYWHERE (1u << 30)
 
+/* And one for device memory of a pool, or of a graph: it is of no context, and its
+ * device is the pool's. */
+#define STUB_MEMORY_ORDERED (1u << 29)
+
 /* Where memory of STUB_MEMORY_HOST is that has one address for host and device. */
 enum stub_memory_reach {
     STUB_REACH_NONE,    /* it has no such address */

@@ -49,11 +49,12 @@ pointer_known(void *data, CUpointer_attribute attribute, uint64_t ptr,
               const struct stub_memory *m)
 {
     bool host = m->kind == STUB_MEMORY_HOST || m->kind == STUB_MEMORY_REGISTERED;
+    bool ordered = m->kind == STUB_MEMORY_DEVICE && m->flags & STUB_MEMORY_ORDERED;
     uint64_t dev;
 
     switch ((int)attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
-        pointer_put_u64(data, m->pool ? 0 : m->ctx); /* a pool's is of no context */
+        pointer_put_u64(data, ordered ? 0 : m->ctx);
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
         pointer_put_u32(data, host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE);
@@ -76,6 +77,8 @@ pointer_known(void *data, CUpointer_attribute attribute, uint64_t ptr,
         pointer_put_u32(data, m->kind == STUB_MEMORY_MANAGED);
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+        if (ordered && stub_device_count > 1)
+            return CUDA_ERROR_NOT_FOUND; /* the server knows the pool */
         pointer_put_u32(data, (uint32_t)m->dev);
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:

@@ -382,6 +382,45 @@ close_cards(void)
     CU(cuCtxSetCurrent(NULL));
 }
 
+static void
+print_place(const char *what, unsigned current, unsigned of, CUdeviceptr p)
+{
+    CUcontext ctx = cards[current].ctx;
+    int ordinal = -1;
+
+    CU(cuPointerGetAttribute(&ctx, CU_POINTER_ATTRIBUTE_CONTEXT, p));
+    CU(cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, p));
+    printf("%s, current %u, other %u: on %d, %s\n", what, current, of, ordinal,
+           ctx ? "of a context" : "of no context");
+}
+
+/* Memory of a pool is where the pool is, and of no context, whichever is current. */
+static void
+look_at_pools(void)
+{
+    CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                            .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+    CUmemoryPool pool;
+    CUdeviceptr p;
+
+    for (unsigned i = 0; i < n_cards; i++) {
+        unsigned other = (i ^ 1) < n_cards ? i ^ 1 : i; /* of the same server */
+
+        CU(cuCtxSetCurrent(cards[i].ctx));
+        props.location.id = cards[other].dev;
+        CU(cuMemPoolCreate(&pool, &props));
+        CU(cuMemAllocFromPoolAsync(&p, 4096, pool, cards[i].stream));
+        print_place("another card's pool", i, other, p);
+        CU(cuMemFreeAsync(p, cards[i].stream));
+        CU(cuMemAllocAsync(&p, 4096, cards[other].stream));
+        print_place("another card's stream", i, other, p);
+        CU(cuMemFreeAsync(p, cards[other].stream));
+        CU(cuStreamSynchronize(cards[other].stream));
+        CU(cuStreamSynchronize(cards[i].stream));
+        CU(cuMemPoolDestroy(pool));
+    }
+}
+
 int
 main(void)
 {
@@ -397,6 +436,7 @@ main(void)
     run_graphs();
     refuse_functions_of_others();
     call_host();
+    look_at_pools();
     close_cards();
     free(host);
     puts("cards: ok");
