@@ -356,6 +356,7 @@ memory_that_stays(void)
     fill.dst = m.dptr;
     TRY(cuGraphAddMemsetNode(&n[1], g, &n[0], 1, &fill, ctx));
     TRY(cuGraphInstantiateWithFlags(&exec, g, 0));
+    CODE(cuGraphInstantiateWithFlags(&again, g, 0), CUDA_ERROR_NOT_SUPPORTED);
     TRY(cuDeviceGetGraphMemAttribute(0, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, &used));
     if (strict) /* a driver may hold what earlier graphs had */
         SAME(used, 0);
@@ -420,6 +421,60 @@ whole_updates(void)
     TRY(cuGraphExecDestroy(exec));
     for (int i = 0; i < 3; i++)
         TRY(cuGraphDestroy(g[i]));
+    return 0;
+}
+
+/* +@v behind a condition of its own, which is @initial when the graph is launched. */
+static int
+decided_graph(CUgraph *ret, unsigned initial, uint32_t v,
+              CUgraphConditionalNodeType type, CUgraphNode *ret_node)
+{
+    CUgraphConditionalHandle h;
+    CUgraph body;
+    CUgraphNode n;
+
+    TRY(cuGraphCreate(ret, 0));
+    TRY(cuGraphConditionalHandleCreate(&h, *ret, ctx, initial,
+                                       CU_GRAPH_COND_ASSIGN_DEFAULT));
+    TRY(cond_node(ret_node, *ret, NULL, h, type, 1, &body));
+    TRY(add_node(&n, body, NULL, v));
+    if (type == CU_GRAPH_COND_TYPE_WHILE)
+        TRY(choose_node(&n, body, &n, h, 0));
+    return 0;
+}
+
+/* A graph that was built anew has conditions of its own: their values when it is
+ * launched come with the update, and what is in the bodies. */
+static int
+updates_of_conditions(void)
+{
+    CUgraphExecUpdateResultInfo info;
+    CUgraphNode node;
+    CUgraphExec exec;
+    CUgraph g, next;
+
+    if (decided_graph(&g, 1, 5, CU_GRAPH_COND_TYPE_IF, &node))
+        return 1;
+    TRY(cuGraphInstantiateWithFlags(&exec, g, 0));
+    SAME(launch_from_zero(exec), 5);
+    if (decided_graph(&next, 1, 6, CU_GRAPH_COND_TYPE_IF, &node))
+        return 1;
+    TRY(cuGraphExecUpdate_v2(exec, next, &info));
+    TRY(cuGraphDestroy(next));
+    SAME(launch_from_zero(exec), 6);
+    if (decided_graph(&next, 0, 7, CU_GRAPH_COND_TYPE_IF, &node))
+        return 1;
+    TRY(cuGraphExecUpdate_v2(exec, next, &info));
+    TRY(cuGraphDestroy(next));
+    SAME(launch_from_zero(exec), 0);
+    if (decided_graph(&next, 1, 8, CU_GRAPH_COND_TYPE_WHILE, &node))
+        return 1;
+    CODE(cuGraphExecUpdate_v2(exec, next, &info), CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
+    SAME(info.result, CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED);
+    SAME(info.errorNode == node, 1);
+    TRY(cuGraphDestroy(next));
+    TRY(cuGraphExecDestroy(exec));
+    TRY(cuGraphDestroy(g));
     return 0;
 }
 
@@ -536,6 +591,7 @@ main(int argc, char **argv)
         {"captured memory", captured_memory},
         {"memory that stays", memory_that_stays},
         {"whole updates", whole_updates},
+        {"updates of conditions", updates_of_conditions},
         {"moved children", moved_children},
         {"programmatic edges", programmatic_edges},
     };

@@ -2,7 +2,7 @@
 /*
  * Kernel nodes of an instance that get other arguments again and again, and what the
  * driver refuses in between: such calls return their error at once, whatever the
- * library has seen accepted before.
+ * library has seen accepted before.  And what whole graphs may change in an instance.
  */
 #include "parts.h"
 
@@ -20,7 +20,8 @@ static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
 static CUmodule module;
 static CUfunction put;
 static CUstream stream;
-static CUdeviceptr cells;
+static CUdeviceptr cells, field; /* two words; four rows of 64 bytes */
+static CUcontext context;
 static CUgraph graph;
 static CUgraphExec exec;
 static CUgraphNode nodes[2];
@@ -81,16 +82,16 @@ static int
 begin(void)
 {
     CUdevice dev;
-    CUcontext ctx;
 
     TRY(cuInit(0));
     TRY(cuDeviceGet(&dev, 0));
-    TRY(cuDevicePrimaryCtxRetain(&ctx, dev));
-    TRY(cuCtxSetCurrent(ctx));
+    TRY(cuDevicePrimaryCtxRetain(&context, dev));
+    TRY(cuCtxSetCurrent(context));
     TRY(cuModuleLoadData(&module, ptx));
     TRY(cuModuleGetFunction(&put, module, "put"));
     TRY(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     TRY(cuMemAlloc_v2(&cells, 8));
+    TRY(cuMemAlloc_v2(&field, 256));
     TRY(cuGraphCreate(&graph, 0));
     if (add(0, 1) || add(1, 2))
         return 1;
@@ -135,6 +136,150 @@ attribute_of_the_kernel(void)
     return launched(9, 23);
 }
 
+/* ---- whole graphs ------------------------------------------------------------ */
+
+/* A fill of @width by @height words, after @dep. */
+static CUresult
+fill_node(CUgraphNode *ret, CUgraph g, const CUgraphNode *dep, uint32_t value,
+          size_t width, size_t height)
+{
+    const CUDA_MEMSET_NODE_PARAMS p = {.dst = field,
+                                       .pitch = 64,
+                                       .value = value,
+                                       .elementSize = 4,
+                                       .width = width,
+                                       .height = height};
+
+    return cuGraphAddMemsetNode(ret, g, dep, dep ? 1 : 0, &p, context);
+}
+
+static int
+word_of_field(size_t at, uint32_t *ret)
+{
+    TRY(cuStreamSynchronize(stream));
+    TRY(cuMemcpyDtoH_v2(ret, field + 4 * at, 4));
+    return 0;
+}
+
+/* A fill of two dimensions gets another address and value only. */
+static int
+fills_of_two_dimensions(void)
+{
+    CUgraphExecUpdateResultInfo info;
+    CUgraph g, other;
+    CUgraphNode n;
+    CUgraphExec e;
+    uint32_t v;
+
+    TRY(cuGraphCreate(&g, 0));
+    TRY(fill_node(&n, g, NULL, 1, 4, 2));
+    TRY(cuGraphInstantiateWithFlags(&e, g, 0));
+    TRY(cuGraphCreate(&other, 0));
+    TRY(fill_node(&n, other, NULL, 2, 4, 3));
+    CODE(cuGraphExecUpdate_v2(e, other, &info), CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
+    SAME(info.result, CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED);
+    SAME(info.errorNode == n, 1);
+    SAME(info.errorFromNode == NULL, 1);
+    TRY(cuGraphDestroy(other));
+    TRY(cuGraphCreate(&other, 0));
+    TRY(fill_node(&n, other, NULL, 3, 4, 2));
+    TRY(cuGraphExecUpdate_v2(e, other, &info));
+    TRY(cuGraphLaunch(e, stream));
+    if (word_of_field(16, &v))
+        return 1;
+    SAME(v, 3);
+    TRY(cuGraphExecDestroy(e));
+    TRY(cuGraphDestroy(other));
+    TRY(cuGraphDestroy(g));
+    return 0;
+}
+
+/* Two nodes, and behind @which of them a third. */
+static int
+three_nodes(CUgraph *ret, CUgraphNode n[3], int which)
+{
+    TRY(cuGraphCreate(ret, 0));
+    for (int i = 0; i < 2; i++)
+        TRY(cuGraphAddEmptyNode(&n[i], *ret, NULL, 0));
+    return cuGraphAddEmptyNode(&n[2], *ret, &n[which], 1) != CUDA_SUCCESS;
+}
+
+static int
+other_dependencies(void)
+{
+    CUgraphExecUpdateResultInfo info;
+    CUgraphNode n[3];
+    CUgraph g, other;
+    CUgraphExec e;
+
+    if (three_nodes(&g, n, 0))
+        return 1;
+    TRY(cuGraphInstantiateWithFlags(&e, g, 0));
+    if (three_nodes(&other, n, 1))
+        return 1;
+    CODE(cuGraphExecUpdate_v2(e, other, &info), CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
+    SAME(info.result, CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED);
+    SAME(info.errorNode == n[2], 1);
+    SAME(info.errorFromNode == n[1], 1); /* the dependency that was another one */
+    TRY(cuGraphExecDestroy(e));
+    TRY(cuGraphDestroy(other));
+    TRY(cuGraphDestroy(g));
+    return 0;
+}
+
+/* What a child graph's node may become, and a node in it that is disabled. */
+static int
+children(void)
+{
+    CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_GRAPH};
+    CUgraph g, child, like, unlike, longer;
+    CUgraphNode outer, inner, n;
+    CUgraphExec e;
+    uint32_t v;
+
+    TRY(cuGraphCreate(&child, 0));
+    TRY(fill_node(&n, child, NULL, 5, 1, 1));
+    TRY(cuGraphCreate(&like, 0));
+    TRY(fill_node(&n, like, NULL, 6, 1, 1));
+    TRY(cuGraphCreate(&unlike, 0));
+    TRY(cuGraphAddEmptyNode(&n, unlike, NULL, 0));
+    TRY(cuGraphCreate(&longer, 0));
+    TRY(fill_node(&n, longer, NULL, 7, 1, 1));
+    TRY(fill_node(&n, longer, &n, 8, 1, 1));
+
+    TRY(cuGraphCreate(&g, 0));
+    TRY(cuGraphAddChildGraphNode(&outer, g, NULL, 0, child));
+    TRY(cuGraphInstantiateWithFlags(&e, g, 0));
+    CODE(cuGraphExecChildGraphNodeSetParams(e, outer, unlike),
+         CUDA_ERROR_INVALID_VALUE);
+    CODE(cuGraphExecChildGraphNodeSetParams(e, outer, longer),
+         CUDA_ERROR_INVALID_VALUE);
+    p.graph.graph = longer;
+    CODE(cuGraphExecNodeSetParams(e, outer, &p), CUDA_ERROR_INVALID_VALUE);
+    TRY(cuGraphLaunch(e, stream));
+    if (word_of_field(0, &v))
+        return 1;
+    SAME(v, 5);
+    TRY(cuGraphExecChildGraphNodeSetParams(e, outer, like));
+    TRY(cuGraphLaunch(e, stream));
+    if (word_of_field(0, &v))
+        return 1;
+    SAME(v, 6);
+
+    TRY(cuGraphChildGraphNodeGetGraph(outer, &child));
+    v = 1;
+    TRY(cuGraphGetNodes(child, &inner, &(size_t){1}));
+    TRY(cuGraphNodeSetEnabled(e, inner, 0));
+    TRY(cuGraphExecUpdate_v2(e, g, &(CUgraphExecUpdateResultInfo){0}));
+    TRY(cuGraphNodeGetEnabled(e, inner, &v));
+    SAME(v, 0);
+    TRY(cuGraphExecDestroy(e));
+    TRY(cuGraphDestroy(g));
+    return 0;
+}
+
+/* ---- what is gone ------------------------------------------------------------ */
+
 /* Of a node, a graph and an instance that are gone. */
 static int
 gone(void)
@@ -159,6 +304,9 @@ main(void)
         {"other values", other_values},
         {"refused at once", refused_at_once},
         {"attribute of the kernel", attribute_of_the_kernel},
+        {"fills of two dimensions", fills_of_two_dimensions},
+        {"other dependencies", other_dependencies},
+        {"children", children},
         {"gone", gone},
     };
 

@@ -412,6 +412,7 @@ sg_graph_take_ids(struct sg_graph *graph, const struct sg_graph *from)
         struct sg_graph *const *sub = sg_node_graphs(&old->data, &n_old);
 
         node->id = old->id;
+        node->enabled = old->enabled;
         for (unsigned k = 0; k < gp_min(n, n_old); k++)
             sg_graph_take_ids(to[k], sub[k]);
         old = old->next;

@@ -30,6 +30,7 @@ struct sg_stream;
 struct sg_graph {
     uint64_t handle;       /* 0: inside another object */
     uint64_t id, clone_of; /* of this graph, of the one it was copied from */
+    uint64_t instance;     /* handle of the last one made of it, which may be gone */
     struct sg_graph_node *first, *last; /* its nodes */
     size_t n_nodes;
     size_t n_memory;      /* allocation and free nodes among them */
@@ -81,7 +82,8 @@ void sg_graph_adopt(struct sg_graph *graph);
 bool sg_graph_contains(const struct sg_graph *graph, const struct sg_graph *inside);
 /* Nodes get identities of their own: a copy that is changed for itself. */
 void sg_graph_renumber(struct sg_graph *graph);
-/* The same identities in the same places, as far as the shapes agree. */
+/* The same identities in the same places, as far as the shapes agree; what is disabled
+ * stays so. */
 void sg_graph_take_ids(struct sg_graph *graph, const struct sg_graph *from);
 /* The node of @graph itself that has this identity; or NULL. */
 struct sg_graph_node *sg_graph_find_own(struct sg_graph *graph, uint64_t id);

@@ -138,8 +138,7 @@ sg_cond_build(const CUDA_CONDITIONAL_NODE_PARAMS *p, struct sg_node_data *data)
 bool
 sg_cond_same(const struct sg_node_data *a, const struct sg_node_data *b)
 {
-    return a->cond.cond == b->cond.cond && a->cond.type == b->cond.type &&
-           a->cond.n == b->cond.n;
+    return a->cond.type == b->cond.type && a->cond.n == b->cond.n;
 }
 
 struct sg_graph *

@@ -72,6 +72,24 @@ check_nodes(const struct sg_graph *graph, bool in_body, struct sg_graph_node **r
     return rc;
 }
 
+/* Allocation or free nodes, here or in graphs inside. */
+static bool
+holds_memory(const struct sg_graph *graph)
+{
+    unsigned n;
+
+    if (sg_graph_has_memory(graph))
+        return true;
+    for (const struct sg_graph_node *node = graph->first; node; node = node->next) {
+        struct sg_graph *const *sub = sg_node_graphs(&node->data, &n);
+
+        for (unsigned k = 0; k < n; k++)
+            if (holds_memory(sub[k]))
+                return true;
+    }
+    return false;
+}
+
 static CUresult
 instantiate(struct sg_graph *graph, uint64_t flags, struct sg_graph_exec **ret_exec,
             struct sg_graph_node **ret_bad)
@@ -88,6 +106,9 @@ instantiate(struct sg_graph *graph, uint64_t flags, struct sg_graph_exec **ret_e
                             CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |
                             CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY))
         return CUDA_ERROR_INVALID_VALUE;
+    /* As documented: the nodes' memory is one instance's. */
+    if (sg_handle_get(SG_KIND_EXEC, graph->instance) && holds_memory(graph))
+        return CUDA_ERROR_NOT_SUPPORTED;
     rc = check_nodes(graph, false, ret_bad);
     if (rc == CUDA_SUCCESS)
         rc = sg_cond_check_used(graph);
@@ -107,6 +128,7 @@ instantiate(struct sg_graph *graph, uint64_t flags, struct sg_graph_exec **ret_e
         return rc;
     }
     exec->flags = flags;
+    graph->instance = exec->handle;
     *ret_exec = exec;
     return CUDA_SUCCESS;
 }
@@ -234,9 +256,14 @@ SG_CALL(cuGraphUpload, CUgraphExec hGraphExec, CUstream hStream)
 
 /* ---------------------------------------------------------------------- updates */
 
+/* The first difference: a node of the new graph, and one that it comes after. */
+struct difference {
+    const struct sg_graph_node *node, *from; /* NULL: none in particular */
+};
+
 static CUgraphExecUpdateResult same_shape(const struct sg_graph *a,
                                           const struct sg_graph *b,
-                                          struct sg_graph_node **ret_at);
+                                          struct difference *ret_at);
 
 /* The kind of memory of one side of a copy.  A unified address names memory that has a
  * kind of its own, and is no kind besides the others. */
@@ -255,10 +282,18 @@ sg_graph_same_memory(const CUDA_MEMCPY3D *x, const CUDA_MEMCPY3D *y)
                side_type(y->dstMemoryType, y->dstDevice);
 }
 
+/* A fill of one dimension may get others; one of two keeps its own. */
+static bool
+same_extent(const CUDA_MEMSET_NODE_PARAMS *x, const CUDA_MEMSET_NODE_PARAMS *y)
+{
+    return x->height == 1 || (x->height == y->height && x->width == y->width &&
+                              x->pitch == y->pitch && x->elementSize == y->elementSize);
+}
+
 /* What may not change between two versions of a node. */
 static CUgraphExecUpdateResult
 same_node(const struct sg_node_data *x, const struct sg_node_data *y,
-          struct sg_graph_node **ret_at)
+          struct difference *ret_at)
 {
     CUgraphExecUpdateResult result = CU_GRAPH_EXEC_UPDATE_SUCCESS;
     struct sg_graph *const *in_x, *const *in_y;
@@ -271,6 +306,8 @@ same_node(const struct sg_node_data *x, const struct sg_node_data *y,
     if (x->type == CU_GRAPH_NODE_TYPE_MEMCPY &&
         !sg_graph_same_memory(&x->copy, &y->copy))
         return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
+    if (x->type == CU_GRAPH_NODE_TYPE_MEMSET && !same_extent(&x->set, &y->set))
+        return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
     if (x->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC && x->alloc.mem != y->alloc.mem)
         return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
     in_x = sg_node_graphs(x, &n);
@@ -282,40 +319,63 @@ same_node(const struct sg_node_data *x, const struct sg_node_data *y,
     return result;
 }
 
-/* The same nodes before it, by their places, and the same edges from them. */
+/* The same nodes before it, by their places, and the same edges from them.  *ret_from:
+ * the first that differs; NULL when their number does. */
 static bool
-same_deps(const struct sg_graph_node *x, const struct sg_graph_node *y)
+same_deps(const struct sg_graph_node *x, const struct sg_graph_node *y,
+          const struct sg_graph_node **ret_from)
 {
     const struct sg_graph_edge *e = x->deps.first, *f = y->deps.first;
 
-    for (; e && f; e = e->next_dep, f = f->next_dep)
-        if (e->from->index != f->from->index ||
-            memcmp(&e->data, &f->data, sizeof(e->data)) != 0)
-            return false;
-    return !e && !f;
+    *ret_from = NULL;
+    if (x->deps.n != y->deps.n)
+        return false;
+    for (; e && f; e = e->next_dep, f = f->next_dep) {
+        if (e->from->index == f->from->index &&
+            memcmp(&e->data, &f->data, sizeof(e->data)) == 0)
+            continue;
+        *ret_from = f->from;
+        return false;
+    }
+    return true;
 }
 
-/* *ret_at: a node of @b that differs; NULL when the number of nodes does. */
+/* @ret_at names no node when the number of nodes differs. */
 static CUgraphExecUpdateResult
 same_shape(const struct sg_graph *a, const struct sg_graph *b,
-           struct sg_graph_node **ret_at)
+           struct difference *ret_at)
 {
     CUgraphExecUpdateResult result = CU_GRAPH_EXEC_UPDATE_SUCCESS;
 
-    *ret_at = NULL;
+    *ret_at = (struct difference){0};
     if (a->n_nodes != b->n_nodes)
         return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
     sg_graph_number(a);
     sg_graph_number(b);
     for (struct sg_graph_node *x = a->first, *y = b->first; x && !result;
          x = x->next, y = y->next) {
-        struct sg_graph_node *inner = NULL;
+        struct difference at = {0};
 
-        result = same_deps(x, y) ? same_node(&x->data, &y->data, &inner)
-                                 : CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
-        *ret_at = inner ? inner : y;
+        result = same_deps(x, y, &at.from)
+                     ? same_node(&x->data, &y->data, &at)
+                     : CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+        *ret_at = at.node ? at : (struct difference){y, at.from};
     }
     return result;
+}
+
+bool
+sg_graph_may_become(const struct sg_graph *old, const struct sg_graph *graph)
+{
+    struct difference at;
+
+    return same_shape(old, graph, &at) == CU_GRAPH_EXEC_UPDATE_SUCCESS;
+}
+
+static CUgraphNode
+node_handle(const struct sg_graph_node *node)
+{
+    return node ? (CUgraphNode)(uintptr_t)node->handle : NULL;
 }
 
 SG_CALL(cuGraphExecUpdate_v2, CUgraphExec hGraphExec, CUgraph hGraph,
@@ -323,7 +383,7 @@ SG_CALL(cuGraphExecUpdate_v2, CUgraphExec hGraphExec, CUgraph hGraph,
 {
     struct sg_graph *graph, *copy;
     struct sg_graph_exec *exec;
-    struct sg_graph_node *at;
+    struct difference at;
     CUresult rc = enter_exec(hGraphExec, &exec);
 
     if (rc != CUDA_SUCCESS)
@@ -334,16 +394,14 @@ SG_CALL(cuGraphExecUpdate_v2, CUgraphExec hGraphExec, CUgraph hGraph,
     memset(resultInfo, 0, sizeof(*resultInfo));
     resultInfo->result = same_shape(exec->graph, graph, &at);
     if (resultInfo->result != CU_GRAPH_EXEC_UPDATE_SUCCESS) {
-        resultInfo->errorNode = at ? (CUgraphNode)(uintptr_t)at->handle : NULL;
+        resultInfo->errorNode = node_handle(at.node);
+        resultInfo->errorFromNode = node_handle(at.from);
         return sg_leave(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
     }
     rc = sg_graph_clone(graph, &copy);
     if (rc != CUDA_SUCCESS)
         return sg_leave(rc);
     sg_graph_take_ids(copy, exec->graph); /* handles of nodes keep working */
-    for (struct sg_graph_node *n = copy->first, *old = exec->graph->first; n;
-         n = n->next, old = old->next)
-        n->enabled = old->enabled;
     sg_graph_free(exec->graph);
     exec->graph = copy;
     return sg_leave(CUDA_SUCCESS);

@@ -26,6 +26,10 @@ struct sg_graph_exec {
 /* Both sides of two copies are of the same kinds of memory. */
 bool sg_graph_same_memory(const CUDA_MEMCPY3D *x, const CUDA_MEMCPY3D *y);
 
+/* An instance's part that is @old may get what @graph's nodes say: the same shape, and
+ * no change that CUDA excludes. */
+bool sg_graph_may_become(const struct sg_graph *old, const struct sg_graph *graph);
+
 /* The copy of @node inside the instance, NULL when it has none. */
 struct sg_graph_node *sg_graph_exec_find(struct sg_graph_exec *exec,
                                          const struct sg_graph_node *node);

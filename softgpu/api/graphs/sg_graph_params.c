@@ -321,6 +321,25 @@ update_fill(const struct sg_graph_node *node, const CUDA_MEMSET_NODE_PARAMS *p,
     return rc == CUDA_SUCCESS ? sg_build_fill(p, ctx, data) : rc;
 }
 
+/* The shape of a child stays, with all that an update may not change. */
+static CUresult
+check_child_update(const struct sg_graph_node *node, CUgraph child)
+{
+    const struct sg_graph *graph = SG_OBJ(sg_graph, SG_KIND_GRAPH, child);
+
+    return graph && sg_graph_may_become(node->data.child, graph)
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult
+update_child(const struct sg_graph_node *node, CUgraph child, struct sg_node_data *data)
+{
+    CUresult rc = check_child_update(node, child);
+
+    return rc == CUDA_SUCCESS ? sg_build_child(child, data) : rc;
+}
+
 #define SET(exec, in_exec, kind, build)                                                \
     struct sg_node_data data = {.type = CU_GRAPH_NODE_TYPE_EMPTY};                     \
     struct sg_graph_node *node;                                                        \
@@ -404,7 +423,8 @@ SG_CALL(cuGraphExecHostNodeSetParams, CUgraphExec hGraphExec, CUgraphNode hNode,
 SG_CALL(cuGraphExecChildGraphNodeSetParams, CUgraphExec hGraphExec, CUgraphNode hNode,
         CUgraph childGraph)
 {
-    SET(hGraphExec, true, CU_GRAPH_NODE_TYPE_GRAPH, sg_build_child(childGraph, &data));
+    SET(hGraphExec, true, CU_GRAPH_NODE_TYPE_GRAPH,
+        update_child(node, childGraph, &data));
 }
 
 SG_CALL(cuGraphEventRecordNodeSetEvent, CUgraphNode hNode, CUevent event)
@@ -465,6 +485,8 @@ update_any(const struct sg_graph_node *node, bool in_exec, const CUgraphNodePara
         rc = check_copy_update(node, &p->memcpy.copyParams);
     if (in_exec && p->type == CU_GRAPH_NODE_TYPE_MEMSET)
         rc = check_fill_update(node, &fill);
+    if (in_exec && p->type == CU_GRAPH_NODE_TYPE_GRAPH)
+        rc = check_child_update(node, p->graph.graph);
     return rc == CUDA_SUCCESS ? sg_build_any(p, &node->data, data) : rc;
 }
 
