@@ -5,6 +5,7 @@
 #include "cuda_api.h"
 #include "gp_base.h"
 #include "stub_call.h"
+#include "stub_ctx.h"
 #include "stub_device.h"
 #include "stub_handle.h"
 #include "stub_link.h"
@@ -523,8 +524,11 @@ stub_impl_cuModuleEnumerateFunctions(CUfunction *functions, unsigned int numFunc
 CUresult
 stub_impl_cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel)
 {
+    struct stub_ctx *ctx;
     CUresult r = stub_enter();
 
+    if (r == CUDA_SUCCESS)
+        r = stub_ctx_resolve(NULL, &ctx);
     if (r != CUDA_SUCCESS)
         return r;
     if (!stub_handle_ok(WIRE_KIND_FUNC, (uintptr_t)kernel))

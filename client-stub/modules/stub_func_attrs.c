@@ -13,6 +13,7 @@
 #include "stub_ctx.h"
 #include "stub_device.h"
 #include "stub_func.h"
+#include "stub_handle.h"
 #include "stub_link.h"
 #include "stub_manual.h"
 #include "stub_occupancy.h"
@@ -112,6 +113,10 @@ stub_impl_cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config)
 CUresult
 stub_impl_cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config)
 {
+    /* The call returns before the server makes it. */
+    if ((unsigned int)config > CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE &&
+        stub_handle_ok(WIRE_KIND_FUNC, (uintptr_t)hfunc))
+        return CUDA_ERROR_INVALID_VALUE;
     return set_of(hfunc, stub_gen_cuFuncSetSharedMemConfig(hfunc, config));
 }
 

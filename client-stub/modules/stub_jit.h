@@ -15,6 +15,7 @@ struct stub_jit {
     uint32_t n;
     const CUjit_option *options;
     void **values;
+    uint32_t info_room, error_room; /* of the log buffers; the values become lengths */
 };
 
 /* CUDA_ERROR_INVALID_VALUE: too many, or no arrays.  CUDA_ERROR_NOT_SUPPORTED: an
@@ -30,6 +31,9 @@ void stub_jit_put(const struct stub_jit *jit, int32_t *options, uint64_t *values
  * option values, as the driver does. */
 void stub_jit_take(const struct stub_jit *jit, float wall_time, const uint8_t *info,
                    uint32_t info_len, const uint8_t *error, uint32_t error_len);
+
+/* The same where no driver was asked: empty logs. */
+void stub_jit_take_nothing(const struct stub_jit *jit);
 
 /* Its parts, for calls that get them one by one. */
 void stub_jit_take_logs(const struct stub_jit *jit, const uint8_t *info,

@@ -23,8 +23,7 @@
 /* Belongs to the link state's handle. */
 struct linker {
     CUjit_option options[LINKER_OPTIONS];
-    void **values; /* the caller's array, written when linking is complete */
-    uint32_t n;
+    struct stub_jit jit; /* with the caller's values, written until it is complete */
     void *image;
 };
 
@@ -70,8 +69,8 @@ linker_new(const struct stub_jit *jit)
         return NULL;
     if (jit->n)
         memcpy(linker->options, jit->options, jit->n * sizeof(jit->options[0]));
-    linker->values = jit->values;
-    linker->n = jit->n;
+    linker->jit = *jit;
+    linker->jit.options = linker->options;
     return linker;
 }
 
@@ -157,20 +156,18 @@ linker_take_notes(CUlinkState state, bool logs)
     struct wire_gp_link_notes_rep_view rep = {0};
     struct wire_gp_link_notes_req *req;
     struct stub_call c;
-    struct stub_jit jit;
 
-    if (!linker || !linker->n ||
+    if (!linker || !linker->jit.n ||
         stub_call_begin(&c, WIRE_CALL_gp_link_notes, sizeof(*req)) != CUDA_SUCCESS)
         return;
     req = c.body;
     req->state = (uintptr_t)state;
-    jit = (struct stub_jit){linker->n, linker->options, linker->values};
     if (stub_call_wait(&c) == CUDA_SUCCESS &&
         wire_gp_link_notes_rep_open(&rep, c.reply, c.reply_size, c.reply_flags)) {
-        stub_jit_take_time(&jit, rep.f->wall_time);
+        stub_jit_take_time(&linker->jit, rep.f->wall_time);
         if (logs)
-            stub_jit_take_logs(&jit, rep.info_log, rep.f->info_log_len, rep.error_log,
-                               rep.f->error_log_len);
+            stub_jit_take_logs(&linker->jit, rep.info_log, rep.f->info_log_len,
+                               rep.error_log, rep.f->error_log_len);
     }
     stub_call_end(&c);
 }
@@ -237,7 +234,6 @@ stub_impl_cuLinkComplete(CUlinkState state, void **cubinOut, size_t *sizeOut)
     struct wire_cuLinkComplete_rep_view rep = {0};
     struct wire_cuLinkComplete_req *req;
     struct stub_call c;
-    struct stub_jit jit;
     CUresult r = stub_enter();
 
     if (r != CUDA_SUCCESS)
@@ -246,7 +242,6 @@ stub_impl_cuLinkComplete(CUlinkState state, void **cubinOut, size_t *sizeOut)
         return CUDA_ERROR_INVALID_HANDLE;
     if (!cubinOut)
         return CUDA_ERROR_INVALID_VALUE;
-    jit = (struct stub_jit){linker->n, linker->options, linker->values};
     r = stub_call_begin(&c, WIRE_CALL_cuLinkComplete, sizeof(*req));
     if (r != CUDA_SUCCESS)
         return r;
@@ -259,8 +254,8 @@ stub_impl_cuLinkComplete(CUlinkState state, void **cubinOut, size_t *sizeOut)
                                           c.reply_flags & WIRE_F_BULK))
             r = stub_call_bad(WIRE_CALL_cuLinkComplete);
         else
-            stub_jit_take_logs(&jit, rep.info_log, rep.f->info_log_len, rep.error_log,
-                               rep.f->error_log_len);
+            stub_jit_take_logs(&linker->jit, rep.info_log, rep.f->info_log_len,
+                               rep.error_log, rep.f->error_log_len);
     }
     if (r == CUDA_SUCCESS && rep.f && !c.dst && rep.f->cubin_len) {
         c.dst = malloc(rep.f->cubin_len);

@@ -25,6 +25,18 @@
 #include <errno.h>
 #include <string.h>
 
+/* An image that is none has logs all the same: programs print them when loading fails.
+ */
+static CUresult
+image_open(struct stub_image *image, const void *code, const struct stub_jit *jit)
+{
+    CUresult r = stub_image_open(image, code);
+
+    if (r != CUDA_SUCCESS)
+        stub_jit_take_nothing(jit);
+    return r;
+}
+
 /* ---- modules ---------------------------------------------------------------- */
 
 /* The image itself, or with @ref its name. */
@@ -60,6 +72,8 @@ module_send(const struct stub_image *image, const struct wire_image_ref *ref,
         wire_cuModuleLoadDataEx_rep_open(&rep, c.reply, c.reply_size, c.reply_flags))
         stub_jit_take(jit, rep.f->wall_time, rep.info_log, rep.f->info_log_len,
                       rep.error_log, rep.f->error_log_len);
+    else if (r != WIRE_RESULT_WANT_IMAGE)
+        stub_jit_take_nothing(jit);
     stub_call_end(&c);
     return r;
 }
@@ -95,7 +109,7 @@ stub_impl_cuModuleLoadDataEx(CUmodule *module, const void *image,
         return CUDA_ERROR_INVALID_VALUE;
     r = stub_jit_open(&jit, numOptions, options, optionValues);
     if (r == CUDA_SUCCESS)
-        r = stub_image_open(&img, image);
+        r = image_open(&img, image, &jit);
     if (r != CUDA_SUCCESS)
         return r;
     handle = stub_handle_new(WIRE_KIND_MODULE);
@@ -198,6 +212,8 @@ library_send(const struct stub_image *image, const struct wire_image_ref *ref,
         wire_cuLibraryLoadData_rep_open(&rep, c.reply, c.reply_size, c.reply_flags))
         stub_jit_take(jit, rep.f->wall_time, rep.info_log, rep.f->info_log_len,
                       rep.error_log, rep.f->error_log_len);
+    else if (r != WIRE_RESULT_WANT_IMAGE)
+        stub_jit_take_nothing(jit);
     stub_call_end(&c);
     return r;
 }
@@ -270,7 +286,7 @@ stub_impl_cuLibraryLoadData(CUlibrary *library, const void *code,
         r = library_take_options(&lib, numLibraryOptions, libraryOptions,
                                  libraryOptionValues);
     if (r == CUDA_SUCCESS)
-        r = stub_image_open(&img, code);
+        r = image_open(&img, code, &jit);
     if (r != CUDA_SUCCESS)
         return r;
     handle = stub_handle_new(WIRE_KIND_LIBRARY);

@@ -287,11 +287,31 @@ SG_CALL(cuLibraryGetGlobal, CUdeviceptr *dptr, size_t *bytes, CUlibrary library,
     return sg_leave(sg_module_global(mod, name, dptr, bytes, false));
 }
 
+/* No context needs to be current, as runtimes ask before there is one.  The first
+ * device's primary context is retained then, and stays: the variable is in it. */
+static CUresult
+enter_managed(CUlibrary library, struct sg_module **ret_mod)
+{
+    CUresult rc = enter_library_module(library, ret_mod);
+    struct sg_library *lib;
+    struct sg_ctx *ctx;
+
+    if (rc != CUDA_ERROR_INVALID_CONTEXT)
+        return rc;
+    rc = enter_library(library, &lib);
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    rc = sg_primary_retain(sg_dev_get(0), &ctx);
+    if (rc == CUDA_SUCCESS)
+        rc = sg_library_module(lib, ctx, ret_mod);
+    return rc == CUDA_SUCCESS ? rc : sg_leave(rc);
+}
+
 SG_CALL(cuLibraryGetManaged, CUdeviceptr *dptr, size_t *bytes, CUlibrary library,
         const char *name)
 {
     struct sg_module *mod;
-    CUresult rc = enter_library_module(library, &mod);
+    CUresult rc = enter_managed(library, &mod);
 
     if (rc != CUDA_SUCCESS)
         return rc;

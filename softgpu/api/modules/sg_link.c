@@ -282,12 +282,14 @@ enter_link(CUlinkState state, struct sg_link **ret_link)
     return *ret_link ? CUDA_SUCCESS : sg_leave(CUDA_ERROR_INVALID_HANDLE);
 }
 
-/* Parsing and linking go on without the lock; the state is looked up again. */
+/* Parsing and linking go on without the lock; the state is looked up again.  The
+ * options of an input change nothing; its logs are the state's. */
 SG_CALL(cuLinkAddData_v2, CUlinkState state, CUjitInputType type, void *data,
         size_t size, const char *name, unsigned int numOptions, CUjit_option *options,
         void **optionValues)
 {
     struct gp_err err = {0};
+    struct sg_jit_log given;
     struct sg_link *link;
     unsigned sm;
     size_t len;
@@ -297,7 +299,9 @@ SG_CALL(cuLinkAddData_v2, CUlinkState state, CUjitInputType type, void *data,
 
     if (rc != CUDA_SUCCESS)
         return rc;
-    if (!data || !size || (unsigned)type >= CU_JIT_NUM_INPUT_TYPES || link->image ||
+    rc = sg_jit_log_begin(&given, numOptions, options, optionValues);
+    if (rc != CUDA_SUCCESS || !data || !size ||
+        (unsigned)type >= CU_JIT_NUM_INPUT_TYPES || link->image ||
         link->n >= PTX_LINK_MAX_INPUTS)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
     sm = link->sm;

@@ -76,8 +76,11 @@ SG_CALL(cuModuleLoad, CUmodule *module, const char *fname)
 {
     CLEANUP_FREE void *image = NULL;
     size_t len;
-    CUresult rc;
+    CUresult rc = sg_enter_init();
 
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    sg_unlock();
     if (!module || !fname)
         return CUDA_ERROR_INVALID_VALUE;
     rc = sg_image_from_file(fname, &image, &len);
@@ -123,7 +126,11 @@ SG_CALL(cuModuleUnload, CUmodule hmod)
 SG_CALL(cuModuleGetLoadingMode, CUmoduleLoadingMode *mode)
 {
     const char *s = getenv("CUDA_MODULE_LOADING");
+    CUresult rc = sg_enter_init();
 
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    sg_unlock();
     if (!mode)
         return CUDA_ERROR_INVALID_VALUE;
     *mode = s && !strcmp(s, "EAGER") ? CU_MODULE_EAGER_LOADING : CU_MODULE_LAZY_LOADING;
