@@ -96,6 +96,9 @@ open_cards(void)
     CU(cuLibraryLoadData(&library, ptx, NULL, NULL, 0, NULL, NULL, 0));
     CU(cuLibraryGetKernel(&fill, library, "fill"));
     CU(cuLibraryGetKernel(&step, library, "step"));
+    for (unsigned i = 0; i < n_cards; i++) /* before the first context of any */
+        CU(cuKernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                1024 * (int)(n_cards - i), step, (int)i));
     for (unsigned i = 0; i < n_cards; i++) {
         struct card *c = &cards[i];
 
@@ -365,6 +368,25 @@ call_host(void)
     printf("host functions: %x\n", atomic_load(&called));
 }
 
+/* A kernel's attributes are those of one card each. */
+static void
+ask_limits(void)
+{
+    CUfunction_attribute most = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+
+    for (unsigned i = 0; i < n_cards; i++) {
+        int of_kernel, of_function;
+        CUfunction f;
+
+        CU(cuCtxSetCurrent(cards[i].ctx));
+        CU(cuKernelGetAttribute(&of_kernel, most, step, cards[i].dev));
+        CU(cuKernelGetFunction(&f, step));
+        CU(cuFuncGetAttribute(&of_function, most, f));
+        printf("card %u: %d and %d bytes of shared memory\n", i, of_kernel,
+               of_function);
+    }
+}
+
 /* From any context. */
 static void
 close_cards(void)
@@ -437,6 +459,7 @@ main(void)
     refuse_functions_of_others();
     call_host();
     look_at_pools();
+    ask_limits();
     close_cards();
     free(host);
     puts("cards: ok");

@@ -207,8 +207,8 @@ SG_CALL(cuKernelGetAttribute, int *pi, CUfunction_attribute attrib, CUkernel ker
         return sg_leave(CUDA_ERROR_INVALID_DEVICE);
     rc = sg_kernel_ready(k->kernel);
     if (rc == CUDA_SUCCESS)
-        rc = sg_func_attribute(sg_dev_get(dev), k->kernel, k->library->code, &k->attrs,
-                               (int)attrib, pi);
+        rc = sg_func_attribute(sg_dev_get(dev), k->kernel, k->library->code,
+                               &k->attrs[dev], (int)attrib, pi);
     return sg_leave(rc);
 }
 
@@ -221,7 +221,7 @@ pass_on(const struct sg_lib_kernel *k, const struct sg_dev *dev)
             continue;
         for (struct sg_module *m = c->modules; m; m = m->next)
             if (m->library == k->library && m->funcs[k->kernel->index])
-                m->funcs[k->kernel->index]->attrs = k->attrs;
+                m->funcs[k->kernel->index]->attrs = k->attrs[dev->ordinal];
     }
 }
 
@@ -237,8 +237,8 @@ SG_CALL(cuKernelSetAttribute, CUfunction_attribute attrib, int val, CUkernel ker
         return sg_leave(CUDA_ERROR_INVALID_DEVICE);
     rc = sg_kernel_ready(k->kernel);
     if (rc == CUDA_SUCCESS)
-        rc = sg_func_set_attribute(sg_dev_get(dev), k->kernel, &k->attrs, (int)attrib,
-                                   val);
+        rc = sg_func_set_attribute(sg_dev_get(dev), k->kernel, &k->attrs[dev],
+                                   (int)attrib, val);
     if (rc == CUDA_SUCCESS)
         pass_on(k, sg_dev_get(dev));
     return sg_leave(rc);
@@ -268,7 +268,7 @@ SG_CALL(cuKernelSetCacheConfig, CUkernel kernel, CUfunc_cache config, CUdevice d
         return sg_leave(CUDA_ERROR_INVALID_DEVICE);
     if ((unsigned)config > CU_FUNC_CACHE_PREFER_EQUAL)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    k->attrs.cache = config;
+    k->attrs[dev].cache = config;
     pass_on(k, sg_dev_get(dev));
     return sg_leave(CUDA_SUCCESS);
 }

@@ -184,7 +184,9 @@ library_kernel(struct sg_library *lib, const struct sg_kernel *kernel,
         }
         k->library = lib;
         k->kernel = kernel;
-        k->attrs = (struct sg_func_attrs){.max_dynamic_shared = -1, .carveout = -1};
+        for (int i = 0; i < SG_MAX_CARDS; i++)
+            k->attrs[i] =
+                (struct sg_func_attrs){.max_dynamic_shared = -1, .carveout = -1};
         lib->kernels[kernel->index] = k;
     }
     *ret_kernel = k;

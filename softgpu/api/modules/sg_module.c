@@ -197,7 +197,7 @@ static struct sg_func_attrs
 default_attrs(const struct sg_module *mod, const struct sg_kernel *kernel)
 {
     if (mod->library && mod->library->kernels[kernel->index])
-        return mod->library->kernels[kernel->index]->attrs;
+        return mod->library->kernels[kernel->index]->attrs[mod->ctx->dev->ordinal];
     return (struct sg_func_attrs){.max_dynamic_shared = -1, .carveout = -1};
 }
 

@@ -13,6 +13,7 @@
 #ifndef SG_MODULE_H
 #define SG_MODULE_H
 
+#include "sg_conf.h"
 #include "sg_exec.h"
 
 #include "cuda_abi.h"
@@ -71,7 +72,7 @@ struct sg_lib_kernel {
     uint64_t handle;
     struct sg_library *library;
     const struct sg_kernel *kernel;
-    struct sg_func_attrs attrs; /* for modules still to be made */
+    struct sg_func_attrs attrs[SG_MAX_CARDS]; /* of each device */
 };
 
 struct sg_library {
