@@ -31,8 +31,9 @@ SG_API_ENTRY := $(addprefix softgpu/api/entry/sg_,ctx_api.c event_api.c \
     init.c misc.c proc.c proc_api.c ptsz.c refused.c stream_api.c)
 SG_API_SRCS := $(SG_API_CORE) $(SG_API_DEVICE) $(SG_API_CONTEXT) $(SG_API_STREAMS) \
     $(SG_API_MEMORY) $(SG_API_MODULES) $(SG_API_GRAPHS) $(SG_API_ENTRY)
+# Its threads run on when a program closes the library.
 SG_API_LDLIBS := -lzstd -llz4 -lm -ldl -lrt \
-    -Wl,-Bsymbolic $(UNCANCELLED_LINK) \
+    -Wl,-z,nodelete -Wl,-Bsymbolic $(UNCANCELLED_LINK) \
     -Wl,--version-script=softgpu/api/libsoftgpu.map
 
 SG_API_BELOW := $(SGEXEC_INCS) proto $(O)/gen

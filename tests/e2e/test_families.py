@@ -144,6 +144,10 @@ def test_code_that_is_loaded_or_refused(case):
     same_remotely_and_locally(case, "loading")
 
 
+def test_programs_that_open_the_library_again(case):
+    same_remotely_and_locally(case, "reopened")
+
+
 def test_parts_of_managed_memory_that_were_advised_and_prefetched(case):
     same_remotely_and_locally(case, "advice")
 

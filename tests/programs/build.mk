@@ -178,6 +178,11 @@ $(RESIDUEDRV): tests/residuedrv/residuedrv.c $(O)/lib/libsoftgpu.so | $(GEN_DEPS
 	    -L$(O)/lib -l:libsoftgpu.so -ldl -Wl,-rpath,$(abspath $(O)/lib)
 TEST_PROGRAMS += $(RESIDUEDRV)
 
+# Opens the library itself, so it is linked with none.
+$(eval $(call helper_program,tests/programs/reopened,tests/programs/reopened.c,\
+    tests/programs proto $(O)/gen,,,-ldl))
+TEST_PROGRAMS += $(O)/tests/programs/reopened
+
 # Threads, host functions and a fork against a whole pool (tests/e2e/test_stub_stress.py).
 $(eval $(call driver_program,tests/programs/stress,tests/programs/stress.c,,))
 $(eval $(call driver_program,tests/programs/residue,\
