@@ -145,13 +145,15 @@ occupancy_of(const struct occupancy *o, int block, int *ret)
 }
 
 /* Candidates are tried from the largest on, so that the largest of equally good ones
- * is the result.  They are whole warps, except for the limit itself. */
+ * is the result; 0 when none fits.  They are whole warps, except for the limit itself.
+ */
 static CUresult
 occupancy_search(const struct occupancy *o, int limit, int warp, int *ret_blocks,
                  int *ret_size)
 {
     int best = 0, start = (limit + warp - 1) / warp * warp;
 
+    *ret_blocks = *ret_size = 0;
     for (int size = start; size > 0; size -= warp) {
         int tried = size < limit ? size : limit, blocks = 0;
         CUresult r = occupancy_of(o, tried, &blocks);
@@ -164,7 +166,7 @@ occupancy_search(const struct occupancy *o, int limit, int warp, int *ret_blocks
             *ret_size = tried;
         }
     }
-    return best ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    return CUDA_SUCCESS;
 }
 
 CUresult
@@ -176,7 +178,7 @@ stub_impl_cuOccupancyMaxPotentialBlockSizeWithFlags(
     struct occupancy o = {func, blockSizeToDynamicSMemSize, dynamicSMemSize, flags};
     const struct stub_device *dev;
     struct stub_ctx *ctx;
-    int most = 0, blocks = 0;
+    int most = 0, blocks, threads;
     CUresult r = stub_enter();
 
     if (r == CUDA_SUCCESS)
@@ -197,11 +199,13 @@ stub_impl_cuOccupancyMaxPotentialBlockSizeWithFlags(
         most = gp_min(most, blockSizeLimit);
     r = occupancy_search(
         &o, most, gp_max(stub_device_attr(dev, CU_DEVICE_ATTRIBUTE_WARP_SIZE), 1),
-        &blocks, blockSize);
-    if (r == CUDA_SUCCESS)
-        *minGridSize =
-            blocks * stub_device_attr(dev, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
-    return r;
+        &blocks, &threads);
+    if (r != CUDA_SUCCESS)
+        return r;
+    *minGridSize =
+        blocks * stub_device_attr(dev, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+    *blockSize = threads;
+    return CUDA_SUCCESS;
 }
 
 CUresult

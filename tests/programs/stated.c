@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What is stated of batches of operations on memory, cooperative launches, memory
- * domains, clones of graphs, and captures in a context that has failed.
+ * domains, block sizes, clones of graphs, and captures in a context that has failed.
  */
 #include "parts.h"
 
@@ -359,6 +359,59 @@ capture_while_a_trap_is_unknown(void)
     return 0;
 }
 
+/* ---- block sizes ------------------------------------------------------------------
+ */
+
+static size_t
+shared_of_block(int threads)
+{
+    return (size_t)threads * 64;
+}
+
+/* The size that keeps most threads resident, by the other call's answers. */
+static int
+best_of(CUoccupancyB2DSize b2d, size_t shared)
+{
+    int grid = -1, block = -1, sms, n;
+
+    TRY(cuDeviceGetAttribute(&sms, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, dev));
+    TRY(cuOccupancyMaxPotentialBlockSize(&grid, &block, nothing, b2d, shared, 0));
+    n = 0;
+    if (block)
+        TRY(cuOccupancyMaxActiveBlocksPerMultiprocessor(&n, nothing, block,
+                                                        b2d ? b2d(block) : shared));
+    SAME(grid, n * sms);
+    for (int size = 32; size <= 1024; size += 32) {
+        int other;
+
+        TRY(cuOccupancyMaxActiveBlocksPerMultiprocessor(&other, nothing, size,
+                                                        b2d ? b2d(size) : shared));
+        SAME(other * size <= n * block, 1);
+    }
+    return 0;
+}
+
+static int
+best_block_sizes(void)
+{
+    CUfunction_attribute carveout = CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
+                         most = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+    static const size_t shared[] = {0, 4000, 20000, 40000};
+
+    if (begin())
+        return 1;
+    for (int percent = 0; percent <= 100; percent += 50) {
+        TRY(cuFuncSetAttribute(nothing, carveout, percent));
+        for (int i = 0; i < 4; i++)
+            if (best_of(NULL, shared[i]))
+                return 1;
+        if (best_of(shared_of_block, 0))
+            return 1;
+    }
+    TRY(cuFuncSetAttribute(nothing, most, 16384)); /* 256 threads of the last */
+    return best_of(shared_of_block, 0) || best_of(NULL, 20000);
+}
+
 int
 main(void)
 {
@@ -366,6 +419,7 @@ main(void)
         {"operations of a batch", operations_of_a_batch},
         {"cooperative launches", cooperative_launches},
         {"domains", domains_that_the_card_has},
+        {"best block sizes", best_block_sizes},
         {"nodes of clones", nodes_of_clones},
         {"nodes of children of clones", nodes_of_children_of_clones},
         {"a capture behind a refused call", capture_behind_a_refused_call},

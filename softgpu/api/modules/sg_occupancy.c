@@ -89,41 +89,46 @@ SG_CALL(cuOccupancyMaxActiveBlocksPerMultiprocessor, int *numBlocks, CUfunction 
         numBlocks, func, blockSize, dynamicSMemSize, CU_OCCUPANCY_DEFAULT);
 }
 
+/* What decides on a block size; the lock is not held, as @b2d is the application's. */
 struct choice {
-    const struct sg_dev *dev;
-    const struct sg_kernel *kernel;
-    int max_threads;
-    unsigned sms;
+    CUfunction func;
+    CUoccupancyB2DSize b2d;
+    size_t shared; /* without @b2d */
+    unsigned flags;
 };
 
-/* The block size, a multiple of the warp, that keeps most threads resident; the
- * largest of equals. */
-static void
-best_block(const struct choice *c, CUoccupancyB2DSize b2d, size_t fixed, int limit,
-           int *ret_grid, int *ret_block)
+/* The block size of at most @top threads, a multiple of the warp, that keeps most
+ * threads resident; the largest of equals, and 0 when none fits. */
+static CUresult
+best_block(const struct choice *c, int top, int *ret_blocks, int *ret_threads)
 {
-    int top = gp_min(c->max_threads, limit > 0 ? limit : c->max_threads);
-    int best_threads = 0;
+    CUresult rc = CUDA_SUCCESS;
+    int best = 0;
 
-    *ret_grid = *ret_block = 0;
-    for (int size = (top + 31) / 32 * 32; size > 0; size -= 32) {
-        int block = gp_min(size, top), n;
+    *ret_blocks = *ret_threads = 0;
+    for (int size = (top + 31) / 32 * 32; size > 0 && rc == CUDA_SUCCESS; size -= 32) {
+        int block = gp_min(size, top), n = 0;
 
-        n = sg_occupancy(c->dev, c->kernel, (unsigned)block, b2d ? b2d(block) : fixed);
-        if (n * block <= best_threads)
+        rc = cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+            &n, c->func, block, c->b2d ? c->b2d(block) : c->shared, c->flags);
+        if (n * block <= best)
             continue;
-        best_threads = n * block;
-        *ret_block = block;
-        *ret_grid = n * (int)c->sms;
+        best = n * block;
+        *ret_blocks = n;
+        *ret_threads = block;
     }
+    return rc;
 }
 
 SG_CALL(cuOccupancyMaxPotentialBlockSizeWithFlags, int *minGridSize, int *blockSize,
         CUfunction func, CUoccupancyB2DSize blockSizeToDynamicSMemSize,
         size_t dynamicSMemSize, int blockSizeLimit, unsigned int flags)
 {
-    struct choice choice;
+    const struct choice choice = {func, blockSizeToDynamicSMemSize, dynamicSMemSize,
+                                  flags};
+    int top, blocks, threads;
     struct sg_func *f;
+    unsigned sms;
     CUresult rc = enter_func(func, &f);
 
     if (rc != CUDA_SUCCESS)
@@ -131,14 +136,17 @@ SG_CALL(cuOccupancyMaxPotentialBlockSizeWithFlags, int *minGridSize, int *blockS
     if (!minGridSize || !blockSize ||
         flags & ~(unsigned)CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
-    choice.dev = f->module->ctx->dev;
-    choice.kernel = f->kernel;
-    choice.sms = choice.dev->sms;
-    sg_func_attribute(choice.dev, f->kernel, f->module->code, &f->attrs,
-                      CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &choice.max_threads);
-    sg_unlock(); /* the callback is the application's */
-    best_block(&choice, blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit,
-               minGridSize, blockSize);
+    sms = f->module->ctx->dev->sms;
+    sg_func_attribute(f->module->ctx->dev, f->kernel, f->module->code, &f->attrs,
+                      CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &top);
+    sg_unlock();
+    if (blockSizeLimit > 0)
+        top = gp_min(top, blockSizeLimit);
+    rc = best_block(&choice, top, &blocks, &threads);
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    *minGridSize = blocks * (int)sms;
+    *blockSize = threads;
     return CUDA_SUCCESS;
 }
 
