@@ -3,6 +3,7 @@
  * Contexts made and ended by the client, and waiting for all that is in one.
  */
 #include "drv.h"
+#include "gp_log.h"
 #include "wire_api.h"
 #include "wrk.h"
 #include "wrk_args.h"
@@ -10,6 +11,7 @@
 #include "wrk_ctx_end.h"
 #include "wrk_governor.h"
 #include "wrk_output.h"
+#include "wrk_quota.h"
 #include "wrk_release.h"
 #include "wrk_spatial.h"
 #include "wrk_wait.h"
@@ -213,4 +215,76 @@ h_gp_ping(struct wrk *w, const struct wire_args_gp_ping *a, struct wrk_reply *re
     (void)w;
     body->echo = a->value;
     return CUDA_SUCCESS;
+}
+
+/* ---- limits ------------------------------------------------------------------------
+ */
+
+/* What each context has at first is the driver's own need; what a program sets beyond
+ * it is memory of the card that it could have allocated.  0: a limit of no memory, or
+ * of memory that only a kernel's need makes. */
+static uint64_t
+limit_bytes(CUlimit limit, uint64_t value)
+{
+    const uint64_t heap = UINT64_C(8) << 20, output = UINT64_C(1) << 20;
+
+    switch ((int)limit) {
+    case CU_LIMIT_MALLOC_HEAP_SIZE:
+        return value > heap ? value - heap : 0;
+    case CU_LIMIT_PRINTF_FIFO_SIZE:
+        return value > output ? value - output : 0;
+    default:
+        return 0;
+    }
+}
+
+/* In the quota's ledger, where neither addresses nor handles have the highest bit. */
+static uint64_t
+limit_key(const struct wrk *w, CUlimit limit)
+{
+    return UINT64_C(1) << 63 | (uint64_t)w->ctx_index << 8 | (uint8_t)limit;
+}
+
+/* The limit holds @bytes, which are taken already or taken here. */
+static void
+limit_note(struct wrk *w, CUlimit limit, uint32_t slice, uint64_t bytes, bool taken)
+{
+    struct wrk_quota *q = w->priv->quota;
+
+    if (!bytes ||
+        ((taken || wrk_quota_take(q, slice, bytes)) &&
+         wrk_quota_note(q, limit_key(w, limit), slice, w->ctx_index, bytes) == 0))
+        return;
+    gp_log_error("quota", "%llu bytes are missing in the session's account",
+                 (unsigned long long)bytes);
+}
+
+CUresult
+h_cuCtxSetLimit(struct wrk *w, const struct wire_args_cuCtxSetLimit *a,
+                struct wrk_reply *rep)
+{
+    uint64_t bytes = limit_bytes(a->limit, a->value);
+    struct wrk_quota *q = w->priv->quota;
+    struct wrk_quota_held old = {0};
+    CUresult r = CUDA_SUCCESS;
+    uint32_t slice;
+
+    (void)rep;
+    if (!wrk_ctx_current(w)) /* the driver refuses it */
+        return WRK_CALL(w, cuCtxSetLimit, a->limit, a->value);
+    slice = wrk_ctx_slice(w, w->ctx_index);
+    if (wrk_quota_detach(q, limit_key(w, a->limit), &old))
+        wrk_quota_give(q, old.slice, old.bytes);
+    if (bytes && !wrk_quota_take_soon(q, slice, bytes, WRK_QUOTA_SOON_NS))
+        r = CUDA_ERROR_OUT_OF_MEMORY;
+    if (r == CUDA_SUCCESS) {
+        r = WRK_CALL(w, cuCtxSetLimit, a->limit, a->value);
+        if (r != CUDA_SUCCESS && bytes)
+            wrk_quota_give(q, slice, bytes);
+    }
+    if (r == CUDA_SUCCESS)
+        limit_note(w, a->limit, slice, bytes, true);
+    else
+        limit_note(w, a->limit, slice, old.bytes, false);
+    return r;
 }

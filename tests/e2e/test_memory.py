@@ -33,6 +33,30 @@ def test_limit_is_exact_to_the_byte(case):
     shell.ok("alloc", 64 * MIB)
 
 
+def test_heaps_of_kernels_count_as_memory_of_the_session(case):
+    """Kernels take memory from a heap as large as the program has said, and a heap is the
+    card's memory as well as what is allocated."""
+    pool = case.pool()
+    shell = pool.session(core=30, memory="64MiB").cudash().begin()
+    output, heap = 1, 2
+    case.equal(shell("limit", heap, 73 * MIB)[0], OUT_OF_MEMORY, "a heap that is larger than the slice")
+    shell.ok("limit", heap, 8 * MIB)
+    case.equal(shell.ok("info")[0], 64 * MIB, "free with the heap that each context has")
+    shell.ok("limit", heap, 40 * MIB)
+    case.equal(shell.ok("info")[0], 32 * MIB, "free beside a larger heap")
+    shell.ok("limit", output, 9 * MIB)
+    case.equal(shell.ok("info")[0], 24 * MIB, "free beside more room for output")
+    case.equal(shell("alloc", 24 * MIB + 1)[0], OUT_OF_MEMORY, "a byte beyond the sum")
+    shell.ok("limit", heap, 64 * MIB)
+    case.equal(shell("limit", heap, 65 * MIB)[0], OUT_OF_MEMORY, "more than there is")
+    case.equal(shell.ok("info")[0], 0, "free after a refusal")
+    shell.ok("limit", heap, 8 * MIB)
+    shell.ok("alloc", 56 * MIB)
+    shell.ok("destroy")
+    shell.begin()
+    case.equal(shell.ok("info")[0], 64 * MIB, "free after the context's end")
+
+
 def test_limit_holds_over_all_processes_of_a_session(case):
     pool = case.pool()
     session = pool.session(core=30, memory="64MiB")

@@ -158,6 +158,15 @@ do_info(struct cudash *sh, char **args)
     printf("%d %zu %zu\n", (int)result, free_bytes, total);
 }
 
+/* limit WHICH BYTES: of the current context. */
+static void
+do_limit(struct cudash *sh, char **args)
+{
+    (void)sh;
+    printf("%d\n", (int)cuCtxSetLimit((CUlimit)strtoul(args[0], NULL, 0),
+                                      strtoull(args[1], NULL, 0)));
+}
+
 static void
 allocate(struct cudash *sh, uint64_t size, bool managed)
 {
@@ -524,6 +533,7 @@ static const struct cudash_command commands[] = {
     {"primary", 1, do_primary},
     {"destroy", 0, do_destroy},
     {"info", 0, do_info},
+    {"limit", 2, do_limit},
     {"alloc", 1, do_alloc},
     {"managed", 1, do_managed},
     {"free", 1, do_free},
