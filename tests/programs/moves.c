@@ -290,7 +290,7 @@ what_surfaces_and_arrays_say(void)
     CUDA_ARRAY_MEMORY_REQUIREMENTS need;
     CUsurfObject object;
     CUsurfref canvas;
-    CUarray array, told;
+    CUarray array, told, plain;
     size_t widest = 0;
 
     TRY(cuArray3DCreate_v2(&array, &d));
@@ -299,6 +299,12 @@ what_surfaces_and_arrays_say(void)
     TRY(cuSurfRefSetArray(canvas, array, 0));
     TRY(cuSurfRefGetArray(&told, canvas));
     SAME(told == array, 1);
+    d.Flags = 0; /* no array for a surface reference */
+    TRY(cuArray3DCreate_v2(&plain, &d));
+    CODE(settled(cuSurfRefSetArray(canvas, plain, 0)), CUDA_ERROR_INVALID_VALUE);
+    TRY(cuSurfRefGetArray(&told, canvas));
+    SAME(told == array, 1);
+    TRY(cuArrayDestroy(plain));
     res.res.array.hArray = array;
     TRY(cuSurfObjectCreate(&object, &res));
     TRY(cuSurfObjectGetResourceDesc(&res_told, object));

@@ -333,12 +333,14 @@ SG_CALL(cuTexRefSetAddress2D_v3, CUtexref hTexRef, const CUDA_ARRAY_DESCRIPTOR *
 
 SG_CALL(cuSurfRefSetArray, CUsurfref hSurfRef, CUarray hArray, unsigned int Flags)
 {
+    const struct sg_array *array;
     struct texref *r, old;
     CUresult rc = enter_change((uintptr_t)hSurfRef, true, &r);
 
     if (rc != CUDA_SUCCESS)
         return rc;
-    if (Flags)
+    array = SG_OBJ(sg_array, SG_KIND_ARRAY, hArray);
+    if (Flags || (array && !(array->desc.Flags & CUDA_ARRAY3D_SURFACE_LDST)))
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
     old = *r;
     r->resource = CU_RESOURCE_TYPE_ARRAY;
