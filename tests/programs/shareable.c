@@ -372,6 +372,9 @@ pool_child(void)
     TRY(cuMemFreeAsync(p, NULL));
     TRY(cuCtxSynchronize());
     CODE(cuMemAllocFromPoolAsync(&p, SIZE, pool, NULL), CUDA_ERROR_INVALID_VALUE);
+    CODE(cuDeviceSetMemPool(0, pool), CUDA_ERROR_INVALID_VALUE);
+    TRY(cuMemAllocAsync(&p, SIZE, NULL));
+    TRY(cuMemFreeAsync(p, NULL));
     TRY(cuMemPoolDestroy(pool));
     return 0;
 }

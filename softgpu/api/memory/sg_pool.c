@@ -590,7 +590,7 @@ SG_CALL(cuDeviceSetMemPool, CUdevice dev, CUmemoryPool pool)
     d = sg_dev_get(dev);
     if (!d)
         return sg_leave(CUDA_ERROR_INVALID_DEVICE);
-    if (p->dev != d)
+    if (p->dev != d || p->imported) /* nothing is allocated from an imported one */
         return sg_leave(CUDA_ERROR_INVALID_VALUE);
     d->current_pool = p;
     return sg_leave(CUDA_SUCCESS);
