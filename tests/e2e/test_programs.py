@@ -108,7 +108,8 @@ def test_processes_of_a_session_share_memory_and_events_as_on_the_driver_itself(
     local = case.run([case.programs / "ipc"], env=local_driver(case))
     case.contains(local.out, "ipc: ok", "on the driver itself")
     for line in ("an event that was recorded and then exported: 600",
-                 "its record from before the export: 600", "a stream behind it: 600"):
+                 "its record from before the export: 600", "a stream behind it: 600",
+                 "a record whose maker lives: 600", "query when its maker is gone: 0"):
         case.contains(local.out, line, "on the driver itself")
     pool = case.pool()
     same_over_links(case, pool, "ipc", "400MiB", local)

@@ -392,6 +392,44 @@ look_at_an_earlier_record(void)
     tell(&byte, 1);
 }
 
+/* A process that records and is killed before the record's turn comes. */
+static _Noreturn void
+record_and_be_killed(void)
+{
+    CUipcEventHandle handle;
+    CUstream stream;
+    CUevent event;
+    sem_t gate;
+
+    begin();
+    sem_init(&gate, 0, 0);
+    CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CU(cuEventCreate(&event, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING));
+    CU(cuIpcGetEventHandle(&handle, event));
+    CU(cuLaunchHostFunc(stream, wait_for_gate, &gate));
+    CU(cuEventRecord(event, stream));
+    CU(cuEventQuery(event) == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN);
+    tell(&handle, sizeof(handle));
+    for (;;)
+        pause();
+}
+
+static void
+outlive(pid_t pid)
+{
+    CUipcEventHandle handle;
+    CUevent event;
+
+    hear(&handle, sizeof(handle));
+    CU(cuIpcOpenEventHandle(&event, handle));
+    line("a record whose maker lives", cuEventQuery(event));
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    line("wait for a record whose maker is gone", cuEventSynchronize(event));
+    line("query when its maker is gone", cuEventQuery(event));
+    CU(cuEventDestroy(event));
+}
+
 static int
 import_all(void)
 {
@@ -409,18 +447,30 @@ import_all(void)
 int
 main(void)
 {
-    int pair[2], status;
-    pid_t pid;
+    int pair[2], doomed[2], status;
+    pid_t pid, victim;
 
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, doomed) < 0 || (victim = fork()) < 0) {
+        perror("ipc");
+        return 2;
+    }
+    peer = doomed[victim == 0];
+    close(doomed[victim != 0]);
+    if (victim == 0)
+        record_and_be_killed();
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) < 0 || (pid = fork()) < 0) {
         perror("ipc");
         return 2;
     }
+    if (pid > 0) {
+        begin();
+        outlive(victim);
+    }
+    close(peer);
     peer = pair[pid == 0];
     close(pair[pid != 0]);
     if (pid == 0)
         return import_all();
-    begin();
     look_at_a_record(pid);
     look_at_an_earlier_record();
     export_memory();

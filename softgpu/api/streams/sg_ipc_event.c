@@ -141,16 +141,21 @@ record_fini(struct sg_work *work)
     ipc_op_fini(work);
 }
 
+/* Whoever was to record it is gone, so that nobody need wait. */
+static bool
+is_abandoned(const struct sg_ipc_event *ipc)
+{
+    return !sg_card_slot_alive(ipc->dev->card, atomic_load(&ipc->map->recorder));
+}
+
 static CUresult
 wait_run(struct sg_work *work)
 {
     struct ipc_work *o = container_of(work, struct ipc_work, work);
-    const struct shared *map = o->ipc->map;
 
-    if (atomic_load(&map->done) >= o->target)
+    if (atomic_load(&o->ipc->map->done) >= o->target)
         return CUDA_SUCCESS;
-    if (++o->polls % ALIVE_EVERY == 0 &&
-        !sg_card_slot_alive(o->ipc->dev->card, atomic_load(&map->recorder)))
+    if (++o->polls % ALIVE_EVERY == 0 && is_abandoned(o->ipc))
         return CUDA_SUCCESS;
     return SG_NOT_YET;
 }
@@ -214,7 +219,7 @@ sg_ipc_event_is_done(const struct sg_ipc_event *ipc)
 {
     const struct shared *map = ipc->map;
 
-    return atomic_load(&map->done) >= atomic_load(&map->recorded);
+    return atomic_load(&map->done) >= atomic_load(&map->recorded) || is_abandoned(ipc);
 }
 
 CUresult
