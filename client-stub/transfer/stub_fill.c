@@ -36,7 +36,8 @@ fill_span(const struct fill *f, uint64_t *ret)
 
     return gp_mul_ok(f->width, f->size, &row) && f->height &&
            gp_mul_ok(f->pitch, f->height - 1, &span) && gp_add_ok(span, row, ret) &&
-           f->dst % f->size == 0 && (f->height == 1 || row <= f->pitch);
+           f->dst % f->size == 0 &&
+           (f->height == 1 || (row <= f->pitch && f->pitch % f->size == 0));
 }
 
 /* Is all of it pinned memory? */

@@ -76,6 +76,7 @@ fills_of_every_width(void)
     const size_t pitch = 64;
     uint8_t got[8 * 64];
     CUdeviceptr p;
+    void *host;
 
     TRY(cuMemAlloc_v2(&p, sizeof(got)));
     TRY(cuMemsetD8Async(p, 1, sizeof(got), stream));
@@ -98,6 +99,13 @@ fills_of_every_width(void)
     SAME(got[3 * pitch + 40], 1);
     CODE(settled(cuMemsetD16Async(p + 1, 7, 4, stream)), CUDA_ERROR_INVALID_VALUE);
     TRY(cuMemFree_v2(p));
+    TRY(cuMemHostAlloc(&host, 4096, 0)); /* a pitch is of whole elements there, too */
+    CODE(settled(cuMemsetD2D16Async((uintptr_t)host, 65, 7, 8, 4, stream)),
+         CUDA_ERROR_INVALID_VALUE);
+    CODE(settled(cuMemsetD2D32_v2((uintptr_t)host, 66, 7, 8, 4)),
+         CUDA_ERROR_INVALID_VALUE);
+    TRY(settled(cuMemsetD2D32_v2((uintptr_t)host, 68, 7, 8, 4)));
+    TRY(cuMemFreeHost(host));
     return 0;
 }
 
