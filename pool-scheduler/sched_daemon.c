@@ -42,10 +42,41 @@
 
 /* Leases and heartbeats are seconds; a quarter of one is exact enough. */
 #define TICK_NS (250 * GP_NS_PER_MS)
+/* A tick that is later than this: the process was stopped, or its machine was. */
+#define PAUSE_NS (2 * GP_NS_PER_S)
 /* Three times the longest --heartbeat-ms: what a server may say of itself. */
 #define SILENCE_MAX_MS 180000
 
 /* -------------------------------------------------------------------- time -- */
+
+/* Nobody could renew or report while this process stood still, as in a control group
+ * that was frozen.  What clients and servers have sent since then is read after the
+ * tick. */
+static void
+make_up_for_pause(struct sched *sched, uint64_t now)
+{
+    uint64_t pause = now - gp_min(now, sched->ticked_ns + TICK_NS);
+    struct sched_sessions *set = &sched->sessions;
+    const struct sched_session *s = NULL;
+
+    sched->ticked_ns = now;
+    if (pause < PAUSE_NS)
+        return;
+    gp_log_warn("sched",
+                "stood still for %" PRIu64 " ms, which leases and servers are given",
+                pause / GP_NS_PER_MS);
+    while ((s = sched_sessions_next(set, s))) {
+        uint64_t most = now + s->lease_ms * GP_NS_PER_MS;
+
+        if (!s->closing && s->lease_end_ns < most)
+            sched_session_lease(set, sched_sessions_find(set, s->id),
+                                gp_min(s->lease_end_ns + pause, most));
+    }
+    for (struct sched_server *server = sched->pool->servers; server;
+         server = server->next)
+        if (server->conn)
+            server->seen_ns = gp_min(server->seen_ns + pause, now);
+}
 
 static void
 expire_leases(struct sched *sched, uint64_t now)
@@ -128,6 +159,7 @@ on_tick(struct gp_loop_timer *timer)
     gp_notify_alive(now);
     sched_commit_turn(sched);
     sched_store_write(sched->store); /* what an earlier write could not */
+    make_up_for_pause(sched, now);
     if (sched_replica_leads(sched)) {
         expire_leases(sched, now);
         expire_servers(sched, now);
@@ -408,7 +440,8 @@ sched_init(struct sched *sched, const struct sched_config *config, struct gp_err
         r = announce(sched, err);
     if (r < 0)
         return r;
-    gp_loop_timer_set(sched->loop, &sched->tick, gp_now_ns() + TICK_NS, on_tick);
+    sched->ticked_ns = gp_now_ns();
+    gp_loop_timer_set(sched->loop, &sched->tick, sched->ticked_ns + TICK_NS, on_tick);
     gp_notify("READY=1");
     return 0;
 }

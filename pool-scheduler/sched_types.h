@@ -156,6 +156,7 @@ struct sched {
     /* Unauthenticated peers can provoke these lines. */
     struct gp_log_limit accept_log, crowd_log, refused_log;
     struct gp_loop_timer tick;
+    uint64_t ticked_ns; /* when it came last */
     struct sched_pool *pool;
     struct sched_sessions sessions;
     struct sched_account_age account_age; /* of what sessions.accounts has */

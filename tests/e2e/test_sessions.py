@@ -4,6 +4,9 @@
 import re
 import signal
 
+from harness import Cudash
+from test_full_disk import LEASES, renewed
+
 GIB = 1 << 30
 
 
@@ -132,3 +135,21 @@ def test_top_shows_what_a_session_used(case):
     case.check(re.search(r"s1 +local-1 +50 % +\d+\.\d % +\d+\.\d ms", top),
                f"top shows share and GPU time:\n{top}")
     session.close()
+
+
+def test_scheduler_that_stands_still_for_longer_than_a_lease_ends_no_session(case):
+    """As in a control group that is frozen, or on a host that does not get on."""
+    pool = case.pool(servers=1, cards=1, options=LEASES)
+    session = pool.session(core=30)
+    shell = Cudash(case, case.spawn([case.programs / "cudash"], env=session.env)).begin()
+    scheduler = pool.pid("gpupool-scheduler")
+    said = case.folder / "spawned.err"
+    pool.kill(scheduler, signal.SIGSTOP)
+    case.wait_for(lambda: "has not answered for a whole lease" in said.read_text(),
+                  "the run misses the scheduler")
+    pool.kill(scheduler, signal.SIGCONT)
+    renewed(case, pool, "s1", times=2)
+    case.contains(pool.log(), "stood still for", "the scheduler's log")
+    shell.ok("alloc", 1 << 20)
+    case.equal(shell.close(), 0, "exit status of the program")
+    case.equal(session.close(), 0, "exit status of gpupool run")
