@@ -588,11 +588,28 @@ connector_main(void *arg)
     return NULL;
 }
 
+/* The first request.  Where a token is proven, the key is compared before the proof.
+ * Without a token the first request registers, and a scheduler with another key would
+ * take this server in and lose it again at each try. */
+static int
+greet(struct srv_register *reg, struct gp_err *err)
+{
+    int r;
+
+    if (reg->token[0] && !reg->clear_token)
+        return send_hello(reg);
+    r = reg->has_link_key
+            ? srv_pin_check(reg->srv, reg->link_key, sizeof(reg->link_key), err)
+            : 0;
+    return r < 0 ? r : send_register(reg);
+}
+
 static void
 on_connected(struct gp_loop_fd *src, uint32_t revents)
 {
     struct srv_register *reg = container_of(src, struct srv_register, connected);
     struct connector *c = TAKE_PTR(reg->connector);
+    struct gp_err err = {0};
     uint64_t n;
     int r;
 
@@ -614,11 +631,10 @@ on_connected(struct gp_loop_fd *src, uint32_t revents)
             reg->conn_live = true;
             reg->closes = 0;
             reg->state = REG_GREETING;
-            r = reg->token[0] && !reg->clear_token ? send_hello(reg)
-                                                   : send_register(reg);
+            r = greet(reg, &err);
         }
         if (r < 0)
-            link_down(reg, strerror(-r));
+            link_down(reg, gp_err_msg(&err, r));
     }
     connector_unref(c);
 }

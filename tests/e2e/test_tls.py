@@ -413,3 +413,16 @@ def test_scheduler_and_command_agree_on_clear_text_only_by_choice(case):
         case.check(done.status != 0, "no silent clear text")
         case.contains(done.err, "older than TLS", "words about a scheduler without TLS")
     case.equal(status(case, old, {**env, "GPUPOOL_TLS": "off"}).status, 0, "by choice")
+
+
+def test_server_without_a_token_registers_with_no_scheduler_of_another_key(case):
+    """It was taken in and lost again at each try, which filled the scheduler's log."""
+    pool = case.pool()
+    first = pool.restart(pool.pid("gpupool-scheduler"), "--allow-anonymous", "server")
+    pool.restart(pool.pid("gpupool-server"), without=("--token-file",))
+    pool.restart(first, "--state-dir", case.folder / "anew")
+    case.wait_for(lambda: pool.log().count("ITS KEY IS NOT THE SCHEDULER'S"),
+                  "the server sees another key")
+    said = (case.folder / f"restarted-{first}.log").read_text()
+    case.contains(said, "0 servers and 0 sessions known", "the scheduler's log")
+    case.check("registered from" not in said, f"it was registered:\n{said}")
