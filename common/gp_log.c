@@ -125,25 +125,51 @@ set_who(const char *who)
     snprintf(log_state.who, sizeof(log_state.who), "%s", who);
 }
 
+/* A descriptor of the log's file; -ENOENT: there is to be none. */
+static int
+open_file(void)
+{
+    const char *path = getenv("GPUPOOL_LOG_FILE");
+    int fd;
+
+    if (!path || !*path)
+        return -ENOENT;
+    fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    return fd < 0 ? -errno : fd;
+}
+
+/* The number of the descriptor stays, which other threads may be writing to. */
+int
+gp_log_reopen(void)
+{
+    int fd, r = 0;
+
+    if (log_state.fd <= STDERR_FILENO)
+        return 0;
+    fd = open_file();
+    if (fd < 0)
+        return fd;
+    if (dup3(fd, log_state.fd, O_CLOEXEC) < 0)
+        r = -errno;
+    close(fd);
+    return r;
+}
+
 /* What does not parse in the environment is ignored, since a log filter must never stop
  * a program. */
 void
 gp_log_init(const char *who, enum gp_log_level dflt)
 {
-    const char *path = getenv("GPUPOOL_LOG_FILE");
+    int fd = open_file();
 
     set_who(who);
     log_state.dflt = dflt;
     filter_parse(&first_filter, getenv("GPUPOOL_LOG"));
     atomic_store_explicit(&log_filter, &first_filter, memory_order_release);
-    if (path && *path) {
-        int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-
-        if (fd >= 0) {
-            if (log_state.fd > STDERR_FILENO)
-                close(log_state.fd);
-            log_state.fd = fd;
-        }
+    if (fd >= 0) {
+        if (log_state.fd > STDERR_FILENO)
+            close(log_state.fd);
+        log_state.fd = fd;
     }
 }
 

@@ -27,6 +27,10 @@ enum gp_log_level {
  * concurrent logging: call it first, or again in a fresh child. */
 void gp_log_init(const char *who, enum gp_log_level dflt);
 
+/* Open the file of GPUPOOL_LOG_FILE anew, as after a rotation; without one a no-op.
+ * Other threads may log meanwhile.  -errno: the log stays where it is. */
+int gp_log_reopen(void);
+
 /* Another filter, in the form of GPUPOOL_LOG; NULL: the environment's.  Other threads
  * may log meanwhile. */
 void gp_log_set_filter(const char *spec);

@@ -215,6 +215,10 @@ on_signal(struct gp_loop *loop, int signo, void *arg)
 
     if (signo == SIGHUP) {
         gp_notify("STATUS=reading options and rules again");
+        r = gp_log_reopen();
+        if (r < 0)
+            gp_log_error("sched", "the log's file is not opened anew: %s",
+                         strerror(-r));
         r = sched_reload(arg, &err);
         gp_notify("STATUS=");
         if (r < 0)

@@ -12,6 +12,7 @@
 #include "ticket_keys.h"
 
 #include <errno.h>
+#include <string.h>
 
 /* What was read, until all of it is. */
 struct change {
@@ -104,6 +105,9 @@ srv_reload(struct srv *srv)
     int r;
 
     gp_notify("STATUS=reading options, token and keys again");
+    r = gp_log_reopen();
+    if (r < 0)
+        gp_log_error("server", "the log's file is not opened anew: %s", strerror(-r));
     r = read_all(srv, &c, &err);
     gp_notify("STATUS=");
     if (r < 0) {

@@ -182,3 +182,18 @@ def test_servers_audit_log_rotates_although_another_file_has_a_fault(case):
     server = Server(case, "--audit-log", audit)
     text = events_after_rotation(case, server, audit, {"max_sessions": 0}, "stay as they were")
     case.contains(text, '"event":"attach"', "the server's new file")
+
+
+def test_log_file_is_opened_anew_after_a_rotation(case):
+    file = case.folder / "daemons.log"
+    pool = case.pool(env={"GPUPOOL_LOG_FILE": str(file)})
+    case.contains(file.read_text(), "listening on", "the log")
+    old = file.with_suffix(".1")
+    file.rename(old)
+    for program, words in (("gpupool-scheduler", "rules, tokens and key were read again"),
+                           ("gpupool-server", "options, token and key were read again")):
+        os.kill(pool.pid(program), signal.SIGHUP)
+        case.wait_for(lambda words=words: file.exists() and words in file.read_text(),
+                      lambda words=words: f"{words} in the new file; the old one has:\n"
+                      f"{old.read_text()}")
+        case.check(words not in old.read_text(), f"{program} writes to the old file")
