@@ -3,6 +3,7 @@
 
 #include "gp_err.h"
 #include "gp_file.h"
+#include "gp_log.h"
 #include "gp_str.h"
 #include "srv_conf.h"
 #include "srv_jail.h"
@@ -17,6 +18,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #define FIRST_FD 3
@@ -245,6 +247,32 @@ worker_path(const struct srv_conf *conf, char *path, size_t size, struct gp_err 
     return 0;
 }
 
+/* An upgrade puts another worker program in the place of the one that belongs to this
+ * server, some time before it restarts the server.  Its workers may not start, or not
+ * as they should, and nobody would see why. */
+static void
+look_for_upgrade(const char *path)
+{
+    static struct stat first; /* the probe of the cards is the first worker */
+    static bool told;
+    struct stat now;
+
+    if (told || stat(path, &now) < 0)
+        return;
+    if (!first.st_ino) {
+        first = now;
+        return;
+    }
+    told = now.st_ino != first.st_ino || now.st_dev != first.st_dev ||
+           now.st_mtim.tv_sec != first.st_mtim.tv_sec;
+    if (told)
+        gp_log_warn("server",
+                    "%s is not the program that it was when this server was started: "
+                    "restart the server (with --state-dir programs go on), or new "
+                    "programs may be refused",
+                    path);
+}
+
 /* The child has each descriptor twice for a moment, beside three of its own and the
  * few that a start needs. */
 static int
@@ -328,8 +356,10 @@ srv_spawn(const struct srv_spawn *what, pid_t *ret_pid, struct gp_err *err)
     if (what->n_fds > SPAWN_FDS_MAX)
         return gp_err_set(err, -EINVAL, "too many descriptors");
     r = worker_path(what->conf, path, sizeof(path), err);
-    if (r == 0)
+    if (r == 0) {
+        look_for_upgrade(path);
         r = env_init(&env, what);
+    }
     if (r == 0) {
         if (fds.n)
             memcpy(fds.fd, what->fds, fds.n * sizeof(fds.fd[0]));

@@ -3,6 +3,7 @@
 the server's own front: options, metrics, orderly stop."""
 
 import re
+import shutil
 import signal
 import socket
 import time
@@ -180,3 +181,21 @@ def test_released_memory_counts_until_its_mapping_goes(case):
     done = pool.run(*case.interpreter(), "-c", PHYSICAL, core=20, memory="1GiB")
     case.equal(done.out.splitlines(), ["0 424", "2 424", "0 424"],
                "result of cuMemCreate(600 MiB) and MiB free, before, while mapped, after")
+
+
+def test_worker_program_that_was_replaced_is_named_once(case):
+    """As an upgrade does it, before it restarts the server."""
+    pool = case.pool()
+    (case.folder / "bin").mkdir()
+    (case.folder / "lib").symlink_to(case.build / "lib")
+    program, following = case.folder / "bin" / "gpupool-worker", case.folder / "bin" / "new"
+    shutil.copy2(case.build / "bin" / "gpupool-worker", program)
+    pool.restart(pool.pid("gpupool-server"), "--worker", program)
+    words = f"{program} is not the program that it was"
+    pool.run(case.programs / "vecadd")
+    case.check(words not in pool.log(), "the program is what it was")
+    shutil.copy2(program, following)
+    following.rename(program)
+    pool.run(case.programs / "vecadd")
+    pool.run(case.programs / "vecadd")
+    case.equal(pool.log().count(words), 1, "lines about it")
