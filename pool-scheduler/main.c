@@ -172,7 +172,7 @@ static const struct gp_option OPTIONS[] = {
     LIVE("account-write-ms", config.account_write_ms, 1000, 3600000,
          "how long that may wait to be written (60000)"),
     LIVE("rate-requests", config.rate_requests, 0, RATE_MAX,
-         "requests a second of one address; 0: any number (500)"),
+         "requests, and connections, a second of one address; 0: any number (500)"),
     LIVE("rate-opens", config.rate_opens, 0, RATE_MAX,
          "sessions a second that one address asks for (50)"),
     LIVE("rate-denials", config.rate_denials, 0, RATE_MAX,

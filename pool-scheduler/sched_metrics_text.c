@@ -121,9 +121,12 @@ put_rates(FILE *f, const struct sched_rates *rates)
             "gpupool_rate_limited_total{what=\"opens\"} %" PRIu64 "\n"
             "gpupool_rate_limited_total{what=\"owners\"} %" PRIu64 "\n"
             "gpupool_rate_limited_total{what=\"denials\"} %" PRIu64 "\n"
-            "gpupool_rate_limited_total{what=\"reads\"} %" PRIu64 "\n",
+            "gpupool_rate_limited_total{what=\"reads\"} %" PRIu64 "\n"
+            "gpupool_rate_limited_total{what=\"connections\"} %" PRIu64 "\n"
+            "gpupool_rate_limited_total{what=\"tickets\"} %" PRIu64 "\n",
             rates->requests.refused, rates->opens.refused, rates->owners.refused,
-            rates->denials.refused, rates->reads.refused);
+            rates->denials.refused, rates->reads.refused, rates->connections.refused,
+            rates->tickets.refused);
 }
 
 /* Few, by the administrator's choice. */

@@ -26,6 +26,8 @@ sched_rates_init(struct sched_rates *rates, const struct sched_config *config)
     if (!r)
         r = gp_rate_init(&rates->reads, config->rate_reads * SCHED_READS_UNITS);
     if (!r)
+        r = gp_rate_init(&rates->connections, config->rate_requests);
+    if (!r)
         r = gp_rate_init(&rates->tickets, config->rate_requests);
     return r;
 }
@@ -38,6 +40,7 @@ sched_rates_fini(struct sched_rates *rates)
     gp_rate_fini(&rates->owners);
     gp_rate_fini(&rates->denials);
     gp_rate_fini(&rates->reads);
+    gp_rate_fini(&rates->connections);
     gp_rate_fini(&rates->tickets);
 }
 

@@ -144,13 +144,32 @@ make_room(struct sched *sched, int fd, uint64_t from)
     return ok;
 }
 
+/* Whether the connection is closed unread: its address makes too many of them, each may
+ * cost a handshake of TLS, and an answer would serve the flood. */
+static bool
+too_often(struct sched *sched, int fd, uint64_t from)
+{
+    char peer[GP_NET_NAME_MAX];
+    uint32_t skipped;
+    uint64_t wait =
+        is_unix(fd) ? 0 : gp_rate_take(&sched->rates.connections, from, gp_now_ns());
+
+    if (wait && gp_log_limit_ok(&sched->often_log, &skipped))
+        gp_log_warn("conn",
+                    "%s: too many connections from this address, closed unread; the "
+                    "next one is taken in %u ms (%u such lines left out)",
+                    gp_net_peer_name(fd, peer, sizeof(peer)), gp_rate_ms(wait),
+                    skipped);
+    return wait;
+}
+
 void
 sched_serve_accept(struct sched *sched, int fd)
 {
     uint64_t from = gp_net_peer_hash(fd);
     struct sched_conn *conn;
 
-    if (!make_room(sched, fd, from)) {
+    if (too_often(sched, fd, from) || !make_room(sched, fd, from)) {
         close(fd);
         return;
     }

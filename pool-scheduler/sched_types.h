@@ -143,7 +143,8 @@ struct sched_counters {
 
 struct sched_rates { /* sched_rates.h */
     struct gp_rate requests, opens, owners, denials, reads;
-    struct gp_rate tickets; /* of batches: each as a request of its own */
+    struct gp_rate connections; /* by TCP, as many as requests */
+    struct gp_rate tickets;     /* of batches: each as a request of its own */
 };
 
 /* Peers whose reads wait are told apart by so many values of a hash. */
@@ -154,7 +155,7 @@ struct sched {
     struct gp_loop *loop;
     struct gp_listener listener, local; /* TCP, Unix socket */
     /* Unauthenticated peers can provoke these lines. */
-    struct gp_log_limit accept_log, crowd_log, refused_log;
+    struct gp_log_limit accept_log, crowd_log, refused_log, often_log;
     struct gp_loop_timer tick;
     uint64_t ticked_ns; /* when it came last */
     struct sched_pool *pool;

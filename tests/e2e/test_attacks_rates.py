@@ -120,6 +120,31 @@ def test_attacks_batches_of_one_session_get_as_many_tickets_as_requests(case):
     pool.run(case.programs / "vecadd")
 
 
+def closed_unread(case, pool, address, usual):
+    """A flood of connections from another host to @address; @usual is what others do."""
+    links = [socket.create_connection(address, timeout=case.patience,
+                                      source_address=(OTHER_HOST, 0))
+             for _ in range(8 * BURST)]
+    try:
+        closed = links[-1].recv(1)
+    except ConnectionResetError:
+        closed = b""
+    case.equal(closed, b"", "what the last connection of the flood gets")
+    usual()
+    for link in links:
+        link.close()
+    lines = [line for line in pool.log().splitlines() if "too many connections" in line]
+    case.check(1 <= len(lines) <= 5, f"{len(lines)} lines about the flood: {lines[:8]}")
+
+
+def test_attacks_flood_of_connections_to_the_scheduler_is_closed_unread(case):
+    """A handshake of TLS costs the scheduler more than all of a request, and who begins one has
+    to compute nothing."""
+    pool = case.pool(servers=1, cards=1)
+    limited(pool, "gpupool-scheduler", "--rate-requests", "5")
+    closed_unread(case, pool, address(pool), lambda: pool.run(case.programs / "vecadd"))
+
+
 def test_attacks_wrong_tokens_are_slowed_down(case):
     """Fewer guesses than the connection's own limit allows, over many connections."""
     pool = case.pool(servers=1, cards=1)
@@ -178,19 +203,7 @@ def test_attacks_flood_of_connections_is_closed_unread(case):
     pool = case.pool(servers=1, cards=1)
     limited(pool, "gpupool-server", "--rate-connections", "5")
     session = pool.session(core=20, memory="128MiB")
-    links = [socket.create_connection(where(session), timeout=case.patience,
-                                      source_address=(OTHER_HOST, 0))
-             for _ in range(8 * BURST)]
-    try:
-        closed = links[-1].recv(1)
-    except ConnectionResetError:
-        closed = b""
-    case.equal(closed, b"", "what the last connection of the flood gets")
-    session.run(case.programs / "vecadd")
-    for link in links:
-        link.close()
-    lines = [line for line in pool.log().splitlines() if "too many connections" in line]
-    case.check(1 <= len(lines) <= 5, f"{len(lines)} lines about the flood: {lines[:8]}")
+    closed_unread(case, pool, where(session), lambda: session.run(case.programs / "vecadd"))
 
 
 def test_clients_that_come_too_often_come_again_by_themselves(case):
