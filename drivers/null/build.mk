@@ -11,7 +11,7 @@ $(NULL_REFUSED): $(wildcard proto/api/*.api)
 	    print "int " $$3 "(void);"; \
 	    print "__attribute__((weak)) int " $$3 "(void) { return 801; }" }' $^ >$@
 NULL_SRCS := $(addprefix drivers/null/null_,box.c capture.c code.c ctx.c device.c graph.c \
-    graph_calls.c graph_exec.c host.c hostfn.c mem.c pointer.c pool.c runtime.c vmm.c) \
+    graph_calls.c graph_exec.c host.c hostfn.c live.c mem.c pointer.c pool.c runtime.c vmm.c) \
     $(NULL_REFUSED)
 
 $(eval $(call shared_lib,libnulldrv.so,$(NULL_SRCS),\

@@ -4,9 +4,10 @@
  *
  * For measuring what gpupool itself costs: with it behind the server, all time is
  * gpupool's.  Memory is real (host) memory and copies are real copies, so bulk figures
- * are honest; kernels do not run.  It is not a software GPU, checks no handles, and has
- * only what the measurements and tests need: it refuses other calls
- * (CUDA_ERROR_NOT_SUPPORTED) and lacks some (drivers/null/build.mk).
+ * are honest; kernels do not run.  It is not a software GPU, checks no handles but
+ * those that it follows (null_live.h), and has only what the measurements and tests
+ * need: it refuses other calls (CUDA_ERROR_NOT_SUPPORTED) and lacks some
+ * (drivers/null/build.mk).
  */
 #ifndef NULL_H
 #define NULL_H

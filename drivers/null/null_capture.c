@@ -14,6 +14,7 @@ struct capture {
     struct capture *next;
     CUstream stream;
     struct null_graph *graph;
+    bool was_part; /* before it began */
     cuuint64_t id;
 };
 
@@ -43,10 +44,12 @@ capture_begin(CUstream stream, struct null_graph *graph)
         return CUDA_ERROR_OUT_OF_MEMORY;
     c->stream = stream;
     c->graph = graph;
+    c->was_part = graph->is_part;
     pthread_mutex_lock(&lock);
     if (*capture_place(stream)) {
         r = CUDA_ERROR_ILLEGAL_STATE;
     } else {
+        graph->is_part = true; /* until its end */
         c->id = ++last_id;
         c->next = captures;
         captures = TAKE_PTR(c);
@@ -73,7 +76,9 @@ cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph,
                             const CUgraphEdgeData *dependencyData,
                             size_t numDependencies, CUstreamCaptureMode mode)
 {
-    return capture_begin(hStream, (struct null_graph *)hGraph);
+    struct null_graph *graph = null_graph_get(hGraph);
+
+    return graph ? capture_begin(hStream, graph) : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult
@@ -92,6 +97,11 @@ cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
     pthread_mutex_unlock(&lock);
     if (!c)
         return CUDA_ERROR_ILLEGAL_STATE;
+    if (!null_graph_get((CUgraph)c->graph)) { /* its graph's node is gone */
+        free(c);
+        return CUDA_ERROR_ILLEGAL_STATE;
+    }
+    c->graph->is_part = c->was_part;
     r = null_node_add(c->graph, NULL, 0, &done, &node);
     *phGraph = (CUgraph)c->graph;
     free(c);

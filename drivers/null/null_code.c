@@ -10,6 +10,7 @@
 #include "gp_image.h"
 #include "kernel_params.h"
 #include "null.h"
+#include "null_live.h"
 
 #include <string.h>
 
@@ -51,13 +52,15 @@ read_kernels(struct image *image, const void *data)
 }
 
 static struct image *
-image_new(const void *data)
+image_new(const void *data, enum null_live kind)
 {
     struct image *image = calloc(1, sizeof(*image));
     struct gp_image_wrapper wrapper = {0};
 
-    if (!image)
+    if (!image || !null_live_enter(image, kind)) {
+        free(image);
         return NULL;
+    }
     if (gp_image_unwrap(data, &wrapper, NULL) == 0)
         data = wrapper.image.data;
     read_kernels(image, data);
@@ -73,7 +76,7 @@ cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions,
     (void)numOptions;
     (void)options;
     (void)optionValues;
-    *module = (CUmodule)image_new(image);
+    *module = (CUmodule)image_new(image, NULL_LIVE_MODULE);
     return *module ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -83,20 +86,28 @@ cuModuleLoadData(CUmodule *module, const void *image)
     return cuModuleLoadDataEx(module, image, 0, NULL, NULL);
 }
 
+static CUresult
+image_free(void *image, enum null_live kind)
+{
+    if (!null_live_is(image, kind))
+        return CUDA_ERROR_INVALID_VALUE;
+    null_live_leave(image);
+    kernel_params_fini(&((struct image *)image)->kernels);
+    free(image);
+    return CUDA_SUCCESS;
+}
+
 CUresult
 cuModuleUnload(CUmodule hmod)
 {
-    if (!hmod)
-        return CUDA_ERROR_INVALID_VALUE;
-    kernel_params_fini(&((struct image *)hmod)->kernels);
-    free(hmod);
-    return CUDA_SUCCESS;
+    return image_free(hmod, NULL_LIVE_MODULE);
 }
 
 CUresult
 cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name)
 {
-    if (!hmod || !name)
+    if (!name || (!null_live_is(hmod, NULL_LIVE_MODULE) &&
+                  !null_live_is(hmod, NULL_LIVE_LIBRARY)))
         return CUDA_ERROR_INVALID_VALUE;
     *hfunc = (CUfunction)kernel_new((struct image *)hmod, name);
     return *hfunc ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
@@ -114,14 +125,14 @@ cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions
     (void)libraryOptions;
     (void)libraryOptionValues;
     (void)numLibraryOptions;
-    *library = (CUlibrary)image_new(code);
+    *library = (CUlibrary)image_new(code, NULL_LIVE_LIBRARY);
     return *library ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult
 cuLibraryUnload(CUlibrary library)
 {
-    return cuModuleUnload((CUmodule)library);
+    return image_free(library, NULL_LIVE_LIBRARY);
 }
 
 CUresult

@@ -3,6 +3,7 @@
 
 #include "gp_base.h"
 #include "null.h"
+#include "null_live.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -31,6 +32,10 @@ cuUserObjectCreate(CUuserObject *object_out, void *ptr, CUhostFn destroy,
     if (!object)
         return CUDA_ERROR_OUT_OF_MEMORY;
     *object = (struct object){.destroy = destroy, .ptr = ptr, .refs = initialRefcount};
+    if (!null_live_enter(object, NULL_LIVE_OBJECT)) {
+        free(object);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
     *object_out = (CUuserObject)object;
     return CUDA_SUCCESS;
 }
@@ -38,7 +43,7 @@ cuUserObjectCreate(CUuserObject *object_out, void *ptr, CUhostFn destroy,
 CUresult
 cuUserObjectRetain(CUuserObject object, unsigned int count)
 {
-    if (!object)
+    if (!null_live_is(object, NULL_LIVE_OBJECT))
         return CUDA_ERROR_INVALID_VALUE;
     atomic_fetch_add(&((struct object *)object)->refs, count);
     return CUDA_SUCCESS;
@@ -49,9 +54,10 @@ cuUserObjectRelease(CUuserObject object, unsigned int count)
 {
     struct object *o = (struct object *)object;
 
-    if (!o)
+    if (!null_live_is(o, NULL_LIVE_OBJECT) || atomic_load(&o->refs) < count)
         return CUDA_ERROR_INVALID_VALUE;
     if (atomic_fetch_sub(&o->refs, count) == count) {
+        null_live_leave(o);
         o->destroy(o->ptr);
         free(o);
     }
@@ -62,10 +68,10 @@ CUresult
 cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned int count,
                         unsigned int flags)
 {
-    struct null_graph *g = (struct null_graph *)graph;
+    struct null_graph *g = null_graph_get(graph);
     struct null_graph_user *user;
 
-    if (!g || !object)
+    if (!g || !null_live_is(object, NULL_LIVE_OBJECT))
         return CUDA_ERROR_INVALID_VALUE;
     user = malloc(sizeof(*user));
     if (!user)
@@ -80,11 +86,12 @@ cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned int count,
 CUresult
 cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned int count)
 {
+    struct null_graph *g = null_graph_get(graph);
     struct null_graph_user **at, *user;
 
-    if (!graph)
+    if (!g)
         return CUDA_ERROR_INVALID_VALUE;
-    at = &((struct null_graph *)graph)->users;
+    at = &g->users;
     while (*at && ((*at)->object != (struct object *)object || (*at)->count != count))
         at = &(*at)->next;
     user = *at;
@@ -120,13 +127,43 @@ users_free(struct null_graph *graph)
 /* ---- graphs ---- */
 
 struct null_graph *
+null_graph_get(CUgraph handle)
+{
+    struct null_graph *graph = (struct null_graph *)handle;
+
+    return null_live_is(graph, NULL_LIVE_GRAPH) && !graph->is_instance ? graph : NULL;
+}
+
+struct null_graph *
+null_graph_get_instance(CUgraphExec handle)
+{
+    struct null_graph *graph = (struct null_graph *)handle;
+
+    return null_live_is(graph, NULL_LIVE_GRAPH) && graph->is_instance ? graph : NULL;
+}
+
+struct null_graph *
 null_graph_new(void)
 {
     struct null_graph *graph = calloc(1, sizeof(*graph));
 
-    if (graph)
-        graph->end = &graph->first;
+    if (!graph || !null_live_enter(graph, NULL_LIVE_GRAPH)) {
+        free(graph);
+        return NULL;
+    }
+    graph->end = &graph->first;
     return graph;
+}
+
+/* A copy that is a node's. */
+static CUgraph
+part_new(const struct null_graph *of)
+{
+    struct null_graph *graph = of ? null_graph_copy(of) : null_graph_new();
+
+    if (graph)
+        graph->is_part = true;
+    return (CUgraph)graph;
 }
 
 static void
@@ -145,6 +182,7 @@ node_params_free(CUgraphNodeParams *params)
 static void
 node_free(struct null_node *node)
 {
+    null_live_leave(node);
     node_params_free(&node->params);
     free(node->deps);
     free(node);
@@ -161,6 +199,7 @@ null_graph_free(struct null_graph *graph)
         graph->first = node->next;
         node_free(node);
     }
+    null_live_leave(graph);
     users_free(graph);
     free(graph);
 }
@@ -227,6 +266,12 @@ null_graph_find(const struct null_graph *copy, const struct null_node *origin)
 
 /* ---- nodes ---- */
 
+struct null_node *
+null_node_get(CUgraphNode handle)
+{
+    return null_live_is(handle, NULL_LIVE_NODE) ? (struct null_node *)handle : NULL;
+}
+
 /* The bodies of @from, copied if it has any. */
 static CUresult
 params_copy_bodies(CUDA_CONDITIONAL_NODE_PARAMS *to,
@@ -237,11 +282,8 @@ params_copy_bodies(CUDA_CONDITIONAL_NODE_PARAMS *to,
     to->phGraph_out = calloc(from->size + 1, sizeof(CUgraph));
     ok = to->phGraph_out != NULL;
     for (unsigned i = 0; ok && i < from->size; i++) {
-        to->phGraph_out[i] =
-            (CUgraph)(from->phGraph_out
-                          ? null_graph_copy(
-                                (const struct null_graph *)from->phGraph_out[i])
-                          : null_graph_new());
+        to->phGraph_out[i] = part_new(
+            from->phGraph_out ? (struct null_graph *)from->phGraph_out[i] : NULL);
         ok = to->phGraph_out[i] != NULL;
     }
     return ok ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
@@ -258,10 +300,9 @@ params_copy(CUgraphNodeParams *to, const CUgraphNodeParams *from)
         to->kernel.extra = NULL;
         return CUDA_SUCCESS;
     case CU_GRAPH_NODE_TYPE_GRAPH:
-        if (!from->graph.graph)
+        if (!null_graph_get(from->graph.graph))
             return CUDA_ERROR_INVALID_VALUE;
-        to->graph.graph =
-            (CUgraph)null_graph_copy((const struct null_graph *)from->graph.graph);
+        to->graph.graph = part_new(null_graph_get(from->graph.graph));
         return to->graph.graph ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
     case CU_GRAPH_NODE_TYPE_CONDITIONAL:
         return params_copy_bodies(&to->conditional, &from->conditional);
@@ -306,13 +347,18 @@ null_node_add(struct null_graph *graph, const CUgraphNode *deps, size_t n_deps,
               CUgraphNodeParams *params, struct null_node **ret_node)
 {
     struct null_node *node = calloc(1, sizeof(*node));
-    CUresult r = node ? params_copy(&node->params, params) : CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult r = node && null_live_enter(node, NULL_LIVE_NODE)
+                     ? params_copy(&node->params, params)
+                     : CUDA_ERROR_OUT_OF_MEMORY;
 
-    for (size_t i = 0; r == CUDA_SUCCESS && i < n_deps; i++)
-        if (!deps[i])
+    for (size_t i = 0; r == CUDA_SUCCESS && i < n_deps; i++) {
+        struct null_node *on = null_node_get(deps[i]);
+
+        if (!on || on->graph != graph)
             r = CUDA_ERROR_INVALID_VALUE;
-        else if (!null_node_depend(node, (struct null_node *)deps[i]))
+        else if (!null_node_depend(node, on))
             r = CUDA_ERROR_OUT_OF_MEMORY;
+    }
     if (r != CUDA_SUCCESS) {
         if (node)
             node_free(node);

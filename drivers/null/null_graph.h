@@ -27,8 +27,15 @@ struct null_node {
 
 struct null_graph {
     struct null_node *first, **end;
+    bool is_part;                  /* of a node, which frees it */
+    bool is_instance;              /* no program has it as a graph */
     struct null_graph_user *users; /* user objects that live as long as it does */
 };
+
+/* NULL: it is none, or gone. */
+struct null_graph *null_graph_get(CUgraph handle);
+struct null_graph *null_graph_get_instance(CUgraphExec handle);
+struct null_node *null_node_get(CUgraphNode handle);
 
 struct null_graph *null_graph_new(void);
 void null_graph_free(struct null_graph *graph); /* NULL is a no-op */

@@ -7,18 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct null_graph *
-graph_of(CUgraph handle)
-{
-    return (struct null_graph *)handle;
-}
-
-static struct null_node *
-node_of(CUgraphNode handle)
-{
-    return (struct null_node *)handle;
-}
-
 CUresult
 cuGraphCreate(CUgraph *phGraph, unsigned int flags)
 {
@@ -29,16 +17,20 @@ cuGraphCreate(CUgraph *phGraph, unsigned int flags)
 CUresult
 cuGraphDestroy(CUgraph hGraph)
 {
-    null_graph_free(graph_of(hGraph));
+    struct null_graph *graph = null_graph_get(hGraph);
+
+    if (!graph || graph->is_part)
+        return CUDA_ERROR_INVALID_VALUE;
+    null_graph_free(graph);
     return CUDA_SUCCESS;
 }
 
 CUresult
 cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph)
 {
-    if (!originalGraph)
+    if (!null_graph_get(originalGraph))
         return CUDA_ERROR_INVALID_VALUE;
-    *phGraphClone = (CUgraph)null_graph_copy(graph_of(originalGraph));
+    *phGraphClone = (CUgraph)null_graph_copy(null_graph_get(originalGraph));
     return *phGraphClone ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -46,10 +38,10 @@ CUresult
 cuGraphNodeFindInClone(CUgraphNode *phNode, CUgraphNode hOriginalNode,
                        CUgraph hClonedGraph)
 {
-    if (!hOriginalNode || !hClonedGraph)
+    if (!null_node_get(hOriginalNode) || !null_graph_get(hClonedGraph))
         return CUDA_ERROR_INVALID_VALUE;
-    *phNode =
-        (CUgraphNode)null_graph_find(graph_of(hClonedGraph), node_of(hOriginalNode));
+    *phNode = (CUgraphNode)null_graph_find(null_graph_get(hClonedGraph),
+                                           null_node_get(hOriginalNode));
     return *phNode ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -59,7 +51,7 @@ cuGraphNodeFindInClone(CUgraphNode *phNode, CUgraphNode hOriginalNode,
 static bool
 node_is(CUgraphNode node, CUgraphNodeType type)
 {
-    return node && node_of(node)->params.type == type;
+    return null_node_get(node) && null_node_get(node)->params.type == type;
 }
 
 CUresult
@@ -68,26 +60,26 @@ cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
                   const CUgraphEdgeData *dependencyData, size_t numDependencies,
                   CUgraphNodeParams *nodeParams)
 {
-    if (!hGraph)
+    if (!null_graph_get(hGraph))
         return CUDA_ERROR_INVALID_VALUE;
-    return null_node_add(graph_of(hGraph), dependencies, numDependencies, nodeParams,
-                         (struct null_node **)phGraphNode);
+    return null_node_add(null_graph_get(hGraph), dependencies, numDependencies,
+                         nodeParams, (struct null_node **)phGraphNode);
 }
 
 CUresult
 cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams)
 {
-    if (!hNode)
+    if (!null_node_get(hNode))
         return CUDA_ERROR_INVALID_VALUE;
-    return null_node_set(node_of(hNode), nodeParams);
+    return null_node_set(null_node_get(hNode), nodeParams);
 }
 
 CUresult
 cuGraphDestroyNode(CUgraphNode hNode)
 {
-    if (!hNode)
+    if (!null_node_get(hNode))
         return CUDA_ERROR_INVALID_VALUE;
-    null_node_remove(node_of(hNode));
+    null_node_remove(null_node_get(hNode));
     return CUDA_SUCCESS;
 }
 
@@ -224,7 +216,7 @@ cuGraphMemcpyNodeSetParams(CUgraphNode hNode, const CUDA_MEMCPY3D *nodeParams)
 {
     if (!node_is(hNode, CU_GRAPH_NODE_TYPE_MEMCPY))
         return CUDA_ERROR_INVALID_VALUE;
-    node_of(hNode)->params.memcpy.copyParams = *nodeParams;
+    null_node_get(hNode)->params.memcpy.copyParams = *nodeParams;
     return CUDA_SUCCESS;
 }
 
@@ -233,7 +225,7 @@ cuGraphMemcpyNodeGetParams(CUgraphNode hNode, CUDA_MEMCPY3D *nodeParams)
 {
     if (!node_is(hNode, CU_GRAPH_NODE_TYPE_MEMCPY))
         return CUDA_ERROR_INVALID_VALUE;
-    *nodeParams = node_of(hNode)->params.memcpy.copyParams;
+    *nodeParams = null_node_get(hNode)->params.memcpy.copyParams;
     return CUDA_SUCCESS;
 }
 
@@ -242,7 +234,7 @@ cuGraphMemsetNodeSetParams(CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *nod
 {
     if (!node_is(hNode, CU_GRAPH_NODE_TYPE_MEMSET))
         return CUDA_ERROR_INVALID_VALUE;
-    node_of(hNode)->params = fill_params(nodeParams);
+    null_node_get(hNode)->params = fill_params(nodeParams);
     return CUDA_SUCCESS;
 }
 
@@ -251,7 +243,7 @@ cuGraphMemsetNodeGetParams(CUgraphNode hNode, CUDA_MEMSET_NODE_PARAMS *nodeParam
 {
     if (!node_is(hNode, CU_GRAPH_NODE_TYPE_MEMSET))
         return CUDA_ERROR_INVALID_VALUE;
-    memcpy(nodeParams, &node_of(hNode)->params.memset, sizeof(*nodeParams));
+    memcpy(nodeParams, &null_node_get(hNode)->params.memset, sizeof(*nodeParams));
     return CUDA_SUCCESS;
 }
 
@@ -260,8 +252,8 @@ cuGraphHostNodeSetParams(CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodePar
 {
     if (!node_is(hNode, CU_GRAPH_NODE_TYPE_HOST))
         return CUDA_ERROR_INVALID_VALUE;
-    node_of(hNode)->params.host.fn = nodeParams->fn;
-    node_of(hNode)->params.host.userData = nodeParams->userData;
+    null_node_get(hNode)->params.host.fn = nodeParams->fn;
+    null_node_get(hNode)->params.host.userData = nodeParams->userData;
     return CUDA_SUCCESS;
 }
 
@@ -270,8 +262,8 @@ cuGraphHostNodeGetParams(CUgraphNode hNode, CUDA_HOST_NODE_PARAMS *nodeParams)
 {
     if (!node_is(hNode, CU_GRAPH_NODE_TYPE_HOST))
         return CUDA_ERROR_INVALID_VALUE;
-    nodeParams->fn = node_of(hNode)->params.host.fn;
-    nodeParams->userData = node_of(hNode)->params.host.userData;
+    nodeParams->fn = null_node_get(hNode)->params.host.fn;
+    nodeParams->userData = null_node_get(hNode)->params.host.userData;
     return CUDA_SUCCESS;
 }
 
@@ -280,7 +272,7 @@ cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph)
 {
     if (!node_is(hNode, CU_GRAPH_NODE_TYPE_GRAPH))
         return CUDA_ERROR_INVALID_VALUE;
-    *phGraph = node_of(hNode)->params.graph.graph;
+    *phGraph = null_node_get(hNode)->params.graph.graph;
     return CUDA_SUCCESS;
 }
 
@@ -299,9 +291,9 @@ cuGraphConditionalHandleCreate(CUgraphConditionalHandle *pHandle_out, CUgraph hG
 CUresult
 cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType *type)
 {
-    if (!hNode)
+    if (!null_node_get(hNode))
         return CUDA_ERROR_INVALID_VALUE;
-    *type = node_of(hNode)->params.type;
+    *type = null_node_get(hNode)->params.type;
     return CUDA_SUCCESS;
 }
 
@@ -326,9 +318,9 @@ cuGraphGetNodes(CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes)
 {
     struct listing l = {nodes, *numNodes, 0};
 
-    if (!hGraph)
+    if (!null_graph_get(hGraph))
         return CUDA_ERROR_INVALID_VALUE;
-    for (const struct null_node *node = graph_of(hGraph)->first; node;
+    for (const struct null_node *node = null_graph_get(hGraph)->first; node;
          node = node->next)
         list(&l, node);
     *numNodes = l.n;
@@ -340,9 +332,9 @@ cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode *rootNodes, size_t *numRootNodes
 {
     struct listing l = {rootNodes, *numRootNodes, 0};
 
-    if (!hGraph)
+    if (!null_graph_get(hGraph))
         return CUDA_ERROR_INVALID_VALUE;
-    for (const struct null_node *node = graph_of(hGraph)->first; node;
+    for (const struct null_node *node = null_graph_get(hGraph)->first; node;
          node = node->next)
         if (!node->n_deps)
             list(&l, node);
@@ -363,9 +355,9 @@ cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to,
 {
     struct listing froms = {from, *numEdges, 0}, tos = {to, *numEdges, 0};
 
-    if (!hGraph)
+    if (!null_graph_get(hGraph))
         return CUDA_ERROR_INVALID_VALUE;
-    for (const struct null_node *node = graph_of(hGraph)->first; node;
+    for (const struct null_node *node = null_graph_get(hGraph)->first; node;
          node = node->next)
         for (size_t i = 0; i < node->n_deps; i++) {
             list(&froms, node->deps[i]);
@@ -388,10 +380,10 @@ cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode *dependencies,
 {
     struct listing l = {dependencies, *numDependencies, 0};
 
-    if (!hNode)
+    if (!null_node_get(hNode))
         return CUDA_ERROR_INVALID_VALUE;
-    for (size_t i = 0; i < node_of(hNode)->n_deps; i++)
-        list(&l, node_of(hNode)->deps[i]);
+    for (size_t i = 0; i < null_node_get(hNode)->n_deps; i++)
+        list(&l, null_node_get(hNode)->deps[i]);
     *numDependencies = l.n;
     no_edge_data(edgeData, l.n);
     return CUDA_SUCCESS;
@@ -408,10 +400,10 @@ CUresult
 cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, CUgraphNode *dependentNodes,
                                 CUgraphEdgeData *edgeData, size_t *numDependentNodes)
 {
-    const struct null_node *on = node_of(hNode);
+    const struct null_node *on = null_node_get(hNode);
     struct listing l = {dependentNodes, *numDependentNodes, 0};
 
-    if (!hNode)
+    if (!null_node_get(hNode))
         return CUDA_ERROR_INVALID_VALUE;
     for (const struct null_node *node = on->graph->first; node; node = node->next)
         for (size_t i = 0; i < node->n_deps; i++)
@@ -435,11 +427,14 @@ cuGraphAddDependencies_v2(CUgraph hGraph, const CUgraphNode *from,
                           const CUgraphNode *to, const CUgraphEdgeData *edgeData,
                           size_t numDependencies)
 {
-    for (size_t i = 0; i < numDependencies; i++)
-        if (!to[i] || !from[i])
+    for (size_t i = 0; i < numDependencies; i++) {
+        struct null_node *on = null_node_get(from[i]), *node = null_node_get(to[i]);
+
+        if (!on || !node || on->graph != node->graph)
             return CUDA_ERROR_INVALID_VALUE;
-        else if (!null_node_depend(node_of(to[i]), node_of(from[i])))
+        if (!null_node_depend(node, on))
             return CUDA_ERROR_OUT_OF_MEMORY;
+    }
     return CUDA_SUCCESS;
 }
 
@@ -456,8 +451,8 @@ cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode *from,
                              size_t numDependencies)
 {
     for (size_t i = 0; i < numDependencies; i++)
-        if (to[i] && from[i])
-            null_node_undepend(node_of(to[i]), node_of(from[i]));
+        if (null_node_get(to[i]))
+            null_node_undepend(null_node_get(to[i]), null_node_get(from[i]));
     return CUDA_SUCCESS;
 }
 

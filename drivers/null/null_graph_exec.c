@@ -13,29 +13,31 @@
 
 #include <string.h>
 
-static struct null_graph *
-instance_of(CUgraphExec handle)
-{
-    return (struct null_graph *)handle;
-}
-
 /* @node's copy in the instance, or NULL. */
 static struct null_node *
 inside(CUgraphExec exec, CUgraphNode node)
 {
-    if (!exec || !node)
-        return NULL;
-    return null_graph_find(instance_of(exec), (const struct null_node *)node);
+    const struct null_graph *instance = null_graph_get_instance(exec);
+    const struct null_node *origin = null_node_get(node);
+
+    return instance && origin ? null_graph_find(instance, origin) : NULL;
 }
 
 CUresult
 cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph,
                             unsigned long long flags)
 {
-    if (!hGraph)
+    const struct null_graph *graph = null_graph_get(hGraph);
+    struct null_graph *instance;
+
+    if (!graph)
         return CUDA_ERROR_INVALID_VALUE;
-    *phGraphExec = (CUgraphExec)null_graph_copy((const struct null_graph *)hGraph);
-    return *phGraphExec ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    instance = null_graph_copy(graph);
+    if (!instance)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    instance->is_instance = true;
+    *phGraphExec = (CUgraphExec)instance;
+    return CUDA_SUCCESS;
 }
 
 CUresult
@@ -59,7 +61,7 @@ cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph,
 CUresult
 cuGraphExecDestroy(CUgraphExec hGraphExec)
 {
-    null_graph_free(instance_of(hGraphExec));
+    null_graph_free(null_graph_get_instance(hGraphExec));
     return CUDA_SUCCESS;
 }
 
@@ -180,16 +182,16 @@ CUresult
 cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph,
                      CUgraphExecUpdateResultInfo *resultInfo)
 {
-    const struct null_graph *graph = (const struct null_graph *)hGraph;
+    const struct null_graph *graph = null_graph_get(hGraph);
     struct null_node *mine;
     CUresult r = CUDA_SUCCESS;
 
-    if (!hGraphExec || !hGraph)
+    if (!null_graph_get_instance(hGraphExec) || !graph)
         return CUDA_ERROR_INVALID_VALUE;
-    mine = instance_of(hGraphExec)->first;
+    mine = null_graph_get_instance(hGraphExec)->first;
     *resultInfo = (CUgraphExecUpdateResultInfo){0};
     resultInfo->errorNode = (CUgraphNode)(uintptr_t)first_unlike(
-        instance_of(hGraphExec), graph, &resultInfo->result);
+        null_graph_get_instance(hGraphExec), graph, &resultInfo->result);
     if (resultInfo->result != CU_GRAPH_EXEC_UPDATE_SUCCESS)
         return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
     for (const struct null_node *theirs = graph->first; theirs && r == CUDA_SUCCESS;
@@ -257,11 +259,12 @@ cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)
     struct null_graph *copy;
     CUresult r;
 
-    if (!hGraphExec)
+    if (!null_graph_get_instance(hGraphExec))
         return CUDA_ERROR_INVALID_VALUE;
-    if (!calls_host(instance_of(hGraphExec)))
-        return run(instance_of(hGraphExec));
-    copy = null_graph_copy(instance_of(hGraphExec)); /* it may be destroyed meanwhile */
+    if (!calls_host(null_graph_get_instance(hGraphExec)))
+        return run(null_graph_get_instance(hGraphExec));
+    copy = null_graph_copy(
+        null_graph_get_instance(hGraphExec)); /* it may be destroyed meanwhile */
     r = copy ? cuLaunchHostFunc(hStream, run_and_free, copy) : CUDA_ERROR_OUT_OF_MEMORY;
     if (r != CUDA_SUCCESS)
         null_graph_free(copy);

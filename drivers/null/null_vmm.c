@@ -7,6 +7,7 @@
  * is mapped is known.
  */
 #include "null.h"
+#include "null_live.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -15,6 +16,8 @@
 #include <unistd.h>
 
 #define GRANULE (UINT64_C(2) << 20)
+#define SPACE_MAX                                                                      \
+    (UINT64_C(1) << 40) /* of a range, for what is known of each granule */
 
 struct piece {
     int fd;
@@ -48,8 +51,18 @@ piece_unref(struct piece *piece)
 {
     if (--piece->refs)
         return;
+    null_live_leave(piece);
     close(piece->fd);
     free(piece);
+}
+
+/* NULL: it is none, or gone. */
+static struct piece *
+piece_get(CUmemGenericAllocationHandle handle)
+{
+    struct piece *piece = (struct piece *)(uintptr_t)handle;
+
+    return null_live_is(piece, NULL_LIVE_PIECE) ? piece : NULL;
 }
 
 static bool
@@ -116,6 +129,8 @@ cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr
 
     if (!size || size % GRANULE)
         return CUDA_ERROR_INVALID_VALUE;
+    if (size > SPACE_MAX)
+        return CUDA_ERROR_OUT_OF_MEMORY;
     s = calloc(1, sizeof(*s) + size / GRANULE * sizeof(s->mapped[0]));
     at = mmap(NULL, size + GRANULE, PROT_NONE,
               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -161,7 +176,8 @@ cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
     struct piece *piece = calloc(1, sizeof(*piece));
     int fd = memfd_create("null-memory", MFD_CLOEXEC);
 
-    if (!piece || fd < 0 || !size || size % GRANULE || ftruncate(fd, (off_t)size) < 0) {
+    if (!piece || fd < 0 || !size || size % GRANULE || ftruncate(fd, (off_t)size) < 0 ||
+        !null_live_enter(piece, NULL_LIVE_PIECE)) {
         free(piece);
         if (fd >= 0)
             close(fd);
@@ -175,10 +191,14 @@ cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
 CUresult
 cuMemRelease(CUmemGenericAllocationHandle handle)
 {
+    struct piece *piece;
+
     pthread_mutex_lock(&lock);
-    piece_unref((struct piece *)(uintptr_t)handle);
+    piece = piece_get(handle);
+    if (piece)
+        piece_unref(piece);
     pthread_mutex_unlock(&lock);
-    return CUDA_SUCCESS;
+    return piece ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult
@@ -205,7 +225,11 @@ CUresult
 cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
                                        CUmemGenericAllocationHandle handle)
 {
-    *prop = ((const struct piece *)(uintptr_t)handle)->prop;
+    const struct piece *piece = piece_get(handle);
+
+    if (!piece)
+        return CUDA_ERROR_INVALID_VALUE;
+    *prop = piece->prop;
     return CUDA_SUCCESS;
 }
 
@@ -213,11 +237,11 @@ CUresult
 cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
          CUmemGenericAllocationHandle handle, unsigned long long flags)
 {
-    struct piece *piece = (struct piece *)(uintptr_t)handle;
+    struct piece *piece = piece_get(handle);
     CUresult r = CUDA_ERROR_INVALID_VALUE;
     struct space *s;
 
-    if (!size || (ptr | size | offset) % GRANULE || offset > piece->size ||
+    if (!piece || !size || (ptr | size | offset) % GRANULE || offset > piece->size ||
         size > piece->size - offset)
         return r;
     pthread_mutex_lock(&lock);

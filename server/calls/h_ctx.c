@@ -17,6 +17,14 @@
 #include "wrk_wait.h"
 #include "xport_conn.h"
 
+/* What is counted for a context is counted for its card, by number: a driver that took
+ * another number would have us count outside of our tables. */
+static bool
+is_card(const struct wrk *w, CUdevice dev)
+{
+    return dev >= 0 && (uint32_t)dev < w->priv->cards.n;
+}
+
 CUresult
 h_cuDevicePrimaryCtxRetain(struct wrk *w,
                            const struct wire_args_cuDevicePrimaryCtxRetain *a,
@@ -27,7 +35,7 @@ h_cuDevicePrimaryCtxRetain(struct wrk *w,
     CUresult r;
 
     (void)rep;
-    if (a->dev < 0 || (uint32_t)a->dev >= w->priv->cards.n)
+    if (!is_card(w, a->dev))
         return CUDA_ERROR_INVALID_DEVICE;
     r = w->priv->spatial ? wrk_spatial_retain(w, a->dev, &ctx)
                          : WRK_CALL(w, cuDevicePrimaryCtxRetain, &ctx, a->dev);
@@ -92,6 +100,8 @@ h_cuDevicePrimaryCtxRelease_v2(struct wrk *w,
                                const struct wire_args_cuDevicePrimaryCtxRelease_v2 *a,
                                struct wrk_reply *rep)
 {
+    if (!is_card(w, a->dev))
+        return CUDA_ERROR_INVALID_DEVICE;
     wrk_governor_forget(w, wrk_ctx_primary(w, a->dev));
     if (w->priv->spatial)
         return primary_release_spatial(w, a->dev, false);
@@ -107,6 +117,8 @@ h_cuDevicePrimaryCtxReset_v2(struct wrk *w,
                              const struct wire_args_cuDevicePrimaryCtxReset_v2 *a,
                              struct wrk_reply *rep)
 {
+    if (!is_card(w, a->dev))
+        return CUDA_ERROR_INVALID_DEVICE;
     wrk_governor_forget(w, wrk_ctx_primary(w, a->dev));
     if (w->priv->spatial)
         return primary_release_spatial(w, a->dev, true);
@@ -125,6 +137,8 @@ h_cuCtxCreate_v4(struct wrk *w, const struct wire_args_cuCtxCreate_v4 *a,
     CUresult r;
 
     (void)rep;
+    if (!is_card(w, a->dev))
+        return CUDA_ERROR_INVALID_DEVICE;
     if (w->priv->spatial)
         r = a->ctxCreateParams ? CUDA_ERROR_NOT_SUPPORTED
                                : wrk_spatial_create(w, a->dev, &ctx);

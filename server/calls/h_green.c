@@ -66,6 +66,8 @@ h_cuGreenCtxCreate(struct wrk *w, const struct wire_args_cuGreenCtxCreate *a,
     /* Nor may a session leave the part that it has. */
     if (w->priv->spatial)
         return CUDA_ERROR_NOT_SUPPORTED;
+    if (a->dev < 0 || (uint32_t)a->dev >= w->priv->cards.n)
+        return CUDA_ERROR_INVALID_DEVICE;
     r = WRK_CALL(w, cuGreenCtxCreate, &green, a->desc, a->dev, a->flags);
     if (r == CUDA_SUCCESS)
         green_put(w, a->phCtx_id, green, a->dev);

@@ -3,6 +3,7 @@
 reason why it has none."""
 
 import re
+import struct
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -66,6 +67,25 @@ def test_list_of_fuzz_targets_says_what_is_there(case):
     case.equal(sorted(named - targets), [], "targets of the list that are not built")
     # The generated decoders and the executor have no source of their own to name.
     case.equal(sorted(targets - named - {"fuzz_dispatch"}), [], "targets that the list leaves out")
+
+
+def calls_of(seed):
+    """Numbers of the calls in a seed of fuzz_worker, which is a client's frames."""
+    data = seed.read_bytes()
+    while len(data) >= 16:
+        size, call = struct.unpack_from("<IH", data)
+        yield call
+        data = data[max(size & ~7, 16):]
+
+
+def test_seeds_of_the_worker_reach_most_of_its_calls(case):
+    """Seeds whose frames are not taken apart right end with the first payload."""
+    calls = {call for seed in (ROOT / "tests/fuzz/seeds-worker").iterdir()
+             for call in calls_of(seed)}
+    known = {int(line.split()[0], 16)
+             for line in (ROOT / "proto/wire.lock").read_text("ascii").splitlines()
+             if not line.startswith("#")}
+    case.check(len(calls & known) > 200, f"{len(calls & known)} calls are in the seeds")
 
 
 def test_every_fuzz_target_has_a_floor_of_coverage(case):

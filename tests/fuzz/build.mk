@@ -106,7 +106,8 @@ $(eval $(call fuzz_target,fuzz_worker,tests/fuzz/guard.c \
     $(filter-out %/wrk_main.c,$(WRK_SRCS)) $(KERNEL_PARAMS_SRCS) $(filter proto/%,$(CTL_SRCS)) $(TRANSPORT_SRCS) $(COMMON_SRCS) \
     $(FATBIN_SRCS) tls/tls_found.c proto/wire_image.c proto/wire_lines.c proto/wire_trace.c \
     $(filter-out $(WRK_SRCS),$(ARBITER_SRCS)),\
-    $(SERVER_INCS) tests/fuzz,$(CTL_LDLIBS) -lseccomp -lzstd -llz4 -ldl -lpthread))
+    $(SERVER_INCS) tests/fuzz,$(CTL_LDLIBS) -lseccomp -lzstd -llz4 -ldl -lpthread \
+    $(addprefix -Wl$(comma)--wrap=wrk_unified_,reserve map unmap)))
 
 # Payloads in blocks.
 $(eval $(call fuzz_target,fuzz_block,$(TRANSPORT_SRCS) $(COMMON_SRCS),transport common,-ldl -lpthread))

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "guard.h"
 
+#include "wrk_shared_pinned.h"
+#include "wrk_unified.h"
+
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,10 +87,84 @@ guard_call(const char *name)
     call = name;
 }
 
+/* Memory that the worker maps where the client wants it, in the range agreed on: the
+ * only addresses of a client that a driver may be given. */
+static pthread_mutex_t places_lock = PTHREAD_MUTEX_INITIALIZER; /* of the two below */
+static struct {
+    uint64_t addr, size;
+} places[WRK_PINNED_MAX];
+static unsigned n_places;
+static uint64_t range; /* that they are in; the reader's */
+
+int __real_wrk_unified_reserve(uint64_t base, uint64_t size, struct gp_err *err);
+int __real_wrk_unified_map(uint64_t addr, uint64_t size, int fd, struct gp_err *err);
+void __real_wrk_unified_unmap(uint64_t addr, uint64_t size);
+
+int
+__wrap_wrk_unified_reserve(uint64_t base, uint64_t size, struct gp_err *err)
+{
+    int r = __real_wrk_unified_reserve(base, size, err);
+
+    if (r >= 0)
+        range = base;
+    return r;
+}
+
+int
+__wrap_wrk_unified_map(uint64_t addr, uint64_t size, int fd, struct gp_err *err)
+{
+    int r = __real_wrk_unified_map(addr, size, fd, err);
+
+    pthread_mutex_lock(&places_lock);
+    if (r >= 0 && n_places == WRK_PINNED_MAX)
+        abort(); /* more than the worker has numbers for */
+    if (r >= 0) {
+        places[n_places].addr = addr;
+        places[n_places++].size = size;
+    }
+    pthread_mutex_unlock(&places_lock);
+    return r;
+}
+
+void
+__wrap_wrk_unified_unmap(uint64_t addr, uint64_t size)
+{
+    unsigned i = 0;
+
+    pthread_mutex_lock(&places_lock);
+    while (i < n_places && places[i].addr != addr)
+        i++;
+    if (i < n_places)
+        places[i] = places[--n_places];
+    pthread_mutex_unlock(&places_lock);
+    __real_wrk_unified_unmap(addr, size);
+}
+
+void
+guard_end(struct wrk *w)
+{
+    for (uint32_t id = 0; id < WRK_PINNED_MAX; id++)
+        wrk_pinned_drop(w, id);
+    if (range)
+        wrk_unified_give_back(range, NULL);
+}
+
+static bool
+is_mapped(uint64_t v)
+{
+    bool is = false;
+
+    pthread_mutex_lock(&places_lock);
+    for (unsigned i = 0; i < n_places && !is; i++)
+        is = v - places[i].addr < places[i].size;
+    pthread_mutex_unlock(&places_lock);
+    return is;
+}
+
 void
 guard_pointer(const char *what, uint64_t v)
 {
-    if (v && has(&named, v))
+    if (v && has(&named, v) && !is_mapped(v))
         refuse(what, v);
 }
 

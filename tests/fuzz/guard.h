@@ -6,7 +6,8 @@
  * pointer and handle of their arguments and of the structures that those point to.  One
  * that is a number of the client's frames reached the driver without being looked up:
  * the program ends.  Handles that the driver gave are known, whatever their value; of
- * textures, surfaces and resources only those that it made may reach it.
+ * textures, surfaces and resources only those that it made may reach it.  Addresses in
+ * memory that the worker has mapped where the client has it too (wrk_unified.h) may.
  * Device addresses are the driver's to check.  Test code; the reader's thread.
  */
 #ifndef GUARD_H
@@ -18,12 +19,15 @@
 #include <stdint.h>
 
 struct drv;
+struct wrk;
 
 /* Stand before the functions of @drv, for good. */
 void guard_prefer(struct drv *drv);
 
 /* From now on the client has sent these @size bytes and nothing else. */
 void guard_begin(const void *frames, size_t size);
+/* It has gone: the next one may agree on a range of addresses of its own. */
+void guard_end(struct wrk *w);
 
 /* For the generated functions. */
 void guard_call(const char *name);
