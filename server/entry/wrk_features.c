@@ -39,7 +39,7 @@ const struct wrk_hooks wrk_hooks = {
     .before_call = {wrk_h2d_fence_wait},
     /* The bytes of completed copies go before a reply that reports the completion. */
     .before_reply = {wrk_d2h_async_before_reply},
-    .idle = {wrk_governor_idle},
+    .idle = {wrk_governor_idle, wrk_resume_idle},
     .poll = {{wrk_d2h_async_pending, wrk_d2h_async_poll},
              {wrk_pinned_pending, wrk_pinned_poll}},
     .d2h_async_end = {wrk_d2h_async_end},

@@ -16,6 +16,7 @@
 #include "wrk_rdma.h"
 #include "wrk_request.h"
 #include "wrk_state.h"
+#include "wrk_supervisor_channel.h"
 #include "wrk_tls.h"
 #include "wrk_transport.h"
 #include "xport.h"
@@ -50,7 +51,8 @@ static struct {
     struct gp_lock lock;
     struct wrk *worker;
     atomic_bool ending;
-    atomic_bool rdma;                                   /* the link in use is */
+    atomic_bool stale; /* wrk_resume_idle() has to look */
+    atomic_bool rdma;  /* the link in use is */
     struct xport_rdma_port ports[XPORT_RDMA_PORTS_MAX]; /* of one that began over it */
     size_t n_ports;
     uint32_t number; /* of the link in use */
@@ -311,6 +313,7 @@ replaced(struct xport_conn *conn)
     bool is = xport_link_kind(conn) == XPORT_KIND_RDMA;
     bool was = atomic_exchange(&links.rdma, is);
 
+    atomic_store(&links.stale, true);
     if (is != was)
         gp_log_info("worker", "the link %s; going on over %s",
                     was ? "over RDMA broke" : "can be RDMA again", is ? "RDMA" : "TCP");
@@ -356,6 +359,15 @@ wrk_resume_open_rdma(struct wrk *w, struct xport_conn *rdma,
     if (r < 0)
         xport_free(rdma);
     return r;
+}
+
+void
+wrk_resume_idle(struct wrk *w)
+{
+    (void)w;
+    if (unlikely(atomic_load_explicit(&links.stale, memory_order_relaxed)) &&
+        atomic_exchange(&links.stale, false))
+        wrk_supervisor_collect();
 }
 
 void
