@@ -20,11 +20,13 @@ struct kube_grpc_conn {
     struct kube_grpc *grpc;
     struct gp_loop_fd fd;
     nghttp2_session *session;
+    struct call *calls; /* that are not over */
     struct kube_grpc_conn *next, **link;
 };
 
 /* One call. */
 struct call {
+    struct call *next, **link; /* of its connection */
     char path[256];
     uint8_t *request, *reply; /* with their prefixes */
     size_t len, reply_len, sent;
@@ -38,6 +40,9 @@ call_free(struct call *call)
 {
     if (!call)
         return;
+    *call->link = call->next;
+    if (call->next)
+        call->next->link = call->link;
     free(call->request);
     free(call->reply);
     free(call);
@@ -145,6 +150,7 @@ answer(struct kube_grpc_conn *conn, int32_t id, struct call *call)
 static int
 on_begin(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
 {
+    struct kube_grpc_conn *conn = arg;
     struct call *call;
 
     if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
@@ -152,6 +158,11 @@ on_begin(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
     call = calloc(1, sizeof(*call));
     if (!call)
         return NGHTTP2_ERR_NOMEM;
+    call->next = conn->calls;
+    if (call->next)
+        call->next->link = &call->next;
+    call->link = &conn->calls;
+    conn->calls = call;
     nghttp2_session_set_stream_user_data(session, frame->hd.stream_id, call);
     return 0;
 }
@@ -238,13 +249,10 @@ conn_free(struct kube_grpc_conn *conn)
         conn->grpc->n_conns--;
     }
     gp_loop_fd_del(&conn->fd);
-    if (conn->session) {
-        /* Streams that are still open are not closed by libnghttp2's own end. */
-        for (int32_t id = nghttp2_session_get_last_proc_stream_id(conn->session);
-             id > 0; id -= 2)
-            call_free(nghttp2_session_get_stream_user_data(conn->session, id));
-        nghttp2_session_del(conn->session);
-    }
+    nghttp2_session_del(conn->session);
+    while (
+        conn->calls) /* of streams that were open: libnghttp2 closes none at its end */
+        call_free(conn->calls);
     close(conn->fd.fd);
     free(conn);
 }
