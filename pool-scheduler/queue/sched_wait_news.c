@@ -102,11 +102,12 @@ sched_place_check(const struct sched_wait *wait, uint64_t now_unix, const void *
                   size_t size)
 {
     uint64_t head[2];
-    const uint8_t *sig = (const uint8_t *)place + sizeof(head);
+    const uint8_t *sig;
     struct place_text text;
 
     if (size != SCHED_PLACE_SIZE)
         return 0;
+    sig = (const uint8_t *)place + sizeof(head);
     memcpy(head, place, sizeof(head));
     /* The leader that signed it may have had a clock that is ahead of this one. */
     if (head[1] > now_unix + SCHED_CLOCK_SKEW_S ||
