@@ -19,6 +19,7 @@
 #include "wrk_resume.h"
 #include "wrk_shared_pinned.h"
 #include "wrk_spatial.h"
+#include "wrk_supervisor_channel.h"
 #include "wrk_transfer.h"
 #include "wrk_window.h"
 
@@ -39,7 +40,7 @@ const struct wrk_hooks wrk_hooks = {
     .before_call = {wrk_h2d_fence_wait},
     /* The bytes of completed copies go before a reply that reports the completion. */
     .before_reply = {wrk_d2h_async_before_reply},
-    .idle = {wrk_governor_idle, wrk_resume_idle},
+    .idle = {wrk_governor_idle, wrk_supervisor_idle},
     .poll = {{wrk_d2h_async_pending, wrk_d2h_async_poll},
              {wrk_pinned_pending, wrk_pinned_poll}},
     .d2h_async_end = {wrk_d2h_async_end},

@@ -16,7 +16,6 @@
 #include "wrk_rdma.h"
 #include "wrk_request.h"
 #include "wrk_state.h"
-#include "wrk_supervisor_channel.h"
 #include "wrk_tls.h"
 #include "wrk_transport.h"
 #include "xport.h"
@@ -51,8 +50,8 @@ static struct {
     struct gp_lock lock;
     struct wrk *worker;
     atomic_bool ending;
-    atomic_bool stale; /* wrk_resume_idle() has to look */
-    atomic_bool rdma;  /* the link in use is */
+    atomic_bool replaced; /* for wrk_resume_was_replaced() */
+    atomic_bool rdma;     /* the link in use is */
     struct xport_rdma_port ports[XPORT_RDMA_PORTS_MAX]; /* of one that began over it */
     size_t n_ports;
     uint32_t number; /* of the link in use */
@@ -313,7 +312,7 @@ replaced(struct xport_conn *conn)
     bool is = xport_link_kind(conn) == XPORT_KIND_RDMA;
     bool was = atomic_exchange(&links.rdma, is);
 
-    atomic_store(&links.stale, true);
+    atomic_store(&links.replaced, true);
     if (is != was)
         gp_log_info("worker", "the link %s; going on over %s",
                     was ? "over RDMA broke" : "can be RDMA again", is ? "RDMA" : "TCP");
@@ -361,13 +360,11 @@ wrk_resume_open_rdma(struct wrk *w, struct xport_conn *rdma,
     return r;
 }
 
-void
-wrk_resume_idle(struct wrk *w)
+bool
+wrk_resume_was_replaced(void)
 {
-    (void)w;
-    if (unlikely(atomic_load_explicit(&links.stale, memory_order_relaxed)) &&
-        atomic_exchange(&links.stale, false))
-        wrk_supervisor_collect();
+    return unlikely(atomic_load_explicit(&links.replaced, memory_order_relaxed)) &&
+           atomic_exchange(&links.replaced, false);
 }
 
 void

@@ -39,10 +39,8 @@ void wrk_resume_wake_control(struct wrk *w);
 /* The last one that came, the caller's then.  False: none, or none that can be used. */
 bool wrk_resume_take_control(int *ret_fd, struct gp_wire **ret_wire);
 
-/* If a link has been replaced since: take the further connections that came for those
- * before, of which the supervisor sends no more while many are not taken.  The receive
- * thread's. */
-void wrk_resume_idle(struct wrk *w);
+/* Has a link been replaced since this was asked last? */
+bool wrk_resume_was_replaced(void);
 
 /* The attachment ends: a link that is broken now stays broken. */
 void wrk_resume_end(void);

@@ -8,6 +8,7 @@
 #include "wrk_hooks.h"
 #include "wrk_link.h"
 #include "wrk_request.h"
+#include "wrk_resume.h"
 #include "wrk_stripes.h"
 #include "wrk_tls.h"
 #include "xport.h"
@@ -165,6 +166,14 @@ wrk_supervisor_collect(void)
 
     while (poll(&pending, 1, 0) == 1 && next(&ask, &fd) == -EINPROGRESS)
         ;
+}
+
+void
+wrk_supervisor_idle(struct wrk *w)
+{
+    (void)w;
+    if (wrk_resume_was_replaced())
+        wrk_supervisor_collect();
 }
 
 static bool

@@ -12,6 +12,7 @@
 
 #include <stdint.h>
 
+struct wrk;
 struct wrk_desks;
 struct wrk_request;
 struct wrk_stripes;
@@ -27,6 +28,10 @@ int wrk_supervisor_ask(struct wrk_request *ask, int fd, int *ret_fd);
 
 /* Receive the connections that have arrived unsolicited. */
 void wrk_supervisor_collect(void);
+
+/* If the link has been replaced since: the same, of stripes that came for links before.
+ * The supervisor sends no more while many are not taken. */
+void wrk_supervisor_idle(struct wrk *w);
 
 /* The client's @n stripes of that @round, which are the caller's then.  -ENOENT: they
  * are not all here. */
