@@ -6,6 +6,7 @@ import json
 import signal
 
 from test_kube import claim, in_world
+from test_kube_replicas import etcd_of_one, leader_in
 
 
 def rules(case):
@@ -152,6 +153,29 @@ def test_places_outlast_controller_and_scheduler(case):
         case.equal([world.phase(name) for name in ("bob", "amy")], ["Pending"] * 2, "the others")
         case.equal(len(sessions(case, world)), 2, "sessions")
     in_world(case, body)
+
+
+def test_places_are_kept_when_another_scheduler_leads(case):
+    etcd = etcd_of_one(case)
+
+    def body(world):
+        begin(world, a=100, b=100)
+        names = ("zoe", "bob", "amy")
+        for i, name in enumerate(names):
+            put(world, name, 100)
+            await_places(case, world, i + 1)
+        first = leader_in(etcd)
+        schedulers = dict(zip(world.address.split(","), [world.scheduler, *world.others]))
+        schedulers[first].kill()
+        case.wait_for(lambda: leader_in(etcd) not in ("", first), "another one leads")
+        world.address = leader_in(etcd)
+        await_places(case, world, 3)
+        case.equal(programs(case, world), [f"team/{name}" for name in names], "the order")
+        delete(world, "a")
+        world.await_phase("zoe", "Bound")
+        case.equal([world.phase(name) for name in names[1:]], ["Pending"] * 2, "the others")
+        case.equal(len(sessions(case, world)), 2, "sessions")
+    in_world(case, body, scheduler=("--etcd", etcd, "--etcd-lease-s", "2"), replicas=2)
 
 
 def test_no_namespace_keeps_others_out_of_the_queue(case):
