@@ -250,8 +250,8 @@ conn_free(struct kube_grpc_conn *conn)
     }
     gp_loop_fd_del(&conn->fd);
     nghttp2_session_del(conn->session);
-    while (
-        conn->calls) /* of streams that were open: libnghttp2 closes none at its end */
+    /* Of streams that were open: libnghttp2 closes none at its end. */
+    while (conn->calls)
         call_free(conn->calls);
     close(conn->fd.fd);
     free(conn);
