@@ -74,10 +74,19 @@ liveness(struct xport_conn *conn)
     return 0;
 }
 
+/* The program has closed our descriptors: we cannot wake the peer any more, and whoever
+ * watches may sleep in poll(), which keeps the socket open, so that neither notices. */
+static bool
+is_deprived(const struct shm_conn *shm)
+{
+    return shm->rx.wakefd < 0 && shm->wakefds[0] >= 0;
+}
+
 static uint64_t
 next_look(const struct shm_conn *shm)
 {
-    return atomic_load_explicit(&shm->watched, memory_order_relaxed)
+    return atomic_load_explicit(&shm->watched, memory_order_relaxed) &&
+                   !is_deprived(shm)
                ? GP_FOREVER
                : gp_now_ns() + SHM_LIVENESS_NS;
 }

@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One ring of shared memory, both sides of it in one thread. */
+/* One ring of shared memory, both sides of it in one thread, and what is made of two.
+ */
 #include "ut.h"
 
 #include "gp_time.h"
+#include "xport.h"
 #include "xport_ring.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 static void
 ring_index_out_of_bounds_is_an_error(void **state)
@@ -229,6 +235,49 @@ short_frames_arrive_whole_and_in_order(void **state)
     assert_int_equal(8 * word, sender.ring.index);
 }
 
+/* --- a connection over two of them --- */
+
+#define FRAME_MAX 4096
+
+static void *
+receive_thread(void *conn)
+{
+    const void *frame;
+    uint32_t size;
+
+    return (void *)(intptr_t)xport_recv(conn, &frame, &size, GP_FOREVER);
+}
+
+/* As a program that becomes a daemon does.  Another thread may sleep in poll() on the
+ * socket meanwhile, which keeps it open: here a copy of it does. */
+static void
+wait_ends_when_the_program_has_closed_all_descriptors(void **state)
+{
+    struct timespec soon = {.tv_sec = (time_t)(gp_wall_ns() / GP_NS_PER_S) + 20};
+    struct xport_conn *client, *worker;
+    int fd[2], first = dup(STDERR_FILENO), kept;
+    pthread_t thread;
+    void *r;
+
+    (void)state;
+    close(first);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
+    assert_int_equal(xport_shm_offer(fd[1], true, FRAME_MAX, &worker, NULL), 0);
+    assert_int_equal(xport_shm_accept(fd[0], true, FRAME_MAX,
+                                      gp_now_ns() + 10 * GP_NS_PER_S, &client, NULL),
+                     0);
+    xport_watch(client);
+    kept = fcntl(client->fd, F_DUPFD_CLOEXEC, 200);
+    assert_true(kept >= 200);
+    assert_int_equal(close_range((unsigned)first, 199, 0), 0);
+    pthread_create(&thread, NULL, receive_thread, client);
+    assert_int_equal(pthread_timedjoin_np(thread, &r, &soon), 0);
+    assert_int_equal((intptr_t)r, -ECONNRESET);
+    xport_free(client);
+    xport_free(worker);
+    close(kept);
+}
+
 int
 main(void)
 {
@@ -239,6 +288,7 @@ main(void)
         cmocka_unit_test(part_of_a_payload_wakes_no_sleeper_on_the_same_core),
         cmocka_unit_test(short_frame_is_taken_from_beside_the_head),
         cmocka_unit_test(short_frames_arrive_whole_and_in_order),
+        cmocka_unit_test(wait_ends_when_the_program_has_closed_all_descriptors),
     };
 
     return cmocka_run_group_tests_name("xport_ring", tests, NULL, NULL);
