@@ -50,7 +50,8 @@ KEEPER_SRCS := $(addprefix server/supervisor/srv_,keep_msg.c keeper.c kept.c)
 
 # Users link -lzstd -llz4.
 KERNEL_PARAMS_SRCS := $(addprefix server/kernel_params/kernel_params,.c _elf.c _image.c \
-    _ptx.c)
+    _ptx.c) $(addprefix server/kernel_params/,image_variables.c image_variables_elf.c \
+    image_variables_ptx.c image_words.c)
 $(eval $(call static_lib,kernel_params,$(KERNEL_PARAMS_SRCS),server/kernel_params common))
 
 WRK_BASE_SRCS := $(addprefix server/base/wrk_,desk.c request.c)
@@ -69,7 +70,7 @@ WRK_TRANSFER_SRCS := $(addprefix server/transfer/wrk_,box.c changed_pages.c chan
     path_staging.c paths.c peer.c peer_copy.c shared_pinned.c staging.c staging_pool.c \
     transfer.c unified.c window.c)
 WRK_MODULES_SRCS := $(addprefix server/modules/wrk_,image.c images.c jit.c kernels.c log_mute.c \
-    output.c)
+    output.c variables.c)
 WRK_CALLS_SRCS := $(addprefix server/calls/h_,array.c attr.c card.c copy.c copy_rect.c ctx.c \
     export.c graph.c graph_copy.c graph_exec.c graph_hostmem.c graph_list.c graph_nodes.c graph_params.c green.c ipc.c \
     launch.c linker.c mem.c module.c notice.c pinned.c pool.c release.c runs.c stripes.c sync.c vmm.c)

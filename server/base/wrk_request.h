@@ -19,11 +19,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Behind an image in its file: a NUL, and what a worker has noted of it (wrk_images.h).
+ */
+#define WRK_REQUEST_IMAGE_TAIL 17u
+
 enum wrk_ask_kind {
     /* Worker: is the image of name and proof here?  Answered with the same kind; a
      * descriptor comes along if it is, and @own says that this session brought it. */
     WRK_REQUEST_IMAGE = 1,
-    /* Worker, with a descriptor: keep this image.  Not answered. */
+    /* Worker, with a descriptor: keep this image, behind which its file has
+     * WRK_REQUEST_IMAGE_TAIL bytes.  Not answered. */
     WRK_REQUEST_KEEP = 2,
     /* Supervisor, with a descriptor: connection number @own of the client, of round
      * @bytes (attach.proto). */

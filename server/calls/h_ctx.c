@@ -14,6 +14,7 @@
 #include "wrk_quota.h"
 #include "wrk_release.h"
 #include "wrk_spatial.h"
+#include "wrk_variables.h"
 #include "wrk_wait.h"
 #include "xport_conn.h"
 
@@ -32,14 +33,22 @@ h_cuDevicePrimaryCtxRetain(struct wrk *w,
 {
     uint64_t id = wrk_ctx_primary_id(w, a->dev);
     CUcontext ctx = NULL;
-    CUresult r;
+    CUresult r = CUDA_SUCCESS;
+    bool new;
 
     (void)rep;
     if (!is_card(w, a->dev))
         return CUDA_ERROR_INVALID_DEVICE;
+    new = !wrk_handles_find(&w->handles, WIRE_KIND_CTX, id);
+    if (new)
+        r = wrk_variables_take_ctx(w, wire_handle_index(id), (uint32_t)a->dev);
+    if (r != CUDA_SUCCESS)
+        return r;
     r = w->priv->spatial ? wrk_spatial_retain(w, a->dev, &ctx)
                          : WRK_CALL(w, cuDevicePrimaryCtxRetain, &ctx, a->dev);
-    if (r == CUDA_SUCCESS && !wrk_handles_find(&w->handles, WIRE_KIND_CTX, id))
+    if (r != CUDA_SUCCESS && new)
+        wrk_variables_give_ctx(w, wire_handle_index(id));
+    else if (r == CUDA_SUCCESS && new)
         wrk_ctx_put(w, id, ctx, a->dev);
     return r;
 }
@@ -129,29 +138,42 @@ h_cuDevicePrimaryCtxReset_v2(struct wrk *w,
                                              .dev = a->dev});
 }
 
+static CUresult
+ctx_create(struct wrk *w, const struct wire_args_cuCtxCreate_v4 *a, CUcontext *ret)
+{
+    if (w->priv->spatial)
+        return a->ctxCreateParams ? CUDA_ERROR_NOT_SUPPORTED
+                                  : wrk_spatial_create(w, a->dev, ret);
+    /* An older driver has the older forms, which can do the plain case. */
+    if (w->drv->cuCtxCreate_v4)
+        return w->drv->cuCtxCreate_v4(
+            ret, (CUctxCreateParams *)(uintptr_t)a->ctxCreateParams, a->flags, a->dev);
+    return a->ctxCreateParams ? CUDA_ERROR_NOT_SUPPORTED
+                              : WRK_CALL(w, cuCtxCreate_v2, ret, a->flags, a->dev);
+}
+
 CUresult
 h_cuCtxCreate_v4(struct wrk *w, const struct wire_args_cuCtxCreate_v4 *a,
                  struct wrk_reply *rep)
 {
+    uint32_t index = wire_handle_index(a->pctx_id);
     CUcontext ctx = NULL, pushed;
     CUresult r;
 
     (void)rep;
     if (!is_card(w, a->dev))
         return CUDA_ERROR_INVALID_DEVICE;
-    if (w->priv->spatial)
-        r = a->ctxCreateParams ? CUDA_ERROR_NOT_SUPPORTED
-                               : wrk_spatial_create(w, a->dev, &ctx);
-    /* An older driver has the older forms, which can do the plain case. */
-    else if (w->drv->cuCtxCreate_v4)
-        r = w->drv->cuCtxCreate_v4(
-            &ctx, (CUctxCreateParams *)(uintptr_t)a->ctxCreateParams, a->flags, a->dev);
-    else if (!a->ctxCreateParams)
-        r = WRK_CALL(w, cuCtxCreate_v2, &ctx, a->flags, a->dev);
-    else
-        r = CUDA_ERROR_NOT_SUPPORTED;
+    /* The client's fault: an index that it has not given up. */
+    if (index >= WIRE_INDEX_SERVER || wrk_handles_at(&w->handles, WIRE_KIND_CTX, index))
+        return CUDA_ERROR_INVALID_VALUE;
+    r = wrk_variables_take_ctx(w, index, (uint32_t)a->dev);
     if (r != CUDA_SUCCESS)
         return r;
+    r = ctx_create(w, a, &ctx);
+    if (r != CUDA_SUCCESS) {
+        wrk_variables_give_ctx(w, index);
+        return r;
+    }
     wrk_ctx_put(w, a->pctx_id, ctx, a->dev);
     /* cuCtxCreate made the context current on this thread and pushed it; but each frame
      * names its own current context.  Those below it must not come to light in a frame

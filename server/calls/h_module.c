@@ -16,6 +16,7 @@
 #include "wrk_log_mute.h"
 #include "wrk_release.h"
 #include "wrk_transfer.h"
+#include "wrk_variables.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -205,6 +206,9 @@ h_cuModuleLoadDataEx(struct wrk *w, const struct wire_args_cuModuleLoadDataEx *a
                            a->n_parts);
     if (r != CUDA_SUCCESS)
         return r;
+    r = wrk_variables_take_module(w, a->module_id, &image, a->parts, a->n_parts);
+    if (r != CUDA_SUCCESS)
+        return r;
     if (w->drv->cuModuleLoadDataEx)
         r = w->drv->cuModuleLoadDataEx(&module, image.code, jit.n, jit.options,
                                        jit.values);
@@ -213,6 +217,8 @@ h_cuModuleLoadDataEx(struct wrk *w, const struct wire_args_cuModuleLoadDataEx *a
     if (r == CUDA_SUCCESS) {
         wrk_handle_put(w, WIRE_KIND_MODULE, a->module_id, module);
         keep_kernels(w, module, false, &image, a->parts, a->n_parts);
+    } else {
+        wrk_variables_failed(w, a->module_id);
     }
     jit_reply(w, rep, &jit, r);
     if (r == CUDA_SUCCESS)
@@ -257,11 +263,17 @@ h_cuLibraryLoadData(struct wrk *w, const struct wire_args_cuLibraryLoadData *a,
                            a->n_parts);
     if (r != CUDA_SUCCESS)
         return r;
+    r = wrk_variables_take_library(w, a->library_id, &image, a->parts, a->n_parts);
+    if (r != CUDA_SUCCESS)
+        return r;
     r = WRK_CALL(w, cuLibraryLoadData, &library, image.code, jit.options, jit.values,
                  jit.n, options, values, a->numLibraryOptions);
     if (r == CUDA_SUCCESS) {
         wrk_handle_put(w, WIRE_KIND_LIBRARY, a->library_id, library);
+        wrk_variables_loaded(a->library_id, library);
         keep_kernels(w, library, true, &image, a->parts, a->n_parts);
+    } else {
+        wrk_variables_failed(w, a->library_id);
     }
     jit_reply(w, rep, &jit, r);
     if (r == CUDA_SUCCESS)
@@ -285,15 +297,26 @@ h_cuModuleUnload(struct wrk *w, const struct wire_args_cuModuleUnload *a,
     return wrk_release(w, rep,
                        &(struct wrk_release_what){.fn = module_unload,
                                                   .obj = (uintptr_t)a->hmod,
+                                                  .key = a->hmod_id,
                                                   .id = a->hmod_id,
                                                   .forget = wrk_kernels_unloaded});
 }
 
 static CUresult
-library_unload(struct wrk *w, uint64_t library, uint64_t size)
+library_unload(struct wrk *w, uint64_t library, uint64_t id)
 {
-    (void)size;
-    return WRK_CALL(w, cuLibraryUnload, (CUlibrary)(uintptr_t)library);
+    CUresult r = WRK_CALL(w, cuLibraryUnload, (CUlibrary)(uintptr_t)library);
+
+    if (r == CUDA_SUCCESS)
+        wrk_variables_unloaded(w, id);
+    return r;
+}
+
+static void
+library_forget(struct wrk *w, const void *library)
+{
+    wrk_kernels_unloaded(w, library);
+    wrk_variables_forget(library);
 }
 
 /* A library's module in the current context, if the client knows it, ends with the
@@ -316,7 +339,8 @@ h_cuLibraryUnload(struct wrk *w, const struct wire_args_cuLibraryUnload *a,
     return wrk_release(w, rep,
                        &(struct wrk_release_what){.fn = library_unload,
                                                   .obj = (uintptr_t)a->library,
+                                                  .size = a->library_id,
                                                   .id = a->library_id,
                                                   .module_id = module_id(w, a->library),
-                                                  .forget = wrk_kernels_unloaded});
+                                                  .forget = library_forget});
 }

@@ -13,6 +13,9 @@
 #include <sys/mman.h>
 #include <sys/uio.h>
 
+/* What another session's worker says of an image is accepted up to here. */
+#define FOREIGN_VARIABLES_MAX (UINT64_C(1) << 20)
+
 /* What the client named last and is to send now; 0: nothing. */
 static uint64_t wanted_len;
 
@@ -94,6 +97,9 @@ find(struct wrk *w, struct wrk_image *image, const struct wire_image_ref *ref,
     if (fd < 0)
         return WIRE_RESULT_WANT_IMAGE;
     bytes = mmap(NULL, ref->len + 1, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (pread(fd, &image->note, sizeof(image->note), (off_t)ref->len + 1) !=
+        (ssize_t)sizeof(image->note))
+        image->note = (struct wrk_images_note){0};
     close(fd);
     if (bytes == MAP_FAILED)
         return WIRE_RESULT_WANT_IMAGE;
@@ -101,6 +107,7 @@ find(struct wrk *w, struct wrk_image *image, const struct wire_image_ref *ref,
     image->file = -1;
     image->mapped = true;
     image->len = ref->len;
+    image->own = own;
     if (image->bytes[ref->len] != 0 || (!own && !is_named(image, ref, parts, n_parts)))
         return WIRE_RESULT_WANT_IMAGE;
     wanted_len = 0;
@@ -239,6 +246,26 @@ wrk_image_pieces(const struct wrk_image *image, const unsigned long long *parts,
         at += parts[i];
     }
     return n_parts;
+}
+
+bool
+wrk_image_variables_known(const struct wrk_image *image, unsigned sm, uint64_t *ret)
+{
+    if (image->note.sm != sm ||
+        (!image->own && image->note.bytes > FOREIGN_VARIABLES_MAX))
+        return false;
+    *ret = image->note.bytes;
+    return true;
+}
+
+void
+wrk_image_variables_found(struct wrk_image *image, unsigned sm, uint64_t bytes)
+{
+    struct wrk_images_note note = {sm, bytes};
+
+    if (image->wanted && pwrite(image->file, &note, sizeof(note),
+                                (off_t)image->len + 1) != (ssize_t)sizeof(note))
+        gp_log_debug("image", "what it needs of a card was not noted");
 }
 
 void

@@ -32,6 +32,8 @@ struct wrk_image {
     bool mapped;
     bool wanted; /* the supervisor shall keep it */
     int file;    /* with @mapped */
+    bool own;    /* the session itself has brought it */
+    struct wrk_images_note note;
     struct {
         uint32_t magic, version;
         const void *data;
@@ -58,6 +60,15 @@ CUresult wrk_image_take_input(struct wrk *w, struct wrk_reply *rep,
  * @ret[WRK_IMAGE_PIECES]; returns how many.  Alive as long as @image. */
 size_t wrk_image_pieces(const struct wrk_image *image, const unsigned long long *parts,
                         uint32_t n_parts, struct iovec *ret);
+
+/* What the variables of all pieces take on a card of @sm, if a process found it before;
+ * false: nobody has, or one of another session says that it is much.  Too little from
+ * one that has been taken over only lets this session have more than it could have
+ * had, which a worker that has been taken over can have anyway; too much would keep
+ * this session from its programs. */
+bool wrk_image_variables_known(const struct wrk_image *image, unsigned sm,
+                               uint64_t *ret);
+void wrk_image_variables_found(struct wrk_image *image, unsigned sm, uint64_t bytes);
 
 /* A driver has loaded it: keep it for the next process, if its client named it. */
 void wrk_image_keep(struct wrk_image *image, const unsigned long long *parts,

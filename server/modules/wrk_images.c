@@ -15,6 +15,9 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+static_assert(sizeof(struct wrk_images_note) + 1 == WRK_REQUEST_IMAGE_TAIL,
+              "what is behind an image");
+
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL)
 
 struct pending {
@@ -42,21 +45,23 @@ wrk_images_file(uint64_t len)
 {
     CLEANUP_FD int fd = memfd_create("gpupool-image", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
-    if (fd < 0 || ftruncate(fd, (off_t)len + 1) < 0)
+    if (fd < 0 || ftruncate(fd, (off_t)(len + 1 + sizeof(struct wrk_images_note))) < 0)
         return -1;
     return TAKE_FD(fd);
 }
 
 /* ---- asking ---- */
 
-/* The file is sealed against changes, and has the length that the client sent. */
+/* The file is sealed against changes, and has the length that the client sent; one that
+ * an older worker left has no note. */
 static bool
 file_ok(int fd, uint64_t len)
 {
     struct stat st;
 
     return fcntl(fd, F_GET_SEALS) == SEALS && fstat(fd, &st) == 0 &&
-           (uint64_t)st.st_size == len + 1;
+           ((uint64_t)st.st_size == len + 1 ||
+            (uint64_t)st.st_size == len + 1 + sizeof(struct wrk_images_note));
 }
 
 int

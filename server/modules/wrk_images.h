@@ -23,11 +23,19 @@ struct wrk;
 #define WRK_IMAGES_PENDING 16
 #define WRK_IMAGES_PENDING_BYTES (UINT64_C(512) << 20)
 
+/* Behind the image and its NUL: what its variables take of a card, so that the next
+ * process need not read the image for it.  @sm 0: nobody has. */
+struct wrk_images_note {
+    uint64_t sm; /* the card's compute capability */
+    uint64_t bytes;
+};
+
 /* An empty memory file for @len bytes, to be given to wrk_images_keep(); -1. */
 int wrk_images_file(uint64_t len);
 
 /* The file of the image that @ref names, the caller's: @ref->len bytes and a NUL, which
- * nobody can change.  @ret_own: what it holds is known to be what its name says.  -1:
+ * nobody can change, and in most cases a note.  @ret_own: what it holds is known to be
+ * what its name says.  -1:
  * not here, not as it should be, or the proof is wrong. */
 int wrk_images_find(struct wrk *w, const struct wire_image_ref *ref, bool *ret_own);
 

@@ -376,8 +376,10 @@ wrk_quota_drop(struct wrk_quota *q, uint64_t key)
     return true;
 }
 
-void
-wrk_quota_drop_ctx(struct wrk_quota *q, uint32_t ctx)
+/* What is wanted: the keys from @first to @last of that context, or with NULL of any.
+ */
+static void
+drop_all(struct wrk_quota *q, uint64_t first, uint64_t last, const uint32_t *ctx)
 {
     bool locked = ledger_lock(q);
 
@@ -385,7 +387,7 @@ wrk_quota_drop_ctx(struct wrk_quota *q, uint32_t ctx)
         struct quota_entry *e = &q->entries.slots[i];
 
         /* Removing moves a later entry here: look at the same place again. */
-        if (e->key && e->ctx == ctx) {
+        if (e->key && e->key >= first && e->key <= last && (!ctx || e->ctx == *ctx)) {
             give(q, e->slice, e->bytes);
             entries_remove(&q->entries, e);
         } else {
@@ -393,6 +395,18 @@ wrk_quota_drop_ctx(struct wrk_quota *q, uint32_t ctx)
         }
     }
     ledger_unlock(q, locked);
+}
+
+void
+wrk_quota_drop_range(struct wrk_quota *q, uint64_t first, uint64_t last)
+{
+    drop_all(q, first, last, NULL);
+}
+
+void
+wrk_quota_drop_ctx(struct wrk_quota *q, uint32_t ctx)
+{
+    drop_all(q, 0, UINT64_MAX, &ctx);
 }
 
 void

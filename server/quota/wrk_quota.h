@@ -80,6 +80,8 @@ int wrk_quota_note_new(struct wrk_quota *q, uint64_t key,
 
 /* Forget @key and give its bytes back; false when it is not known. */
 bool wrk_quota_drop(struct wrk_quota *q, uint64_t key);
+/* The same for all keys from @first to @last; looks at all that is noted. */
+void wrk_quota_drop_range(struct wrk_quota *q, uint64_t first, uint64_t last);
 /* Forget @key, but keep its bytes taken: a free has begun.  The caller gives them back,
  * or notes them again.  False when it is not known. */
 bool wrk_quota_detach(struct wrk_quota *q, uint64_t key, struct wrk_quota_held *ret);

@@ -5,6 +5,7 @@
 #include "srv_disposal.h"
 #include "srv_keeper.h"
 #include "srv_kept.h"
+#include "wrk_request.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -176,7 +177,7 @@ srv_images_find(struct srv_images *images, const uint8_t name[GP_BLAKE3_SIZE],
     ring_out(image);
     ring_in_youngest(images, image);
     images->stats.hits++;
-    images->stats.saved += image->size - 1;
+    images->stats.saved += image->size - WRK_REQUEST_IMAGE_TAIL;
     *ret_own = image->session == session;
     return image->fd;
 }
@@ -189,7 +190,7 @@ file_size(const struct srv_images *images, int fd)
 
     if (fcntl(fd, F_GET_SEALS) != SEALS || fstat(fd, &st) < 0)
         return 0;
-    if ((uint64_t)st.st_size <= WIRE_IMAGE_NAMED_MIN ||
+    if ((uint64_t)st.st_size < WIRE_IMAGE_NAMED_MIN + WRK_REQUEST_IMAGE_TAIL ||
         (uint64_t)st.st_size > images->limit)
         return 0;
     return (uint64_t)st.st_size;

@@ -3,6 +3,7 @@
 given back however a process ends."""
 
 import os
+import struct
 
 from harness.cudash import OUT_OF_MEMORY, SUCCESS
 
@@ -55,6 +56,100 @@ def test_heaps_of_kernels_count_as_memory_of_the_session(case):
     shell.ok("destroy")
     shell.begin()
     case.equal(shell.ok("info")[0], 64 * MIB, "free after the context's end")
+
+
+def ptx_of(variables):
+    return f".version 8.0\n.target sm_75\n.address_size 64\n{variables}\n.visible .entry k() {{ ret; }}\n"
+
+
+def image(case, name, content):
+    path = case.folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def fat_binary(*texts):
+    """Each text is the PTX of a card of its own: sm_75, sm_76 and so on."""
+    body = b""
+    for i, text in enumerate(texts):
+        payload = text.encode() + b"\0"
+        payload += b"\0" * (-len(payload) % 8)
+        body += struct.pack("<HHIQIIHHIIIQQQ", 1, 0x101, 64, len(payload), 0, 0, 0, 8, 75 + i, 0, 0, 0, 0, 0)
+        body += payload
+    return struct.pack("<IHHQ", 0xba55ed50, 1, 16, len(body)) + body
+
+
+def test_variables_of_modules_count_as_memory_of_the_session(case):
+    """A module's variables are the card's memory from its load to its end."""
+    pool = case.pool()
+    shell = pool.session(core=30, memory="64MiB").cudash().begin()
+    big = image(case, "big.ptx", ptx_of(f".global .b8 big[{65 * MIB}];"))
+    some = image(case, "some.ptx", ptx_of(f".visible .global .align 16 .b32 some[2][{MIB}];\n.const .b8 c[1024];"))
+    fat = image(case, "fat", fat_binary(ptx_of(f".global .b64 a[{MIB}];"), ptx_of(f".global .b64 a[{4 * MIB}];")))
+    case.equal(shell("load", big)[0], OUT_OF_MEMORY, "variables that are larger than the slice")
+    case.equal(shell.ok("info"), [64 * MIB, 64 * MIB], "after a refusal")
+    shell.ok("load", some)
+    case.equal(shell.ok("info")[0], 56 * MIB - 1024, "free beside the variables of a module")
+    case.equal(shell("alloc", 56 * MIB - 1023)[0], OUT_OF_MEMORY, "a byte beyond the sum")
+    shell.ok("load", fat)
+    case.equal(shell.ok("info")[0], 24 * MIB - 1024, "free beside those of a fat binary's largest part")
+    case.equal(shell("load", fat)[0], OUT_OF_MEMORY, "the same once more")
+    case.equal(shell.ok("info")[0], 24 * MIB - 1024, "after a second refusal")
+    shell.ok("unload")
+    case.equal(shell.ok("info")[0], 56 * MIB - 1024, "after its end")
+    shell.ok("alloc", 56 * MIB - 1024)
+    case.equal(shell("load", some)[0], OUT_OF_MEMORY, "a module where nothing is left")
+    shell.ok("destroy")
+    shell.begin()
+    case.equal(shell.ok("info")[0], 64 * MIB, "free after the context's end")
+
+
+def test_variables_of_a_linked_program_count(case):
+    pool = case.pool()
+    shell = pool.session(core=30, memory="64MiB").cudash().begin()
+    case.equal(shell("link", image(case, "big.ptx", ptx_of(f".visible .global .b8 big[{65 * MIB}];")))[0],
+               OUT_OF_MEMORY, "larger than the slice")
+    shell.ok("link", image(case, "some.ptx", ptx_of(f".visible .global .b8 some[{20 * MIB}];")))
+    case.equal(shell.ok("info")[0], 44 * MIB, "free beside them")
+
+
+def test_variables_of_libraries_count_in_each_context(case):
+    pool = case.pool()
+    shell = pool.session(core=30, memory="64MiB").cudash().begin()
+    some = image(case, "some.ptx", ptx_of(f".visible .global .b8 some[{20 * MIB}];"))
+    big = image(case, "big.ptx", ptx_of(f".visible .global .b8 some[{30 * MIB}];"))
+    shell.ok("library", some)
+    case.equal(shell.ok("info")[0], 44 * MIB, "free beside a library in one context")
+    shell.ok("context")
+    case.equal(shell.ok("info")[0], 24 * MIB, "free beside it in two contexts")
+    shell.ok("context")
+    case.equal(shell("context")[0], OUT_OF_MEMORY, "a context for which too little is left")
+    case.equal(shell.ok("info")[0], 4 * MIB, "after a refusal")
+    shell.ok("destroy")
+    case.equal(shell.ok("info")[0], 24 * MIB, "after the end of a context")
+    shell.ok("unlibrary")
+    case.equal(shell.ok("info")[0], 64 * MIB, "after the library's end")
+    case.equal(shell("library", big)[0], SUCCESS, "as much as two contexts may have")
+    shell.ok("unlibrary")
+    shell.ok("context")
+    case.equal(shell("library", big)[0], OUT_OF_MEMORY, "in three it is too much")
+    case.equal(shell.ok("info")[0], 64 * MIB, "after a refused library")
+    shell.ok("context")
+
+
+def test_variables_of_a_killed_process_are_free_again(case):
+    pool = case.pool()
+    session = pool.session(core=30, memory="64MiB")
+    one, two = session.cudash().begin(), session.cudash().begin()
+    some = image(case, "some.ptx", ptx_of(f".visible .global .b8 some[{20 * MIB}];"))
+    one.ok("load", some)
+    one.ok("library", some)
+    case.equal(two.ok("info"), [24 * MIB, 64 * MIB], "what the other process sees")
+    two.ok("load", some)
+    case.equal(two("library", some)[0], OUT_OF_MEMORY, "beyond the sum of both")
+    pool.kill(one.process.pid)
+    case.wait_for(lambda: two("library", some)[0] == SUCCESS, "what a killed process had is free again")
+    case.equal(two.ok("info"), [24 * MIB, 64 * MIB], "both of the process that is left")
 
 
 def test_limit_holds_over_all_processes_of_a_session(case):

@@ -46,7 +46,8 @@ $(1): $(2) | $$(GEN_DEPS)
 endef
 
 FUZZ_PTX_SRCS := $(PTX_SRCS) $(COMMON_SRCS) $(FATBIN_SRCS)
-$(eval $(call fuzz_target,fuzz_ptx,$(FUZZ_PTX_SRCS),common softgpu/ptx,-lzstd -llz4))
+$(eval $(call fuzz_target,fuzz_ptx,$(FUZZ_PTX_SRCS) $(KERNEL_PARAMS_SRCS),\
+    common softgpu/ptx server/kernel_params,-lzstd -llz4))
 $(eval $(call fuzz_target,fuzz_image,$(FUZZ_PTX_SRCS),common softgpu/ptx,-lzstd -llz4))
 
 # What the worker reads of images for drivers that do not tell.

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parameters of kernels from hostile images of every kind: what is told must fit a
- * launch, in order, and what is not must say why. */
+/* Parameters of kernels and sizes of variables from hostile images of every kind: what
+ * is told must fit a launch, in order, and what is not must say why. */
 #include "gp_err.h"
+#include "image_variables.h"
 #include "kernel_params.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -31,6 +35,24 @@ check(struct kernel_params_set *all, int r, const struct gp_err *err)
     kernel_params_fini(all);
 }
 
+/* A variable in front of a text counts, whatever the text is. */
+static void
+check_same_sum(const char *text, size_t len)
+{
+    static const char head[] = ".global .b8 first[4096];\n";
+    uint64_t alone = image_variables_ptx(text, len), both;
+    char *joined = malloc(sizeof(head) + len);
+
+    if (!joined)
+        return;
+    memcpy(joined, head, sizeof(head) - 1);
+    memcpy(joined + sizeof(head) - 1, text, len);
+    both = image_variables_ptx(joined, sizeof(head) - 1 + len);
+    if (both < 4096 || both < alone)
+        __builtin_trap();
+    free(joined);
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -40,5 +62,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check(&all, kernel_params_image(data, size, 86, &all, &err), &err);
     check(&all, kernel_params_ptx((const char *)data, size, 90, &all, &err), &err);
     check(&all, kernel_params_elf(data, size, &all, &err), &err);
+    image_variables(data, size, 86);
+    check_same_sum((const char *)data, size);
+    image_variables_elf(data, size);
     return 0;
 }

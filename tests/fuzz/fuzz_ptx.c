@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The parser against hostile text: it must answer, within the caps, and free
  * what it made.  What parses is walked, so that every pointer is followed; two
- * modules that parse are linked. */
+ * modules that parse are linked.  The pool server, which counts variables without the
+ * parser, must find no fewer bytes. */
 #include "gp_err.h"
+#include "image_variables.h"
 #include "ptx_ast.h"
 #include "ptx_link.h"
 
@@ -103,16 +105,41 @@ link_halves(const char *text, size_t size)
     ptx_module_free(mods[1]);
 }
 
+static uint64_t
+bytes_of(const struct ptx_var *const *vars, uint32_t n)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        if (vars[i]->linkage != PTX_LINK_EXTERN &&
+            (vars[i]->space == PTX_SPACE_GLOBAL || vars[i]->space == PTX_SPACE_CONST))
+            bytes += vars[i]->size;
+    return bytes;
+}
+
+static void
+check_variables(const struct ptx_module *mod, const char *text, size_t size)
+{
+    uint64_t bytes = bytes_of(mod->vars, mod->n_vars);
+
+    for (uint32_t i = 0; i < mod->n_funcs; i++)
+        bytes += bytes_of(mod->funcs[i]->vars, mod->funcs[i]->n_vars);
+    if (image_variables_ptx(text, size) < bytes)
+        __builtin_trap();
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct ptx_module *mod = NULL;
     struct gp_err err = {0};
 
-    if (ptx_parse((const char *)data, size, &mod, &err) == 0)
+    if (ptx_parse((const char *)data, size, &mod, &err) == 0) {
         walk(mod);
-    else if (!err.msg[0])
+        check_variables(mod, (const char *)data, size);
+    } else if (!err.msg[0]) {
         __builtin_trap(); /* a refusal without words */
+    }
     ptx_module_free(mod);
     link_halves((const char *)data, size);
     return 0;

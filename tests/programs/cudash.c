@@ -27,6 +27,7 @@ struct cudash {
     CUdeviceptr memory[SLOTS];
     size_t n_memory;
     CUmodule module;
+    CUlibrary library;
     CUstream stream[SLOTS];
     size_t n_streams;
 };
@@ -261,21 +262,40 @@ do_copies(struct cudash *sh, char **args)
 }
 
 /* load PATH: an image as it stands in a file, ended by one NUL for text */
-static void
-do_load(struct cudash *sh, char **args)
+static const char *
+read_image(const char *name)
 {
     static char image[IMAGE_MAX];
-    FILE *file = fopen(args[0], "rb");
+    FILE *file = fopen(name, "rb");
     size_t size;
 
     if (!file) {
-        perror(args[0]);
+        perror(name);
         exit(2);
     }
     size = fread(image, 1, IMAGE_MAX - 1, file);
     fclose(file);
     image[size] = 0;
-    printf("%d\n", (int)cuModuleLoadData(&sh->module, image));
+    return image;
+}
+
+static void
+do_load(struct cudash *sh, char **args)
+{
+    printf("%d\n", (int)cuModuleLoadData(&sh->module, read_image(args[0])));
+}
+
+static void
+do_library(struct cudash *sh, char **args)
+{
+    printf("%d\n", (int)cuLibraryLoadData(&sh->library, read_image(args[0]), NULL, NULL,
+                                          0, NULL, NULL, 0));
+}
+
+static void
+do_unlibrary(struct cudash *sh, char **args)
+{
+    printf("%d\n", (int)cuLibraryUnload(sh->library));
 }
 
 /* function NAME: of the module */
@@ -542,6 +562,8 @@ static const struct cudash_command commands[] = {
     {"copy", 2, do_copy},
     {"copies", 3, do_copies},
     {"load", 1, do_load},
+    {"library", 1, do_library},
+    {"unlibrary", 0, do_unlibrary},
     {"link", 1, do_link},
     {"function", 1, do_function},
     {"unload", 0, do_unload},

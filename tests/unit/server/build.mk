@@ -41,6 +41,8 @@ $(eval $(call unit_test,test_wrk_shared_pinned,tests/unit/server/test_wrk_shared
     server/transfer/wrk_changed_pages.c server/transfer/wrk_unified.c,$(SERVER_INCS) tests/unit,,wire common,))
 $(eval $(call unit_test,test_kernel_params,tests/unit/server/test_kernel_params.c $(KERNEL_PARAMS_SRCS),\
     server/kernel_params common tests/unit,,common,-lzstd -llz4))
+$(eval $(call unit_test,test_image_variables,tests/unit/server/test_image_variables.c $(KERNEL_PARAMS_SRCS),\
+    server/kernel_params common tests/unit,,common,-lzstd -llz4))
 $(eval $(call unit_test,test_wrk_kernels,tests/unit/server/test_wrk_kernels.c server/modules/wrk_kernels.c \
     $(KERNEL_PARAMS_SRCS),$(SERVER_INCS) tests/unit,,common,-lzstd -llz4))
 $(eval $(call unit_test,test_wrk_meter,tests/unit/server/test_wrk_meter.c server/scheduling/wrk_meter.c,\

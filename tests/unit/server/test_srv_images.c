@@ -4,6 +4,7 @@
 
 #include "srv_disposal.h"
 #include "srv_images.h"
+#include "wrk_request.h"
 
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -13,7 +14,8 @@
 #include <sys/stat.h>
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL)
-#define SIZE (WIRE_IMAGE_NAMED_MIN + 1) /* of a file: the image and its NUL */
+/* Of a file: the image and what is behind it. */
+#define SIZE (WIRE_IMAGE_NAMED_MIN + WRK_REQUEST_IMAGE_TAIL)
 
 static const uint8_t nonce[WIRE_IMAGE_NONCE] = "one attachment";
 static const uint8_t other_nonce[WIRE_IMAGE_NONCE] = "another attachment";
@@ -81,7 +83,7 @@ image_is_found_by_who_proves_to_have_it(void **state)
     assert_true(own);
     assert_int_equal(srv_images_stats(images)->hits, 2);
     assert_int_equal(srv_images_stats(images)->misses, 1);
-    assert_int_equal(srv_images_stats(images)->saved, 2 * (SIZE - 1));
+    assert_int_equal(srv_images_stats(images)->saved, 2 * WIRE_IMAGE_NAMED_MIN);
     srv_images_free(images);
 }
 

@@ -73,7 +73,8 @@ ref_of(const char *bytes)
 
 /* The answer is put into the socket before it is asked for. */
 static void
-supervisor_answers(const char *bytes, uint32_t own, int seals)
+supervisor_answers_with(const char *bytes, const struct wrk_images_note *note,
+                        uint32_t own, int seals)
 {
     struct wrk_request answer = {.kind = WRK_REQUEST_IMAGE, .own = own};
     int fd = -1;
@@ -81,11 +82,19 @@ supervisor_answers(const char *bytes, uint32_t own, int seals)
     if (bytes) {
         fd = memfd_create("image", MFD_CLOEXEC | MFD_ALLOW_SEALING);
         assert_int_equal(write(fd, bytes, LEN + 1), LEN + 1);
+        if (note)
+            assert_int_equal(write(fd, note, sizeof(*note)), sizeof(*note));
         assert_int_equal(fcntl(fd, F_ADD_SEALS, seals), 0);
     }
     assert_int_equal(wrk_request_send(supervisor, &answer, fd, 0), 0);
     if (fd >= 0)
         close(fd);
+}
+
+static void
+supervisor_answers(const char *bytes, uint32_t own, int seals)
+{
+    supervisor_answers_with(bytes, NULL, own, seals);
 }
 
 static CUresult
@@ -152,6 +161,7 @@ image_that_was_wanted_is_handed_over_under_its_true_name(void **state)
     struct wire_image_ref ref = ref_of(ptx), lie = ref;
     struct wrk_image none = {0}, image = {0};
     struct wrk_reply rep = {.bulk = LEN};
+    struct wrk_images_note note;
     struct wrk_request kept;
     char *bytes;
     int fd;
@@ -162,6 +172,7 @@ image_that_was_wanted_is_handed_over_under_its_true_name(void **state)
     wrk_image_fini(&none);
     assert_int_equal(wrk_image_take(&worker, &rep, &image, NULL, LEN, NULL, 0), 0);
     assert_memory_equal(image.code, ptx, LEN + 1);
+    wrk_image_variables_found(&image, 86, 12345);
     wrk_image_keep(&image, NULL, 0);
     wrk_image_fini(&image);
     assert_int_equal(wrk_request_recv(supervisor, &kept, &fd, 0), 0);
@@ -171,7 +182,51 @@ image_that_was_wanted_is_handed_over_under_its_true_name(void **state)
     bytes = mmap(NULL, LEN + 1, PROT_READ, MAP_PRIVATE, fd, 0);
     assert_memory_equal(bytes, ptx, LEN + 1);
     munmap(bytes, LEN + 1);
+    assert_int_equal(pread(fd, &note, sizeof(note), LEN + 1), sizeof(note));
+    assert_int_equal(note.sm, 86);
+    assert_int_equal(note.bytes, 12345);
     close(fd);
+}
+
+/* Nobody may keep another session from its programs by what it says of their size. */
+static void
+what_was_found_of_variables_is_accepted_where_it_harms_nobody(void **state)
+{
+    const uint64_t much = UINT64_C(1) << 40, little = 1000;
+    static const struct {
+        uint32_t own;
+        uint64_t sm;
+        bool much, known;
+    } cases[] = {
+        {1, 86, true, true},  {1, 86, false, true},  {0, 86, false, true},
+        {0, 86, true, false}, {1, 90, false, false}, {1, 0, false, false},
+    };
+    struct wire_image_ref ref = ref_of(ptx);
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct wrk_images_note note = {cases[i].sm, cases[i].much ? much : little};
+        struct wrk_image image = {0};
+        uint64_t bytes = 0;
+
+        supervisor_answers_with(ptx, &note, cases[i].own, SEALS);
+        assert_int_equal(take(&ref, &image), CUDA_SUCCESS);
+        assert_int_equal(wrk_image_variables_known(&image, 86, &bytes), cases[i].known);
+        assert_int_equal(bytes, cases[i].known ? note.bytes : 0);
+        wrk_image_fini(&image);
+    }
+}
+
+static void
+image_without_a_note_says_nothing_of_its_variables(void **state)
+{
+    struct wire_image_ref ref = ref_of(ptx);
+    struct wrk_image image = {0};
+    uint64_t bytes;
+
+    supervisor_answers(ptx, 1, SEALS);
+    assert_int_equal(take(&ref, &image), CUDA_SUCCESS);
+    assert_false(wrk_image_variables_known(&image, 86, &bytes));
+    wrk_image_fini(&image);
 }
 
 static void
@@ -216,6 +271,8 @@ main(void)
         cmocka_unit_test(image_that_is_not_what_its_name_says_is_refused),
         cmocka_unit_test(file_that_could_change_is_not_mapped),
         cmocka_unit_test(image_that_was_wanted_is_handed_over_under_its_true_name),
+        cmocka_unit_test(what_was_found_of_variables_is_accepted_where_it_harms_nobody),
+        cmocka_unit_test(image_without_a_note_says_nothing_of_its_variables),
         cmocka_unit_test(image_that_nobody_named_is_not_handed_over),
         cmocka_unit_test(name_of_an_impossible_length_is_no_image),
     };

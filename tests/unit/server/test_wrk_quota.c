@@ -234,6 +234,29 @@ context_takes_its_memory_with_it(void **state)
     ut_session_free(&s);
 }
 
+/* Whatever their contexts, from the first to the last of them and no other. */
+static void
+keys_of_a_range_are_given_back_together(void **state)
+{
+    struct ut_session s;
+    struct wrk_quota *q;
+
+    (void)state;
+    ut_session_new(&s, arb, 1, LIMIT, 10);
+    q = quota_new(&s);
+    for (uint32_t i = 1; i <= 3000; i++) {
+        assert_true(wrk_quota_take(q, 0, 1));
+        assert_int_equal(wrk_quota_note(q, UINT64_MAX - i, 0, i % 3, 1), 0);
+    }
+    wrk_quota_drop_range(q, UINT64_MAX - 2000, UINT64_MAX - 1001);
+    assert_int_equal(wrk_quota_used(q, 0), 2000);
+    for (uint32_t i = 1; i <= 3000; i++)
+        assert_int_equal(wrk_quota_drop(q, UINT64_MAX - i), i < 1001 || i > 2000);
+    assert_int_equal(wrk_quota_used(q, 0), 0);
+    wrk_quota_free(q);
+    ut_session_free(&s);
+}
+
 static _Noreturn void
 take_and_give_for_ever(struct wrk_desks *desks)
 {
@@ -467,6 +490,8 @@ main(void)
         cmocka_unit_test_setup_teardown(free_gives_back_what_was_taken_and_only_once,
                                         fresh, gone),
         cmocka_unit_test_setup_teardown(context_takes_its_memory_with_it, fresh, gone),
+        cmocka_unit_test_setup_teardown(keys_of_a_range_are_given_back_together, fresh,
+                                        gone),
         cmocka_unit_test_setup_teardown(only_the_first_slot_ever_is_alone, fresh, gone),
         cmocka_unit_test_setup_teardown(
             one_that_comes_while_another_takes_is_counted_with_it, fresh, gone),

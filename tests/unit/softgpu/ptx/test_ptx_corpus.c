@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* PTX that others wrote: GCC's nvptx libraries, clang, nvcc where it is installed.
  * Everything must parse, and hold no word that we have no number for.  And the pool
- * server, which reads nothing but the parameters of kernels, must find the same. */
+ * server, which reads nothing but the parameters of kernels and the sizes of variables,
+ * must find the same. */
 #include "ut_ptx.h"
 
+#include "image_variables.h"
 #include "kernel_params.h"
 
 #include <fcntl.h>
@@ -81,6 +83,24 @@ check_layouts(const struct ptx_module *mod, const char *text, size_t len)
     kernel_params_fini(&all);
 }
 
+/* In the order of the text, each at its alignment. */
+static void
+check_variables(const struct ptx_module *mod, const char *text, size_t len)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < mod->n_vars; i++) {
+        const struct ptx_var *var = mod->vars[i];
+
+        if (var->linkage == PTX_LINK_EXTERN ||
+            (var->space != PTX_SPACE_GLOBAL && var->space != PTX_SPACE_CONST))
+            continue;
+        bytes = (bytes + var->align - 1) / var->align * var->align + var->size;
+    }
+    assert_true(image_variables_ptx(text, len) >= bytes);
+    assert_true(image_variables_ptx(text, len) <= bytes + 256 * (uint64_t)mod->n_vars);
+}
+
 static void
 check_text(const char *text, size_t len, const char *where, struct totals *totals)
 {
@@ -98,6 +118,7 @@ check_text(const char *text, size_t len, const char *where, struct totals *total
         totals->insns += func->n_insns;
     }
     check_layouts(mod, text, len);
+    check_variables(mod, text, len);
     totals->modules++;
     ptx_module_free(mod);
 }
