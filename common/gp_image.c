@@ -70,6 +70,24 @@ extend(uint64_t *end, uint64_t off, uint64_t n, uint64_t size)
     return true;
 }
 
+/* Has it no bytes in the image?  Machine code that is still to be linked has types of
+ * its own for zeroed variables and for shared memory. */
+static bool
+is_empty(const Elf64_Shdr *sh)
+{
+    enum { GLOBAL = 0x70000007, SHARED = 0x7000000a };
+
+    switch (sh->sh_type) {
+    case SHT_NULL:
+    case SHT_NOBITS:
+    case GLOBAL:
+    case SHARED:
+        return true;
+    default:
+        return false;
+    }
+}
+
 static int
 measure_elf(const struct view *view, size_t *ret, struct gp_err *err)
 {
@@ -93,8 +111,7 @@ measure_elf(const struct view *view, size_t *ret, struct gp_err *err)
         return too_big(err, "ELF image", end, view->bound);
     for (uint64_t i = 0; eh.e_shoff && i < n; i++) {
         if (!peek(view, eh.e_shoff + i * sizeof(sh), &sh, sizeof(sh)) ||
-            (sh.sh_type != SHT_NOBITS && sh.sh_type != SHT_NULL &&
-             !extend(&end, sh.sh_offset, sh.sh_size, 1)) ||
+            (!is_empty(&sh) && !extend(&end, sh.sh_offset, sh.sh_size, 1)) ||
             end > view->bound)
             return too_big(err, "ELF image", end, view->bound);
     }

@@ -297,6 +297,13 @@ elf_ends_where_its_last_part_ends(void **state)
     assert_int_equal(gp_image_measure(&elf, sizeof(elf), &image, NULL), 0);
     assert_int_equal(image.kind, GP_IMAGE_ELF);
     assert_int_equal(image.len, end_of_table);
+    for (unsigned type = 0x70000007; type <= 0x7000000a; type++) { /* still to link */
+        elf.sections[2].sh_type = type;
+        assert_int_equal(gp_image_measure(&elf, sizeof(elf), &image, NULL),
+                         type == 0x70000007 || type == 0x7000000a ? 0 : -E2BIG);
+        assert_int_equal(image.len, end_of_table);
+    }
+    elf.sections[2].sh_type = SHT_NOBITS;
     elf.sections[1].sh_size = 60 + end_of_table - 64;
     assert_int_equal(gp_image_measure(&elf, GP_IMAGE_UNBOUNDED, &image, NULL), 0);
     assert_int_equal(image.len, end_of_table + 60);
