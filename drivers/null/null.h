@@ -45,6 +45,8 @@ bool null_mem_holds(CUdeviceptr ptr, uint64_t size);
 
 /* Is all of it in one piece of registered memory (null_host.c)? */
 bool null_host_holds(uint64_t ptr, uint64_t size);
+/* The context ends, and what was registered in it is so no more. */
+void null_host_end(CUcontext ctx);
 
 /* Is all of it mapped (null_vmm.c)? */
 bool null_vmm_holds(uint64_t ptr, uint64_t size);

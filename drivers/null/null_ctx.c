@@ -10,6 +10,8 @@
 /* The primary context of device d is 0x10000 + d: other handles come later. */
 #define PRIMARY ((uintptr_t)0x10000)
 
+static _Atomic int primary_refs[NULL_CARDS_MAX];
+
 /* Initial-exec: one instruction, although the driver is dlopen'ed. */
 static _Thread_local CUcontext current __attribute__((tls_model("initial-exec")));
 
@@ -40,20 +42,23 @@ cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
     if (dev < 0 || (unsigned)dev >= count)
         return CUDA_ERROR_INVALID_DEVICE;
     *pctx = (CUcontext)(PRIMARY + (uintptr_t)dev);
+    atomic_fetch_add(&primary_refs[dev], 1);
     return CUDA_SUCCESS;
 }
 
 CUresult
 cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 {
-    (void)dev;
+    if (dev >= 0 && dev < NULL_CARDS_MAX &&
+        atomic_fetch_sub(&primary_refs[dev], 1) == 1)
+        null_host_end((CUcontext)(PRIMARY + (uintptr_t)dev));
     return CUDA_SUCCESS;
 }
 
 CUresult
 cuDevicePrimaryCtxReset_v2(CUdevice dev)
 {
-    (void)dev;
+    null_host_end((CUcontext)(PRIMARY + (uintptr_t)dev));
     return CUDA_SUCCESS;
 }
 
@@ -96,6 +101,7 @@ cuCtxDestroy_v2(CUcontext ctx)
 {
     if (ctx == current)
         current = NULL;
+    null_host_end(ctx);
     return CUDA_SUCCESS;
 }
 

@@ -9,6 +9,7 @@
 struct piece {
     struct piece *next;
     uint64_t at, size;
+    CUcontext ctx; /* with which it ends */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -18,11 +19,13 @@ CUresult
 cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)
 {
     struct piece *piece = malloc(sizeof(*piece));
+    CUcontext ctx;
 
     if (!piece)
         return CUDA_ERROR_OUT_OF_MEMORY;
+    cuCtxGetCurrent(&ctx);
     pthread_mutex_lock(&lock);
-    *piece = (struct piece){pieces, (uintptr_t)p, bytesize};
+    *piece = (struct piece){pieces, (uintptr_t)p, bytesize, ctx};
     pieces = piece;
     pthread_mutex_unlock(&lock);
     return CUDA_SUCCESS;
@@ -42,6 +45,23 @@ cuMemHostUnregister(void *p)
     pthread_mutex_unlock(&lock);
     free(piece);
     return CUDA_SUCCESS;
+}
+
+void
+null_host_end(CUcontext ctx)
+{
+    struct piece **at = &pieces, *piece;
+
+    pthread_mutex_lock(&lock);
+    while ((piece = *at)) {
+        if (piece->ctx != ctx) {
+            at = &piece->next;
+            continue;
+        }
+        *at = piece->next;
+        free(piece);
+    }
+    pthread_mutex_unlock(&lock);
 }
 
 bool
