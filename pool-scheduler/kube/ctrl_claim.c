@@ -132,13 +132,14 @@ int
 ctrl_work_set_waiting(struct ctrl_work *work, const char *phase, const char *reason,
                       const char *message, struct gp_err *err)
 {
-    json_t *conditions = conditions_of(work);
+    json_t *conditions;
     int r;
 
     ctrl_set_waiting(work->ctrl, "c:", work->key, true);
     if (is_reworded(work, phase, reason, message) &&
         !ctrl_words_due(work->ctrl, "c:", work->key))
         return 0;
+    conditions = conditions_of(work);
     kube_condition_set(conditions, "Ready", false, reason, message);
     r = ctrl_status(work->ctrl, &work->ctrl->claims, work->claim,
                     json_pack("{s:s, s:s, s:n, s:n, s:n, s:n, s:[], s:o}", "phase",
