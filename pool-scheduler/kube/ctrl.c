@@ -189,7 +189,7 @@ compare_aged(const void *a, const void *b)
 }
 
 /* Who has waited longest comes first, as with the controller before. */
-static void
+static int
 queue_claims(struct ctrl *ctrl)
 {
     size_t n = 0, all = json_object_size(ctrl->claims.objects);
@@ -198,12 +198,15 @@ queue_claims(struct ctrl *ctrl)
     json_t *object;
 
     if (!list)
-        return;
-    json_object_foreach(ctrl->claims.objects, key, object) list[n++] =
-        (struct aged){kube_str(object, "metadata.creationTimestamp"), key};
+        return -ENOMEM;
+    json_object_foreach(ctrl->claims.objects, key, object)
+    {
+        list[n++] = (struct aged){kube_str(object, "metadata.creationTimestamp"), key};
+    }
     qsort(list, n, sizeof(*list), compare_aged);
     for (size_t i = 0; i < n; i++)
         ctrl_queue_name(ctrl, "c:", list[i].key);
+    return 0;
 }
 
 /* Everything, once, after the lease was taken: the one before may have been killed.
@@ -216,12 +219,13 @@ start_work(struct ctrl *ctrl)
     json_t *object;
     int r = ctrl_session_load(ctrl, &err);
 
+    ctrl_queue_clear(&ctrl->queue);
+    if (!r)
+        r = queue_claims(ctrl);
     if (r < 0) {
         gp_log_warn("pool", "%s", gp_err_msg(&err, r));
         return;
     }
-    ctrl_queue_clear(&ctrl->queue);
-    queue_claims(ctrl);
     json_object_foreach(ctrl->gpus.objects, key, object)
         ctrl_queue_name(ctrl, "g:", key);
     json_object_foreach(ctrl->pods.objects, key, object)

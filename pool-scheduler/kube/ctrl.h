@@ -59,8 +59,7 @@ struct ctrl_config {
 struct ctrl_places {
     struct ctrl_place *first; /* in the order in which they were taken */
     unsigned n;
-    uint64_t retry_ns;   /* nobody answered: none connects before */
-    uint64_t refused_ns; /* the scheduler gave none: none is taken before */
+    uint64_t retry_ns; /* nobody answered: none connects before */
 };
 
 struct ctrl {
@@ -186,8 +185,8 @@ void ctrl_session_fini(struct ctrl *ctrl);
  * what.  0: it has none, or it was served: open the session. */
 int ctrl_place_look(struct ctrl *ctrl, const char *key,
                     const struct ctrl_wanted *wanted, struct gp_err *err);
-/* There was no room for @wanted, as @words say: the claim @key, which has no place,
- * takes one if it can.  True: it has one. */
+/* There was no room for @wanted, as @words say: the claim @key, which waits in no
+ * place, takes one if it can.  True: it has one, or was refused one a moment ago. */
 bool ctrl_place_take(struct ctrl *ctrl, const char *key,
                      const struct ctrl_wanted *wanted, const char *words);
 /* It gives its place back; none is no mistake. */

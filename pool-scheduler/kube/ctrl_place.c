@@ -29,7 +29,8 @@
  * A link on which nothing comes for so long is dead; the proof is good for two minutes.
  */
 #define SILENCE_NS (100 * GP_NS_PER_S)
-/* The scheduler has refused a place: its queue is full, or it is older. */
+/* The scheduler has refused the place: its queue is full, or a quota can never give
+ * what the claim asks for. */
 #define REFUSED_NS (20 * GP_NS_PER_S)
 
 struct ctrl_place {
@@ -37,6 +38,7 @@ struct ctrl_place {
     struct ctrl *ctrl;
     struct gp_msg_conn conn;
     bool connected;
+    bool refused; /* it is none, and none is asked for until the timer ends it */
     struct gp_loop_timer timer; /* connect again; or the link is dead */
     char address[CTL_ENDPOINT_MAX];
     struct ctrl_place_proof proof;
@@ -160,8 +162,9 @@ on_error(struct ctrl_place *place, const Gpupool__Ctl__CtlReply *reply)
         return;
     }
     gp_log_info("place", "%s: %s", place->name, reply->error->words);
-    place->ctrl->places.refused_ns = gp_now_ns() + REFUSED_NS;
-    end_place(place);
+    disconnect(place);
+    place->refused = true;
+    arm(place, REFUSED_NS);
 }
 
 static void
@@ -225,6 +228,10 @@ on_timer(struct gp_loop_timer *timer)
     int r;
 
     disconnect(place);
+    if (place->refused) {
+        end_place(place);
+        return;
+    }
     if (now < places->retry_ns) {
         arm(place, places->retry_ns - now);
         return;
@@ -285,7 +292,7 @@ ctrl_place_look(struct ctrl *ctrl, const char *key, const struct ctrl_wanted *wa
         ctrl_place_leave(ctrl, key);
         place = NULL;
     }
-    if (!place)
+    if (!place || place->refused)
         return 0;
     return gp_err_set(err, -EAGAIN, "%s", place->words);
 }
@@ -337,8 +344,9 @@ ctrl_place_take(struct ctrl *ctrl, const char *key, const struct ctrl_wanted *wa
 {
     struct ctrl_place **last = &ctrl->places.first, *place;
 
-    if (gp_now_ns() < ctrl->places.refused_ns ||
-        (ctrl->places.n == CTRL_PLACES_MAX && !make_room(ctrl, key)))
+    if (*find(ctrl, key)) /* it was refused just now */
+        return true;
+    if (ctrl->places.n == CTRL_PLACES_MAX && !make_room(ctrl, key))
         return false;
     place = place_new(ctrl, key, wanted);
     if (!place)

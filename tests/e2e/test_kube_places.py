@@ -4,6 +4,7 @@ what asks for much is not starved by what asks for little."""
 
 import json
 import signal
+import time
 
 from test_kube import claim, in_world
 from test_kube_replicas import etcd_of_one, leader_in
@@ -194,6 +195,23 @@ def test_no_namespace_keeps_others_out_of_the_queue(case):
         case.equal([f"team/w{i:02}" for i in range(33) if f"team/w{i:02}" not in taken],
                    ["team/w31", "team/w32"], "who has none")
     in_world(case, body)
+
+
+def test_a_claim_that_gets_no_place_keeps_others_from_none(case):
+    """The quota never allows the one, so the scheduler does not let it wait."""
+    path = case.folder / "rules"
+    path.write_text("[tenant cluster]\nowners = kube:*\ncore = 50\n")
+
+    def body(world):
+        begin(world, a=50)
+        put(world, "never", 100)
+        case.wait_for(lambda: message(world, "never"), "it waits")
+        time.sleep(1)  # for the refusal of a place
+        put(world, "next", 50)
+        case.wait_for(lambda: programs(case, world) == ["team/next"], "the other has a place", 8)
+        delete(world, "a")
+        world.await_phase("next", "Bound")
+    in_world(case, body, ("--rules", path))
 
 
 def test_more_claims_than_places_wait_in_order(case):
