@@ -51,7 +51,7 @@ KEEPER_SRCS := $(addprefix server/supervisor/srv_,keep_msg.c keeper.c kept.c)
 # Users link -lzstd -llz4.
 KERNEL_PARAMS_SRCS := $(addprefix server/kernel_params/kernel_params,.c _elf.c _image.c \
     _ptx.c) $(addprefix server/kernel_params/,image_variables.c image_variables_elf.c \
-    image_variables_ptx.c image_words.c)
+    image_variables_ptx.c image_sections.c image_words.c)
 $(eval $(call static_lib,kernel_params,$(KERNEL_PARAMS_SRCS),server/kernel_params common))
 
 WRK_BASE_SRCS := $(addprefix server/base/wrk_,desk.c request.c)

@@ -11,36 +11,12 @@
  */
 #include "image_variables.h"
 
-#include <elf.h>
+#include "image_sections.h"
+
 #include <string.h>
 
 /* Shared memory of a block, local memory of a thread and parameters are less. */
 #define OF_KERNEL_MAX (UINT64_C(1) << 20)
-
-struct reader {
-    const uint8_t *data;
-    size_t len;
-    const char *names; /* of sections; NULL: they have none */
-    size_t names_len;
-};
-
-static bool
-inside(const struct reader *r, uint64_t offset, uint64_t size)
-{
-    return offset <= r->len && size <= r->len - offset;
-}
-
-static void
-section(const struct reader *r, uint64_t table, uint64_t i, Elf64_Shdr *ret)
-{
-    memcpy(ret, r->data + table + i * sizeof(*ret), sizeof(*ret));
-}
-
-static const char *
-name_of(const struct reader *r, const Elf64_Shdr *sh)
-{
-    return r->names && sh->sh_name < r->names_len ? r->names + sh->sh_name : "";
-}
 
 static bool
 begins(const char *name, const char *with)
@@ -64,9 +40,9 @@ is_of_kernel(const char *name)
 }
 
 static uint64_t
-section_bytes(const struct reader *r, const Elf64_Shdr *sh)
+section_bytes(const struct image_sections *s, const Elf64_Shdr *sh)
 {
-    const char *name = name_of(r, sh);
+    const char *name = image_sections_name(s, sh);
 
     if (!(sh->sh_flags & SHF_ALLOC) || sh->sh_flags & SHF_EXECINSTR)
         return 0;
@@ -78,50 +54,18 @@ section_bytes(const struct reader *r, const Elf64_Shdr *sh)
     return sh->sh_size;
 }
 
-/* More sections than the header has room for are counted in the first of them. */
-static bool
-open_sections(struct reader *r, const Elf64_Ehdr *eh, uint64_t *ret_n)
-{
-    uint64_t n = eh->e_shnum, names = eh->e_shstrndx, bytes;
-    Elf64_Shdr sh;
-
-    if (eh->e_shentsize != sizeof(sh) || !inside(r, eh->e_shoff, sizeof(sh)))
-        return false;
-    section(r, eh->e_shoff, 0, &sh);
-    if (n == 0)
-        n = sh.sh_size;
-    if (names == SHN_XINDEX)
-        names = sh.sh_link;
-    if (!gp_mul_ok(n, (uint64_t)sizeof(sh), &bytes) || !inside(r, eh->e_shoff, bytes))
-        return false;
-    *ret_n = n;
-    if (names >= n)
-        return true;
-    section(r, eh->e_shoff, names, &sh);
-    if (sh.sh_type == SHT_NOBITS || !inside(r, sh.sh_offset, sh.sh_size) ||
-        !sh.sh_size || r->data[sh.sh_offset + sh.sh_size - 1] != 0)
-        return true;
-    r->names = (const char *)r->data + sh.sh_offset;
-    r->names_len = sh.sh_size;
-    return true;
-}
-
 uint64_t
 image_variables_elf(const void *image, size_t len)
 {
-    struct reader r = {.data = image, .len = len};
-    uint64_t n = 0, sum = 0;
-    Elf64_Ehdr eh;
+    struct image_sections s;
+    uint64_t sum = 0;
     Elf64_Shdr sh;
 
-    if (len < sizeof(eh) || memcmp(image, ELFMAG, SELFMAG) != 0)
+    if (image_sections_open(&s, image, len, NULL) < 0)
         return 0;
-    memcpy(&eh, image, sizeof(eh));
-    if (!open_sections(&r, &eh, &n))
-        return 0;
-    for (uint64_t i = 0; i < n; i++) {
-        section(&r, eh.e_shoff, i, &sh);
-        sum = image_variables_add(sum, section_bytes(&r, &sh));
+    for (uint64_t i = 0; i < s.n; i++) {
+        image_sections_get(&s, i, &sh);
+        sum = image_variables_add(sum, section_bytes(&s, &sh));
     }
     return sum;
 }

@@ -9,9 +9,9 @@
 #include "kernel_params.h"
 
 #include "gp_err.h"
+#include "image_sections.h"
 
 #include <assert.h>
-#include <elf.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,10 +35,6 @@ struct record {
 static_assert(sizeof(struct record) == 12, "a record of the image");
 
 struct reader {
-    const uint8_t *data;
-    size_t len;
-    const char *names; /* of sections */
-    size_t names_len;
     struct kernel_params_set *all;
 
     /* The kernel at hand. */
@@ -129,60 +125,18 @@ read_kernel(struct reader *r, const char *name, const uint8_t *at, size_t len,
 
 /* ---- sections ---- */
 
-static bool
-inside(const struct reader *r, uint64_t offset, uint64_t size)
-{
-    return offset <= r->len && size <= r->len - offset;
-}
-
-static void
-section(const struct reader *r, uint64_t table, uint64_t i, Elf64_Shdr *ret)
-{
-    memcpy(ret, r->data + table + i * sizeof(*ret), sizeof(*ret));
-}
-
 static int
-read_section(struct reader *r, const Elf64_Shdr *sh, struct gp_err *err)
+read_section(struct reader *r, const struct image_sections *s, const Elf64_Shdr *sh,
+             struct gp_err *err)
 {
+    const char *name = image_sections_name(s, sh);
     size_t prefix = strlen(INFO_PREFIX);
-    const char *name;
 
-    if (sh->sh_name >= r->names_len || sh->sh_type == SHT_NOBITS)
+    if (sh->sh_type == SHT_NOBITS || strncmp(name, INFO_PREFIX, prefix) != 0)
         return 0;
-    name = r->names + sh->sh_name;
-    if (strncmp(name, INFO_PREFIX, prefix) != 0)
-        return 0;
-    if (!inside(r, sh->sh_offset, sh->sh_size))
+    if (!image_sections_inside(s, sh->sh_offset, sh->sh_size))
         return gp_err_set(err, -EINVAL, "a section of machine code reaches beyond it");
-    return read_kernel(r, name + prefix, r->data + sh->sh_offset, sh->sh_size, err);
-}
-
-/* More sections than the header has room for are counted in the first of them. */
-static int
-open_sections(struct reader *r, const Elf64_Ehdr *eh, uint64_t *ret_n,
-              struct gp_err *err)
-{
-    uint64_t n = eh->e_shnum, names = eh->e_shstrndx, bytes;
-    Elf64_Shdr sh;
-
-    if (eh->e_shentsize != sizeof(sh) || !inside(r, eh->e_shoff, sizeof(sh)))
-        return gp_err_set(err, -EINVAL, "machine code without a table of sections");
-    section(r, eh->e_shoff, 0, &sh);
-    if (n == 0)
-        n = sh.sh_size;
-    if (names == SHN_XINDEX)
-        names = sh.sh_link;
-    if (!gp_mul_ok(n, (uint64_t)sizeof(sh), &bytes) || !inside(r, eh->e_shoff, bytes) ||
-        names >= n)
-        return gp_err_set(err, -EINVAL, "a table of sections reaches beyond its image");
-    section(r, eh->e_shoff, names, &sh);
-    if (sh.sh_type == SHT_NOBITS || !inside(r, sh.sh_offset, sh.sh_size) ||
-        !sh.sh_size || r->data[sh.sh_offset + sh.sh_size - 1] != 0)
-        return gp_err_set(err, -EINVAL, "machine code whose sections have no names");
-    r->names = (const char *)r->data + sh.sh_offset;
-    r->names_len = sh.sh_size;
-    *ret_n = n;
-    return 0;
+    return read_kernel(r, name + prefix, s->data + sh->sh_offset, sh->sh_size, err);
 }
 
 int
@@ -190,23 +144,19 @@ kernel_params_elf(const void *image, size_t len, struct kernel_params_set *all,
                   struct gp_err *err)
 {
     CLEANUP_FREE struct reader *r = calloc(1, sizeof(*r));
-    Elf64_Ehdr eh;
+    struct image_sections s;
     Elf64_Shdr sh;
-    uint64_t n = 0;
     int rc;
 
     if (!r)
         return gp_err_set(err, -ENOMEM, "no memory to read machine code");
-    if (len < sizeof(eh) || memcmp(image, ELFMAG, SELFMAG) != 0)
-        return gp_err_set(err, -EINVAL, "machine code is shorter than its header");
-    memcpy(&eh, image, sizeof(eh));
-    r->data = image;
-    r->len = len;
     r->all = all;
-    rc = open_sections(r, &eh, &n, err);
-    for (uint64_t i = 0; rc == 0 && i < n; i++) {
-        section(r, eh.e_shoff, i, &sh);
-        rc = read_section(r, &sh, err);
+    rc = image_sections_open(&s, image, len, err);
+    if (rc == 0 && !s.names)
+        rc = gp_err_set(err, -EINVAL, "machine code whose sections have no names");
+    for (uint64_t i = 0; rc == 0 && i < s.n; i++) {
+        image_sections_get(&s, i, &sh);
+        rc = read_section(r, &s, &sh, err);
     }
     return rc;
 }
