@@ -194,6 +194,17 @@ on_notice(struct cli_lease *lease, const Gpupool__Ctl__CtlSessionNotice *notice)
     tell(peer, &reply);
 }
 
+/* An agent that was stopped for a while finds out late. */
+static bool
+is_left(const struct cli_lease *lease)
+{
+    const struct cli_agent_peer *peer = container_of(
+        (struct cli_lease *)(uintptr_t)lease, struct cli_agent_peer, lease);
+    char byte;
+
+    return recv(peer->msg.src.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
 /* False: it breaks the protocol. */
 static bool
 hold(struct cli_agent_peer *peer, uint32_t id, const Gpupool__Ctl__CtlRenewMany *msg)
@@ -210,6 +221,7 @@ hold(struct cli_agent_peer *peer, uint32_t id, const Gpupool__Ctl__CtlRenewMany 
     peer->lease.on_renewed = on_renewed;
     peer->lease.on_lost = on_lost;
     peer->lease.on_notice = on_notice;
+    peer->lease.is_left = is_left;
     gp_loop_timer_del(&peer->hello);
     cli_renewer_add(peer->agent->renewer, &peer->lease, 0);
     cli_renewer_hurry(&peer->lease);

@@ -54,7 +54,8 @@ be_alone(struct cli_keepalive *keep, uint64_t after_ns)
 static void
 look_for_agent(struct cli_keepalive *keep)
 {
-    if (!keep->shares || keep->connected || is_serving(keep) || keep->session->lost)
+    if (!keep->shares || keep->connected || is_serving(keep) || keep->session->lost ||
+        gp_now_ns() < keep->not_before_ns)
         return;
     keep->patience_ns = gp_now_ns() + join_ns(keep);
     look(keep);
@@ -102,25 +103,37 @@ leave(struct cli_keepalive *keep)
     gp_loop_timer_del(&keep->timer);
 }
 
+/* The agent may hold it, and gives it up: hold it over the own connection.  Agents are
+ * looked for again with the next renewal that is not about that. */
+static void
+be_alone_again(struct cli_keepalive *keep)
+{
+    leave(keep);
+    keep->not_before_ns = gp_now_ns() + keep->session->lease_ms * GP_NS_PER_MS / 2;
+    be_alone(keep, 0);
+    if (keep->lease.renewer)
+        cli_renewer_take_back(&keep->lease);
+}
+
 /* The agent is gone.  Look for another; should that take too long, there is the own
  * connection. */
 static void
 agent_gone(struct cli_keepalive *keep)
 {
-    bool joined = keep->joined;
-
+    if (!keep->joined) {
+        be_alone_again(keep);
+        return;
+    }
     leave(keep);
-    be_alone(keep, joined ? join_ns(keep) : 0);
-    if (joined) /* else the next renewal comes to it */
-        look_for_agent(keep);
+    be_alone(keep, join_ns(keep));
+    look_for_agent(keep);
 }
 
 /* It is there and does nothing, so others would do no better to look for it. */
 static void
 agent_silent(struct cli_keepalive *keep)
 {
-    leave(keep);
-    be_alone(keep, 0);
+    be_alone_again(keep);
 }
 
 /* While joined: so long after a renewal the next one is overdue, and there is time for
@@ -142,7 +155,6 @@ on_renewed(struct cli_keepalive *keep, const Gpupool__Ctl__CtlRenewed *msg)
     }
     if (!keep->joined) { /* the session is held over the agent's connection now */
         keep->joined = true;
-        cli_renewer_remove(&keep->lease);
         cli_renewer_hang_up(&keep->renewer);
     }
     if (msg->n_scheduler_keys) /* which it was told over TLS */
@@ -203,6 +215,7 @@ join(struct cli_keepalive *keep)
         leave(keep);
         return -EPIPE;
     }
+    cli_renewer_remove(&keep->lease); /* the last to renew it must be the agent */
     arm(keep, join_ns(keep));
     return 0;
 }
@@ -213,8 +226,13 @@ join(struct cli_keepalive *keep)
 static void
 look(struct cli_keepalive *keep)
 {
-    int r = join(keep);
+    int r;
 
+    if (keep->renewer.request) { /* the answer comes first */
+        arm(keep, AGAIN_NS);
+        return;
+    }
+    r = join(keep);
     if (!r || r == -EPERM)
         return;
     r = cli_agent_start(&keep->agent, keep->address, &keep->renewer, keep->loop);
@@ -275,11 +293,13 @@ cli_keepalive_stop(struct cli_keepalive *keep, bool close)
 
     if (!keep->loop)
         return;
-    if (close && keep->joined)
+    if (close && keep->joined) {
         gp_msg_conn_send(&keep->conn, bytes,
                          cli_close_message(&keep->lease, 2, false, bytes));
-    else if (close)
+    } else if (close) {
+        be_alone(keep, 0); /* while it is joining its renewer does not have it */
         cli_renewer_close(&keep->lease, false);
+    }
     leave(keep);
     cli_agent_stop(&keep->agent);
     cli_renewer_fini(&keep->renewer);

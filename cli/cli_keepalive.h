@@ -38,6 +38,7 @@ struct cli_keepalive {
     bool connected, joined;        /* it is there; it has answered */
     struct gp_loop_timer timer;    /* what follows if nothing comes until then */
     uint64_t patience_ns;          /* until then an agent is looked for */
+    uint64_t not_before_ns;        /* before that none is looked for */
 };
 
 /* @shares: with other sessions of this host, if the scheduler knows how. */

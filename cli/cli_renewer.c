@@ -16,6 +16,9 @@
 #define RETRY_MAX_NS (2 * GP_NS_PER_S)
 /* Sessions that come this soon after each other are held by one request. */
 #define GATHER_NS (10 * GP_NS_PER_MS)
+/* From the renewal that takes a session back to the one behind it: within the
+ * scheduler's grace time (six seconds). */
+#define TAKE_BACK_NS (2 * GP_NS_PER_S)
 /* Of a renewal: a place for each session, and what is around them. */
 #define REQUEST_MAX (CTL_RENEW_MAX * 36 + 64)
 
@@ -30,11 +33,26 @@ arm(struct cli_renewer *h, uint64_t after_ns)
     gp_loop_timer_set(h->loop, &h->timer, gp_now_ns() + after_ns, on_timer);
 }
 
+/* Nothing is asked before that, whatever comes and goes meanwhile. */
+static void
+wait_before_asking(struct cli_renewer *h, uint64_t ns)
+{
+    h->not_before_ns = gp_now_ns() + ns;
+    arm(h, ns);
+}
+
+/* Sessions belong to the connection over which they were renewed last, and end some
+ * seconds after it broke, whenever they would be due: all of them are due now. */
 static void
 disconnect(struct cli_renewer *h)
 {
-    if (h->connected)
+    if (h->connected) {
+        uint64_t now = gp_now_ns();
+
         gp_msg_conn_fini(&h->conn);
+        for (struct cli_lease *lease = h->sessions; lease; lease = lease->next)
+            lease->due_ns = now;
+    }
     h->connected = false;
     h->request = 0;
 }
@@ -49,7 +67,7 @@ retry(struct cli_renewer *h)
     ctl_route_next(&h->route);
     if (h->on_trouble)
         h->on_trouble(h);
-    arm(h, gp_min(pause, RETRY_MAX_NS));
+    wait_before_asking(h, gp_min(pause, RETRY_MAX_NS));
 }
 
 static void on_msg(struct gp_msg_conn *conn, const void *data, size_t len);
@@ -78,17 +96,6 @@ cli_renewer_use(struct cli_renewer *h, struct ctl_link *link)
     return r;
 }
 
-/* Sessions belong to the connection over which they were renewed last, and end some
- * seconds after it broke, whenever they would be due. */
-static void
-hold_all(struct cli_renewer *h)
-{
-    uint64_t now = gp_now_ns();
-
-    for (struct cli_lease *lease = h->sessions; lease; lease = lease->next)
-        lease->due_ns = now;
-}
-
 /* The scheduler's key is that of the first connection, or one that it named since. */
 static int
 connect_again(struct cli_renewer *h)
@@ -102,11 +109,7 @@ connect_again(struct cli_renewer *h)
     if (r == 0)
         r = ctl_link_open(&link, address, tls, &h->keys, gp_now_ns() + CONNECT_NS,
                           false, NULL);
-    if (r == 0)
-        r = cli_renewer_use(h, &link);
-    if (r == 0)
-        hold_all(h);
-    return r;
+    return r == 0 ? cli_renewer_use(h, &link) : r;
 }
 
 void
@@ -152,6 +155,7 @@ plan(struct cli_renewer *h)
         return;
     for (const struct cli_lease *lease = h->sessions; lease; lease = lease->next)
         first = gp_min(first, lease->due_ns);
+    first = gp_max(first, h->not_before_ns);
     if (h->sessions)
         arm(h, first > now ? first - now : 0);
     else
@@ -192,6 +196,14 @@ void
 cli_renewer_hurry(struct cli_lease *lease)
 {
     lease->due_ns = gp_now_ns() + GATHER_NS;
+    plan(lease->renewer);
+}
+
+void
+cli_renewer_take_back(struct cli_lease *lease)
+{
+    lease->taken_back = true;
+    lease->due_ns = gp_now_ns();
     plan(lease->renewer);
 }
 
@@ -241,7 +253,8 @@ gather(struct cli_renewer *h)
 
         if (h->n_asked == (h->single ? 1 : CTL_RENEW_MAX))
             return;
-        if (lease->due_ns <= now + (h->single ? 0 : early))
+        if (lease->due_ns <= now + (h->single ? 0 : early) &&
+            !(lease->is_left && lease->is_left(lease)))
             h->asked[h->n_asked++] = lease;
     }
 }
@@ -326,6 +339,9 @@ renewed(struct cli_lease *lease, const Gpupool__Ctl__CtlRenewedOne *one)
 {
     lease->lease_ms = one->lease_ms;
     lease->due_ns = gp_now_ns() + lease->lease_ms * GP_NS_PER_MS / 2;
+    if (lease->taken_back)
+        lease->due_ns = gp_min(lease->due_ns, gp_now_ns() + TAKE_BACK_NS);
+    lease->taken_back = false;
     if (one->grant)
         lease->tickets_unix = one->grant->tickets_unix;
     lease->on_renewed(lease, one);
@@ -406,13 +422,14 @@ refused(struct cli_renewer *h, const Gpupool__Ctl__CtlError *error)
         bool named = h->route.leader[0]; /* two may name each other */
 
         disconnect(h);
-        arm(h, ctl_route_follow(&h->route, error->leader) && !named ? 0 : RETRY_MIN_NS);
+        wait_before_asking(
+            h, ctl_route_follow(&h->route, error->leader) && !named ? 0 : RETRY_MIN_NS);
     } else if (!h->single && error->code == GPUPOOL__CTL__CTL_CODE__CTL_BAD_REQUEST) {
         h->single = true;
         disconnect(h);
         arm(h, 0);
     } else if (error->retry_after_ms) {
-        arm(h, error->retry_after_ms * GP_NS_PER_MS);
+        wait_before_asking(h, error->retry_after_ms * GP_NS_PER_MS);
     } else {
         retry(h);
     }

@@ -37,10 +37,14 @@ struct cli_lease {
     void (*on_lost)(struct cli_lease *lease, const char *words);
     void (*on_notice)(struct cli_lease *lease,
                       const Gpupool__Ctl__CtlSessionNotice *notice);
+    /* Asked before each renewal, or NULL: whoever wants it held is gone and may hold it
+     * otherwise, so that a renewal would take it away; it is removed soon. */
+    bool (*is_left)(const struct cli_lease *lease);
     /* The renewer's: */
     struct cli_renewer *renewer; /* NULL: not held */
     uint64_t due_ns;
     uint32_t lease_ms; /* 0: not renewed yet */
+    bool taken_back;   /* renewed again soon after the next renewal */
     struct cli_lease *next, **link;
 };
 
@@ -54,6 +58,7 @@ struct cli_renewer {
     bool single; /* the scheduler is older than batches */
     struct gp_loop_timer timer;
     unsigned attempts;
+    uint64_t not_before_ns;                 /* nothing is asked before that */
     uint32_t next_id, request;              /* id of the renewal under way; 0: none */
     struct cli_lease *asked[CTL_RENEW_MAX]; /* in it; NULL: removed since */
     size_t n_asked;
@@ -79,6 +84,9 @@ void cli_renewer_add(struct cli_renewer *renewer, struct cli_lease *lease,
 void cli_renewer_remove(struct cli_lease *lease); /* not held: a no-op */
 /* Renew it at once. */
 void cli_renewer_hurry(struct cli_lease *lease);
+/* The same, and once more two seconds later: somebody else who was asked to hold it and
+ * gives it up may have renewed it in between. */
+void cli_renewer_take_back(struct cli_lease *lease);
 /* End it; @lost: unless somebody else holds it within the scheduler's grace time.  It
  * is not held any more. */
 void cli_renewer_close(struct cli_lease *lease, bool lost);

@@ -28,6 +28,9 @@ static const struct store_bound TXN = {.ops = 120, .bytes = 1024 * 1024};
 #define RETRY_MS 200
 /* Until the watch shows a leader its own key; else another had better try. */
 #define SHOWN_NS (10 * GP_NS_PER_S)
+/* So long who was not shown its own key leaves the leadership to the others, unless its
+ * watch shows something before: else it would take what they may get in its turn. */
+#define DEAF_NS (60 * GP_NS_PER_S)
 /* Keys end before this: "0" is the character after "/". */
 
 struct store_etcd {
@@ -51,6 +54,10 @@ struct store_etcd {
     struct etcd_history history;    /* the watcher's */
     struct store_trouble trouble;   /* the keeper's */
 };
+
+/* Of this process, which opens the store anew: until when it leaves the leadership to
+ * the others, by boot_ns(); 0: it may lead. */
+static _Atomic uint64_t deaf_until_ns;
 
 static struct store_etcd *
 etcd_of(const struct store *store)
@@ -335,7 +342,8 @@ try_to_lead(struct store_etcd *e, struct etcd_http *http, struct gp_err *err)
 {
     int r = 0;
 
-    if (!atomic_load(&e->term) && atomic_load(&e->watching))
+    if (!atomic_load(&e->term) && atomic_load(&e->watching) &&
+        boot_ns() >= atomic_load(&deaf_until_ns))
         r = campaign(e, http, err);
     if (r >= 0)
         store_trouble_clear(&e->trouble);
@@ -373,6 +381,7 @@ keeper_step(struct store_etcd *e, struct etcd_http *http)
             return RETRY_MS; /* the next step gets another */
     }
     if (is_not_shown(e)) {
+        atomic_store(&deaf_until_ns, boot_ns() + DEAF_NS);
         lose(e, "it has the leadership, and its watch of etcd does not show that");
         return RETRY_MS;
     }
@@ -449,6 +458,7 @@ on_watch_event(struct store_etcd *e, const json_t *event)
         return -EPROTO;
     }
     e->revision = gp_max(e->revision, etcd_number(kv, "mod_revision"));
+    atomic_store(&deaf_until_ns, 0); /* it hears */
     if (!strcmp(name, STORE_LEADER_KEY)) {
         etcd_mark_see(&e->history.leader, gone ? NULL : kv);
         leader_changed(e, kv, gone, value, size);

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import socket
+import time
 import urllib.request
 
 from harness import proc
@@ -253,6 +254,69 @@ def test_cut_connection_costs_no_session_however_long_its_lease(case):
     for process in processes:
         process.stdin.close()
     case.equal([process.wait(case.patience) for process in processes], [0] * 3, "exit statuses")
+
+
+def test_session_that_leaves_while_the_scheduler_is_away_costs_no_other(case):
+    """The agent connects again all the same, not when the next of the others is due."""
+    pool = case.pool(options=("--lease-ms", 600000))
+    pool.restart(pool.pid(SCHEDULER), "--hold-grace-ms", 20000)
+    case.wait_for(lambda: [item["state"] for item in pool.status()["servers"]] == ["alive"],
+                  "the server is back")
+    folder = case.folder / "gpupool" / "pool.d"
+    relay = Cutter(case, (folder / "scheduler.ready").read_text().strip().rsplit(":", 1))
+    relay.every(0)
+    env = {"GPUPOOL_SCHEDULER": f"127.0.0.1:{relay.port}",
+           "GPUPOOL_TOKEN_FILE": str(folder / "client-token"),
+           "GPUPOOL_RUN_DIR": str(case.folder / "elsewhere")}
+    processes = [pool.spawn("cat", core=5, memory="16MiB", env=env) for _ in range(4)]
+    case.wait_for(lambda: len(pool.sessions()) == 4, "the sessions are open")
+    case.wait_for(lambda: len(holders({relay.port})) == 1, "one connection")
+    agent = holders({relay.port})[0]
+    relay.cut()
+    os.kill(relay.process.pid, signal.SIGSTOP)
+    try:
+        case.wait_for(lambda: pool.log().count(": its client") == 4, "the scheduler misses them")
+        its = proc.parent_and_state(agent)[0]
+        other = [process for process in processes if process.pid != its][0]
+        other.stdin.close()
+        case.equal(other.wait(case.patience), 0, "the one that leaves")
+        time.sleep(1)
+    finally:
+        os.kill(relay.process.pid, signal.SIGCONT)
+
+    def is_left():
+        left = [item["lease_left_ms"] for item in pool.sessions()]
+        return len(left) <= 3 and (len(left) < 3 or min(left) > 60000)
+
+    case.wait_for(is_left, lambda: f"the others are held again: {pool.sessions()}")
+    case.equal(len(pool.sessions()), 3, "sessions")
+    for process in processes:
+        process.kill()
+
+
+def test_session_that_a_slow_agent_gives_up_is_held_by_its_own_run(case):
+    """It may have been renewed by the agent when its own run takes it back."""
+    pool = case.pool(options=("--lease-ms", 600000))
+    first = pool.spawn("cat", core=5, memory="16MiB")
+    case.wait_for(lambda: pool.sessions() and agent_of(case), "an agent")
+    agent, scheduler = agent_of(case), pool.pid(SCHEDULER)
+    os.kill(agent, signal.SIGSTOP)
+    try:
+        second = pool.spawn("cat", core=5, memory="16MiB")
+        case.wait_for(lambda: len(pool.sessions()) == 2, "the second session is open")
+        time.sleep(0.5)  # it asks the agent, which it waits for two seconds
+        os.kill(scheduler, signal.SIGSTOP)
+        os.kill(agent, signal.SIGCONT)
+        time.sleep(4)  # the agent renews; then it is left, and gives the session up
+    finally:
+        os.kill(agent, signal.SIGCONT)
+        os.kill(scheduler, signal.SIGCONT)
+    case.wait_for(lambda: len(pool.sessions()) == 2, "the scheduler answers")
+    time.sleep(7)  # more than the grace time of a session that nobody holds
+    case.equal(len(pool.sessions()), 2, "sessions")
+    for process in (first, second):
+        process.stdin.close()
+        case.equal(process.wait(case.patience), 0, "the end of a run")
 
 
 def test_failover_to_another_leader_is_survived_by_all(case):
