@@ -189,6 +189,12 @@ int ctrl_place_look(struct ctrl *ctrl, const char *key,
  * place, takes one if it can.  True: it has one, or was refused one a moment ago. */
 bool ctrl_place_take(struct ctrl *ctrl, const char *key,
                      const struct ctrl_wanted *wanted, const char *words);
+/* As that for @n claims that are served together: each of @keys has a place for that of
+ * @list in its place, or none has. */
+bool ctrl_places_take(struct ctrl *ctrl, const char *const *keys,
+                      const struct ctrl_wanted *list, size_t n, const char *words);
+/* What the claim waits for in its place; NULL: it has none, or was refused one. */
+const char *ctrl_place_words(struct ctrl *ctrl, const char *key);
 /* It gives its place back; none is no mistake. */
 void ctrl_place_leave(struct ctrl *ctrl, const char *key);
 /* All give theirs back. */

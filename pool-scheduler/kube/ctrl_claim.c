@@ -416,8 +416,10 @@ open_session(struct ctrl_work *work, const struct ctrl_grant **ret, struct gp_er
 {
     const json_t *gpu = kube_watch_get(&work->ctrl->gpus, "", work->name);
     bool held = holds_gpu(work, gpu) && ctrl_session_known(work->ctrl, work->name);
-    const struct ctrl_wanted wanted = {work->name, work->program, &work->ask,
-                                       &work->class};
+    const struct ctrl_wanted wanted = {.name = work->name,
+                                       .program = work->program,
+                                       .ask = &work->ask,
+                                       .class = &work->class};
     int r = held ? 0 : check_quota(work, work->ask.memory, err), ended;
 
     ctrl_work_fill_ask(work);

@@ -7,12 +7,14 @@
  * for it.  Without one, claims that ask for little and come later would take for ever
  * what one that asks for much needs.  Each place is a connection of its own, so the
  * CTRL_PLACES_MAX claims that have waited longest have one; the others are tried at
- * each change of the pool, behind those.
+ * each change of the pool, behind those.  The claims of a pod wait as a gang, which is
+ * served all at once or not at all.
  *
  * A session that a place was served with is known as any other from then on
  * (ctrl_session_granted()), and its claim is looked at.
  */
 #include "ctl_call.h"
+#include "ctl_limits.h"
 #include "ctrl.h"
 #include "gp_err.h"
 #include "gp_log.h"
@@ -48,6 +50,8 @@ struct ctrl_place {
     struct kube_class class;
     char words[400]; /* what it waits for */
     char *key, *name, *program, *card, *node;
+    char *gang; /* empty: alone */
+    unsigned gang_size;
 };
 
 static void on_timer(struct gp_loop_timer *timer);
@@ -80,6 +84,7 @@ place_free(struct ctrl_place *place)
     free(place->program);
     free(place->card);
     free(place->node);
+    free(place->gang);
     free(place);
 }
 DEFINE_CLEANUP(struct ctrl_place, place_free)
@@ -113,8 +118,8 @@ static int
 pack(struct ctrl_place *place, const struct ctrl_place_proof *proof,
      uint8_t **ret_bytes, size_t *ret_len, struct gp_err *err)
 {
-    const struct ctrl_wanted wanted = {place->name, place->program, &place->ask,
-                                       &place->class};
+    const struct ctrl_wanted wanted = {place->name,   place->program, &place->ask,
+                                       &place->class, place->gang,    place->gang_size};
 
     return ctrl_pool_pack_wait(&place->ctrl->pool, &wanted, proof, ret_bytes, ret_len,
                                err);
@@ -146,7 +151,10 @@ on_grant(struct ctrl_place *place, const Gpupool__Ctl__CtlGrant *message)
     struct gp_err err = {0};
     int r = ctrl_pool_grant(message, &grant, &err);
 
-    if (!r)
+    /* Those of a pod are looked at together, when their claims ask for them. */
+    if (!r && *place->gang)
+        ctrl_session_unsure(place->ctrl, place->name);
+    else if (!r)
         r = ctrl_session_granted(place->ctrl, place->name, &grant);
     if (r < 0) /* it is found when the claim asks for it */
         gp_log_warn("place", "%s: %s", place->name, gp_err_msg(&err, r));
@@ -263,8 +271,10 @@ place_new(struct ctrl *ctrl, const char *key, const struct ctrl_wanted *wanted)
     place->program = strdup(wanted->program);
     place->ask.card = place->card = strdup(wanted->ask->card ? wanted->ask->card : "");
     place->ask.node = place->node = strdup(wanted->ask->node ? wanted->ask->node : "");
+    place->gang = strdup(wanted->gang ? wanted->gang : "");
+    place->gang_size = wanted->gang_size;
     if (!place->key || !place->name || !place->program || !place->card ||
-        !place->node ||
+        !place->node || !place->gang ||
         pack(place, &NONE, &place->wanted, &place->wanted_len, NULL) < 0)
         return NULL;
     return TAKE_PTR(place);
@@ -316,48 +326,128 @@ places_of(const struct ctrl *ctrl, const char *key)
     return n;
 }
 
-/* All are taken.  The namespace that has most gives its youngest, if it has two more
- * than that of @key: no namespace keeps others out. */
-static bool
-make_room(struct ctrl *ctrl, const char *key)
+/* Places that namespaces which have more than @most could give. */
+static unsigned
+places_over(const struct ctrl *ctrl, unsigned most)
 {
-    const struct ctrl_place *gives = NULL;
-    unsigned most = places_of(ctrl, key) + 2;
+    unsigned n = 0;
 
-    for (const struct ctrl_place *p = ctrl->places.first; p; p = p->next) {
+    for (const struct ctrl_place *p = ctrl->places.first; p; p = p->next)
+        if (places_of(ctrl, p->key) > most)
+            n++;
+    return n;
+}
+
+/* The youngest place of the namespace that has most, and what waits together with that,
+ * if it has more than @most. */
+static bool
+give_place(struct ctrl *ctrl, unsigned most)
+{
+    struct ctrl_place *gives = NULL;
+    CLEANUP_FREE char *gang = NULL;
+
+    for (struct ctrl_place *p = ctrl->places.first; p; p = p->next) {
         unsigned n = places_of(ctrl, p->key);
 
-        if (n < most)
+        if (n <= most)
             continue;
-        most = n;
+        most = n - 1;
         gives = p;
     }
-    if (!gives)
+    gang = gives && *gives->gang ? strdup(gives->gang) : NULL;
+    if (gives)
+        ctrl_place_leave(ctrl, gives->key);
+    for (struct ctrl_place *p = ctrl->places.first, *next; gang && p; p = next) {
+        next = p->next;
+        if (!strcmp(p->gang, gang))
+            ctrl_place_leave(ctrl, p->key);
+    }
+    return gives;
+}
+
+/* @n more for the namespace of @key.  No namespace keeps others out: where there are
+ * not as many, those give some that have more than it will have. */
+static bool
+make_room(struct ctrl *ctrl, const char *key, unsigned n)
+{
+    unsigned most = places_of(ctrl, key) + n;
+
+    if (n > CTRL_PLACES_MAX - ctrl->places.n + places_over(ctrl, most))
         return false;
-    ctrl_place_leave(ctrl, gives->key);
+    while (n > CTRL_PLACES_MAX - ctrl->places.n)
+        if (!give_place(ctrl, most))
+            return false;
     return true;
 }
 
-bool
-ctrl_place_take(struct ctrl *ctrl, const char *key, const struct ctrl_wanted *wanted,
-                const char *words)
+static void
+enqueue(struct ctrl *ctrl, struct ctrl_place *place, const char *words)
 {
-    struct ctrl_place **last = &ctrl->places.first, *place;
+    struct ctrl_place **last = &ctrl->places.first;
 
-    if (*find(ctrl, key)) /* it was refused just now */
-        return true;
-    if (ctrl->places.n == CTRL_PLACES_MAX && !make_room(ctrl, key))
-        return false;
-    place = place_new(ctrl, key, wanted);
-    if (!place)
-        return false;
     gp_str_copy(place->words, sizeof(place->words), words);
     while (*last)
         last = &(*last)->next;
     *last = place;
     ctrl->places.n++;
     arm(place, 0);
+}
+
+bool
+ctrl_place_take(struct ctrl *ctrl, const char *key, const struct ctrl_wanted *wanted,
+                const char *words)
+{
+    return ctrl_places_take(ctrl, &key, wanted, 1, words);
+}
+
+/* How many of them wait in places for what is wanted.  One that waits for something
+ * else has left its place.  *ret_refused: one was refused its own. */
+static size_t
+count_waiting(struct ctrl *ctrl, const char *const *keys,
+              const struct ctrl_wanted *list, size_t n, bool *ret_refused)
+{
+    size_t waiting = 0;
+
+    *ret_refused = false;
+    for (size_t i = 0; i < n; i++) {
+        waiting += ctrl_place_look(ctrl, keys[i], &list[i], NULL) == -EAGAIN;
+        *ret_refused |= *find(ctrl, keys[i]) && (*find(ctrl, keys[i]))->refused;
+    }
+    return waiting;
+}
+
+bool
+ctrl_places_take(struct ctrl *ctrl, const char *const *keys,
+                 const struct ctrl_wanted *list, size_t n, const char *words)
+{
+    struct ctrl_place *places[CTL_OPEN_MANY_MAX] = {NULL};
+    bool refused;
+    size_t i;
+
+    if (count_waiting(ctrl, keys, list, n, &refused) == n || refused)
+        return true;
+    for (i = 0; i < n; i++)
+        ctrl_place_leave(ctrl, keys[i]);
+    if (!make_room(ctrl, keys[0], (unsigned)n))
+        return false;
+    for (i = 0; i < n && (places[i] = place_new(ctrl, keys[i], &list[i])); i++)
+        ;
+    if (i < n) {
+        while (i)
+            place_free(places[--i]);
+        return false;
+    }
+    for (i = 0; i < n; i++)
+        enqueue(ctrl, places[i], words);
     return true;
+}
+
+const char *
+ctrl_place_words(struct ctrl *ctrl, const char *key)
+{
+    const struct ctrl_place *place = *find(ctrl, key);
+
+    return place && !place->refused ? place->words : NULL;
 }
 
 /* It may just have been served. */

@@ -422,6 +422,8 @@ ctrl_pool_pack_wait(struct ctrl_pool *pool, const struct ctrl_wanted *wanted,
     open.program = (char *)(uintptr_t)wanted->program;
     open.lease_ms = pool->lease_ms;
     open.wait = true;
+    open.gang = (char *)(uintptr_t)(wanted->gang ? wanted->gang : "");
+    open.gang_size = wanted->gang_size;
     open.place.len = place->len;
     open.place.data = (uint8_t *)(uintptr_t)place->bytes;
     req.id = 1;

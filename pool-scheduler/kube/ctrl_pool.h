@@ -75,6 +75,10 @@ struct ctrl_wanted {
     const char *name, *program;
     const struct kube_ask *ask;
     const struct kube_class *class;
+    /* Of a place in the queue: it is served together with the others of this name, so
+     * many, or not at all.  NULL: alone. */
+    const char *gang;
+    unsigned gang_size;
 };
 /* Open those of @list, CTL_OPEN_MANY_MAX at most, that are not open: all or none. Their
  * grants are fetched by ctrl_pool_open().  As that for the one at *ret_failed, for

@@ -5,7 +5,8 @@
  * A pod starts when it has all of its claims, so it gets the sessions of those that
  * live only as long as it does by one request: all of them, or none.  Else two pods
  * could each hold what the other waits for.  Of those that have no session the first by
- * name asks, and the others wait for what becomes of it.
+ * name asks, and the others wait for what becomes of it; where there is no room all of
+ * them take places in the scheduler's queue, as a gang.
  */
 #include "ctl_limits.h"
 #include "ctrl_claim.h"
@@ -171,8 +172,28 @@ group_grants(struct group *group, struct kube_ask *asks, struct gp_err *err)
     return r;
 }
 
+/* There was no room for them.  Fewer of them are another gang. */
+static bool
+group_wait(const struct group *group, const json_t *pod,
+           struct ctrl_wanted list[CTL_OPEN_MANY_MAX])
+{
+    const char *keys[CTL_OPEN_MANY_MAX];
+    char gang[64];
+
+    snprintf(gang, sizeof(gang), "%.20s-%.36s-%zu", kube_str(pod, "name"),
+             kube_str(pod, "uid"), group->n);
+    for (size_t i = 0; i < group->n; i++) {
+        keys[i] = group->works[i].key;
+        list[i].gang = gang;
+        list[i].gang_size = (unsigned)group->n;
+    }
+    return ctrl_places_take(group->works[0].ctrl, keys, list, group->n,
+                            "takes places in the scheduler's queue");
+}
+
 static int
-group_open(struct group *group, size_t *ret_failed, struct gp_err *err)
+group_open(struct group *group, struct ctrl_work *asking, size_t *ret_failed,
+           struct gp_err *err)
 {
     struct ctrl_wanted list[CTL_OPEN_MANY_MAX];
     struct kube_ask asks[CTL_OPEN_MANY_MAX];
@@ -191,8 +212,10 @@ group_open(struct group *group, size_t *ret_failed, struct gp_err *err)
     if (!r)
         r = group_quota(group, asks, err);
     if (!r)
-        r = ctrl_session_ensure_many(group->works[0].ctrl, list, group->n, ret_failed,
-                                     err);
+        r = ctrl_session_ensure_many(asking->ctrl, list, group->n, ret_failed, err);
+    if (r == -ENOSPC)
+        asking->in_place =
+            group_wait(group, json_array_get(asking->consumers, 0), list);
     return r ? r : group_grants(group, asks, err);
 }
 
@@ -203,6 +226,7 @@ follow(struct ctrl_work *work, const struct ctrl_work *first, struct gp_err *err
     const char *words = kube_str(first->claim, "status.message");
     char text[sizeof(err->msg)];
 
+    work->in_place = ctrl_place_words(work->ctrl, work->key);
     if (strncmp(words, TOGETHER, sizeof(TOGETHER) - 1) == 0)
         gp_str_copy(text, sizeof(text), words);
     else
@@ -214,8 +238,14 @@ static int
 group_refused(struct ctrl_work *work, const struct group *group, size_t failed, int r,
               struct gp_err *err)
 {
+    const char *place = ctrl_place_words(work->ctrl, work->key);
+
+    char words[sizeof(err->msg)];
+
+    gp_str_copy(words, sizeof(words), gp_err_msg(err, r));
     if (r == -ENOSPC || r == -EINVAL)
-        gp_err_wrap(err, r, TOGETHER ": claim %s", group->works[failed].key);
+        gp_err_set(err, r, TOGETHER ": claim %s: %s%s%s", group->works[failed].key,
+                   words, place ? "; " : "", place ? place : "");
     else if (r == -EDQUOT)
         gp_err_wrap(err, r, TOGETHER);
     r = ctrl_work_refused(work, r, err);
@@ -261,7 +291,7 @@ ctrl_work_open_with_pod(struct ctrl_work *work, struct gp_err *err)
         r = follow(work, first, err);
         return r < 0 ? r : 1;
     }
-    r = group_open(group, &failed, err);
+    r = group_open(group, work, &failed, err);
     if (r == -ENOTSUP)
         return 0;
     if (r < 0) {

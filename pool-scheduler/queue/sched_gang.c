@@ -18,14 +18,25 @@
 /* ----------------------------------------------------------------- members -- */
 
 static struct sched_gang *
-gang_find(const struct sched_waits *waits, const char *owner, const char *name)
+gang_find(const struct sched_waits *waits, const struct sched_wait *wait)
 {
     struct sched_gang *gang = waits->gangs;
 
-    while (gang && (strcmp(gang->name, name) != 0 ||
-                    strcmp(gang->members[0]->owner, owner) != 0))
+    while (gang &&
+           (strcmp(gang->name, wait->open.gang) != 0 ||
+            gang->of_owners != wait->open.once ||
+            (!gang->of_owners && strcmp(gang->members[0]->owner, wait->owner) != 0)))
         gang = gang->next;
     return gang;
+}
+
+static bool
+has_owner(const struct sched_gang *gang, const char *owner)
+{
+    for (unsigned i = 0; i < gang->n; i++)
+        if (!strcmp(gang->members[i]->owner, owner))
+            return true;
+    return false;
 }
 
 static void
@@ -44,7 +55,7 @@ int
 sched_gang_join(struct sched *sched, struct sched_wait *wait, struct gp_err *err)
 {
     struct sched_waits *waits = sched->waits;
-    struct sched_gang *gang = gang_find(waits, wait->owner, wait->open.gang);
+    struct sched_gang *gang = gang_find(waits, wait);
 
     if (gang && gang->size != wait->open.gang_size)
         return gp_err_set(err, -EINVAL, "gang %s has %u members, not %u", gang->name,
@@ -53,11 +64,15 @@ sched_gang_join(struct sched *sched, struct sched_wait *wait, struct gp_err *err
         return gp_err_set(err, -EBUSY,
                           "gang %s has its %u members already, and waits for room",
                           gang->name, gang->size);
+    if (gang && gang->of_owners && has_owner(gang, wait->owner))
+        return gp_err_set(err, -EBUSY, "gang %s has a member of owner %s already",
+                          gang->name, wait->owner);
     if (!gang) {
         gang = calloc(1, sizeof(*gang));
         if (!gang)
             return -ENOMEM;
         gp_utf8_copy(gang->name, sizeof(gang->name), wait->open.gang);
+        gang->of_owners = wait->open.once;
         gang->waits = waits;
         gang->size = wait->open.gang_size;
         gang->next = waits->gangs;
@@ -100,51 +115,106 @@ sched_gang_leave(struct sched_wait *wait)
 
 /* ------------------------------------------------------------------- place -- */
 
-/* Has their owner too many sessions for one more of each member? */
-static bool
-is_too_many(const struct sched_gang *gang, char *words, size_t size)
+bool
+sched_gang_is_full(const struct sched_gang *gang, char *words, size_t size)
 {
-    const struct sched_wait *first = gang->members[0];
+    const struct sched *sched = gang->members[0]->sched;
 
-    return sched_open_is_full(first->sched, first->owner, gang->size, words, size);
+    if (!gang->of_owners)
+        return sched_open_is_full(sched, gang->members[0]->owner, gang->size, words,
+                                  size);
+    for (unsigned i = 0; i < gang->n; i++)
+        if (sched_open_is_full(sched, gang->members[i]->owner, 1, words, size))
+            return true;
+    return false;
 }
 
-/* May their tenant have all of it at once? */
+unsigned
+sched_gang_first_of(const struct sched_gang *gang, const struct sched_tenant *tenant)
+{
+    unsigned i = 0;
+
+    while (i < gang->n && gang->members[i]->waiter.tenant != tenant)
+        i++;
+    return i;
+}
+
+int
+sched_gang_next_tenant(const struct sched_gang *gang, int i)
+{
+    for (i++; i < (int)gang->n; i++)
+        if ((int)sched_gang_first_of(gang, gang->members[i]->waiter.tenant) == i)
+            return i;
+    return -1;
+}
+
+/* May their tenants have all of it at once? */
 static bool
 in_quota(const struct sched_gang *gang, const struct sched_decision *d)
 {
-    const struct sched_tenant *tenant = gang->members[0]->waiter.tenant;
-    struct sched_amount sum = {0}, amount;
+    for (int i = -1; (i = sched_gang_next_tenant(gang, i)) >= 0;) {
+        const struct sched_tenant *tenant = gang->members[i]->waiter.tenant;
+        struct sched_amount sum = {0}, amount;
 
-    for (unsigned i = 0; i < gang->n; i++) {
-        amount = sched_decision_amount(&d[i]);
-        sched_amount_add(&sum, &amount);
+        for (unsigned k = (unsigned)i; k < gang->n; k++) {
+            if (gang->members[k]->waiter.tenant != tenant)
+                continue;
+            amount = sched_decision_amount(&d[k]);
+            sched_amount_add(&sum, &amount);
+        }
+        if (sched_tenant_check(tenant, &sum, NULL, 0) < 0 ||
+            sched_tenant_kept_from(tenant, gang, &sum))
+            return false;
     }
-    return !sched_tenant_check(tenant, &sum, NULL, 0) &&
-           !sched_tenant_kept_from(tenant, gang, &sum) && !is_too_many(gang, NULL, 0);
+    return !sched_gang_is_full(gang, NULL, 0);
 }
 
 struct sched_amount
-sched_gang_amount(const struct sched_gang *gang)
+sched_gang_amount(const struct sched_gang *gang, const struct sched_tenant *tenant)
 {
     struct sched_amount sum = {0};
 
     for (unsigned i = 0; i < gang->n; i++)
-        sched_amount_add(&sum, &gang->members[i]->waiter.amount);
+        if (gang->members[i]->waiter.tenant == tenant)
+            sched_amount_add(&sum, &gang->members[i]->waiter.amount);
     return sum;
+}
+
+const struct sched_tenant *
+sched_gang_kept_from(const struct sched_gang *gang)
+{
+    for (int i = -1; (i = sched_gang_next_tenant(gang, i)) >= 0;) {
+        const struct sched_tenant *tenant = gang->members[i]->waiter.tenant;
+        struct sched_amount sum = sched_gang_amount(gang, tenant);
+
+        if (sched_tenant_kept_from(tenant, gang, &sum))
+            return tenant;
+    }
+    return NULL;
 }
 
 int
 sched_gang_check(const struct sched_gang *gang, char *words, size_t size)
 {
-    struct sched_amount sum = sched_gang_amount(gang);
     char quota[200] = "";
-    int r =
-        sched_tenant_check(gang->members[0]->waiter.tenant, &sum, quota, sizeof(quota));
+    int r = 0;
 
-    if (!r && is_too_many(gang, quota, sizeof(quota)))
-        r = gang->size > gang->members[0]->sched->config.owner_sessions ? -EFBIG
-                                                                        : -EDQUOT;
+    for (int i = -1; r != -EFBIG && (i = sched_gang_next_tenant(gang, i)) >= 0;) {
+        const struct sched_tenant *tenant = gang->members[i]->waiter.tenant;
+        struct sched_amount sum = sched_gang_amount(gang, tenant);
+        char text[sizeof(quota)] = "";
+        int it = sched_tenant_check(tenant, &sum, text, sizeof(text));
+
+        if (it == -EFBIG || (it < 0 && !r)) {
+            r = it;
+            memcpy(quota, text, sizeof(quota));
+        }
+    }
+    if (!r && sched_gang_is_full(gang, quota, sizeof(quota)))
+        r = (gang->of_owners ? 1 : gang->size) >
+                    gang->members[0]->sched->config.owner_sessions
+                ? -EFBIG
+                : -EDQUOT;
     if (r < 0 && words)
         snprintf(words, size, "gang %s: %s", gang->name, quota);
     return r;
@@ -249,8 +319,7 @@ somebody_ends(const struct sched_gang *gang)
 void
 sched_gang_words(const struct sched_gang *gang, char *words, size_t size)
 {
-    const struct sched_tenant *tenant = gang->members[0]->waiter.tenant;
-    struct sched_amount sum = sched_gang_amount(gang);
+    const struct sched_tenant *tenant;
 
     if (gang->n < gang->size)
         snprintf(words, size, "gang %s: %u of its %u members have come", gang->name,
@@ -265,7 +334,7 @@ sched_gang_words(const struct sched_gang *gang, char *words, size_t size)
                                      : "not all are free yet");
     else if (sched_gang_check(gang, words, size) < 0)
         return;
-    else if (sched_tenant_kept_from(tenant, gang, &sum))
+    else if ((tenant = sched_gang_kept_from(gang)))
         snprintf(words, size,
                  "gang %s: quota: what tenant %s has left is kept for an older request",
                  gang->name, tenant->name);

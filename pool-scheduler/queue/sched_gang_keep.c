@@ -216,30 +216,66 @@ plan_new(struct sched *sched, struct sched_gang *gang, const struct sched_class 
 
 /* -------------------------------------------------------------------- hold -- */
 
-/* What its quota leaves for the gang is not given to others meanwhile. */
-static void
-keep_quota(struct sched_gang *gang, const struct sched_amount *amount)
+/* Is a quota of its tenants kept for somebody else?  Then none is kept for the gang, or
+ * two could each keep what the other waits for. */
+static bool
+is_behind(const struct sched_gang *gang)
 {
-    struct sched_tenant *tenant = gang->members[0]->waiter.tenant;
+    for (unsigned i = 0; i < gang->n; i++) {
+        const struct sched_tenant *tenant = gang->members[i]->waiter.tenant;
 
-    if (tenant->kept_for && tenant->kept_for != gang)
-        return;
-    tenant->kept_for = gang;
-    tenant->kept = *amount;
+        if (tenant->kept_for && tenant->kept_for != gang)
+            return true;
+    }
+    return false;
 }
 
-/* What its quota has to leave for all of @plan's cards. */
+/* What the quota of @tenant has to leave for @plan's cards. */
 static struct sched_amount
-plan_amount(const struct plan *plan)
+plan_amount(const struct plan *plan, const struct sched_tenant *tenant)
 {
+    const struct sched_gang *gang = plan->gang;
     struct sched_amount sum = {0}, amount;
 
-    for (unsigned i = 0; i < plan->gang->n; i++) {
-        amount =
-            sched_wait_target_amount(&plan->gang->members[i]->open, &plan->targets[i]);
+    for (unsigned i = 0; i < gang->n; i++) {
+        if (gang->members[i]->waiter.tenant != tenant)
+            continue;
+        amount = sched_wait_target_amount(&gang->members[i]->open, &plan->targets[i]);
         sched_amount_add(&sum, &amount);
     }
     return sum;
+}
+
+/* What the quotas of its tenants leave for @plan's cards is not given to others
+ * meanwhile. */
+static void
+keep_quotas(const struct plan *plan)
+{
+    if (is_behind(plan->gang))
+        return;
+    for (int i = -1; (i = sched_gang_next_tenant(plan->gang, i)) >= 0;) {
+        struct sched_tenant *tenant = plan->gang->members[i]->waiter.tenant;
+
+        tenant->kept_for = plan->gang;
+        tenant->kept = plan_amount(plan, tenant);
+    }
+}
+
+/* As sched_gang_check(), of @plan's cards: whole ones may have more memory than a quota
+ * leaves. */
+static int
+plan_check(const struct plan *plan)
+{
+    int r = 0;
+
+    for (int i = -1; r != -EFBIG && (i = sched_gang_next_tenant(plan->gang, i)) >= 0;) {
+        const struct sched_tenant *tenant = plan->gang->members[i]->waiter.tenant;
+        struct sched_amount amount = plan_amount(plan, tenant);
+        int it = sched_tenant_check(tenant, &amount, NULL, 0);
+
+        r = it < 0 ? it : r;
+    }
+    return r;
 }
 
 /* May @gang be one more for which cards are kept?  @over: at the price of the last in
@@ -285,7 +321,6 @@ keep(struct sched *sched, struct sched_gang *gang, const struct sched_class *cla
      bool over)
 {
     CLEANUP(plan_freep) struct plan *plan = NULL;
-    struct sched_amount amount;
     struct sched_gang *last;
     int r;
 
@@ -294,11 +329,10 @@ keep(struct sched *sched, struct sched_gang *gang, const struct sched_class *cla
     plan = plan_new(sched, gang, class, over);
     if (!plan)
         return false;
-    amount = plan_amount(plan);
-    r = sched_tenant_check(gang->members[0]->waiter.tenant, &amount, NULL, 0);
-    if (r < 0) { /* whole cards may have more memory than the quota leaves */
+    r = plan_check(plan);
+    if (r < 0) {
         if (r != -EFBIG && !class)
-            keep_quota(gang, &amount);
+            keep_quotas(plan);
         return false;
     }
     if (last)
@@ -306,7 +340,7 @@ keep(struct sched *sched, struct sched_gang *gang, const struct sched_class *cla
     for (unsigned i = 0; i < plan->n; i++)
         sched_wait_take_over(sched, plan->of[i].card);
     hold_all(plan);
-    keep_quota(gang, &amount);
+    keep_quotas(plan);
     gp_log_info("queue", "gang %s of %s: %u cards are kept for its %u members",
                 gang->name, gang->members[0]->owner, plan->n, gang->n);
     return true;
@@ -344,20 +378,20 @@ sched_gang_help(struct sched *sched, struct sched_gang *gang, bool aged)
 {
     CLEANUP(plan_freep) struct plan *plan = NULL;
     const struct sched_class *class = preempting_class(gang);
-    struct sched_tenant *tenant = gang->members[0]->waiter.tenant;
-    struct sched_amount amount = sched_gang_amount(gang);
     uint64_t now = gp_now_ns();
 
     if (gang->kept || gang->n < gang->size || (!aged && !class) || now < gang->try_ns ||
-        sched_open_is_full(sched, gang->members[0]->owner, gang->size, NULL, 0))
+        sched_gang_is_full(gang, NULL, 0))
         return false;
     if (sched_gang_check(gang, NULL, 0) < 0) {
-        if (!aged || (tenant->kept_for && tenant->kept_for != gang))
+        if (!aged || is_behind(gang))
             return false;
-        /* Its quota fills up for it alone, if there are cards for it at all. */
+        /* Its quotas fill up for it alone, if there are cards for it at all. */
         plan = plan_new(sched, gang, NULL, true);
         if (plan)
-            keep_quota(gang, &amount);
+            keep_quotas(plan);
+    } else if (sched_gang_kept_from(gang)) {
+        return false; /* cards that it kept would be what the other waits for */
     } else if (!(class && keep(sched, gang, class, false)) && aged) {
         keep_aged(sched, gang, class);
     }
@@ -370,10 +404,10 @@ void
 sched_gang_release(struct sched *sched, struct sched_gang *gang)
 {
     struct sched_waits *waits = sched->waits;
-    struct sched_tenant *tenant = gang->members[0]->waiter.tenant;
 
-    if (tenant->kept_for == gang)
-        tenant->kept_for = NULL;
+    for (unsigned i = 0; i < gang->n; i++)
+        if (gang->members[i]->waiter.tenant->kept_for == gang)
+            gang->members[i]->waiter.tenant->kept_for = NULL;
     if (!gang->kept)
         return;
     for (unsigned i = 0; i < gang->n; i++) {

@@ -365,6 +365,35 @@ sched_wait_end(struct sched_conn *conn)
 
 /* --------------------------------------------------------------------- serve -- */
 
+/* Its owner has got the session of another request meanwhile, and wants one. */
+static bool
+serve_found(struct sched_wait *wait)
+{
+    struct sched *sched = wait->sched;
+    struct sched_conn *conn = wait->conn;
+    struct sched_session *session =
+        wait->open.once ? sched_sessions_find_owner(&sched->sessions, wait->owner)
+                        : NULL;
+    uint32_t request = wait->request;
+
+    if (!session)
+        return false;
+    sched_wait_drop(wait);
+    sched_handle_open_found(conn, request, session);
+    sched_conn_touch(conn);
+    return true;
+}
+
+/* One of a gang's members, if any has got it so; the others wait on. */
+static bool
+serve_found_of(const struct sched_gang *gang)
+{
+    for (unsigned i = 0; gang->of_owners && i < gang->n; i++)
+        if (serve_found(gang->members[i]))
+            return true;
+    return false;
+}
+
 /* All members on @decisions, in one transaction. */
 static void
 serve_gang(struct sched_gang *gang, const struct sched_decision *decisions)
@@ -378,6 +407,8 @@ serve_gang(struct sched_gang *gang, const struct sched_decision *decisions)
     int r = 0;
 
     waits->gang_placed = NULL;
+    if (serve_found_of(gang))
+        return;
     memcpy(members, gang->members, sizeof(members));
     for (unsigned i = 0; i < n; i++)
         sched_queue_remove(&waits->queue, &members[i]->waiter);
@@ -448,25 +479,6 @@ try_due(struct sched *sched, uint64_t now)
         gang->due_ns = 0;
         gang_try(gang);
     }
-}
-
-/* Its owner has got the session of another request meanwhile, and wants one. */
-static bool
-serve_found(struct sched_wait *wait)
-{
-    struct sched *sched = wait->sched;
-    struct sched_conn *conn = wait->conn;
-    struct sched_session *session =
-        wait->open.once ? sched_sessions_find_owner(&sched->sessions, wait->owner)
-                        : NULL;
-    uint32_t request = wait->request;
-
-    if (!session)
-        return false;
-    sched_wait_drop(wait);
-    sched_handle_open_found(conn, request, session);
-    sched_conn_touch(conn);
-    return true;
 }
 
 static void
@@ -564,7 +576,7 @@ serve_holds(struct sched *sched, const struct sched_tenant *tenant)
         if (!tenant || holds[i]->waiter.tenant == tenant)
             serve_held(holds[i]);
     for (unsigned i = 0; i < n_gangs; i++)
-        if ((!tenant || gangs[i]->members[0]->waiter.tenant == tenant) &&
+        if ((!tenant || sched_gang_first_of(gangs[i], tenant) < gangs[i]->n) &&
             !sched_gang_place_kept(sched, gangs[i], waits->gang_decisions))
             serve_gang(gangs[i], waits->gang_decisions);
 }

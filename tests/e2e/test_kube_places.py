@@ -8,6 +8,7 @@ import time
 
 from test_kube import claim, in_world
 from test_kube_replicas import etcd_of_one, leader_in
+from test_kube_together import end_pod, several, starts
 
 
 def rules(case):
@@ -227,4 +228,108 @@ def test_more_claims_than_places_wait_in_order(case):
             delete(world, bound.pop())
             world.await_phase(name, "Bound")
             bound.add(name)
+    in_world(case, body)
+
+
+def test_a_pod_of_two_cards_is_not_starved_by_small_claims(case):
+    """Both cards have two halves.  Whenever one is given back a small claim wants it."""
+    def body(world):
+        begin(world, a0=50, a1=50, b0=50, b1=50)
+        world.api.put("pods", several("large", 100, 100))
+        await_places(case, world, 2)
+        case.wait_for(lambda: all(w["held_cards"] for w in waiters(case, world)),
+                      "cards are kept for both")
+        case.wait_for(lambda: "waits at place " in message(world, "large-c0"), "it says so")
+        case.equal(message(world, "large-c1"), message(world, "large-c0"), "words of the other")
+        for name in ("s0", "s1"):
+            put(world, name, 50)
+            await_places(case, world, 3 + int(name[1]))
+        for name in ("a0", "b0", "a1"):
+            delete(world, name)
+            case.wait_for(lambda: not (world.api.get("elasticgpuclaims", name, "team") or {}),
+                          f"{name} is gone")
+        case.wait_for(lambda: world.given() == 50, "halves are given back")
+        case.equal([world.phase(name) for name in ("s0", "s1")], ["Pending"] * 2, "small claims")
+        delete(world, "b1")
+        case.wait_for(lambda: starts(world, "large"), "the pod starts")
+        case.equal([world.phase(name) for name in ("s0", "s1")], ["Pending"] * 2, "small claims")
+        case.equal(world.given(), 200, "percent given")
+        case.equal(len(sessions(case, world)), 2, "sessions")
+        end_pod(case, world, "large")
+        world.await_phase("s0", "Bound")
+        world.await_phase("s1", "Bound")
+        await_places(case, world, 0)
+    in_world(case, body, rules(case))
+
+
+def test_pods_of_several_claims_are_served_in_order_and_leave_the_queue(case):
+    def body(world):
+        begin(world, a=100, b=100)
+        for i in range(3):
+            world.api.put("pods", several(f"p{i}", 60, 60))
+            await_places(case, world, 2 * i + 2)
+        put(world, "single", 60)
+        await_places(case, world, 7)
+        end_pod(case, world, "p1")
+        await_places(case, world, 5)
+        delete(world, "a")
+        world.await_phase("single", "Bound")  # it does for that, and not for two
+        delete(world, "single")
+        delete(world, "b")
+        case.wait_for(lambda: starts(world, "p0"), "the first starts")
+        case.check(not starts(world, "p2"), "the last does not")
+        end_pod(case, world, "p0")
+        case.wait_for(lambda: starts(world, "p2"), "the last starts")
+        await_places(case, world, 0)
+        case.equal(len(sessions(case, world)), 2, "sessions")
+        end_pod(case, world, "p2")
+        case.wait_for(lambda: world.given() == 0 and not sessions(case, world), "nothing is held")
+    in_world(case, body)
+
+
+def test_places_of_a_pod_outlast_controller_and_scheduler(case):
+    def body(world):
+        begin(world, a=100, b=100)
+        world.api.put("pods", several("first", 100, 60))
+        await_places(case, world, 2)
+        put(world, "other", 100)
+        await_places(case, world, 3)
+        order = programs(case, world)
+        world.scheduler.send_signal(signal.SIGTERM)
+        world.scheduler.wait(20)
+        (case.folder / "sched.ready").unlink()
+        world.scheduler = world.add_scheduler(world.address, case.folder / "sched.ready")
+        case.wait_for((case.folder / "sched.ready").exists, "the scheduler is back")
+        await_places(case, world, 3)
+        case.equal(programs(case, world), order, "the order")
+        world.controller.kill()
+        world.controller.wait()
+        delete(world, "a")
+        delete(world, "b")
+        world.start()
+        case.wait_for(lambda: starts(world, "first"), "the pod starts")
+        case.equal(len(sessions(case, world)), 2, "sessions")
+    in_world(case, body)
+
+
+def test_a_pod_gets_places_for_all_of_its_claims_or_none(case):
+    """A namespace that has more than it will have gives some; else it is tried at each change."""
+    def body(world):
+        begin(world, a=100, b=100)
+        for i in range(30):
+            put(world, f"w{i:02}", 100)
+            case.wait_for(lambda i=i: message(world, f"w{i:02}"), "it waits")
+        await_places(case, world, 30)
+        world.api.put("pods", several("same", *[60] * 4))
+        case.wait_for(lambda: message(world, "same-c0"), "it waits")
+        pod = several("else", *[60] * 4)
+        pod["metadata"]["namespace"] = "others"
+        world.api.put("pods", pod)
+        case.wait_for(lambda: sum(p.startswith("others/") for p in programs(case, world)) == 4,
+                      "the other namespace has four")
+        taken = programs(case, world)
+        case.equal(len(taken), 32, "places")
+        case.check(not any(p.startswith("team/same") for p in taken), "those of its own: none")
+        case.equal([f"team/w{i:02}" for i in range(30) if f"team/w{i:02}" not in taken],
+                   ["team/w28", "team/w29"], "who gave theirs")
     in_world(case, body)

@@ -178,11 +178,11 @@ gang_that_waits_long_has_cards_kept_for_all_of_it(void **state)
 /* Four gangs of three on four cards that have room for one of them: members come in
  * random order, sessions end in random order, and never has a gang a part. */
 static void
-gangs_neither_deadlock_nor_are_split(void **state)
+play_gangs(struct world *w, bool of_owners)
 {
     enum { GANGS = 4, SIZE = 3 };
     static const char *const names[GANGS] = {"g0", "g1", "g2", "g3"};
-    struct world *w = *state;
+    char owners[GANGS][SIZE][32];
     int server = ut_sched_join(w, "node-a", 4), fds[GANGS][SIZE];
     unsigned order[GANGS * SIZE], served = 0;
     uint64_t seed = 5;
@@ -195,9 +195,17 @@ gangs_neither_deadlock_nor_are_split(void **state)
     }
     for (unsigned i = 0; i < GANGS * SIZE; i++) {
         unsigned g = order[i] / SIZE, m = order[i] % SIZE;
+        Gpupool__Ctl__CtlOpen open;
 
         fds[g][m] = ut_sched_dial(w);
-        ut_gang_post(fds[g][m], ut_gang_member(names[g], SIZE, 60 + 5 * m));
+        snprintf(owners[g][m], sizeof(owners[g][m]), "%s%u.%u", m == 1 ? "blue" : "red",
+                 g, m);
+        open = ut_gang_member(names[g], SIZE, 60 + 5 * m);
+        if (of_owners) {
+            open.owner = owners[g][m];
+            open.once = true;
+        }
+        ut_gang_post(fds[g][m], open);
     }
     while (served < GANGS) {
         uint64_t end = gp_now_ns() + PATIENCE;
@@ -236,6 +244,23 @@ gangs_neither_deadlock_nor_are_split(void **state)
         served++;
     }
     close(server);
+}
+
+static void
+gangs_neither_deadlock_nor_are_split(void **state)
+{
+    play_gangs(*state, false);
+}
+
+/* Each has members of two tenants, whose quotas have room for one gang, as the cards
+ * do. Cards and quotas are kept at once. */
+static void
+gangs_of_two_tenants_neither_deadlock_nor_are_split(void **state)
+{
+    ut_gang_start_with(*state, "[queue]\nreserve-after = 0s\n"
+                               "[tenant red]\nowners = red*\ncore = 150\n"
+                               "[tenant blue]\nowners = blue*\ncore = 100\n");
+    play_gangs(*state, true);
 }
 
 /* ----------------------------------------------------------- quota, preemption -- */
@@ -663,6 +688,7 @@ main(void)
         T(gangs_that_make_no_sense_are_refused),
         T(gang_that_waits_long_has_cards_kept_for_all_of_it),
         T(gangs_neither_deadlock_nor_are_split),
+        T(gangs_of_two_tenants_neither_deadlock_nor_are_split),
         T(gang_whose_quota_can_never_be_had_is_refused_whole),
         T(quota_is_kept_for_a_gang_that_waits_long),
         T(gang_preempts_if_and_only_if_all_of_it_then_fits),
