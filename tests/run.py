@@ -5,7 +5,7 @@
 
 Unit tests are cmocka programs in BUILD/tests/unit, one case a line (TAP).  An
 end-to-end test is a function test_* of tests/e2e/test_*.py, run by
-harness/child.py in its own session with a time limit.  A target of the Makefile
+harness/child.py in a process and a session of its own with a time limit.  A target of the Makefile
 (--target) is one test, too.  Everything a test says is in
 BUILD/test-logs/NAME.log; a failed one is shown in short here.
 """
@@ -19,6 +19,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
@@ -28,9 +29,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "e2e"))
 
-from harness import proc  # noqa: E402
+from harness import forks, proc  # noqa: E402
 
-CHILD = HERE / "e2e" / "harness" / "child.py"
 UNIT_LIMIT = 300  # only what hangs takes that long: machines differ
 E2E_LIMIT = 480  # the RDMA guest shares two cores with everything else
 END_LIMIT = 30  # for the end of one that took longer
@@ -70,25 +70,34 @@ class Runner:
         self.e2e_limit = args.limit
         self.logs = self.build / "test-logs"
         self.logs.mkdir(parents=True, exist_ok=True)
+        self.forks = None
+        self.forks_lock = threading.Lock()
 
-    def command(self, name, args, limit, env=None):
-        """(exit status or None, path of the log); no process of it survives."""
+    def process(self, name, start, limit):
+        """(exit status or None, path of the log) of the process that @start begins with a log; no
+        process of it survives."""
         log = self.logs / f"{name}.log"
         with open(log, "w") as out:
-            process = subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=out,
-                                       stderr=subprocess.STDOUT, start_new_session=True,
-                                       env={**os.environ, **(env or {})}, cwd=HERE.parent)
+            process = start(out)
             try:
                 status = process.wait(limit * self.slowness)
             except subprocess.TimeoutExpired:
                 status = None
                 end_early(process, END_LIMIT * self.slowness)
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
             process.wait()
         return status, log
+
+    def command(self, name, args, limit, env=None):
+        return self.process(name, lambda out: subprocess.Popen(
+            args, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+            start_new_session=True, env={**os.environ, **(env or {})}, cwd=HERE.parent), limit)
+
+    def fork(self, args, out):
+        with self.forks_lock:
+            self.forks = self.forks or forks.start()
+        return forks.Test(self.forks, args, out)
 
     def no_end(self):
         return f"no end within {self.e2e_limit * self.slowness:.0f} s"
@@ -135,9 +144,9 @@ class Runner:
 
     def e2e(self, path, function):
         name = f"{path.stem.removeprefix('test_')}.{function.removeprefix('test_')}"
-        status, log = self.command(name, [
-            sys.executable, str(CHILD), str(path), function, "--build", str(self.build),
-            "--sanitizer", self.sanitizer, "--slowness", str(self.slowness)], self.e2e_limit)
+        args = [str(path), function, "--build", str(self.build), "--sanitizer", self.sanitizer,
+                "--slowness", str(self.slowness)]
+        status, log = self.process(name, lambda out: self.fork(args, out), self.e2e_limit)
         outcome = Outcome(name)
         reason = ("\n" + log.read_text(errors="replace")).rpartition("\nreason:")[2].strip()
         if status == 0:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run one test function in this process: child.py FILE FUNCTION OPTIONS...
 
-Started by tests/run.py in its own session; SIGTERM fails the test.  The exit status is the result: 0
+Forked for tests/run.py (forks.py) in its own session; SIGTERM fails the test.  The exit status is the result: 0
 passed, 1 failed, 77 skipped; what follows the last line of stdout that starts
 with `reason:`, itself included, says why.
 """
@@ -33,14 +33,14 @@ def ended(*_):
     raise Failed("it took too long")
 
 
-def main():
+def main(words=None):
     parser = argparse.ArgumentParser()
     parser.add_argument("file")
     parser.add_argument("function")
     parser.add_argument("--build", required=True)
     parser.add_argument("--sanitizer", default="")
     parser.add_argument("--slowness", type=float, default=1.0)
-    args = parser.parse_args()
+    args = parser.parse_args(words)
 
     proc.become_subreaper()
     # Short on purpose: Unix sockets in it must fit into 108 bytes.
