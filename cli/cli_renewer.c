@@ -10,8 +10,6 @@
 #include <fcntl.h>
 #include <string.h>
 
-/* Connecting blocks the loop, so it must be short. */
-#define CONNECT_NS (500 * GP_NS_PER_MS)
 #define RETRY_MIN_NS (250 * GP_NS_PER_MS)
 #define RETRY_MAX_NS (2 * GP_NS_PER_S)
 /* Sessions that come this soon after each other are held by one request. */
@@ -53,6 +51,7 @@ disconnect(struct cli_renewer *h)
         for (struct cli_lease *lease = h->sessions; lease; lease = lease->next)
             lease->due_ns = now;
     }
+    ctl_dial_cancel(&h->dial);
     h->connected = false;
     h->request = 0;
 }
@@ -67,7 +66,7 @@ retry(struct cli_renewer *h)
     ctl_route_next(&h->route);
     if (h->on_trouble)
         h->on_trouble(h);
-    wait_before_asking(h, gp_min(pause, RETRY_MAX_NS));
+    wait_before_asking(h, ctl_dial_pause_ns(gp_min(pause, RETRY_MAX_NS)));
 }
 
 static void on_msg(struct gp_msg_conn *conn, const void *data, size_t len);
@@ -96,20 +95,35 @@ cli_renewer_use(struct cli_renewer *h, struct ctl_link *link)
     return r;
 }
 
+static void
+on_connected(struct ctl_dial *dial, int r, struct ctl_link *link,
+             const struct gp_err *err)
+{
+    struct cli_renewer *h = container_of(dial, struct cli_renewer, dial);
+
+    (void)err;
+    if (!r)
+        r = cli_renewer_use(h, link);
+    if (r < 0)
+        retry(h);
+    else
+        plan(h);
+}
+
 /* The scheduler's key is that of the first connection, or one that it named since. */
 static int
 connect_again(struct cli_renewer *h)
 {
-    CLEANUP(ctl_link_close) struct ctl_link link = {.fd = -1};
     const struct tls_api *tls = NULL;
     char address[CTL_ENDPOINT_MAX];
     int r = cli_ctl_tls(&tls, NULL);
 
     ctl_route_address(&h->route, address);
-    if (r == 0)
-        r = ctl_link_open(&link, address, tls, &h->keys, gp_now_ns() + CONNECT_NS,
-                          false, NULL);
-    return r == 0 ? cli_renewer_use(h, &link) : r;
+    return r < 0 ? r
+                 : ctl_dial_start(&h->dial, h->loop, address, tls, &h->keys,
+                                  ctl_dial_timeout_ns(h->attempts,
+                                                      ctl_addresses_count(h->list) > 1),
+                                  on_connected);
 }
 
 void
@@ -151,7 +165,7 @@ plan(struct cli_renewer *h)
 {
     uint64_t first = UINT64_MAX, now = gp_now_ns();
 
-    if (h->request) /* the answer comes first */
+    if (h->request || h->dial.job) /* the answer comes first */
         return;
     for (const struct cli_lease *lease = h->sessions; lease; lease = lease->next)
         first = gp_min(first, lease->due_ns);
@@ -317,10 +331,15 @@ on_timer(struct gp_loop_timer *timer)
 {
     struct cli_renewer *h = container_of(timer, struct cli_renewer, timer);
 
-    if (!h->sessions)
+    if (!h->sessions || h->dial.job)
         return;
-    if (h->request || (!h->connected && connect_again(h) < 0)) {
+    if (h->request) {
         retry(h);
+        return;
+    }
+    if (!h->connected) {
+        if (connect_again(h) < 0)
+            retry(h);
         return;
     }
     gather(h);

@@ -16,6 +16,7 @@
 
 #include "control.pb-c.h"
 #include "ctl_addresses.h"
+#include "ctl_dial.h"
 #include "ctl_limits.h"
 #include "ctl_link.h"
 #include "gp_base.h"
@@ -55,7 +56,8 @@ struct cli_renewer {
     struct ctl_pins keys;       /* of the scheduler, proven by TLS or said over it */
     struct gp_msg_conn conn;
     bool connected;
-    bool single; /* the scheduler is older than batches */
+    struct ctl_dial dial; /* a connection that is being made */
+    bool single;          /* the scheduler is older than batches */
     struct gp_loop_timer timer;
     unsigned attempts;
     uint64_t not_before_ns;                 /* nothing is asked before that */

@@ -10,21 +10,30 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-static void
-on_pause_over(struct gp_loop_timer *timer)
+void
+gp_listener_resume(struct gp_listener *l)
 {
-    struct gp_listener *l = container_of(timer, struct gp_listener, pause);
-
+    if (!l->paused)
+        return;
+    l->paused = false;
+    gp_loop_timer_del(&l->pause);
     gp_loop_fd_set(&l->src, EPOLLIN);
 }
 
 static void
-pause_for(struct gp_listener *l, int error)
+on_pause_over(struct gp_loop_timer *timer)
 {
+    gp_listener_resume(container_of(timer, struct gp_listener, pause));
+}
+
+void
+gp_listener_hold(struct gp_listener *l, uint64_t ns)
+{
+    if (!l->src.loop)
+        return;
+    l->paused = true;
     gp_loop_fd_set(&l->src, 0);
-    gp_loop_timer_set(l->loop, &l->pause,
-                      gp_now_ns() + GP_LISTENER_PAUSE_MS * GP_NS_PER_MS, on_pause_over);
-    l->on_trouble(l, error);
+    gp_loop_timer_set(l->loop, &l->pause, gp_now_ns() + ns, on_pause_over);
 }
 
 static void
@@ -40,11 +49,12 @@ on_readable(struct gp_loop_fd *src, uint32_t revents)
         if (r == -EAGAIN)
             return;
         if (r < 0) {
-            pause_for(l, r);
+            gp_listener_hold(l, GP_LISTENER_PAUSE_MS * GP_NS_PER_MS);
+            l->on_trouble(l, r);
             return;
         }
         l->on_accept(l, fd);
-        if (!src->loop) /* the callback has ended the listener */
+        if (!src->loop || l->paused) /* the callback has ended or held the listener */
             return;
     }
 }
@@ -66,6 +76,7 @@ gp_listener_fini(struct gp_listener *l)
 
     if (!l->src.loop)
         return;
+    l->paused = false;
     gp_loop_timer_del(&l->pause);
     gp_loop_fd_del(&l->src);
     close(fd);

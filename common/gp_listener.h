@@ -7,7 +7,8 @@
  * connections stay in the kernel's queue and the socket is left alone for
  * GP_LISTENER_PAUSE_MS: a level-triggered loop would otherwise spin, because the
  * listener stays readable.  The cause is logged once per pause at most, by the owner's
- * on_trouble.
+ * on_trouble.  An owner that cannot take more for now leaves them there as well
+ * (gp_listener_hold()): they wait in the order in which they came.
  *
  * Storage is the caller's; loop thread only.
  */
@@ -29,6 +30,7 @@ struct gp_listener {
     struct gp_loop *loop;
     struct gp_loop_fd src;
     struct gp_loop_timer pause;
+    bool paused;
     /* The owner of the listener also owns @fd, a connected non-blocking socket. */
     void (*on_accept)(struct gp_listener *listener, int fd);
     /* accept() failed with @error (-errno); it is tried again by itself. */
@@ -39,6 +41,10 @@ struct gp_listener {
 int gp_listener_init(struct gp_listener *listener, struct gp_loop *loop, int fd,
                      void (*on_accept)(struct gp_listener *, int fd),
                      void (*on_trouble)(struct gp_listener *, int error));
+/* Accept none for so long.  May be called by on_accept. */
+void gp_listener_hold(struct gp_listener *listener, uint64_t ns);
+/* Accept again before that is over; not held: a no-op. */
+void gp_listener_resume(struct gp_listener *listener);
 void gp_listener_fini(struct gp_listener *listener); /* not initialised: a no-op */
 
 /* For an owner's on_trouble: a warning in the log with the remedy, at most as often as

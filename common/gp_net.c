@@ -384,6 +384,16 @@ gp_net_own_name(int fd, char *buf, size_t size)
     return name_of(&sa, len, buf, size);
 }
 
+bool
+gp_net_hung_up(int fd)
+{
+    struct tcp_info info = {0};
+    socklen_t len = sizeof(info);
+
+    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 &&
+           info.tcpi_state != TCP_ESTABLISHED;
+}
+
 unsigned
 gp_net_port(int fd)
 {

@@ -47,6 +47,10 @@ int gp_net_connect(const char *text, unsigned dflt_port, uint64_t deadline_ns,
 /* Accept one connection: non-blocking, close-on-exec, no delay.  -EAGAIN: none. */
 int gp_net_accept(int listen_fd, int *ret_fd);
 
+/* Has the peer of a TCP connection hung up, whatever it sent before?  False also of
+ * what is no TCP connection. */
+bool gp_net_hung_up(int fd);
+
 unsigned gp_net_port(int fd); /* local port, 0 when unknown */
 
 /* A keyed hash of the peer's address: of all of IPv4's, of the /64 network of IPv6's,

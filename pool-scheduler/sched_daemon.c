@@ -263,7 +263,7 @@ start_listening(struct sched *sched, struct gp_err *err)
     CLEANUP_FD int fd = -1;
     int r;
 
-    r = gp_net_listen(sched->config.listen, CTL_DEFAULT_PORT, 1024, &fd, err);
+    r = gp_net_listen(sched->config.listen, CTL_DEFAULT_PORT, SOMAXCONN, &fd, err);
     if (r < 0)
         return r;
     r = gp_listener_init(&sched->listener, sched->loop, fd, on_accept, on_trouble);

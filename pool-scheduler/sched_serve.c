@@ -39,6 +39,8 @@
 /* A peer to which answers wait must take all of them, or this much, in each period. */
 #define UNREAD_NS (10 * GP_NS_PER_S)
 #define UNREAD_MIN ((uint64_t)64 * 1024)
+/* More than there may be, of sockets that cannot be held back. */
+#define UNPROVEN_OVER 64
 /* Who has shown no token is refused so often, then disconnected. */
 #define UNPROVEN_REFUSALS_MAX 16
 
@@ -72,6 +74,8 @@ unproven_leave(struct sched_conn *conn)
     link->next->prev = link->prev;
     link->prev = link->next = NULL;
     conn->sched->n_unproven--;
+    if (conn->sched->n_unproven < SCHED_UNPROVEN_MAX)
+        gp_listener_resume(&conn->sched->listener);
 }
 
 /* One has to go for @conn: the oldest of the same address when a quarter are, else the
@@ -96,19 +100,45 @@ unproven_least(const struct sched *sched, const struct sched_conn *conn)
                : container_of(sched->unproven.next, struct sched_conn, unproven);
 }
 
+/* When it has had its time to speak. */
+static uint64_t
+time_end(const struct sched_conn *conn)
+{
+    return conn->since_ns + SCHED_UNPROVEN_NS;
+}
+
+/* There are as many as there may be, and all of them are new: those that come next wait
+ * until one is through, or has had its time. */
+static void
+hold_back(struct sched *sched, uint64_t now)
+{
+    const struct sched_conn *oldest =
+        container_of(sched->unproven.next, struct sched_conn, unproven);
+
+    if (sched->n_unproven >= SCHED_UNPROVEN_MAX && time_end(oldest) > now)
+        gp_listener_hold(&sched->listener, time_end(oldest) - now);
+}
+
 static void
 unproven_enter(struct sched_conn *conn)
 {
     struct sched *sched = conn->sched;
     struct sched_link *head = &sched->unproven, *link = &conn->unproven;
+    struct sched_conn *least;
 
-    if (sched->n_unproven >= SCHED_UNPROVEN_MAX)
-        sched_serve_end(unproven_least(sched, conn));
+    conn->since_ns = gp_now_ns();
+    if (sched->n_unproven >= SCHED_UNPROVEN_MAX) {
+        least = unproven_least(sched, conn);
+        if (time_end(least) <= conn->since_ns ||
+            sched->n_unproven >= SCHED_UNPROVEN_MAX + UNPROVEN_OVER)
+            sched_serve_end(least);
+    }
     link->prev = head->prev;
     link->next = head;
     head->prev->next = link;
     head->prev = link;
     sched->n_unproven++;
+    hold_back(sched, conn->since_ns);
 }
 
 static bool

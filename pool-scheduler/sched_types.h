@@ -74,8 +74,11 @@ enum sched_role {
 #define SCHED_UNREAD_MAX ((size_t)512 << 20)
 /* Connections that have said nothing yet: they may send a registration, which is large,
  * so few are kept; when one more comes, the oldest goes, of the same address when that
- * has a quarter of them. */
+ * has a quarter of them.  But each has some time first, in which further ones wait in
+ * the kernel's queue: thousands that connect at once, as after a restart, would else
+ * push each other out in the middle of their handshakes. */
 #define SCHED_UNPROVEN_MAX 512
+#define SCHED_UNPROVEN_NS (1 * GP_NS_PER_S)
 /* While so many tickets of batches wait for a signature, at 4 KiB each, sessions whose
  * tickets are good for another while get theirs with the next renewal: after a restart
  * all sessions of a large pool are due at once. */
@@ -250,6 +253,7 @@ struct sched_conn {
     struct gp_loop_timer idle; /* silence ends the connection */
     void (*on_idle)(struct gp_loop_timer *idle);
     struct sched_link unproven;    /* while it is not known; else next is NULL */
+    uint64_t since_ns;             /* when it was accepted */
     struct sched_server *server;   /* after a registration */
     struct sched_session *held;    /* end soon after this connection, a list */
     uint32_t held_lease_ms;        /* the longest lease that has been among them */

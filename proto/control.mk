@@ -15,7 +15,7 @@ $(O)/gen/control.pb-c.h: proto/control.proto
 	$(Q)protoc-c --proto_path=proto --c_out=$(O)/gen control.proto
 $(O)/gen/control.pb-c.c: $(O)/gen/control.pb-c.h ;
 
-CTL_SRCS := proto/ctl_call.c proto/ctl_link.c proto/ticket.c proto/ticket_text.c proto/ticket_key.c \
+CTL_SRCS := proto/ctl_call.c proto/ctl_link.c proto/ctl_dial.c proto/ticket.c proto/ticket_text.c proto/ticket_key.c \
     proto/ticket_keys.c proto/ctl_peek.c proto/ctl_proof.c proto/ctl_prove.c proto/ctl_json.c $(O)/gen/control.pb-c.c
 CTL_INCS := common proto tls $(O)/gen
 CTL_LIBS := ctl common

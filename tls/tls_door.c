@@ -3,6 +3,7 @@
 
 #include "gp_err.h"
 #include "gp_msg.h"
+#include "gp_net.h"
 #include "gp_wire.h"
 #include "tls_handshake.h"
 #include "tls_record.h"
@@ -22,6 +23,8 @@ look(struct tls_door *door, struct gp_msg_conn *conn, struct gp_err *err)
 
     if (n < 0)
         return (int)n;
+    if (gp_net_hung_up(conn->src.fd)) /* who waits no longer costs no handshake */
+        return gp_err_set(err, -ECONNRESET, "it has hung up before it was answered");
     if (n && door->policy != TLS_OFF && tls_hello_is(first, (size_t)n))
         return tls_handshake_server(door->ctx, conn->src.fd, &door->hs, err);
     door->clear = true;

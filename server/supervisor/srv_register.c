@@ -3,8 +3,8 @@
 
 #include "control.pb-c.h"
 #include "ctl_addresses.h"
+#include "ctl_dial.h"
 #include "ctl_limits.h"
-#include "ctl_link.h"
 #include "ctl_proof.h"
 #include "gp_audit.h"
 #include "gp_err.h"
@@ -26,15 +26,11 @@
 #include "ticket_key.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 
-#define CONNECT_MS 3000
 #define RETRY_FIRST_MS 100
 #define RETRY_MAX_MS 2000
 #define RETRY_SEVERAL_MS 400
@@ -61,23 +57,11 @@ enum reg_state {
     REG_UP,
 };
 
-/* What the connecting thread and the loop share.  Freed by whoever is last: a
- * thread stuck in a resolver must not keep the server from ending. */
-struct connector {
-    atomic_int refs;
-    char target[288];
-    int event_fd; /* written when @result is there */
-    bool tls;
-    struct ctl_link link;
-    int result;
-    struct gp_err err;
-};
-
 struct srv_register {
     struct srv *srv;
     enum reg_state state;
-    struct connector *connector;
-    struct gp_loop_fd connected;
+    struct ctl_dial dial; /* while it connects */
+    unsigned attempts;    /* in a row that failed */
     struct gp_msg_conn conn;
     bool conn_live;
     struct gp_loop_timer retry;
@@ -300,7 +284,8 @@ link_down(struct srv_register *reg, const char *words)
     reg->conn_live = false;
     reg->state = REG_IDLE;
     gp_loop_timer_set(reg->srv->loop, &reg->retry,
-                      gp_now_ns() + reg->retry_ms * GP_NS_PER_MS, on_retry);
+                      gp_now_ns() + ctl_dial_pause_ns(reg->retry_ms * GP_NS_PER_MS),
+                      on_retry);
     retry_later(reg);
 }
 
@@ -479,7 +464,8 @@ follow_leader(struct srv_register *reg, const char *leader)
     reg->state = REG_IDLE;
     gp_str_copy(reg->leader, sizeof(reg->leader), leader);
     gp_loop_timer_set(reg->srv->loop, &reg->retry,
-                      gp_now_ns() + reg->retry_ms * GP_NS_PER_MS, on_retry);
+                      gp_now_ns() + ctl_dial_pause_ns(reg->retry_ms * GP_NS_PER_MS),
+                      on_retry);
     retry_later(reg);
 }
 
@@ -561,33 +547,6 @@ on_msg(struct gp_msg_conn *conn, const void *data, size_t len)
 
 /* ---- connecting ---- */
 
-static void
-connector_unref(struct connector *c)
-{
-    if (atomic_fetch_sub(&c->refs, 1) != 1)
-        return;
-    ctl_link_close(&c->link);
-    close(c->event_fd);
-    free(c);
-}
-
-static void *
-connector_main(void *arg)
-{
-    struct connector *c = arg;
-    uint64_t one = 1;
-
-    /* Its key is compared where it proves itself, with words for who has set it up
-     * anew.
-     */
-    c->result = ctl_link_open(&c->link, c->target, c->tls ? tls_linked() : NULL, NULL,
-                              gp_now_ns() + CONNECT_MS * GP_NS_PER_MS, false, &c->err);
-    if (write(c->event_fd, &one, sizeof(one)) < 0)
-        gp_log_error("server", "eventfd: %s", strerror(errno));
-    connector_unref(c);
-    return NULL;
-}
-
 /* The first request.  Where a token is proven, the key is compared before the proof.
  * Without a token the first request registers, and a scheduler with another key would
  * take this server in and lose it again at each try. */
@@ -604,78 +563,57 @@ greet(struct srv_register *reg, struct gp_err *err)
     return r < 0 ? r : send_register(reg);
 }
 
-static void
-on_connected(struct gp_loop_fd *src, uint32_t revents)
+static int
+use_link(struct srv_register *reg, struct ctl_link *link, struct gp_err *err)
 {
-    struct srv_register *reg = container_of(src, struct srv_register, connected);
-    struct connector *c = TAKE_PTR(reg->connector);
-    struct gp_err err = {0};
-    uint64_t n;
-    int r;
-
-    (void)revents;
-    if (read(src->fd, &n, sizeof(n)) < 0)
-        gp_log_debug("server", "eventfd: %s", strerror(errno));
-    gp_loop_fd_del(src);
-    r = c->result;
-    if (r < 0) {
-        link_down(reg, gp_err_msg(&c->err, r));
-    } else {
-        r = gp_msg_conn_init(&reg->conn, reg->srv->loop, c->link.fd, CTL_REQUEST_MAX,
+    int r = gp_msg_conn_init(&reg->conn, reg->srv->loop, link->fd, CTL_REQUEST_MAX,
                              CTL_REQUEST_MAX * 2, on_msg, on_close);
-        if (r == 0) {
-            reg->has_link_key = ctl_link_key(&c->link) != NULL;
-            memcpy(reg->link_key, c->link.key, sizeof(reg->link_key));
-            reg->conn.wire = TAKE_PTR(c->link.wire);
-            c->link.fd = -1;
-            reg->conn_live = true;
-            reg->closes = 0;
-            reg->state = REG_GREETING;
-            r = greet(reg, &err);
-        }
-        if (r < 0)
-            link_down(reg, gp_err_msg(&err, r));
-    }
-    connector_unref(c);
+
+    if (r < 0)
+        return r;
+    reg->has_link_key = ctl_link_key(link) != NULL;
+    memcpy(reg->link_key, link->key, sizeof(reg->link_key));
+    reg->conn.wire = TAKE_PTR(link->wire);
+    link->fd = -1;
+    reg->conn_live = true;
+    reg->closes = 0;
+    reg->state = REG_GREETING;
+    return greet(reg, err);
 }
 
-static int
-connector_start(struct srv_register *reg)
+static void
+on_connected(struct ctl_dial *dial, int r, struct ctl_link *link,
+             const struct gp_err *why)
 {
-    struct connector *c = calloc(1, sizeof(*c));
-    pthread_t thread;
-    int r;
+    struct srv_register *reg = container_of(dial, struct srv_register, dial);
+    struct gp_err err = {0};
 
-    if (!c)
-        return -ENOMEM;
-    c->link.fd = -1;
-    c->tls = reg->srv->tls_policy != TLS_OFF;
-    c->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (c->event_fd < 0) {
-        free(c);
-        return -errno;
-    }
-    atomic_init(&c->refs, 2);
-    if (reg->leader[0])
-        gp_str_copy(c->target, sizeof(c->target), reg->leader);
-    else
-        ctl_addresses_nth(reg->srv->conf.scheduler, reg->at, c->target,
-                          sizeof(c->target));
-    r = gp_loop_fd_add(reg->srv->loop, &reg->connected, c->event_fd, EPOLLIN,
-                       on_connected);
-    if (r == 0) {
-        r = -pthread_create(&thread, NULL, connector_main, c);
-        if (r < 0)
-            gp_loop_fd_del(&reg->connected);
-    }
     if (r < 0) {
-        atomic_store(&c->refs, 1);
-        connector_unref(c);
-        return r;
+        reg->attempts++;
+        link_down(reg, gp_err_msg(why, r));
+        return;
     }
-    pthread_detach(thread);
-    reg->connector = c;
-    return 0;
+    reg->attempts = 0;
+    r = use_link(reg, link, &err);
+    if (r < 0)
+        link_down(reg, gp_err_msg(&err, r));
+}
+
+/* The scheduler's key is compared where that proves itself, with words for who has set
+ * it up anew. */
+static int
+dial(struct srv_register *reg)
+{
+    bool several = ctl_addresses_count(reg->srv->conf.scheduler) > 1;
+    char target[CTL_ENDPOINT_MAX];
+
+    if (reg->leader[0])
+        gp_str_copy(target, sizeof(target), reg->leader);
+    else
+        ctl_addresses_nth(reg->srv->conf.scheduler, reg->at, target, sizeof(target));
+    return ctl_dial_start(&reg->dial, reg->srv->loop, target,
+                          reg->srv->tls_policy != TLS_OFF ? tls_linked() : NULL, NULL,
+                          ctl_dial_timeout_ns(reg->attempts, several), on_connected);
 }
 
 static void
@@ -684,7 +622,7 @@ start_connecting(struct srv_register *reg)
     int r;
 
     reg->state = REG_CONNECTING;
-    r = connector_start(reg);
+    r = dial(reg);
     if (r < 0)
         link_down(reg, strerror(-r));
 }
@@ -799,10 +737,7 @@ srv_register_free(struct srv_register *reg)
     gp_loop_timer_del(&reg->unanswered);
     if (reg->conn_live)
         gp_msg_conn_fini(&reg->conn);
-    if (reg->connector) {
-        gp_loop_fd_del(&reg->connected);
-        connector_unref(reg->connector);
-    }
+    ctl_dial_cancel(&reg->dial);
     srv_ended_free(&reg->ended);
     reg->srv->session_ended = NULL;
     free(reg);

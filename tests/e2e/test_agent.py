@@ -294,6 +294,39 @@ def test_session_that_leaves_while_the_scheduler_is_away_costs_no_other(case):
         process.kill()
 
 
+def test_agent_waits_for_a_scheduler_that_is_slow_to_answer(case):
+    """After a restart thousands connect at once: who gives up soon begins at the end again, and
+    what the scheduler does for it is in vain."""
+    pool = case.pool(options=("--lease-ms", 600000))
+    folder = case.folder / "gpupool" / "pool.d"
+    relay = Cutter(case, (folder / "scheduler.ready").read_text().strip().rsplit(":", 1))
+    relay.every(0)
+    env = {"GPUPOOL_SCHEDULER": f"127.0.0.1:{relay.port}",
+           "GPUPOOL_TOKEN_FILE": str(folder / "client-token"),
+           "GPUPOOL_RUN_DIR": str(case.folder / "elsewhere")}
+    process = pool.spawn("cat", core=5, memory="16MiB", env=env)
+    case.wait_for(lambda: len(pool.sessions()) == 1 and len(holders({relay.port})) == 1,
+                  "its connection")
+    agent = holders({relay.port})[0]
+
+    def links():
+        return sockets_of(agent) & connected_to({relay.port})
+
+    relay.cut()
+    os.kill(relay.process.pid, signal.SIGSTOP)
+    try:
+        for _ in range(100):
+            case.wait_for(links, "it connects again")
+            start, first = time.monotonic(), links()
+            time.sleep(1.5)
+            if first == links():
+                break
+            case.check(time.monotonic() - start > 4, "it gave up soon")
+    finally:
+        os.kill(relay.process.pid, signal.SIGCONT)
+    process.kill()
+
+
 def test_session_that_a_slow_agent_gives_up_is_held_by_its_own_run(case):
     """It may have been renewed by the agent when its own run takes it back."""
     pool = case.pool(options=("--lease-ms", 600000))
