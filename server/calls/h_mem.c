@@ -95,8 +95,8 @@ mem_taken(struct wrk *w, const struct mem_want *m, uint64_t answer[2])
 struct free_job {
     struct wrk_ctx_job queued;
     CUdeviceptr ptr;
-    struct wrk_quota_held held;
-    unsigned epoch; /* of contexts: a later one took the memory with it */
+    uint64_t held_by; /* what the quota has for it; 0: nothing */
+    unsigned epoch;   /* of contexts: a later one may have taken the memory with it */
 };
 
 struct alloc_job {
@@ -279,14 +279,15 @@ free_job_run(struct wrk *w, struct wrk_job *job)
 
     wrk_windows_forget(w->priv->windows, f->ptr);
     r = WRK_CALL(w, cuMemFree_v2, f->ptr);
-    if (r != CUDA_SUCCESS && wrk_ctx_epoch() != f->epoch) {
-        if (f->held.bytes)
-            wrk_quota_give(w->priv->quota, f->held.slice, f->held.bytes);
-        r = CUDA_SUCCESS;
+    if (r == CUDA_SUCCESS) {
+        wrk_graphmem_freed(f->ptr);
+        wrk_quota_drop(w->priv->quota, f->held_by);
     } else {
-        mem_freed(w, f->ptr, &f->held, r);
+        wrk_quota_end_refused(w->priv->quota, f->held_by, f->ptr);
     }
     wrk_release_done(w);
+    if (wrk_ctx_epoch() != f->epoch)
+        r = CUDA_SUCCESS;
     if (job->req.flags & WIRE_F_REPLY)
         wrk_reply_whole(w, &job->req, r, NULL, 0);
     else if (r != CUDA_SUCCESS)
@@ -298,14 +299,15 @@ static CUresult
 free_later(struct wrk *w, struct wrk_reply *rep, CUdeviceptr ptr,
            const struct wrk_quota_held *held)
 {
+    struct wrk_quota *q = w->priv->quota;
     struct free_job *f = malloc(sizeof(*f));
 
     if (!f)
         return mem_free(w, ptr, held);
-    *f = (struct free_job){.queued.job.run = free_job_run,
-                           .ptr = ptr,
-                           .held = *held,
-                           .epoch = wrk_ctx_epoch()};
+    *f = (struct free_job){
+        .queued.job.run = free_job_run, .ptr = ptr, .epoch = wrk_ctx_epoch()};
+    if (held->bytes && wrk_quota_note(q, ptr, held->slice, held->ctx, held->bytes) == 0)
+        f->held_by = wrk_quota_end_begins(q, ptr);
     if (!wrk_release_queue(w, rep, &f->queued)) /* the attachment ends */
         free(f);
     return CUDA_SUCCESS;

@@ -218,7 +218,7 @@ h_cuModuleLoadDataEx(struct wrk *w, const struct wire_args_cuModuleLoadDataEx *a
         wrk_handle_put(w, WIRE_KIND_MODULE, a->module_id, module);
         keep_kernels(w, module, false, &image, a->parts, a->n_parts);
     } else {
-        wrk_variables_failed(w, a->module_id);
+        wrk_variables_module_failed(w, a->module_id);
     }
     jit_reply(w, rep, &jit, r);
     if (r == CUDA_SUCCESS)
@@ -273,7 +273,7 @@ h_cuLibraryLoadData(struct wrk *w, const struct wire_args_cuLibraryLoadData *a,
         wrk_variables_loaded(a->library_id, library);
         keep_kernels(w, library, true, &image, a->parts, a->n_parts);
     } else {
-        wrk_variables_failed(w, a->library_id);
+        wrk_variables_library_failed(w, a->library_id);
     }
     jit_reply(w, rep, &jit, r);
     if (r == CUDA_SUCCESS)
@@ -303,12 +303,12 @@ h_cuModuleUnload(struct wrk *w, const struct wire_args_cuModuleUnload *a,
 }
 
 static CUresult
-library_unload(struct wrk *w, uint64_t library, uint64_t id)
+library_unload(struct wrk *w, uint64_t library, uint64_t serial)
 {
     CUresult r = WRK_CALL(w, cuLibraryUnload, (CUlibrary)(uintptr_t)library);
 
     if (r == CUDA_SUCCESS)
-        wrk_variables_unloaded(w, id);
+        wrk_variables_unloaded(w, serial);
     return r;
 }
 
@@ -336,11 +336,12 @@ CUresult
 h_cuLibraryUnload(struct wrk *w, const struct wire_args_cuLibraryUnload *a,
                   struct wrk_reply *rep)
 {
-    return wrk_release(w, rep,
-                       &(struct wrk_release_what){.fn = library_unload,
-                                                  .obj = (uintptr_t)a->library,
-                                                  .size = a->library_id,
-                                                  .id = a->library_id,
-                                                  .module_id = module_id(w, a->library),
-                                                  .forget = library_forget});
+    return wrk_release(
+        w, rep,
+        &(struct wrk_release_what){.fn = library_unload,
+                                   .obj = (uintptr_t)a->library,
+                                   .size = wrk_variables_of_library(a->library),
+                                   .id = a->library_id,
+                                   .module_id = module_id(w, a->library),
+                                   .forget = library_forget});
 }

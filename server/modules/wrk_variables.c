@@ -15,6 +15,7 @@
 struct library {
     struct library *next;
     uint64_t id;
+    uint64_t serial;    /* a client may use an id again before the library has ended */
     const void *object; /* NULL: the driver is loading it */
     uint64_t bytes;
 };
@@ -83,18 +84,17 @@ bytes_anywhere(const struct wrk *w, const struct source *source)
 /* ---- counting ---- */
 
 /* In the quota's ledger: with the highest bit, which neither addresses nor handles
- * have, and above the keys of limits (h_ctx.c), because no index is 0. */
+ * have, and above the keys of limits (h_ctx.c), which are below 2^35. */
 #define CTX_BITS 27
+#define SERIAL_FIRST (UINT64_C(1) << (35 - CTX_BITS))
+#define SERIAL_END (UINT64_C(1) << (62 - CTX_BITS))
 
 static_assert(WIRE_INDEX_SERVER == 1u << CTX_BITS, "contexts that a client makes");
 
 static uint64_t
-library_key(uint64_t id, uint32_t ctx_index)
+library_key(uint64_t serial, uint32_t ctx_index)
 {
-    uint64_t gen = id >> 32 & 0xff;
-
-    return UINT64_C(1) << 63 | (uint64_t)wire_handle_index(id) << (CTX_BITS + 8) |
-           gen << CTX_BITS | ctx_index;
+    return UINT64_C(1) << 63 | serial << CTX_BITS | ctx_index;
 }
 
 static CUresult
@@ -110,22 +110,6 @@ take(struct wrk *w, uint64_t key, uint32_t slice, uint32_t ctx_index, uint64_t b
         return CUDA_SUCCESS;
     wrk_quota_give(q, slice, bytes);
     return CUDA_ERROR_OUT_OF_MEMORY;
-}
-
-static bool
-is_library(uint64_t id)
-{
-    return wire_handle_kind(id) == WIRE_KIND_LIBRARY;
-}
-
-void
-wrk_variables_unloaded(struct wrk *w, uint64_t id)
-{
-    if (is_library(id))
-        wrk_quota_drop_range(w->priv->quota, library_key(id, 0),
-                             library_key(id, WIRE_INDEX_SERVER - 1));
-    else
-        wrk_quota_drop(w->priv->quota, id);
 }
 
 /* ---- modules ---- */
@@ -152,11 +136,13 @@ wrk_variables_take_module(struct wrk *w, uint64_t id, struct wrk_image *image,
 static struct library *
 library_new(uint64_t id, uint64_t bytes)
 {
-    struct library *library = calloc(1, sizeof(*library));
+    static uint64_t serial = SERIAL_FIRST; /* the reader's */
+    struct library *library = serial < SERIAL_END ? calloc(1, sizeof(*library)) : NULL;
 
     if (!library)
         return NULL;
     library->id = id;
+    library->serial = serial++;
     library->bytes = bytes;
     library->next = libraries;
     libraries = library;
@@ -195,13 +181,36 @@ wrk_variables_loaded(uint64_t id, const void *object)
 }
 
 void
-wrk_variables_failed(struct wrk *w, uint64_t id)
+wrk_variables_unloaded(struct wrk *w, uint64_t serial)
 {
-    if (is_library(id) && !*library_at(NULL, id)) /* nothing was taken */
+    if (serial)
+        wrk_quota_drop_range(w->priv->quota, library_key(serial, 0),
+                             library_key(serial, WIRE_INDEX_SERVER - 1));
+}
+
+uint64_t
+wrk_variables_of_library(const void *object)
+{
+    const struct library *library = object ? *library_at(object, 0) : NULL;
+
+    return library ? library->serial : 0;
+}
+
+void
+wrk_variables_module_failed(struct wrk *w, uint64_t id)
+{
+    wrk_quota_drop(w->priv->quota, id);
+}
+
+void
+wrk_variables_library_failed(struct wrk *w, uint64_t id)
+{
+    struct library **at = library_at(NULL, id);
+
+    if (!*at) /* nothing was taken */
         return;
-    if (is_library(id))
-        library_free(library_at(NULL, id));
-    wrk_variables_unloaded(w, id);
+    wrk_variables_unloaded(w, (*at)->serial);
+    library_free(at);
 }
 
 void
@@ -225,7 +234,7 @@ wrk_variables_take_library(struct wrk *w, uint64_t id, struct wrk_image *image,
 {
     struct source source = {image, parts, n_parts};
     CUresult r = CUDA_SUCCESS;
-    uint32_t ctx;
+    struct library *library;
     uint64_t bytes;
 
     if (*library_at(NULL, id)) /* as above */
@@ -233,18 +242,15 @@ wrk_variables_take_library(struct wrk *w, uint64_t id, struct wrk_image *image,
     bytes = bytes_anywhere(w, &source);
     if (!bytes)
         return CUDA_SUCCESS;
-    if (!library_new(id, bytes))
+    library = library_new(id, bytes);
+    if (!library)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    for (ctx = next_ctx(w, 0); ctx; ctx = next_ctx(w, ctx)) {
-        r = take(w, library_key(id, ctx), wrk_ctx_slice(w, ctx), ctx, bytes);
-        if (r != CUDA_SUCCESS)
-            break;
-    }
-    if (r == CUDA_SUCCESS)
-        return CUDA_SUCCESS;
-    for (uint32_t had = next_ctx(w, 0); had != ctx; had = next_ctx(w, had))
-        wrk_quota_drop(w->priv->quota, library_key(id, had));
-    library_free(library_at(NULL, id));
+    for (uint32_t ctx = next_ctx(w, 0); ctx && r == CUDA_SUCCESS;
+         ctx = next_ctx(w, ctx))
+        r = take(w, library_key(library->serial, ctx), wrk_ctx_slice(w, ctx), ctx,
+                 bytes);
+    if (r != CUDA_SUCCESS)
+        wrk_variables_library_failed(w, id);
     return r;
 }
 
@@ -254,7 +260,7 @@ wrk_variables_take_ctx(struct wrk *w, uint32_t index, uint32_t slice)
     CUresult r = CUDA_SUCCESS;
 
     for (const struct library *l = libraries; l && r == CUDA_SUCCESS; l = l->next)
-        r = take(w, library_key(l->id, index), slice, index, l->bytes);
+        r = take(w, library_key(l->serial, index), slice, index, l->bytes);
     if (r != CUDA_SUCCESS)
         wrk_variables_give_ctx(w, index); /* in which nothing was noted before */
     return r;
@@ -264,5 +270,5 @@ void
 wrk_variables_give_ctx(struct wrk *w, uint32_t index)
 {
     for (const struct library *l = libraries; l; l = l->next)
-        wrk_quota_drop(w->priv->quota, library_key(l->id, index));
+        wrk_quota_drop(w->priv->quota, library_key(l->serial, index));
 }

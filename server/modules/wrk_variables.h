@@ -30,13 +30,17 @@ CUresult wrk_variables_take_library(struct wrk *w, uint64_t id, struct wrk_image
                                     const unsigned long long *parts, uint32_t n_parts);
 
 /* The driver has loaded library @id, which is @object, or has not loaded what was
- * taken.
- */
+ * taken. */
 void wrk_variables_loaded(uint64_t id, const void *object);
-void wrk_variables_failed(struct wrk *w, uint64_t id);
+void wrk_variables_module_failed(struct wrk *w, uint64_t id);
+void wrk_variables_library_failed(struct wrk *w, uint64_t id);
 
-/* The driver has unloaded it: any thread. */
-void wrk_variables_unloaded(struct wrk *w, uint64_t id);
+/* What names the variables of library @object until they have ended; 0: it has none. */
+uint64_t wrk_variables_of_library(const void *object);
+
+/* The driver has unloaded that library: any thread.  A module's end with the entry of
+ * its id (wrk_quota_end_begins()). */
+void wrk_variables_unloaded(struct wrk *w, uint64_t serial);
 
 /* Library @object is about to be unloaded: contexts that are made from now on do not
  * have its variables. */

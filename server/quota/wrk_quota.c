@@ -61,6 +61,7 @@ struct wrk_quota {
     struct wrk_desks *desks;
     atomic_uint sharers; /* jobs of other threads; only the reader makes it more */
     struct entries entries;
+    uint64_t ended;       /* ends that have begun; the reader's */
     pthread_mutex_t lock; /* of the ledger, while it has sharers */
     /* Of this process, now; written as what follows the lock is, read by anybody. */
     _Atomic uint64_t used[TICKET_SLICES_MAX], pieces[TICKET_SLICES_MAX];
@@ -374,6 +375,46 @@ wrk_quota_drop(struct wrk_quota *q, uint64_t key)
         return false;
     wrk_quota_give(q, held.slice, held.bytes);
     return true;
+}
+
+/* The same bytes under another key.  There is room where one was taken away. */
+static void
+rename_entry(struct wrk_quota *q, struct quota_entry *e, uint64_t key)
+{
+    struct quota_entry moved = *e;
+
+    entries_remove(&q->entries, e);
+    moved.key = key;
+    e = entries_claim(&q->entries, entries_probe(&q->entries, key), key);
+    if (e)
+        *e = moved;
+}
+
+/* No address, handle, limit or library has this bit alone (wrk_variables.c). */
+#define END_KEYS (UINT64_C(1) << 62)
+
+uint64_t
+wrk_quota_end_begins(struct wrk_quota *q, uint64_t key)
+{
+    bool locked = ledger_lock(q);
+    struct quota_entry *e = entries_probe(&q->entries, key);
+    uint64_t held_by = key && e->key ? END_KEYS | ++q->ended : 0;
+
+    if (held_by)
+        rename_entry(q, e, held_by);
+    ledger_unlock(q, locked);
+    return held_by;
+}
+
+void
+wrk_quota_end_refused(struct wrk_quota *q, uint64_t held_by, uint64_t key)
+{
+    bool locked = ledger_lock(q);
+    struct quota_entry *e = entries_probe(&q->entries, held_by);
+
+    if (held_by && e->key && !entries_probe(&q->entries, key)->key)
+        rename_entry(q, e, key);
+    ledger_unlock(q, locked);
 }
 
 /* What is wanted: the keys from @first to @last of that context, or with NULL of any.

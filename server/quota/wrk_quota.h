@@ -86,6 +86,14 @@ void wrk_quota_drop_range(struct wrk_quota *q, uint64_t first, uint64_t last);
  * or notes them again.  False when it is not known. */
 bool wrk_quota_detach(struct wrk_quota *q, uint64_t key, struct wrk_quota_held *ret);
 
+/* The end of what @key names has begun, and @key may be that of another object before
+ * it is complete.  Returns the key under which the bytes are held until then, also when
+ * their context dies meanwhile; 0: @key is not known. */
+uint64_t wrk_quota_end_begins(struct wrk_quota *q, uint64_t key);
+/* It was refused: @held_by is @key again, unless its context has died.  If @key has
+ * been taken, the bytes are held until the context dies. */
+void wrk_quota_end_refused(struct wrk_quota *q, uint64_t held_by, uint64_t key);
+
 /* The context died with all it held. */
 void wrk_quota_drop_ctx(struct wrk_quota *q, uint32_t ctx);
 

@@ -45,7 +45,8 @@ wrk_release_done(struct wrk *w)
 struct call {
     struct wrk_ctx_job queued;
     struct wrk_release_what what;
-    unsigned epoch; /* of contexts: one that died since may have taken it along */
+    uint64_t held_by; /* what the quota has for it; 0: nothing */
+    unsigned epoch;   /* of contexts: one that died since may have taken it along */
 };
 
 static CUresult
@@ -89,8 +90,12 @@ static void
 call_run(struct wrk *w, struct wrk_job *job)
 {
     struct call *call = container_of(job, struct call, queued.job);
-    CUresult r = release_now(w, &call->what);
+    CUresult r = call->what.fn(w, call->what.obj, call->what.size);
 
+    if (r == CUDA_SUCCESS)
+        wrk_quota_drop(w->priv->quota, call->held_by);
+    else
+        wrk_quota_end_refused(w->priv->quota, call->held_by, call->what.key);
     wrk_release_done(w);
     if (r != CUDA_SUCCESS && wrk_ctx_epoch() != call->epoch)
         r = CUDA_SUCCESS;
@@ -120,6 +125,7 @@ wrk_release(struct wrk *w, struct wrk_reply *rep, const struct wrk_release_what 
     *call = (struct call){
         .queued.job.run = call_run, .what = *what, .epoch = wrk_ctx_epoch()};
     release_forget(w, what); /* before another object can have its address */
+    call->held_by = wrk_quota_end_begins(w->priv->quota, what->key); /* or its id */
     if (!wrk_release_queue(w, rep, &call->queued))
         free(call);
     return CUDA_SUCCESS;

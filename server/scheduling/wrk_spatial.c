@@ -191,8 +191,8 @@ destroy_object(struct wrk *w, enum wire_kind kind, void *obj)
     }
 }
 
-/* What the quota noted under an odd number or the id of an array is no address, and
- * the driver says so. */
+/* What the quota noted under an odd number, the id of an array or for an end that has
+ * begun is no address, and the driver says so. */
 static void
 free_memory(void *w, uint64_t key)
 {

@@ -119,6 +119,17 @@ wrk_quota_drop(struct wrk_quota *quota, uint64_t key)
     return true;
 }
 
+uint64_t
+wrk_quota_end_begins(struct wrk_quota *quota, uint64_t key)
+{
+    return key;
+}
+
+void
+wrk_quota_end_refused(struct wrk_quota *quota, uint64_t held_by, uint64_t key)
+{
+}
+
 void
 wrk_handle_del(struct wrk *w, unsigned kind, uint64_t id)
 {

@@ -257,6 +257,51 @@ keys_of_a_range_are_given_back_together(void **state)
     ut_session_free(&s);
 }
 
+/* Another object may have the key before the first one has ended; each gives back what
+ * was its own. */
+static void
+what_is_ending_holds_its_own_bytes(void **state)
+{
+    struct ut_session s;
+    struct wrk_quota *q;
+    uint64_t none, first, second, third;
+
+    (void)state;
+    ut_session_new(&s, arb, 1, LIMIT, 10);
+    q = quota_new(&s);
+    none = wrk_quota_end_begins(q, 7);
+    assert_int_equal(none, 0);
+    assert_true(wrk_quota_take(q, 0, 1000));
+    assert_int_equal(wrk_quota_note(q, 7, 0, 1, 1000), 0);
+    assert_false(wrk_quota_drop(q, none)); /* the first had nothing */
+    first = wrk_quota_end_begins(q, 7);
+    assert_true(wrk_quota_take(q, 0, 200));
+    assert_int_equal(wrk_quota_note(q, 7, 0, 2, 200), 0);
+    assert_true(wrk_quota_drop(q, first));
+    assert_false(wrk_quota_drop(q, first));
+    assert_int_equal(wrk_quota_used(q, 0), 200);
+
+    /* Refused: it is itself again, unless another one is. */
+    second = wrk_quota_end_begins(q, 7);
+    wrk_quota_end_refused(q, second, 7);
+    second = wrk_quota_end_begins(q, 7);
+    assert_true(wrk_quota_take(q, 0, 30));
+    assert_int_equal(wrk_quota_note(q, 7, 0, 1, 30), 0);
+    wrk_quota_end_refused(q, second, 7);
+    third = wrk_quota_end_begins(q, 7);
+    assert_true(wrk_quota_drop(q, third));
+    assert_int_equal(wrk_quota_used(q, 0), 200);
+
+    /* Its context takes it along, once. */
+    wrk_quota_drop_ctx(q, 2);
+    assert_int_equal(wrk_quota_used(q, 0), 0);
+    wrk_quota_end_refused(q, second, 7);
+    assert_false(wrk_quota_drop(q, second));
+    assert_false(wrk_quota_drop(q, 7));
+    wrk_quota_free(q);
+    ut_session_free(&s);
+}
+
 static _Noreturn void
 take_and_give_for_ever(struct wrk_desks *desks)
 {
@@ -491,6 +536,8 @@ main(void)
                                         fresh, gone),
         cmocka_unit_test_setup_teardown(context_takes_its_memory_with_it, fresh, gone),
         cmocka_unit_test_setup_teardown(keys_of_a_range_are_given_back_together, fresh,
+                                        gone),
+        cmocka_unit_test_setup_teardown(what_is_ending_holds_its_own_bytes, fresh,
                                         gone),
         cmocka_unit_test_setup_teardown(only_the_first_slot_ever_is_alone, fresh, gone),
         cmocka_unit_test_setup_teardown(
