@@ -18,7 +18,7 @@
 /* What no driver can read has no variables; what only we cannot read may have any
  * number of them. */
 static uint64_t
-entry_bytes(const struct gp_fatbin_entry *entry)
+entry_bytes(const struct gp_fatbin_entry *entry, bool is_unit)
 {
     CLEANUP_FREE char *bytes = NULL;
     size_t len;
@@ -26,7 +26,7 @@ entry_bytes(const struct gp_fatbin_entry *entry)
 
     if (r < 0)
         return r == -EINVAL ? 0 : UINT64_MAX;
-    return entry->kind == GP_FATBIN_PTX ? image_variables_ptx(bytes, len)
+    return entry->kind == GP_FATBIN_PTX ? image_variables_ptx(bytes, len, is_unit)
                                         : image_variables_elf(bytes, len);
 }
 
@@ -59,7 +59,7 @@ target_of(struct target *all, unsigned *n, const struct gp_fatbin_entry *entry)
 }
 
 static uint64_t
-fatbin_bytes(const struct gp_image *fatbin, unsigned sm)
+fatbin_bytes(const struct gp_image *fatbin, unsigned sm, bool is_unit)
 {
     uint64_t left = IMAGE_VARIABLES_UNPACKED_MAX, most = 0;
     struct target targets[TARGETS_MAX];
@@ -76,14 +76,15 @@ fatbin_bytes(const struct gp_image *fatbin, unsigned sm)
         if (!target || entry.raw_len > left)
             return UINT64_MAX;
         left -= entry.raw_len;
-        target->bytes = image_variables_add(target->bytes, entry_bytes(&entry));
+        target->bytes =
+            image_variables_add(target->bytes, entry_bytes(&entry, is_unit));
         most = gp_max(most, target->bytes);
     }
     return most;
 }
 
 uint64_t
-image_variables(const void *data, size_t len, unsigned sm)
+image_variables(const void *data, size_t len, unsigned sm, bool is_unit)
 {
     struct gp_image image;
 
@@ -91,11 +92,11 @@ image_variables(const void *data, size_t len, unsigned sm)
         return 0;
     switch (image.kind) {
     case GP_IMAGE_PTX:
-        return image_variables_ptx(image.data, image.len);
+        return image_variables_ptx(image.data, image.len, is_unit);
     case GP_IMAGE_ELF:
         return image_variables_elf(image.data, image.len);
     case GP_IMAGE_FATBIN:
-        return fatbin_bytes(&image, sm);
+        return fatbin_bytes(&image, sm, is_unit);
     default:
         return 0; /* pointers */
     }

@@ -13,6 +13,8 @@
 
 #include "gp_base.h"
 
+#include <stdbool.h>
+
 struct gp_err;
 
 /* Bytes that the entries of one fat binary may unpack to: processor time, as in
@@ -21,10 +23,11 @@ struct gp_err;
 
 /* Of a PTX text, of machine code, of whatever @image is on a card of compute capability
  * @sm (86).  A fat binary has the most that any of its entries for that card have,
- * since a driver chooses one of them. */
-uint64_t image_variables_ptx(const char *text, size_t len);
+ * since a driver chooses one of them.  @is_unit: it is linked with others, one of which
+ * defines what it declares .extern; else that is a variable of its own. */
+uint64_t image_variables_ptx(const char *text, size_t len, bool is_unit);
 uint64_t image_variables_elf(const void *image, size_t len);
-uint64_t image_variables(const void *image, size_t len, unsigned sm);
+uint64_t image_variables(const void *image, size_t len, unsigned sm, bool is_unit);
 
 /* The sum, or UINT64_MAX. */
 static inline uint64_t

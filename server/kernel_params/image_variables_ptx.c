@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Variables of a PTX text: declarations of the state spaces .global and .const that are
- * not .extern.
+ * Variables of a PTX text: declarations of the state spaces .global and .const.
  *
  * The same words are parts of instructions (ld.global.u32) and of parameters (.ptr
- * .global).  Outside of functions there are no instructions; in them a declaration is
- * told by that no name is joined to its words.  A length may be an expression of
- * numbers; one that is none is a length that nobody knows.
+ * .global).  Outside of functions there are no instructions; in them a declaration is a
+ * statement that begins with a directive.  The words of a declaration may be in any
+ * order, as some drivers take them.  A length may be an expression of numbers; one that
+ * is none, or a declaration that is not understood, is a length that nobody knows.
+ *
+ * What is declared .extern and defined nowhere in the text becomes a variable of the
+ * module, unless the text is one unit of a link.
  */
 #include "image_variables.h"
 
@@ -20,10 +23,26 @@
 /* A type that only names something of the driver's, such as .texref. */
 #define OPAQUE_BYTES 64u
 
+/* Declared .extern, with a length, and not defined so far. */
+struct external {
+    const char *name;
+    size_t len;
+    uint64_t bytes; /* with room for its alignment */
+};
+
+/* More of them in one text count although they may be defined; the largest number seen
+ * was 3. */
+#define EXTERNALS_MAX 64u
+
 struct reader {
     struct image_words words;
+    bool is_unit;
     enum image_token token;
+    unsigned depth; /* of braces */
+    char statement; /* its first character; 0: it has not begun */
     uint64_t sum;
+    struct external externals[EXTERNALS_MAX];
+    unsigned n_externals;
 };
 
 static void
@@ -42,6 +61,31 @@ static bool
 at_word(const struct reader *r, const char *word)
 {
     return r->token == IMAGE_TOKEN_WORD && image_words_is(&r->words, word);
+}
+
+static bool
+at_directive(const struct reader *r)
+{
+    return r->token == IMAGE_TOKEN_WORD && *r->words.word == '.';
+}
+
+static bool
+at_name(const struct reader *r)
+{
+    return r->token == IMAGE_TOKEN_WORD && *r->words.word != '.';
+}
+
+static bool
+at_number(const struct reader *r)
+{
+    return at_name(r) && *r->words.word >= '0' && *r->words.word <= '9';
+}
+
+/* Nobody knows how much it is. */
+static void
+give_up(struct reader *r)
+{
+    r->sum = UINT64_MAX;
 }
 
 static uint64_t
@@ -148,7 +192,7 @@ struct decl {
     uint64_t unit; /* bytes of the type */
     uint64_t vector;
     uint64_t align;
-    bool is_extern;
+    bool is_param, is_variable, is_extern;
 };
 
 /* What is between parentheses, which are read as well. */
@@ -164,32 +208,82 @@ skip_parens(struct reader *r)
     } while (open && r->token != IMAGE_TOKEN_END && !at_mark(r, ';'));
 }
 
+/* A word has to follow: more of an expression than was understood could be any number.
+ */
 static void
 read_align(struct reader *r, struct decl *d)
 {
     uint64_t n;
 
-    if (!expression(r, 0, 0, &n))
+    if (!expression(r, 0, 0, &n) || r->token != IMAGE_TOKEN_WORD)
+        give_up(r);
+    else
+        d->align = gp_max(d->align, n);
+}
+
+/* .const[2] */
+static void
+skip_bank(struct reader *r)
+{
+    if (!at_mark(r, '['))
         return;
-    d->align = gp_max(d->align, n);
+    while (!at_mark(r, ']') && !at_mark(r, ';') && r->token != IMAGE_TOKEN_END)
+        step(r);
+    step(r);
+}
+
+/* The one behind .ptr is that of what a parameter points to.  Drivers refuse a second
+ * one; here it counts. */
+static void
+read_space(const struct reader *r, struct decl *d)
+{
+    d->is_param |= at_word(r, ".param");
+    d->is_variable |= !d->is_param && (at_word(r, ".global") || at_word(r, ".const"));
+}
+
+static void
+read_type(const struct reader *r, struct decl *d)
+{
+    const char *word = r->words.word;
+
+    if (image_words_type_size(&r->words))
+        d->unit = image_words_type_size(&r->words);
+    else if (r->words.len == 3 && word[1] == 'v' && word[2] >= '2' && word[2] <= '9')
+        d->vector = gp_max((uint64_t)(word[2] - '0'), d->vector);
+}
+
+/* Of several the last one is what counts. */
+static void
+read_linkage(const struct reader *r, struct decl *d)
+{
+    if (at_word(r, ".extern"))
+        d->is_extern = true;
+    else if (at_word(r, ".visible") || at_word(r, ".weak") || at_word(r, ".common"))
+        d->is_extern = false;
 }
 
 /* The words in front of the first name. */
 static void
 read_words(struct reader *r, struct decl *d)
 {
-    while (r->token == IMAGE_TOKEN_WORD && *r->words.word == '.') {
-        bool is_align = at_word(r, ".align"), is_attribute = at_word(r, ".attribute");
+    bool after_ptr = false;
 
-        if (image_words_type_size(&r->words))
-            d->unit = image_words_type_size(&r->words);
-        else if (r->words.len == 3 && r->words.word[1] == 'v')
-            d->vector = gp_max((uint64_t)(r->words.word[2] - '0'), d->vector);
+    while (at_directive(r)) {
+        bool is_align = at_word(r, ".align"), is_const = at_word(r, ".const");
+        bool is_attribute = at_word(r, ".attribute"), is_ptr = at_word(r, ".ptr");
+
+        if (!after_ptr)
+            read_space(r, d);
+        read_type(r, d);
+        read_linkage(r, d);
         step(r);
         if (is_align)
             read_align(r, d);
-        else if ((is_attribute && at_mark(r, '(')))
+        else if (is_const)
+            skip_bank(r);
+        else if (is_attribute && at_mark(r, '('))
             skip_parens(r);
+        after_ptr = is_ptr;
     }
 }
 
@@ -241,89 +335,209 @@ read_value(struct reader *r)
     return braces ? values : (uint64_t)(r->words.at - begin) + 1;
 }
 
+static uint64_t
+element_bytes(const struct decl *d)
+{
+    return (d->unit ? d->unit : OPAQUE_BYTES) * d->vector;
+}
+
 static void
 put(struct reader *r, const struct decl *d, uint64_t count)
 {
-    uint64_t element = (d->unit ? d->unit : OPAQUE_BYTES) * d->vector;
-    uint64_t align = gp_max(d->align, element), rest = r->sum % align;
+    uint64_t align = gp_max(d->align, element_bytes(d)), rest = r->sum % align;
 
-    if (d->is_extern)
-        return;
     if (rest)
         r->sum = image_variables_add(r->sum, align - rest);
-    r->sum = image_variables_add(r->sum, multiply(element, count));
+    r->sum = image_variables_add(r->sum, multiply(element_bytes(d), count));
 }
 
-/* ".global" or ".const" was read. */
+/* ---- .extern ---- */
+
+/* The module's own, not a function's. */
 static void
-read_decl(struct reader *r, bool is_extern)
+forget_external(struct reader *r, const char *name, size_t len)
 {
-    struct decl d = {.vector = 1, .is_extern = is_extern};
+    unsigned kept = 0;
 
-    if (at_mark(r, '[')) { /* .const[2]: a bank */
-        while (!at_mark(r, ']') && !at_mark(r, ';') && r->token != IMAGE_TOKEN_END)
-            step(r);
-        step(r);
+    if (r->depth)
+        return;
+    for (unsigned i = 0; i < r->n_externals; i++)
+        if (r->externals[i].len != len || memcmp(r->externals[i].name, name, len) != 0)
+            r->externals[kept++] = r->externals[i];
+    r->n_externals = kept;
+}
+
+/* Declared again, it is one, of the largest length. */
+static void
+note_external(struct reader *r, const struct external *e)
+{
+    for (unsigned i = 0; i < r->n_externals; i++) {
+        struct external *had = &r->externals[i];
+
+        if (had->len != e->len || memcmp(had->name, e->name, e->len) != 0)
+            continue;
+        had->bytes = gp_max(had->bytes, e->bytes);
+        return;
     }
+    if (r->n_externals < EXTERNALS_MAX)
+        r->externals[r->n_externals++] = *e;
+    else
+        r->sum = image_variables_add(r->sum, e->bytes);
+}
+
+static void
+put_external(struct reader *r, const struct decl *d, const char *name, size_t len,
+             uint64_t count)
+{
+    uint64_t bytes = multiply(element_bytes(d), count);
+
+    if (r->depth && !r->is_unit)
+        put(r, d, count);
+    else if (bytes && !r->is_unit)
+        note_external(
+            r, &(struct external){name, len, image_variables_add(bytes, d->align)});
+}
+
+/* ---- declarations ---- */
+
+/* One name, with what belongs to it. */
+static void
+read_name(struct reader *r, const struct decl *d)
+{
+    const char *name = r->words.word;
+    size_t len = r->words.len;
+    uint64_t count, values = 1;
+    bool open, has_value;
+
+    step(r);
+    count = read_lengths(r, &open);
+    has_value = at_mark(r, '=');
+    if (has_value)
+        values = read_value(r);
+    if (open)
+        count = has_value || !d->is_extern ? multiply(count, values) : 0;
+    if (d->is_extern) {
+        put_external(r, d, name, len, count);
+    } else {
+        forget_external(r, name, len);
+        put(r, d, count);
+    }
+}
+
+/* A directive that may begin a declaration. */
+static void
+read_decl(struct reader *r)
+{
+    struct decl d = {.vector = 1};
+
     read_words(r, &d);
-    while (r->token == IMAGE_TOKEN_WORD && *r->words.word != '.') {
-        uint64_t count, values = 1;
-        bool open;
-
-        step(r);
-        count = read_lengths(r, &open);
-        if (at_mark(r, '='))
-            values = read_value(r);
-        put(r, &d, open ? multiply(count, values) : count);
-        if (!at_mark(r, ','))
+    if (!d.is_variable)
+        return;
+    do {
+        if (at_mark(r, ','))
+            step(r);
+        if (!at_name(r)) {
+            give_up(r);
             return;
-        step(r);
-    }
+        }
+        read_name(r, &d);
+    } while (at_mark(r, ','));
+    if (!at_mark(r, ';'))
+        give_up(r);
 }
 
 /* ---- the text ---- */
 
-/* The word before this one, and the first of those that it is joined to. */
-struct before {
-    const char *end;
-    bool is_word, is_extern, is_ptr;
-    char head;
-};
-
-static bool
-begins_decl(const struct reader *r, const struct before *b, unsigned depth)
+/* ".loc 1 42 3, function_name label + 4, inlined_at 1 40 2" ends without a mark. */
+static void
+skip_loc(struct reader *r)
 {
-    if (b->is_ptr || !(at_word(r, ".global") || at_word(r, ".const")))
-        return false;
-    /* Joined to a name: an instruction. */
-    return depth == 0 || b->head == '.' || (b->head >= '0' && b->head <= '9');
+    step(r);
+    while (at_number(r))
+        step(r);
+    while (at_mark(r, ',')) {
+        step(r);
+        for (unsigned names = 0; names < 2 && at_name(r) && !at_number(r); names++)
+            step(r);
+        if (at_mark(r, '+'))
+            step(r);
+        while (at_number(r))
+            step(r);
+    }
+}
+
+/* ".file 1 "name", 123, 45" */
+static void
+skip_file(struct reader *r)
+{
+    step(r);
+    while (at_number(r) || at_mark(r, ','))
+        step(r);
+}
+
+static void
+read_directive(struct reader *r)
+{
+    if (at_word(r, ".loc")) {
+        skip_loc(r);
+    } else if (at_word(r, ".file")) {
+        skip_file(r);
+    } else {
+        r->statement = '.';
+        read_decl(r);
+    }
+}
+
+/* "@@DWARF" and the rest of its line are no PTX; one @ outside of functions neither. */
+static bool
+begins_dwarf(const struct reader *r)
+{
+    return at_mark(r, '@') &&
+           (r->depth == 0 || (r->words.at < r->words.end && *r->words.at == '@'));
+}
+
+/* What could hide the lines that follow from one reader and not from another is not
+ * understood. */
+static void
+skip_dwarf(struct reader *r)
+{
+    if (!image_words_skip_line(&r->words))
+        give_up(r);
+    step(r);
+}
+
+static void
+read_token(struct reader *r)
+{
+    bool ends =
+        at_mark(r, ';') || at_mark(r, '{') || at_mark(r, '}') || at_mark(r, ':');
+
+    r->depth += at_mark(r, '{');
+    r->depth -= at_mark(r, '}') && r->depth;
+    if (ends)
+        r->statement = 0;
+    else if (!r->statement)
+        r->statement = *r->words.word;
+    step(r);
 }
 
 uint64_t
-image_variables_ptx(const char *text, size_t len)
+image_variables_ptx(const char *text, size_t len, bool is_unit)
 {
-    struct reader r = {.words = {.at = text, .end = text + len}};
-    struct before before = {0};
-    unsigned depth = 0;
+    struct reader r = {.words = {.at = text, .end = text + len}, .is_unit = is_unit};
 
-    for (step(&r); r.token != IMAGE_TOKEN_END;) {
-        bool is_word = r.token == IMAGE_TOKEN_WORD;
-
-        if (is_word && !(before.is_word && before.end == r.words.word))
-            before.head = *r.words.word;
-        if (begins_decl(&r, &before, depth)) {
-            step(&r);
-            read_decl(&r, before.is_extern);
-            before = (struct before){0};
-            continue;
-        }
-        depth += at_mark(&r, '{');
-        depth -= at_mark(&r, '}') && depth;
-        before.is_word = is_word;
-        before.is_extern = at_word(&r, ".extern");
-        before.is_ptr = at_word(&r, ".ptr");
-        before.end = r.words.at;
-        step(&r);
+    step(&r);
+    while (r.token != IMAGE_TOKEN_END) {
+        if (at_directive(&r) && (r.depth == 0 || !r.statement))
+            read_directive(&r);
+        else if (begins_dwarf(&r))
+            skip_dwarf(&r);
+        else
+            read_token(&r);
     }
+    if (r.words.is_broken)
+        give_up(&r);
+    for (unsigned i = 0; i < r.n_externals; i++)
+        r.sum = image_variables_add(r.sum, r.externals[i].bytes);
     return r.sum;
 }

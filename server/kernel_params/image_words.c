@@ -9,7 +9,7 @@ static bool
 is_word(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           c == '_' || c == '$' || c == '%';
+           c == '_' || c == '$';
 }
 
 static void
@@ -28,11 +28,13 @@ skip_comment(struct image_words *w)
     w->at = end ? end + 2 : w->end;
 }
 
+/* A string that goes on in the next line is none to a driver. */
 static void
 skip_string(struct image_words *w)
 {
-    for (w->at++; w->at < w->end && *w->at != '"'; w->at++)
-        w->at += *w->at == '\\' && w->at + 1 < w->end;
+    for (w->at++; w->at < w->end && *w->at != '"' && *w->at != '\n'; w->at++)
+        w->at += *w->at == '\\' && w->at + 1 < w->end && w->at[1] != '\n';
+    w->is_broken |= w->at == w->end || *w->at != '"';
     w->at += w->at < w->end;
 }
 
@@ -63,7 +65,7 @@ image_words_next(struct image_words *w)
     if (w->at == w->end)
         return IMAGE_TOKEN_END;
     w->at++;
-    if (*w->word != '.' && !is_word(*w->word)) {
+    if (*w->word != '.' && *w->word != '%' && !is_word(*w->word)) {
         w->len = 1;
         return IMAGE_TOKEN_MARK;
     }
@@ -71,6 +73,17 @@ image_words_next(struct image_words *w)
         w->at++;
     w->len = (size_t)(w->at - w->word);
     return IMAGE_TOKEN_WORD;
+}
+
+bool
+image_words_skip_line(struct image_words *w)
+{
+    const char *begin = w->at;
+    size_t len;
+
+    skip_line(w);
+    len = (size_t)(w->at - begin);
+    return !memchr(begin, '"', len) && !memmem(begin, len, "/*", 2);
 }
 
 bool

@@ -11,6 +11,8 @@
 
 #include "gp_base.h"
 
+#include <stdbool.h>
+
 enum image_token {
     IMAGE_TOKEN_END,
     IMAGE_TOKEN_WORD, /* a directive (with its dot), a name, a number */
@@ -22,9 +24,14 @@ struct image_words {
     const char *end;
     const char *word; /* the last token */
     size_t len;
+    bool is_broken; /* a string did not end in its line */
 };
 
 enum image_token image_words_next(struct image_words *w);
+
+/* To the end of the line.  False: what it holds could begin a string or a comment, for
+ * who does not skip it. */
+bool image_words_skip_line(struct image_words *w);
 
 /* Is the last token this one? */
 bool image_words_is(const struct image_words *w, const char *word);

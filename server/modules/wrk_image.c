@@ -108,7 +108,9 @@ find(struct wrk *w, struct wrk_image *image, const struct wire_image_ref *ref,
     image->mapped = true;
     image->len = ref->len;
     image->own = own;
-    if (image->bytes[ref->len] != 0 || (!own && !is_named(image, ref, parts, n_parts)))
+    /* A session knows what it has brought, but its client says where pieces end. */
+    if (image->bytes[ref->len] != 0 ||
+        ((!own || n_parts) && !is_named(image, ref, parts, n_parts)))
         return WIRE_RESULT_WANT_IMAGE;
     wanted_len = 0;
     return CUDA_SUCCESS;
@@ -125,9 +127,10 @@ is_ref(struct wrk *w, const uint8_t *inside, uint64_t len, struct wire_image_ref
 
 /* ---- what the driver gets ---- */
 
-/* One image must fill its bytes and must not be a wrapper: that is pointers. */
+/* One image must be inside its bytes and must not be a wrapper: that is pointers.  A
+ * driver reads a text up to its NUL, so @ends: there must be one. */
 static CUresult
-check_one(const uint8_t *bytes, uint64_t len)
+check_one(const uint8_t *bytes, uint64_t len, bool ends)
 {
     struct gp_err err = {0};
     struct gp_image found;
@@ -136,6 +139,10 @@ check_one(const uint8_t *bytes, uint64_t len)
     if (r < 0 || found.kind == GP_IMAGE_WRAPPER) {
         gp_log_warn("image", "refused: %s",
                     r < 0 ? gp_err_msg(&err, r) : "a wrapper, which is only pointers");
+        return CUDA_ERROR_INVALID_IMAGE;
+    }
+    if (ends && found.kind == GP_IMAGE_PTX && found.len == len) {
+        gp_log_warn("image", "refused: a text that goes on in the next piece");
         return CUDA_ERROR_INVALID_IMAGE;
     }
     return CUDA_SUCCESS;
@@ -156,7 +163,7 @@ wrap(struct wrk_image *image, uint64_t len, const unsigned long long *parts,
 
         if (parts[i] > len - at)
             return CUDA_ERROR_INVALID_IMAGE;
-        r = check_one(image->bytes + at, parts[i]);
+        r = check_one(image->bytes + at, parts[i], i + 1 < n_parts);
         if (r != CUDA_SUCCESS)
             return r;
         image->parts[i] = image->bytes + at;
@@ -197,7 +204,7 @@ check_input(const struct wrk_image *image, CUjitInputType type)
         if (magic == GP_IMAGE_WRAPPER_MAGIC)
             return CUDA_ERROR_INVALID_IMAGE;
         /* A linker's word for what is none of its inputs. */
-        return check_one(image->bytes, image->len) == CUDA_SUCCESS
+        return check_one(image->bytes, image->len, false) == CUDA_SUCCESS
                    ? CUDA_SUCCESS
                    : CUDA_ERROR_NO_BINARY_FOR_GPU;
     default:
@@ -228,7 +235,7 @@ wrk_image_take(struct wrk *w, struct wrk_reply *rep, struct wrk_image *image,
     if (n_parts)
         return wrap(image, image->len, parts, n_parts);
     image->code = image->bytes;
-    return check_one(image->bytes, image->len);
+    return check_one(image->bytes, image->len, false);
 }
 
 size_t
@@ -248,10 +255,17 @@ wrk_image_pieces(const struct wrk_image *image, const unsigned long long *parts,
     return n_parts;
 }
 
+/* Of one image, or of pieces, whose name says where each of them ends. */
+static uint64_t
+note_of(const struct wrk_image *image, unsigned sm)
+{
+    return sm | (image->code == &image->wrapper ? UINT64_C(1) << 32 : 0);
+}
+
 bool
 wrk_image_variables_known(const struct wrk_image *image, unsigned sm, uint64_t *ret)
 {
-    if (image->note.sm != sm ||
+    if (image->note.sm != note_of(image, sm) ||
         (!image->own && image->note.bytes > FOREIGN_VARIABLES_MAX))
         return false;
     *ret = image->note.bytes;
@@ -261,7 +275,7 @@ wrk_image_variables_known(const struct wrk_image *image, unsigned sm, uint64_t *
 void
 wrk_image_variables_found(struct wrk_image *image, unsigned sm, uint64_t bytes)
 {
-    struct wrk_images_note note = {sm, bytes};
+    struct wrk_images_note note = {note_of(image, sm), bytes};
 
     if (image->wanted && pwrite(image->file, &note, sizeof(note),
                                 (off_t)image->len + 1) != (ssize_t)sizeof(note))

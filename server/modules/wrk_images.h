@@ -26,7 +26,7 @@ struct wrk;
 /* Behind the image and its NUL: what its variables take of a card, so that the next
  * process need not read the image for it.  @sm 0: nobody has. */
 struct wrk_images_note {
-    uint64_t sm; /* the card's compute capability */
+    uint64_t sm; /* the card's compute capability; of pieces, with bit 32 */
     uint64_t bytes;
 };
 

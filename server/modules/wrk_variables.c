@@ -40,10 +40,10 @@ pieces_bytes(const struct iovec *pieces, size_t n, unsigned sm)
 {
     uint64_t linked, units = 0;
 
-    linked = image_variables(pieces[0].iov_base, pieces[0].iov_len, sm);
+    linked = image_variables(pieces[0].iov_base, pieces[0].iov_len, sm, false);
     for (size_t i = 1; i < n; i++)
         units = image_variables_add(
-            units, image_variables(pieces[i].iov_base, pieces[i].iov_len, sm));
+            units, image_variables(pieces[i].iov_base, pieces[i].iov_len, sm, true));
     return gp_max(linked, units);
 }
 

@@ -369,7 +369,7 @@ parse_module(struct ptx_parser *p)
     while (r == 0 && p->lex.tok != PTX_TOK_END) {
         if (p->lex.tok == PTX_TOK_DOT)
             r = parse_directive(p);
-        else if (p->lex.tok == '@') /* @@DWARF: old debug lines */
+        else if (p->lex.tok == '@' && *p->lex.cur == '@') /* @@DWARF: old debug lines */
             ptx_lex_skip_line(&p->lex);
         else if (p->lex.tok == ';')
             ptx_lex_next(&p->lex);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A client that wants more of a card's memory than its slice, by the variables of its modules:
-ids that are used again."""
+declarations that hide, images cut into parts, ids that are used again."""
 
 import struct
 
@@ -10,7 +10,9 @@ from test_attacks_memory import calls
 MIB = 1 << 20
 SUCCESS = 0
 MODULE, LIBRARY, STREAM = 2, 3, 5
+SLICE = 64 * MIB
 HEAD = ".version 8.0\n.target sm_75\n.address_size 64\n"
+BIG = f".b8 big[{65 * MIB}];"
 
 
 class Attack(Client):
@@ -47,6 +49,34 @@ class Attack(Client):
         self.must(calls("cuMemsetD32_v2"), struct.pack("<QQII", place, 1, 0, 0))
         self.post("cuStreamWaitValue32_v2", struct.pack("<QQII", streams[0], place, 7, 0))
         return lambda: self.post("cuStreamWriteValue32_v2", struct.pack("<QQII", streams[1], place, 7, 0))
+
+
+def test_no_declaration_hides_from_the_limit(case):
+    """What a driver takes for a variable is one, however it is written."""
+    pool = case.pool()
+    a = Attack(case, pool.session(core=20, memory="64MiB"))
+    for number, text in enumerate((
+            f".extern .global {BIG}", f".extern .global .visible {BIG}", f".b8 .global big[{65 * MIB}];",
+            f".global .b8%big[{65 * MIB}];", f".b8 .global%big[{65 * MIB}];",
+            f".global .align 8==8 {BIG}", f"@@ \"\n.global {BIG}\n@@ \"\n", f"@@ /*\n.global {BIG}\n@@ */\n",
+            "".join(f".align 65536 .global .b8 a{i};\n" for i in range(1100)),
+            f".shared .attribute({{) .b8 s[4];\n.global {BIG}",
+            f".visible .entry k() {{ .loc 1 2 3, function_name f.global {BIG} ret; }}")):
+        result = a.load(handle(MODULE, number + 1), HEAD + text)
+        case.check(result != SUCCESS, f"{text[:60]!r} was loaded into a slice of 64 MiB")
+    case.equal(a.free(), SLICE, "free after all refusals")
+
+
+def test_parts_of_an_image_are_what_a_driver_reads(case):
+    """A text goes on to its NUL, whatever a client says of its length."""
+    pool = case.pool()
+    a = Attack(case, pool.session(core=20, memory="64MiB"))
+    small = HEAD + ".visible .entry k() { ret; }\n"
+    unit = HEAD + ".visible .entry l() { ret; }\n"
+    rest = f".version 8.0 .target sm_75 .address_size 64 /*\n.global {BIG}\n//*/"
+    case.check(a.load(handle(MODULE, 1), small + "\0", HEAD + "//", rest) != SUCCESS,
+               "variables between two parts")
+    case.equal(a.load(handle(MODULE, 2), small + "\0", unit), SUCCESS, "texts that end")
 
 
 def test_ids_that_are_used_again_give_back_what_was_theirs(case):

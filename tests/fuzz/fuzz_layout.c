@@ -40,14 +40,14 @@ static void
 check_same_sum(const char *text, size_t len)
 {
     static const char head[] = ".global .b8 first[4096];\n";
-    uint64_t alone = image_variables_ptx(text, len), both;
+    uint64_t alone = image_variables_ptx(text, len, false), both;
     char *joined = malloc(sizeof(head) + len);
 
     if (!joined)
         return;
     memcpy(joined, head, sizeof(head) - 1);
     memcpy(joined + sizeof(head) - 1, text, len);
-    both = image_variables_ptx(joined, sizeof(head) - 1 + len);
+    both = image_variables_ptx(joined, sizeof(head) - 1 + len, false);
     if (both < 4096 || both < alone)
         __builtin_trap();
     free(joined);
@@ -62,7 +62,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check(&all, kernel_params_image(data, size, 86, &all, &err), &err);
     check(&all, kernel_params_ptx((const char *)data, size, 90, &all, &err), &err);
     check(&all, kernel_params_elf(data, size, &all, &err), &err);
-    image_variables(data, size, 86);
+    image_variables(data, size, 86, false);
     check_same_sum((const char *)data, size);
     image_variables_elf(data, size);
     return 0;

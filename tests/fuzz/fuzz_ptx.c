@@ -111,8 +111,7 @@ bytes_of(const struct ptx_var *const *vars, uint32_t n)
     uint64_t bytes = 0;
 
     for (uint32_t i = 0; i < n; i++)
-        if (vars[i]->linkage != PTX_LINK_EXTERN &&
-            (vars[i]->space == PTX_SPACE_GLOBAL || vars[i]->space == PTX_SPACE_CONST))
+        if (vars[i]->space == PTX_SPACE_GLOBAL || vars[i]->space == PTX_SPACE_CONST)
             bytes += vars[i]->size;
     return bytes;
 }
@@ -124,7 +123,7 @@ check_variables(const struct ptx_module *mod, const char *text, size_t size)
 
     for (uint32_t i = 0; i < mod->n_funcs; i++)
         bytes += bytes_of(mod->funcs[i]->vars, mod->funcs[i]->n_vars);
-    if (image_variables_ptx(text, size) < bytes)
+    if (image_variables_ptx(text, size, false) < bytes)
         __builtin_trap();
 }
 

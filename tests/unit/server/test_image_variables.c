@@ -12,7 +12,7 @@
 #define UNKNOWN UINT64_MAX
 
 static uint64_t
-ptx(const char *text)
+ptx_of(const char *text, bool is_unit)
 {
     size_t len = strlen(text);
     char *exact = malloc(len ? len : 1); /* so that reading beyond is seen */
@@ -20,9 +20,15 @@ ptx(const char *text)
 
     assert_non_null(exact);
     memcpy(exact, text, len);
-    ret = image_variables_ptx(exact, len);
+    ret = image_variables_ptx(exact, len, is_unit);
     free(exact);
     return ret;
+}
+
+static uint64_t
+ptx(const char *text)
+{
+    return ptx_of(text, false);
 }
 
 /* --- PTX ------------------------------------------------------------------------- */
@@ -110,8 +116,7 @@ a_length_that_nobody_knows_is_more_than_any_limit(void **state)
 static void
 only_declarations_count(void **state)
 {
-    assert_int_equal(ptx(HEAD ".extern .global .b8 a[]; .extern .const .b8 c[100];"),
-                     0);
+    assert_int_equal(ptx(HEAD ".extern .global .b8 a[]; .extern .const .b8 c[];"), 0);
     assert_int_equal(ptx(HEAD "// .global .b8 a[100];\n/* .global .b8 b[100]; */\n"
                               ".file 1 \".global .b8 c[100];\"\n"),
                      0);
@@ -135,12 +140,88 @@ no_declaration_hides(void **state)
     assert_int_equal(ptx(".visible.global.align 4.b8 a[100];"), 100);
     assert_int_equal(ptx(".global\n#line 1\n.b8/**/a/* [1] */[ 100 ] ;"), 100);
     assert_int_equal(ptx(".extern .func f; .global .b8 a[100];"), 100);
-    assert_int_equal(ptx(".extern .global .b8 a[100]; .global .b8 a[100];"), 100);
     assert_int_equal(ptx(".entry k { .global .b8 a[100]; ret;.global .b8 b[100]; }"),
                      200);
     assert_int_equal(ptx(".global .b8 a[1] = {1}, b[100];"), 101);
     assert_int_equal(ptx(".section .debug { .b8 1 } .global .b8 a[100];"), 100);
     assert_int_equal(ptx("}}} .global .b8 a[100];"), 100);
+}
+
+/* Drivers take them in any order. */
+static void
+words_of_a_declaration_count_in_any_order(void **state)
+{
+    assert_int_equal(ptx(HEAD ".b8 .global a[100];"), 100);
+    assert_int_equal(ptx(HEAD ".v8 .b128 .global a[100];"), 12800);
+    assert_int_equal(ptx(HEAD ".global .b8 a; .align 65536 .global .b8 b;"), 65537);
+    assert_int_equal(ptx(HEAD ".align (64) .b8 .global a; .global .align 64 .b8 b;"),
+                     65);
+    assert_int_equal(ptx(HEAD ".extern .global .visible .b8 a[100];"), 100);
+    assert_int_equal(ptx(HEAD ".const .ptr .global .b8 a[100];"), 100);
+    assert_int_equal(ptx(HEAD ".entry k { .align 8 .b8 .global a[100]; ret; }"), 100);
+}
+
+/* A name, a line of a debugger and a directive without a semicolon end where a driver
+ * says. */
+static void
+no_declaration_hides_behind_other_words(void **state)
+{
+    assert_int_equal(ptx(HEAD ".global .b8%a[100];"), 100);
+    assert_int_equal(ptx(HEAD ".b8 .global%a[100];"), 100);
+    assert_int_equal(ptx(HEAD
+                         ".entry k { .loc 1 2 3, function_name f.global .b8 a[100];"
+                         " ret; }"),
+                     100);
+    assert_int_equal(ptx(HEAD ".entry k { .loc 1 2 3, inlined_at 1 2 3.global .b8 a[9];"
+                              " L:.global .b8 b[100]; ret; }"),
+                     109);
+    assert_int_equal(ptx(HEAD ".entry k { .loc 1 2 3\nld.global.u32 %r1, [%rd1];"
+                              ".loc 1 2 3, function_name f + 4, inlined_at 1 2 3\n"
+                              "ld .global.u32 %r2, [%rd2]; ret; }"),
+                     0);
+    assert_int_equal(ptx(HEAD "@ .param\n.global .b8 a[100];"), 100);
+    assert_int_equal(ptx(HEAD "@@DWARF .byte 1\n.global .b8 a[100];\n@@DWARF .byte 2"),
+                     100);
+}
+
+/* What another reader could take for something else is not passed over. */
+static void
+a_declaration_that_is_not_understood_is_more_than_any_limit(void **state)
+{
+    assert_int_equal(ptx(HEAD ".global .align 8==8 .b8 a[100];"), UNKNOWN);
+    assert_int_equal(ptx(HEAD ".global .align -(-8) .b8 a[100];"), UNKNOWN);
+    assert_int_equal(ptx(HEAD ".align 1 ? 65536 : 8 .global .b8 a;"), UNKNOWN);
+    assert_int_equal(ptx(HEAD ".global .b8 ? a[100];"), UNKNOWN);
+    assert_int_equal(ptx(HEAD ".global .b8 a[4] ? [100];"), UNKNOWN);
+    assert_int_equal(ptx(HEAD ".global .b8 a, , b;"), UNKNOWN);
+    assert_int_equal(ptx(HEAD "@@ \"\n.global .b8 a[100];\n@@ \"\n"), UNKNOWN);
+    assert_int_equal(ptx(HEAD "@@ /*\n.global .b8 a[100];\n@@ */\n"), UNKNOWN);
+    assert_int_equal(ptx(HEAD ".file 1 \"\n.global .b8 a[100];\n\""), UNKNOWN);
+}
+
+static void
+what_nobody_else_defines_is_a_variable_though_external(void **state)
+{
+    static const char one[] = HEAD ".extern .global .b8 a[100];";
+    char text[6000] = HEAD;
+    size_t len = strlen(text);
+
+    assert_int_equal(ptx(one), 100);
+    assert_int_equal(ptx_of(one, true), 0);
+    assert_int_equal(ptx(HEAD ".extern .global .b8 a[100]; .global .b8 a[100];"), 100);
+    assert_int_equal(ptx(HEAD ".extern .global .b8 a[100], b[7], a[90];"), 107);
+    assert_int_equal(ptx(HEAD ".extern .global .b8 a[100]; .global .b8 aa[10];"), 110);
+    /* A function's own is another one. */
+    assert_int_equal(ptx(HEAD ".extern .global .b8 a[100];"
+                              ".entry k { .global .b8 a[100]; ret; }"),
+                     200);
+    assert_int_equal(ptx(HEAD ".entry k { .extern .global .b8 a[100]; ret; }"
+                              ".global .b8 a[4];"),
+                     104);
+    for (unsigned i = 0; i < 100; i++)
+        len += (size_t)snprintf(text + len, sizeof(text) - len,
+                                ".extern .global .b8 a%u[100];", i);
+    assert_int_equal(ptx(text), 10000);
 }
 
 static void
@@ -189,7 +270,7 @@ cubin(const struct part *parts, unsigned n)
         sh.sh_size = parts[i].bytes;
         memcpy(c.data + table + (i + 1) * sizeof(sh), &sh, sizeof(sh));
     }
-    assert_int_equal(image_variables(c.data, c.len, 86),
+    assert_int_equal(image_variables(c.data, c.len, 86, false),
                      image_variables_elf(c.data, c.len));
     return image_variables_elf(c.data, c.len);
 }
@@ -275,7 +356,7 @@ static uint64_t
 fat_on(struct fat *fat, unsigned sm)
 {
     fat_end(fat);
-    return image_variables(fat->data, fat->len, sm);
+    return image_variables(fat->data, fat->len, sm, false);
 }
 
 static void
@@ -344,10 +425,10 @@ a_part_that_claims_too_much_is_more_than_any_limit(void **state)
 static void
 what_is_no_image_has_none(void **state)
 {
-    assert_int_equal(image_variables("?", 1, 86), 0);
-    assert_int_equal(image_variables("\xb1\x43\x62\x46 and 20 bytes more...", 24, 86),
-                     0);
-    assert_int_equal(image_variables(".global .b8 a[3];", 17, 86), 3);
+    assert_int_equal(image_variables("?", 1, 86, false), 0);
+    assert_int_equal(
+        image_variables("\xb1\x43\x62\x46 and 20 bytes more...", 24, 86, false), 0);
+    assert_int_equal(image_variables(".global .b8 a[3];", 17, 86, false), 3);
 }
 
 int
@@ -360,6 +441,10 @@ main(void)
         cmocka_unit_test(a_length_that_nobody_knows_is_more_than_any_limit),
         cmocka_unit_test(only_declarations_count),
         cmocka_unit_test(no_declaration_hides),
+        cmocka_unit_test(words_of_a_declaration_count_in_any_order),
+        cmocka_unit_test(no_declaration_hides_behind_other_words),
+        cmocka_unit_test(a_declaration_that_is_not_understood_is_more_than_any_limit),
+        cmocka_unit_test(what_nobody_else_defines_is_a_variable_though_external),
         cmocka_unit_test(text_that_ends_anywhere_is_read_without_harm),
         cmocka_unit_test(sections_of_variables_are_counted),
         cmocka_unit_test(what_no_kernel_can_have_is_counted_under_any_name),

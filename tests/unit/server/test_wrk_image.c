@@ -98,18 +98,25 @@ supervisor_answers(const char *bytes, uint32_t own, int seals)
 }
 
 static CUresult
-take(const struct wire_image_ref *ref, struct wrk_image *image)
+take_parts(const struct wire_image_ref *ref, struct wrk_image *image,
+           const unsigned long long *parts, uint32_t n_parts)
 {
     struct wrk_reply rep = {0};
     struct wrk_request asked;
     int fd;
     CUresult r = wrk_image_take(&worker, &rep, image, (const uint8_t *)ref,
-                                sizeof(*ref), NULL, 0);
+                                sizeof(*ref), parts, n_parts);
 
     assert_int_equal(wrk_request_recv(supervisor, &asked, &fd, MSG_DONTWAIT), 0);
     assert_int_equal(asked.kind, WRK_REQUEST_IMAGE);
     assert_memory_equal(asked.name, ref->name, sizeof(asked.name));
     return r;
+}
+
+static CUresult
+take(const struct wire_image_ref *ref, struct wrk_image *image)
+{
+    return take_parts(ref, image, NULL, 0);
 }
 
 static void
@@ -229,6 +236,52 @@ image_without_a_note_says_nothing_of_its_variables(void **state)
     wrk_image_fini(&image);
 }
 
+/* What was found out about an image holds for the pieces that it was found with, also
+ * where the session itself has brought it. */
+static void
+pieces_are_those_that_the_name_was_made_of(void **state)
+{
+    static const unsigned long long cut[] = {1000, LEN - 1000}, whole[] = {LEN};
+    struct wrk_images_note note = {.sm = 86, .bytes = 1000};
+    struct wire_image_ref ref = ref_of(ptx);
+    struct wrk_image image = {0}, pieces = {0}, again = {0};
+    uint64_t bytes;
+
+    ptx[999] = 0; /* each piece is a text */
+    ref = ref_of(ptx);
+    supervisor_answers_with(ptx, &note, 1, SEALS);
+    assert_int_equal(take_parts(&ref, &image, cut, 2), WIRE_RESULT_WANT_IMAGE);
+    wrk_image_fini(&image);
+    supervisor_answers_with(ptx, &note, 1, SEALS);
+    assert_int_equal(take_parts(&ref, &pieces, whole, 1), CUDA_SUCCESS);
+    assert_false(wrk_image_variables_known(&pieces, 86, &bytes));
+    wrk_image_fini(&pieces);
+    note.sm |= UINT64_C(1) << 32;
+    supervisor_answers_with(ptx, &note, 1, SEALS);
+    assert_int_equal(take(&ref, &again), CUDA_SUCCESS);
+    assert_false(wrk_image_variables_known(&again, 86, &bytes));
+    wrk_image_fini(&again);
+    ptx[999] = ' ';
+}
+
+/* A driver knows no length of a text. */
+static void
+text_that_goes_on_in_the_next_piece_is_refused(void **state)
+{
+    static const unsigned long long cut[] = {1000, LEN - 1000};
+    struct wrk_reply rep = {.bulk = LEN};
+    struct wrk_image image = {0}, good = {0};
+
+    assert_int_equal(wrk_image_take(&worker, &rep, &image, NULL, LEN, cut, 2),
+                     CUDA_ERROR_INVALID_IMAGE);
+    wrk_image_fini(&image);
+    ptx[999] = 0;
+    rep.bulk = LEN;
+    assert_int_equal(wrk_image_take(&worker, &rep, &good, NULL, LEN, cut, 2), 0);
+    wrk_image_fini(&good);
+    ptx[999] = ' ';
+}
+
 static void
 image_that_nobody_named_is_not_handed_over(void **state)
 {
@@ -273,6 +326,8 @@ main(void)
         cmocka_unit_test(image_that_was_wanted_is_handed_over_under_its_true_name),
         cmocka_unit_test(what_was_found_of_variables_is_accepted_where_it_harms_nobody),
         cmocka_unit_test(image_without_a_note_says_nothing_of_its_variables),
+        cmocka_unit_test(pieces_are_those_that_the_name_was_made_of),
+        cmocka_unit_test(text_that_goes_on_in_the_next_piece_is_refused),
         cmocka_unit_test(image_that_nobody_named_is_not_handed_over),
         cmocka_unit_test(name_of_an_impossible_length_is_no_image),
     };

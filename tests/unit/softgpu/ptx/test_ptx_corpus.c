@@ -97,8 +97,9 @@ check_variables(const struct ptx_module *mod, const char *text, size_t len)
             continue;
         bytes = (bytes + var->align - 1) / var->align * var->align + var->size;
     }
-    assert_true(image_variables_ptx(text, len) >= bytes);
-    assert_true(image_variables_ptx(text, len) <= bytes + 256 * (uint64_t)mod->n_vars);
+    assert_true(image_variables_ptx(text, len, false) >= bytes);
+    assert_true(image_variables_ptx(text, len, false) <=
+                bytes + 256 * (uint64_t)mod->n_vars);
 }
 
 static void
