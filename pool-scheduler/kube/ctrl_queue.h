@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names of things to look at: each at most once, in order, some only after a pause.
+ * Names of things to look at: each at most once, some only after a pause.
+ *
+ * Those of one namespace come in order; namespaces take turns, so that who has
+ * thousands of objects keeps nobody waiting for all of them.  What is in no namespace
+ * ("cards", "g:name") is one more of them.  Each call costs the logarithm of what is
+ * there at most, because a tenant makes as many objects as he likes.
  *
  * Owned by struct ctrl; event loop thread.  A name that fails comes back after a pause
  * that doubles (ctrl_queue_again()), until it succeeds (ctrl_queue_done()).
@@ -12,9 +17,12 @@
 
 #include <jansson.h>
 
+struct ctrl_list;
+
 struct ctrl_item {
-    struct ctrl_item *next;
-    uint64_t due_ns; /* 0: now */
+    struct ctrl_item *next; /* of its list */
+    uint64_t due_ns;        /* 0: now */
+    size_t at;              /* in @later, if it is due then */
     unsigned tries;
     bool queued;
     char name[]; /* "c:default/train" */
@@ -22,8 +30,10 @@ struct ctrl_item {
 
 struct ctrl_queue {
     json_t *by_name; /* addresses of items, as numbers */
-    struct ctrl_item *head, **tail, *later;
-    size_t n, n_later;
+    json_t *lists;   /* the same of namespaces that have something to look at now */
+    struct ctrl_list *first, **last; /* of those, in the order of their turns */
+    struct ctrl_item **later; /* a heap: the one that is due first is the first */
+    size_t n_later, room_later;
 };
 
 int ctrl_queue_init(struct ctrl_queue *queue);
