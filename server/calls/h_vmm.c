@@ -55,15 +55,11 @@ h_cuMemRetainAllocationHandle(struct wrk *w,
                               struct wrk_reply *rep)
 {
     CUmemGenericAllocationHandle handle = 0;
-    CUresult r = WRK_CALL(w, cuMemRetainAllocationHandle, &handle, a->addr);
+    CUresult r = wrk_physmem_retain(w, a->addr, &handle);
 
     (void)rep;
     if (r != CUDA_SUCCESS)
         return r;
-    if (!wrk_physmem_retain((uintptr_t)a->addr, handle)) {
-        WRK_CALL(w, cuMemRelease, handle);
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
     wrk_handle_put(w, WIRE_KIND_MEMHANDLE, a->handle_id, (void *)(uintptr_t)handle);
     return CUDA_SUCCESS;
 }
@@ -98,12 +94,11 @@ h_cuMemMap(struct wrk *w, const struct wire_args_cuMemMap *a, struct wrk_reply *
 static CUresult
 unmap(struct wrk *w, uint64_t ptr, uint64_t size)
 {
+    uint64_t begun = wrk_physmem_unmap_begin(ptr, size);
     CUresult r = WRK_CALL(w, cuMemUnmap, ptr, size);
 
-    if (r != CUDA_SUCCESS)
-        return r;
-    wrk_physmem_unmap(w, ptr, size);
-    return CUDA_SUCCESS;
+    wrk_physmem_unmap_end(w, begun, r == CUDA_SUCCESS);
+    return r;
 }
 
 /* A driver may wait for what still uses the addresses. */

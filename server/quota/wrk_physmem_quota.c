@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wrk_physmem_quota.h"
 
+#include "drv.h"
 #include "wrk.h"
 #include "wrk_export.h"
 #include "wrk_quota.h"
@@ -32,6 +33,7 @@ struct name {
 struct mapping {
     uint64_t at;
     uint64_t len;
+    uint64_t ending; /* which unmap takes it away now; 0: none */
     uint32_t piece;
 };
 
@@ -42,6 +44,7 @@ static struct name *names;
 static uint32_t n_names, cap_names;
 static struct mapping *mappings;
 static uint32_t n_mappings, cap_mappings;
+static uint64_t unmaps; /* that have begun */
 
 /* Room for one more of @size bytes behind the @n that are there. */
 static bool
@@ -144,21 +147,46 @@ wrk_physmem_add(uint64_t handle, uint64_t bytes, uint32_t slice)
     return p != NULL;
 }
 
-/* What another process made is counted there. */
-bool
-wrk_physmem_retain(uint64_t addr, uint64_t handle)
+/* What is mapped at @addr.  One that is being taken away may still be there, but not
+ * beside another one. */
+static const struct mapping *
+mapping_at(uint64_t addr)
 {
-    bool ok = true;
+    const struct mapping *ending = NULL;
+
+    for (uint32_t i = 0; i < n_mappings; i++) {
+        const struct mapping *m = &mappings[i];
+
+        if (addr < m->at || addr - m->at >= m->len)
+            continue;
+        if (!m->ending)
+            return m;
+        ending = m;
+    }
+    return ending;
+}
+
+/* The driver is asked under the lock: the mapping, which may be all that is left of the
+ * memory, could otherwise end before the reference is entered.  What another process
+ * made is counted there. */
+CUresult
+wrk_physmem_retain(struct wrk *w, void *addr, CUmemGenericAllocationHandle *ret)
+{
+    CUmemGenericAllocationHandle handle = 0;
+    const struct mapping *m;
+    CUresult r;
 
     pthread_mutex_lock(&ledger);
-    for (uint32_t i = 0; i < n_mappings; i++) {
-        if (addr < mappings[i].at || addr - mappings[i].at >= mappings[i].len)
-            continue;
-        ok = name_add(handle, mappings[i].piece);
-        break;
+    r = WRK_CALL(w, cuMemRetainAllocationHandle, &handle, addr);
+    m = r == CUDA_SUCCESS ? mapping_at((uintptr_t)addr) : NULL;
+    if (m && !name_add(handle, m->piece)) {
+        WRK_CALL(w, cuMemRelease, handle);
+        r = CUDA_ERROR_OUT_OF_MEMORY;
     }
     pthread_mutex_unlock(&ledger);
-    return ok;
+    if (r == CUDA_SUCCESS)
+        *ret = handle;
+    return r;
 }
 
 void
@@ -192,20 +220,39 @@ wrk_physmem_map(uint64_t at, uint64_t len, uint64_t handle)
 }
 
 /* One call may take away several mappings, but only whole ones. */
+uint64_t
+wrk_physmem_unmap_begin(uint64_t at, uint64_t len)
+{
+    uint64_t begun;
+
+    pthread_mutex_lock(&ledger);
+    begun = ++unmaps;
+    for (uint32_t i = 0; i < n_mappings; i++) {
+        struct mapping *m = &mappings[i];
+
+        if (!m->ending && m->at >= at && m->at - at < len)
+            m->ending = begun;
+    }
+    pthread_mutex_unlock(&ledger);
+    return begun;
+}
+
 void
-wrk_physmem_unmap(struct wrk *w, uint64_t ptr, uint64_t size)
+wrk_physmem_unmap_end(struct wrk *w, uint64_t begun, bool done)
 {
     pthread_mutex_lock(&ledger);
     for (uint32_t i = 0; i < n_mappings;) {
         const struct mapping m = mappings[i];
 
-        if (m.at < ptr || m.at - ptr >= size) {
+        if (m.ending != begun) {
             i++;
-            continue;
+        } else if (!done) {
+            mappings[i++].ending = 0;
+        } else {
+            mappings[i] = mappings[--n_mappings];
+            pieces[m.piece].maps--;
+            piece_commit(w, m.piece);
         }
-        mappings[i] = mappings[--n_mappings];
-        pieces[m.piece].maps--;
-        piece_commit(w, m.piece);
     }
     pthread_mutex_unlock(&ledger);
 }

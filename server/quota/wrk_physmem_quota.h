@@ -11,6 +11,7 @@
 #ifndef WRK_PHYSMEM_QUOTA_H
 #define WRK_PHYSMEM_QUOTA_H
 
+#include "cuda_abi.h"
 #include "gp_base.h"
 
 #include <stdbool.h>
@@ -27,8 +28,9 @@ struct wrk;
 /* The driver gave @handle for new memory; the bytes have been taken from the quota. */
 bool wrk_physmem_add(uint64_t handle, uint64_t bytes, uint32_t slice);
 
-/* The driver gave @handle for what is mapped at @addr. */
-bool wrk_physmem_retain(uint64_t addr, uint64_t handle);
+/* Ask the driver for a handle of what is mapped at @addr. */
+CUresult wrk_physmem_retain(struct wrk *w, void *addr,
+                            CUmemGenericAllocationHandle *ret);
 
 /* The driver has released @handle once. */
 void wrk_physmem_release(struct wrk *w, uint64_t handle);
@@ -48,8 +50,11 @@ bool wrk_physmem_closed(struct wrk *w, const struct wrk_export *share);
 /* The driver gave @handle for @share, which has been fetched. */
 bool wrk_physmem_import(uint64_t handle, const struct wrk_export *share);
 
-/* The driver has mapped @handle, and has taken whole mappings away. */
+/* The driver has mapped @handle. */
 bool wrk_physmem_map(uint64_t at, uint64_t len, uint64_t handle);
-void wrk_physmem_unmap(struct wrk *w, uint64_t at, uint64_t len);
+/* The driver is about to take whole mappings away, and has, or has refused: what the
+ * first call returned.  Meanwhile another thread may map something else there. */
+uint64_t wrk_physmem_unmap_begin(uint64_t at, uint64_t len);
+void wrk_physmem_unmap_end(struct wrk *w, uint64_t begun, bool done);
 
 #endif

@@ -33,6 +33,8 @@ $(eval $(call unit_test,test_srv_export,tests/unit/server/test_srv_export.c serv
 $(eval $(call unit_test,test_wrk_image,tests/unit/server/test_wrk_image.c server/modules/wrk_image.c \
     server/modules/wrk_images.c server/base/wrk_request.c,$(SERVER_DIRS) tls common proto tests/unit,,wire common,\
     -lprotobuf-c))
+$(eval $(call unit_test,test_wrk_physmem,tests/unit/server/test_wrk_physmem.c server/quota/wrk_physmem_quota.c,\
+    $(SERVER_INCS) tests/unit,,common,))
 $(eval $(call unit_test,test_wrk_window,tests/unit/server/test_wrk_window.c server/transfer/wrk_window.c,\
     $(SERVER_INCS) tests/unit,,common,))
 $(eval $(call unit_test,test_wrk_parts,tests/unit/server/test_wrk_parts.c server/objects/wrk_parts.c \
