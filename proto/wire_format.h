@@ -93,7 +93,8 @@ enum wire_event {
     /* struct wire_event_host_urgent, over the control connection; may come again over
      * it, and as WIRE_EVENT_HOST_FUNC. */
     WIRE_EVENT_HOST_URGENT = 0xf009,
-    WIRE_EVENT_DEFERRED = 0xf00a, /* struct wire_event_deferred */
+    WIRE_EVENT_DEFERRED = 0xf00a,    /* struct wire_event_deferred */
+    WIRE_EVENT_GRAPH_ENDED = 0xf00b, /* struct wire_event_graph_ended, then its ids */
 };
 
 /* So many launch shapes a worker keeps for its client: kernel, grid, block, shared
@@ -167,6 +168,13 @@ struct wire_event_host_urgent {
  * that gave it has failed.  A token that the client has forgotten is no mistake. */
 struct wire_event_host_gone {
     uint64_t token;
+};
+
+/* These handles of nodes and graphs ended with the graph that they were in.  Clients
+ * that do not know this message leave it alone, and use their indices no more. */
+struct wire_event_graph_ended {
+    uint32_t n_ids; /* 64 bits each */
+    uint32_t zero;
 };
 
 /* Releases (frees, unloads) in one context that the client posts before it waits for

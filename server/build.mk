@@ -60,7 +60,7 @@ WRK_SANDBOX_SRCS := $(addprefix server/sandbox/wrk_,driver.c filter.c landlock.c
 WRK_LINK_SRCS := $(addprefix server/link/wrk_,cards.c end_reason.c handle.c link.c rdma.c reply.c \
     resume.c sender.c successor.c supervisor_channel.c tls.c transport.c wake.c watch.c)
 WRK_OBJECTS_SRCS := $(addprefix server/objects/wrk_,call.c capture.c ctx.c ctx_end.c ctx_jobs.c elapsed.c \
-    evpool.c export.c graph_nodes.c hostfn.c hostfn_due.c hostfn_graph.c left.c object.c opaque.c parts.c shm.c wait.c \
+    evpool.c export.c graph_end.c graph_nodes.c hostfn.c hostfn_due.c hostfn_graph.c left.c object.c opaque.c parts.c shm.c wait.c \
     waiters.c)
 WRK_QUOTA_SRCS := $(addprefix server/quota/wrk_,graphmem.c physmem_quota.c quota.c release.c)
 WRK_SCHEDULING_SRCS := $(addprefix server/scheduling/wrk_,copygate.c gov_charge.c gov_thread.c \

@@ -10,6 +10,7 @@
 #include "stub_capture.h"
 #include "stub_control.h"
 #include "stub_d2h_async.h"
+#include "stub_graph.h"
 #include "stub_hooks.h"
 #include "stub_hostfn.h"
 #include "stub_managed.h"
@@ -31,6 +32,7 @@ const struct stub_feature *const stub_features[] = {
     &stub_control_feature,
     &stub_stripes_feature,
     &stub_spare_feature,
+    &stub_graph_feature,
     NULL,
 };
 /* clang-format on */

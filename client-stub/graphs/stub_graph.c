@@ -8,9 +8,12 @@
 #include "gp_table.h"
 #include "stub_call.h"
 #include "stub_func.h"
+#include "stub_handle.h"
+#include "stub_hooks.h"
 #include "stub_hostfn.h"
 #include "stub_manual.h"
 #include "stub_memory.h"
+#include "wire_format.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -163,6 +166,71 @@ stub_graph_set_host(uint64_t node, uint64_t token, const CUDA_HOST_NODE_PARAMS *
     gp_lock_release(&lock);
     stub_hostfn_tie(token, node, host_forget);
 }
+
+static struct kept *
+kept_take(struct kept_key key)
+{
+    struct kept **at = kept_table_find(&table, key), *k = at ? *at : NULL;
+
+    if (at)
+        kept_table_remove(&table, at);
+    return k;
+}
+
+void
+stub_graph_forget(uint64_t id)
+{
+    struct kept *params, *host;
+
+    gp_lock_take(&lock);
+    params = kept_take((struct kept_key){id, false});
+    host = kept_take((struct kept_key){id, true});
+    gp_lock_release(&lock);
+    free(params);
+    free(host);
+}
+
+static void
+handle_ended(uint64_t id)
+{
+    uint32_t kind = wire_handle_kind(id);
+
+    if (kind == WIRE_KIND_GRAPHNODE)
+        stub_graph_forget(id);
+    if (kind == WIRE_KIND_GRAPHNODE || kind == WIRE_KIND_GRAPH)
+        stub_handle_del(kind, id); /* one of the worker's is not found */
+}
+
+static const char *
+graph_take_ended(struct stub_link *link, const struct wire_rep *message)
+{
+    uint64_t size = message->size - (uint32_t)sizeof(*message), id;
+    struct wire_event_graph_ended ev;
+    const uint8_t *ids;
+
+    (void)link;
+    if (size < sizeof(ev))
+        return "short event of a graph that has ended";
+    memcpy(&ev, message + 1, sizeof(ev));
+    if (ev.n_ids > (size - sizeof(ev)) / sizeof(id))
+        return "event of a graph that has ended is longer than its frame";
+    ids = (const uint8_t *)(message + 1) + sizeof(ev);
+    for (uint32_t i = 0; i < ev.n_ids; i++) {
+        memcpy(&id, ids + i * sizeof(id), sizeof(id));
+        handle_ended(id);
+    }
+    return NULL;
+}
+
+static const struct stub_unsolicited graph_messages[] = {
+    {WIRE_EVENT_GRAPH_ENDED, graph_take_ended},
+    {0},
+};
+
+const struct stub_feature stub_graph_feature = {
+    .name = "graphs",
+    .unsolicited = graph_messages,
+};
 
 /* The function never leaves the client, so neither does the question. */
 CUresult

@@ -16,6 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct stub_feature;
+
 /* A copy of @size bytes for the node @id that stays where it is while the content is
  * the same; NULL without memory.  Aligned for anything but tensor maps. */
 void *stub_graph_keep(uint64_t id, const void *bytes, size_t size);
@@ -33,6 +35,12 @@ bool stub_graph_copy_is_local(const CUDA_MEMCPY3D *p);
  * cuGraphHostNodeGetParams wants it. */
 void stub_graph_set_host(uint64_t node, uint64_t token,
                          const CUDA_HOST_NODE_PARAMS *params);
+
+/* The node @id is destroyed: what is kept for it goes. */
+void stub_graph_forget(uint64_t id);
+
+/* Takes the message that nodes have ended with their graph (WIRE_EVENT_GRAPH_ENDED). */
+extern const struct stub_feature stub_graph_feature;
 
 /* Memory that a node allocates is device memory from now on. */
 void stub_graph_enter_memory(CUdeviceptr dptr, size_t size);

@@ -5,6 +5,7 @@
 #include "gp_lock.h"
 #include "stub_accepted.h"
 #include "stub_gen.h"
+#include "stub_graph.h"
 #include "stub_handle.h"
 #include "stub_link.h"
 #include "stub_manual.h"
@@ -85,7 +86,11 @@ stub_impl_cuGraphExecDestroy(CUgraphExec hGraphExec)
 CUresult
 stub_impl_cuGraphDestroyNode(CUgraphNode hNode)
 {
-    return changed(stub_gen_cuGraphDestroyNode(hNode));
+    CUresult r = changed(stub_gen_cuGraphDestroyNode(hNode));
+
+    if (r == CUDA_SUCCESS)
+        stub_graph_forget((uintptr_t)hNode);
+    return r;
 }
 
 CUresult

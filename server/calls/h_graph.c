@@ -11,6 +11,7 @@
 #include "wrk.h"
 #include "wrk_args.h"
 #include "wrk_ctx.h"
+#include "wrk_graph_end.h"
 #include "wrk_graphmem.h"
 #include "wrk_hostfn.h"
 #include "wrk_hostfn_graph.h"
@@ -253,17 +254,36 @@ h_cuGraphExecHostNodeSetParams(struct wrk *w,
 }
 
 CUresult
+h_cuGraphDestroy(struct wrk *w, const struct wire_args_cuGraphDestroy *a,
+                 struct wrk_reply *rep)
+{
+    struct wrk_graph_end end;
+    CUresult r;
+
+    (void)rep;
+    wrk_graph_end_begin(w, &end, a->hGraph, a->hGraph_id);
+    r = WRK_CALL(w, cuGraphDestroy, a->hGraph);
+    if (r == CUDA_SUCCESS)
+        wrk_handle_del(w, WIRE_KIND_GRAPH, a->hGraph_id);
+    wrk_graph_end_done(w, &end, r);
+    return r;
+}
+
+CUresult
 h_cuGraphDestroyNode(struct wrk *w, const struct wire_args_cuGraphDestroyNode *a,
                      struct wrk_reply *rep)
 {
     struct wrk_hostfn_change change;
+    struct wrk_graph_end end;
     CUresult r;
 
     (void)rep;
+    wrk_graph_end_node(w, &end, a->hNode_id);
     wrk_hostfn_change_begin(w, &change, a->hNode, NULL);
     r = WRK_CALL(w, cuGraphDestroyNode, a->hNode);
     wrk_hostfn_change_end(w, &change, r);
     wrk_handle_del(w, WIRE_KIND_GRAPHNODE, a->hNode_id);
+    wrk_graph_end_done(w, &end, r);
     return r;
 }
 

@@ -12,6 +12,7 @@
 #include "wrk.h"
 #include "wrk_args.h"
 #include "wrk_box.h"
+#include "wrk_graph_end.h"
 #include "wrk_graphmem.h"
 #include "wrk_hostfn.h"
 #include "wrk_hostfn_graph.h"
@@ -172,9 +173,11 @@ any_answer(struct wrk *w, struct wrk_reply *rep,
         return;
     memcpy(body, &fixed, sizeof(fixed));
     wire_cuGraphAddNode_v2_rep_place(&room, body);
-    for (uint32_t i = 0; i < fixed.n_graphs; i++)
+    for (uint32_t i = 0; i < fixed.n_graphs; i++) {
         room.graphs[i] =
             wrk_handle_name(w, WIRE_KIND_GRAPH, n->params.conditional.phGraph_out[i]);
+        wrk_graph_end_body(w, room.graphs[i], a->phGraphNode_id);
+    }
     wrk_reply_send(w, rep->req, CUDA_SUCCESS);
 }
 

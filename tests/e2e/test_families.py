@@ -140,6 +140,10 @@ def test_what_graphs_of_many_nodes_list(case):
     same_over_tcp_and_shared_memory(case, "listings")
 
 
+def test_nodes_that_end_with_their_graphs(case):
+    same_over_tcp_and_shared_memory(case, "graphends")
+
+
 def test_code_that_is_loaded_or_refused(case):
     same_remotely_and_locally(case, "loading")
 

@@ -4,7 +4,9 @@
 
 #include "stub_call.h"
 #include "stub_handle.h"
+#include "stub_link.h"
 #include "stub_tls.h"
+#include "stub_unsolicited.h"
 #include "wire_format.h"
 
 #include <pthread.h>
@@ -158,6 +160,33 @@ mint_and_delete(void *arg)
 }
 
 static void
+handles_that_ended_with_a_graph_are_free_again(void **state)
+{
+    struct {
+        struct wire_rep head;
+        struct wire_event_graph_ended event;
+        uint64_t ids[4];
+    } message = {.head = {.size = sizeof(message), .call = WIRE_EVENT_GRAPH_ENDED},
+                 .event = {.n_ids = 4}};
+    uint64_t stays = stub_handle_new(WIRE_KIND_GRAPHNODE);
+    uint64_t stream = stub_handle_new(WIRE_KIND_STREAM);
+
+    message.ids[0] = stub_handle_new(WIRE_KIND_GRAPHNODE);
+    message.ids[1] = stub_handle_new(WIRE_KIND_GRAPH);
+    message.ids[2] = wire_handle_make(WIRE_KIND_GRAPHNODE, 0, WIRE_INDEX_SERVER + 7);
+    message.ids[3] = stream; /* a stream is in no graph */
+    assert_null(stub_unsolicited_take(&stub_links[0], &message.head));
+    assert_false(stub_handle_ok(WIRE_KIND_GRAPHNODE, message.ids[0]));
+    assert_false(stub_handle_ok(WIRE_KIND_GRAPH, message.ids[1]));
+    assert_true(stub_handle_ok(WIRE_KIND_GRAPHNODE, stays));
+    assert_true(stub_handle_ok(WIRE_KIND_STREAM, stream));
+    message.event.n_ids = 5;
+    assert_non_null(stub_unsolicited_take(&stub_links[0], &message.head));
+    message.head.size = sizeof(message.head) + 4;
+    assert_non_null(stub_unsolicited_take(&stub_links[0], &message.head));
+}
+
+static void
 threads_never_share_a_live_handle(void **state)
 {
     pthread_t threads[THREADS];
@@ -188,6 +217,7 @@ main(void)
         cmocka_unit_test(handles_of_a_context_are_deleted_together),
         cmocka_unit_test(handles_of_the_worker_pass_by_shape),
         cmocka_unit_test(handles_tell_their_server),
+        cmocka_unit_test(handles_that_ended_with_a_graph_are_free_again),
         cmocka_unit_test(table_ends_at_the_workers_cap),
         cmocka_unit_test(threads_never_share_a_live_handle),
     };

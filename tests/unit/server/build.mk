@@ -6,6 +6,8 @@ $(eval $(call unit_test,test_wrk_opaque,tests/unit/server/test_wrk_opaque.c serv
     $(SERVER_DIRS) tls common proto tests/unit,,common,))
 $(eval $(call unit_test,test_wrk_graph_nodes,tests/unit/server/test_wrk_graph_nodes.c \
     server/objects/wrk_graph_nodes.c,$(SERVER_DIRS) tls common proto tests/unit $(O)/gen,,common,))
+$(eval $(call unit_test,test_wrk_graph_end,tests/unit/server/test_wrk_graph_end.c \
+    server/objects/wrk_graph_end.c server/link/wrk_handle.c,$(SERVER_INCS) tests/unit,,common,))
 $(eval $(call unit_test,test_wrk_seal,tests/unit/server/test_wrk_seal.c server/sandbox/wrk_seal.c \
     server/entry/wrk_drv_shims.c server/objects/wrk_capture.c server/objects/wrk_graph_nodes.c \
     server/objects/wrk_opaque.c,$(SERVER_DIRS) tls common proto tests/unit $(O)/gen,,common,))
