@@ -9,6 +9,7 @@
 #include "wrk_images.h"
 #include "wrk_transfer.h"
 
+#include <elf.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
@@ -203,10 +204,16 @@ check_input(const struct wrk_image *image, CUjitInputType type)
     case CU_JIT_INPUT_FATBINARY:
         if (magic == GP_IMAGE_WRAPPER_MAGIC)
             return CUDA_ERROR_INVALID_IMAGE;
+        /* What has no lengths inside leads no driver beyond its end, and what is wrong
+         * with it is for the driver to say, in the program's log as well. */
+        if (type != CU_JIT_INPUT_CUBIN && magic != GP_IMAGE_FATBIN_MAGIC &&
+            memcmp(&magic, ELFMAG, SELFMAG) != 0)
+            return CUDA_SUCCESS;
+        if (check_one(image->bytes, image->len, false) == CUDA_SUCCESS)
+            return CUDA_SUCCESS;
         /* A linker's word for what is none of its inputs. */
-        return check_one(image->bytes, image->len, false) == CUDA_SUCCESS
-                   ? CUDA_SUCCESS
-                   : CUDA_ERROR_NO_BINARY_FOR_GPU;
+        return type == CU_JIT_INPUT_PTX ? CUDA_ERROR_INVALID_PTX
+                                        : CUDA_ERROR_NO_BINARY_FOR_GPU;
     default:
         return magic == GP_IMAGE_WRAPPER_MAGIC ? CUDA_ERROR_INVALID_IMAGE
                                                : CUDA_SUCCESS;

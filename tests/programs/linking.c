@@ -202,6 +202,21 @@ broken_input(size_t room)
     CU(cuLinkDestroy(link));
 }
 
+/* What is no PTX at all, with what the linker says of it. */
+static void
+garbage(const char *what, CUjitInputType type, const char *bytes, size_t n)
+{
+    struct options o;
+    CUlinkState link;
+
+    options_for(&o, 512);
+    CU(cuLinkCreate_v2(o.n, o.kind, o.value, &link));
+    line(what, cuLinkAddData_v2(link, type, (void *)(uintptr_t)bytes, n, "garbage", 0,
+                                NULL, NULL));
+    tell_logs(&o, 512);
+    CU(cuLinkDestroy(link));
+}
+
 static void
 twice_defined(void)
 {
@@ -255,6 +270,7 @@ static void
 wrong_arguments(void)
 {
     CUjit_option bad[] = {(CUjit_option)9999};
+    char elf[16] = {0x7f, 'E', 'L', 'F'};
     void *value[] = {NULL};
     CUlinkState link, other;
     size_t size;
@@ -272,6 +288,8 @@ wrong_arguments(void)
          cuLinkAddData_v2(link, (CUjitInputType)77, bad, 4, "x", 0, NULL, NULL));
     line("garbage as a cubin",
          cuLinkAddData_v2(link, CU_JIT_INPUT_CUBIN, bad, 4, "x", 0, NULL, NULL));
+    line("machine code as PTX", cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, elf,
+                                                 sizeof(elf), "x", 0, NULL, NULL));
     line("no place for the image", cuLinkComplete(link, NULL, &size));
     CU(cuLinkDestroy(link));
     line("no state",
@@ -327,6 +345,9 @@ main(int argc, char **argv)
     missing_symbol(0);
     broken_input(512);
     broken_input(20);
+    garbage("words as PTX", CU_JIT_INPUT_PTX, "no PTX at all", 14);
+    garbage("words without an end", CU_JIT_INPUT_PTX, "no PTX at all", 13);
+    garbage("nothing as PTX", CU_JIT_INPUT_PTX, "", 1);
     twice_defined();
     from_files();
     wrong_arguments();
