@@ -233,6 +233,8 @@ end_capture(CUstream stream, CUgraph *graph)
 
     if (was && wrk_capturing(me, stream) == CUDA_SUCCESS)
         wrk_capture_ended(me, stream);
+    if (r == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED)
+        wrk_capture_told_invalid(me);
     return r;
 }
 

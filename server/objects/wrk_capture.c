@@ -146,6 +146,16 @@ wrk_capture_ended(struct wrk *w, CUstream stream)
 }
 
 void
+wrk_capture_told_invalid(struct wrk *w)
+{
+    CUresult r = atomic_load(&w->deferred);
+
+    if (r >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED &&
+        r <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD)
+        atomic_compare_exchange_strong(&w->deferred, &r, CUDA_SUCCESS);
+}
+
+void
 wrk_capture_forget(struct wrk *w, uint32_t ctx_index)
 {
     struct wrk_capture capture;

@@ -39,6 +39,10 @@ CUresult wrk_capture_begun(struct wrk *w, const struct wrk_capture *capture,
                            CUresult r);
 /* The capture that began in @stream was ended. */
 void wrk_capture_ended(struct wrk *w, CUstream stream);
+/* The call that ended a capture answers that it was invalid.  What a posted call was
+ * refused with in it, or what made it invalid, is the same news: a driver told it at
+ * those calls, so no later one returns it. */
+void wrk_capture_told_invalid(struct wrk *w);
 /* @stream is about to be destroyed, and the capture with it, whose event is the
  * caller's then.  False: none began there, or it found no room in the list. */
 bool wrk_capture_take(struct wrk *w, CUstream stream, struct wrk_capture *ret);

@@ -278,6 +278,32 @@ nodes_of_children_of_clones(void)
     return 0;
 }
 
+/* The call that ends it says so, and none behind that. */
+static int
+what_a_capture_refused_ends_with_it(void)
+{
+    CUgraph graph = NULL;
+    CUstream blocking;
+    CUdeviceptr word;
+
+    if (begin())
+        return 1;
+    TRY(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
+    TRY(cuMemAlloc_v2(&word, 8));
+    TRY(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    CODE(cuStreamSynchronize(stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    (void)cuMemsetD32Async(word, 1, 1, stream); /* may say so, or its capture may */
+    CODE(cuStreamEndCapture(stream, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    SAME(graph == NULL, 1);
+    TRY(cuStreamSynchronize(stream));
+    TRY(cuStreamBeginCapture_v2(blocking, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    (void)cuMemsetD32Async(word, 1, 1, NULL);
+    CODE(cuStreamEndCapture(blocking, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    TRY(cuCtxSynchronize());
+    TRY(cuMemFree_v2(word));
+    return 0;
+}
+
 /* A call that was refused is reported by itself, or by the capture that is begun behind
  * it: that one is not begun then. */
 static int
@@ -422,6 +448,7 @@ main(void)
         {"best block sizes", best_block_sizes},
         {"nodes of clones", nodes_of_clones},
         {"nodes of children of clones", nodes_of_children_of_clones},
+        {"what a capture refused", what_a_capture_refused_ends_with_it},
         {"a capture behind a refused call", capture_behind_a_refused_call},
         {"a capture after a trap", capture_after_a_trap},
         {"a capture right after a trap", capture_right_after_a_trap},
