@@ -470,6 +470,15 @@ stub_impl_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f,
     return launch_end(stub_call_post(&c), stream);
 }
 
+static bool
+same_shape(const CUDA_LAUNCH_PARAMS *a, const CUDA_LAUNCH_PARAMS *b)
+{
+    return a->gridDimX == b->gridDimX && a->gridDimY == b->gridDimY &&
+           a->gridDimZ == b->gridDimZ && a->blockDimX == b->blockDimX &&
+           a->blockDimY == b->blockDimY && a->blockDimZ == b->blockDimZ &&
+           a->sharedMemBytes == b->sharedMemBytes;
+}
+
 /* The interface was deprecated with one launch per device as its meaning. */
 CUresult
 stub_impl_cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *list,
@@ -483,6 +492,9 @@ stub_impl_cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *list,
          flags & ~(CUDA_COOPERATIVE_LAUNCH_MULTI_DEVICE_NO_PRE_LAUNCH_SYNC |
                    CUDA_COOPERATIVE_LAUNCH_MULTI_DEVICE_NO_POST_LAUNCH_SYNC)))
         r = CUDA_ERROR_INVALID_VALUE;
+    for (unsigned int i = 1; r == CUDA_SUCCESS && i < numDevices; i++)
+        if (!same_shape(&list[0], &list[i]))
+            r = CUDA_ERROR_INVALID_VALUE;
     /* CUDA allows no default streams here. */
     for (unsigned int i = 0; r == CUDA_SUCCESS && i < numDevices; i++)
         if ((uintptr_t)list[i].hStream <= (uintptr_t)CU_STREAM_PER_THREAD)

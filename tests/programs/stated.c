@@ -106,6 +106,10 @@ cooperative_launches(void)
                             .blockDimX = 1,
                             .blockDimY = 1,
                             .blockDimZ = 1};
+    CUDA_LAUNCH_PARAMS two[2];
+    unsigned int *const shape[] = {
+        &two[1].gridDimX,  &two[1].gridDimY,  &two[1].gridDimZ,      &two[1].blockDimX,
+        &two[1].blockDimY, &two[1].blockDimZ, &two[1].sharedMemBytes};
 
     if (begin())
         return 1;
@@ -119,6 +123,12 @@ cooperative_launches(void)
     CODE(cuLaunchCooperativeKernelMultiDevice(&p, 1, 0x80000001), BAD);
     CODE(cuLaunchCooperativeKernelMultiDevice(&p, 0, 0), BAD);
     CODE(cuLaunchCooperativeKernelMultiDevice(NULL, 1, 0), BAD);
+    two[0] = two[1] = p;
+    for (size_t i = 0; i < sizeof(shape) / sizeof(shape[0]); i++) {
+        (*shape[i])++; /* all launches have one shape */
+        CODE(cuLaunchCooperativeKernelMultiDevice(two, 2, 0), BAD);
+        (*shape[i])--;
+    }
     for (size_t i = 0; i < 3; i++) { /* in no default stream */
         static const CUstream none[] = {NULL, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD};
 

@@ -587,6 +587,15 @@ SG_CALL(cuLaunchCooperativeKernel, CUfunction f, unsigned int gridDimX,
 }
 
 /* One launch per device is all that the interface came to mean. */
+static bool
+same_shape(const CUDA_LAUNCH_PARAMS *a, const CUDA_LAUNCH_PARAMS *b)
+{
+    return a->gridDimX == b->gridDimX && a->gridDimY == b->gridDimY &&
+           a->gridDimZ == b->gridDimZ && a->blockDimX == b->blockDimX &&
+           a->blockDimY == b->blockDimY && a->blockDimZ == b->blockDimZ &&
+           a->sharedMemBytes == b->sharedMemBytes;
+}
+
 SG_CALL(cuLaunchCooperativeKernelMultiDevice, CUDA_LAUNCH_PARAMS *launchParamsList,
         unsigned int numDevices, unsigned int flags)
 {
@@ -596,6 +605,9 @@ SG_CALL(cuLaunchCooperativeKernelMultiDevice, CUDA_LAUNCH_PARAMS *launchParamsLi
         flags & ~(CUDA_COOPERATIVE_LAUNCH_MULTI_DEVICE_NO_PRE_LAUNCH_SYNC |
                   CUDA_COOPERATIVE_LAUNCH_MULTI_DEVICE_NO_POST_LAUNCH_SYNC))
         return CUDA_ERROR_INVALID_VALUE;
+    for (unsigned i = 1; i < numDevices; i++)
+        if (!same_shape(&launchParamsList[0], &launchParamsList[i]))
+            return CUDA_ERROR_INVALID_VALUE;
     /* CUDA allows no default streams here. */
     for (unsigned i = 0; i < numDevices; i++)
         if ((uintptr_t)launchParamsList[i].hStream <= (uintptr_t)CU_STREAM_PER_THREAD)
