@@ -5,6 +5,9 @@
 #include <string.h>
 
 #define FIRST_CAP 64u
+/* So many of our own indexes are used before one is used again: a stale id is known as
+ * one until its index has come round 256 times. */
+#define NAMED_CAP 4096u
 
 struct rev_key {
     unsigned kind;
@@ -130,18 +133,20 @@ wrk_handles_name(struct wrk_handles *t, unsigned kind, void *obj, uint64_t *ret_
 {
     struct wrk_handle_array *a = &t->server[kind];
     uint64_t id = wrk_handles_id_of(t, kind, obj);
-    uint32_t i = t->allocated[kind];
+    uint32_t i = t->allocated[kind], end;
     int r;
 
     if (id) {
         *ret_id = id;
         return 0;
     }
-    /* Next free index after the last one, around the end. */
+    /* Next free index after the last one, around the end.  While half of a table is
+     * free it does not grow: what has been named and ended costs no memory. */
     if (a->count >= WRK_HANDLE_MAX)
         return -E2BIG;
+    end = a->cap >= NAMED_CAP && a->count < a->cap / 2 ? a->cap : WRK_HANDLE_MAX;
     do
-        i = (i + 1) % WRK_HANDLE_MAX;
+        i = (i + 1) % end;
     while (i < a->cap && a->slots[i].obj);
     id = wire_handle_make((enum wire_kind)kind, i < a->cap ? a->slots[i].gen + 1 : 0,
                           WIRE_INDEX_SERVER + i) |

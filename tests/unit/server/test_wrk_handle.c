@@ -146,6 +146,44 @@ table_equals_a_model_under_random_use(void **state)
     wrk_handles_fini(&t);
 }
 
+static void
+what_was_named_and_ended_costs_no_memory(void **state)
+{
+    struct wrk_handles t = {0};
+    uint64_t alive[100], last = 0, now = 0;
+
+    (void)state;
+    for (uint32_t i = 0; i < 100; i++)
+        assert_int_equal(wrk_handles_name(&t, WIRE_KIND_GRAPHNODE, OBJ(i), &alive[i]),
+                         0);
+    for (uint32_t i = 0; i < 50000; i++) {
+        assert_int_equal(wrk_handles_name(&t, WIRE_KIND_GRAPHNODE, OBJ(1000), &now), 0);
+        assert_int_not_equal(now, last);
+        assert_null(wrk_handles_find(&t, WIRE_KIND_GRAPHNODE, last));
+        assert_ptr_equal(wrk_handles_del(&t, WIRE_KIND_GRAPHNODE, now), OBJ(1000));
+        last = now;
+    }
+    assert_true(t.server[WIRE_KIND_GRAPHNODE].cap <= 4096);
+    for (uint32_t i = 0; i < 100; i++)
+        assert_ptr_equal(wrk_handles_find(&t, WIRE_KIND_GRAPHNODE, alive[i])->obj,
+                         OBJ(i));
+    wrk_handles_fini(&t);
+}
+
+static void
+as_many_as_there_is_room_for_are_named(void **state)
+{
+    struct wrk_handles t = {0};
+    uint64_t name;
+
+    (void)state;
+    for (uint32_t i = 0; i < WRK_HANDLE_MAX; i++)
+        assert_int_equal(wrk_handles_name(&t, WIRE_KIND_GRAPHNODE, OBJ(i), &name), 0);
+    assert_int_equal(
+        wrk_handles_name(&t, WIRE_KIND_GRAPHNODE, OBJ(WRK_HANDLE_MAX), &name), -E2BIG);
+    wrk_handles_fini(&t);
+}
+
 int
 main(void)
 {
@@ -155,6 +193,8 @@ main(void)
         cmocka_unit_test(same_id_twice_is_refused_but_a_new_generation_replaces),
         cmocka_unit_test(bad_ids_are_refused),
         cmocka_unit_test(unknown_object_gets_a_server_id_that_finds_it_again),
+        cmocka_unit_test(what_was_named_and_ended_costs_no_memory),
+        cmocka_unit_test(as_many_as_there_is_room_for_are_named),
         cmocka_unit_test(table_equals_a_model_under_random_use),
     };
 
