@@ -6,6 +6,7 @@ $(eval $(call driver_program,tests/apifuzz/replay,tests/apifuzz/replay_main.c te
     tests/apifuzz/replay_mapped.c,tests/apifuzz))
 
 $(eval $(call needs,fuzz-api))
+$(eval $(call needs,fuzz-api-asan))
 CALLS ?= 0
 SECONDS ?= $(if $(CALLS:0=),0,60)
 SEED ?= 1
@@ -15,3 +16,6 @@ SEED ?= 1
 fuzz-api-built: all $(O)/tests/apifuzz/replay
 	@$(PYTHON) -B tests/apifuzz/fuzz.py --build $(O) --seconds $(SECONDS) --calls $(CALLS) \
 	    --seed $(SEED) $(if $(TWICE),--twice)
+#:   make fuzz-api-asan         the same with address and undefined-behaviour sanitizers in $(O)-asan
+fuzz-api-asan-built:
+	@$(MAKE) --no-print-directory O=$(O)-asan SAN=address,undefined OPT=-O1 fuzz-api-built
