@@ -34,6 +34,10 @@
 #define WRK_FD_LOG 12    /* to the supervisor: becomes standard error */
 #define WRK_FDS_END 13
 
+/* In front of the number of a further descriptor, of the program itself: the path by
+ * which it is started. */
+#define WRK_PROGRAM_PATH "/proc/self/fd/"
+
 /* Session name, ".c", number. */
 #define WRK_ATTACHMENT_MAX (TICKET_NAME_MAX + 16)
 

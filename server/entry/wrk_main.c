@@ -60,11 +60,13 @@
 #include "xport.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -404,11 +406,27 @@ probe_main(int argc, char **argv)
     return r != 0;
 }
 
+/* The kernel names a process after the last part of that path, which is a number. */
+static void
+close_program(void)
+{
+    const char *path = (const char *)(uintptr_t)getauxval(AT_EXECFN);
+    size_t len = strlen(WRK_PROGRAM_PATH);
+    uint64_t fd;
+
+    if (!path || strncmp(path, WRK_PROGRAM_PATH, len) != 0 ||
+        gp_str_u64(path + len, WRK_FD_CONN, INT_MAX, &fd) < 0)
+        return;
+    close((int)fd);
+    prctl(PR_SET_NAME, "gpupool-worker", 0, 0, 0);
+}
+
 int
 main(int argc, char **argv)
 {
     int status;
 
+    close_program();
     if (argc > 1 && strcmp(argv[1], "--help") == 0)
         return usage(0);
     if (argc > 1 && strcmp(argv[1], "--probe") == 0)

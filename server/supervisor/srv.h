@@ -63,6 +63,7 @@ struct srv {
     struct srv_conf conf;
     int argc; /* what it was read from */
     char **argv;
+    int program; /* of the workers, as it was at the start; -1 */
     struct gp_loop *loop;
     struct gp_listener listener;
     struct gp_listener local_listener; /* the Unix socket */

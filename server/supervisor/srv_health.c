@@ -102,7 +102,8 @@ start_check(struct srv_health *health, uint32_t at, struct gp_err *err)
                           srv->conf.driver, "--read",  srv->conf.worker_read,
                           "--user",         user,      "--check",
                           number,           NULL};
-    struct srv_spawn spawn = {.conf = &srv->conf, .jail = srv->jail, .argv = argv};
+    struct srv_spawn spawn = {
+        .conf = &srv->conf, .program = srv->program, .jail = srv->jail, .argv = argv};
     CLEANUP_FD int write_end = -1;
     int fds[2], r;
 

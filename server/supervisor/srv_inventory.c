@@ -237,7 +237,8 @@ srv_inventory_start(struct srv *srv, void (*done)(struct srv *srv, int result),
     const char *argv[] = {"gpupool-worker", "--probe", "--driver",
                           srv->conf.driver, "--read",  srv->conf.worker_read,
                           "--user",         user,      NULL};
-    struct srv_spawn spawn = {.conf = &srv->conf, .jail = srv->jail, .argv = argv};
+    struct srv_spawn spawn = {
+        .conf = &srv->conf, .program = srv->program, .jail = srv->jail, .argv = argv};
     struct srv_inventory *inv = calloc(1, sizeof(*inv));
     CLEANUP_FD int write_end = -1;
     int pipe_fds[2];

@@ -40,6 +40,7 @@
 #include "srv_register.h"
 #include "srv_reload.h"
 #include "srv_session.h"
+#include "srv_spawn.h"
 #include "srv_state.h"
 #include "srv_watch.h"
 #include "srv_worker.h"
@@ -580,6 +581,8 @@ serve(struct srv *srv, struct gp_err *err)
         r = srv_rates_init(&srv->rates, srv->conf.rate_connections,
                            srv->conf.rate_attaches, srv->conf.rate_refusals);
     if (r == 0)
+        r = srv_spawn_open(&srv->conf, &srv->program, err);
+    if (r == 0)
         r = attach_secret(srv, err);
     if (r == 0)
         r = start_tls(srv, err);
@@ -667,6 +670,8 @@ srv_fini(struct srv *srv)
         remove_files(srv);
     srv_adopt_free(srv->adopt);
     srv_state_free(srv->state);
+    if (srv->program >= 0)
+        close(srv->program);
     srv_keeper_free(srv->keeper); /* last: now another one may come */
     gp_loop_free(srv->loop);
 }
@@ -683,7 +688,8 @@ start_again(const char *program, char **argv)
 int
 main(int argc, char **argv)
 {
-    struct srv srv = {.accept_log = {.burst = 5, .period_s = 60},
+    struct srv srv = {.program = -1,
+                      .accept_log = {.burst = 5, .period_s = 60},
                       .crowd_log = {.burst = 5, .period_s = 60},
                       .refusal_log = {.burst = 100, .period_s = 10}};
     char program[PATH_MAX];

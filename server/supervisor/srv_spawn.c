@@ -9,6 +9,7 @@
 #include "srv_jail.h"
 #include "srv_keep_msg.h"
 #include "srv_keeper.h"
+#include "wrk_conf.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +23,7 @@
 #include <sys/syscall.h>
 
 #define FIRST_FD 3
-/* The worker's own, then a memory file per software card. */
+/* The worker's own, then a memory file per software card, and the program. */
 #define SPAWN_FDS_MAX 64
 #define SPAWN_ENV_MAX 24
 
@@ -82,7 +83,7 @@ add_card(const struct srv_spawn *what, unsigned index, struct spawn_fds *fds,
     int fd = srv_jail_card(what->jail, index);
     size_t at = strlen(text);
 
-    if (fd < 0 || fds->n >= SPAWN_FDS_MAX)
+    if (fd < 0 || fds->n + 1 >= SPAWN_FDS_MAX)
         return;
     snprintf(text + at, size - at, "%s%u:%u", at ? "," : "", index, FIRST_FD + fds->n);
     fds->fd[fds->n++] = fd;
@@ -247,29 +248,38 @@ worker_path(const struct srv_conf *conf, char *path, size_t size, struct gp_err 
     return 0;
 }
 
-/* An upgrade puts another worker program in the place of the one that belongs to this
- * server, some time before it restarts the server.  Its workers may not start, or not
- * as they should, and nobody would see why. */
-static void
-look_for_upgrade(const char *path)
+int
+srv_spawn_open(const struct srv_conf *conf, int *ret_fd, struct gp_err *err)
 {
-    static struct stat first; /* the probe of the cards is the first worker */
-    static bool told;
-    struct stat now;
+    char path[PATH_MAX];
+    int r = worker_path(conf, path, sizeof(path), err);
+    int fd = r < 0 ? -1 : open(path, O_PATH | O_CLOEXEC);
 
-    if (told || stat(path, &now) < 0)
+    if (r < 0)
+        return r;
+    if (fd < 0)
+        return gp_err_set(err, -errno, "worker program %s: %s", path, strerror(errno));
+    *ret_fd = fd;
+    return 0;
+}
+
+/* Whoever waits for an upgrade to take effect may read here that it has not. */
+static void
+look_for_upgrade(const struct srv_spawn *what)
+{
+    static bool told;
+    struct stat ours, now;
+    char path[PATH_MAX];
+
+    if (told || worker_path(what->conf, path, sizeof(path), NULL) < 0 ||
+        fstat(what->program, &ours) < 0 || stat(path, &now) < 0)
         return;
-    if (!first.st_ino) {
-        first = now;
-        return;
-    }
-    told = now.st_ino != first.st_ino || now.st_dev != first.st_dev ||
-           now.st_mtim.tv_sec != first.st_mtim.tv_sec;
+    told = now.st_ino != ours.st_ino || now.st_dev != ours.st_dev;
     if (told)
         gp_log_warn("server",
                     "%s is not the program that it was when this server was started: "
-                    "restart the server (with --state-dir programs go on), or new "
-                    "programs may be refused",
+                    "workers are still started from that one, until the server is "
+                    "restarted (with --state-dir programs go on)",
                     path);
 }
 
@@ -344,6 +354,16 @@ spawn_own(const struct srv_spawn *what, const struct spawn_fds *fds, const char 
     return srv_jail_clone(what->jail, what->cell, srv_spawn_child, &child);
 }
 
+/* The last descriptor, and its path in the child, which closes it (wrk_main.c).  A
+ * path, because a keeper of another version takes one. */
+static void
+add_program(const struct srv_spawn *what, struct spawn_fds *fds, char *path,
+            size_t size)
+{
+    snprintf(path, size, WRK_PROGRAM_PATH "%u", FIRST_FD + fds->n);
+    fds->fd[fds->n++] = what->program;
+}
+
 int
 srv_spawn(const struct srv_spawn *what, pid_t *ret_pid, struct gp_err *err)
 {
@@ -353,17 +373,15 @@ srv_spawn(const struct srv_spawn *what, pid_t *ret_pid, struct gp_err *err)
     pid_t pid;
     int r;
 
-    if (what->n_fds > SPAWN_FDS_MAX)
+    if (what->n_fds >= SPAWN_FDS_MAX)
         return gp_err_set(err, -EINVAL, "too many descriptors");
-    r = worker_path(what->conf, path, sizeof(path), err);
-    if (r == 0) {
-        look_for_upgrade(path);
-        r = env_init(&env, what);
-    }
+    look_for_upgrade(what);
+    r = env_init(&env, what);
     if (r == 0) {
         if (fds.n)
             memcpy(fds.fd, what->fds, fds.n * sizeof(fds.fd[0]));
         add_cards(what, &fds, &env);
+        add_program(what, &fds, path, sizeof(path));
         r = env.failed ? -ENOMEM : files_check(&fds, err);
     }
     if (r < 0)

@@ -22,6 +22,7 @@ struct srv_jail;
 
 struct srv_spawn {
     const struct srv_conf *conf;
+    int program; /* of srv_spawn_open() */
     const struct srv_jail *jail;
     const struct srv_cell *cell; /* of its session, or NULL */
     const char *const *argv;     /* argv[0] included, NULL-terminated */
@@ -35,6 +36,11 @@ struct srv_spawn {
     uint64_t key;              /* of the keeper's item, with the descriptors @kept */
     const struct srv_keep_fds *kept;
 };
+
+/* The worker program as it is now.  Workers are started from the descriptor, because an
+ * upgrade puts another program in its place some time before it restarts the server,
+ * and what a server hands to its workers is for those of its own build. */
+int srv_spawn_open(const struct srv_conf *conf, int *ret_fd, struct gp_err *err);
 
 /* Start it in a process group of its own; it is killed when its parent, this thread or
  * the keeper, ends. */

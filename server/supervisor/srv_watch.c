@@ -95,7 +95,8 @@ start(struct srv_watch *watch, struct gp_err *err)
                           "--events",
                           "yes",
                           NULL};
-    struct srv_spawn spawn = {.conf = &srv->conf, .jail = srv->jail, .argv = argv};
+    struct srv_spawn spawn = {
+        .conf = &srv->conf, .program = srv->program, .jail = srv->jail, .argv = argv};
     CLEANUP_FD int write_end = -1;
     int fds[2], r;
 

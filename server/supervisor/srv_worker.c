@@ -191,6 +191,7 @@ worker_spawn(struct srv_worker *w, const struct srv_worker_client *client, int f
     struct srv_keep_fds kept;
     int fds[WRK_FDS_END - 3];
     struct srv_spawn spawn = {.conf = &w->srv->conf,
+                              .program = w->srv->program,
                               .jail = w->srv->jail,
                               .cell = &w->session->cell,
                               .exports = w->session->cell.exports,

@@ -4,6 +4,7 @@
 import fcntl
 import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -504,6 +505,35 @@ def ask_keeper(path, user):
         except OSError:
             os._exit(4)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def test_server_starts_workers_of_its_own_version_until_it_is_restarted(case):
+    """An upgrade replaces the programs some time before it restarts the server, and what a
+    worker is handed is for those of the server's build."""
+    folder, built = case.folder / "installed", case.build / "bin" / "gpupool-worker"
+    folder.mkdir()
+    (case.folder / "lib").symlink_to(case.build / "lib")
+    program, following = folder / "gpupool-worker", folder / "gpupool-worker.new"
+    shutil.copy2(built, program)
+    kept = Kept(case, "--worker", program)
+    session = kept.pool.session(memory="64MiB")
+    shells = [kept.shell(session, "shm")]
+    memory = shells[0].ok("alloc", MIB)
+    shells[0].ok("store", memory, 0, 4711)
+    shutil.copy2(shutil.which("false"), following)
+    following.rename(program)
+    shells += [kept.shell(session, transport) for transport in ("shm", "tcp")]
+    for shell in shells[1:]:
+        shell.ok("alloc", MIB)
+    program.unlink()
+    shells.append(kept.shell(session, "shm"))
+    shells[-1].ok("alloc", MIB)
+    shutil.copy2(built, program)
+    kept.hand_over()
+    shells.append(kept.shell(session, "shm"))
+    case.equal(shells[0].ok("peek", memory, 0), 4711, "what the card's memory holds")
+    for shell in shells:
+        case.equal(shell.close(), 0, "exit status")
 
 
 def test_nobody_else_gets_at_the_keeper(case):
