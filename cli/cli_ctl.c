@@ -187,6 +187,16 @@ cli_ctl_open(struct cli_ctl *ctl, const char *option, struct gp_err *err)
     return connect_any(ctl, err);
 }
 
+int
+cli_ctl_open_next(struct cli_ctl *ctl, struct gp_err *err)
+{
+    cli_ctl_close(ctl);
+    ctl->token = NULL;
+    ctl->at = ctl_addresses_after(ctl->list, ctl->at, ctl->address);
+    ctl_addresses_nth(ctl->list, ctl->at, ctl->address, sizeof(ctl->address));
+    return connect_any(ctl, err);
+}
+
 void
 cli_ctl_close(struct cli_ctl *ctl)
 {

@@ -71,6 +71,8 @@ void cli_ctl_close(struct cli_ctl *ctl); /* zeroed or never opened: set link.fd 
 
 /* Ask the next of the pool's schedulers from now on. */
 void cli_ctl_next(struct cli_ctl *ctl);
+/* Another one, over a new connection; without a proof, as after cli_ctl_open(). */
+int cli_ctl_open_next(struct cli_ctl *ctl, struct gp_err *err);
 
 /* Send @req (its id is set here) and wait for the answer.  A scheduler that does not
  * lead names the one that does, which is asked then; while none leads, until the

@@ -255,10 +255,11 @@ open_session(struct run *run)
     run->request->want.open.program =
         run->request->name ? (char *)run->request->name : run->request->program[0];
     run->request->want.open.hold = true;
-    cli_wait_init(&wait, run->request->wait_ms, run->child.signals.fd);
+    cli_wait_init(&wait, run->request->wait, run->request->wait_ms,
+                  run->child.signals.fd);
     r = cli_session_open(&run->session, run->request->want.where.scheduler,
-                         &run->request->want.open, !run->request->unbound,
-                         run->request->wait ? &wait : NULL, &refusal, &err);
+                         &run->request->want.open, !run->request->unbound, &wait,
+                         &refusal, &err);
     if (r == -EINTR)
         return cli_fail(128 + wait.signo, "run: %s", err.msg);
     if (r < 0 && refusal)

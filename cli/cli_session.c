@@ -4,6 +4,7 @@
 #include "cli.h"
 #include "cli_session_file.h"
 #include "cli_wait.h"
+#include "ctl_addresses.h"
 #include "ctl_limits.h"
 #include "gp_err.h"
 #include "gp_size.h"
@@ -21,6 +22,9 @@
 /* What the scheduler may take until the workers of a closed session are gone. */
 #define CLOSE_NS (5 * GP_NS_PER_S)
 #define MS_PER_S 1000u
+/* Until another scheduler leads and the servers have come to it: they have three and
+ * four seconds (--etcd-lease-s, --server-return-ms). */
+#define CHANGE_NS (10 * GP_NS_PER_S)
 
 /* -------------------------------------------------------------------- open -- */
 
@@ -60,35 +64,54 @@ take_grant(struct cli_session *s, const Gpupool__Ctl__CtlGrant *grant,
     return cli_session_file_write(s->file, grant, s->bound ? s->secret : NULL, err);
 }
 
-/* Connect and ask.  *@queued: the answer was a place in the queue at least once. */
+/* Connected: ask.  *@queued: the answer was a place in the queue at least once. */
 static int
-open_once(struct cli_session *s, const char *scheduler,
-          const Gpupool__Ctl__CtlOpen *open, struct cli_wait *wait, bool *queued,
-          Gpupool__Ctl__CtlReply **reply, struct gp_err *err)
+ask(struct cli_session *s, const Gpupool__Ctl__CtlOpen *open, struct cli_wait *wait,
+    bool *queued, Gpupool__Ctl__CtlReply **reply, struct gp_err *err)
 {
     Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
     Gpupool__Ctl__CtlOpen shown = *open;
     uint8_t key[GP_X25519_SIZE];
-    int r = cli_ctl_open(&s->ctl, scheduler, err);
-
-    if (!r)
-        r = cli_ctl_prove(&s->ctl, GPUPOOL__CTL__CTL_ROLE__CTL_ROLE_CLIENT, open->token,
+    int r = cli_ctl_prove(&s->ctl, GPUPOOL__CTL__CTL_ROLE__CTL_ROLE_CLIENT, open->token,
                           err);
+
     if (r < 0)
         return r;
     gp_x25519_public(s->secret, key);
     shown.token = cli_ctl_shown(open->token);
     shown.client_key.data = key;
     shown.client_key.len = s->bound ? sizeof(key) : 0;
-    if (wait)
+    if (wait->queue)
         cli_wait_request(wait, &shown);
     req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_OPEN;
     req.open = &shown;
     r = cli_ctl_call(&s->ctl, &req, CLI_DEADLINE_NS, reply, err);
-    if (r < 0 || !wait || (*reply)->body_case != GPUPOOL__CTL__CTL_REPLY__BODY_QUEUED)
+    if (r < 0 || !wait->queue ||
+        (*reply)->body_case != GPUPOOL__CTL__CTL_REPLY__BODY_QUEUED)
         return r;
     *queued = true;
     return cli_wait_turn(wait, &s->ctl, req.id, reply, err);
+}
+
+/* Whether the scheduler has gone, or one of several does not answer. */
+static bool
+is_broken(const struct cli_session *s, int r)
+{
+    return r == -ECONNRESET || r == -EPIPE || r == -ECONNREFUSED ||
+           (r == -ETIMEDOUT && ctl_addresses_count(s->ctl.list) > 1);
+}
+
+/* Whether the pool may only be changing its leader, or the scheduler be about to start
+ * again.  A request that was cut off may have been granted: such a session ends soon,
+ * because nobody holds it. */
+static bool
+is_passing(const struct cli_session *s, int r, const Gpupool__Ctl__CtlReply *reply)
+{
+    if (r != -EREMOTE)
+        return is_broken(s, r);
+    return reply && reply->error &&
+           (reply->error->code == GPUPOOL__CTL__CTL_CODE__CTL_NOT_LEADER ||
+            reply->error->retry_after_ms);
 }
 
 /* Who has a place in the queue comes back to it when the scheduler was away. */
@@ -97,21 +120,25 @@ open_patiently(struct cli_session *s, const char *scheduler,
                const Gpupool__Ctl__CtlOpen *open, struct cli_wait *wait,
                Gpupool__Ctl__CtlReply **reply, struct gp_err *err)
 {
+    uint64_t end = gp_now_ns() + CHANGE_NS;
     char why[sizeof(err->msg)];
     bool queued = false;
-    int r;
+    int r = cli_ctl_open(&s->ctl, scheduler, err);
 
+    if (r < 0)
+        return r; /* nobody there: that is said at once */
     for (;;) {
-        r = open_once(s, scheduler, open, wait, &queued, reply, err);
-        if (r >= 0 || r == -EREMOTE || r == -EINTR || !queued)
+        r = r < 0 ? r : ask(s, open, wait, &queued, reply, err);
+        if (r >= 0 || r == -EINTR || (r == -EREMOTE && queued) ||
+            (!queued && (!is_passing(s, r, *reply) || gp_now_ns() >= end)))
+            return r;
+        gp_str_copy(why, sizeof(why), gp_err_msg(err, r));
+        r = queued ? cli_wait_pause(wait, why, err) : cli_wait_moment(wait, err);
+        if (r < 0)
             return r;
         cli_reply_free(*reply);
         *reply = NULL;
-        cli_ctl_close(&s->ctl);
-        gp_str_copy(why, sizeof(why), gp_err_msg(err, r));
-        r = cli_wait_pause(wait, why, err);
-        if (r < 0)
-            return r;
+        r = cli_ctl_open_next(&s->ctl, err);
     }
 }
 
@@ -189,8 +216,7 @@ cli_session_open(struct cli_session *s, const char *scheduler,
     if (gp_x25519_new(s->secret) < 0)
         return gp_err_set(err, -EIO, "no random bytes");
     r = open_patiently(s, scheduler, open, wait, &reply, err);
-    if (wait)
-        cli_wait_end(wait);
+    cli_wait_end(wait);
     if (r == -EREMOTE)
         *ret_refusal = TAKE_PTR(reply);
     if (r < 0)
@@ -310,6 +336,24 @@ cli_session_notice(struct cli_session *s, const Gpupool__Ctl__CtlSessionNotice *
 
 /* ------------------------------------------------------------------- close -- */
 
+/* The scheduler that has gone over it may be followed by another one, to which the
+ * session would be one that runs. */
+static int
+ask_to_close(struct cli_session *s, Gpupool__Ctl__CtlRequest *req,
+             Gpupool__Ctl__CtlReply **reply, struct gp_err *err)
+{
+    unsigned n = ctl_addresses_count(s->ctl.list);
+    int r = cli_ctl_call(&s->ctl, req, CLOSE_NS, reply, err);
+
+    while (is_broken(s, r) && n-- > 1) {
+        r = cli_ctl_open_next(&s->ctl, err);
+        if (r < 0)
+            break;
+        r = cli_ctl_call(&s->ctl, req, CLOSE_NS, reply, err);
+    }
+    return r;
+}
+
 /* On the connection that opened the session when it is there yet, else on a new one. */
 static void
 send_close(struct cli_session *s)
@@ -336,7 +380,7 @@ send_close(struct cli_session *s)
     close.lease_key.len = sizeof(s->lease_key);
     req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_CLOSE;
     req.close = &close;
-    r = cli_ctl_call(&s->ctl, &req, CLOSE_NS, &reply, &err);
+    r = ask_to_close(s, &req, &reply, &err);
     if (r == -EREMOTE && *s->end_words && gp_now_ns() >= s->end_ns)
         note_lost(s, s->end_words); /* it had ended before its program did */
     else if (r < 0 && r != -EREMOTE)

@@ -48,9 +48,10 @@ struct cli_session {
 };
 
 /* Open a session.  @bound: nobody else can use its tickets; else also a client library
- * that cannot make the proof.  @wait: as long as it takes, NULL: not at all.  -EREMOTE:
- * refused, *ret_refusal holds the reasons.  -EINTR: a signal ended the waiting.  On any
- * failure cli_session_close() is still due. */
+ * that cannot make the proof.  @wait: in the queue for as long as it takes, if it says
+ * so; for schedulers that change their leader ten seconds.  -EREMOTE: refused,
+ * *ret_refusal holds the reasons.  -EINTR: a signal ended the waiting.  On any failure
+ * cli_session_close() is still due. */
 int cli_session_open(struct cli_session *session, const char *scheduler,
                      const Gpupool__Ctl__CtlOpen *open, bool bound,
                      struct cli_wait *wait, Gpupool__Ctl__CtlReply **ret_refusal,

@@ -21,11 +21,13 @@
  * that its host is gone. */
 #define SILENCE_NS (90 * GP_NS_PER_S)
 #define PAUSE_MS 500
+#define MOMENT_MS 100
 
 void
-cli_wait_init(struct cli_wait *wait, uint32_t most_ms, int signals)
+cli_wait_init(struct cli_wait *wait, bool queue, uint32_t most_ms, int signals)
 {
     memset(wait, 0, sizeof(*wait));
+    wait->queue = queue;
     wait->most_ms = most_ms;
     wait->signals = signals;
     wait->since_ns = gp_now_ns();
@@ -194,6 +196,14 @@ cli_wait_turn(struct cli_wait *wait, struct cli_ctl *ctl, uint32_t id,
     }
     return (*reply)->error ? gp_err_set(err, -EREMOTE, "%s", (*reply)->error->words)
                            : 0;
+}
+
+int
+cli_wait_moment(struct cli_wait *wait, struct gp_err *err)
+{
+    int r = await(wait, -1, gp_now_ns() + MOMENT_MS * GP_NS_PER_MS);
+
+    return r == -ETIMEDOUT ? 0 : gp_err_set(err, r, "the request was taken back");
 }
 
 int

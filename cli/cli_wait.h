@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Waiting in the scheduler's queue: what is shown meanwhile, how it ends.
+ * Waiting in the scheduler's queue, or for a scheduler: what is shown meanwhile, how it
+ * ends.
  *
- * Lives in `gpupool run --wait` until its session is granted or refused.  Blocks; one
+ * Lives in `gpupool run` until its session is granted or refused.  Blocks; one
  * thread.  On a terminal one line is written again and again, else a line for each
  * change, both on stderr.
  */
@@ -16,6 +17,7 @@ struct gp_err;
 #define CLI_PLACE_MAX 256 /* what the scheduler signs is under 100 bytes */
 
 struct cli_wait {
+    bool queue;       /* not only for a scheduler, but for room as well */
     uint32_t most_ms; /* 0: no limit */
     int signals;      /* signalfd: one that arrives ends the waiting */
     int signo;        /* the one that did */
@@ -27,7 +29,7 @@ struct cli_wait {
     uint32_t position;
 };
 
-void cli_wait_init(struct cli_wait *wait, uint32_t most_ms, int signals);
+void cli_wait_init(struct cli_wait *wait, bool queue, uint32_t most_ms, int signals);
 /* What goes into an open request: that it may wait, and for which place. */
 void cli_wait_request(const struct cli_wait *wait, Gpupool__Ctl__CtlOpen *open);
 /* The scheduler has answered @reply, a CtlQueued: wait for what comes after the last of
@@ -38,6 +40,8 @@ int cli_wait_turn(struct cli_wait *wait, struct cli_ctl *ctl, uint32_t id,
 /* A pause before the next attempt to connect, after one that failed because of @why.
  * -EINTR: a signal.  -ETIMEDOUT: the user's time to wait is over. */
 int cli_wait_pause(struct cli_wait *wait, const char *why, struct gp_err *err);
+/* A short one, which nothing is shown of.  -EINTR: a signal. */
+int cli_wait_moment(struct cli_wait *wait, struct gp_err *err);
 void cli_wait_end(struct cli_wait *wait); /* nothing more is shown */
 
 #endif

@@ -158,7 +158,7 @@ static const struct gp_option OPTIONS[] = {
     LIVE(
         "server-return-ms", config.server_return_ms, 0, 60000,
         "how long after a server was lost, or after a start, requests that fit nowhere "
-        "are tried again (4000)"),
+        "are tried again; 4 s more after a change of leaders (4000)"),
     LIVE("forget-hours", forget_hours, 1, 24 * 3660,
          "a server that is away for so long is forgotten (168)"),
     LIVE("owner-sessions", config.owner_sessions, 1, 1000000,

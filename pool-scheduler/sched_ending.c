@@ -125,16 +125,24 @@ sched_servers_alive(const struct sched *sched)
     return n;
 }
 
+/* Of several schedulers the one before may stand still, or its host be gone: servers
+ * find that out by reports that nobody answers, after up to eight seconds, of which the
+ * lease of the leadership is over by then. */
+#define SILENT_LEADER_MS 4000
+
 bool
 sched_servers_expected(const struct sched *sched, uint64_t now)
 {
-    uint64_t within = sched->config.server_return_ms * GP_NS_PER_MS;
+    uint64_t lost_within = sched->config.server_return_ms * GP_NS_PER_MS;
+    uint64_t led_within = lost_within && sched->config.etcd.urls
+                              ? lost_within + SILENT_LEADER_MS * GP_NS_PER_MS
+                              : lost_within;
+    bool led = now - sched->started_ns < led_within;
 
-    if (now - gp_max(sched->lost_ns, sched->started_ns) >= within)
+    if (!led && now - sched->lost_ns >= lost_within)
         return false; /* the usual case, without a look at each */
     for (const struct sched_server *s = sched->pool->servers; s; s = s->next)
-        if (!s->conn && !s->left &&
-            now - gp_max(s->lost_ns, sched->started_ns) < within)
+        if (!s->conn && !s->left && (led || now - s->lost_ns < lost_within))
             return true;
     return false;
 }

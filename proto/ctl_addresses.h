@@ -40,6 +40,22 @@ ctl_addresses_nth(const char *list, unsigned n, char *ret, size_t size)
     ret[len] = '\0';
 }
 
+/* The number behind @n of one that is not @failed: another may have named that address,
+ * so its number is not always @n. */
+static inline unsigned
+ctl_addresses_after(const char *list, unsigned n, const char *failed)
+{
+    unsigned count = ctl_addresses_count(list);
+    char address[CTL_ENDPOINT_MAX];
+
+    for (unsigned i = 1; i < count; i++) {
+        ctl_addresses_nth(list, n + i, address, sizeof(address));
+        if (strcmp(address, failed) != 0)
+            return n + i;
+    }
+    return n + 1;
+}
+
 /* Which of them is asked: one after the other until one answers, then where that one
  * says.  Zeroed but for @list at the beginning. */
 struct ctl_route {

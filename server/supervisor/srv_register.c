@@ -267,16 +267,28 @@ retry_later(struct srv_register *reg)
     reg->retry_ms = gp_min(reg->retry_ms * 2, max);
 }
 
+static void
+asked_address(const struct srv_register *reg, char *ret, size_t size)
+{
+    if (reg->leader[0])
+        gp_str_copy(ret, size, reg->leader);
+    else
+        ctl_addresses_nth(reg->srv->conf.scheduler, reg->at, ret, size);
+}
+
 /* Tomorrow is another day: sessions go on meanwhile. */
 static void
 link_down(struct srv_register *reg, const char *words)
 {
+    char asked[CTL_ENDPOINT_MAX];
+
     if (strcmp(words, reg->last_words) != 0)
         gp_log_warn("server", "scheduler %s: %s; trying again",
                     reg->srv->conf.scheduler, words);
     gp_str_copy(reg->last_words, sizeof(reg->last_words), words);
+    asked_address(reg, asked, sizeof(asked));
+    reg->at = ctl_addresses_after(reg->srv->conf.scheduler, reg->at, asked);
     reg->leader[0] = 0;
-    reg->at++;
     gp_loop_timer_del(&reg->beat);
     gp_loop_timer_del(&reg->unanswered);
     if (reg->conn_live)
@@ -607,10 +619,7 @@ dial(struct srv_register *reg)
     bool several = ctl_addresses_count(reg->srv->conf.scheduler) > 1;
     char target[CTL_ENDPOINT_MAX];
 
-    if (reg->leader[0])
-        gp_str_copy(target, sizeof(target), reg->leader);
-    else
-        ctl_addresses_nth(reg->srv->conf.scheduler, reg->at, target, sizeof(target));
+    asked_address(reg, target, sizeof(target));
     return ctl_dial_start(&reg->dial, reg->srv->loop, target,
                           reg->srv->tls_policy != TLS_OFF ? tls_linked() : NULL, NULL,
                           ctl_dial_timeout_ns(reg->attempts, several), on_connected);

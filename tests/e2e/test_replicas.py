@@ -206,6 +206,21 @@ def test_session_outlives_its_leader_and_followers_show_it(case):
     case.wait_for(lambda: not cluster.records("session/"), "the session is closed")
 
 
+def test_run_that_meets_a_leader_that_stands_still_begins_under_the_next(case):
+    cluster = Cluster(case, lease_s=None)
+    case.wait_for(lambda: cluster.leader() is not None, "one of the schedulers leads")
+    cluster.server()
+    case.wait_for(cluster.alive, "the server is registered")
+    for env in ({}, {"GPUPOOL_TLS": "off"}):
+        first = cluster.leader()
+        cluster.schedulers[first].send_signal(signal.SIGSTOP)
+        done = case.run(["gpupool", "run", "--scheduler", cluster.all, "--core", "10", "--memory",
+                         "64MiB", "--", "echo", "served"], env=env)
+        case.equal((done.out, done.err), ("served\n", ""), "output and words")
+        cluster.schedulers[first].send_signal(signal.SIGCONT)
+        case.wait_for(lambda: cluster.leader() not in (None, first), "another one leads")
+
+
 def test_scheduler_that_starts_before_etcd_waits_for_it(case):
     cluster = Cluster(case, schedulers=0)
     for member in cluster.members[1:]:

@@ -2,6 +2,10 @@
 """Requests that come while the pool's only server is away for a moment."""
 
 import signal
+import socket
+import struct
+import threading
+from contextlib import suppress
 
 SERVER = "gpupool-server"
 ASKED_AGAIN = "refused, to be asked again: the only card does not fit"
@@ -82,3 +86,62 @@ def test_card_that_a_server_came_back_without_is_out_of_use(case):
                   lambda: f"the same after a restart: {cards()}")
     holder.close()
     case.wait_for(lambda: cards() == {0: ""}, "the card is not shown once nobody has a slice of it")
+
+
+class Ending(threading.Thread):
+    """A scheduler in clear text that reads requests and answers none: it dies, or, if it
+    @stands still, keeps the connection."""
+
+    def __init__(self, stands=False):
+        super().__init__(daemon=True)
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
+        self.stands, self.links, self.asked = stands, [], 0
+        self.start()
+
+    def run(self):
+        with suppress(OSError):
+            while True:
+                link, _ = self.listener.accept()
+                size = struct.unpack("<I", link.recv(4, socket.MSG_WAITALL))[0]
+                link.recv(size, socket.MSG_WAITALL)
+                self.asked += 1
+                self.links.append(link)
+                if not self.stands:
+                    link.close()
+
+
+def run_past(case, ending):
+    """A program of a pool whose schedulers are @ending and a good one."""
+    good = f"127.0.0.1:{case.free_port()}"
+    roles = [option for role in ("client", "server", "admin")
+             for option in ("--allow-anonymous", role)]
+    case.spawn(["gpupool-scheduler", "--listen", good, "--state-dir", case.folder / "state", *roles])
+    case.spawn(["gpupool-server", "--listen", f"127.0.0.1:{case.free_port()}", "--driver",
+                "softgpu", "--scheduler", good], env={"SOFTGPU_CARDS": "1"})
+    command = ["gpupool", "run", "--core", "10", "--memory", "64MiB"]
+    case.wait_for(lambda: case.run([*command, "--scheduler", good, "--", "true"],
+                                   status=None).status == 0, "the pool has its server")
+    with ending.listener:
+        done = case.run([*command, "--scheduler", f"{ending.address},{good}", "--", "echo", "served"],
+                        env={"GPUPOOL_TLS": "off"})
+    case.equal(done.out, "served\n", "output of the program")
+    case.equal(done.err, "", "what is said of the scheduler")
+    case.equal(ending.asked, 2, "requests that the first scheduler has had: to open, to close")
+
+
+def test_run_asks_another_scheduler_when_one_dies_over_its_request(case):
+    run_past(case, Ending())
+
+
+def test_run_asks_another_scheduler_when_one_stands_still_over_its_request(case):
+    run_past(case, Ending(stands=True))
+
+
+def test_run_does_not_ask_a_scheduler_for_ever_that_breaks_each_connection(case):
+    ending = Ending()
+    with ending.listener:
+        done = case.run(["gpupool", "run", "--core", "10", "--scheduler", ending.address, "--", "true"],
+                        status=4, env={"GPUPOOL_TLS": "off"})
+    case.contains(done.err, f"scheduler {ending.address}: ", "its words")
+    case.check(1 < ending.asked <= 101, f"asked {ending.asked} times in ten seconds")
