@@ -39,6 +39,7 @@ static struct log_filter *_Atomic log_filter = &first_filter;
 static struct {
     char who[32];
     int fd;
+    int file_error;         /* of the file that was asked for; 0: none */
     enum gp_log_level dflt; /* where no filter says more */
 } log_state = {.fd = STDERR_FILENO};
 
@@ -125,7 +126,9 @@ set_who(const char *who)
     snprintf(log_state.who, sizeof(log_state.who), "%s", who);
 }
 
-/* A descriptor of the log's file; -ENOENT: there is to be none. */
+#define NO_FILE (-ENOKEY)
+
+/* A descriptor of the log's file; NO_FILE: there is to be none. */
 static int
 open_file(void)
 {
@@ -133,7 +136,7 @@ open_file(void)
     int fd;
 
     if (!path || !*path)
-        return -ENOENT;
+        return NO_FILE;
     fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     return fd < 0 ? -errno : fd;
 }
@@ -163,6 +166,7 @@ gp_log_init(const char *who, enum gp_log_level dflt)
     int fd = open_file();
 
     set_who(who);
+    log_state.file_error = fd < 0 && fd != NO_FILE ? -fd : 0;
     log_state.dflt = dflt;
     filter_parse(&first_filter, getenv("GPUPOOL_LOG"));
     atomic_store_explicit(&log_filter, &first_filter, memory_order_release);
@@ -171,6 +175,28 @@ gp_log_init(const char *who, enum gp_log_level dflt)
             close(log_state.fd);
         log_state.fd = fd;
     }
+}
+
+void
+gp_log_warn_environment(const char *area)
+{
+    const char *spec = getenv("GPUPOOL_LOG");
+    struct log_filter filter = {0};
+
+    while (spec && *spec) {
+        size_t len = strcspn(spec, ",");
+
+        if (!rule_parse(&filter, spec, len))
+            gp_log_warn(area, "GPUPOOL_LOG: '%.*s' has no effect: %s", (int)len, spec,
+                        filter.n_rules == LOG_RULES_MAX
+                            ? "too many areas"
+                            : "AREA:LEVEL or LEVEL is wanted, with a level none, "
+                              "error, warn, info or debug");
+        spec += len + (spec[len] == ',');
+    }
+    if (log_state.file_error)
+        gp_log_warn(area, "GPUPOOL_LOG_FILE: %s: %s; the log goes to standard error",
+                    getenv("GPUPOOL_LOG_FILE"), strerror(log_state.file_error));
 }
 
 bool

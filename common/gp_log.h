@@ -27,6 +27,11 @@ enum gp_log_level {
  * concurrent logging: call it first, or again in a fresh child. */
 void gp_log_init(const char *who, enum gp_log_level dflt);
 
+/* Warn of what the environment asks for and does not get: parts of GPUPOOL_LOG that are
+ * not understood, a file that cannot be opened.  For daemons; in other people's
+ * programs the log must not be heard. */
+void gp_log_warn_environment(const char *area);
+
 /* Open the file of GPUPOOL_LOG_FILE anew, as after a rotation; without one a no-op.
  * Other threads may log meanwhile.  -errno: the log stays where it is. */
 int gp_log_reopen(void);

@@ -445,6 +445,7 @@ main(int argc, char **argv)
     if (argc > 1 && !strcmp(argv[1], "migrate"))
         return sched_migrate(argc - 1, argv + 1);
     gp_log_init("scheduler", GP_LOG_INFO);
+    gp_log_warn_environment("sched");
     options.config.kube = &kube;
     options.config.reread = reread;
     r = parse_options(&options, argc, argv, &err);

@@ -40,6 +40,7 @@ main(int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN); /* a file too large is an error, not a death */
     if (command) {
         gp_log_init(command->name, GP_LOG_INFO);
+        gp_log_warn_environment("kube");
         return command->run(argc - 1, argv + 1);
     }
     if (strcmp(name, "--version") == 0) {

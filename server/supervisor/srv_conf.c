@@ -245,14 +245,16 @@ conf_alias(const char *name, const char *value)
     return name;
 }
 
-/* The next number of the list at *text; false: there is none above 0 and up to 1. */
+/* The next number of the list at *text; false: there is none above 0 and up to 1, or a
+ * comma and nothing behind it. */
 static bool
 scaling_next(const char **text, double *ret)
 {
     char *end;
 
     *ret = strtod(*text, &end);
-    if (end == *text || !(*ret > 0 && *ret <= 1) || (*end && *end != ','))
+    if (end == *text || !(*ret > 0 && *ret <= 1) || (*end && *end != ',') ||
+        strcmp(end, ",") == 0)
         return false;
     *text = *end ? end + 1 : end;
     return true;
@@ -290,6 +292,18 @@ scaling_check(const struct srv_conf *conf, struct gp_err *err)
                               conf->memory_scaling);
     } while (*text);
     return 0;
+}
+
+uint32_t
+srv_conf_n_scalings(const struct srv_conf *conf)
+{
+    const char *text = conf->memory_scaling;
+    uint32_t n = 0;
+    double scaling;
+
+    while (*text && scaling_next(&text, &scaling))
+        n++;
+    return n;
 }
 
 uint64_t

@@ -90,6 +90,8 @@ int srv_conf_check_key(const struct srv_conf *conf, struct gp_err *err);
 int srv_conf_reread(struct srv_conf *conf, int argc, char **argv,
                     struct gp_option_changes *ret, struct gp_err *err);
 
+/* The numbers of --memory-scaling. */
+uint32_t srv_conf_n_scalings(const struct srv_conf *conf);
 /* How much of the @memory of card @index sessions may have: the part that
  * --memory-scaling says, the last number of its list standing for all further cards. */
 uint64_t srv_conf_scaled(const struct srv_conf *conf, uint32_t index, uint64_t memory);

@@ -193,6 +193,12 @@ probe_finish(struct srv_inventory *inv)
                     inv->cards[i].index, inv->cards[i].name, inv->cards[i].memory >> 20,
                     inv->cards[i].reserved >> 20, inv->cards[i].sms, uuid);
     }
+    if (r == 0 && srv_conf_n_scalings(&inv->srv->conf) > inv->n_cards)
+        gp_log_warn("server",
+                    "--memory-scaling %s: more numbers than cards, of which "
+                    "there %s %u",
+                    inv->srv->conf.memory_scaling, gp_plural(inv->n_cards, "is", "are"),
+                    inv->n_cards);
     inv->done(inv->srv, r);
     inv->done = NULL;
 }

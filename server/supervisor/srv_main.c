@@ -715,6 +715,7 @@ main(int argc, char **argv)
         return 2;
     }
     gp_log_init("server", GP_LOG_INFO);
+    gp_log_warn_environment("server");
     raise_file_limit();
     r = serve(&srv, &err);
     if (r < 0 && err.code)

@@ -199,3 +199,18 @@ def test_worker_program_that_was_replaced_is_named_once(case):
     pool.run(case.programs / "vecadd")
     pool.run(case.programs / "vecadd")
     case.equal(pool.log().count(words), 1, "lines about it")
+
+
+def test_settings_without_effect_are_named(case):
+    """Of the log, which goes on as if they were not there, and numbers for no card."""
+    pool = case.pool(env={"GPUPOOL_LOG": "server:loud,info,wran",
+                          "GPUPOOL_LOG_FILE": str(case.folder / "none" / "log")})
+    lines = "".join((case.folder / "gpupool" / "pool.d" / f"{name}.log").read_text()
+                    for name in ("scheduler", "local-1"))
+    for words in ("GPUPOOL_LOG: 'server:loud' has no effect", "GPUPOOL_LOG: 'wran' has no effect",
+                  f"GPUPOOL_LOG_FILE: {case.folder}/none/log: No such file or directory"):
+        case.equal(lines.count(words), 2, f"lines of the two daemons: {words}")
+    words = "--memory-scaling 1,0.5: more numbers than cards, of which there is 1"
+    case.check(words not in lines, "nobody has asked for it yet")
+    pool.restart(pool.pid("gpupool-server"), "--memory-scaling", "1,0.5")
+    case.contains(pool.log(), words, "the log")

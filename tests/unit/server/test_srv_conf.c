@@ -122,6 +122,7 @@ wrong_flags_are_refused_in_words(void **state)
         {{"--memory-scaling=0", NULL, NULL}, "above 0 and up to 1"},
         {{"--memory-scaling=1.5", NULL, NULL}, "above 0 and up to 1"},
         {{"--memory-scaling=0.5;1", NULL, NULL}, "above 0 and up to 1"},
+        {{"--memory-scaling=0.5,", NULL, NULL}, "above 0 and up to 1"},
         {{"--max-attachments=-1", NULL, NULL}, "a number from 1"},
         {{"--config", "/nonexistent/file", NULL}, "/nonexistent/file"},
     };
