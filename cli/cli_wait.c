@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli_wait.h"
 
+#include "ctl_dial.h"
 #include "ctl_limits.h"
 #include "gp_err.h"
 #include "gp_msg.h"
@@ -22,6 +23,7 @@
 #define SILENCE_NS (90 * GP_NS_PER_S)
 #define PAUSE_MS 500
 #define MOMENT_MS 100
+#define MOMENT_DOUBLED_MAX 3u
 
 void
 cli_wait_init(struct cli_wait *wait, bool queue, uint32_t most_ms, int signals)
@@ -201,7 +203,9 @@ cli_wait_turn(struct cli_wait *wait, struct cli_ctl *ctl, uint32_t id,
 int
 cli_wait_moment(struct cli_wait *wait, struct gp_err *err)
 {
-    int r = await(wait, -1, gp_now_ns() + MOMENT_MS * GP_NS_PER_MS);
+    uint64_t ns = MOMENT_MS * GP_NS_PER_MS
+                  << gp_min(wait->moments++, MOMENT_DOUBLED_MAX);
+    int r = await(wait, -1, gp_now_ns() + ctl_dial_pause_ns(ns));
 
     return r == -ETIMEDOUT ? 0 : gp_err_set(err, r, "the request was taken back");
 }

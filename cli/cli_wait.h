@@ -27,6 +27,7 @@ struct cli_wait {
     uint8_t place[CLI_PLACE_MAX];
     size_t place_len;
     uint32_t position;
+    unsigned moments; /* waited for a scheduler */
 };
 
 void cli_wait_init(struct cli_wait *wait, bool queue, uint32_t most_ms, int signals);
@@ -40,7 +41,7 @@ int cli_wait_turn(struct cli_wait *wait, struct cli_ctl *ctl, uint32_t id,
 /* A pause before the next attempt to connect, after one that failed because of @why.
  * -EINTR: a signal.  -ETIMEDOUT: the user's time to wait is over. */
 int cli_wait_pause(struct cli_wait *wait, const char *why, struct gp_err *err);
-/* A short one, which nothing is shown of.  -EINTR: a signal. */
+/* A short one, longer each time, which nothing is shown of.  -EINTR: a signal. */
 int cli_wait_moment(struct cli_wait *wait, struct gp_err *err);
 void cli_wait_end(struct cli_wait *wait); /* nothing more is shown */
 
