@@ -251,12 +251,18 @@ srv_inventory_start(struct srv *srv, void (*done)(struct srv *srv, int result),
     int r = 0;
 
     srv_jail_user(srv->jail, NULL, user);
-    if (!inv || !(inv->text = malloc(PROBE_TEXT_MAX)) ||
-        pipe2(pipe_fds, O_CLOEXEC | O_NONBLOCK) < 0) {
+    if (!inv || !(inv->text = malloc(PROBE_TEXT_MAX)))
+        r = gp_err_set(err, -ENOMEM, "no memory for the probe");
+    else if (pipe2(pipe_fds, O_CLOEXEC | O_NONBLOCK) < 0)
+        r = gp_err_set(err, -errno, "a pipe to the probe: %s%s", strerror(errno),
+                       errno == EMFILE ? ", the limit of open files (RLIMIT_NOFILE, "
+                                         "ulimit -n) is too low"
+                                       : "");
+    if (r < 0) {
         if (inv)
             free(inv->text);
         free(inv);
-        return gp_err_set(err, -ENOMEM, "no memory for the probe");
+        return r;
     }
     inv->srv = srv;
     inv->done = done;
