@@ -229,15 +229,20 @@ def test_scheduler_restart_is_survived_by_all(case):
     host.close()
 
 
-def test_cut_connection_costs_no_session_however_long_its_lease(case):
-    """Sessions end some seconds after their connection, whenever they would be due."""
-    pool = case.pool(options=("--lease-ms", 600000))
+def through_a_relay(case):
+    """A relay before the pool's scheduler, and the environment of runs that go through it."""
     folder = case.folder / "gpupool" / "pool.d"
     relay = Cutter(case, (folder / "scheduler.ready").read_text().strip().rsplit(":", 1))
     relay.every(0)
-    env = {"GPUPOOL_SCHEDULER": f"127.0.0.1:{relay.port}",
-           "GPUPOOL_TOKEN_FILE": str(folder / "client-token"),
-           "GPUPOOL_RUN_DIR": str(case.folder / "elsewhere")}
+    return relay, {"GPUPOOL_SCHEDULER": f"127.0.0.1:{relay.port}",
+                   "GPUPOOL_TOKEN_FILE": str(folder / "client-token"),
+                   "GPUPOOL_RUN_DIR": str(case.folder / "elsewhere")}
+
+
+def test_cut_connection_costs_no_session_however_long_its_lease(case):
+    """Sessions end some seconds after their connection, whenever they would be due."""
+    pool = case.pool(options=("--lease-ms", 600000))
+    relay, env = through_a_relay(case)
 
     def left():
         return {item["name"]: item["lease_left_ms"] for item in pool.sessions()}
@@ -262,12 +267,7 @@ def test_session_that_leaves_while_the_scheduler_is_away_costs_no_other(case):
     pool.restart(pool.pid(SCHEDULER), "--hold-grace-ms", 20000)
     case.wait_for(lambda: [item["state"] for item in pool.status()["servers"]] == ["alive"],
                   "the server is back")
-    folder = case.folder / "gpupool" / "pool.d"
-    relay = Cutter(case, (folder / "scheduler.ready").read_text().strip().rsplit(":", 1))
-    relay.every(0)
-    env = {"GPUPOOL_SCHEDULER": f"127.0.0.1:{relay.port}",
-           "GPUPOOL_TOKEN_FILE": str(folder / "client-token"),
-           "GPUPOOL_RUN_DIR": str(case.folder / "elsewhere")}
+    relay, env = through_a_relay(case)
     processes = [pool.spawn("cat", core=5, memory="16MiB", env=env) for _ in range(4)]
     case.wait_for(lambda: len(pool.sessions()) == 4, "the sessions are open")
     case.wait_for(lambda: len(holders({relay.port})) == 1, "one connection")
@@ -298,12 +298,7 @@ def test_agent_waits_for_a_scheduler_that_is_slow_to_answer(case):
     """After a restart thousands connect at once: who gives up soon begins at the end again, and
     what the scheduler does for it is in vain."""
     pool = case.pool(options=("--lease-ms", 600000))
-    folder = case.folder / "gpupool" / "pool.d"
-    relay = Cutter(case, (folder / "scheduler.ready").read_text().strip().rsplit(":", 1))
-    relay.every(0)
-    env = {"GPUPOOL_SCHEDULER": f"127.0.0.1:{relay.port}",
-           "GPUPOOL_TOKEN_FILE": str(folder / "client-token"),
-           "GPUPOOL_RUN_DIR": str(case.folder / "elsewhere")}
+    relay, env = through_a_relay(case)
     process = pool.spawn("cat", core=5, memory="16MiB", env=env)
     case.wait_for(lambda: len(pool.sessions()) == 1 and len(holders({relay.port})) == 1,
                   "its connection")

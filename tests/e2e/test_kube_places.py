@@ -126,6 +126,14 @@ def test_a_claim_that_is_deleted_leaves_the_queue_and_no_session(case):
     in_world(case, body)
 
 
+def restart_scheduler(case, world):
+    world.scheduler.send_signal(signal.SIGTERM)
+    world.scheduler.wait(20)
+    (case.folder / "sched.ready").unlink()
+    world.scheduler = world.add_scheduler(world.address, case.folder / "sched.ready")
+    case.wait_for((case.folder / "sched.ready").exists, "the scheduler is back")
+
+
 def test_places_outlast_controller_and_scheduler(case):
     """A controller that is killed leaves its places to the next, which takes them in the order
     in which the claims were made; a scheduler that starts again gives them back."""
@@ -143,11 +151,7 @@ def test_places_outlast_controller_and_scheduler(case):
         await_places(case, world, 3)
         order = ["team/zoe", "team/bob", "team/amy"]
         case.equal(programs(case, world), order, "the order")
-        world.scheduler.send_signal(signal.SIGTERM)
-        world.scheduler.wait(20)
-        (case.folder / "sched.ready").unlink()
-        world.scheduler = world.add_scheduler(world.address, case.folder / "sched.ready")
-        case.wait_for((case.folder / "sched.ready").exists, "the scheduler is back")
+        restart_scheduler(case, world)
         await_places(case, world, 3)
         case.equal(programs(case, world), order, "the order")
         delete(world, "a")
@@ -295,11 +299,7 @@ def test_places_of_a_pod_outlast_controller_and_scheduler(case):
         put(world, "other", 100)
         await_places(case, world, 3)
         order = programs(case, world)
-        world.scheduler.send_signal(signal.SIGTERM)
-        world.scheduler.wait(20)
-        (case.folder / "sched.ready").unlink()
-        world.scheduler = world.add_scheduler(world.address, case.folder / "sched.ready")
-        case.wait_for((case.folder / "sched.ready").exists, "the scheduler is back")
+        restart_scheduler(case, world)
         await_places(case, world, 3)
         case.equal(programs(case, world), order, "the order")
         world.controller.kill()

@@ -14,20 +14,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* It waits, for @reason. */
-static void
-waits(int fd, Gpupool__Ctl__CtlOpen open, const char *reason)
-{
-    reply_t *reply = ut_sched_open(fd, &open);
-
-    if (reply->error)
-        fail_msg("refused: %s", reply->error->words);
-    assert_int_equal(reply->body_case, GPUPOOL__CTL__CTL_REPLY__BODY_QUEUED);
-    if (!strstr(reply->queued->reason, reason))
-        fail_msg("\"%s\" does not say \"%s\"", reply->queued->reason, reason);
-    ut_sched_drop(reply);
-}
-
 static void
 no_member_is_placed_before_all_can_be(void **state)
 {
@@ -36,9 +22,10 @@ no_member_is_placed_before_all_can_be(void **state)
         b = ut_sched_dial(w), c = ut_sched_dial(w);
     reply_t *first = ut_sched_granted(a, ut_sched_preference(100, 0)), *one, *two;
 
-    waits(b, ut_gang_member("g", 2, 60), "gang g: 1 of its 2 members have come");
-    waits(c, ut_gang_member("g", 2, 60),
-          "gang g: no room for all of its 2 members at once");
+    ut_gang_waits(b, ut_gang_member("g", 2, 60),
+                  "gang g: 1 of its 2 members have come");
+    ut_gang_waits(c, ut_gang_member("g", 2, 60),
+                  "gang g: no room for all of its 2 members at once");
     /* One of two cards is free, and is used by others meanwhile. */
     two = ut_sched_granted(a, ut_sched_preference(100, 0));
     ut_gang_finish(server, a, first->grant, two->grant->session_id);
@@ -68,10 +55,10 @@ gang_that_fits_is_served_when_its_last_member_comes(void **state)
         b = ut_sched_dial(w), c = ut_sched_dial(w);
     Gpupool__Ctl__CtlOpen other = ut_gang_member("g", 2, 50);
 
-    waits(a, ut_gang_member("g", 2, 50), "1 of its 2");
+    ut_gang_waits(a, ut_gang_member("g", 2, 50), "1 of its 2");
     /* Another owner's gang of the same name is another gang. */
     other.owner = (char *)"bob@host";
-    waits(c, other, "1 of its 2");
+    ut_gang_waits(c, other, "1 of its 2");
     /* The last member is not told first that it waits. */
     ut_sched_drop(ut_sched_granted(b, ut_gang_member("g", 2, 50)));
     ut_sched_drop(ut_gang_granted(a));
@@ -90,14 +77,14 @@ member_that_leaves_takes_nobody_with_it(void **state)
         b = ut_sched_dial(w), c = ut_sched_dial(w);
     char reason[128];
 
-    waits(a, ut_gang_member("g", 3, 30), "1 of its 3");
-    waits(b, ut_gang_member("g", 3, 30), "2 of its 3");
+    ut_gang_waits(a, ut_gang_member("g", 3, 30), "1 of its 3");
+    ut_gang_waits(b, ut_gang_member("g", 3, 30), "2 of its 3");
     close(a);
     ut_gang_await_waiting(w, 1);
     ut_gang_waiting(w, reason, sizeof(reason));
     assert_non_null(strstr(reason, "1 of its 3 members have come"));
     a = ut_sched_dial(w);
-    waits(a, ut_gang_member("g", 3, 30), "2 of its 3");
+    ut_gang_waits(a, ut_gang_member("g", 3, 30), "2 of its 3");
     ut_gang_post(c, ut_gang_member("g", 3, 30));
     ut_sched_drop(ut_gang_granted(a));
     ut_sched_drop(ut_gang_granted(b));
@@ -122,7 +109,7 @@ gangs_that_make_no_sense_are_refused(void **state)
     open = ut_gang_member("g", 1, 60);
     ut_sched_refused(ut_sched_open(a, &open), GPUPOOL__CTL__CTL_CODE__CTL_BAD_REQUEST,
                      "a gang has 2 to 64 members, not 1");
-    waits(a, ut_gang_member("g", 3, 60), "1 of its 3");
+    ut_gang_waits(a, ut_gang_member("g", 3, 60), "1 of its 3");
     open = ut_gang_member("g", 2, 60);
     ut_sched_refused(ut_sched_open(b, &open), GPUPOOL__CTL__CTL_CODE__CTL_LIMIT,
                      "gang g has 3 members, not 2");
@@ -151,8 +138,8 @@ gang_that_waits_long_has_cards_kept_for_all_of_it(void **state)
     b = ut_sched_dial(w);
     c = ut_sched_dial(w);
     grants[0] = ut_sched_granted(a, ut_sched_preference(50, GIB));
-    waits(b, ut_gang_member("g", 2, 100), "1 of its 2");
-    waits(c, ut_gang_member("g", 2, 100), "");
+    ut_gang_waits(b, ut_gang_member("g", 2, 100), "1 of its 2");
+    ut_gang_waits(c, ut_gang_member("g", 2, 100), "");
     while (!strstr(reason, "cards are kept for all of its 2 members") &&
            gp_now_ns() < end)
         ut_gang_waiting(w, reason, sizeof(reason));
@@ -283,7 +270,7 @@ gang_whose_quota_can_never_be_had_is_refused_whole(void **state)
     a = ut_sched_dial(w);
     b = ut_sched_dial(w);
     /* Each alone would be allowed. */
-    waits(a, ut_gang_member("g", 2, 100), "1 of its 2");
+    ut_gang_waits(a, ut_gang_member("g", 2, 100), "1 of its 2");
     {
         Gpupool__Ctl__CtlOpen open = ut_gang_member("g", 2, 100);
 
@@ -324,8 +311,8 @@ quota_is_kept_for_a_gang_that_waits_long(void **state)
     c = ut_sched_dial(w);
     grants[0] = ut_sched_granted(a, ut_sched_preference(50, GIB));
     grants[1] = ut_sched_granted(a, ut_sched_preference(50, GIB));
-    waits(b, ut_gang_member("g", 2, 75), "1 of its 2");
-    waits(c, ut_gang_member("g", 2, 75), "quota: tenant team may hold 200 %");
+    ut_gang_waits(b, ut_gang_member("g", 2, 75), "1 of its 2");
+    ut_gang_waits(c, ut_gang_member("g", 2, 75), "quota: tenant team may hold 200 %");
     do {
         reply_t *reply = ut_sched_open(a, &other);
 
@@ -579,8 +566,8 @@ gang_that_gives_up_spares_what_was_to_end_for_it(void **state)
         grants[i] = ut_sched_granted(g.fd, open);
     open = ut_gang_member("g", 2, 60);
     open.priority = (char *)"prod";
-    waits(a, open, "1 of its 2");
-    waits(b, open, "");
+    ut_gang_waits(a, open, "1 of its 2");
+    ut_gang_waits(b, open, "");
     for (int i = 0; i < 2; i++) {
         reply = ut_sched_hear(g.fd);
         assert_int_equal(reply->body_case,
@@ -625,8 +612,8 @@ killed_scheduler_leaves_whole_gangs(void **state)
         for (unsigned m = 0; m < SIZE; m++) {
             fds[m] = ut_sched_dial(w);
             if (m + 1 < SIZE)
-                waits(fds[m], ut_gang_member("g", SIZE, 1),
-                      "of its 6 members have come");
+                ut_gang_waits(fds[m], ut_gang_member("g", SIZE, 1),
+                              "of its 6 members have come");
         }
         ut_gang_post(fds[SIZE - 1], ut_gang_member("g", SIZE, 1));
         if (i % 4 == 3)

@@ -20,19 +20,6 @@ member(const char *gang, uint32_t size, const char *owner, uint32_t core)
 }
 
 static void
-waits(int fd, Gpupool__Ctl__CtlOpen open, const char *reason)
-{
-    reply_t *reply = ut_sched_open(fd, &open);
-
-    if (reply->error)
-        fail_msg("refused: %s", reply->error->words);
-    assert_int_equal(reply->body_case, GPUPOOL__CTL__CTL_REPLY__BODY_QUEUED);
-    if (!strstr(reply->queued->reason, reason))
-        fail_msg("\"%s\" does not say \"%s\"", reply->queued->reason, reason);
-    ut_sched_drop(reply);
-}
-
-static void
 await_reason(const struct world *w, const char *words)
 {
     char reason[256] = "";
@@ -53,15 +40,16 @@ members_of_several_owners_are_served_together(void **state)
     reply_t *first = ut_sched_granted(a, ut_sched_preference(100, 0)), *reply;
     Gpupool__Ctl__CtlOpen open = member("pod", 2, "kube:one", 60);
 
-    waits(b, member("pod", 2, "kube:one", 60),
-          "gang pod: 1 of its 2 members have come");
+    ut_gang_waits(b, member("pod", 2, "kube:one", 60),
+                  "gang pod: 1 of its 2 members have come");
     /* A gang of one owner is another one, whatever its name. */
-    waits(d, ut_gang_member("pod", 2, 60), "gang pod: 1 of its 2 members have come");
+    ut_gang_waits(d, ut_gang_member("pod", 2, 60),
+                  "gang pod: 1 of its 2 members have come");
     reply = ut_sched_open(c, &open);
     ut_sched_refused(reply, GPUPOOL__CTL__CTL_CODE__CTL_LIMIT,
                      "gang pod has a member of owner kube:one already");
-    waits(c, member("pod", 2, "kube:two", 60),
-          "gang pod: no room for all of its 2 members at once");
+    ut_gang_waits(c, member("pod", 2, "kube:two", 60),
+                  "gang pod: no room for all of its 2 members at once");
     ut_gang_finish(server, a, first->grant, 0);
     ut_sched_drop(first);
     ut_sched_drop(ut_gang_granted(b));
@@ -91,8 +79,8 @@ cards_are_kept_for_all_of_them(void **state)
     c = ut_sched_dial(w);
     for (int i = 0; i < 4; i++)
         grants[i] = ut_sched_granted(a, half);
-    waits(b, member("pod", 2, "kube:one", 100), "1 of its 2");
-    waits(c, member("pod", 2, "kube:two", 100), "gang pod: ");
+    ut_gang_waits(b, member("pod", 2, "kube:one", 100), "1 of its 2");
+    ut_gang_waits(c, member("pod", 2, "kube:two", 100), "gang pod: ");
     await_reason(w, "cards are kept for all of its 2 members");
     for (int i = 0; i < 4; i++) {
         ut_sched_post_close(a, grants[i]->grant);
@@ -133,15 +121,15 @@ each_tenant_has_a_quota_of_its_own(void **state)
     b = ut_sched_dial(w);
     c = ut_sched_dial(w);
     /* More than red may have, but not of red. */
-    waits(a, member("pod", 3, "kube:red1", 50), "1 of its 3");
-    waits(b, member("pod", 3, "kube:blue1", 100), "2 of its 3");
+    ut_gang_waits(a, member("pod", 3, "kube:red1", 50), "1 of its 3");
+    ut_gang_waits(b, member("pod", 3, "kube:blue1", 100), "2 of its 3");
     ut_gang_post(c, member("pod", 3, "kube:red2", 50));
     ut_sched_drop(ut_gang_granted(a));
     ut_sched_drop(ut_gang_granted(b));
     ut_sched_drop(ut_gang_granted(c));
     /* The second tenant among them can never have so much: none of them waits. */
-    waits(a, member("pod", 3, "kube:blue3", 100), "1 of its 3");
-    waits(b, member("pod", 3, "kube:red3", 60), "2 of its 3");
+    ut_gang_waits(a, member("pod", 3, "kube:blue3", 100), "1 of its 3");
+    ut_gang_waits(b, member("pod", 3, "kube:red3", 60), "2 of its 3");
     ut_gang_post(c, member("pod", 3, "kube:red4", 60));
     for (int i = 0; i < 3; i++) {
         int fd = i == 0 ? a : i == 1 ? b : c;
@@ -182,8 +170,9 @@ quotas_of_all_tenants_are_kept(void **state)
     more = red;
     more.core = 20;
     more.owner = (char *)"kube:red9";
-    waits(b, member("pod", 2, "kube:blue1", 100), "1 of its 2");
-    waits(c, member("pod", 2, "kube:red2", 80), "quota: tenant red may hold 100 %");
+    ut_gang_waits(b, member("pod", 2, "kube:blue1", 100), "1 of its 2");
+    ut_gang_waits(c, member("pod", 2, "kube:red2", 80),
+                  "quota: tenant red may hold 100 %");
     while (!*words && gp_now_ns() < end) {
         reply_t *reply = ut_sched_open(a, &more);
 

@@ -31,6 +31,19 @@ ut_gang_post(int fd, Gpupool__Ctl__CtlOpen open)
     ut_sched_post(fd, &req);
 }
 
+void
+ut_gang_waits(int fd, Gpupool__Ctl__CtlOpen open, const char *reason)
+{
+    reply_t *reply = ut_sched_open(fd, &open);
+
+    if (reply->error)
+        fail_msg("refused: %s", reply->error->words);
+    assert_int_equal(reply->body_case, GPUPOOL__CTL__CTL_REPLY__BODY_QUEUED);
+    if (!strstr(reply->queued->reason, reason))
+        fail_msg("\"%s\" does not say \"%s\"", reply->queued->reason, reason);
+    ut_sched_drop(reply);
+}
+
 reply_t *
 ut_gang_granted(int fd)
 {

@@ -11,6 +11,8 @@
 Gpupool__Ctl__CtlOpen ut_gang_member(const char *gang, uint32_t size, uint32_t core);
 /* Ask, and do not wait for the answer. */
 void ut_gang_post(int fd, Gpupool__Ctl__CtlOpen open);
+/* Ask; it waits, for @reason. */
+void ut_gang_waits(int fd, Gpupool__Ctl__CtlOpen open, const char *reason);
 /* The grant that comes after all news; the caller drops it. */
 reply_t *ut_gang_granted(int fd);
 /* How many requests wait, and why the first does (@reason may be NULL). */
