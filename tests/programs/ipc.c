@@ -414,17 +414,22 @@ record_and_be_killed(void)
         pause();
 }
 
+/* Another process, at the end @other, has come to the card since, perhaps in the place
+ * of the one that is gone. */
 static void
-outlive(pid_t pid)
+outlive(pid_t pid, int other)
 {
     CUipcEventHandle handle;
     CUevent event;
+    char byte = 0;
 
     hear(&handle, sizeof(handle));
     CU(cuIpcOpenEventHandle(&event, handle));
     line("a record whose maker lives", cuEventQuery(event));
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
+    if (write(other, &byte, 1) != 1 || read(other, &byte, 1) != 1)
+        exit(5);
     line("wait for a record whose maker is gone", cuEventSynchronize(event));
     line("query when its maker is gone", cuEventQuery(event));
     CU(cuEventDestroy(event));
@@ -433,7 +438,11 @@ outlive(pid_t pid)
 static int
 import_all(void)
 {
+    char byte;
+
+    hear(&byte, 1);
     begin();
+    tell(&byte, 1);
     record_and_stop();
     record_and_export();
     import_memory();
@@ -464,7 +473,7 @@ main(void)
     }
     if (pid > 0) {
         begin();
-        outlive(victim);
+        outlive(victim, pair[0]);
     }
     close(peer);
     peer = pair[pid == 0];

@@ -37,7 +37,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SEG_MAGIC UINT64_C(0x3274726163676173) /* changes with the layout */
+#define SEG_MAGIC UINT64_C(0x3374726163676173) /* changes with the layout */
 #define SEG_INIT_BYTE 4096 /* record lock held while the file is (re)made */
 
 enum {
@@ -56,6 +56,7 @@ struct seg_proc {
     uint32_t exports;      /* it has exported memory at some time */
     uint64_t mem_used;
     uint64_t vtime;
+    _Atomic uint64_t number; /* of the process, of all that have joined */
 };
 
 struct seg_head {
@@ -67,6 +68,7 @@ struct seg_head {
     uint64_t mem_used;
     uint32_t tokens_free;
     _Atomic uint32_t n_waiting; /* all processes */
+    uint64_t n_joined;          /* since it was made */
     struct seg_proc procs[SEG_MAX_PROCS];
 };
 
@@ -100,6 +102,21 @@ sg_card_slot_alive(const struct sg_card *card, unsigned slot)
     if (slot == card->slot)
         return true;
     return fcntl(card->fd, F_GETLK, &fl) == 0 && fl.l_type != F_UNLCK;
+}
+
+uint64_t
+sg_card_process(const struct sg_card *card)
+{
+    return card->head->procs[card->slot].number * SEG_MAX_PROCS + card->slot;
+}
+
+bool
+sg_card_process_alive(const struct sg_card *card, uint64_t process)
+{
+    unsigned slot = process % SEG_MAX_PROCS;
+
+    return card->head->procs[slot].number == process / SEG_MAX_PROCS &&
+           sg_card_slot_alive(card, slot);
 }
 
 /* Sums are derived: recompute them from the slots. */
@@ -389,6 +406,7 @@ segment_join(struct sg_card *card, const struct sg_conf *conf, struct gp_err *er
         exports_remove(card, card->slot);
     memset(self, 0, sizeof(*self)); /* what a dead one left there is void */
     self->live = 1;
+    self->number = ++head->n_joined;
     if (card->slot >= head->n_slots)
         head->n_slots = card->slot + 1;
     head_rebuild(head);

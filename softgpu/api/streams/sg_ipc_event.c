@@ -35,7 +35,7 @@ enum {
 struct shared {
     _Atomic uint64_t recorded;
     _Atomic uint64_t done;
-    _Atomic uint32_t recorder; /* slot of the last one */
+    _Atomic uint64_t recorder; /* the last one, sg_card_process() */
 };
 
 struct sg_ipc_event {
@@ -145,7 +145,7 @@ record_fini(struct sg_work *work)
 static bool
 is_abandoned(const struct sg_ipc_event *ipc)
 {
-    return !sg_card_slot_alive(ipc->dev->card, atomic_load(&ipc->map->recorder));
+    return !sg_card_process_alive(ipc->dev->card, atomic_load(&ipc->map->recorder));
 }
 
 static CUresult
@@ -199,7 +199,7 @@ sg_ipc_event_record_work(struct sg_ipc_event *ipc, struct sg_ctx *ctx,
 
     if (!o)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    atomic_store(&map->recorder, sg_card_slot(ipc->dev->card));
+    atomic_store(&map->recorder, sg_card_process(ipc->dev->card));
     o->target = atomic_fetch_add(&map->recorded, 1) + 1;
     *ret_work = &o->work;
     return CUDA_SUCCESS;
