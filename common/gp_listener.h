@@ -7,7 +7,7 @@
  * connections stay in the kernel's queue and the socket is left alone for
  * GP_LISTENER_PAUSE_MS: a level-triggered loop would otherwise spin, because the
  * listener stays readable.  The cause is logged once per pause at most, by the owner's
- * on_trouble.  An owner that cannot take more for now leaves them there as well
+ * on_trouble.  An owner that is at a limit of its own leaves them there as well
  * (gp_listener_hold()): they wait in the order in which they came.
  *
  * Storage is the caller's; loop thread only.
