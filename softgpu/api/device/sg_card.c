@@ -37,7 +37,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SEG_MAGIC UINT64_C(0x3374726163676173) /* changes with the layout */
+#define SEG_MAGIC UINT64_C(0x3274726163676173) /* changes with the layout */
 #define SEG_INIT_BYTE 4096 /* record lock held while the file is (re)made */
 
 enum {
@@ -48,7 +48,7 @@ enum {
 };
 
 struct seg_proc {
-    _Atomic uint32_t live;
+    _Atomic uint32_t live; /* 0, or a random number of the process */
     _Atomic uint32_t wake; /* futex word: bumped with every grant */
     uint32_t holding;      /* tokens, granted ones included */
     uint32_t granted;      /* given to this process, not yet picked up */
@@ -56,7 +56,6 @@ struct seg_proc {
     uint32_t exports;      /* it has exported memory at some time */
     uint64_t mem_used;
     uint64_t vtime;
-    _Atomic uint64_t number; /* of the process, of all that have joined */
 };
 
 struct seg_head {
@@ -68,7 +67,6 @@ struct seg_head {
     uint64_t mem_used;
     uint32_t tokens_free;
     _Atomic uint32_t n_waiting; /* all processes */
-    uint64_t n_joined;          /* since it was made */
     struct seg_proc procs[SEG_MAX_PROCS];
 };
 
@@ -107,15 +105,15 @@ sg_card_slot_alive(const struct sg_card *card, unsigned slot)
 uint64_t
 sg_card_process(const struct sg_card *card)
 {
-    return card->head->procs[card->slot].number * SEG_MAX_PROCS + card->slot;
+    return (uint64_t)card->head->procs[card->slot].live << 32 | card->slot;
 }
 
 bool
 sg_card_process_alive(const struct sg_card *card, uint64_t process)
 {
-    unsigned slot = process % SEG_MAX_PROCS;
+    uint32_t slot = (uint32_t)process, mark = process >> 32;
 
-    return card->head->procs[slot].number == process / SEG_MAX_PROCS &&
+    return slot < SEG_MAX_PROCS && (!mark || card->head->procs[slot].live == mark) &&
            sg_card_slot_alive(card, slot);
 }
 
@@ -384,6 +382,15 @@ slot_take(struct sg_card *card)
     return -EUSERS;
 }
 
+/* Tells the process from those that have its place before and after it. */
+static uint32_t
+random_mark(void)
+{
+    uint32_t mark = 0;
+
+    return getentropy(&mark, sizeof(mark)) < 0 || !mark ? 1 : mark;
+}
+
 /* Under the init byte's lock: nobody else joins or formats meanwhile. */
 static int
 segment_join(struct sg_card *card, const struct sg_conf *conf, struct gp_err *err)
@@ -405,8 +412,7 @@ segment_join(struct sg_card *card, const struct sg_conf *conf, struct gp_err *er
     if (self->exports)
         exports_remove(card, card->slot);
     memset(self, 0, sizeof(*self)); /* what a dead one left there is void */
-    self->live = 1;
-    self->number = ++head->n_joined;
+    self->live = random_mark();
     if (card->slot >= head->n_slots)
         head->n_slots = card->slot + 1;
     head_rebuild(head);

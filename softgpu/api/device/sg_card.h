@@ -51,7 +51,8 @@ uint64_t sg_card_used(struct sg_card *card);
 void sg_card_note_export(struct sg_card *card);
 bool sg_card_slot_alive(const struct sg_card *card, unsigned slot);
 unsigned sg_card_slot(const struct sg_card *card);
-/* This process, apart from those that have its place after it; does one still live? */
+/* This process, apart from those that have its place before and after it; does one
+ * still live?  The lower half is the place, which is all that older builds write. */
 uint64_t sg_card_process(const struct sg_card *card);
 bool sg_card_process_alive(const struct sg_card *card, uint64_t process);
 void sg_card_ipc_path(const struct sg_card *card, unsigned slot, uint64_t id,
