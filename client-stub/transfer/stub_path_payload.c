@@ -124,6 +124,21 @@ stub_path_payload(struct stub_copy *copy)
  * Sending a span wastes its gaps; gathering costs a copy of every byte. */
 #define SPAN_WORTH(width, pitch) ((width) >= (pitch) - (pitch) / 4)
 
+/* Rows of an array that are wider than a piece come to the driver in parts of whole
+ * elements, which their distance has to allow. */
+#define ELEMENT_MAX 16
+#define ROW_UNCUT (64u << 10)
+
+static bool
+box_span_is_sent(const struct stub_box *box)
+{
+    uint64_t pitch = box->src.pitch;
+
+    return stub_box_is_span(box, &box->src) && SPAN_WORTH(box->width, pitch) &&
+           (pitch <= ROW_UNCUT || pitch % ELEMENT_MAX == 0 ||
+            box->copy.dstMemoryType != CU_MEMORYTYPE_ARRAY);
+}
+
 /* What the driver would judge by itself, it judges while the caller waits. */
 static bool
 box_wants_reply(const struct stub_copy *copy, uint64_t n)
@@ -158,7 +173,7 @@ box_h2d(const struct stub_copy *copy)
     uint64_t total;
 
     stub_d2h_async_wait(box->src.base, stub_box_extent(box, &box->src));
-    if (stub_box_is_span(box, &box->src) && SPAN_WORTH(box->width, box->src.pitch))
+    if (box_span_is_sent(box))
         return box_send(copy, box->src.base, box->src.pitch);
     if (!gp_mul_ok(box->rows, box->width, &total))
         return CUDA_ERROR_INVALID_VALUE;

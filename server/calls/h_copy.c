@@ -30,20 +30,26 @@ down_device(struct wrk *w, const struct wrk_copy *copy, void *slot, uint64_t off
                     copy->stream);
 }
 
+static CUarray
+array_of(const struct wrk_copy *copy)
+{
+    return (CUarray)(uintptr_t)copy->arg;
+}
+
 static CUresult
 up_array(struct wrk *w, const struct wrk_copy *copy, void *slot, uint64_t offset,
          uint64_t len)
 {
-    return WRK_CALL(w, cuMemcpyHtoAAsync_v2, (CUarray)(uintptr_t)copy->arg,
-                    copy->base + offset, slot, len, copy->stream);
+    return WRK_CALL(w, cuMemcpyHtoAAsync_v2, array_of(copy), copy->base + offset, slot,
+                    len, copy->stream);
 }
 
 static CUresult
 down_array(struct wrk *w, const struct wrk_copy *copy, void *slot, uint64_t offset,
            uint64_t len)
 {
-    return WRK_CALL(w, cuMemcpyAtoHAsync_v2, slot, (CUarray)(uintptr_t)copy->arg,
-                    copy->base + offset, len, copy->stream);
+    return WRK_CALL(w, cuMemcpyAtoHAsync_v2, slot, array_of(copy), copy->base + offset,
+                    len, copy->stream);
 }
 
 /* A client that does not wait for the result has found the memory to be one
@@ -53,10 +59,13 @@ copy_check(struct wrk *w, const struct wrk_reply *rep, const struct wrk_copy *co
 {
     CUresult r = wrk_capture_refuses(w, copy->stream);
 
-    if (r == CUDA_SUCCESS && unlikely(copy->len > WRK_COPY_ONE_PIECE) && copy->plain &&
-        rep->req->flags & WIRE_F_REPLY)
-        r = wrk_copy_check_range(w, copy->base, copy->len);
-    return r;
+    if (r != CUDA_SUCCESS || likely(copy->len <= WRK_COPY_ONE_PIECE))
+        return r;
+    if (!copy->plain)
+        return wrk_copy_check_array(w, array_of(copy), copy->base, copy->len);
+    return rep->req->flags & WIRE_F_REPLY
+               ? wrk_copy_check_range(w, copy->base, copy->len)
+               : r;
 }
 
 static CUresult
@@ -137,6 +146,7 @@ h_cuMemcpyHtoA_v2(struct wrk *w, const struct wire_args_cuMemcpyHtoA_v2 *a,
                    &(struct wrk_copy){.start = up_array,
                                       .len = a->ByteCount,
                                       .stream = a->hStream,
+                                      .grain = WRK_COPY_ELEMENT_MAX,
                                       .base = a->dstOffset,
                                       .arg = a->dstArray},
                    a->srcHost);
@@ -150,6 +160,7 @@ h_cuMemcpyHtoAAsync_v2(struct wrk *w, const struct wire_args_cuMemcpyHtoAAsync_v
                    &(struct wrk_copy){.start = up_array,
                                       .len = a->ByteCount,
                                       .stream = a->hStream,
+                                      .grain = WRK_COPY_ELEMENT_MAX,
                                       .base = a->dstOffset,
                                       .arg = a->dstArray},
                    a->srcHost);
@@ -163,6 +174,7 @@ h_cuMemcpyAtoH_v2(struct wrk *w, const struct wire_args_cuMemcpyAtoH_v2 *a,
                      &(struct wrk_copy){.start = down_array,
                                         .len = a->ByteCount,
                                         .stream = a->hStream,
+                                        .grain = WRK_COPY_ELEMENT_MAX,
                                         .base = a->srcOffset,
                                         .arg = a->srcArray});
 }
@@ -175,6 +187,7 @@ h_cuMemcpyAtoHAsync_v2(struct wrk *w, const struct wire_args_cuMemcpyAtoHAsync_v
                      &(struct wrk_copy){.start = down_array,
                                         .len = a->ByteCount,
                                         .stream = a->hStream,
+                                        .grain = WRK_COPY_ELEMENT_MAX,
                                         .base = a->srcOffset,
                                         .arg = a->srcArray});
 }

@@ -206,6 +206,18 @@ rect_start(struct wrk *w, const struct wrk_copy *copy, void *slot, uint64_t offs
     return r;
 }
 
+/* What the parts of a row that is too wide for a piece are multiples of: elements,
+ * where it is an array's.  The client sees to it that the distance of the rows is a
+ * multiple of them (stub_path_payload.c). */
+static uint64_t
+rect_part(const struct rect *rect)
+{
+    if (rect->copy.srcMemoryType != CU_MEMORYTYPE_ARRAY &&
+        rect->copy.dstMemoryType != CU_MEMORYTYPE_ARRAY)
+        return 0;
+    return gp_min(rect->pitch & -rect->pitch, (uint64_t)WRK_COPY_ELEMENT_MAX);
+}
+
 /* The stream of rows of the description; false when the frame's pitch and row count do
  * not match it. */
 static bool
@@ -220,7 +232,7 @@ rect_stream(const struct rect *rect, struct wrk_copy *copy)
     if (!gp_mul_ok(rows - 1, rect->pitch, &span) ||
         !gp_add_ok(span, width, &copy->len) || copy->len > WIRE_BULK_MAX)
         return false;
-    copy->grain = rect->pitch <= WRK_STAGING_SIZE / 4 ? rect->pitch : 0;
+    copy->grain = rect->pitch <= WRK_STAGING_SIZE / 4 ? rect->pitch : rect_part(rect);
     return true;
 }
 

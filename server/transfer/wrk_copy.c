@@ -37,6 +37,44 @@ wrk_copy_check_range(struct wrk *w, uint64_t base, uint64_t len)
     return CUDA_SUCCESS;
 }
 
+/* 0: not known. */
+static uint64_t
+element_bytes(const CUDA_ARRAY_DESCRIPTOR *d)
+{
+    switch (d->Format) {
+    case CU_AD_FORMAT_UNSIGNED_INT8:
+    case CU_AD_FORMAT_SIGNED_INT8:
+        return d->NumChannels;
+    case CU_AD_FORMAT_UNSIGNED_INT16:
+    case CU_AD_FORMAT_SIGNED_INT16:
+    case CU_AD_FORMAT_HALF:
+        return UINT64_C(2) * d->NumChannels;
+    case CU_AD_FORMAT_UNSIGNED_INT32:
+    case CU_AD_FORMAT_SIGNED_INT32:
+    case CU_AD_FORMAT_FLOAT:
+        return UINT64_C(4) * d->NumChannels;
+    default:
+        return 0;
+    }
+}
+
+CUresult
+wrk_copy_check_array(struct wrk *w, CUarray array, uint64_t offset, uint64_t len)
+{
+    CUDA_ARRAY_DESCRIPTOR d;
+    uint64_t element, row, end;
+
+    if (WRK_CALL(w, cuArrayGetDescriptor_v2, &d, array) != CUDA_SUCCESS || d.Height > 1)
+        return CUDA_SUCCESS;
+    element = element_bytes(&d);
+    if (!element || !gp_mul_ok(element, (uint64_t)d.Width, &row))
+        return CUDA_SUCCESS;
+    return gp_add_ok(offset, len, &end) && end <= row && offset % element == 0 &&
+                   len % element == 0
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_VALUE;
+}
+
 void
 wrk_copy_account(struct wrk *w, uint32_t slice, uint64_t bytes)
 {

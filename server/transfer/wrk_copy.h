@@ -40,14 +40,19 @@ wrk_staging_size(uint64_t len)
     return len <= WRK_COPY_ONE_PIECE ? WRK_COPY_ONE_PIECE : WRK_STAGING_SIZE;
 }
 
+/* Elements of arrays have 1, 2, 4, 8 or 16 bytes, and a driver copies whole ones. */
+#define WRK_COPY_ELEMENT_MAX 16
+
 /* A payload and where it goes to or comes from, for all kinds of copies. */
 struct wrk_copy {
     /* Start the copy of @len bytes at @offset of the payload, between the staging
      * buffer @slot and the GPU, in @stream. */
     CUresult (*start)(struct wrk *w, const struct wrk_copy *copy, void *slot,
                       uint64_t offset, uint64_t len);
-    uint64_t len;   /* of the whole */
-    uint64_t grain; /* pieces are multiples of it (a row), or 0; <= WRK_STAGING_SIZE */
+    uint64_t len; /* of the whole */
+    /* Pieces are multiples of it (a row, elements of an array), or 0;
+     * <= WRK_STAGING_SIZE */
+    uint64_t grain;
     CUstream stream;
     uint64_t base;   /* for start(): a device address */
     bool plain;      /* bytes from that address on: a window may serve it */
@@ -60,6 +65,11 @@ struct wrk_copy {
  * would accept must not move when it would refuse the whole.  An address of which the
  * driver knows no range is left to the copy itself.  Receive thread; does not wait. */
 CUresult wrk_copy_check_range(struct wrk *w, uint64_t base, uint64_t len);
+
+/* The same for @len bytes from byte @offset of @array on.  Arrays of several rows, and
+ * of formats without elements, are left to the copy itself. */
+CUresult wrk_copy_check_array(struct wrk *w, CUarray array, uint64_t offset,
+                              uint64_t len);
 
 /* How much of the copy goes in one piece at @offset, at most @most bytes. */
 uint64_t wrk_copy_chunk(const struct wrk_copy *copy, uint64_t offset, uint64_t most);

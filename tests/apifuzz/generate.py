@@ -15,7 +15,7 @@ import random
 
 from generate_more import More
 
-SIZES = [4, 64, 256, 1000, 4096, 16388, 65536, 70000, 262144, 1 << 20]
+SIZES = [4, 64, 256, 1000, 4096, 16388, 65536, 70000, 262144, 1 << 20, 3 << 20]
 STREAMS, EVENTS, DEVS, HOSTS, GRAPHS, NODES = 10, 8, 14, 9, 7, 12
 CONTEXTS, PRIMARY = 4, 8  # numbers of those that are created, and of the first card's primary one
 GRAPH_LOGS = 12           # the log of a stream has its number, that of a graph so much more

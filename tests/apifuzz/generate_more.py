@@ -4,6 +4,7 @@ kernels on host memory, boxes, arrays, and nodes that are added to graphs by han
 
 IDLE = None
 POOLS, MAPPED, ARRAYS = 3, 4, 6
+WIDTHS = [1, 7, 64, 100, 300001]  # of rows; the last one is more than is moved at a time
 ADVICE = [1, 2, 3, 4, 5, 6]
 
 
@@ -132,7 +133,7 @@ class More:
             self.stream_or_none(0.6)
         if None in (dev, host, stream):
             return
-        width, height, depth = self.r.choice([1, 7, 64, 100]), self.r.choice([1, 3, 10]), \
+        width, height, depth = self.r.choice(WIDTHS), self.r.choice([1, 3, 10]), \
             self.r.choice([1, 2, 4])
         if width * height * depth > self.hosts[host].size or \
                 (width + 1) * (height + 1) * depth > self.devs[dev].size:
@@ -147,11 +148,14 @@ class More:
         what = self.r.random()
         number = self.free_slot(self.arrays, ARRAYS)
         if not self.captured and number is not None and what < 0.3:
-            # A height and a depth of 0 are none.
-            shape = self.r.choice([(64, 0, 0), (1000, 0, 0), (30000, 0, 0), (100, 7, 0), (64, 10, 0),
-                                   (64, 3, 4), (7, 5, 2)])
-            self.line("ar", number, *shape, self.r.randrange(1, 256))
-            self.arrays[number] = self.thing(self.ctx, tuple(max(1, n) for n in shape))
+            # A height and a depth of 0 are none; the larger ones, and rows of some of them, are more
+            # than what is moved at a time.
+            shape = self.r.choice([(64, 0, 0), (1000, 0, 0), (30000, 0, 0), (100000, 0, 0),
+                                   (100, 7, 0), (64, 10, 0), (20000, 3, 0), (64, 3, 4), (7, 5, 2)])
+            element = self.r.choice([1, 1, 2, 4, 8, 16])
+            self.line("ar", number, *shape, self.r.randrange(1, 256), element)
+            self.arrays[number] = self.thing(
+                self.ctx, (shape[0] * element, max(1, shape[1]), max(1, shape[2])), element)
             self.last[("a", number)] = -1 - self.ctx  # filled without a stream
             return
         number = self.pick(self.arrays)
@@ -174,13 +178,20 @@ class More:
         width, height, depth = self.arrays[number].size
         up = self.r.randrange(2)
         if height > 1 or self.r.random() < 0.3:
-            width, height, depth = self.part(width, height, depth)
+            width, height, depth = self.part(number)
             if width * height * depth > self.hosts[host].size:
                 return
             self.order_copy(stream, number, host, not up, "a")
             self.line("abox", number, host, width, height, depth, up, max(stream, -1))
             return
-        off, n = self.sub(min(width, self.hosts[host].size))
+        element = self.arrays[number].kind
+        if self.hosts[host].size < element:
+            return
+        off, n = (element * places for places in
+                  self.sub(min(width, self.hosts[host].size) // element))
+        if self.r.random() < 0.03 and not self.captured and not self.begun:
+            n += self.r.choice([1, element, width])  # refused, or not
+            n = min(n, self.hosts[host].size)
         at = self.r.randrange(self.hosts[host].size - n + 1) if self.r.random() < 0.3 else 0
         self.order_copy(stream, number, host, not up, "a")
         if stream < 0:
@@ -190,14 +201,18 @@ class More:
 
     def array_and_device(self, number):
         dev, stream = self.pick(self.devs), self.stream_or_none(0.7)
-        width, height, depth = self.part(*self.arrays[number].size)
+        width, height, depth = self.part(number)
         if None in (dev, stream) or (width + 1) * height * depth > self.devs[dev].size:
             return
         self.order(stream, ("a", number), ("d", dev))
         self.line("adev", number, dev, width, height, depth, self.r.randrange(2), max(stream, -1))
 
-    def part(self, *shape):
-        return [self.r.randrange(1, n + 1) if self.r.random() < 0.3 else n for n in shape]
+    def part(self, number):
+        """Of an array, whole elements."""
+        (width, *rest), element = self.arrays[number].size, self.arrays[number].kind
+        places, *rest = (self.r.randrange(1, n + 1) if self.r.random() < 0.3 else n
+                         for n in (width // element, *rest))
+        return [places * element, *rest]
 
     # -- nodes ---------------------------------------------------------------------------
 
@@ -278,7 +293,7 @@ class More:
         changed.uses = None if changed.uses is None or more is None else changed.uses | more
 
     def peer_box(self, a, b, stream):
-        width, height, depth = self.r.choice([1, 7, 64, 100]), self.r.choice([1, 3, 10]), \
+        width, height, depth = self.r.choice(WIDTHS), self.r.choice([1, 3, 10]), \
             self.r.choice([1, 2, 4])
         if width * height * depth > self.devs[b].size or \
                 (width + 1) * (height + 1) * depth > self.devs[a].size:

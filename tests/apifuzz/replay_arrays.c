@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arrays of bytes: of one dimension, of two and of three. */
+/* Arrays of one dimension, of two and of three; widths are in bytes. */
 #include "replay.h"
 
 #include <stdlib.h>
@@ -9,13 +9,44 @@ struct shape {
     size_t width, height, depth;
 };
 
+static const struct element {
+    size_t size;
+    CUarray_format format;
+    unsigned channels;
+} elements[] = {{1, CU_AD_FORMAT_UNSIGNED_INT8, 1},
+                {2, CU_AD_FORMAT_HALF, 1},
+                {4, CU_AD_FORMAT_FLOAT, 1},
+                {8, CU_AD_FORMAT_FLOAT, 2},
+                {16, CU_AD_FORMAT_UNSIGNED_INT32, 4}};
+
+#define N_ELEMENTS (sizeof(elements) / sizeof(elements[0]))
+
+static const struct element *
+element_of(size_t size)
+{
+    for (size_t i = 1; i < N_ELEMENTS; i++)
+        if (elements[i].size == size)
+            return &elements[i];
+    return &elements[0];
+}
+
+static size_t
+size_of(const CUDA_ARRAY3D_DESCRIPTOR *d)
+{
+    for (size_t i = 1; i < N_ELEMENTS; i++)
+        if (elements[i].format == d->Format && elements[i].channels == d->NumChannels)
+            return elements[i].size;
+    return 1;
+}
+
 static CUresult
 shape_of(num array, struct shape *ret)
 {
     CUDA_ARRAY3D_DESCRIPTOR d = {0};
     CUresult r = cuArray3DGetDescriptor_v2(&d, rp.arrays[array]);
 
-    *ret = (struct shape){d.Width, d.Height ? d.Height : 1, d.Depth ? d.Depth : 1};
+    *ret = (struct shape){d.Width * size_of(&d), d.Height ? d.Height : 1,
+                          d.Depth ? d.Depth : 1};
     return r;
 }
 
@@ -81,17 +112,20 @@ fits(num array, num width, num height, num depth)
            (size_t)depth <= shape.depth;
 }
 
-/* ARRAY WIDTH HEIGHT DEPTH FILL: a height or depth of 0 is none; what it is filled
- * with, or 0 */
+/* ARRAY ELEMENTS HEIGHT DEPTH FILL SIZE: a height or depth of 0 is none; what it is
+ * filled with, or 0; bytes of an element, 0: one */
 OP(ar)
 {
+    const struct element *element = element_of((size_t)a[5]);
     CUDA_ARRAY3D_DESCRIPTOR d = {.Width = (size_t)a[1],
                                  .Height = (size_t)a[2],
                                  .Depth = (size_t)a[3],
-                                 .Format = CU_AD_FORMAT_UNSIGNED_INT8,
-                                 .NumChannels = 1};
-    CUDA_ARRAY_DESCRIPTOR flat = {
-        .Width = d.Width, .Height = d.Height, .Format = d.Format, .NumChannels = 1};
+                                 .Format = element->format,
+                                 .NumChannels = element->channels};
+    CUDA_ARRAY_DESCRIPTOR flat = {.Width = d.Width,
+                                  .Height = d.Height,
+                                  .Format = d.Format,
+                                  .NumChannels = d.NumChannels};
     struct shape shape;
     uint8_t *bytes;
     CUresult r;

@@ -144,6 +144,14 @@ def test_nodes_that_end_with_their_graphs(case):
     same_over_tcp_and_shared_memory(case, "graphends")
 
 
+def test_arrays_that_move_in_pieces(case):
+    same_over_tcp_and_shared_memory(case, "arraypieces")
+
+
+def test_copies_whose_source_is_gone_behind_the_call(case):
+    same_over_tcp_and_shared_memory(case, "sources")
+
+
 def test_code_that_is_loaded_or_refused(case):
     same_remotely_and_locally(case, "loading")
 

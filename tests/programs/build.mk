@@ -57,7 +57,7 @@ $(foreach name,unified flags,$(eval $(call driver_program,tests/programs/$(name)
 $(eval $(call driver_program,tests/programs/threads,\
     tests/programs/threads.c tests/programs/prog.c,,spin.ptx))
 $(foreach name,graphs conditions textures rarecalls graphcopies clusters faults order \
-    shareable notices graphends space spares moves asked queries elapsed updates waited nodes hostfuncs hostnodes waitnodes forbidden unsafe shapes callbacks rooms processes primary greens ends unmapped handles cancelled kept retained reloads rules sampled boxes batches listings advice stated loading,$(eval $(call driver_program,tests/programs/$(name),\
+    shareable notices graphends space spares moves asked queries elapsed updates waited nodes hostfuncs hostnodes waitnodes forbidden unsafe shapes callbacks rooms processes primary greens ends unmapped sources arraypieces handles cancelled kept retained reloads rules sampled boxes batches listings advice stated loading,$(eval $(call driver_program,tests/programs/$(name),\
     tests/programs/$(name).c,,)))
 $(eval $(call driver_program,tests/programs/probes,$(addprefix tests/programs/,probes.c \
     probes_faults.c probes_old.c probes_graphs.c probes_memory.c probes_objects.c),,))
