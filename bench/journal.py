@@ -16,12 +16,14 @@ import stats
 
 ROWS = {"sync": ["sync"], "burst": ["burst"], "async": ["async", "rate"],
         "up_64k": ["up_64k"], "down_64k": ["down_64k"], "up_1m": ["up_1m"], "down_1m": ["down_1m"],
+        "up_1m_answered": ["up_1m_answered"],
         "up": ["up"], "down": ["down"]}  # of each slice its figures
 WORDS = {"sync": "a synchronous call", "burst": "an asynchronous call of a burst that fits the buffer",
          "async": "an asynchronous call, processor time",
          "rate": "an asynchronous call, both ends on one core",
          "up_64k": "64 KiB up", "down_64k": "64 KiB down",
          "up_1m": "1 MiB up", "down_1m": "1 MiB down",
+         "up_1m_answered": "1 MiB up, of a program that has a stream",
          "up": "64 MiB up", "down": "64 MiB down"}
 LIMIT = 0.02
 AIMS = {"journal_overhead": ("what a link that can be replaced costs, the worst of:", LIMIT, True)}

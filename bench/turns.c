@@ -169,6 +169,17 @@ slice_down_1m(struct turns *turns)
     slice_short(turns, "down_1m", MIB, 24, true);
 }
 
+/* In a program that has a stream each copy waits for its answer. */
+static void
+slice_up_1m_answered(struct turns *turns)
+{
+    CUstream stream;
+
+    CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    slice_short(turns, "up_1m_answered", MIB, 24, false);
+    CU(cuStreamDestroy(stream));
+}
+
 /* In huge pages, where the system has any, as the null driver's memory: in ordinary
  * ones a copy takes up to 10 % more in one process than in another, by how the pages
  * follow each other in physical memory. */
@@ -189,10 +200,15 @@ memory_new(struct turns *turns)
 static const struct {
     const char *name;
     void (*run)(struct turns *turns);
-} slices[] = {{"sync", slice_sync},         {"burst", slice_burst},
-              {"async", slice_async},       {"up_64k", slice_up_64k},
-              {"down_64k", slice_down_64k}, {"up_1m", slice_up_1m},
-              {"down_1m", slice_down_1m},   {"up", slice_up},
+} slices[] = {{"sync", slice_sync},
+              {"burst", slice_burst},
+              {"async", slice_async},
+              {"up_64k", slice_up_64k},
+              {"down_64k", slice_down_64k},
+              {"up_1m", slice_up_1m},
+              {"down_1m", slice_down_1m},
+              {"up_1m_answered", slice_up_1m_answered},
+              {"up", slice_up},
               {"down", slice_down}};
 
 static void

@@ -223,6 +223,14 @@ xport_confirm(struct xport_conn *conn, uint64_t upto)
         conn->ops->confirm(conn, upto);
 }
 
+/* Is that of use?  Then who waits for a reply anyway need not wait for the
+ * acknowledgement of a payload in front of it: xport_send_bulk_start(). */
+static inline bool
+xport_confirms(const struct xport_conn *conn)
+{
+    return conn->ops->confirm != NULL;
+}
+
 /* The other direction, for who says it in a frame: how many of the bytes received the
  * peer has not heard of (0: it need not); and that it has heard of the first @upto. Any
  * thread. */

@@ -452,21 +452,59 @@ call_moved(struct stub_link *link, uint64_t bytes)
         stub_hooks_payload_moved(link, bytes);
 }
 
+static void
+call_moved_up(struct stub_link *link, const struct iovec *chunks, size_t n)
+{
+    uint64_t moved = 0;
+
+    for (size_t i = 0; i < n; i++)
+        moved += chunks[i].iov_len;
+    if (moved)
+        call_moved(link, moved);
+}
+
 /* Send everything up to this frame, the frame, and its payload.  Frames behind it in
  * the order cannot overtake the payload. */
 static CUresult
 call_send(struct stub_call *c, const struct iovec *chunks, size_t n)
 {
-    uint64_t moved = 0;
     CUresult r;
 
     xport_commit(c->link->conn, c->frame_size);
     r = call_send_unlocked(c->link, chunks, n);
-    for (size_t i = 0; i < n; i++)
-        moved += chunks[i].iov_len;
-    if (r == CUDA_SUCCESS && moved)
-        call_moved(c->link, moved);
+    if (r == CUDA_SUCCESS)
+        call_moved_up(c->link, chunks, n);
     return r;
+}
+
+/* The same for a call that waits for its reply, which confirms the payload: the worker
+ * replies when it has received all of it.  The payload is lent to the connection until
+ * call_payload_back(). */
+static CUresult
+call_send_lent(struct stub_call *c, const struct iovec *chunks, size_t n)
+{
+    struct stub_link *link = c->link;
+    CUresult result;
+    int64_t gathered;
+    int r = 0;
+
+    xport_commit(link->conn, c->frame_size);
+    stub_send_overflow_begin(link);
+    for (size_t i = 0; i < n && r >= 0; i++) {
+        uint64_t ticket;
+
+        r = xport_send_bulk_start(link->conn, chunks[i].iov_base, chunks[i].iov_len,
+                                  &ticket);
+        c->ticket = gp_max(c->ticket, ticket);
+    }
+    c->sent = xport_sent(link->conn);
+    gathered = stub_send_overflow_end(link);
+    if (unlikely(r < 0 || gathered < 0))
+        return call_lost(link, r < 0 ? r : (int)gathered);
+    result = call_gathered(link, (uint32_t)gathered);
+    if (result == CUDA_SUCCESS)
+        call_moved_up(link, chunks, n);
+    return result;
 }
 
 /* There was no room for all of it. */
@@ -503,6 +541,16 @@ call_confirm(const struct stub_call *c)
 {
     if (likely(c->sent && c->reply))
         xport_confirm(c->link->conn, c->sent);
+}
+
+/* The payload's memory is the caller's again.  Behind a reply nothing has to be waited
+ * for; without one the connection keeps a copy, if it lives. */
+static CUresult
+call_payload_back(struct stub_call *c, CUresult result)
+{
+    int r = xport_send_bulk_wait(c->link->conn, c->ticket);
+
+    return r < 0 && result == CUDA_SUCCESS ? stub_link_broken(c->link, r) : result;
 }
 
 static GP_COLD CUresult
@@ -549,7 +597,9 @@ call_send_and_wait(struct stub_call *c, const struct iovec *chunks, size_t n)
     c->seq = call_req(c)->seq;
     stub_wait_enter(c, n == 0 && xport_flushes_now(c->link->conn));
     c->sent = 0;
-    r = likely(c->leads) ? call_send_leading(c) : call_send(c, chunks, n);
+    r = likely(c->leads)                     ? call_send_leading(c)
+        : n && xport_confirms(c->link->conn) ? call_send_lent(c, chunks, n)
+                                             : call_send(c, chunks, n);
     if (unlikely(r != CUDA_SUCCESS))
         return call_not_sent(c, r);
     r = stub_wait_for(c);
@@ -562,7 +612,11 @@ call_send_and_wait(struct stub_call *c, const struct iovec *chunks, size_t n)
 static CUresult
 call_send_and_wait_bulk(struct stub_call *c, const struct iovec *chunks, size_t n)
 {
-    return call_send_and_wait(c, chunks, n);
+    CUresult r;
+
+    c->ticket = 0;
+    r = call_send_and_wait(c, chunks, n);
+    return unlikely(c->ticket) ? call_payload_back(c, r) : r;
 }
 
 GP_HOT CUresult

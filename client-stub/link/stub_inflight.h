@@ -32,7 +32,8 @@ struct stub_call {
     uint32_t seq;
     _Atomic uint32_t state; /* futex word, enum stub_call_state */
     int32_t result;
-    uint64_t sent;    /* bytes of the connection up to its frame; 0: not known */
+    uint64_t sent;    /* bytes of the connection up to its end; 0: not known */
+    uint64_t ticket;  /* the connection still uses its payload; 0: it does not */
     uint32_t bulk_at; /* offset in the reply of the u64 length of the bulk bytes */
     uint16_t call;
     bool overflow; /* its frame is in the overflow queue (stub_send_overflow.h) */

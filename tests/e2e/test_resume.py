@@ -144,6 +144,24 @@ def test_launches_are_carried_out_once_however_often_the_link_is_cut(case):
            "executed twice or never")
 
 
+def sources(case, tls):
+    """The memory that a copy was made from is gone when its call returns, and what was sent may
+    have to be sent again later, or while the call waits for its answer."""
+    line = Line(case, every=0, kib=900, tls=tls, memory="64MiB")
+    done = line.run(case.programs / "sources", timeout=7 * case.patience, status=None,
+                    env={"GPUPOOL_LOG": "stub:info"})
+    report(case, f"copies from memory that goes away, TLS {tls}", line.cutter.cuts, done.err,
+           done.status, "exit status")
+
+
+def test_sources_of_copies_may_go_away_behind_the_call(case):
+    sources(case, "require")
+
+
+def test_sources_of_copies_in_clear_text_may_go_away_behind_the_call(case):
+    sources(case, "off")
+
+
 def copies(case, tls):
     line = Line(case, every=0, kib=16384, tls=tls, memory="600MiB",
                 pool=case.pool(env={"GPUPOOL_LOG": "info"}))
