@@ -6,7 +6,9 @@
  * The entries belong to the table's owner, and so do locks.  Zero-initialised storage
  * is an empty table.  Entries move when others come and go: a pointer to one is valid
  * until the next NAME_enter() or NAME_remove().  Not for keys that a hostile peer
- * chooses, unless the owner's hash is keyed (gp_hash.h); not ordered (gp_tree.h).
+ * chooses, unless the owner's hash is keyed (gp_hash.h); not ordered (gp_tree.h).  Keys
+ * that are numbered one after the other need a hash that scatters them (gp_hash_u64()):
+ * a remove looks at all of the run that the entry is in.
  *
  *     GP_TABLE_TYPE(NAME, TYPE);          struct NAME, for a header
  *     GP_TABLE(NAME, TYPE, KEY)           its functions, for the .c file

@@ -2,6 +2,7 @@
 /* Host functions, stream callbacks, destructors of user objects; see stub_hostfn.h. */
 #include "stub_hostfn.h"
 
+#include "gp_hash.h"
 #include "gp_lock.h"
 #include "gp_log.h"
 #include "gp_table.h"
@@ -79,17 +80,18 @@ hostfn_table_used(struct hostfn *const *e)
     return *e != NULL;
 }
 
-/* Tokens are numbered from one on. */
+/* Tokens are numbered from one on.  Thousands that follow each other must not lie in
+ * one run: each that goes would move all behind it. */
 static inline uint32_t
 hostfn_table_hash(uint64_t token)
 {
-    return (uint32_t)token;
+    return (uint32_t)gp_hash_u64(token);
 }
 
 static inline uint32_t
 hostfn_table_hash_of(struct hostfn *const *e)
 {
-    return (uint32_t)(*e)->token;
+    return hostfn_table_hash((*e)->token);
 }
 
 static inline bool

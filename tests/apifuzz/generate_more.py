@@ -189,9 +189,9 @@ class More:
             return
         off, n = (element * places for places in
                   self.sub(min(width, self.hosts[host].size) // element))
-        if self.r.random() < 0.03 and not self.captured and not self.begun:
-            n += self.r.choice([1, element, width])  # refused, or not
-            n = min(n, self.hosts[host].size)
+        # Too long, perhaps; in a stream it may be refused with a later call.
+        if self.r.random() < 0.03 and stream < 0 and not self.captured and not self.begun:
+            n = min(n + self.r.choice([1, element, width]), self.hosts[host].size)
         at = self.r.randrange(self.hosts[host].size - n + 1) if self.r.random() < 0.3 else 0
         self.order_copy(stream, number, host, not up, "a")
         if stream < 0:

@@ -8,6 +8,7 @@
  */
 #include "sg_ctx.h"
 
+#include "gp_list.h"
 #include "sg_core.h"
 #include "sg_dev.h"
 #include "sg_handle.h"
@@ -234,8 +235,7 @@ sg_ctx_new(struct sg_dev *dev, unsigned flags, bool primary, struct sg_ctx **ret
     ctx->id = sg_ctx_new_id();
     ctx->sms = sg_sm_set_first(dev->sms);
     set_default_limits(ctx);
-    ctx->next = sg_ctx_list;
-    sg_ctx_list = ctx;
+    GP_LIST_ADD(&sg_ctx_list, ctx);
     if (primary) {
         ctx->handle = dev->primary_handle;
         sg_handle_set(ctx->handle, ctx);
@@ -252,17 +252,6 @@ sg_ctx_new(struct sg_dev *dev, unsigned flags, bool primary, struct sg_ctx **ret
     return CUDA_SUCCESS;
 }
 
-static void
-list_remove(struct sg_ctx *ctx)
-{
-    struct sg_ctx **p = &sg_ctx_list;
-
-    while (*p && *p != ctx)
-        p = &(*p)->next;
-    if (*p)
-        *p = ctx->next;
-}
-
 /* What is queued is skipped, what runs is cancelled; then everything the
  * context owns goes. */
 void
@@ -274,7 +263,7 @@ sg_ctx_destroy(struct sg_ctx *ctx)
     else
         sg_handle_drop(ctx->handle);
     ctx->dead = true;
-    list_remove(ctx);
+    GP_LIST_DROP(ctx);
     CALL_PARTS(ctx, flush);
     ctx->error = CUDA_ERROR_CONTEXT_IS_DESTROYED;
     CALL_PARTS(ctx, cancel);

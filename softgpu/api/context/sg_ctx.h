@@ -33,7 +33,7 @@ struct sg_ctx {
     unsigned refs;
     unsigned attached; /* by cuCtxAttach, beside its maker */
     struct sg_dev *dev;
-    struct sg_ctx *next; /* all live contexts */
+    struct sg_ctx *next, **at; /* all live contexts */
     bool primary, dead;
     unsigned flags, api_version;
     uint64_t id;

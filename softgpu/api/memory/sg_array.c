@@ -4,6 +4,7 @@
  */
 #include "sg_array.h"
 
+#include "gp_list.h"
 #include "sg_capture.h"
 #include "sg_core.h"
 #include "sg_ctx.h"
@@ -26,7 +27,7 @@ enum {
 struct sg_mipmap {
     uint64_t handle;
     struct sg_ctx *ctx;
-    struct sg_mipmap *next;
+    struct sg_mipmap *next, **at;
     struct sg_alloc *alloc;
     CUDA_ARRAY3D_DESCRIPTOR desc;
     unsigned n_levels;
@@ -208,8 +209,7 @@ array_new(struct sg_ctx *ctx, const CUDA_ARRAY3D_DESCRIPTOR *d, struct sg_array 
         free(a);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    a->next = arrays;
-    arrays = a;
+    GP_LIST_ADD(&arrays, a);
     *ret = a;
     return CUDA_SUCCESS;
 }
@@ -218,13 +218,9 @@ array_new(struct sg_ctx *ctx, const CUDA_ARRAY3D_DESCRIPTOR *d, struct sg_array 
 static void
 array_end(struct sg_array *a, bool free_storage)
 {
-    struct sg_array **p = &arrays;
     struct sg_alloc *alloc = a->alloc;
 
-    while (*p && *p != a)
-        p = &(*p)->next;
-    if (*p)
-        *p = a->next;
+    GP_LIST_DROP(a);
     sg_handle_drop(a->handle);
     free(a);
     if (free_storage)
@@ -234,13 +230,9 @@ array_end(struct sg_array *a, bool free_storage)
 static void
 mipmap_end(struct sg_mipmap *m, bool free_storage)
 {
-    struct sg_mipmap **p = &mipmaps;
     struct sg_alloc *alloc = m->alloc;
 
-    while (*p && *p != m)
-        p = &(*p)->next;
-    if (*p)
-        *p = m->next;
+    GP_LIST_DROP(m);
     for (unsigned i = 0; i < m->n_levels; i++)
         sg_handle_drop(m->levels[i].handle);
     sg_handle_drop(m->handle);
@@ -471,8 +463,7 @@ SG_CALL(cuMipmappedArrayCreate, CUmipmappedArray *pHandle,
         free(m);
         return sg_leave(rc);
     }
-    m->next = mipmaps;
-    mipmaps = m;
+    GP_LIST_ADD(&mipmaps, m);
     rc = mipmap_publish(m);
     if (rc == CUDA_SUCCESS)
         *pHandle = (CUmipmappedArray)(uintptr_t)m->handle;

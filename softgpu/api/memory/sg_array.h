@@ -20,7 +20,7 @@ struct sg_ctx;
 struct sg_array {
     uint64_t handle;
     struct sg_ctx *ctx;
-    struct sg_array *next;
+    struct sg_array *next, **at;
     struct sg_alloc *alloc; /* NULL: a level of a mipmapped array */
     CUDA_ARRAY3D_DESCRIPTOR desc;
     uint64_t base;

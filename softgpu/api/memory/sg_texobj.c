@@ -4,6 +4,9 @@
  */
 #include "sg_texobj.h"
 
+#include "gp_hash.h"
+#include "gp_table.h"
+
 #include "sg_check.h"
 #include "sg_core.h"
 #include "sg_ctx.h"
@@ -20,7 +23,6 @@
 #include <string.h>
 
 struct texobj {
-    struct texobj *next;
     struct sg_ctx *ctx; /* no reference: the context owns it */
     uint64_t handle;    /* of the executor's table, and the caller's */
     bool surface;
@@ -30,7 +32,35 @@ struct texobj {
     bool has_view;
 };
 
-static struct texobj *objects; /* lock held */
+GP_TABLE_TYPE(objects, struct texobj *);
+
+static inline bool
+objects_used(struct texobj *const *e)
+{
+    return *e != NULL;
+}
+
+static inline uint32_t
+objects_hash(uint64_t handle)
+{
+    return (uint32_t)gp_hash_u64(handle);
+}
+
+static inline uint32_t
+objects_hash_of(struct texobj *const *e)
+{
+    return objects_hash((*e)->handle);
+}
+
+static inline bool
+objects_is(struct texobj *const *e, uint64_t handle)
+{
+    return (*e)->handle == handle;
+}
+
+GP_TABLE(objects, struct texobj *, uint64_t)
+
+static struct objects objects; /* by handle; lock held */
 
 /* --------------------------------------------------------------------- objects */
 
@@ -47,8 +77,10 @@ object_new(struct sg_ctx *ctx, const CUDA_RESOURCE_DESC *res,
     if (rc != CUDA_SUCCESS)
         return rc;
     o = calloc(1, sizeof(*o));
-    if (!o)
+    if (!o || objects_room(&objects) < 0) {
+        free(o);
         return CUDA_ERROR_OUT_OF_MEMORY;
+    }
     r = sg_tex_register(&t, &o->handle);
     if (r < 0) {
         free(o);
@@ -62,8 +94,7 @@ object_new(struct sg_ctx *ctx, const CUDA_RESOURCE_DESC *res,
     if (view)
         o->view = *view;
     o->has_view = view != NULL;
-    o->next = objects;
-    objects = o;
+    *objects_enter(&objects, o->handle) = o;
     *ret_handle = o->handle;
     return CUDA_SUCCESS;
 }
@@ -71,21 +102,15 @@ object_new(struct sg_ctx *ctx, const CUDA_RESOURCE_DESC *res,
 static struct texobj *
 object_find(uint64_t handle, bool surface)
 {
-    for (struct texobj *o = objects; o; o = o->next)
-        if (o->handle == handle && o->surface == surface)
-            return o;
-    return NULL;
+    struct texobj **at = objects_find(&objects, handle);
+
+    return at && (*at)->surface == surface ? *at : NULL;
 }
 
 static void
 object_remove(struct texobj *o)
 {
-    struct texobj **p = &objects;
-
-    while (*p && *p != o)
-        p = &(*p)->next;
-    if (*p)
-        *p = o->next;
+    objects_remove(&objects, objects_find(&objects, o->handle));
 }
 
 static void
@@ -119,12 +144,13 @@ object_retire(struct texobj *o)
 void
 sg_texobj_detach_ctx(struct sg_ctx *ctx)
 {
-    struct texobj *next;
+    for (uint32_t i = 0; i < objects.cap;) {
+        struct texobj *o = objects.slots[i];
 
-    for (struct texobj *o = objects; o; o = next) {
-        next = o->next;
-        if (o->ctx == ctx)
-            object_free(o);
+        if (o && o->ctx == ctx)
+            object_free(o); /* another one may be in its place */
+        else
+            i++;
     }
 }
 

@@ -14,6 +14,7 @@
 
 #include "gp_err.h"
 #include "gp_image.h"
+#include "gp_list.h"
 
 #include <stdlib.h>
 
@@ -38,8 +39,7 @@ library_new(struct sg_code *code, struct sg_library **ret_lib)
     }
     lib->code = code;
     code->refs++;
-    lib->next = libraries;
-    libraries = lib;
+    GP_LIST_ADD(&libraries, lib);
     *ret_lib = lib;
     return CUDA_SUCCESS;
 }
@@ -132,7 +132,7 @@ module_of_library(const struct sg_library *lib)
 
 SG_CALL(cuLibraryUnload, CUlibrary library)
 {
-    struct sg_library *lib, **p = &libraries;
+    struct sg_library *lib;
     struct sg_module *mod;
     CUresult rc = enter_library(library, &lib);
 
@@ -152,10 +152,7 @@ SG_CALL(cuLibraryUnload, CUlibrary library)
         }
         sg_module_unload(mod);
     }
-    while (*p && *p != lib)
-        p = &(*p)->next;
-    if (*p)
-        *p = lib->next;
+    GP_LIST_DROP(lib);
     for (uint32_t i = 0; i < sg_prog_n_globals(lib->code->prog); i++)
         sg_mem_free(lib->managed[i]);
     for (uint32_t i = 0; i < sg_prog_n_kernels(lib->code->prog); i++)

@@ -12,6 +12,7 @@
 #include "sg_mem.h"
 
 #include "gp_err.h"
+#include "gp_list.h"
 #include "gp_log.h"
 
 #include <stdlib.h>
@@ -136,8 +137,7 @@ sg_module_new(struct sg_ctx *ctx, struct sg_code *code, struct sg_library *libra
     mod->code = code;
     code->refs++;
     mod->library = library;
-    mod->next = ctx->modules;
-    ctx->modules = mod;
+    GP_LIST_ADD(&ctx->modules, mod);
     mod->handle = sg_handle_new(SG_KIND_MODULE, mod);
     rc = mod->handle ? module_bind(mod) : CUDA_ERROR_OUT_OF_MEMORY;
     if (rc != CUDA_SUCCESS) {
@@ -159,13 +159,9 @@ sg_module_on_unload(void (*fn)(const struct sg_module *mod))
 void
 sg_module_unload(struct sg_module *mod)
 {
-    struct sg_module **p = &mod->ctx->modules;
     const struct sg_prog *prog = mod->code->prog;
 
-    while (*p && *p != mod)
-        p = &(*p)->next;
-    if (*p)
-        *p = mod->next;
+    GP_LIST_DROP(mod);
     sg_handle_drop(mod->handle);
     if (unload_hook)
         unload_hook(mod);

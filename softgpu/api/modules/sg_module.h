@@ -59,7 +59,7 @@ struct sg_func {
 struct sg_module {
     uint64_t handle;
     struct sg_ctx *ctx;
-    struct sg_module *next; /* of the context */
+    struct sg_module *next, **at; /* of the context */
     struct sg_code *code;
     struct sg_library *library; /* NULL: loaded by cuModuleLoad* */
     struct sg_inst *inst;
@@ -77,7 +77,7 @@ struct sg_lib_kernel {
 
 struct sg_library {
     uint64_t handle;
-    struct sg_library *next;
+    struct sg_library *next, **at;
     struct sg_code *code;
     struct sg_lib_kernel **kernels; /* made on demand */
     struct sg_alloc **managed;      /* [sg_prog_n_globals()]: of all its modules */

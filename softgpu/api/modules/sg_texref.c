@@ -8,6 +8,7 @@
  */
 #include "sg_texref.h"
 
+#include "gp_list.h"
 #include "sg_array.h"
 #include "sg_core.h"
 #include "sg_ctx.h"
@@ -29,7 +30,7 @@ enum {
 };
 
 struct texref {
-    struct texref *next;
+    struct texref *next, **at;
     uint64_t handle;
     struct sg_module *module; /* NULL: made by the caller */
     uint32_t index;           /* in the module's program */
@@ -63,8 +64,7 @@ ref_new(struct sg_module *module, uint32_t index, bool surface, struct texref **
     r->resource = UNBOUND;
     r->format = CU_AD_FORMAT_FLOAT;
     r->channels = 1;
-    r->next = refs;
-    refs = r;
+    GP_LIST_ADD(&refs, r);
     *ret = r;
     return CUDA_SUCCESS;
 }
@@ -72,12 +72,7 @@ ref_new(struct sg_module *module, uint32_t index, bool surface, struct texref **
 static void
 ref_free(struct texref *r)
 {
-    struct texref **p = &refs;
-
-    while (*p && *p != r)
-        p = &(*p)->next;
-    if (*p)
-        *p = r->next;
+    GP_LIST_DROP(r);
     sg_handle_drop(r->handle);
     if (r->bound)
         sg_tex_unregister(r->bound);

@@ -12,6 +12,7 @@
 #include "sg_work.h"
 
 #include "gp_base.h"
+#include "gp_list.h"
 
 #include <stdlib.h>
 
@@ -92,12 +93,7 @@ sg_event_wait(struct sg_stream *stream, struct sg_event *event)
 void
 sg_event_destroy(struct sg_event *event)
 {
-    struct sg_event **p = &event->ctx->events;
-
-    while (*p && *p != event)
-        p = &(*p)->next;
-    if (*p)
-        *p = event->next;
+    GP_LIST_DROP(event);
     sg_handle_drop(event->handle);
     sg_work_unref(event->record);
     sg_ipc_event_unref(event->ipc);
@@ -119,8 +115,7 @@ sg_event_new(struct sg_ctx *ctx, unsigned flags, struct sg_event **ret_event)
     }
     event->ctx = ctx;
     event->flags = flags;
-    event->next = ctx->events;
-    ctx->events = event;
+    GP_LIST_ADD(&ctx->events, event);
     *ret_event = event;
     return CUDA_SUCCESS;
 }

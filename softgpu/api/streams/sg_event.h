@@ -20,8 +20,8 @@ struct sg_stream;
 
 struct sg_event {
     uint64_t handle;
-    struct sg_ctx *ctx; /* no reference: the context owns the event */
-    struct sg_event *next;
+    struct sg_ctx *ctx;          /* no reference: the context owns the event */
+    struct sg_event *next, **at; /* in its context's list */
     unsigned flags;
     struct sg_work *record; /* reference; NULL: never recorded */
     /* Recorded inside a stream capture: the nodes it stands for. */

@@ -4,6 +4,7 @@
  */
 #include "sg_stream.h"
 
+#include "gp_list.h"
 #include "sg_core.h"
 #include "sg_ctx.h"
 #include "sg_dev.h"
@@ -85,8 +86,7 @@ sg_stream_new(struct sg_ctx *ctx, enum sg_stream_kind kind, unsigned flags,
     stream->sms = ctx->sms;
     if (kind == SG_STREAM_THREAD)
         stream->thread = this_thread();
-    stream->next = ctx->streams;
-    ctx->streams = stream;
+    GP_LIST_ADD(&ctx->streams, stream);
     *ret_stream = stream;
     return CUDA_SUCCESS;
 }
@@ -112,12 +112,7 @@ sg_stream_unref(struct sg_stream *stream)
 static void
 stream_unlink(struct sg_stream *stream)
 {
-    struct sg_stream **p = &stream->ctx->streams;
-
-    while (*p && *p != stream)
-        p = &(*p)->next;
-    if (*p)
-        *p = stream->next;
+    GP_LIST_DROP(stream);
     stream->kept = false;
     sg_stream_unref(stream);
 }

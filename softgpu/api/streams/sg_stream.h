@@ -35,8 +35,8 @@ enum sg_stream_kind {
 struct sg_stream {
     uint64_t handle;
     unsigned refs;
-    struct sg_ctx *ctx; /* no reference: the context owns the stream */
-    struct sg_stream *next;
+    struct sg_ctx *ctx;           /* no reference: the context owns the stream */
+    struct sg_stream *next, **at; /* of the context */
     enum sg_stream_kind kind;
     bool non_blocking;
     bool dead;

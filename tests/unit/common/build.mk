@@ -14,6 +14,7 @@ $(eval $(call unit_test,test_gp_metrics,tests/unit/common/test_gp_metrics.c,comm
 $(eval $(call unit_test,test_gp_http,tests/unit/common/test_gp_http.c,common tests/unit,,common,-lmicrohttpd))
 $(eval $(call unit_test,test_gp_rate,tests/unit/common/test_gp_rate.c,common tests/unit,,common,))
 $(eval $(call unit_test,test_gp_table,tests/unit/common/test_gp_table.c,common tests/unit,,common,))
+$(eval $(call unit_test,test_gp_list,tests/unit/common/test_gp_list.c,common tests/unit,,common,))
 $(eval $(call unit_test,test_gp_option,tests/unit/common/test_gp_option.c,common tests/unit,,common,))
 $(eval $(call unit_test,test_gp_audit,tests/unit/common/test_gp_audit.c,common tests/unit,,common,))
 $(eval $(call unit_test,test_gp_fds,tests/unit/common/test_gp_fds.c,common tests/unit,,common,))
