@@ -26,7 +26,7 @@ STUB_DEVICE := $(addprefix client-stub/device/stub_,ctx.c ctx_calls.c ctx_storag
 STUB_STREAMS := $(addprefix client-stub/streams/stub_,capture.c elapsed.c event.c hostfn.c \
     ipc_event.c logs.c notice.c stream.c)
 STUB_MEMORY := $(addprefix client-stub/memory/stub_,alloc.c alloc_array.c export.c host_memory.c \
-    managed.c managed_calls.c managed_live.c managed_mirror.c managed_pages.c managed_range.c managed_runs.c \
+    managed.c managed_calls.c managed_live.c managed_mirror.c managed_pages.c managed_range.c managed_runs.c managed_stream.c \
     managed_told.c managed_turn.c memory.c memory_end.c pinned.c pointer.c registered.c \
     spare.c spare_table.c unified.c vmm.c written.c)
 STUB_MODULES := $(addprefix client-stub/modules/stub_,args.c func.c func_attrs.c image.c jit.c launch.c \

@@ -15,6 +15,8 @@ enum wire_run_kind {
     WIRE_RUN_CHANGED, /* down: changed, to be copied by a call of its own */
     WIRE_RUN_UNKNOWN, /* down: the driver cannot say, now or later */
     WIRE_RUN_AGREED,  /* up: both ends have the same bytes */
+    WIRE_RUN_IDLE,    /* up: what is asked about, while no card works */
+    WIRE_RUN_STALE,   /* up: what the client has is not what was agreed on any more */
 };
 
 /* On the wire, little-endian. */

@@ -34,6 +34,7 @@
 #include "stub_managed_pages.h"
 #include "stub_managed_range.h"
 #include "stub_managed_runs.h"
+#include "stub_managed_stream.h"
 #include "stub_managed_told.h"
 #include "stub_managed_turn.h"
 #include "stub_manual.h"
@@ -46,18 +47,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct managed_stream {
-    struct managed_stream *next;
-    uint64_t ctx_unique;
-    CUstream stream;
-};
-
 GP_HOT_DATA _Atomic bool stub_managed_on;
 
 static struct {
     struct gp_lock lock;
     struct managed_range *ranges;
-    struct managed_stream *streams;
     CUresult failed; /* of a move, which no wait has returned yet */
     struct managed_turn turn[STUB_LINKS_MAX];
     _Atomic bool eager; /* some range, or all */
@@ -122,32 +116,6 @@ managed_leave(bool pushed)
     if (pushed)
         stub_ctx_pop();
     gp_lock_release(&managed.lock);
-}
-
-static CUresult
-managed_stream(CUstream *ret)
-{
-    struct managed_stream *s = managed.streams;
-    CUresult r;
-
-    if (!stub_tls.ctx_index)
-        return CUDA_ERROR_INVALID_CONTEXT;
-    while (s && s->ctx_unique != atomic_load(&stub_tls.ctx->unique))
-        s = s->next;
-    if (!s) {
-        s = calloc(1, sizeof(*s));
-        r = s ? cuStreamCreate(&s->stream, CU_STREAM_NON_BLOCKING)
-              : CUDA_ERROR_OUT_OF_MEMORY;
-        if (r != CUDA_SUCCESS) {
-            free(s);
-            return r;
-        }
-        s->ctx_unique = atomic_load(&stub_tls.ctx->unique);
-        s->next = managed.streams;
-        managed.streams = s;
-    }
-    *ret = s->stream;
-    return CUDA_SUCCESS;
 }
 
 /* ---- moves, under the lock -------------------------------------------------- */
@@ -353,6 +321,12 @@ managed_is_told(const struct managed_range *m)
     return managed_is_here(m) && !copy->untold && !copy->lost;
 }
 
+static bool
+managed_is_lost(const struct managed_range *m)
+{
+    return managed_is_here(m) && m->copy[stub_link_here()->number].lost;
+}
+
 /* What the server says is said once: after a failure, everything is fetched. */
 static void
 managed_set_lost(bool lost)
@@ -361,8 +335,9 @@ managed_set_lost(bool lost)
         m->copy[stub_link_here()->number].lost = lost;
 }
 
+/* @idle: the cards of this server have no work. */
 static CUresult
-managed_receive_memory(void)
+managed_receive_memory(bool idle)
 {
     const bool runs = managed_runs_usable();
     CUstream stream = NULL;
@@ -380,14 +355,16 @@ managed_receive_memory(void)
     for (struct managed_range *m = managed.ranges; m && r == CUDA_SUCCESS; m = m->next)
         if (managed_is_here(m) && !(runs && managed_is_told(m)))
             r = managed_range_fetch(m, 0, m->size, stream);
+    if (r == CUDA_SUCCESS && managed_runs_digests())
+        r = managed_told_stale(managed.ranges, managed_is_lost, stream);
     if (r == CUDA_SUCCESS && runs)
-        r = managed_told_receive(managed.ranges, managed_is_told, stream);
+        r = managed_told_receive(managed.ranges, managed_is_told, stream, idle);
     managed_set_lost(r != CUDA_SUCCESS);
     return r;
 }
 
 static void
-managed_receive(void)
+managed_receive(bool idle)
 {
     bool some = false;
     uint32_t gone;
@@ -397,7 +374,7 @@ managed_receive(void)
         gone = managed_range_count_gone(managed.ranges);
         r = managed_pages_receive(managed.ranges, stub_link_here(), &some);
         if (r == CUDA_SUCCESS)
-            r = managed_receive_memory();
+            r = managed_receive_memory(idle);
     } while (r != CUDA_SUCCESS && managed_range_count_gone(managed.ranges) != gone);
     if (r != CUDA_SUCCESS)
         managed_failed("brought from", r);
@@ -483,17 +460,33 @@ managed_host_turn(void)
         managed.turn[i].changed = true;
 }
 
+/* Another thread has begun work while it was taken for done. */
+static void
+managed_was_not_over(void)
+{
+    CUstream stream;
+    CUresult r = managed_stream(&stream);
+
+    if (r == CUDA_SUCCESS)
+        r = managed_told_stale(managed.ranges, managed_is_told, stream);
+    if (r != CUDA_SUCCESS)
+        managed_failed("brought from", r);
+}
+
 /* Unless all of the work is known to be done, the next wait looks again. */
 static void
 managed_waited(uint64_t stream)
 {
     struct managed_turn *t = managed_turn();
     bool idle = managed_turn_is_idle(t);
+    bool over = !idle && managed_turn_is_over(t, stream, stub_tls.ctx_index);
 
     if (!idle)
-        managed_receive();
+        managed_receive(over);
     managed_turn_waited(t, stream, stub_tls.ctx_index,
                         !idle && managed.failed == CUDA_SUCCESS);
+    if (over && !managed_turn_is_idle(t) && managed_runs_digests())
+        managed_was_not_over();
     managed_host_turn();
 }
 

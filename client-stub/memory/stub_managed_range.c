@@ -293,9 +293,10 @@ range_send(struct managed_range *range, uint64_t at, uint64_t n, struct managed_
     up->sent = true;
     r = stub_impl_cuMemcpyHtoDAsync_v2(copy->dev + at, copy->shadow + at, n, up->stream,
                                        false);
-    return r == CUDA_SUCCESS && up->runs && up->quiet
-               ? managed_runs_agreed(copy->dev + at, n)
-               : r;
+    if (r != CUDA_SUCCESS || !up->runs)
+        return r;
+    return up->quiet ? managed_runs_agreed(copy->dev + at, n)
+                     : managed_runs_stale(copy->dev + at, n);
 }
 
 /* The bytes of [at, limit) that differ. */

@@ -20,7 +20,13 @@ static struct {
 bool
 managed_runs_usable(void)
 {
-    return stub_link_can(stub_link_here(), "runs");
+    return stub_link_can(stub_link_here(), "runs") || managed_runs_digests();
+}
+
+bool
+managed_runs_digests(void)
+{
+    return stub_link_can(stub_link_here(), "digests");
 }
 
 static CUresult
@@ -81,15 +87,26 @@ managed_runs_bytes(uint64_t dev, const uint8_t *bytes, uint64_t n)
     return r;
 }
 
-CUresult
-managed_runs_agreed(uint64_t dev, uint64_t n)
+static CUresult
+frame_word(uint64_t dev, uint64_t n, uint32_t kind)
 {
     CUresult r = frame.n == WIRE_RUNS_MAX ? frame_send() : CUDA_SUCCESS;
 
     if (r == CUDA_SUCCESS)
-        frame.runs[frame.n++] =
-            (struct wire_run){.addr = dev, .len = n, .kind = WIRE_RUN_AGREED};
+        frame.runs[frame.n++] = (struct wire_run){.addr = dev, .len = n, .kind = kind};
     return r;
+}
+
+CUresult
+managed_runs_agreed(uint64_t dev, uint64_t n)
+{
+    return frame_word(dev, n, WIRE_RUN_AGREED);
+}
+
+CUresult
+managed_runs_stale(uint64_t dev, uint64_t n)
+{
+    return managed_runs_digests() ? frame_word(dev, n, WIRE_RUN_STALE) : CUDA_SUCCESS;
 }
 
 CUresult

@@ -5,6 +5,7 @@
 #include "stub_call.h"
 #include "stub_link.h"
 #include "stub_managed_range.h"
+#include "stub_managed_runs.h"
 #include "wire_api.h"
 #include "wire_runs.h"
 
@@ -35,7 +36,7 @@ copy_here(struct managed_range *range)
 
 static uint32_t
 question_fill(struct place from, bool (*is_asked)(const struct managed_range *range),
-              struct wire_run *ranges, struct place *ret_end)
+              uint32_t kind, struct wire_run *ranges, struct place *ret_end)
 {
     struct managed_range *m = from.range;
     uint32_t n = 0;
@@ -44,7 +45,7 @@ question_fill(struct place from, bool (*is_asked)(const struct managed_range *ra
         if (is_asked(m))
             ranges[n++] = (struct wire_run){.addr = copy_here(m)->dev + from.at,
                                             .len = m->size - from.at,
-                                            .kind = WIRE_RUN_RANGE};
+                                            .kind = kind};
     *ret_end = (struct place){m, 0};
     return n;
 }
@@ -128,15 +129,17 @@ answer_apply(struct managed_range *from, CUstream stream)
 CUresult
 managed_told_receive(struct managed_range *ranges,
                      bool (*is_asked)(const struct managed_range *range),
-                     CUstream stream)
+                     CUstream stream, bool idle)
 {
+    const uint32_t kind = idle ? WIRE_RUN_IDLE : WIRE_RUN_RANGE;
     static struct wire_run asked[WIRE_RUNS_MAX]; /* under the lock */
     struct place from = {ranges, 0}, end;
     CUresult r = CUDA_SUCCESS;
     uint64_t join = 0, next = 0;
     uint32_t n;
 
-    while (r == CUDA_SUCCESS && (n = question_fill(from, is_asked, asked, &end))) {
+    while (r == CUDA_SUCCESS &&
+           (n = question_fill(from, is_asked, kind, asked, &end))) {
         struct stub_call c;
 
         r = question_begin(&c, stream, join, asked, n);
@@ -159,4 +162,17 @@ managed_told_receive(struct managed_range *ranges,
         from = end;
     }
     return r;
+}
+
+CUresult
+managed_told_stale(struct managed_range *ranges,
+                   bool (*is_meant)(const struct managed_range *range), CUstream stream)
+{
+    CUresult r = CUDA_SUCCESS;
+
+    managed_runs_open(stream, false);
+    for (struct managed_range *m = ranges; m && r == CUDA_SUCCESS; m = m->next)
+        if (is_meant(m))
+            r = managed_runs_stale(copy_here(m)->dev, m->size);
+    return r == CUDA_SUCCESS ? managed_runs_close() : r;
 }

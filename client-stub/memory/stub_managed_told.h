@@ -14,9 +14,16 @@
 
 struct managed_range;
 
-/* Take over what the devices have changed in those @ranges that @is_asked holds for. */
+/* Take over what the devices have changed in those @ranges that @is_asked holds for.
+ * @idle: none of them has work. */
 CUresult managed_told_receive(struct managed_range *ranges,
                               bool (*is_asked)(const struct managed_range *range),
-                              CUstream stream);
+                              CUstream stream, bool idle);
+
+/* What the client has of those that @is_meant holds for is not what was agreed on any
+ * more; nothing for servers that need no such word. */
+CUresult managed_told_stale(struct managed_range *ranges,
+                            bool (*is_meant)(const struct managed_range *range),
+                            CUstream stream);
 
 #endif

@@ -54,15 +54,21 @@ turn_is_behind(const struct managed_turn *t)
     return (int32_t)(atomic_load(&t->placed) - newest[stub_link_here()->number]) > 0;
 }
 
+bool
+managed_turn_is_over(const struct managed_turn *t, uint64_t stream, uint32_t ctx)
+{
+    return t->ctx == ctx && !turn_is_behind(t) &&
+           (stream == STUB_MANAGED_ALL ||
+            (stream == t->work && stream != STUB_MANAGED_SOME));
+}
+
 /* Whoever notes a place behind the wait sees the turn as it was and need do nothing, or
  * begins it anew; in the first case the second look here finds that place. */
 void
 managed_turn_waited(struct managed_turn *t, uint64_t stream, uint32_t ctx, bool seen)
 {
     working &= ~turn_bit(stub_link_here());
-    if (!seen || t->ctx != ctx || turn_is_behind(t) ||
-        (stream != STUB_MANAGED_ALL &&
-         (stream != t->work || stream == STUB_MANAGED_SOME)))
+    if (!seen || !managed_turn_is_over(t, stream, ctx))
         return;
     t->work = MANAGED_TURN_IDLE;
     if (turn_is_behind(t))

@@ -50,6 +50,9 @@ bool managed_turn_work(struct managed_turn *t, uint64_t stream, uint32_t ctx);
 void managed_turn_placed(struct managed_turn *t, const struct stub_link *link,
                          uint32_t seq, uint32_t ctx);
 
+/* Would that end the turn, as far as is known now? */
+bool managed_turn_is_over(const struct managed_turn *t, uint64_t stream, uint32_t ctx);
+
 /* The calling thread has waited for @stream (or STUB_MANAGED_ALL, _SOME) of the context
  * with index @ctx, and its newest frame is that wait.  @seen: the host has what the
  * cards changed. */

@@ -10,6 +10,7 @@
 #include "wrk_args.h"
 #include "wrk_capture.h"
 #include "wrk_changes.h"
+#include "wrk_digests.h"
 #include "wrk_waiters.h"
 
 #include <stdlib.h>
@@ -27,7 +28,8 @@ up_start(struct wrk *w, const struct wire_run *runs, size_t n, const uint8_t *da
     CUresult r = CUDA_SUCCESS;
 
     for (size_t i = 0; i < n && r == CUDA_SUCCESS; i++) {
-        if (runs[i].kind == WIRE_RUN_AGREED && runs[i].len)
+        if ((runs[i].kind == WIRE_RUN_AGREED || runs[i].kind == WIRE_RUN_STALE) &&
+            runs[i].len)
             continue;
         if (runs[i].kind != WIRE_RUN_BYTES || !runs[i].len || runs[i].len > len)
             return CUDA_ERROR_INVALID_VALUE;
@@ -36,6 +38,24 @@ up_start(struct wrk *w, const struct wire_run *runs, size_t n, const uint8_t *da
         len -= runs[i].len;
     }
     return r == CUDA_SUCCESS && len ? CUDA_ERROR_INVALID_VALUE : r;
+}
+
+/* Where the driver does not tell, what was agreed on is noted if that is sure: the card
+ * makes the digests now, and has nothing else to do. */
+static void
+up_agreed(struct wrk *w, const struct wire_run *runs, uint32_t n, CUstream stream,
+          bool quiet)
+{
+    if (!wrk_changes_are_told()) {
+        if (quiet)
+            wrk_digests_note(w, stream, runs, n);
+        else
+            wrk_digests_drop(runs, n);
+        return;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        if (runs[i].kind == WIRE_RUN_AGREED || quiet)
+            wrk_changes_forget(runs[i].addr, runs[i].len);
 }
 
 /* The frames behind this one may start work that reads the bytes in any stream, so the
@@ -57,9 +77,8 @@ h_gp_runs_up(struct wrk *w, const struct wire_args_gp_runs_up *a, struct wrk_rep
         waited = WRK_CALL(w, cuStreamSynchronize, a->hStream);
         r = r == CUDA_SUCCESS ? waited : r;
     }
-    for (size_t i = 0; i < n && r == CUDA_SUCCESS; i++)
-        if (runs[i].kind == WIRE_RUN_AGREED || a->quiet)
-            wrk_changes_forget(runs[i].addr, runs[i].len);
+    if (r == CUDA_SUCCESS)
+        up_agreed(w, runs, (uint32_t)n, a->hStream, a->quiet != 0);
     return r;
 }
 
@@ -70,6 +89,8 @@ struct runs_job {
     CUstream stream;
     uint64_t join;
     uint32_t n_ranges;
+    bool idle;                    /* no card of the client's works */
+    struct wrk_digest_look *look; /* NULL: the driver tells, or nobody does */
     /* The answer so far. */
     uint64_t next;
     uint32_t n_runs, n_data;
@@ -125,20 +146,36 @@ answer_changes(struct wrk *w, struct runs_job *j, const struct wrk_change *c, in
     return r;
 }
 
-/* A range of which nobody has noted changes: all of it, and from now on somebody does,
- * if the driver can. */
+/* From now on somebody knows what changes, or may. */
+static bool
+noted_from_now_on(uint64_t addr, uint64_t len)
+{
+    return wrk_changes_are_told() ? wrk_changes_forget(addr, len)
+                                  : !wrk_digests_are_impossible();
+}
+
+/* A range of which nobody has noted changes. */
 static CUresult
 answer_all(struct wrk *w, struct runs_job *j, uint64_t addr, uint64_t end)
 {
-    bool noted = wrk_changes_forget(addr, end - addr);
+    bool noted = noted_from_now_on(addr, end - addr);
 
     return answer_add(w, j, addr, end - addr,
                       noted ? WIRE_RUN_CHANGED : WIRE_RUN_UNKNOWN);
 }
 
-static CUresult
-answer_range(struct wrk *w, struct runs_job *j, const struct wire_run *range)
+static int
+changes_take(struct runs_job *j, uint32_t range, uint64_t *at, uint64_t end,
+             struct wrk_change *changes, int room)
 {
+    return j->look ? wrk_digests_take(j->look, range, at, end, changes, room)
+                   : wrk_changes_take(at, end, changes, room);
+}
+
+static CUresult
+answer_range(struct wrk *w, struct runs_job *j, uint32_t number)
+{
+    const struct wire_run *range = &j->ranges[number];
     struct wrk_change changes[WIRE_RUNS_DATA / PAGE];
     uint64_t at = range->addr, end;
     CUresult r = CUDA_SUCCESS;
@@ -155,7 +192,7 @@ answer_range(struct wrk *w, struct runs_job *j, const struct wire_run *range)
             j->next = at;
             break;
         }
-        n = wrk_changes_take(&at, end, changes, room);
+        n = changes_take(j, number, &at, end, changes, room);
         if (n < 0) {
             at = end;
             r = answer_all(w, j, from, end);
@@ -172,7 +209,7 @@ answer(struct wrk *w, struct runs_job *j)
     CUresult r = CUDA_SUCCESS, waited;
 
     for (uint32_t i = 0; i < j->n_ranges && r == CUDA_SUCCESS && !j->next; i++)
-        r = answer_range(w, j, &j->ranges[i]);
+        r = answer_range(w, j, i);
     if (!j->n_data)
         return r;
     waited = WRK_CALL(w, cuStreamSynchronize, j->stream);
@@ -210,8 +247,19 @@ static void
 runs_job_run(struct wrk *w, struct wrk_job *job)
 {
     struct runs_job *j = container_of(job, struct runs_job, job);
+    struct wrk_digest_look *look = j->look;
+    CUresult r;
 
-    answer_send(w, j, answer(w, j));
+    if (look && !wrk_digests_wait(w, look))
+        j->look = NULL;
+    r = answer(w, j);
+    /* The client takes over what is there by the time of the copies, and what lies
+     * between changes that are joined. */
+    if (!wrk_changes_are_told() && !(j->look && j->idle))
+        wrk_digests_drop(j->runs, j->n_runs);
+    if (look)
+        wrk_digests_end(w, look);
+    answer_send(w, j, r);
     free(j);
 }
 
@@ -236,7 +284,13 @@ h_gp_runs_down(struct wrk *w, const struct wire_args_gp_runs_down *a,
     j->join = a->join;
     j->n_ranges = (uint32_t)(a->n / sizeof(j->ranges[0]));
     memcpy(j->ranges, a->ranges, a->n);
-    if (!wrk_waiters_job(w, rep, &j->job))
+    j->idle = j->ranges[0].kind == WIRE_RUN_IDLE;
+    if (!wrk_changes_are_told())
+        j->look = wrk_digests_look(w, j->stream, j->ranges, j->n_ranges);
+    if (!wrk_waiters_job(w, rep, &j->job)) {
+        if (j->look)
+            wrk_digests_end(w, j->look);
         free(j);
+    }
     return CUDA_SUCCESS;
 }

@@ -41,6 +41,8 @@
  * "graph-nodes": a call may name nodes ahead of it (gp_graph_nodes).
  * And what not all drivers do:
  * "runs": the driver tells what its cards change in shared memory (gp_runs_down).
+ * "digests": the worker finds out by digests, and has to be told what they are not good
+ * for any more (WIRE_RUN_STALE).
  * "checks": it looks for what is wrong in kernels (gp_check_end). */
 static const char *const capabilities[] = {
     "land",    "pinned",        "unified",     "link-images",
@@ -129,8 +131,7 @@ fill_capabilities(struct reply *reply)
     size_t n = ARRAY_SIZE(capabilities);
 
     memcpy(reply->capabilities, capabilities, sizeof(capabilities));
-    if (wrk_changes_are_told())
-        reply->capabilities[n++] = "runs";
+    reply->capabilities[n++] = wrk_changes_are_told() ? "runs" : "digests";
     if (wrk_output_is_checked())
         reply->capabilities[n++] = "checks";
     reply->msg.capabilities = (char **)(uintptr_t)reply->capabilities;

@@ -4,6 +4,7 @@
 #include "wrk.h"
 #include "wrk_d2h_async.h"
 #include "wrk_d2h_reply.h"
+#include "wrk_digests.h"
 #include "wrk_evpool.h"
 #include "wrk_h2d_fence.h"
 #include "wrk_path_ring.h"
@@ -84,6 +85,7 @@ wrk_transfer_forget(struct wrk *w, uint32_t ctx_index)
     wrk_d2h_replies_forget(w->priv->d2h_replies, ctx_index);
     wrk_ring_forget(w->priv->ring);
     wrk_pinned_forget(ctx_index);
+    wrk_digests_forget(ctx_index);
     wrk_evpool_forget(ctx_index);
 }
 

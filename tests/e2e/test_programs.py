@@ -73,24 +73,39 @@ def test_managed_and_page_locked_memory_move_what_has_changed(case):
         case.equal((remote.status, remote.err), (0, ""), f"status and words over {link}")
 
 
-def build_whose_driver_says_nothing(case):
-    """This build with a softgpu that has not the entries which tell what it has written."""
+def build_whose_driver_says_nothing(case, digests=True):
+    """This build with a softgpu that has not the entries which tell what it has written.
+    Without @digests its cards do not make them either, for the kernel is not found."""
     build = case.folder / "build"
     for folder in ("bin", "lib"):
         shutil.copytree(case.build / folder, build / folder, symlinks=True)
     driver = build / "lib" / "libsoftgpu.so"
     driver.write_bytes(driver.read_bytes().replace(b"\0sg_changes_take\0", b"\0no_changes_take\0"))
+    worker = build / "bin" / "gpupool-worker"
+    if not digests:
+        worker.write_bytes(worker.read_bytes().replace(b".entry gp_digests(", b".entry no_digests("))
     return build
 
 
-def test_managed_memory_is_fetched_whole_from_a_driver_that_does_not_say(case):
+def same_with_such_a_driver(case, how, **options):
     local = {(name, *more): case.run([case.programs / name, *more], env=local_driver(case)).out
-             for name, *more in (("managed",), ("managed_traffic", "whole"))}
-    case.build = build_whose_driver_says_nothing(case)
+             for name, *more in (("managed",), ("managed_traffic", how))}
+    case.build = build_whose_driver_says_nothing(case, **options)
     pool = case.pool()
     for (name, *more), out in local.items():
-        remote = pool.run(case.programs / name, *more, core=100, memory="1GiB", status=None)
-        case.equal((remote.out, remote.status), (out, 0), f"{name}: remote against local")
+        for link in ("tcp", "shm"):
+            remote = pool.run(case.programs / name, *more, core=100, memory="1GiB", status=None,
+                              env={"GPUPOOL_TRANSPORT": link})
+            case.equal((remote.out, remote.status), (out, 0), f"{name} over {link}")
+
+
+def test_card_makes_digests_of_managed_memory_where_its_driver_does_not_say(case):
+    """What has changed is found, and nothing else moves."""
+    same_with_such_a_driver(case, "digests")
+
+
+def test_managed_memory_is_fetched_whole_where_there_are_no_digests_either(case):
+    same_with_such_a_driver(case, "whole", digests=False)
 
 
 def test_linking_gives_the_same_results_logs_and_errors(case):

@@ -8,7 +8,8 @@
  * data segments went over them; a run without any has cost nothing.  A segment that
  * arrives is at least a part of an answer, so no turn has more round trips than these.
  * With the argument "figures" the least that a turn cost is printed; with "whole" it
- * may be anything.
+ * may be anything; with "digests" only what managed memory costs counts, and not behind
+ * a prefetch.
  */
 #include "prog.h"
 
@@ -371,6 +372,44 @@ check_reserve(void)
     return wrong;
 }
 
+/* The card brings back what was there before the host's change: what both ends had
+ * agreed on last but one.  Of two streams one is waited for first, while the other one
+ * may work. */
+static size_t
+check_there_and_back(void)
+{
+    struct memory m = memory_new(600);
+    const uint32_t pages[] = {0, 1, 300, 599};
+    CUstream one, other;
+    size_t wrong = 0;
+
+    CU(cuStreamCreate(&one, CU_STREAM_NON_BLOCKING));
+    CU(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    for (uint32_t turn = 0; turn < 8 * TURNS; turn++) {
+        for (int i = 0; i < 4; i++)
+            for (uint32_t k = 0; k < VALUES; k++)
+                host_page(&m, pages[i])[k] = 6 + turn;
+        for (int i = 0; i < 4; i++)
+            CU(cuMemsetD32Async(m.ptr + (uint64_t)pages[i] * PAGE, 5, VALUES, one));
+        if (turn % 2)
+            CU(cuMemsetD32Async(m.ptr + UINT64_C(10) * PAGE, turn, VALUES, other));
+        if (turn % 4 == 1)
+            CU(cuStreamSynchronize(other));
+        if (turn % 4 != 2)
+            CU(cuStreamSynchronize(one));
+        CU(cuCtxSynchronize());
+        for (int i = 0; i < 4; i++)
+            for (uint32_t k = 0; k < VALUES; k++)
+                wrong += host_page(&m, pages[i])[k] != 5;
+        if (turn % 2)
+            wrong += host_page(&m, 10)[VALUES - 1] != turn;
+    }
+    CU(cuStreamDestroy(one));
+    CU(cuStreamDestroy(other));
+    memory_free(&m);
+    return wrong;
+}
+
 /* What was prefetched is there when the kernel wants it, and what the host changes
  * behind that as well. */
 static size_t
@@ -415,6 +454,7 @@ check_all(const char *kind)
     wrong += util_report(kind, check_all_of_it(), "all of it");
     wrong += util_report(kind, check_many(), "many ranges");
     wrong += util_report(kind, check_same_page(), "the same page");
+    wrong += util_report(kind, check_there_and_back(), "there and back");
     return wrong;
 }
 
@@ -431,6 +471,7 @@ main(int argc, char **argv)
     CU(cuModuleGetGlobal_v2(&factor, NULL, prog.module, "feature_factor"));
     CU(cuMemcpyHtoD(factor, factors, sizeof(factors)));
     wrong += check_all("managed memory");
+    whole |= argc > 1 && strcmp(argv[1], "digests") == 0;
     wrong += util_report("managed memory", check_prefetch(), "prefetched");
     locked = true;
     wrong += check_all("page-locked memory");
