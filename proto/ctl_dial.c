@@ -65,8 +65,12 @@ on_event(struct gp_loop_fd *src, uint32_t revents)
 {
     struct ctl_dial *dial = container_of(src, struct ctl_dial, src);
     struct ctl_dial_job *job = TAKE_PTR(dial->job);
+    uint64_t n;
 
     (void)revents;
+    /* Orders what the thread wrote before it wrote here: readiness alone does not. */
+    if (read(src->fd, &n, sizeof(n)) < 0)
+        gp_log_debug("dial", "eventfd: %s", strerror(errno));
     gp_loop_fd_del(src);
     dial->on_done(dial, job->result, &job->link, &job->err);
     job_unref(job);

@@ -11,3 +11,5 @@ $(eval $(call unit_test,test_gen_hostile,tests/unit/proto/test_gen_hostile.c $(G
 
 $(eval $(call unit_test,test_ticket,\
     tests/unit/proto/test_ticket.c,$(CTL_INCS) tests/unit,,$(CTL_LIBS),$(CTL_LDLIBS)))
+$(eval $(call unit_test,test_ctl_dial,\
+    tests/unit/proto/test_ctl_dial.c,$(CTL_INCS) tests/unit,,$(CTL_LIBS),$(CTL_LDLIBS)))
