@@ -30,6 +30,8 @@ struct cli_bundle {
     const char *users;     /* NAME:RIGHT+RIGHT,...; NULL: all have one token */
 };
 
+/* Where the units look. */
+#define CLI_BUNDLE_DIR "/etc/gpupool"
 /* The group that a scheduler's unit may read its folder by (deploy/systemd). */
 #define CLI_BUNDLE_GROUP "gpupool"
 

@@ -11,10 +11,12 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <grp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define FILE_MAX (512u * 1024u)
 #define TOKEN_MIN 16
@@ -66,6 +68,39 @@ check_private(struct check *c, const char *folder, const char *name, bool group)
     if (path && stat(path, &st) == 0 && (st.st_mode & forbidden))
         fault(c, "%s: mode %04o lets others read a secret (chmod %s)", path,
               (unsigned)(st.st_mode & 07777), group ? "640" : "600");
+}
+
+/* Files that were copied from another host may have lost the group by which the unit of
+ * this host reads them, and root, who asks, reads them all the same. */
+static void
+check_group(struct check *c, const char *name, const struct group *group)
+{
+    CLEANUP_FREE char *path = gp_str_printf("%s/scheduler%s", c->dir, name);
+    mode_t wanted = *name ? S_IRGRP : S_IRGRP | S_IXGRP;
+    struct stat st;
+
+    if (!path || stat(path, &st) < 0 || st.st_uid != 0 ||
+        (st.st_mode & wanted >> 3) == wanted >> 3 ||
+        (st.st_gid == group->gr_gid && (st.st_mode & wanted) == wanted))
+        return;
+    fault(c,
+          "%s: the group %s, as which the scheduler's unit runs, cannot read it "
+          "(chgrp %s, chmod %s)",
+          path, group->gr_name, group->gr_name, *name ? "640" : "750");
+}
+
+static void
+check_groups(struct check *c)
+{
+    static const char *const files[] = {
+        "",       "/ticket-key.pem", "/server-token", "/server-tokens", "/client-token",
+        "/users", "/admin-token"};
+    const struct group *group = geteuid() == 0 && !strcmp(c->dir, CLI_BUNDLE_DIR)
+                                    ? getgrnam(CLI_BUNDLE_GROUP)
+                                    : NULL;
+
+    for (size_t i = 0; group && i < ARRAY_SIZE(files); i++)
+        check_group(c, files[i], group);
 }
 
 /* All folders have the key of one scheduler. */
@@ -228,6 +263,7 @@ check_scheduler(struct check *c)
         }
         check_private(c, "scheduler", secrets[i], true);
     }
+    check_groups(c);
     check_list(c, "server-tokens", false);
     check_list(c, "users", true);
     check_pub_file(c, "scheduler");

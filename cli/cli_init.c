@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define FOLDER "/etc/gpupool"
+#define FOLDER CLI_BUNDLE_DIR
 
 struct init {
     struct cli_bundle bundle;
