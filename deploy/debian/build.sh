@@ -29,6 +29,11 @@ for name in server scheduler; do
         head -n 1)
     sed -i "s|@SETTINGS@|$settings|" "$work/debian/gpupool-$name.postinst" \
         "$work/debian/gpupool-$name.configured.conf"
+    sed -i "/^# unit.in, by build.sh/r $work/debian/unit.in" "$work/debian/gpupool-$name.postinst"
+    for script in preinst prerm; do
+        cp "$work/debian/$script.in" "$work/debian/gpupool-$name.$script"
+    done
+    sed -i "s|@PACKAGE@|gpupool-$name|g" "$work/debian/gpupool-$name".p*inst "$work/debian/gpupool-$name.prerm"
 done
 for group in "$top"/deploy/systemd/*.sysusers.conf; do
     [ ! -e "$group" ] || cp "$group" "$work/debian/gpupool-scheduler.sysusers"

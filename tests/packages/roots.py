@@ -103,9 +103,9 @@ def pristine(work, release):
     return folder
 
 
-def fresh(work, release):
+def fresh(work, release, use="used"):
     """A copy of the release's root, which the caller may spoil."""
-    folder = work / f"used-{release}"
+    folder = work / f"{use}-{release}"
     remove(folder)
     run(["cp", "-a", "--reflink=auto", pristine(work, release), folder])
     (folder / "var/cache/apt/archives/partial").mkdir(parents=True, exist_ok=True)

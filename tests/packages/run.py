@@ -17,6 +17,7 @@ import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import life  # noqa: E402
 import roots  # noqa: E402
 from chosen import end_if_none, matches  # noqa: E402
 from roots import Skip, Trouble, run  # noqa: E402
@@ -344,8 +345,15 @@ def bad_settings(root):
         raise Trouble(f"good settings, and it says {said!r}")
 
 
+def deb_lives_in(setup, release):
+    life.live(setup.work, release, setup.version,
+              [path for path in debs(setup) if not path.name.startswith(("gpupool_",
+                                                                         "gpupool-kube"))])
+
+
 for _release in PACKAGED:
     check(f"deb.installs_runs_and_purges_in_{_release}", _release)(deb_in)
+    check(f"deb.upgrades_and_stays_stopped_under_systemd_in_{_release}", _release)(deb_lives_in)
 
 
 # ---- 64-bit ARM
