@@ -261,6 +261,18 @@ keep_quotas(const struct plan *plan)
     }
 }
 
+/* What cannot be placed, whatever ends, keeps none: its server may have gone. */
+static void
+release_quotas(const struct sched_gang *gang)
+{
+    for (unsigned i = 0; i < gang->n; i++) {
+        struct sched_tenant *tenant = gang->members[i]->waiter.tenant;
+
+        if (tenant && tenant->kept_for == gang)
+            tenant->kept_for = NULL;
+    }
+}
+
 /* As sched_gang_check(), of @plan's cards: whole ones may have more memory than a quota
  * leaves. */
 static int
@@ -314,9 +326,9 @@ hold_all(const struct plan *plan)
             sched_wait_preempt(plan->of[i].first, plan->victims[done]);
 }
 
-/* Keep cards for all members; with @class, end what is in the way.  False: not possible
- * now, and nothing is kept. */
-static bool
+/* Keep cards for all members; with @class, end what is in the way.  -errno: not
+ * possible now, and no cards are kept; -ENOSPC: there are none for it. */
+static int
 keep(struct sched *sched, struct sched_gang *gang, const struct sched_class *class,
      bool over)
 {
@@ -325,15 +337,15 @@ keep(struct sched *sched, struct sched_gang *gang, const struct sched_class *cla
     int r;
 
     if (!has_place(sched->waits, gang, over, &last))
-        return false;
+        return -EBUSY;
     plan = plan_new(sched, gang, class, over);
     if (!plan)
-        return false;
+        return -ENOSPC;
     r = plan_check(plan);
     if (r < 0) {
         if (r != -EFBIG && !class)
             keep_quotas(plan);
-        return false;
+        return r;
     }
     if (last)
         sched_gang_release(sched, last);
@@ -343,17 +355,17 @@ keep(struct sched *sched, struct sched_gang *gang, const struct sched_class *cla
     keep_quotas(plan);
     gp_log_info("queue", "gang %s of %s: %u cards are kept for its %u members",
                 gang->name, gang->members[0]->owner, plan->n, gang->n);
-    return true;
+    return 0;
 }
 
 /* Cards that are kept for nobody, else those of others behind it in the queue. */
 static void
 keep_aged(struct sched *sched, struct sched_gang *gang, const struct sched_class *class)
 {
-    if (keep(sched, gang, NULL, false))
+    if (!keep(sched, gang, NULL, false) || (class && !keep(sched, gang, class, true)))
         return;
-    if (!class || !keep(sched, gang, class, true))
-        keep(sched, gang, NULL, true);
+    if (keep(sched, gang, NULL, true) == -ENOSPC)
+        release_quotas(gang);
 }
 
 /* The lowest class of its members, if all of them may preempt. */
@@ -390,9 +402,11 @@ sched_gang_help(struct sched *sched, struct sched_gang *gang, bool aged)
         plan = plan_new(sched, gang, NULL, true);
         if (plan)
             keep_quotas(plan);
+        else
+            release_quotas(gang);
     } else if (sched_gang_kept_from(gang)) {
         return false; /* cards that it kept would be what the other waits for */
-    } else if (!(class && keep(sched, gang, class, false)) && aged) {
+    } else if (!(class && !keep(sched, gang, class, false)) && aged) {
         keep_aged(sched, gang, class);
     }
     /* A plan for many members takes long on a large pool. */
@@ -405,9 +419,7 @@ sched_gang_release(struct sched *sched, struct sched_gang *gang)
 {
     struct sched_waits *waits = sched->waits;
 
-    for (unsigned i = 0; i < gang->n; i++)
-        if (gang->members[i]->waiter.tenant->kept_for == gang)
-            gang->members[i]->waiter.tenant->kept_for = NULL;
+    release_quotas(gang);
     if (!gang->kept)
         return;
     for (unsigned i = 0; i < gang->n; i++) {

@@ -11,12 +11,14 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* A card that the index does not have, and who may use it. */
 struct known {
     struct sched_card *card;
-    uint64_t most_ms; /* a request that runs so long; UINT64_MAX: whatever it does */
-    bool single;      /* a request for one card */
+    uint64_t most_ms;  /* a request that runs so long; UINT64_MAX: whatever it does */
+    bool single;       /* a request for one card */
+    const char *owner; /* a request of this one; NULL: of any */
     struct sched_pack_room room; /* of cards to keep */
 };
 
@@ -54,21 +56,21 @@ ask_for(struct gang_search *search)
     }
 }
 
-static bool
-add(struct gang_search *search, struct sched_card *card, uint64_t most_ms, bool single)
+/* The caller fills in the rest. */
+static struct known *
+add(struct gang_search *search, struct sched_card *card, uint64_t most_ms)
 {
     if (search->n == search->room) {
         unsigned room = search->room ? 2 * search->room : 64;
         void *more = realloc(search->known, room * sizeof(*search->known));
 
         if (!more)
-            return false;
+            return NULL;
         search->known = more;
         search->room = room;
     }
-    search->known[search->n++] =
-        (struct known){.card = card, .most_ms = most_ms, .single = single};
-    return true;
+    search->known[search->n] = (struct known){.card = card, .most_ms = most_ms};
+    return &search->known[search->n++];
 }
 
 static struct sched_card *
@@ -80,6 +82,8 @@ next_known(void *arg, unsigned number, unsigned *at)
     while (*at < search->n) {
         const struct known *known = &search->known[(*at)++];
 
+        if (known->owner && strcmp(known->owner, open->spec.owner) != 0)
+            continue;
         if (known->most_ms == UINT64_MAX ||
             (open->run_ms && open->run_ms <= known->most_ms &&
              (!known->single || open->req.cards == 1)))
@@ -122,7 +126,30 @@ add_kept(struct gang_search *search)
         const struct sched_target *target = &gang->members[i]->target;
 
         for (unsigned k = 0; k < target->n; k++)
-            good &= add(search, target->cards[k], UINT64_MAX, false);
+            good &= add(search, target->cards[k], UINT64_MAX) != NULL;
+    }
+    return good;
+}
+
+/* What @owner, or (NULL) any of them, gets of the reservations. */
+static bool
+add_reserved_for(struct gang_search *search, const char *owner)
+{
+    const struct sched_waits *waits = search->sched->waits;
+    const char *asks = owner ? owner : search->gang->members[0]->open.spec.owner;
+    uint64_t now = gp_wall_ns() / GP_NS_PER_S;
+    bool good = true;
+
+    for (unsigned i = 0; i < waits->n_reserves; i++) {
+        uint64_t most = sched_reserve_lends(search->sched, i, asks, now);
+
+        for (unsigned k = 0; good && most && k < waits->reserves[i]->n; k++) {
+            struct known *known = add(search, waits->reserves[i]->cards[k], most);
+
+            good = known;
+            if (good)
+                known->owner = owner;
+        }
     }
     return good;
 }
@@ -130,17 +157,13 @@ add_kept(struct gang_search *search)
 static bool
 add_reserved(struct gang_search *search)
 {
-    const struct sched_waits *waits = search->sched->waits;
-    const char *owner = search->gang->members[0]->open.spec.owner;
-    uint64_t now = gp_wall_ns() / GP_NS_PER_S;
+    const struct sched_gang *gang = search->gang;
     bool good = true;
 
-    for (unsigned i = 0; i < waits->n_reserves; i++) {
-        uint64_t most = sched_reserve_lends(search->sched, i, owner, now);
-
-        for (unsigned k = 0; most && k < waits->reserves[i]->n; k++)
-            good &= add(search, waits->reserves[i]->cards[k], most, false);
-    }
+    if (!gang->of_owners)
+        return add_reserved_for(search, NULL);
+    for (unsigned i = 0; good && i < gang->n; i++)
+        good = add_reserved_for(search, gang->members[i]->open.spec.owner);
     return good;
 }
 
@@ -156,8 +179,13 @@ add_backfill(struct gang_search *search)
 
         if (!sched_wait_kept_until(wait, now, &most) || !most)
             continue;
-        for (unsigned k = 0; k < wait->target.n; k++)
-            good &= add(search, wait->target.cards[k], most, true);
+        for (unsigned k = 0; good && k < wait->target.n; k++) {
+            struct known *known = add(search, wait->target.cards[k], most);
+
+            good = known;
+            if (good)
+                known->single = true;
+        }
     }
     return good;
 }
@@ -235,13 +263,15 @@ add_sample(struct gang_search *search, const struct sched_class *class,
          s++) {
         for (unsigned i = 0; i < server->n_cards && looked < SCHED_HOLD_SAMPLE; i++) {
             struct sched_card *card = server->cards[i];
+            struct known *known;
 
             looked++;
             if (!sched_card_open(card) || sched_wait_kept_from(sched, claim, card))
                 continue;
-            if (!add(search, card, UINT64_MAX, false))
+            known = add(search, card, UINT64_MAX);
+            if (!known)
                 return false;
-            room_later(sched, class, card, &search->known[search->n - 1].room);
+            room_later(sched, class, card, &known->room);
         }
         server = server->next ? server->next : sched->pool->servers;
     }

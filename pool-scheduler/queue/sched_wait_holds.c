@@ -430,6 +430,13 @@ keep_quota(struct sched_wait *wait, const struct sched_amount *amount)
     tenant->kept = *amount;
 }
 
+static void
+release_quota(const struct sched_wait *wait)
+{
+    if (wait->waiter.tenant->kept_for == wait)
+        wait->waiter.tenant->kept_for = NULL;
+}
+
 static bool
 try_preempt(struct sched_wait *wait)
 {
@@ -501,8 +508,10 @@ keep_aged(struct sched_wait *wait)
 
     if (last && !sched_waiter_before(&wait->waiter, &last->waiter))
         return;
-    if (!possible(wait, false, &target) && !possible(wait, true, &target))
+    if (!possible(wait, false, &target) && !possible(wait, true, &target)) {
+        release_quota(wait); /* its server may have gone since */
         return;
+    }
     r = check_quota(wait, &target, &amount);
     if (r < 0) { /* a whole card may have more memory than the quota leaves */
         if (r != -EFBIG)
@@ -536,7 +545,7 @@ help(struct sched_wait *wait, uint64_t now)
     if (sched_tenant_check(tenant, &wait->waiter.amount, NULL, 0) < 0) {
         if (!aged || (tenant->kept_for && tenant->kept_for != wait))
             return false;
-        tenant->kept_for = NULL;
+        release_quota(wait);
         if (possible(wait, true, &target))
             keep_quota(wait, &wait->waiter.amount);
         return true;

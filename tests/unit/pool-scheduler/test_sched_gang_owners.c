@@ -197,6 +197,138 @@ quotas_of_all_tenants_are_kept(void **state)
     close(c);
 }
 
+/* Until @open would be refused because a quota is kept for another (@kept), or not. */
+static void
+await_quota(int fd, Gpupool__Ctl__CtlOpen open, bool kept)
+{
+    uint64_t end = gp_now_ns() + PATIENCE;
+    bool is_kept = !kept;
+
+    open.explain = true;
+    while (is_kept != kept && gp_now_ns() < end) {
+        reply_t *reply = ut_sched_open(fd, &open);
+
+        is_kept =
+            reply->error && strstr(reply->error->words, "is kept for an older request");
+        ut_sched_drop(reply);
+    }
+    if (is_kept != kept)
+        fail_msg("a quota is %skept", kept ? "not " : "");
+}
+
+/* While a gang waits for the quota of red, the server that it would need goes: nothing
+ * of that quota is kept for what cannot be placed any more. */
+static void
+what_has_no_cards_any_more_keeps_no_quota(void **state)
+{
+    struct world *w = *state;
+    int server, other, a, b, c;
+    Gpupool__Ctl__CtlOpen red = member("", 0, "kube:red1", 80), more;
+    reply_t *grant;
+
+    ut_gang_start_with(w, TENANTS);
+    server = ut_sched_join(w, "node-a", 1);
+    a = ut_sched_dial(w);
+    b = ut_sched_dial(w);
+    c = ut_sched_dial(w);
+    red.wait = false;
+    grant = ut_sched_granted(a, red);
+    other = ut_sched_join(w, "other", 1);
+    more = red;
+    more.core = 20;
+    more.owner = (char *)"kube:red9";
+    ut_gang_waits(b, member("pod", 2, "kube:blue1", 100), "1 of its 2");
+    ut_gang_waits(c, member("pod", 2, "kube:red2", 80),
+                  "quota: tenant red may hold 100 %");
+    await_quota(a, more, true);
+    close(other);
+    await_quota(a, more, false);
+    ut_sched_drop(grant);
+    close(server);
+    close(a);
+    close(b);
+    close(c);
+}
+
+/* The same of one request alone; the quota comes free, and the server does not. */
+static void
+who_has_no_card_any_more_keeps_no_quota(void **state)
+{
+    struct world *w = *state;
+    int server, other, a, b;
+    Gpupool__Ctl__CtlOpen red = member("", 0, "kube:red1", 80), blue, more;
+    reply_t *grant;
+
+    ut_gang_start_with(w, TENANTS);
+    server = ut_sched_join(w, "node-a", 1);
+    a = ut_sched_dial(w);
+    b = ut_sched_dial(w);
+    red.wait = false;
+    grant = ut_sched_granted(a, red);
+    other = ut_sched_join(w, "other", 1);
+    blue = member("", 0, "kube:blue1", 100);
+    blue.wait = false;
+    ut_sched_drop(ut_sched_granted(a, blue));
+    red = member("", 0, "kube:red2", 80);
+    red.server = (char *)"other";
+    ut_gang_waits(b, red, "quota: tenant red may hold 100 %");
+    more = member("", 0, "kube:red9", 20);
+    more.wait = false;
+    await_quota(a, more, true);
+    close(other);
+    ut_gang_finish(server, a, grant->grant, 0);
+    ut_sched_drop(ut_sched_hear(a));
+    more.core = 40;
+    await_quota(a, more, false);
+    ut_sched_drop(grant);
+    close(server);
+    close(a);
+    close(b);
+}
+
+/* A tick has chosen the card: @owner would not get it. */
+static void
+await_reserved(int fd, const char *owner)
+{
+    Gpupool__Ctl__CtlOpen open = member("", 0, owner, 30);
+    uint64_t end = gp_now_ns() + PATIENCE;
+    bool reserved = false;
+
+    open.wait = false;
+    open.explain = true;
+    while (!reserved && gp_now_ns() < end) {
+        reply_t *reply = ut_sched_open(fd, &open);
+
+        reserved = reply->error;
+        ut_sched_drop(reply);
+    }
+    assert_true(reserved);
+}
+
+/* A card is reserved for the owner of one member; another one's owner may not have it.
+ */
+static void
+cards_reserved_for_one_owner_are_not_for_the_others(void **state)
+{
+    struct world *w = *state;
+    int server, a, b;
+
+    ut_gang_start_with(w, "[reservation exam]\nowners = kube:red*\ncards = 1\n"
+                          "from = 2020-01-01T00:00Z\nuntil = 2120-01-01T00:00Z\n");
+    server = ut_sched_join(w, "node-a", 1);
+    a = ut_sched_dial(w);
+    b = ut_sched_dial(w);
+    await_reserved(b, "kube:blue1");
+    ut_gang_waits(a, member("pod", 2, "kube:red1", 60), "1 of its 2");
+    ut_gang_waits(b, member("pod", 2, "kube:blue1", 30),
+                  "gang pod: no room for all of its 2 members at once");
+    usleep(300000); /* some ticks */
+    assert_int_equal(ut_gang_waiting(w, NULL, 0), 2);
+    close(server);
+    close(a);
+    close(b);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, ut_sched_setup, ut_sched_teardown)
 
 int
@@ -207,6 +339,9 @@ main(void)
         T(cards_are_kept_for_all_of_them),
         T(each_tenant_has_a_quota_of_its_own),
         T(quotas_of_all_tenants_are_kept),
+        T(what_has_no_cards_any_more_keeps_no_quota),
+        T(who_has_no_card_any_more_keeps_no_quota),
+        T(cards_reserved_for_one_owner_are_not_for_the_others),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
