@@ -36,7 +36,7 @@ SCHED_SRCS := $(STORE_SRCS) pool-scheduler/sched_daemon.c pool-scheduler/sched_s
     pool-scheduler/sched_open.c \
     pool-scheduler/sched_conn.c pool-scheduler/sched_serve.c pool-scheduler/sched_grant.c pool-scheduler/sched_renewed.c pool-scheduler/sched_signer.c \
     pool-scheduler/sched_ending.c \
-    pool-scheduler/sched_reload.c pool-scheduler/sched_auth.c pool-scheduler/sched_peer.c pool-scheduler/sched_tokens.c pool-scheduler/sched_rates.c pool-scheduler/sched_reads.c pool-scheduler/sched_crowd.c pool-scheduler/sched_unread.c pool-scheduler/sched_ended.c \
+    pool-scheduler/sched_reload.c pool-scheduler/sched_auth.c pool-scheduler/sched_peer.c pool-scheduler/sched_tokens.c pool-scheduler/sched_rates.c pool-scheduler/sched_reads.c pool-scheduler/sched_crowd.c pool-scheduler/sched_door.c pool-scheduler/sched_unread.c pool-scheduler/sched_ended.c \
     pool-scheduler/sched_asker.c pool-scheduler/sched_relay.c pool-scheduler/sched_copy.c \
     pool-scheduler/sched_handle_proof.c pool-scheduler/sched_handle_server.c pool-scheduler/sched_handle_session.c pool-scheduler/sched_handle_many.c pool-scheduler/sched_handle_lease.c \
     pool-scheduler/sched_handle_admin.c pool-scheduler/sched_rows.c pool-scheduler/sched_status.c \

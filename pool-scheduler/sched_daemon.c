@@ -13,6 +13,7 @@
 #include "sched_auth.h"
 #include "sched_commit.h"
 #include "sched_copy.h"
+#include "sched_door.h"
 #include "sched_ended.h"
 #include "sched_ending.h"
 #include "sched_fed.h"
@@ -353,7 +354,9 @@ init_values(struct sched *sched, const struct sched_config *config)
     sched->commit.answers_end = &sched->commit.answers;
     sched->commit.orphaned = sched_session_orphaned;
     sched->reads.answer = sched_serve_read;
-    sched->unproven.prev = sched->unproven.next = &sched->unproven;
+    sched_door_init(sched);
+    sched->door.serve = sched_serve_begin;
+    sched->door.end = sched_serve_end;
     sched->pool = sched_pool_new();
     sched->history = calloc(1, sizeof(*sched->history));
     sched->ended = calloc(1, sizeof(*sched->ended));
@@ -466,6 +469,7 @@ sched_fini(struct sched *sched)
     }
     while (sched->conns)
         sched_serve_end(sched->conns);
+    sched_door_fini(sched);
     sched_relay_cancel(sched->relay);
     sched_relay_free(TAKE_PTR(sched->relay));
     sched_fed_cancel(sched->fed);

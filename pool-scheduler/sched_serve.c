@@ -13,6 +13,7 @@
 #include "sched_commit.h"
 #include "sched_conn.h"
 #include "sched_crowd.h"
+#include "sched_door.h"
 #include "sched_ending.h"
 #include "sched_fed.h"
 #include "sched_handle.h"
@@ -39,8 +40,6 @@
 /* A peer to which answers wait must take all of them, or this much, in each period. */
 #define UNREAD_NS (10 * GP_NS_PER_S)
 #define UNREAD_MIN ((uint64_t)64 * 1024)
-/* More than there may be, of sockets that cannot be held back. */
-#define UNPROVEN_OVER 64
 /* Who has shown no token is refused so often, then disconnected. */
 #define UNPROVEN_REFUSALS_MAX 16
 
@@ -59,86 +58,6 @@ idle_expired(struct gp_loop_timer *timer)
 
     gp_log_info("conn", "%s: silent for too long, disconnected", conn->peer);
     sched_serve_end(conn);
-}
-
-/* ------------------------------------------------------------ unproven peers -- */
-
-static void
-unproven_leave(struct sched_conn *conn)
-{
-    struct sched_link *link = &conn->unproven;
-
-    if (!link->next)
-        return;
-    link->prev->next = link->next;
-    link->next->prev = link->prev;
-    link->prev = link->next = NULL;
-    conn->sched->n_unproven--;
-    if (conn->sched->n_unproven < SCHED_UNPROVEN_MAX)
-        gp_listener_resume(&conn->sched->listener);
-}
-
-/* One has to go for @conn: the oldest of the same address when a quarter are, else the
- * oldest of all. */
-static struct sched_conn *
-unproven_least(const struct sched *sched, const struct sched_conn *conn)
-{
-    struct sched_conn *own = NULL;
-    unsigned n = 0;
-
-    for (struct sched_link *at = sched->unproven.next; at != &sched->unproven;
-         at = at->next) {
-        struct sched_conn *other = container_of(at, struct sched_conn, unproven);
-
-        if (other->from != conn->from)
-            continue;
-        own = own ? own : other;
-        n++;
-    }
-    return n >= SCHED_UNPROVEN_MAX / 4
-               ? own
-               : container_of(sched->unproven.next, struct sched_conn, unproven);
-}
-
-/* When it has had its time to speak. */
-static uint64_t
-time_end(const struct sched_conn *conn)
-{
-    return conn->since_ns + SCHED_UNPROVEN_NS;
-}
-
-/* There are as many as there may be, and all of them are new: those that come next wait
- * until one is through, or has had its time. */
-static void
-hold_back(struct sched *sched, uint64_t now)
-{
-    const struct sched_conn *oldest =
-        container_of(sched->unproven.next, struct sched_conn, unproven);
-
-    if (sched->n_unproven >= SCHED_UNPROVEN_MAX && time_end(oldest) > now)
-        gp_listener_hold(&sched->listener, time_end(oldest) - now);
-}
-
-static void
-unproven_enter(struct sched_conn *conn)
-{
-    struct sched *sched = conn->sched;
-    struct sched_link *head = &sched->unproven, *link = &conn->unproven;
-    struct sched_conn *least;
-
-    conn->since_ns = gp_now_ns();
-    if (sched->n_unproven >= SCHED_UNPROVEN_MAX) {
-        least = unproven_least(sched, conn);
-        if (time_end(least) <= conn->since_ns ||
-            sched->n_unproven >= SCHED_UNPROVEN_MAX + UNPROVEN_OVER)
-            sched_serve_end(least);
-    }
-    link->prev = head->prev;
-    link->next = head;
-    head->prev->next = link;
-    head->prev = link;
-    sched->n_unproven++;
-    hold_back(sched, conn->since_ns);
 }
 
 static bool
@@ -197,9 +116,19 @@ void
 sched_serve_accept(struct sched *sched, int fd)
 {
     uint64_t from = gp_net_peer_hash(fd);
+
+    if (too_often(sched, fd, from))
+        close(fd);
+    else
+        sched_door_knock(sched, fd, from, !is_unix(fd));
+}
+
+void
+sched_serve_begin(struct sched *sched, int fd, uint64_t from)
+{
     struct sched_conn *conn;
 
-    if (too_often(sched, fd, from) || !make_room(sched, fd, from)) {
+    if (!make_room(sched, fd, from)) {
         close(fd);
         return;
     }
@@ -231,7 +160,7 @@ sched_serve_accept(struct sched *sched, int fd)
     conn->link = &sched->conns;
     sched->conns = conn;
     sched_crowd_add(conn);
-    unproven_enter(conn);
+    sched_door_enter(conn);
     conn->on_idle = idle_expired;
     gp_loop_timer_set(sched->loop, &conn->idle, gp_now_ns() + FIRST_MESSAGE_NS,
                       idle_expired);
@@ -269,7 +198,7 @@ sched_serve_end(struct sched_conn *conn)
     sched_fed_end(conn);
     sched_relay_end(conn);
     sched_reads_end(conn);
-    unproven_leave(conn);
+    sched_door_leave(conn);
     free(conn->transcript);
     free(conn->hello_server);
     ticket_key_free(conn->key);
@@ -456,7 +385,7 @@ after_request(struct sched_conn *conn)
         sched_serve_end(conn);
         return;
     }
-    unproven_leave(conn);
+    sched_door_leave(conn);
     conn->msg.max_msg = conn->server ? CTL_REQUEST_MAX : CTL_CLIENT_REQUEST_MAX;
     sched_conn_touch(conn);
 }

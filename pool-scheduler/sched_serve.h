@@ -12,8 +12,10 @@
 
 #include "sched_types.h"
 
-/* A new connection; takes @fd. */
+/* A new connection; takes @fd.  It may have to wait for its turn (sched_door.h). */
 void sched_serve_accept(struct sched *sched, int fd);
+/* Its turn has come. */
+void sched_serve_begin(struct sched *sched, int fd, uint64_t from);
 void sched_serve_end(struct sched_conn *conn);
 
 /* Answer a read whose turn it is (sched_reads.h); @conn may be gone afterwards. */

@@ -72,13 +72,15 @@ enum sched_role {
 /* Answers in memory that peers have not read yet, in all: each of them may have some
  * MiB and take its time. */
 #define SCHED_UNREAD_MAX ((size_t)512 << 20)
-/* Connections that have said nothing yet: they may send a registration, which is large,
- * so few are kept; when one more comes, the oldest goes, of the same address when that
- * has a quarter of them.  But each has some time first, in which further ones wait in
- * the kernel's queue: thousands that connect at once, as after a restart, would else
- * push each other out in the middle of their handshakes. */
+/* Connections that have said nothing yet (sched_door.h): they may send a registration,
+ * which is large, so few are served at a time; when one more comes, the oldest goes, of
+ * the same address when that has a quarter of them.  But each has some time first, in
+ * which further ones wait unread. */
 #define SCHED_UNPROVEN_MAX 512
 #define SCHED_UNPROVEN_NS (1 * GP_NS_PER_S)
+/* Those that wait: a descriptor each, as many as a listening socket has in its queue.
+ */
+#define SCHED_DOOR_MAX 4096
 /* While so many tickets of batches wait for a signature, at 4 KiB each, sessions whose
  * tickets are good for another while get theirs with the next renewal: after a restart
  * all sessions of a large pool are due at once. */
@@ -211,8 +213,18 @@ struct sched {
     struct sched_ended *ended;
     struct sched_kube *kube; /* NULL: pods are not served; sched_pod.c's */
     struct sched_conn *conns;
-    struct sched_link unproven; /* oldest first */
-    unsigned n_unproven;
+    struct {                       /* sched_door.h */
+        struct sched_link served;  /* oldest first */
+        struct sched_link waiting; /* the same */
+        unsigned n_served, n_waiting;
+        uint16_t served_of[SCHED_CROWD_BUCKETS]; /* by address */
+        uint16_t waiting_of[SCHED_CROWD_BUCKETS];
+        struct gp_loop_timer timer; /* when one may be served */
+        uint64_t next_end_ns;       /* none that has had its time goes before */
+        /* Set at the start. */
+        void (*serve)(struct sched *sched, int fd, uint64_t from);
+        void (*end)(struct sched_conn *conn);
+    } door;
     unsigned n_clients; /* connections that are not servers', unauthenticated peers
                            included */
     uint16_t crowd[SCHED_CROWD_BUCKETS]; /* of them, by address; sched_crowd.h */
@@ -253,7 +265,7 @@ struct sched_conn {
     struct gp_loop_timer idle; /* silence ends the connection */
     void (*on_idle)(struct gp_loop_timer *idle);
     struct sched_link unproven;    /* while it is not known; else next is NULL */
-    uint64_t since_ns;             /* when it was accepted */
+    uint64_t since_ns;             /* when that began */
     struct sched_server *server;   /* after a registration */
     struct sched_session *held;    /* end soon after this connection, a list */
     uint32_t held_lease_ms;        /* the longest lease that has been among them */

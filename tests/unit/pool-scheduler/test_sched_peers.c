@@ -447,6 +447,54 @@ unproven_peers_of_one_address_end_none_of_another(void **state)
     close(other.fd);
 }
 
+/* Whether @client is answered while @oldest, which came before, still has its second.
+ */
+static bool
+is_answered_before(int client, int oldest)
+{
+    struct pollfd fds[] = {{.fd = client, .events = POLLIN},
+                           {.fd = oldest, .events = POLLIN | POLLRDHUP}};
+
+    return poll(fds, 2, -1) > 0 && !fds[1].revents;
+}
+
+/* All places are taken by one address that says nothing: another does not wait until
+ * those have had their time. */
+static void
+silent_peers_of_one_address_keep_no_other_waiting(void **state)
+{
+    enum { N = SCHED_UNPROVEN_MAX + 20, TRIES = 40, GOOD = 10 };
+    struct world *w = *state;
+    static int silent[N];
+    unsigned good = 0;
+    Gpupool__Ctl__CtlRequest req = GPUPOOL__CTL__CTL_REQUEST__INIT;
+    Gpupool__Ctl__CtlStatus status = GPUPOOL__CTL__CTL_STATUS__INIT;
+    bool answered = false;
+
+    req.id = 1;
+    req.body_case = GPUPOOL__CTL__CTL_REQUEST__BODY_STATUS;
+    req.status = &status;
+    for (int i = 0; !answered && i < TRIES && good < GOOD; i++) {
+        uint64_t start = gp_now_ns();
+        int client;
+
+        for (int k = 0; k < N; k++)
+            silent[k] = dial_from(w, "127.0.0.2");
+        client = dial_from(w, "127.0.0.1");
+        ut_sched_post(client, &req);
+        good += gp_now_ns() - start < SCHED_UNPROVEN_NS / 2; /* else: a slow machine */
+        answered = is_answered_before(client, silent[0]);
+        if (answered)
+            ut_sched_drop(ut_sched_hear(client));
+        close(client);
+        for (int k = 0; k < N; k++)
+            close(silent[k]);
+    }
+    if (!good)
+        skip();
+    assert_true(answered);
+}
+
 /* All of them are taken by somebody who has shown a right token. */
 static void
 address_crowds_out_its_own_connections_only(void **state)
@@ -589,6 +637,7 @@ main(void)
         PROMISE(second_scheduler_on_the_same_state_does_not_start),
         PROMISE(unproven_peers_shut_nobody_out),
         PROMISE(unproven_peers_of_one_address_end_none_of_another),
+        PROMISE(silent_peers_of_one_address_keep_no_other_waiting),
         PROMISE(client_that_sends_too_much_is_sent_away),
         PROMISE(address_crowds_out_its_own_connections_only),
         PROMISE(unread_answers_have_a_bound_and_the_crowd_pays),
