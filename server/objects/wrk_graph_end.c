@@ -94,14 +94,27 @@ add_nodes(struct wrk *w, struct wrk_graph_end *end, CUgraph graph)
     }
 }
 
+/* Ids of graphs and nodes that there are. */
+static size_t
+all_ids(const struct wrk *w)
+{
+    const struct wrk_handles *t = &w->handles;
+
+    return (size_t)t->client[WIRE_KIND_GRAPH].count + t->server[WIRE_KIND_GRAPH].count +
+           t->client[WIRE_KIND_GRAPHNODE].count + t->server[WIRE_KIND_GRAPHNODE].count;
+}
+
 /* Of all graphs among the ids; further ones come behind them meanwhile.  Graphs may be
- * nested as deep as a client likes, so this does not call itself. */
+ * nested as deep as a client likes, so this does not call itself.  A client that gives
+ * the number of a conditional node again, inside its body, makes graphs that seem to be
+ * in themselves: there are more ids then than can end. */
 static void
 add_nodes_of_graphs(struct wrk *w, struct wrk_graph_end *end)
 {
     const struct wrk_handle_slot *slot;
+    size_t most = all_ids(w);
 
-    for (size_t i = 0; i < end->n; i++) {
+    for (size_t i = 0; i < end->n && end->n <= most; i++) {
         slot = wrk_handles_find(&w->handles, WIRE_KIND_GRAPH, end->ids[i]);
         if (slot)
             add_nodes(w, end, slot->obj);

@@ -13,6 +13,7 @@
 #include "wrk_state.h"
 
 #include <string.h>
+#include <sys/resource.h>
 
 enum {
     MANY = 3000, /* more than one message holds */
@@ -85,6 +86,7 @@ wrk_unsolicited(struct wrk *w, enum wire_event what, const void *body, uint32_t 
     memcpy(&event, body, sizeof(event));
     assert_int_equal(more_size, event.n_ids * sizeof(*told));
     assert_true(sizeof(struct wire_rep) + size + more_size <= WIRE_FRAME_MAX);
+    assert_true(n_told + event.n_ids <= ARRAY_SIZE(told));
     memcpy(told + n_told, more, more_size);
     n_told += event.n_ids;
     messages++;
@@ -245,6 +247,24 @@ ids_of_a_graph_that_was_at_its_address_end(void **state)
     assert_int_equal(n_told, 1);
 }
 
+/* The number of a conditional node is the client's: in its own body, too. */
+static void
+a_body_in_itself_ends_once(void **state)
+{
+    uint64_t body = named_by_us(WIRE_KIND_GRAPH, &outer);
+    uint64_t node = named(WIRE_KIND_GRAPHNODE, 1, node_at(0));
+
+    (void)state;
+    outer = (struct graph){0, 1};
+    types[0] = CU_GRAPH_NODE_TYPE_CONDITIONAL;
+    wrk_graph_end_body(&worker, body, node);
+#ifndef GP_SANITIZED /* what would go on for ever takes no more than this */
+    setrlimit(RLIMIT_AS, &(struct rlimit){512u << 20, RLIM_INFINITY});
+#endif
+    destroy(body, CUDA_SUCCESS);
+    assert_ended(node);
+}
+
 int
 main(void)
 {
@@ -257,6 +277,7 @@ main(void)
         cmocka_unit_test_setup_teardown(what_is_in_a_node_ends_with_it, begin, end),
         cmocka_unit_test_setup_teardown(ids_of_a_graph_that_was_at_its_address_end,
                                         begin, end),
+        cmocka_unit_test_setup_teardown(a_body_in_itself_ends_once, begin, end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
