@@ -326,15 +326,19 @@ places_of(const struct ctrl *ctrl, const char *key)
     return n;
 }
 
-/* Places that namespaces which have more than @most could give. */
+/* Those that namespaces have beyond @most each. */
 static unsigned
 places_over(const struct ctrl *ctrl, unsigned most)
 {
     unsigned n = 0;
 
-    for (const struct ctrl_place *p = ctrl->places.first; p; p = p->next)
-        if (places_of(ctrl, p->key) > most)
-            n++;
+    for (const struct ctrl_place *p = ctrl->places.first; p; p = p->next) {
+        unsigned before = 0;
+
+        for (const struct ctrl_place *q = ctrl->places.first; q != p; q = q->next)
+            before += same_namespace(q->key, p->key);
+        n += before >= most;
+    }
     return n;
 }
 
@@ -366,7 +370,8 @@ give_place(struct ctrl *ctrl, unsigned most)
 }
 
 /* @n more for the namespace of @key.  No namespace keeps others out: where there are
- * not as many, those give some that have more than it will have. */
+ * not as many, those give some that have more than it will have; none gives any if they
+ * do not suffice. */
 static bool
 make_room(struct ctrl *ctrl, const char *key, unsigned n)
 {

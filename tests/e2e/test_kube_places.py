@@ -333,3 +333,23 @@ def test_a_pod_gets_places_for_all_of_its_claims_or_none(case):
         case.equal([f"team/w{i:02}" for i in range(30) if f"team/w{i:02}" not in taken],
                    ["team/w28", "team/w29"], "who gave theirs")
     in_world(case, body)
+
+
+def test_no_place_is_given_up_for_what_gets_none(case):
+    """What others have beyond their share is less than a pod needs: they keep it."""
+    def body(world):
+        begin(world, a=100, b=100)
+        for i in range(32):
+            name, space = f"w{i:02}", "team" if i < 5 else f"space{(i - 5) // 4}"
+            made = claim(name, core=100, memory="64Mi")
+            made["metadata"]["namespace"] = space
+            world.api.put("elasticgpuclaims", made)
+        await_places(case, world, 32)
+        taken = sorted(programs(case, world))
+        pod = several("else", *[60] * 4)
+        pod["metadata"]["namespace"] = "others"
+        world.api.put("pods", pod)
+        case.wait_for(lambda: ((world.api.get("elasticgpuclaims", "else-c0", "others") or {})
+                               .get("status", {}).get("message")), "the pod waits")
+        case.equal(sorted(programs(case, world)), taken, "places")
+    in_world(case, body)
