@@ -31,7 +31,7 @@ $(eval $(call unit_test,test_sched_power,tests/unit/pool-scheduler/test_sched_po
 $(foreach test,test_sched_wait test_sched_places,\
     $(eval $(call unit_test,$(test),tests/unit/pool-scheduler/$(test).c \
     $(addprefix tests/unit/pool-scheduler/,ut_wait.c ut_sched.c),$(UT_SCHED_INCS),,$(SCHED_LIBS),$(SCHED_LDLIBS))))
-$(foreach test,test_sched_gang test_sched_gang_order test_sched_gang_owners,\
+$(foreach test,test_sched_gang test_sched_gang_order test_sched_gang_owners test_sched_storm,\
     $(eval $(call unit_test,$(test),tests/unit/pool-scheduler/$(test).c \
     $(addprefix tests/unit/pool-scheduler/,ut_gang.c ut_sched.c),$(UT_SCHED_INCS),,$(SCHED_LIBS),$(SCHED_LDLIBS))))
 $(eval $(call unit_test,test_sched_repeat,tests/unit/pool-scheduler/test_sched_repeat.c tests/unit/pool-scheduler/ut_sched.c,\
