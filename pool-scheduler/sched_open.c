@@ -2,6 +2,7 @@
 #include "sched_open.h"
 
 #include "gp_time.h"
+#include "sched_gang.h"
 #include "sched_pool.h"
 #include "sched_reserve.h"
 #include "sched_store.h"
@@ -71,6 +72,8 @@ sched_open_place(struct sched *sched, const struct sched_open *open,
         r = sched_place(sched->pool, &req, ret);
     if (r < 0)
         r = sched_wait_backfill(sched, &req, open->run_ms, ret);
+    if (r < 0)
+        r = sched_gang_spares(sched, &req, ret);
     if (r < 0)
         return r;
     amount = sched_decision_amount(ret); /* whole cards, and core by speed */

@@ -76,6 +76,11 @@ int sched_gang_place_kept(struct sched *sched, const struct sched_gang *gang,
 bool sched_gang_help(struct sched *sched, struct sched_gang *gang, bool aged);
 /* Are all cards that are kept for it still there? */
 bool sched_gang_cards_open(const struct sched_gang *gang);
+/* Where @req could go on a card that is kept for a gang and leave that what it is to
+ * have there.  Else who waits for a card that never comes free could keep whole cards
+ * from others of which he wants, and his quota has, a small part.  -ENOSPC. */
+int sched_gang_spares(const struct sched *sched, const struct sched_request *req,
+                      struct sched_decision *ret);
 /* Keep no cards and no quota for it any more, and end nothing for it. */
 void sched_gang_release(struct sched *sched, struct sched_gang *gang);
 /* Which of its members is the first of @tenant; the number of members if none is. */

@@ -455,3 +455,66 @@ sched_gang_of_hold(const struct sched_waits *waits, const void *hold)
             return waits->gang_holds[i];
     return NULL;
 }
+
+/* ------------------------------------------------------------------- spare -- */
+
+/* What members are to have of @card, and how many of them. */
+static unsigned
+wanted_of(const struct sched_gang *gang, const struct sched_card *card,
+          struct sched_room *ret)
+{
+    unsigned members = 0;
+
+    *ret = (struct sched_room){.core = 0};
+    for (unsigned i = 0; i < gang->n; i++) {
+        const struct sched_wait *member = gang->members[i];
+        const struct sched_request *req = &member->open.req;
+
+        for (unsigned k = 0; k < member->target.n; k++) {
+            if (member->target.cards[k] != card)
+                continue;
+            ret->core += sched_place_core(card, req);
+            ret->memory += req->whole ? card->facts.memory : req->memory;
+            ret->in_space = req->in_space;
+            members++;
+        }
+    }
+    return members;
+}
+
+/* Has @card room for @req beside what @gang is to have of it? */
+static bool
+spares(const struct sched_gang *gang, const struct sched_card *card,
+       const struct sched_request *req)
+{
+    struct sched_room room;
+    unsigned members = wanted_of(gang, card, &room);
+
+    return members && room.in_space == req->in_space &&
+           card->slices + members < CTL_SLICES_PER_CARD_MAX &&
+           room.core + sched_place_core(card, req) <= sched_card_free_core(card) &&
+           room.memory + req->memory <= sched_card_free_memory(card);
+}
+
+int
+sched_gang_spares(const struct sched *sched, const struct sched_request *req,
+                  struct sched_decision *ret)
+{
+    const struct sched_waits *waits = sched->waits;
+
+    if (req->cards > 1)
+        return -ENOSPC;
+    for (unsigned i = 0; i < waits->n_gang_holds; i++) {
+        const struct sched_gang *gang = waits->gang_holds[i];
+
+        for (unsigned k = 0; k < gang->n; k++) {
+            const struct sched_target *target = &gang->members[k]->target;
+
+            for (unsigned c = 0; c < target->n; c++)
+                if (!sched_place_held(&target->cards[c], 1, req, ret) &&
+                    spares(gang, target->cards[c], req))
+                    return 0;
+        }
+    }
+    return -ENOSPC;
+}

@@ -356,6 +356,45 @@ gangs_with_kept_cards_are_all_served(void **state)
     }
 }
 
+/* A gang waits for a card that its own owner uses, so that it may wait for ever.  On
+ * the other cards that are kept for it others have what it does not want. */
+static void
+what_a_gang_does_not_want_is_not_kept_from_others(void **state)
+{
+    struct world *w = *state;
+    int server, other, a, b, c;
+    Gpupool__Ctl__CtlOpen large = ut_sched_preference(100, 0), member;
+    uint64_t end = gp_now_ns() + PATIENCE;
+    char reason[256] = "";
+    reply_t *reply;
+
+    ut_gang_start_with(w, "[queue]\nreserve-after = 0s\n");
+    server = ut_sched_join(w, "node-a", 1);
+    other = ut_sched_join(w, "other", 1);
+    a = ut_sched_dial(w);
+    b = ut_sched_dial(w);
+    c = ut_sched_dial(w);
+    large.server = (char *)"other";
+    ut_sched_drop(ut_sched_granted(a, large));
+    member = ut_gang_member("never", 2, 100);
+    member.server = (char *)"other";
+    ut_gang_waits(b, member, "1 of its 2");
+    ut_gang_waits(c, ut_gang_member("never", 2, 10), "gang never: ");
+    while (!strstr(reason, "cards are kept for all of its 2 members") &&
+           gp_now_ns() < end)
+        ut_gang_waiting(w, reason, sizeof(reason));
+    assert_true(gp_now_ns() < end);
+    ut_sched_drop(ut_sched_granted(a, ut_sched_preference(60, GIB)));
+    ut_sched_drop(ut_sched_granted(a, ut_sched_preference(30, GIB)));
+    reply = ut_sched_ask_preference(a, 5); /* 10 % are the gang's */
+    ut_sched_refused(reply, GPUPOOL__CTL__CTL_CODE__CTL_NO_FIT, "");
+    close(server);
+    close(other);
+    close(a);
+    close(b);
+    close(c);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, ut_sched_setup, ut_sched_teardown)
 
 int
@@ -369,6 +408,7 @@ main(void)
         T(later_gang_makes_way_for_one_request),
         T(two_gangs_do_not_wait_for_each_other),
         T(gangs_with_kept_cards_are_all_served),
+        T(what_a_gang_does_not_want_is_not_kept_from_others),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
