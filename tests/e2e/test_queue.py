@@ -114,7 +114,9 @@ def test_last_line_of_a_run_says_why_its_session_was_ended(case):
 def test_run_that_was_not_connected_reads_why_its_session_was_closed(case):
     pool = case.pool(servers=1, cards=1)
     process = pool.spawn("sleep", "60")
-    case.wait_for(lambda: len(pool.pids("gpupool")) == 2, "the run and its keepalive")
+    # What is about to become the program has the run's name until then.
+    case.wait_for(lambda: pool.pids("sleep") and len(pool.pids("gpupool")) == 2,
+                  "the program, the run and its keepalive")
     run, keepalive = sorted(pool.pids("gpupool"), key=lambda pid: pid != process.pid)
     pool.kill(run, signal.SIGSTOP)
     pool.kill(keepalive)
