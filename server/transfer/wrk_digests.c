@@ -35,6 +35,8 @@
  * look.  Fetching a byte takes about as long as the second one. */
 #define WAIT_NS (20 * GP_NS_PER_MS)
 #define WAIT_NS_PER_BYTE 1
+/* The client does not know of kernels that it launched before it had managed memory. */
+#define WAIT_IDLE_NS (10 * GP_NS_PER_S)
 /* The receive thread waits for no longer than sending takes at 16 GB/s. */
 #define NOTE_NS (200 * GP_NS_PER_US)
 #define NOTE_BYTES_PER_NS 16
@@ -173,6 +175,18 @@ give_up(const char *what)
     return false;
 }
 
+/* The same, unless there is no memory, or the context has failed: of that nothing
+ * follows for another time. */
+static bool
+give_up_with(CUresult r, const char *what)
+{
+    bool for_good = (r >= CUDA_ERROR_INVALID_IMAGE && r < 300) ||
+                    r == CUDA_ERROR_NOT_FOUND || r == CUDA_ERROR_NOT_SUPPORTED ||
+                    r == CUDA_ERROR_INVALID_VALUE;
+
+    return for_good && give_up(what);
+}
+
 static size_t
 buffer_bytes(uint32_t n_pages)
 {
@@ -186,18 +200,21 @@ buffer_make(struct wrk *w, struct per_ctx *ctx, uint32_t n_pages)
     const size_t bytes = buffer_bytes(n_pages);
     void *mem = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    CUresult r;
 
     if (mem == MAP_FAILED)
         return false;
-    if (WRK_CALL(w, cuMemHostRegister_v2, mem, bytes,
-                 HOSTREGISTER_PORTABLE | HOSTREGISTER_DEVICEMAP) != CUDA_SUCCESS) {
+    r = WRK_CALL(w, cuMemHostRegister_v2, mem, bytes,
+                 HOSTREGISTER_PORTABLE | HOSTREGISTER_DEVICEMAP);
+    if (r != CUDA_SUCCESS) {
         munmap(mem, bytes);
-        return give_up("the driver registers no memory for it");
+        return give_up_with(r, "the driver registers no memory for it");
     }
-    if (WRK_CALL(w, cuMemHostGetDevicePointer_v2, &ctx->card, mem, 0) != CUDA_SUCCESS) {
+    r = WRK_CALL(w, cuMemHostGetDevicePointer_v2, &ctx->card, mem, 0);
+    if (r != CUDA_SUCCESS) {
         WRK_CALL(w, cuMemHostUnregister, mem);
         munmap(mem, bytes);
-        return give_up("the card does not reach memory of the host");
+        return give_up_with(r, "the card does not reach memory of the host");
     }
     ctx->buffer = mem;
     ctx->n_pages = n_pages;
@@ -226,14 +243,14 @@ static bool
 ctx_make(struct wrk *w, struct per_ctx *ctx)
 {
     CUmodule module;
+    CUresult r = WRK_CALL(w, cuModuleLoadData, &module, wrk_digests_ptx);
 
-    if (WRK_CALL(w, cuModuleLoadData, &module, wrk_digests_ptx) != CUDA_SUCCESS ||
-        WRK_CALL(w, cuModuleGetFunction, &ctx->kernel, module, "gp_digests") !=
-            CUDA_SUCCESS) {
-        ctx->kernel = NULL;
-        return give_up("the driver does not take the kernel for it");
-    }
-    return true;
+    if (r == CUDA_SUCCESS)
+        r = WRK_CALL(w, cuModuleGetFunction, &ctx->kernel, module, "gp_digests");
+    if (r == CUDA_SUCCESS)
+        return true;
+    ctx->kernel = NULL;
+    return give_up_with(r, "the driver does not take the kernel for it");
 }
 
 /* Of the current context, with nothing under way. */
@@ -413,7 +430,7 @@ bool
 wrk_digests_wait(struct wrk *w, struct wrk_digest_look *look)
 {
     return look_wait(w, look,
-                     look->idle ? UINT64_MAX
+                     look->idle ? WAIT_IDLE_NS
                                 : WAIT_NS + look->n_pages * PAGE * WAIT_NS_PER_BYTE);
 }
 
