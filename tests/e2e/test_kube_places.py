@@ -126,6 +126,14 @@ def test_a_claim_that_is_deleted_leaves_the_queue_and_no_session(case):
     in_world(case, body)
 
 
+def await_words(case, world, *names):
+    """The controller has read where each claim waits, and with that the signed place with which it
+    comes back; a scheduler that ends may take back what was not read."""
+    for name in names:
+        case.wait_for(lambda name=name: message(world, name).startswith("waits at place "),
+                      f"where {name} waits")
+
+
 def restart_scheduler(case, world):
     world.scheduler.send_signal(signal.SIGTERM)
     world.scheduler.wait(20)
@@ -170,6 +178,7 @@ def test_places_are_kept_when_another_scheduler_leads(case):
         for i, name in enumerate(names):
             put(world, name, 100)
             await_places(case, world, i + 1)
+        await_words(case, world, *names)
         first = leader_in(etcd)
         schedulers = dict(zip(world.address.split(","), [world.scheduler, *world.others]))
         schedulers[first].kill()
@@ -299,6 +308,7 @@ def test_places_of_a_pod_outlast_controller_and_scheduler(case):
         put(world, "other", 100)
         await_places(case, world, 3)
         order = programs(case, world)
+        await_words(case, world, "other")  # which is later than what the first ones were told
         restart_scheduler(case, world)
         await_places(case, world, 3)
         case.equal(programs(case, world), order, "the order")
