@@ -94,6 +94,7 @@ struct wrk_digest_look {
 
 /* Those of 2 MiB of addresses. */
 #define CHUNK_PAGES 512
+#define CHUNK_BYTES (CHUNK_PAGES * PAGE)
 
 struct chunk {
     uint64_t number;
@@ -501,25 +502,49 @@ wrk_digests_take(struct wrk_digest_look *look, uint32_t range, uint64_t *addr,
     return n;
 }
 
+/* The notes of [@addr, @end) that are in @chunk. */
+static void
+chunk_drop(struct chunk *chunk, uint64_t addr, uint64_t end)
+{
+    const uint64_t start = chunk->number * CHUNK_BYTES;
+    const uint64_t from = gp_max(addr, start), to = gp_min(end, start + CHUNK_BYTES);
+
+    for (uint64_t page = from / PAGE; page * PAGE < to; page++)
+        chunk->digest[page % CHUNK_PAGES] = 0;
+}
+
+/* A client names any range that it likes, so no more chunks are looked for than there
+ * are places in the table. */
+static void
+range_drop(uint64_t addr, uint64_t end)
+{
+    const uint64_t first = addr / CHUNK_BYTES, last = (end - 1) / CHUNK_BYTES;
+    struct chunk **at;
+
+    if (last - first < notes.cap) {
+        for (uint64_t number = first; number <= last; number++) {
+            at = chunks_find(&notes, number);
+            if (at)
+                chunk_drop(*at, addr, end);
+        }
+        return;
+    }
+    for (uint32_t i = 0; i < notes.cap; i++) {
+        at = &notes.slots[i];
+        if (*at && (*at)->number >= first && (*at)->number <= last)
+            chunk_drop(*at, addr, end);
+    }
+}
+
 void
 wrk_digests_drop(const struct wire_run *runs, uint32_t n)
 {
+    uint64_t end;
+
     pthread_mutex_lock(&notes_lock);
-    for (uint32_t i = 0; i < n && notes.count; i++) {
-        uint64_t at = runs[i].addr, end;
-
-        if (!gp_add_ok(at, runs[i].len, &end))
-            continue;
-        while (at < end) {
-            struct chunk **chunk = chunks_find(&notes, at / PAGE / CHUNK_PAGES);
-            uint64_t next = (at / (PAGE * CHUNK_PAGES) + 1) * PAGE * CHUNK_PAGES;
-
-            for (uint64_t page = at / PAGE; chunk && page * PAGE < gp_min(next, end);
-                 page++)
-                (*chunk)->digest[page % CHUNK_PAGES] = 0;
-            at = next;
-        }
-    }
+    for (uint32_t i = 0; i < n && notes.count; i++)
+        if (runs[i].len && gp_add_ok(runs[i].addr, runs[i].len, &end))
+            range_drop(runs[i].addr, end);
     pthread_mutex_unlock(&notes_lock);
 }
 
