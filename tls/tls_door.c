@@ -23,12 +23,13 @@ look(struct tls_door *door, struct gp_msg_conn *conn, struct gp_err *err)
 
     if (n < 0)
         return (int)n;
+    if (n == 0 || door->policy == TLS_OFF || !tls_hello_is(first, (size_t)n)) {
+        door->clear = true; /* answered even if it will say no more */
+        return 0;
+    }
     if (gp_net_hung_up(conn->src.fd)) /* who waits no longer costs no handshake */
         return gp_err_set(err, -ECONNRESET, "it has hung up before it was answered");
-    if (n && door->policy != TLS_OFF && tls_hello_is(first, (size_t)n))
-        return tls_handshake_server(door->ctx, conn->src.fd, &door->hs, err);
-    door->clear = true;
-    return 0;
+    return tls_handshake_server(door->ctx, conn->src.fd, &door->hs, err);
 }
 
 static int

@@ -3,9 +3,11 @@
 
 #include "ut_tls.h"
 
+#include "gp_msg.h"
 #include "gp_net.h"
 #include "gp_time.h"
 #include "gp_wire.h"
+#include "tls_door.h"
 
 #include <errno.h>
 #include <openssl/ssl.h>
@@ -465,6 +467,52 @@ suite_that_nobody_knows_is_named(void **state)
     assert_non_null(strstr(err.msg, "0x1304"));
 }
 
+/* ---- who comes in ------------------------------------------------------------------
+ */
+
+/* A peer on TCP sends @data, and will send no more; what the door says then. */
+static int
+door_begin_for(const void *data, size_t size, struct tls_door *door)
+{
+    struct gp_msg_conn conn = {0};
+    struct gp_err err = {0};
+    int listener, peer, r;
+    uint32_t events;
+    char where[GP_NET_NAME_MAX];
+
+    assert_int_equal(gp_net_listen("127.0.0.1:0", 0, 1, &listener, &err), 0);
+    snprintf(where, sizeof(where), "127.0.0.1:%u", gp_net_port(listener));
+    assert_int_equal(gp_net_connect(where, 0, soon(), true, &peer, &err), 0);
+    assert_int_equal(gp_net_wait(listener, POLLIN, soon()), 0);
+    assert_int_equal(gp_net_accept(listener, &conn.src.fd), 0);
+    assert_int_equal(send(peer, data, size, MSG_NOSIGNAL), size);
+    assert_int_equal(shutdown(peer, SHUT_WR), 0);
+    while (!gp_net_hung_up(conn.src.fd))
+        gp_net_wait(conn.src.fd, POLLRDHUP, soon());
+    door->policy = TLS_PREFER;
+    r = tls_door_begin(door, &conn, &events, &err);
+    close(peer);
+    close(conn.src.fd);
+    close(listener);
+    return r;
+}
+
+/* It is told what is wrong with its request, as one is that keeps its end open; only a
+ * handshake would be in vain. */
+static void
+who_says_no_more_is_heard_in_clear_text_and_gets_no_handshake(void **state)
+{
+    static const uint8_t hello[] = {0x16, 3, 1, 0, 64, 1, 0, 0, 60, 3, 3};
+    struct tls_door door = {0};
+
+    assert_int_equal(door_begin_for("GET / HTTP/1.0\r\n", 16, &door), 0);
+    assert_true(door.clear);
+    door = (struct tls_door){0};
+    assert_int_equal(door_begin_for(hello, sizeof(hello), &door), -ECONNRESET);
+    assert_false(door.clear);
+    assert_null(door.hs);
+}
+
 int
 main(void)
 {
@@ -483,6 +531,7 @@ main(void)
         cmocka_unit_test(keys_change_on_the_way_and_nobody_notices),
         cmocka_unit_test(another_layer_goes_on_from_the_keys),
         cmocka_unit_test(suite_that_nobody_knows_is_named),
+        cmocka_unit_test(who_says_no_more_is_heard_in_clear_text_and_gets_no_handshake),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
