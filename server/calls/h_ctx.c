@@ -9,6 +9,7 @@
 #include "wrk_args.h"
 #include "wrk_ctx.h"
 #include "wrk_ctx_end.h"
+#include "wrk_digests.h"
 #include "wrk_governor.h"
 #include "wrk_output.h"
 #include "wrk_quota.h"
@@ -97,10 +98,13 @@ static CUresult
 primary_release_spatial(struct wrk *w, CUdevice dev, bool all)
 {
     bool gone;
-    CUresult r = wrk_spatial_release(w, dev, all, &gone);
+    CUresult r;
 
+    wrk_digests_hold(w, true);
+    r = wrk_spatial_release(w, dev, all, &gone);
     if (gone)
         wrk_ctx_gone(w, wrk_ctx_primary_id(w, dev));
+    wrk_digests_let_go();
     return r;
 }
 
@@ -194,9 +198,11 @@ h_cuCtxDestroy_v2(struct wrk *w, const struct wire_args_cuCtxDestroy_v2 *a,
     wrk_governor_forget(w, wire_handle_index(a->ctx_id));
     if (!w->priv->spatial)
         return wrk_ctx_end(w, rep, &end);
+    wrk_digests_hold(w, true);
     r = wrk_spatial_destroy(w, a->ctx, wire_handle_index(a->ctx_id));
     if (r == CUDA_SUCCESS)
         wrk_ctx_gone(w, a->ctx_id);
+    wrk_digests_let_go();
     return r;
 }
 

@@ -252,7 +252,7 @@ runs_job_run(struct wrk *w, struct wrk_job *job)
 
     if (look && !wrk_digests_wait(w, look))
         j->look = NULL;
-    r = answer(w, j);
+    r = job->ctx ? answer(w, j) : CUDA_ERROR_INVALID_CONTEXT;
     /* The client takes over what is there by the time of the copies, and what lies
      * between changes that are joined. */
     if (!wrk_changes_are_told() && !(j->look && j->idle))
@@ -280,6 +280,7 @@ h_gp_runs_down(struct wrk *w, const struct wire_args_gp_runs_down *a,
         return CUDA_ERROR_OUT_OF_MEMORY;
     memset(j, 0, offsetof(struct runs_job, ranges));
     j->job.run = runs_job_run;
+    j->job.keeps_ctx = true;
     j->stream = a->hStream;
     j->join = a->join;
     j->n_ranges = (uint32_t)(a->n / sizeof(j->ranges[0]));

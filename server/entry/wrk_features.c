@@ -7,6 +7,7 @@
 #include "wrk_capture.h"
 #include "wrk_control.h"
 #include "wrk_d2h_async.h"
+#include "wrk_digests.h"
 #include "wrk_governor.h"
 #include "wrk_h2d_fence.h"
 #include "wrk_hooks.h"
@@ -45,6 +46,7 @@ const struct wrk_hooks wrk_hooks = {
              {wrk_pinned_pending, wrk_pinned_poll}},
     .d2h_async_end = {wrk_d2h_async_end},
     .ctx_idle = {wrk_governor_ctx_idle},
+    .ctx_end = {wrk_digests_hold, wrk_digests_let_go},
     /* Memory is given back first, so that other processes see it as free.  Asynchronous
      * copies end before the staging buffers that they use. */
     .ctx_gone = {quota_ctx_gone, wrk_d2h_async_forget, wrk_transfer_forget,

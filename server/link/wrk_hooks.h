@@ -35,6 +35,14 @@ struct wrk_poll_hook {
     void (*poll)(struct wrk *w);
 };
 
+/* Around the end of a context: work of our own in other ones, which the driver does not
+ * wait for, has ended and none begins until the second.  The first: a waiter thread, or
+ * the receive thread if @may_wait is false; false then: it would have had to wait. */
+struct wrk_ctx_end_hook {
+    bool (*hold)(struct wrk *w, bool may_wait);
+    void (*let_go)(void);
+};
+
 /* All on the receive thread but those that say otherwise. */
 struct wrk_hooks {
     /* Before the next call, if before_call of struct wrk is set. */
@@ -51,6 +59,7 @@ struct wrk_hooks {
     wrk_frame_hook *d2h_async_end[WRK_HOOKS_MAX];
     /* A wait found that the current context has nothing left to do. */
     wrk_hook *ctx_idle[WRK_HOOKS_MAX];
+    struct wrk_ctx_end_hook ctx_end;
     /* A context is gone with all that was in it; its objects have been forgotten. */
     wrk_ctx_hook *ctx_gone[WRK_HOOKS_MAX];
     /* The client's id of a stream is forgotten. */

@@ -186,7 +186,7 @@ wrk_ctx_end_green(struct wrk *w, uint64_t id)
         leave(w);
     greens -= slot && is_of_green(slot);
     wrk_handle_del(w, WIRE_KIND_CTX, id);
-    atomic_fetch_add(&contexts_gone, 1);
+    wrk_ctx_dies();
 }
 
 /* They go with their primary context. */
@@ -220,7 +220,7 @@ wrk_ctx_gone(struct wrk *w, uint64_t id)
     if (wrk_handles_find(&w->handles, WIRE_KIND_CTX, id))
         contexts--;
     wrk_handle_del(w, WIRE_KIND_CTX, id);
-    atomic_fetch_add(&contexts_gone, 1);
+    wrk_ctx_dies();
     if (w->ctx_index == index)
         leave(w);
 }
@@ -259,6 +259,12 @@ unsigned
 wrk_ctx_epoch(void)
 {
     return atomic_load(&contexts_gone);
+}
+
+void
+wrk_ctx_dies(void)
+{
+    atomic_fetch_add(&contexts_gone, 1);
 }
 
 static CUcontext

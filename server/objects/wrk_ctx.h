@@ -61,8 +61,9 @@ unsigned wrk_ctx_count(void);
  * is none: all that frames may name.  Receive thread. */
 uint32_t wrk_ctx_next(const struct wrk *w, uint32_t index);
 
-/* Counts contexts that have died; any thread. */
+/* Changes when a context begins to die and when it is dead; any thread. */
 unsigned wrk_ctx_epoch(void);
+void wrk_ctx_dies(void);
 
 /* Between these two some context is current, for questions that a driver answers only
  * in one though the client's call needs none: what a kernel of a library is like.  Any

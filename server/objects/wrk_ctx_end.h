@@ -6,7 +6,9 @@
  * and those need the receive thread.  So a waiter thread destroys a busy context,
  * behind the jobs that are queued in it; when the driver is done, the receive thread,
  * which checks once a millisecond meanwhile, forgets the context's objects and replies.
- * Receive thread only.
+ * Copies that another thread makes in the context end before, and so do digests that a
+ * kernel in any context makes of its managed memory: the client's program knows of
+ * neither.  Receive thread only.
  */
 #ifndef WRK_CTX_END_H
 #define WRK_CTX_END_H

@@ -33,7 +33,8 @@ struct wrk_job {
     struct wire_req req; /* to be answered with wrk_reply_whole() */
     CUcontext ctx;
     uint32_t ctx_index;
-    bool relaxed; /* what is captured meanwhile does not matter: wrk_capture.h */
+    bool relaxed;   /* what is captured meanwhile does not matter: wrk_capture.h */
+    bool keeps_ctx; /* @ctx is not destroyed meanwhile: wrk_waiters_close() */
 };
 
 /* For as long as the process lives. */
@@ -45,5 +46,20 @@ bool wrk_waiters_job(struct wrk *w, struct wrk_reply *rep, struct wrk_job *job);
 
 /* The same for work that answers nobody; @job->ctx is set.  False: it cannot be. */
 bool wrk_waiters_background(struct wrk *w, struct wrk_job *job);
+
+/* Is there a job that keeps @ctx? */
+bool wrk_waiters_keep(struct wrk *w, CUcontext ctx);
+
+/* A context that is about to end. */
+struct wrk_closed_ctx {
+    struct wrk_closed_ctx *next;
+    CUcontext ctx;
+};
+
+/* Wait until no job keeps @closed->ctx; those that come then wait until it is opened,
+ * and run without a context if it is @gone.  A job, which keeps none itself; then any
+ * thread. */
+void wrk_waiters_close(struct wrk *w, struct wrk_closed_ctx *closed);
+void wrk_waiters_open(struct wrk *w, struct wrk_closed_ctx *closed, bool gone);
 
 #endif

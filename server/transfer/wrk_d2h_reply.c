@@ -278,7 +278,7 @@ static void
 down_job_run(struct wrk *w, struct wrk_job *job)
 {
     struct down_job *down = container_of(job, struct down_job, job);
-    CUresult r = down_after(w, down);
+    CUresult r = job->ctx ? down_after(w, down) : CUDA_ERROR_INVALID_CONTEXT;
 
     if (r != CUDA_SUCCESS)
         wrk_reply_whole(w, &job->req, r, NULL, 0);
@@ -312,6 +312,7 @@ down_later(struct wrk *w, struct wrk_d2h_replies *b, struct wrk_reply *rep,
     if (!down)
         return CUDA_ERROR_OUT_OF_MEMORY;
     *down = (struct down_job){.job.run = down_job_run,
+                              .job.keeps_ctx = true,
                               .owner = b,
                               .copy = *copy,
                               .slice = wrk_ctx_slice(w, w->ctx_index)};

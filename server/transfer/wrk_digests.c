@@ -40,6 +40,8 @@
 /* The receive thread waits for no longer than sending takes at 16 GB/s. */
 #define NOTE_NS (200 * GP_NS_PER_US)
 #define NOTE_BYTES_PER_NS 16
+/* A kernel that has begun ends soon. */
+#define HOLD_NS (2 * GP_NS_PER_S)
 #define SPIN_NS (50 * GP_NS_PER_US)
 #define SLEEP_NS (20 * GP_NS_PER_US)
 
@@ -64,11 +66,14 @@ static_assert(sizeof(struct record) == 32, "layout in wrk_digests.ptx");
 
 /* What the kernel of a context reads and writes: memory of ours, which outlives the
  * context that it is registered in.  Kernels of the program can write to it as well, so
- * nothing is read here but digests, and those are only compared. */
+ * nothing is read here but digests, and those are only compared, and @begun. */
 struct buffer {
+    atomic_uint begun, given_up; /* as wrk_digests.ptx has them */
+    uint64_t zeros[3];
     struct record record[RECORDS];
     uint64_t digest[];
 };
+static_assert(offsetof(struct buffer, record) == 32, "layout in wrk_digests.ptx");
 
 struct per_ctx {
     CUfunction kernel; /* NULL: nothing of this is the context's (any more) */
@@ -77,6 +82,7 @@ struct per_ctx {
     uint32_t n_pages; /* that it has room for */
     bool registered;  /* it is, in the context that there is now */
     CUevent event;    /* of a launch that nobody waits for any more; NULL: none */
+    bool reads;       /* that launch still reads memory of the program */
 };
 
 struct wrk_digest_look {
@@ -136,6 +142,8 @@ static struct chunks notes;
 static struct per_ctx contexts[CONTEXTS];
 static struct wrk_digest_look the_look;
 static atomic_bool busy, impossible;
+static atomic_uint
+    holders; /* threads that want @busy, and would not wait for kernels */
 
 /* NULL: there is no room for another one. */
 static uint64_t *
@@ -320,9 +328,10 @@ static CUresult
 look_launch(struct wrk *w, const struct wrk_digest_look *look, CUstream stream)
 {
     struct per_ctx *ctx = look->ctx;
+    CUdeviceptr records = ctx->card + offsetof(struct buffer, record);
     CUdeviceptr digests = ctx->card + offsetof(struct buffer, digest);
     uint32_t n_records = look->n_records, n_pages = look->n_pages;
-    void *params[] = {&ctx->card, &n_records, &digests, &n_pages};
+    void *params[] = {&records, &n_records, &digests, &n_pages};
     unsigned grid[3] = {(n_pages + WARPS - 1) / WARPS, 1, 1};
     unsigned block[3] = {WARPS * WARP_THREADS, 1, 1};
     struct wrk_charge charge;
@@ -344,6 +353,8 @@ look_start(struct wrk *w, struct wrk_digest_look *look, CUstream stream)
 
     if (!look->n_pages)
         return false;
+    atomic_store(&ctx->buffer->begun, 0);
+    atomic_store(&ctx->buffer->given_up, 0);
     memset(ctx->buffer->digest, 0, look->n_pages * sizeof(ctx->buffer->digest[0]));
     look->event = wrk_evpool_get(w, look->ctx_index);
     if (!look->event)
@@ -401,27 +412,54 @@ look_is_whole(const struct wrk_digest_look *look)
     return true;
 }
 
+/* Its buffer is in use until its event; the program's memory no more, if it has not
+ * begun. */
+static void
+look_give_up(struct wrk_digest_look *look)
+{
+    struct per_ctx *ctx = look->ctx;
+
+    atomic_store(&ctx->buffer->given_up, 1);
+    ctx->reads = atomic_load(&ctx->buffer->begun);
+    ctx->event = look->event;
+    look->event = NULL;
+}
+
 static bool
-look_wait(struct wrk *w, struct wrk_digest_look *look, uint64_t most_ns)
+is_in_the_way(const struct wrk_digest_look *look)
+{
+    return unlikely(atomic_load(&holders)) && !atomic_load(&look->ctx->buffer->begun);
+}
+
+/* CUDA_ERROR_NOT_READY: it has not passed within @most_ns. */
+static CUresult
+event_wait(struct wrk *w, const struct wrk_digest_look *look, CUevent event,
+           uint64_t most_ns, uint64_t *ret_took)
 {
     const uint64_t begun = gp_now_ns();
     const struct timespec pause = {.tv_nsec = SLEEP_NS};
-    uint64_t took = 0;
     CUresult r;
 
-    while ((r = WRK_CALL(w, cuEventQuery, look->event)) == CUDA_ERROR_NOT_READY &&
-           took < most_ns) {
-        if (took > SPIN_NS)
+    *ret_took = 0;
+    while ((r = WRK_CALL(w, cuEventQuery, event)) == CUDA_ERROR_NOT_READY &&
+           *ret_took < most_ns && !(look && is_in_the_way(look))) {
+        if (*ret_took > SPIN_NS)
             nanosleep(&pause, NULL);
-        took = gp_now_ns() - begun;
+        *ret_took = gp_now_ns() - begun;
     }
+    return r;
+}
+
+static bool
+look_wait(struct wrk *w, struct wrk_digest_look *look, uint64_t most_ns)
+{
+    uint64_t took;
+    CUresult r = event_wait(w, look, look->event, most_ns, &took);
+
     gp_log_debug("copy", "digests of %" PRIu32 " pages: result %d after %" PRIu64 " us",
                  look->n_pages, (int)r, took / GP_NS_PER_US);
-    if (r == CUDA_ERROR_NOT_READY) {
-        look->ctx->event = look->event; /* its buffer is in use until then */
-        look->event = NULL;
-        return false;
-    }
+    if (r == CUDA_ERROR_NOT_READY)
+        look_give_up(look);
     if (r != CUDA_SUCCESS)
         return false;
     return look_is_whole(look) || give_up("the card does not compute");
@@ -440,6 +478,62 @@ wrk_digests_end(struct wrk *w, struct wrk_digest_look *look)
 {
     if (look->event)
         wrk_evpool_put(w, look->ctx_index, look->event);
+    atomic_store(&busy, false);
+}
+
+/* ---- memory that goes ----------------------------------------------------------- */
+
+static bool
+left_reads(void)
+{
+    for (unsigned i = 0; i < CONTEXTS; i++)
+        if (contexts[i].event && contexts[i].reads)
+            return true;
+    return false;
+}
+
+static void
+left_wait(struct wrk *w)
+{
+    uint64_t took;
+
+    for (unsigned i = 0; i < CONTEXTS; i++)
+        if (contexts[i].event && contexts[i].reads &&
+            event_wait(w, NULL, contexts[i].event, HOLD_NS, &took) !=
+                CUDA_ERROR_NOT_READY)
+            contexts[i].reads = false;
+}
+
+static void
+busy_take(void)
+{
+    const struct timespec pause = {.tv_nsec = SLEEP_NS};
+
+    atomic_fetch_add(&holders, 1);
+    while (atomic_exchange(&busy, true))
+        nanosleep(&pause, NULL);
+    atomic_fetch_sub(&holders, 1);
+}
+
+bool
+wrk_digests_hold(struct wrk *w, bool may_wait)
+{
+    if (may_wait) {
+        busy_take();
+        left_wait(w);
+        return true;
+    }
+    if (atomic_exchange(&busy, true))
+        return false;
+    if (!left_reads())
+        return true;
+    wrk_digests_let_go();
+    return false;
+}
+
+void
+wrk_digests_let_go(void)
+{
     atomic_store(&busy, false);
 }
 
@@ -591,5 +685,6 @@ wrk_digests_forget(uint32_t ctx_index)
         return;
     ctx->kernel = NULL;
     ctx->event = NULL;
+    ctx->reads = false;
     ctx->registered = false;
 }

@@ -60,7 +60,15 @@ void wrk_digests_drop(const struct wire_run *runs, uint32_t n);
 void wrk_digests_note(struct wrk *w, CUstream stream, const struct wire_run *runs,
                       uint32_t n);
 
-/* The context died with what was loaded and registered there. */
+/* Memory of the program is about to go in whichever context, without a wait of the
+ * driver for all of them: no kernel of ours reads any until wrk_digests_let_go(), and
+ * no look begins.  Waits for one that has begun, which is never long; not for kernels
+ * of the program.  False: it @may_wait not, and would have to.  Not a look's own
+ * thread, nor a second time between the two. */
+bool wrk_digests_hold(struct wrk *w, bool may_wait);
+void wrk_digests_let_go(void);
+
+/* The context died with what was loaded and registered there.  Between the two. */
 void wrk_digests_forget(uint32_t ctx_index);
 
 #endif

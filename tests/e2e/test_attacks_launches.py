@@ -4,11 +4,10 @@ short: its session ends, with the reason. Launches of a kernel that there is not
 
 import struct
 
-from harness.raw import Raw
+from harness.raw import RETAIN, Raw
 
 EVENT_LOST = 0xf004
 EVENT_DEFERRED = 0xf00a
-RETAIN = 0x031d
 SHAPE = 0xe034
 RUN = 0xe035
 

@@ -5,12 +5,12 @@ copies from addresses of the worker, by handles in unions, and by asking for add
 import struct
 from pathlib import Path
 
-from harness.raw import Client, handle
+from harness.raw import RETAIN, Client, handle
 
 HOST, DEVICE, ARRAY, UNIFIED = 1, 2, 3, 4
 MEMCPY_NODE = 1
 
-RETAIN, ALLOC, DOWN = 0x031d, 0x080b, 0x0a1f
+ALLOC, DOWN = 0x080b, 0x0a1f
 GRAPH_CREATE, ADD_COPY, SET_COPY, EXEC_SET_COPY = 0x0e0a, 0x0e06, 0x0e18, 0x0e22
 INSTANTIATE, LAUNCH, GET_NODES, COPY_OF = 0x0e3e, 0x0e16, 0x0e0f, 0x0e17
 CHILD_GRAPH, ADD_ANY, STAGE_NODE, POOL_CREATE = 0x0e08, 0x0e52, 0xe007, 0x1007

@@ -9,11 +9,10 @@ import time
 
 from harness import proc
 from harness.cudash import OUT_OF_MEMORY, SUCCESS
-from harness.raw import MALLOC, REPLY, Raw
+from harness.raw import MALLOC, REPLY, RETAIN, Raw
 from test_shares import Load, part_of_card
 
 MIB = 1 << 20
-RETAIN = 0x031d
 LAUNCH_TIMEOUT = 702
 FORK = """
 import ctypes as c, os, sys

@@ -5,10 +5,15 @@ why, everybody else is served as before, and nothing stays behind."""
 import random
 import socket
 import struct
+import time
 from pathlib import Path
 
-from harness.raw import (BULK, COPY_UP, MALLOC, PING, REPLY, STREAM_CREATE, Raw,
+from harness.raw import (BULK, COPY_UP, MALLOC, PING, REPLY, RETAIN, STREAM_CREATE, Client, Raw,
                          attach_request, challenge, handle, prove, where)
+from test_programs import build_whose_driver_says_nothing
+
+RUNS_UP, RUNS_DOWN = 0xe028, 0xe029
+RUN_AGREED, RUN_IDLE, RUN_STALE = 4, 5, 6
 
 
 def broken(case, pool, session, words, *log):
@@ -56,6 +61,30 @@ def test_broken_frames_end_one_attachment_and_nobody_else(case):
     case.wait_for(lambda: len(pool.workers()) == 1, "the broken clients' workers are gone")
     case.wait_for(lambda: len(pool.files(server)) <= before, lambda:
                   f"descriptors of the server: {before} before, {pool.files(server)} now")
+
+
+def test_ranges_without_end_cost_no_more_than_the_notes_there_are(case):
+    """Notes are of pages, and a client names ranges of as many as it likes."""
+    case.build = build_whose_driver_says_nothing(case)
+    session = case.pool(servers=1, cards=1).session(core=20, memory="128MiB")
+    client = Client(case, session)
+    client.must(RETAIN, struct.pack("<q", 0))
+    client.ctx = 1
+    device, = struct.unpack("<Q", client.must(MALLOC, struct.pack("<Q", 1 << 20)))
+    agreed, asked = (struct.pack("<QQII", device, 1 << 20, kind, 0) for kind in (RUN_AGREED, RUN_IDLE))
+
+    def are_noted():
+        client.must(RUNS_UP, struct.pack("<QIIII", 0, 1, len(agreed), 0, 0) + agreed)
+        answer = client.must(RUNS_DOWN, struct.pack("<QQII", 0, 0, len(asked), 0) + asked)
+        return struct.unpack_from("<QII", answer) == (0, 0, 0)
+
+    case.wait_for(are_noted, "the pages have notes, and none has changed")
+    for addr, size in ((0, 1 << 63), (device, 1 << 63), (1, (1 << 64) - 2), (device, 0)):
+        stale = struct.pack("<QQII", addr, size, RUN_STALE, 0) * 100
+        begun = time.monotonic()
+        client.ask(RUNS_UP, struct.pack("<QIIII", 0, 0, len(stale), 0, 0) + stale)
+        client.ping()
+        case.check(time.monotonic() - begun < case.patience / 4, f"{size:#x} bytes took long")
 
 
 def made_twice(raw):
@@ -114,7 +143,7 @@ def test_garbage_reaches_decoders_and_handlers_and_does_no_harm(case):
     unharmed(case, pool, session, shell)
 
 
-RETAIN, EVENT = 0x031d, 4
+EVENT = 4
 # They end the worker's part of a call, or need what a client by hand does not have.
 NOT_HERE = ("gp_", "cuCtxDestroy", "cuDevicePrimaryCtx")
 # Handles that the client mints, by the name of the field, and those of this test.

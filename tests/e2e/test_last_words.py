@@ -8,10 +8,9 @@ import termios
 
 from harness.cudash import Cudash
 from harness.images import cubin
-from harness.raw import BULK, MALLOC, Raw
+from harness.raw import BULK, MALLOC, RETAIN, Raw
 
 EVENT_LOST = 0xf004
-RETAIN = 0x031d
 COPY_DOWN = 0x0a1f
 MIB = 1 << 20
 

@@ -73,17 +73,38 @@ def test_managed_and_page_locked_memory_move_what_has_changed(case):
         case.equal((remote.status, remote.err), (0, ""), f"status and words over {link}")
 
 
-def build_whose_driver_says_nothing(case, digests=True):
+SLOWLY = b"""mov.u64 word, %globaltimer;
+slowly:
+    mov.u64 other, %globaltimer;
+    sub.u64 other, other, word;
+    setp.lt.u64 p, other, 10000000;
+    @p bra slowly;
+"""
+
+
+def with_slow_digests(worker):
+    """The worker, its bytes, whose kernel takes 10 ms before it reads a page.  The comment
+    before the kernel gives the room."""
+    start = worker.index(b"// SPDX-License-Identifier: Apache-2.0\n// Digests of pages of memory")
+    end = worker.index(b"\0", start)
+    text = worker[worker.index(b".version", start):end].replace(b"mov.u64 sum, 0;", SLOWLY + b"mov.u64 sum, 0;")
+    return worker[:start] + text.ljust(end - start) + worker[end:]
+
+
+def build_whose_driver_says_nothing(case, digests=True, slowly=False):
     """This build with a softgpu that has not the entries which tell what it has written.
     Without @digests its cards do not make them either, for the kernel is not found."""
     build = case.folder / "build"
     for folder in ("bin", "lib"):
         shutil.copytree(case.build / folder, build / folder, symlinks=True)
+    (build / "tests").symlink_to(case.build / "tests")
     driver = build / "lib" / "libsoftgpu.so"
     driver.write_bytes(driver.read_bytes().replace(b"\0sg_changes_take\0", b"\0no_changes_take\0"))
     worker = build / "bin" / "gpupool-worker"
     if not digests:
         worker.write_bytes(worker.read_bytes().replace(b".entry gp_digests(", b".entry no_digests("))
+    if slowly:
+        worker.write_bytes(with_slow_digests(worker.read_bytes()))
     return build
 
 
@@ -106,6 +127,25 @@ def test_card_makes_digests_of_managed_memory_where_its_driver_does_not_say(case
 
 def test_managed_memory_is_fetched_whole_where_there_are_no_digests_either(case):
     same_with_such_a_driver(case, "whole", digests=False)
+
+
+def ends_with_such_a_driver(case, rounds, **options):
+    local = case.run([case.programs / "managed_ends", rounds], env=local_driver(case))
+    case.build = build_whose_driver_says_nothing(case, **options)
+    pool = case.pool()
+    for link in ("tcp", "shm"):
+        remote = pool.run(case.programs / "managed_ends", rounds, core=100, memory="1GiB", status=None,
+                          env={"GPUPOOL_TRANSPORT": link})
+        case.equal((remote.out, remote.err, remote.status), (local.out, "", 0), f"over {link}")
+
+
+def test_context_may_end_while_managed_memory_is_read(case):
+    ends_with_such_a_driver(case, "300")
+
+
+def test_context_may_end_while_digests_of_its_memory_are_made(case):
+    """Their kernel is in another context, and the end of this one does not wait for that."""
+    ends_with_such_a_driver(case, "3", slowly=True)
 
 
 def test_linking_gives_the_same_results_logs_and_errors(case):

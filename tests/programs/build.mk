@@ -45,6 +45,8 @@ $(eval $(call driver_program,tests/programs/managed,\
     tests/programs/managed.c tests/programs/prog.c,,features.ptx))
 $(eval $(call driver_program,tests/programs/managed_traffic,\
     tests/programs/managed_traffic.c tests/programs/prog.c,,features.ptx))
+$(eval $(call driver_program,tests/programs/managed_ends,\
+    tests/programs/managed_ends.c tests/programs/prog.c,,spin.ptx))
 $(eval $(call driver_program,tests/programs/managed_limit,tests/programs/managed_limit.c,,))
 $(eval $(call driver_program,tests/programs/landing,\
     tests/programs/landing.c tests/programs/pages.c tests/programs/prog.c,,spin.ptx))

@@ -6,6 +6,7 @@ import struct
 import subprocess
 
 PING = 0xe003
+RETAIN = 0x031d
 MALLOC = 0x080b
 STREAM_CREATE = 0x0c01
 COPY_UP = 0x0a23
