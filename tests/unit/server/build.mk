@@ -16,7 +16,9 @@ $(eval $(call unit_test,test_wrk_cards,tests/unit/server/test_wrk_cards.c server
 $(eval $(call unit_test,test_wrk_ctx,tests/unit/server/test_wrk_ctx.c server/objects/wrk_ctx.c \
     server/objects/wrk_wait.c server/link/wrk_handle.c,$(SERVER_INCS) tests/unit,,common,))
 $(eval $(call unit_test,test_wrk_ctx_end,tests/unit/server/test_wrk_ctx_end.c \
-    server/objects/wrk_ctx_end.c server/objects/wrk_ctx_jobs.c server/quota/wrk_release.c,$(SERVER_DIRS) tls common proto tests/unit $(O)/gen,,common,))
+    server/objects/wrk_ctx_end.c server/objects/wrk_ctx_jobs.c server/quota/wrk_release.c,$(SERVER_INCS) tests/unit,,common,))
+$(eval $(call unit_test,test_wrk_waiters,tests/unit/server/test_wrk_waiters.c \
+    server/objects/wrk_waiters.c,$(SERVER_INCS) tests/unit,,common,))
 $(eval $(call unit_test,test_wrk_control,tests/unit/server/test_wrk_control.c server/entry/wrk_control_frame.c,\
     $(SERVER_INCS) tests/unit,,transport common,-lzstd -ldl))
 $(eval $(call unit_test,test_wrk_quota,tests/unit/server/test_wrk_quota.c server/quota/wrk_quota.c \

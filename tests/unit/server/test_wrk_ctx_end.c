@@ -5,10 +5,13 @@
  */
 #include "ut.h"
 
+#include "drv.h"
 #include "wrk.h"
 #include "wrk_capture.h"
 #include "wrk_ctx.h"
 #include "wrk_ctx_end.h"
+#include "wrk_hooks.h"
+#include "wrk_parts.h"
 #include "wrk_quota.h"
 #include "wrk_release.h"
 #include "wrk_reply.h"
@@ -17,16 +20,23 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #define CONTEXT ((CUcontext)(uintptr_t)0x1000)
 
 static struct wrk_priv priv;
-static struct wrk worker = {.priv = &priv, .ctx_index = 1};
+static CUresult driver_synchronize(void);
+static const struct drv driver = {.cuCtxSynchronize = driver_synchronize};
+static struct wrk worker = {.priv = &priv, .drv = &driver, .ctx_index = 1};
 static struct wire_req request;
 static CUresult idle;    /* what the context's streams say */
 static bool others_busy; /* another context has work */
 static bool hosts;       /* a function of the host is registered */
 static uint64_t ended;   /* the handle that was given up last */
+
+static bool kept;      /* a job of another kind keeps the context */
+static bool looking;   /* our own kernels read memory that goes with it */
+static char order[64]; /* what was done: a letter each */
 
 static struct wrk_job *jobs[2]; /* that a waiter thread is to run */
 static unsigned n_jobs;
@@ -73,6 +83,72 @@ wrk_waiters_job(struct wrk *w, struct wrk_reply *rep, struct wrk_job *job)
     rep->taken = true;
     return wrk_waiters_background(w, job);
 }
+
+static void
+note(char what)
+{
+    order[strlen(order)] = what;
+}
+
+bool
+wrk_waiters_keep(struct wrk *w, CUcontext ctx)
+{
+    return kept;
+}
+
+void
+wrk_waiters_close(struct wrk *w, struct wrk_closed_ctx *closed)
+{
+    assert_ptr_equal(closed->ctx, CONTEXT);
+    note('c');
+}
+
+void
+wrk_waiters_open(struct wrk *w, struct wrk_closed_ctx *closed, bool gone)
+{
+    note(gone ? 'O' : 'o');
+}
+
+bool
+wrk_parts_take(struct wrk *w, uint32_t ctx_index, struct wrk_parts *ret)
+{
+    return true;
+}
+
+void
+wrk_parts_drop(struct wrk *w, struct wrk_parts *parts)
+{
+}
+
+CUresult
+wrk_parts_wait(struct wrk *w, struct wrk_parts *parts)
+{
+    fail_msg("nothing was taken");
+    return CUDA_SUCCESS;
+}
+
+void
+wrk_ctx_dies(void)
+{
+    note('!');
+}
+
+static bool
+hold(struct wrk *w, bool may_wait)
+{
+    if (!may_wait && looking)
+        return false;
+    note('h');
+    return true;
+}
+
+static void
+let_go(void)
+{
+    note('l');
+}
+
+const struct wrk_hooks wrk_hooks = {.ctx_end = {hold, let_go}};
 
 unsigned
 wrk_ctx_epoch(void)
@@ -160,6 +236,13 @@ wrk_defer(struct wrk *w, const struct wire_req *req, CUresult result)
  */
 
 static CUresult
+driver_synchronize(void)
+{
+    note('s');
+    return CUDA_SUCCESS;
+}
+
+static CUresult
 driver_free(struct wrk *w, uint64_t obj, uint64_t size)
 {
     atomic_store(&freed, true);
@@ -169,6 +252,7 @@ driver_free(struct wrk *w, uint64_t obj, uint64_t size)
 static CUresult
 driver_destroy(struct wrk *w, const struct wrk_ctx_end *end)
 {
+    note('d');
     atomic_store(&freed_first, atomic_load(&freed));
     atomic_store(&destroyed, true);
     return CUDA_SUCCESS;
@@ -177,6 +261,7 @@ driver_destroy(struct wrk *w, const struct wrk_ctx_end *end)
 static void
 context_gone(struct wrk *w, const struct wrk_ctx_end *end)
 {
+    note('g');
 }
 
 /* ---- tests ------------------------------------------------------------------------
@@ -299,9 +384,11 @@ context_with_nothing_to_do_ends_at_once(void **state)
 
     worker.ctx_index = 1;
     atomic_store(&destroyed, false);
+    memset(order, 0, sizeof(order));
     end_context(&rep);
     assert_true(atomic_load(&destroyed));
     assert_false(wrk_ctx_ends_pending());
+    assert_string_equal(order, "h!dgl");
 }
 
 /* What the context's streams do not show may wait for the client: then another thread
@@ -332,6 +419,41 @@ waits_for_the_client(CUresult answer, bool registered)
     hosts = false;
 }
 
+/* Copies in it, and kernels of ours that read its memory, are not the driver's to wait
+ * for: none is left when the driver destroys it, and none begins before its end is
+ * known. */
+static void
+ends_behind_what_is_ours(bool keep, bool look)
+{
+    struct wrk_reply rep = {.req = &request};
+
+    n_jobs = 0;
+    worker.ctx_index = 1;
+    kept = keep;
+    looking = look;
+    memset(order, 0, sizeof(order));
+    end_context(&rep);
+    assert_int_equal(n_jobs, 1);
+    assert_string_equal(order, "");
+    run_job(jobs[0]);
+    assert_string_equal(order, "shc!d");
+    wrk_ctx_ends_poll(&worker);
+    assert_string_equal(order, "shc!dgOl");
+    kept = looking = false;
+}
+
+static void
+context_ends_behind_copies_in_it(void **state)
+{
+    ends_behind_what_is_ours(true, false);
+}
+
+static void
+context_ends_behind_kernels_of_ours_in_other_ones(void **state)
+{
+    ends_behind_what_is_ours(false, true);
+}
+
 static void
 context_with_functions_of_the_host_ends_apart(void **state)
 {
@@ -350,6 +472,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(context_ends_behind_the_releases_that_are_queued_in_it),
         cmocka_unit_test(context_with_nothing_to_do_ends_at_once),
+        cmocka_unit_test(context_ends_behind_copies_in_it),
+        cmocka_unit_test(context_ends_behind_kernels_of_ours_in_other_ones),
         cmocka_unit_test(context_with_functions_of_the_host_ends_apart),
         cmocka_unit_test(context_that_cannot_be_asked_ends_apart),
         cmocka_unit_test(release_waits_for_the_other_contexts),
