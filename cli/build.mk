@@ -6,7 +6,7 @@ CLI_SRCS := cli/main.c cli/cli_path.c cli/cli_folder.c cli/cli_pool.c cli/cli_ct
     cli/cli_want.c cli/cli_options.c cli/cli_session_file.c cli/cli_session.c cli/cli_child.c cli/cli_renewer.c cli/cli_agent.c cli/cli_keepalive.c cli/cli_keepalive_process.c cli/cli_run.c \
     cli/cli_daemon.c cli/cli_up.c cli/cli_init.c cli/cli_bundle.c cli/cli_bundle_check.c cli/cli_bundle_env.c cli/cli_table.c cli/cli_json.c cli/cli_list.c cli/cli_view.c cli/cli_status.c \
     cli/cli_top.c cli/cli_wait.c cli/cli_queue.c cli/cli_pools.c cli/cli_query.c cli/cli_job.c cli/cli_jobs.c cli/cli_usage.c cli/cli_admin.c cli/cli_complete.c cli/cli_card.c cli/cli_context.c cli/cli_explain.c \
-    cli/cli_transport.c cli/cli_doctor.c cli/cli_jax.c cli/cli_ptxas.c \
+    cli/cli_transport.c cli/cli_doctor.c cli/cli_jax.c cli/cli_variables.c cli/cli_ptxas.c \
     cli/cli_output.c cli/cli_yaml.c cli/cli_describe.c cli/cli_get.c cli/cli_logs.c \
     cli/cli_doctor_program.c cli/cli_kube.c cli/cli_kube_doctor.c cli/cli_kube_uninstall.c \
     cli/cli_kubectl.c \

@@ -12,6 +12,7 @@
 #include "cli_list.h"
 #include "cli_run.h"
 #include "cli_table.h"
+#include "cli_variables.h"
 #include "ctl_json.h"
 #include "ctl_limits.h"
 #include "gp_err.h"
@@ -158,6 +159,15 @@ check_device_files(struct doctor *d)
         "device files: none, and none is needed; only JAX looks for one before it "
         "looks for cards");
     remedy(d, "for JAX: an empty file is enough; " CLI_JAX_REMEDY);
+}
+
+static void
+say_variable(void *arg, const char *name, const char *meant)
+{
+    struct doctor *d = arg;
+
+    say(d, WARN, "environment: %s is set, and nothing reads it", name);
+    remedy(d, "did you mean %s?", meant);
 }
 
 /* ----------------------------------------------------------------- session -- */
@@ -613,6 +623,7 @@ look(struct doctor *d)
         printf("gpupool %s\n", GPUPOOL_VERSION);
     check_library(d);
     check_device_files(d);
+    cli_variables_near(say_variable, d);
     check_pool(d);
     check_session(d);
     check_transport(d);

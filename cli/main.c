@@ -7,6 +7,7 @@
 #include "cli.h"
 #include "cli_options.h"
 #include "cli_output.h"
+#include "cli_variables.h"
 #include "gp_command.h"
 #include "gp_err.h"
 #include "gp_log.h"
@@ -140,8 +141,12 @@ run(int argc, char **argv)
         return cli_smi(argc, argv);
     if (!strcmp(called, "ptxas"))
         return cli_ptxas(argc, argv);
-    if (command)
+    if (command) {
+        if (command->help &&
+            command->run != cli_doctor) /* it has a finding of its own */
+            cli_variables_hint();
         return command->run(argc - 1, argv + 1);
+    }
     if (!strcmp(name, "help") && argc > 2)
         return help_of(argv[2]);
     if (!strcmp(name, "--version") || !strcmp(name, "-v") || !strcmp(name, "-V"))

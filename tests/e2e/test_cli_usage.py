@@ -101,6 +101,21 @@ def test_wrong_command_is_answered_with_what_is_near_to_it(case):
     usage(case, "--scheduler: options come after the command", "--scheduler", "x", "status")
 
 
+def test_misspelt_variable_is_answered_with_what_is_near_to_it(case):
+    hint = "gpupool: GPUPOOL_TRANSPROT is set, and nothing reads it; did you mean GPUPOOL_TRANSPORT?\n"
+    pool = case.pool(servers=1, cards=1)
+    own = {"GPUPOOL_SHARE": "1", "GPUPOOL_SCHEDULER_PORT": "tcp://10.0.0.1:7", "GPUPOOL_X": "",
+           "GPUPOOL_" + "A" * 100: "1", "GPUPOOL_TRACE": "0"}
+    for args in (("status",), ("run", "--core", "5", "--memory", "16MiB", "--", "true")):
+        done = pool.cli(*args, env={**own, "GPUPOOL_TRANSPROT": "tcp"}, status=0)
+        case.equal(done.err, hint, f"gpupool {args[0]}")
+        case.equal(pool.cli(*args, env=own, status=0).err, "", f"gpupool {args[0]}, with others")
+    done = pool.cli("doctor", env={**own, "GPUPOOL_TRANSPROT": "tcp"}, status=None)
+    case.contains(done.out, "warn  environment: GPUPOOL_TRANSPROT is set, and nothing reads it", "doctor")
+    case.contains(done.out, "did you mean GPUPOOL_TRANSPORT?", "doctor")
+    case.equal(done.err, "", "doctor")
+
+
 def test_a_pool_that_is_not_there_has_one_exit_status(case):
     for args in (("status",), ("servers",), ("sessions",), ("top", "--count", "1"),
                  ("drain", "local-1"), ("close", "s1"), ("explain",), ("run", "--", "true")):

@@ -4,7 +4,8 @@
 No program parses its command line by itself (getopt): common/gp_option.h has the table.
 What a program is told otherwise, by the environment, is in the manual pages, or for the
 software card in docs/softgpu-card.md: every variable that is read, and no other.  The
-scheduler's --help has the areas of its log.
+scheduler's --help has the areas of its log.  Those of clients are where the command
+line looks for what was probably meant.
 tests/e2e/test_cli.py compares the options themselves with the pages.
 """
 
@@ -19,6 +20,8 @@ NAMED_RE = re.compile(r"\b(?:SOFTGPU|GPUPOOL)_[A-Z_]+\b")
 AREA_RE = re.compile(r'(?:gp_log_(?:error|warn|info|debug)\(|\.area =)\s*"([a-z]+)"')
 AREAS_RE = re.compile(r"areas: ([a-z ]+)[;)]")
 SCHEDULER = Path("pool-scheduler/main.c")
+CLIENTS = Path("cli/cli_variables.c")
+CLIENT_RE = re.compile(r'"([A-Z_]+)"[,\s]')
 # Of systemd's units: what they start the daemons with.
 UNITS = {"GPUPOOL_SCHEDULER_FLAGS", "GPUPOOL_SERVER_FLAGS"}
 
@@ -32,7 +35,7 @@ def check(files, found):
         for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
             if GETOPT_RE.search(line):
                 found(path, number, "options are parsed by common/gp_option.h alone")
-            if path.parts[0] in PRODUCTS:
+            if path.parts[0] in PRODUCTS and path != CLIENTS:
                 for name in READ_RE.findall(line):
                     read.setdefault(name, (path, number))
     check_variables(read, found)
@@ -62,6 +65,10 @@ def check_variables(read, found):
     for name in sorted(read.keys() - named.keys()):
         if not (name in prefixes and name + "OPTION" in named):
             found(*read[name], f"{name} is in no manual page")
+    table = CLIENTS.read_text(encoding="utf-8").split("names[] = {")[1].split("}")[0]
+    looked_for = {f"GPUPOOL_{name}" for name in CLIENT_RE.findall(table)}
+    for name in sorted(looked_for ^ {n for n in read if n.startswith("GPUPOOL_") and n not in prefixes}):
+        found(CLIENTS, 1, f"{name}: read, or in the table, not both")
     for name in sorted(named.keys() - read.keys() - UNITS):
         if not name.startswith(prefixes):
             found(*named[name], f"{name} is read by no program")
