@@ -15,6 +15,7 @@
 #include "sched_replica.h"
 #include "sched_reserve.h"
 #include "sched_wait.h"
+#include "view.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -35,11 +36,15 @@ put_totals(FILE *f, const struct sched *sched)
 {
     const struct sched_counters *c = &sched->counters;
     unsigned alive = sched_servers_alive(sched);
+    const int64_t cert_until = view_cert_until(sched->view);
 
     gp_metrics_build_info(f, "gpupool_scheduler_build_info", CTL_MAJOR);
     put_one(f, "gpupool_scheduler_leads", "gauge",
             "Whether this scheduler decides, or follows another one of the pool.",
             sched_replica_leads(sched));
+    if (cert_until)
+        put_one(f, "gpupool_http_certificate_expiry_timestamp_seconds", "gauge",
+                "When the certificate of --http-cert ends.", (uint64_t)cert_until);
     put_one(f, "gpupool_sessions", "gauge", "Sessions that hold slices.",
             sched->sessions.by_id.count);
     gp_metrics_head(f, "gpupool_servers", "gauge", "Servers that report, or do not.");

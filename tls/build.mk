@@ -3,7 +3,7 @@
 #
 #   tls         for programs that link OpenSSL (-lssl -lcrypto)
 #   tlsfound    for those that may not: finds the library below when it is needed
-TLS_SRCS := $(addprefix tls/tls_,crypto.c record.c handshake.c connect.c door.c policy.c)
+TLS_SRCS := $(addprefix tls/tls_,crypto.c record.c handshake.c connect.c door.c policy.c pem.c)
 $(eval $(call static_lib,tls,$(TLS_SRCS),tls common))
 $(eval $(call static_lib,tlsfound,tls/tls_found.c tls/tls_policy.c,tls common))
 

@@ -15,15 +15,18 @@
 #include "sched_relay.h"
 #include "sched_replica.h"
 #include "sched_wait.h"
+#include "tls_pem.h"
 #include "view_call.h"
 #include "view_files.h"
 #include "view_request.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <time.h>
 
 /* A chain of certificates is a few KiB. */
 #define PEM_MAX ((size_t)64 * 1024)
@@ -471,6 +474,44 @@ pems_read(const struct sched_config *config, struct pems *ret, struct gp_err *er
     return r < 0 ? r : read_pem(config->http_key, &ret->key, err);
 }
 
+int64_t
+view_cert_until(const struct view *view)
+{
+    int64_t from, until;
+
+    return view && view->pems.cert &&
+                   tls_pem_validity(view->pems.cert, &from, &until) == 0
+               ? until
+               : 0;
+}
+
+/* A certificate is renewed before the last tenth of its time. */
+static void
+say_validity(const struct view *view)
+{
+    const char *path = view->sched->config.http_cert;
+    const int64_t now = time(NULL);
+    int64_t from, until;
+
+    if (!path || tls_pem_validity(view->pems.cert, &from, &until) < 0)
+        return;
+    if (now < from)
+        gp_log_warn("view",
+                    "--http-cert %s holds in %" PRId64 " minutes only: is the clock of "
+                    "this host right?",
+                    path, (from - now + 59) / 60);
+    else if (until <= now)
+        gp_log_warn("view",
+                    "--http-cert %s ended %" PRId64 " hours ago: who looks refuses it; "
+                    "renew it and send SIGHUP",
+                    path, (now - until) / 3600);
+    else if (until - now < (until - from) / 10)
+        gp_log_warn("view",
+                    "--http-cert %s ends in %" PRId64 " hours: renew it and send "
+                    "SIGHUP",
+                    path, (until - now) / 3600);
+}
+
 static int
 start_http(struct view *view, struct gp_err *err)
 {
@@ -521,6 +562,7 @@ start(struct view *view, struct gp_err *err)
         gp_log_info("view", "the pool is shown at http%s://%s/",
                     config->http_cert ? "s" : "",
                     gp_http_name(view->http, name, sizeof(name)));
+    say_validity(view);
     if (config->http_public)
         gp_log_warn("view", "--http-public: everybody who can connect may look");
     return 0;
@@ -632,6 +674,7 @@ view_cert_use(struct view *view, struct view_cert *cert)
     pems_fini(&view->pems);
     view->pems = cert->pems;
     cert->pems = (struct pems){NULL};
+    say_validity(view);
     pthread_mutex_lock(&view->lock);
     unused = view->cert;
     view->cert = TAKE_PTR(cert->cert);

@@ -20,6 +20,8 @@
 
 #include "gp_base.h"
 
+#include <stdint.h>
+
 struct gp_err;
 struct sched;
 struct view;
@@ -39,5 +41,9 @@ void view_cert_free(struct view_cert *cert); /* NULL is a no-op */
 DEFINE_CLEANUP(struct view_cert, view_cert_free)
 /* Takes @cert over; NULL is a no-op. */
 void view_cert_use(struct view *view, struct view_cert *cert);
+
+/* Until when the certificate holds that is shown, in seconds since 1970; 0: there is
+ * none.  The scheduler's loop. */
+int64_t view_cert_until(const struct view *view);
 
 #endif

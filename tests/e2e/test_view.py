@@ -14,6 +14,7 @@ import urllib.request
 from pathlib import Path
 
 from harness.control import Link, WAIT_SERVERS, fields, number, text
+from test_alerts import scrape
 from test_hostile_scheduler import address
 
 DESCRIPTION = Path(__file__).resolve().parents[2] / "docs" / "openapi.json"
@@ -351,13 +352,38 @@ def test_wait_for_servers_is_answered_with_numbers_where_no_rows_are_wanted(case
         case.check(2 not in page, "rows of servers")
 
 
-def certificate(case, name):
+def certificate(case, name, days=2):
     """A certificate of its own and its key, as texts in PEM form."""
-    case.run([case.need_tool("openssl"), "req", "-x509", "-newkey", "ec", "-pkeyopt",
-              "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", f"{name}.key", "-out",
-              f"{name}.crt", "-days", "2", "-subj", f"/CN={name}", "-addext",
-              "subjectAltName=DNS:localhost"])
+    openssl = case.need_tool("openssl")
+    case.run([openssl, "req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
+              "-nodes", "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}",
+              "-addext", "subjectAltName=DNS:localhost"])
+    case.run([openssl, "x509", "-req", "-in", f"{name}.csr", "-signkey", f"{name}.key", "-days",
+              str(days), "-copy_extensions", "copy", "-out", f"{name}.crt"])
     return [(case.folder / f"{name}.{kind}").read_text(encoding="ascii") for kind in ("crt", "key")]
+
+
+def test_certificate_that_has_ended_is_named_and_counted(case):
+    pool = case.pool()
+    files = [case.folder / "web.crt", case.folder / "web.key"]
+    for file, text in zip(files, certificate(case, "old", days=-1)):
+        file.write_text(text, encoding="ascii")
+    port = case.free_port()
+    View(case, pool, "--http-cert", files[0], "--http-key", files[1], "--metrics-listen",
+         f"127.0.0.1:{port}")
+    case.contains(pool.log(), f"--http-cert {files[0]} ended 24 hours ago", "the log")
+
+    def ends():
+        return int(re.search(r"^gpupool_http_certificate_expiry_timestamp_seconds (\d+)$",
+                             scrape(case, port), re.M)[1])
+
+    case.check(-2 * 86400 < ends() - time.time() < -80000, f"it ends at {ends()}, now is {time.time()}")
+    for file, text in zip(files, certificate(case, "new")):
+        file.write_text(text, encoding="ascii")
+    os.kill(pool.pid("gpupool-scheduler"), signal.SIGHUP)
+    case.wait_for(lambda: "another certificate is shown from now on" in pool.log(), "it is taken")
+    case.check(86400 < ends() - time.time() < 3 * 86400, f"the new one ends at {ends()}")
+    case.equal(pool.log().count(f"--http-cert {files[0]} end"), 1, "words about the old one alone")
 
 
 def test_certificate_that_was_renewed_is_shown_after_a_reload(case):
