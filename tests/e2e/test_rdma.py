@@ -313,21 +313,37 @@ def test_copies_go_on_over_tcp(case):
         wire.mend()
 
 
-def test_program_that_tries_the_order_of_things_goes_on_over_tcp(case):
-    """It compares what it has copied, up, down and between, in several streams."""
+def program_goes_on_over_tcp(case, *program):
+    """It compares what it has copied; the wire is cut under its work."""
     wire = Wire(case, core=100, memory="1GiB")
     try:
-        program = wire.process = case.spawn(
-            [case.programs / "stress", 600],
+        process = wire.process = case.spawn(
+            [case.programs / program[0], *program[1:]],
             env={**wire.session.env, "GPUPOOL_LOG": "stub:info"})
         log = case.folder / "spawned.err"
         case.wait_for(lambda: "attached to" in log.read_text(errors="replace"),
                       "the program attaches")
         wire.cut_when_busy()
-        case.equal(program.wait(6 * case.patience), 0, "exit status of the program")
-        wire.went_on((case.folder / "spawned.err").read_text(errors="replace"))
+        case.equal(process.wait(6 * case.patience), 0, "exit status of the program")
+        wire.went_on(log.read_text(errors="replace"))
     finally:
         wire.mend()
+
+
+def test_program_that_tries_the_order_of_things_goes_on_over_tcp(case):
+    """Up, down and between, in several streams."""
+    program_goes_on_over_tcp(case, "stress", 600)
+
+
+def test_sources_of_copies_may_go_away_behind_the_call(case):
+    """The card's end reads a payload from the program's memory when it gets to it, and it
+    is sent again when the link is lost before that."""
+    rdma_pool(case).run(case.programs / "sources", core=100, memory="1GiB",
+                        timeout=6 * case.patience)
+
+
+def test_sources_may_go_away_though_copies_go_on_over_tcp(case):
+    program_goes_on_over_tcp(case, "sources")
 
 
 def there_and_back(case, work):
