@@ -247,18 +247,18 @@ static void
 runs_job_run(struct wrk *w, struct wrk_job *job)
 {
     struct runs_job *j = container_of(job, struct runs_job, job);
-    struct wrk_digest_look *look = j->look;
     CUresult r;
 
-    if (look && !wrk_digests_wait(w, look))
-        j->look = NULL;
+    /* One that failed is not kept over the copies, which may come behind its kernel. */
+    if (j->look && !wrk_digests_wait(w, j->look))
+        wrk_digests_end(w, TAKE_PTR(j->look));
     r = job->ctx ? answer(w, j) : CUDA_ERROR_INVALID_CONTEXT;
     /* The client takes over what is there by the time of the copies, and what lies
      * between changes that are joined. */
     if (!wrk_changes_are_told() && !(j->look && j->idle))
         wrk_digests_drop(j->runs, j->n_runs);
-    if (look)
-        wrk_digests_end(w, look);
+    if (j->look)
+        wrk_digests_end(w, j->look);
     answer_send(w, j, r);
     free(j);
 }
