@@ -142,8 +142,7 @@ static struct chunks notes;
 static struct per_ctx contexts[CONTEXTS];
 static struct wrk_digest_look the_look;
 static atomic_bool busy, impossible;
-static atomic_uint
-    holders; /* threads that want @busy, and would not wait for kernels */
+static atomic_uint holders; /* threads that wait for @busy, though for no kernel */
 
 /* NULL: there is no room for another one. */
 static uint64_t *
