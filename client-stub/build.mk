@@ -36,7 +36,7 @@ STUB_GRAPHS := $(addprefix client-stub/graphs/stub_,graph.c graph_accepted.c gra
 STUB_TRANSFER := $(addprefix client-stub/transfer/stub_,box.c copy.c copy_array.c copy_batch.c \
     copy_facts.c copy_rect.c d2h_async.c fill.c path_capture_node.c path_d2h_async.c \
     path_device_copy.c path_graph.c path_host_copy.c path_inline.c path_payload.c path_run.c \
-    path_shared_pinned.c path_table.c shared_pinned.c turn.c)
+    path_shared_pinned.c path_table.c pieces.c shared_pinned.c turn.c)
 STUB_MULTISERVER := $(addprefix client-stub/multiserver/stub_,internal_stream.c \
     link_switch.c move.c multi.c multi_managed.c multi_peer.c multi_rect.c relay.c)
 STUB_EXPORT_TABLES := $(addprefix client-stub/export_tables/stub_,proc_address.c table.c \

@@ -3,10 +3,15 @@
 #include "xport.h"
 
 #include "xport_block.h"
+#include "xport_stream.h"
 #include "xport_stripes.h"
 
 #include <errno.h>
 #include <string.h>
+
+/* A round trip below which who sends a long payload waits until it has been received.
+ */
+#define CLOSE_US 100
 
 int
 xport_send_bulk(struct xport_conn *conn, const void *buf, size_t len)
@@ -36,7 +41,10 @@ xport_bulk_from_source(struct xport_conn *conn, uint64_t total,
     struct xport_blocks *b = conn->blocks;
 
     xport_bulk_in_parts(conn, total);
-    if (!b || !b->tx.rereads || !conn->ops->flush_source || total < XPORT_SOURCE_MIN)
+    if (!b || !b->tx.rereads || !conn->ops->flush_source)
+        return false;
+    b->tx.tail = xport_blocks_tail(conn);
+    if (total < 2 * b->tx.tail)
         return false;
     b->tx.length = total;
     b->tx.source = source;
@@ -54,6 +62,15 @@ xport_bulk_source_done(struct xport_conn *conn)
         r = conn->ops->source_done(conn);
     conn->blocks->tx.source = NULL;
     return r < 0 ? xport_fail(conn, r) : 0;
+}
+
+bool
+xport_pieces_matter(const struct xport_conn *conn)
+{
+    return xport_link_kind(conn) == XPORT_KIND_TCP &&
+           atomic_load_explicit(&conn->near, memory_order_relaxed) &&
+           !(conn->blocks && atomic_load(&conn->blocks->stripes)) &&
+           xport_tcp_trip_us(conn->fd) < CLOSE_US;
 }
 
 static GP_COLD int

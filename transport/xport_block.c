@@ -18,6 +18,10 @@
 #define RUN_MAX (16u << 20)
 /* A link that takes a byte in less is fast: both ends' work would eat what is won. */
 #define SLOW_NS 3.0
+/* One that took a send at less a byte is not measured for so many bytes: fewer than
+ * what a slow one would take before a queue of some MiB is full. */
+#define FAST_NS 1.0
+#define FAST_RUN (1u << 20)
 /* After so many packed blocks the link is measured again. */
 #define MEASURE_AGAIN 128u
 
@@ -110,22 +114,35 @@ put_head(struct xport_conn *conn, enum xport_block_kind kind, uint32_t raw,
     return head;
 }
 
+/* Of a link that has just been fast, not each short payload: the two looks at the queue
+ * would be a part of what it takes. */
+static bool
+measure_now(struct xport_blocks_tx *tx, uint32_t len)
+{
+    bool now = tx->fast < len;
+
+    tx->fast = now ? 0 : tx->fast - len;
+    return now;
+}
+
 /* The link is measured, but not with packed blocks: they are so small that the calls
  * count and not the link. */
 static int
 send_measured(struct xport_conn *conn, const void *bytes, uint32_t len)
 {
-    const struct xport_blocks_tx *tx = &conn->blocks->tx;
-    struct xport_rate *link = &conn->blocks->tx.link;
-    bool measure = len >= PLAIN_MAX;
+    struct xport_blocks_tx *tx = &conn->blocks->tx;
+    bool measure = len >= PLAIN_MAX && measure_now(tx, len);
     int r;
 
     if (measure)
-        xport_rate_begin(link, &conn->fd, 1);
+        xport_rate_begin(&tx->link, &conn->fd, 1);
     r = tx->reread ? conn->ops->flush_source(conn, bytes, len, tx->length - tx->total)
                    : conn->ops->flush(conn, bytes, len);
-    if (measure)
-        xport_rate_end(link, &conn->fd, 1, len);
+    if (measure) {
+        xport_rate_end(&tx->link, &conn->fd, 1, len);
+        if (xport_rate_took(&tx->link) < len * FAST_NS)
+            tx->fast = FAST_RUN;
+    }
     return r;
 }
 
@@ -241,9 +258,7 @@ raw_run(struct xport_blocks *b, uint64_t len)
 static uint64_t
 source_left(const struct xport_blocks *b)
 {
-    return b->tx.source && b->tx.total > XPORT_SOURCE_TAIL
-               ? b->tx.total - XPORT_SOURCE_TAIL
-               : 0;
+    return b->tx.source && b->tx.total > b->tx.tail ? b->tx.total - b->tx.tail : 0;
 }
 
 /* Send the first bytes of a run of @run as they are, at most @here, over the stripes if
@@ -435,8 +450,10 @@ xport_blocks_recv(struct xport_conn *conn, uint8_t *buf, size_t len)
             n = gp_min((size_t)b->rx.raw, len);
             r = recv_raw(conn, buf, n);
             b->rx.raw -= (uint32_t)n;
-            if (!b->rx.raw && b->rx.reread && r == 0 && conn->ops->acknowledge)
+            if (!b->rx.raw && b->rx.reread && r == 0 && conn->ops->acknowledge) {
                 conn->ops->acknowledge(conn, UINT64_MAX, true);
+                conn->payload = len - n; /* what of it the peer has not heard of */
+            }
         } else {
             r = recv_block(conn, buf, len, &n);
         }
@@ -498,6 +515,8 @@ xport_stripes_add(struct xport_conn *conn, const int *fds, struct gp_wire *const
         return gp_err_set(err, r, "no place for %u more connections: %s", n,
                           strerror(-r));
     /* Not within this host, whatever the addresses say: somebody relays. */
+    if (atomic_load_explicit(&conn->pieces_chosen, memory_order_relaxed))
+        xport_pieces(conn, 0, 0);
     atomic_store_explicit(&conn->piece, 0, memory_order_relaxed);
     return 0;
 }

@@ -28,11 +28,10 @@
 /* What zstd may make of that at worst. */
 #define XPORT_BLOCK_BOUND (XPORT_BLOCK_PACKED + XPORT_BLOCK_PACKED / 256 + 64)
 
-/* So much of the end of a payload with a source is kept as others are: twice what the
- * peer leaves unacknowledged at a time. */
+/* So much of the end of a payload with a source is kept as others are: two pieces of
+ * it, so that one buffer is filled while the other one is sent.  Where pieces have no
+ * length, twice what the peer leaves unacknowledged at a time. */
 #define XPORT_SOURCE_TAIL (2u << 20)
-/* Payloads that gain by a source. */
-#define XPORT_SOURCE_MIN (2 * XPORT_SOURCE_TAIL)
 
 /* Longer ones are several. */
 #define XPORT_BLOCK_RAW_MAX (1u << 29)
@@ -78,8 +77,10 @@ struct xport_blocks {
         uint64_t total;  /* bytes to come of a payload that is sent in parts, or 0 */
         uint64_t length; /* of all of it */
         struct xport_source *source; /* that it can be read again from, or NULL */
-        bool reread;                 /* the raw block is an XPORT_BLOCK_REREAD */
-        bool rereads;                /* the peer knows those */
+        uint64_t tail;               /* how much of its end is kept all the same */
+        uint32_t fast; /* bytes to send before the link is measured again */
+        bool reread;   /* the raw block is an XPORT_BLOCK_REREAD */
+        bool rereads;  /* the peer knows those */
     } tx;
     struct {
         void *dctx;
@@ -106,6 +107,16 @@ static inline bool
 xport_blocks_done(const struct xport_blocks *b)
 {
     return b->rx.raw == 0 && b->rx.pos == b->rx.end;
+}
+
+/* How much of the end of a payload with a source is kept.  A payload of less than twice
+ * as much gains nothing by a source. */
+static inline uint64_t
+xport_blocks_tail(const struct xport_conn *conn)
+{
+    uint32_t piece = xport_piece(conn);
+
+    return piece ? UINT64_C(2) * piece : XPORT_SOURCE_TAIL;
 }
 
 void xport_blocks_free(struct xport_blocks *b); /* NULL is a no-op */

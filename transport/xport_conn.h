@@ -144,9 +144,11 @@ struct xport_conn {
     int error; /* sticky, -errno; written by the first thread that sees it */
     const struct xport_ops *ops;
     uint32_t frame_max;
-    _Atomic uint32_t piece; /* how much of a payload best comes at a time; 0: any */
-    int fd;                 /* the socket behind it; its end is the peer's end */
-    atomic_bool near;       /* TCP, and the peer less than a millisecond away */
+    /* xport_piece(), xport_piece_in(): set by the transport, or xport_pieces(). */
+    _Atomic uint32_t piece, piece_in;
+    _Atomic uint32_t pieces_chosen; /* the length to send that was set, or 0 */
+    int fd;           /* the socket behind it; its end is the peer's end */
+    atomic_bool near; /* TCP, and the peer less than a millisecond away */
     /* bytes of it that xport_recv_bulk() has received; the reader's */
     uint64_t payload;
     struct xport_blocks *blocks; /* how payloads travel; NULL: as they are */
@@ -169,6 +171,45 @@ static inline enum xport_kind
 xport_link_kind(const struct xport_conn *conn)
 {
     return conn->ops->link_kind ? conn->ops->link_kind(conn) : conn->ops->kind;
+}
+
+/* --- pieces of payloads --- */
+
+/*
+ * How long pieces of a payload best are depends on the caches and the cores of both
+ * ends: short ones stay in a cache between the two copies that each end makes of them,
+ * long ones are fewer turns between sender and receiver.  So both lengths are tried
+ * where it may be worth it, by who sees when a copy has ended.
+ */
+
+/* Is it worth trying?  Over TCP without further connections, to a peer so near that a
+ * long payload has been received when its call ends.  Any thread. */
+bool xport_pieces_matter(const struct xport_conn *conn);
+
+/* The length to try besides 0. */
+uint32_t xport_piece_short(void);
+
+/* From now on, also over the links that replace this one, pieces of @out bytes are sent
+ * and pieces of @in bytes received; 0: what this end takes without being told.  Any
+ * thread. */
+void xport_pieces(struct xport_conn *conn, uint32_t out, uint32_t in);
+
+/* How long the pieces best are in which a payload is sent, and received; 0: as the user
+ * likes.  Any thread. */
+static inline uint32_t
+xport_piece(const struct xport_conn *conn)
+{
+    return xport_link_kind(conn) == XPORT_KIND_TCP
+               ? atomic_load_explicit(&conn->piece, memory_order_relaxed)
+               : 0;
+}
+
+static inline uint32_t
+xport_piece_in(const struct xport_conn *conn)
+{
+    return xport_link_kind(conn) == XPORT_KIND_TCP
+               ? atomic_load_explicit(&conn->piece_in, memory_order_relaxed)
+               : 0;
 }
 
 /* --- frames to send --- */

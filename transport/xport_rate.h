@@ -26,6 +26,7 @@ struct xport_rate {
     double bytes, ns;
     uint64_t taken; /* by the link, since ever */
     uint64_t began_ns;
+    double took_ns; /* the last one */
     int64_t began_queue;
     double recent[XPORT_RATE_BEST]; /* ns a byte; 0: not measured yet */
     unsigned next;
@@ -59,6 +60,7 @@ xport_rate_end(struct xport_rate *rate, const int *fds, unsigned n, uint64_t len
     int64_t taken = (int64_t)len + rate->began_queue - xport_rate_queue(fds, n);
     double ns = (double)(gp_now_ns() - rate->began_ns);
 
+    rate->took_ns = ns;
     taken = gp_max(taken, INT64_C(1));
     /* What an idle connection takes goes into the peer's buffers, which says nothing.
      */
@@ -71,6 +73,13 @@ xport_rate_end(struct xport_rate *rate, const int *fds, unsigned n, uint64_t len
         rate->bytes /= 2;
         rate->ns /= 2;
     }
+}
+
+/* What the last send took, in ns. */
+static inline double
+xport_rate_took(const struct xport_rate *rate)
+{
+    return rate->took_ns;
 }
 
 /* Nanoseconds a byte takes; 0: not known yet. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Frames over a connected stream socket: TCP, or a Unix socket. */
 #include "gp_err.h"
+#include "gp_file.h"
 #include "gp_net.h"
 #include "xport.h"
 #include "xport_liveness.h"
@@ -12,6 +13,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -170,6 +172,7 @@ local_piece(void)
 static struct {
     pthread_once_t once;
     int send, receive; /* 0: not known */
+    int grows;         /* what the kernel lets a queue to send grow to; 0: not known */
 } queues = {.once = PTHREAD_ONCE_INIT};
 
 static int
@@ -184,6 +187,20 @@ queue_most(int fd, int which)
     return most / 2; /* the kernel adds as much for its own needs */
 }
 
+static int
+queue_grows(void)
+{
+    CLEANUP_FREE char *text = NULL;
+    struct gp_err err = {0};
+    size_t len;
+    int most;
+
+    return gp_file_read("/proc/sys/net/ipv4/tcp_wmem", 256, &text, &len, &err) == 0 &&
+                   sscanf(text, "%*d %*d %d", &most) == 1
+               ? most
+               : 0;
+}
+
 static void
 queues_look(void)
 {
@@ -193,6 +210,7 @@ queues_look(void)
         return;
     queues.send = queue_most(fd, SO_SNDBUF);
     queues.receive = queue_most(fd, SO_RCVBUF);
+    queues.grows = queue_grows();
 }
 
 void
@@ -201,18 +219,57 @@ xport_tcp_start(void)
     pthread_once(&queues.once, queues_look);
 }
 
+static void
+queue_set(int fd, int which, uint32_t len)
+{
+    int value = (int)len;
+
+    setsockopt(fd, SOL_SOCKET, which, &value, sizeof(value));
+}
+
 /* There is no line to keep full. */
 static void
 stay_local(struct xport_conn *conn, int fd)
 {
-    int piece = local_piece(), send = piece, receive = LOCAL_PIECES * piece;
+    int piece = local_piece(), receive = LOCAL_PIECES * piece;
 
     xport_tcp_start();
-    if (queues.send >= send)
-        setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send, sizeof(send));
+    if (queues.send >= piece)
+        queue_set(fd, SO_SNDBUF, (uint32_t)piece);
     if (queues.receive >= receive)
-        setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive, sizeof(receive));
+        queue_set(fd, SO_RCVBUF, (uint32_t)receive);
     conn->piece = (uint32_t)piece;
+}
+
+/* The queue to send holds a piece of @out bytes.  It does so only where it can be made
+ * again what it would be without: on another host the kernel lets it grow. */
+static void
+queue_follow(int fd, uint32_t out)
+{
+    int whole = gp_net_same_host(fd) ? local_piece() : queues.grows;
+
+    if (whole && queues.send >= whole)
+        queue_set(fd, SO_SNDBUF, out ? out : (uint32_t)whole);
+}
+
+uint32_t
+xport_piece_short(void)
+{
+    return (uint32_t)gp_max(local_piece() / 2, LOCAL_PIECE_MIN);
+}
+
+void
+xport_pieces(struct xport_conn *conn, uint32_t out, uint32_t in)
+{
+    bool local = gp_net_same_host(conn->fd);
+
+    if (xport_link_kind(conn) != XPORT_KIND_TCP)
+        return;
+    xport_tcp_start();
+    queue_follow(conn->fd, out);
+    conn->pieces_chosen = out;
+    conn->piece = out || !local ? out : (uint32_t)local_piece();
+    conn->piece_in = in;
 }
 
 uint32_t
@@ -254,6 +311,8 @@ xport_tcp_prepare(struct xport_conn *conn, int fd)
     atomic_store_explicit(&conn->near, is_near(fd), memory_order_relaxed);
     if (gp_net_same_host(fd))
         stay_local(conn, fd);
+    if (conn->pieces_chosen)
+        xport_pieces(conn, conn->pieces_chosen, conn->piece_in);
 }
 
 int

@@ -101,7 +101,8 @@ struct stub_link {
     bool hung_up;                   /* the worker is gone; the flusher's */
     struct gp_lock lose;            /* one thread finds out why the link ended */
     char *address;                  /* of the server, as it was reached; may be NULL */
-    bool hears;                     /* the worker knows gp_received */
+    bool hears;                     /* the worker knows gp_received, */
+    bool takes_pieces;              /* and gp_pieces */
 
     _Atomic int32_t relay_error; /* stub_relay.h */
     _Atomic uint64_t moved;      /* bytes of payloads, while they are counted */

@@ -575,6 +575,7 @@ view_of_questions(uint16_t call)
     case WIRE_CALL_gp_func_info:
     case WIRE_CALL_gp_ping:
     case WIRE_CALL_gp_received:
+    case WIRE_CALL_gp_pieces:
     case WIRE_CALL_gp_lanes:
     case WIRE_CALL_gp_stripes:
     case WIRE_CALL_gp_link_notes:

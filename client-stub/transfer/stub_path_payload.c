@@ -14,6 +14,7 @@
 #include "stub_link.h"
 #include "stub_managed.h"
 #include "stub_path_h2d.h"
+#include "stub_pieces.h"
 #include "stub_received.h"
 #include "stub_stream.h"
 #include "wire_api.h"
@@ -112,7 +113,13 @@ payload_d2h(struct stub_copy *copy)
 CUresult
 stub_path_payload(struct stub_copy *copy)
 {
-    return copy->direction == STUB_H2D ? payload_h2d(copy) : payload_d2h(copy);
+    struct stub_pieces_use use;
+    CUresult r;
+
+    stub_pieces_begin(&use, copy->direction, copy->n);
+    r = copy->direction == STUB_H2D ? payload_h2d(copy) : payload_d2h(copy);
+    stub_pieces_end(&use, r == CUDA_SUCCESS);
+    return r;
 }
 
 /* ---- boxes ------------------------------------------------------------------ */

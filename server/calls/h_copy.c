@@ -8,11 +8,17 @@
  * continues in stream order.
  */
 #include "drv.h"
+#include "gp_log.h"
 #include "wire_api.h"
 #include "wrk.h"
 #include "wrk_args.h"
 #include "wrk_capture.h"
 #include "wrk_transfer.h"
+#include "xport.h"
+
+/* What a piece of a payload has at least, and a multiple of. */
+#define PIECE_LEAST (64u * 1024)
+#define PIECE_PAGE 4096u
 
 static CUresult
 up_device(struct wrk *w, const struct wrk_copy *copy, void *slot, uint64_t offset,
@@ -190,4 +196,25 @@ h_cuMemcpyAtoHAsync_v2(struct wrk *w, const struct wire_args_cuMemcpyAtoHAsync_v
                                         .grain = WRK_COPY_ELEMENT_MAX,
                                         .base = a->srcOffset,
                                         .arg = a->srcArray});
+}
+
+/* A length of pieces that a client may ask for: of whole pages, within a staging
+ * buffer; any other is none. */
+static uint32_t
+piece_asked(uint32_t len)
+{
+    return len >= PIECE_LEAST && len <= WRK_STAGING_SIZE && len % PIECE_PAGE == 0 ? len
+                                                                                  : 0;
+}
+
+CUresult
+h_gp_pieces(struct wrk *w, const struct wire_args_gp_pieces *a, struct wrk_reply *rep)
+{
+    uint32_t up = piece_asked(a->up), down = piece_asked(a->down);
+
+    (void)rep;
+    gp_log_debug("copy", "pieces of %u bytes up and %u down from now on (0: our own)",
+                 up, down);
+    xport_pieces(w->priv->conn, down, up);
+    return CUDA_SUCCESS;
 }

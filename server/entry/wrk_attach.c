@@ -37,6 +37,7 @@
  * "elapsed": a wait may ask for the time between two events (gp_wait_elapsed).
  * "shapes": launches may name what they have in common (gp_launch_shape).
  * "received": a frame may acknowledge (gp_received).
+ * "pieces": a client may say how long pieces of payloads are to be (gp_pieces).
  * "graph-lists": what a graph lists may be asked for in parts (gp_graph_list).
  * "graph-nodes": a call may name nodes ahead of it (gp_graph_nodes).
  * And what not all drivers do:
@@ -45,9 +46,9 @@
  * for any more (WIRE_RUN_STALE).
  * "checks": it looks for what is wrong in kernels (gp_check_end). */
 static const char *const capabilities[] = {
-    "land",    "pinned",        "unified",     "link-images",
-    "endings", "stripes-again", "elapsed",     "control-greeted",
-    "shapes",  "received",      "graph-lists", "graph-nodes"};
+    "land",          "pinned",      "unified",         "link-images", "endings",
+    "stripes-again", "elapsed",     "control-greeted", "shapes",      "received",
+    "graph-lists",   "graph-nodes", "pieces"};
 #define OF_DRIVERS 2
 
 struct reply {

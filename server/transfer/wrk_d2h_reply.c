@@ -162,7 +162,7 @@ static void
 down_slots(struct wrk_d2h *d)
 {
     struct xport_conn *conn = d->w->priv->conn;
-    uint32_t chunk = atomic_load_explicit(&conn->piece, memory_order_relaxed);
+    uint32_t chunk = xport_piece(conn);
 
     d->chunk = chunk ? chunk : CHUNK_D2H;
     d->n_slots = xport_can(conn, XPORT_CAN_LEND) && d->chunk <= WRK_COPY_ONE_PIECE

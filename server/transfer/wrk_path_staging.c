@@ -91,11 +91,13 @@ int
 wrk_path_staging_h2d_until(struct wrk_h2d *t, uint64_t end)
 {
     struct receiving rx = {.t = t};
+    uint32_t piece = xport_piece_in(t->w->priv->conn);
+    uint64_t chunk = piece ? piece : CHUNK_H2D;
     int r = 0;
 
     while (t->offset < end && r == 0) {
         uint64_t len =
-            gp_min(wrk_copy_chunk(t->copy, t->offset, CHUNK_H2D), end - t->offset);
+            gp_min(wrk_copy_chunk(t->copy, t->offset, chunk), end - t->offset);
 
         wrk_copy_account_receive(t->w, len);
         r = receive_begin(&rx, t->offset, len);

@@ -13,6 +13,7 @@ from harness.raw import (BULK, COPY_UP, MALLOC, PING, REPLY, RETAIN, STREAM_CREA
 from test_programs import build_whose_driver_says_nothing
 
 RUNS_UP, RUNS_DOWN = 0xe028, 0xe029
+COPY_DOWN, PIECES = 0x0a1f, 0xe039
 RUN_AGREED, RUN_IDLE, RUN_STALE = 4, 5, 6
 
 
@@ -85,6 +86,24 @@ def test_ranges_without_end_cost_no_more_than_the_notes_there_are(case):
         client.ask(RUNS_UP, struct.pack("<QIIII", 0, 0, len(stale), 0, 0) + stale)
         client.ping()
         case.check(time.monotonic() - begun < case.patience / 4, f"{size:#x} bytes took long")
+
+
+def test_lengths_of_pieces_that_make_no_sense_are_none(case):
+    """A client says in which lengths payloads are moved; whatever it says, they come whole."""
+    session = case.pool(servers=1, cards=1).session(core=20, memory="128MiB")
+    client = Client(case, session)
+    client.must(RETAIN, struct.pack("<q", 0))
+    client.ctx = 1
+    size = 3 << 20
+    device, = struct.unpack("<Q", client.must(MALLOC, struct.pack("<Q", size)))
+    for up, down in ((1, 1), (65537, 69637), (1 << 31, 0xffffffff), (65536, 65536), (1 << 20, 1 << 20),
+                     ((1 << 20) + 4096, 0), (0, 0)):
+        data = random.Random(up ^ down).randbytes(size)
+        client.sock.sendall(client.frame(PIECES, struct.pack("<II", up, down), flags=0, ctx=1))
+        client.sock.sendall(client.frame(COPY_UP, struct.pack("<QQQ", device, 0, size), flags=BULK, ctx=1) + data)
+        back = client.must(COPY_DOWN, struct.pack("<QQQ", device, size, 0))
+        case.check(back[-size:] == data, f"pieces of {up} and {down} bytes: other bytes")
+    client.ping()
 
 
 def made_twice(raw):

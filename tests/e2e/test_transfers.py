@@ -37,6 +37,16 @@ def test_long_copies_over_tcp_go_through_staging(case):
     case.equal(taken(case, "tcp", 4 * MIB), {("h2d", "staging"), ("d2h", "staging")}, "paths")
 
 
+def test_lengths_of_pieces_are_tried_over_tcp_alone(case):
+    """By whoever copies again and again; `sources` compares what has come."""
+    pool = case.pool(env=LOG)
+    for link, tried in (("shm", False), ("tcp", True)):
+        pool.run(case.programs / "sources", env={"GPUPOOL_TRANSPORT": link})
+        told = re.findall(r"copy: pieces of (\d+) bytes up and (\d+) down", pool.log())
+        case.equal(any(up != "0" for up, _ in told), tried, f"{link}: lengths up, {told}")
+        case.equal(any(down != "0" for _, down in told), tried, f"{link}: lengths down, {told}")
+
+
 def test_copies_with_memory_that_both_map_are_named_shared_pinned(case):
     pool = case.pool(env=LOG)
     pool.run(case.programs / "pinned", env={"GPUPOOL_TRANSPORT": "shm"})

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # The client stub's parts, without a server.  Linked whole, because generated bodies are
 # weak and a hand-written one must win.
-UT_STUB_INCS := $(STUB_DIRS) common proto tls transport tests/unit $(O)/gen
+UT_STUB_INCS := $(STUB_DIRS) common proto tls transport tests/unit tests/unit/transport $(O)/gen
 UT_STUB_LINK := -Wl,--whole-archive $(O)/static/libcudastub.a -Wl,--no-whole-archive \
     -Wl,--start-group $(call static_path,wire ctl tlsfound transport common) -Wl,--end-group -lprotobuf-c
 
 UT_STUB_TESTS := test_stub_handle test_stub_range test_stub_ctx_storage test_stub_tables \
     test_stub_proc_address test_stub_session test_stub_ctx test_stub_paths test_stub_call test_stub_flush test_stub_launch \
-    test_stub_received test_stub_resume test_stub_spare test_stub_written test_stub_unified
+    test_stub_received test_stub_pieces test_stub_resume test_stub_spare test_stub_written test_stub_unified
 $(UT_STUB_TESTS:%=$(O)/tests/unit/%): $(O)/static/libcudastub.a \
     $(call static_path,wire ctl tlsfound transport common)
 $(foreach t,$(UT_STUB_TESTS),\

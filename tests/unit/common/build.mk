@@ -12,6 +12,7 @@ $(eval $(call unit_test,test_gp_x25519,tests/unit/common/test_gp_x25519.c,common
 $(eval $(call unit_test,test_gp_size,tests/unit/common/test_gp_size.c,common tests/unit,,common,))
 $(eval $(call unit_test,test_gp_metrics,tests/unit/common/test_gp_metrics.c,common tests/unit,,common,-lmicrohttpd))
 $(eval $(call unit_test,test_gp_http,tests/unit/common/test_gp_http.c,common tests/unit,,common,-lmicrohttpd))
+$(eval $(call unit_test,test_gp_trial,tests/unit/common/test_gp_trial.c,common tests/unit,,common,))
 $(eval $(call unit_test,test_gp_rate,tests/unit/common/test_gp_rate.c,common tests/unit,,common,))
 $(eval $(call unit_test,test_gp_table,tests/unit/common/test_gp_table.c,common tests/unit,,common,))
 $(eval $(call unit_test,test_gp_list,tests/unit/common/test_gp_list.c,common tests/unit,,common,))

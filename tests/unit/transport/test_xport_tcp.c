@@ -4,6 +4,7 @@
 #include "ut_loopback.h"
 
 #include "xport.h"
+#include "xport_stream.h"
 
 #include <netinet/tcp.h>
 #include <string.h>
@@ -63,6 +64,38 @@ queues_are_as_long_as_wanted_or_the_kernels(void **state)
     close(fd[1]);
 }
 
+/* The queue to send follows the length of pieces, and goes back, where the system lets
+ * it; and what was set is set again when the socket is another one. */
+static void
+queue_follows_the_pieces(void **state)
+{
+    struct xport_conn *conn;
+    uint32_t piece;
+    bool may;
+    int fd[2];
+
+    (void)state;
+    loopback(fd);
+    assert_int_equal(xport_tcp_new(fd[0], FRAME_MAX, &conn, NULL), 0);
+    piece = xport_piece(conn);
+    may = queue_of(conn->fd, SO_SNDBUF) == 2 * (int)piece;
+    assert_int_equal(xport_piece_in(conn), 0);
+    xport_pieces(conn, 64u << 10, 128u << 10);
+    assert_int_equal(xport_piece(conn), 64u << 10);
+    assert_int_equal(xport_piece_in(conn), 128u << 10);
+    assert_true(!may || queue_of(conn->fd, SO_SNDBUF) == 128 << 10);
+    xport_tcp_prepare(conn, conn->fd);
+    assert_int_equal(xport_piece(conn), 64u << 10);
+    assert_int_equal(xport_piece_in(conn), 128u << 10);
+    assert_true(!may || queue_of(conn->fd, SO_SNDBUF) == 128 << 10);
+    xport_pieces(conn, 0, 0);
+    assert_int_equal(xport_piece(conn), piece);
+    assert_int_equal(xport_piece_in(conn), 0);
+    assert_true(!may || queue_of(conn->fd, SO_SNDBUF) == 2 * (int)piece);
+    xport_free(conn);
+    close(fd[1]);
+}
+
 static bool
 is_near(int fd)
 {
@@ -109,6 +142,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(queues_are_as_long_as_wanted_or_the_kernels),
+        cmocka_unit_test(queue_follows_the_pieces),
         cmocka_unit_test(link_within_reach_is_not_paced),
         cmocka_unit_test(short_line_is_known_as_one),
     };
