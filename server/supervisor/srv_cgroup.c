@@ -179,18 +179,36 @@ start_v1(struct srv_cgroups *groups, const struct srv_cgroups_kept *kept,
     return r;
 }
 
-/* The group in which the server puts itself: its sessions' groups are beside it. */
-#define OWN_GROUP "/supervisor"
+/* The server is in a group beside those of its sessions: one that systemd has put it
+ * into (254, DelegateSubgroup= of the unit), or else one of its own. */
+#define SYSTEMD_GROUP "/supervisor"
+#define OWN_GROUP "/server"
+#define CONTROLLERS_ON "+memory +pids +cpu"
+#define CONTROLLERS_OFF "-memory -pids -cpu"
 
-static void
+/* True: it was, and is cut off. */
+static bool
+cut_group(char *own, const char *name)
+{
+    size_t len = strlen(own), n = strlen(name);
+
+    if (len < n || strcmp(own + len - n, name) != 0)
+        return false;
+    own[len - n] = 0;
+    return true;
+}
+
+/* From the path of the group that the server is in to the one that it was given.  The
+ * name of the group that it is in from now on. */
+static const char *
 leave_own_group(char *own)
 {
-    size_t len = strlen(own), group = strlen(OWN_GROUP);
+    const char *group = cut_group(own, SYSTEMD_GROUP) ? SYSTEMD_GROUP : OWN_GROUP;
 
-    if (len >= group && strcmp(own + len - group, OWN_GROUP) == 0)
-        own[len - group] = 0;
+    cut_group(own, OWN_GROUP); /* we, before we started anew */
     if (!*own)
         memcpy(own, "/", 2);
+    return group + 1;
 }
 
 /* systemd marks what it leaves to a service; a container has a tree of its own. */
@@ -214,30 +232,71 @@ start_v2(struct srv_cgroups *groups, const struct srv_cgroups_kept *kept,
 {
     CLEANUP_FD int own_fd = -1, self = -1;
     char own[384], path[512];
+    const char *group;
     int r = own_path("", own, sizeof(own));
 
     groups->version = 2;
     if (r < 0)
         return r;
-    leave_own_group(own); /* systemd, or we before we started anew, put us there */
+    group = leave_own_group(own);
     snprintf(path, sizeof(path), ROOT "%s", own);
     if (!is_delegated(path, own))
         return -EPERM;
     r = open_folder(AT_FDCWD, path, &own_fd);
-    if (r == 0 && mkdirat(own_fd, OWN_GROUP + 1, 0755) < 0 && errno != EEXIST)
+    if (r == 0 && mkdirat(own_fd, group, 0755) < 0 && errno != EEXIST)
         r = -errno;
     if (r == 0)
-        r = open_folder(own_fd, OWN_GROUP + 1, &self);
+        r = open_folder(own_fd, group, &self);
     if (r == 0)
         r = put(self, "cgroup.procs", "0");
     if (r == 0)
-        r = put(own_fd, "cgroup.subtree_control", "+memory +pids +cpu");
+        r = put(own_fd, "cgroup.subtree_control", CONTROLLERS_ON);
     if (r == 0)
         put(self, "cpu.weight", "1000"); /* it answers for all sessions */
     if (r == 0)
         r = kept ? adopt_part(groups, kept, fds) : make_part(groups, ROOT, own);
-    return r < 0 ? r
-                 : put(groups->fd[0], "cgroup.subtree_control", "+memory +pids +cpu");
+    if (r == 0)
+        r = put(groups->fd[0], "cgroup.subtree_control", CONTROLLERS_ON);
+    if (r == -ENOENT && kept) { /* systemd has removed it, because nobody was in it */
+        close(groups->fd[0]);
+        groups->n_parts = 0;
+        r = make_part(groups, ROOT, own);
+        if (r == 0)
+            r = put(groups->fd[0], "cgroup.subtree_control", CONTROLLERS_ON);
+    }
+    return r;
+}
+
+void
+srv_cgroups_make_room(void)
+{
+    CLEANUP_FD int parent = -1;
+    char own[384], path[512];
+    bool limited = false;
+    struct dirent *e;
+    DIR *d;
+
+    if (own_path("", own, sizeof(own)) < 0 || !cut_group(own, OWN_GROUP) || !*own)
+        return;
+    snprintf(path, sizeof(path), ROOT "%s", own);
+    if (open_folder(AT_FDCWD, path, &parent) < 0)
+        return;
+    d = opendir(path);
+    while (d && (e = readdir(d))) {
+        CLEANUP_FD int folder = -1;
+
+        if (strncmp(e->d_name, PREFIX, strlen(PREFIX)) == 0 &&
+            open_folder(parent, e->d_name, &folder) == 0)
+            limited |= put(folder, "cgroup.subtree_control", CONTROLLERS_OFF) == 0;
+    }
+    if (d)
+        closedir(d);
+    put(parent, "cgroup.subtree_control", CONTROLLERS_OFF);
+    if (limited)
+        gp_log_info("server",
+                    "%s: sessions are without the limits of control groups until the "
+                    "next server sets them again",
+                    path);
 }
 
 int
@@ -408,7 +467,9 @@ srv_cgroup_limit(const struct srv_cgroups *groups, const struct srv_cgroup *grou
                : 0;
 }
 
-/* A process of version 1 moves itself, before anything else. */
+/* A process of version 1 moves itself, before anything else, and so does one where
+ * something between us and the kernel knows no clone3(2), such as a container's filter.
+ */
 struct mover {
     const int *fds;
     unsigned n;
@@ -433,8 +494,12 @@ srv_cgroup_clone_at(int version, const int *fds, unsigned n, srv_clone_start *st
 {
     struct mover m = {.fds = fds, .n = n, .start = start, .arg = arg};
 
-    if (n && version == 2)
-        return srv_clone(fds[0], start, arg);
+    if (n && version == 2) {
+        pid_t pid = srv_clone(fds[0], start, arg);
+
+        if (pid != -ENOSYS)
+            return pid;
+    }
     return srv_clone(-1, move_and_start, &m);
 }
 

@@ -54,6 +54,13 @@ void srv_cgroups_keep(const struct srv_cgroups *groups, struct srv_cgroups_kept 
                       int *ret_fds);
 /* Free the memory and leave the groups to a successor. */
 void srv_cgroups_leave(struct srv_cgroups *groups);
+/* Let a successor be started where this process's server was started.  A group whose
+ * groups have limits takes no process (EBUSY), and systemd before 254 puts a service's
+ * process into the service's own group.  So limits end, until the successor sets them
+ * again; what a session has used by then does not count against them any more.  Does
+ * nothing where systemd puts servers into a group of their own.  Any process in the
+ * server's group. */
+void srv_cgroups_make_room(void);
 void srv_cgroups_free(struct srv_cgroups *groups); /* NULL is a no-op */
 
 /* For session number @id; @groups NULL: none. */

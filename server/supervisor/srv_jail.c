@@ -430,10 +430,12 @@ srv_jail_free(struct srv_jail *jail)
 }
 
 void
-srv_jail_abandon(struct srv_jail *jail)
+srv_jail_abandon(struct srv_jail *jail, bool again)
 {
     if (!jail)
         return;
+    if (!again)
+        srv_cgroups_make_room();
     srv_cgroups_leave(jail->groups);
     jail_close(jail);
 }

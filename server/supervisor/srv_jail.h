@@ -52,8 +52,9 @@ int srv_jail_new(const struct srv_conf *conf, struct srv_disposal *disposal,
                  struct gp_err *err);
 /* Leave all of it with the keeper, for a successor. */
 void srv_jail_keep(const struct srv_jail *jail, struct srv_keeper *keeper);
-/* Free the memory only: a successor comes. */
-void srv_jail_abandon(struct srv_jail *jail);
+/* Free the memory only: a successor comes, which is this process @again, or will be
+ * started when it has ended. */
+void srv_jail_abandon(struct srv_jail *jail, bool again);
 void srv_jail_free(struct srv_jail *jail); /* NULL is a no-op */
 
 /* For session number @id.  -EUSERS: every user id of the range is in use. */

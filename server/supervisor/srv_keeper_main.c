@@ -18,6 +18,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -57,6 +58,7 @@ struct keeper {
     int signals;
     int conn, exits; /* of the supervisor; -1 */
     pid_t supervisor;
+    int process; /* a pidfd of it, or of the one before; -1: it has ended */
     bool greeted;
     bool to_tell; /* there may be ends that it has not been told of */
     uint32_t window_s;
@@ -522,6 +524,26 @@ may_come(int fd, pid_t *ret_pid)
     return true;
 }
 
+/* Its end may come later than that of its connection, or not at all where it starts its
+ * program anew. */
+static void
+watch_process(struct keeper *k)
+{
+    if (k->process >= 0)
+        close(k->process);
+    k->process = pidfd_open(k->supervisor, 0);
+}
+
+/* Whoever starts the next one must be able to put it where this one was. */
+static void
+on_process_ended(struct keeper *k)
+{
+    close(k->process);
+    k->process = -1;
+    if (k->conn < 0)
+        srv_cgroups_make_room();
+}
+
 static void
 on_arrival(struct keeper *k)
 {
@@ -541,6 +563,7 @@ on_arrival(struct keeper *k)
     }
     k->conn = fd;
     k->supervisor = pid;
+    watch_process(k);
     k->deadline = gp_max(k->deadline, gp_now_ns() + HELLO_MS * GP_NS_PER_MS);
 }
 
@@ -599,18 +622,21 @@ turn(struct keeper *k)
 {
     struct pollfd fds[] = {{.fd = k->signals, .events = POLLIN},
                            {.fd = k->conn, .events = POLLIN},
-                           {.fd = SRV_KEEPER_FD_LISTEN, .events = POLLIN}};
+                           {.fd = SRV_KEEPER_FD_LISTEN, .events = POLLIN},
+                           {.fd = k->process, .events = POLLIN}};
 
     if (k->accept_again && gp_now_ns() >= k->accept_again)
         k->accept_again = 0;
     if (k->accept_again)
         fds[2].fd = -1;
-    poll(fds, 3, timeout_ms(k, tell_ends(k)));
+    poll(fds, 4, timeout_ms(k, tell_ends(k)));
     if (fds[0].revents)
         on_signals(k);
     /* A supervisor that is gone is noticed before the next one comes. */
     if (k->conn >= 0 && fds[1].revents)
         on_supervisor(k);
+    else if (k->process >= 0 && fds[3].revents)
+        on_process_ended(k);
     else if (fds[2].revents)
         on_arrival(k);
     if (!k->deadline || gp_now_ns() < k->deadline || k->done)
@@ -624,8 +650,11 @@ turn(struct keeper *k)
 int
 srv_keeper_main(void)
 {
-    struct keeper k = {
-        .conn = -1, .exits = -1, .spare = -1, .window_s = FIRST_WINDOW_S};
+    struct keeper k = {.conn = -1,
+                       .exits = -1,
+                       .process = -1,
+                       .spare = -1,
+                       .window_s = FIRST_WINDOW_S};
     struct gp_err err = {0};
     sigset_t set;
 

@@ -524,8 +524,7 @@ start_keeper(struct srv *srv, struct gp_err *err)
     if (r < 0)
         return r;
     srv_images_use_keeper(srv->images, srv->keeper, &srv->state->next_key);
-    if (!srv_adopt_find(srv->adopt, SRV_KEEP_JAIL))
-        srv_jail_keep(srv->jail, srv->keeper);
+    srv_jail_keep(srv->jail, srv->keeper);
     return 0;
 }
 
@@ -657,7 +656,7 @@ srv_fini(struct srv *srv)
     srv_health_free(srv->health);
     srv_inventory_free(srv->inventory);
     if (srv->leaving)
-        srv_jail_abandon(srv->jail);
+        srv_jail_abandon(srv->jail, srv->again);
     else
         srv_jail_free(srv->jail);
     srv_rates_fini(&srv->rates);

@@ -21,10 +21,14 @@ root=$1
 mount -t cgroup2 none "$root/mnt" || exit 99
 group="$root/mnt$(sed -n 's/^0:://p' /proc/self/cgroup)/gpupool-packages.$$"
 mkdir -p "$group" || exit 99
-sh -c 'echo $$ >"$0/cgroup.procs" && shift && exec "$@"' "$group" - \
-    setpriv --pdeathsig KILL unshare --mount --propagation private --pid --fork --kill-child \
-    --uts --ipc --net --cgroup sh -c "$2" sh "$root"
+setpriv --pdeathsig KILL unshare --mount --propagation private --pid --fork --kill-child \
+    --uts --ipc --net sh -c "$2" sh "$root" "$group" "$3"
 find "$group" -depth -type d -exec rmdir {} +
+"""
+# The first process alone is in the group, or systemd could give it no controllers.
+FIRST = """
+echo 0 >"$2/cgroup.procs" || exit 99
+exec unshare --cgroup sh -c "$3" sh "$1"
 """
 INNER = """
 mount --bind "$1" "$1" && cd "$1" && mount -t proc proc proc && mount -t sysfs -o ro sysfs sys &&
@@ -61,7 +65,7 @@ class Booted(roots.Root):
         with open(console, "wb") as out:
             self.outer = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--propagation",
-                 "private", "sh", "-c", OUTER, "sh", str(root.folder), INNER],
+                 "private", "sh", "-c", OUTER, "sh", str(root.folder), FIRST, INNER],
                 stdin=subprocess.DEVNULL, stdout=out, stderr=out)
         try:
             self.wait_for_boot()

@@ -18,6 +18,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import life  # noqa: E402
+import limits  # noqa: E402
 import roots  # noqa: E402
 from chosen import end_if_none, matches  # noqa: E402
 from roots import Skip, Trouble, run  # noqa: E402
@@ -351,9 +352,16 @@ def deb_lives_in(setup, release):
                                                                          "gpupool-kube"))])
 
 
+def deb_keeps_limits_in(setup, release):
+    limits.keep(setup.work, release, TOP,
+                [path for path in debs(setup) if not path.name.startswith(("gpupool_",
+                                                                           "gpupool-kube"))])
+
+
 for _release in PACKAGED:
     check(f"deb.installs_runs_and_purges_in_{_release}", _release)(deb_in)
     check(f"deb.upgrades_and_stays_stopped_under_systemd_in_{_release}", _release)(deb_lives_in)
+    check(f"deb.limits_of_sessions_outlive_servers_in_{_release}", _release)(deb_keeps_limits_in)
 
 
 # ---- 64-bit ARM
