@@ -684,6 +684,17 @@ start_again(const char *program, char **argv)
     return 1;
 }
 
+static void
+say_why(const char *words, int error)
+{
+    bool files = error == -EMFILE && !strstr(words, "RLIMIT_NOFILE");
+
+    gp_log_error("server", "%s%s", words,
+                 files ? ": the limit of open files (RLIMIT_NOFILE, ulimit -n, "
+                         "LimitNOFILE= of the unit) is too low"
+                       : "");
+}
+
 int
 main(int argc, char **argv)
 {
@@ -718,7 +729,7 @@ main(int argc, char **argv)
     raise_file_limit();
     r = serve(&srv, &err);
     if (r < 0 && err.code)
-        gp_log_error("server", "%s", gp_err_msg(&err, r));
+        say_why(gp_err_msg(&err, r), r);
     srv_fini(&srv);
     return srv.again ? start_again(program, argv) : r < 0 ? 1 : 0;
 }
