@@ -51,13 +51,18 @@ library_loaded(void)
         stub_link_attend_all(STUB_ATTEND_FLUSH, true);
 }
 
-/* Not while another thread is sending: the server waits for us then. */
+/* What was posted last leaves now: the flusher ends, and until the kernel closes the
+ * link others may wait for memory that was freed so.  Not while another thread is
+ * sending: the server waits for us then. */
 static void
 library_goodbye(struct stub_link *link)
 {
     if (!stub_send_last(link))
         return;
-    xport_resume_goodbye(link->conn);
+    if (xport_resumes(link->conn))
+        xport_resume_goodbye(link->conn);
+    else if (xport_flushes_now(link->conn))
+        xport_flush_now(link->conn);
     gp_lock_release(&link->send);
 }
 

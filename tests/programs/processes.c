@@ -9,6 +9,7 @@
  */
 #include "parts.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -198,12 +199,86 @@ freed(void)
     return 0;
 }
 
+/* ---- one frees as the last thing that it does, and does not end ---- */
+
+static CUdeviceptr freed_last;
+static int says_freed;
+
+/* Before the destructor of the driver's library. */
+__attribute__((destructor)) static void
+free_last(void)
+{
+    if (freed_last && cuMemFree_v2(freed_last) == CUDA_SUCCESS &&
+        write(says_freed, "", 1) == 1)
+        freed_last = 0;
+}
+
+/* What stdio has not written is written after all destructors, and waits until somebody
+ * reads of @full, of which this is the other end. */
+static int
+end_slowly(int full)
+{
+    static const char bytes[4096];
+
+    SAME(fcntl(full, F_SETFL, O_NONBLOCK), 0);
+    while (write(full, bytes, sizeof(bytes)) > 0 || write(full, bytes, 1) > 0)
+        ;
+    SAME(fcntl(full, F_SETFL, 0), 0);
+    SAME(dup2(full, STDOUT_FILENO), STDOUT_FILENO);
+    SAME(setvbuf(stdout, NULL, _IOFBF, 0), 0);
+    putchar('x');
+    return 0;
+}
+
+static void
+run_slow(int full, int says)
+{
+    CUdeviceptr p;
+
+    if (begin() || cuMemAlloc_v2(&p, 1) || cuMemFree_v2(p) || cuMemAlloc_v2(&p, SIZE) ||
+        end_slowly(full))
+        _exit(1);
+    freed_last = p;
+    says_freed = says;
+    exit(0);
+}
+
+static int
+ending(void)
+{
+    int full[2], says[2], status = 1;
+    char said = 1;
+    pid_t slow, next;
+
+    SAME(pipe(full) || pipe(says), 0);
+    slow = fork();
+    if (slow == 0) {
+        close(full[0]);
+        run_slow(full[1], says[1]);
+    }
+    close(full[1]);
+    close(says[1]);
+    SAME(read(says[0], &said, 1), 1);
+    next = fork();
+    if (next == 0)
+        exit(hold());
+    SAME(waitpid(next, &status, 0), next);
+    SAME(status, 0);
+    SAME(waitpid(slow, &status, WNOHANG), 0);
+    close(full[0]);
+    SAME(waitpid(slow, &status, 0), slow);
+    SAME(status, 0);
+    close(says[0]);
+    return 0;
+}
+
 int
 main(void)
 {
     static const struct part parts[] = {
         {"memory of a process that has ended", ended},
         {"memory that another process has freed", freed},
+        {"memory that was freed by a process that does not end", ending},
     };
 
     signal(SIGPIPE, SIG_IGN);
