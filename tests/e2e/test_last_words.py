@@ -2,7 +2,9 @@
 """Why a session ended stands on the program's stderr, once."""
 
 import fcntl
+import pathlib
 import signal
+import socket
 import struct
 import termios
 
@@ -13,6 +15,7 @@ from harness.raw import BULK, MALLOC, RETAIN, Raw
 EVENT_LOST = 0xf004
 COPY_DOWN = 0x0a1f
 MIB = 1 << 20
+SENT_MOST = int(pathlib.Path("/proc/sys/net/ipv4/tcp_wmem").read_text().split()[2])
 
 
 def ended_shell(case, pool, end):
@@ -83,7 +86,9 @@ def test_server_that_stops_while_a_payload_is_under_way(case):
     pool = case.pool()
     raw = Raw(case, pool.session())
     answer(raw, RETAIN, struct.pack("<q", 0))
-    size = 24 * MIB
+    # Little more than the sockets hold: the worker waits 250 ms for the rest to be sent.
+    raw.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, MIB // 16)
+    size = SENT_MOST + MIB
     device, = struct.unpack("<Q", answer(raw, MALLOC, struct.pack("<Q", size), ctx=1)[:8])
     raw.sock.sendall(raw.frame(COPY_DOWN, struct.pack("<QQQ", device, size, 0), ctx=1))
     seen = []
