@@ -600,7 +600,8 @@ ctrl_claim(struct ctrl *ctrl, const char *key, struct gp_err *err)
     } else {
         ctrl_set_waiting(ctrl, "c:", key, false);
     }
-    if (!work.in_place)
+    /* Where nobody could say what becomes of it, it waits where it did. */
+    if (!work.in_place && (r == 0 || ctrl_session_open(ctrl, work.name)))
         ctrl_place_leave(ctrl, key);
     return r;
 }

@@ -134,10 +134,19 @@ def await_words(case, world, *names):
                       f"where {name} waits")
 
 
-def restart_scheduler(case, world):
+def look_without_scheduler(case, world, name):
+    """The controller looks at the claim and hears from no scheduler."""
+    seen = world.api.get("elasticgpuclaims", name, "team")
+    seen["metadata"].setdefault("annotations", {})["example.com/seen"] = "again"
+    world.api.put("elasticgpuclaims", seen)
+    case.wait_for(lambda: "not reachable" in message(world, name), "nobody answers")
+
+
+def restart_scheduler(case, world, meanwhile=lambda: None):
     world.scheduler.send_signal(signal.SIGTERM)
     world.scheduler.wait(20)
     (case.folder / "sched.ready").unlink()
+    meanwhile()
     world.scheduler = world.add_scheduler(world.address, case.folder / "sched.ready")
     case.wait_for((case.folder / "sched.ready").exists, "the scheduler is back")
 
@@ -309,7 +318,7 @@ def test_places_of_a_pod_outlast_controller_and_scheduler(case):
         await_places(case, world, 3)
         order = programs(case, world)
         await_words(case, world, "other")  # which is later than what the first ones were told
-        restart_scheduler(case, world)
+        restart_scheduler(case, world, lambda: look_without_scheduler(case, world, "first-c0"))
         await_places(case, world, 3)
         case.equal(programs(case, world), order, "the order")
         world.controller.kill()
