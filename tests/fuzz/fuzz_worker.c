@@ -241,6 +241,19 @@ conn_dead(void)
     return dead;
 }
 
+/* A thread that has begun to look at a connection may go on for a while: it takes no
+ * lock for that, because in a worker the connection stays. */
+static void
+conn_free_later(struct xport_conn *conn)
+{
+    static struct xport_conn *ended[64];
+    static unsigned next;
+    struct xport_conn **place = &ended[next++ % ARRAY_SIZE(ended)];
+
+    xport_free(*place);
+    *place = conn;
+}
+
 static void
 conn_replace(struct wrk_priv *p, struct xport_conn *conn)
 {
@@ -250,7 +263,7 @@ conn_replace(struct wrk_priv *p, struct xport_conn *conn)
     p->conn = conn;
     gp_lock_release(&p->send_lock);
     if (old != conn_dead())
-        xport_free(old);
+        conn_free_later(old);
 }
 
 static void
