@@ -367,7 +367,7 @@ ATTACK(file_unnamed)
     int r = open_path("/tmp", O_TMPFILE | O_RDWR);
 
     /* The file system of a guest may have none. */
-    return r == EOPNOTSUPP ? open_path("/dev/shm", O_TMPFILE | O_RDWR) : r;
+    return r == -EOPNOTSUPP ? open_path("/dev/shm", O_TMPFILE | O_RDWR) : r;
 }
 ATTACK(folder_make)
 {
