@@ -257,7 +257,8 @@ start_v2(struct srv_cgroups *groups, const struct srv_cgroups_kept *kept,
         r = kept ? adopt_part(groups, kept, fds) : make_part(groups, ROOT, own);
     if (r == 0)
         r = put(groups->fd[0], "cgroup.subtree_control", CONTROLLERS_ON);
-    if (r == -ENOENT && kept) { /* systemd has removed it, because nobody was in it */
+    /* systemd has removed the one that was kept, because nobody was in it */
+    if (r == -ENOENT && kept && groups->n_parts) {
         close(groups->fd[0]);
         groups->n_parts = 0;
         r = make_part(groups, ROOT, own);

@@ -58,7 +58,8 @@ struct keeper {
     int signals;
     int conn, exits; /* of the supervisor; -1 */
     pid_t supervisor;
-    int process; /* a pidfd of it, or of the one before; -1: it has ended */
+    int process; /* a pidfd of it, or of the one before; -1: it has ended, or is not
+                  * known */
     bool greeted;
     bool to_tell; /* there may be ends that it has not been told of */
     uint32_t window_s;
@@ -333,6 +334,8 @@ supervisor_gone(struct keeper *k)
         "server",
         "the supervisor (process %d) is gone; the keeper waits %u s for another",
         (int)k->supervisor, k->window_s);
+    if (k->process < 0)
+        srv_cgroups_make_room();
     k->to_tell = true;
     for (struct item *i = k->items; i; i = i->next) {
         i->told = false;
