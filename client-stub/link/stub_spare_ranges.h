@@ -62,18 +62,38 @@ stub_spare_ranges_named(const struct stub_spare_ranges *r, const void *bytes, si
     return false;
 }
 
-/* Enter or (size 0) clear a place, under the owner's lock. */
+/* Enter a block at an empty place, under the owner's lock. */
 static inline void
-stub_spare_ranges_set(struct stub_spare_ranges *r, uint32_t i, uint64_t start,
-                      uint64_t size)
+stub_spare_ranges_enter(struct stub_spare_ranges *r, uint32_t i, uint64_t start,
+                        uint64_t size)
 {
-    uint64_t low = UINT64_MAX, high = 0;
-    uint32_t n = 0;
+    uint32_t n = atomic_load_explicit(&r->n, memory_order_relaxed);
+    uint64_t low = atomic_load_explicit(&r->low, memory_order_relaxed);
+    uint64_t high = atomic_load_explicit(&r->high, memory_order_relaxed);
 
-    atomic_store_explicit(&r->at[i].size, 0, memory_order_relaxed);
     atomic_store_explicit(&r->at[i].start, start, memory_order_relaxed);
     atomic_store_explicit(&r->at[i].size, size, memory_order_relaxed);
-    for (uint32_t k = 0; k < STUB_SPARES_MAX; k++) {
+    atomic_store_explicit(&r->low, n ? gp_min(low, start) : start,
+                          memory_order_relaxed);
+    atomic_store_explicit(&r->high, n ? gp_max(high, start + size) : start + size,
+                          memory_order_relaxed);
+    atomic_store_explicit(&r->n, gp_max(n, i + 1), memory_order_release);
+}
+
+/* Empty a place.  The bounds need a look at all places only where it was at one. */
+static inline void
+stub_spare_ranges_clear(struct stub_spare_ranges *r, uint32_t i)
+{
+    uint64_t start = atomic_load_explicit(&r->at[i].start, memory_order_relaxed);
+    uint64_t size = atomic_load_explicit(&r->at[i].size, memory_order_relaxed);
+    uint32_t n = 0, most = atomic_load_explicit(&r->n, memory_order_relaxed);
+    uint64_t low = UINT64_MAX, high = 0;
+
+    atomic_store_explicit(&r->at[i].size, 0, memory_order_relaxed);
+    if (i + 1 < most && start != atomic_load_explicit(&r->low, memory_order_relaxed) &&
+        start + size != atomic_load_explicit(&r->high, memory_order_relaxed))
+        return;
+    for (uint32_t k = 0; k < most; k++) {
         uint64_t from = atomic_load_explicit(&r->at[k].start, memory_order_relaxed);
         uint64_t len = atomic_load_explicit(&r->at[k].size, memory_order_relaxed);
 

@@ -295,7 +295,7 @@ alloc_async(const struct alloc_async *a, CUdeviceptr *dptr)
         r = alloc_finish(STUB_MEMORY_DEVICE, dptr, spare.addr, a->size,
                          STUB_MEMORY_ORDERED);
     if (r == CUDA_SUCCESS && spare.pool)
-        stub_memory_set_pool(spare.addr, spare.pool);
+        stub_memory_set_pool(spare.addr, spare.pool, spare.block);
     return r;
 }
 

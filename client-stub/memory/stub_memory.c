@@ -30,6 +30,7 @@ static _Atomic uint32_t freed_count; /* written under it */
 static uint32_t wanted;              /* under it: entries that are */
 
 GP_HOT_DATA _Atomic uint32_t stub_memory_waiting;
+GP_HOT_DATA _Atomic uint32_t stub_memory_longer; /* written under it */
 GP_HOT_DATA _Atomic(bool (*)(uint64_t addr)) stub_memory_shared;
 
 /* ---- the registry, under its lock ------------------------------------------- */
@@ -74,9 +75,52 @@ waiting_add(uint32_t n)
     stub_link_attend_all(STUB_ATTEND_CONTENT, now != 0);
 }
 
+/* What the program does not have of a longer block counts as freed, like any address
+ * that it was told once, but for the server it is allocated: such an entry has 1 as
+ * `mapped`. */
+static bool
+is_rest(const struct stub_memory *m)
+{
+    return m && m->kind == STUB_MEMORY_FREED && m->mapped;
+}
+
+static uint64_t
+end_of(const struct stub_memory *m)
+{
+    return m->range.start + m->range.size;
+}
+
+static void
+longer_add(uint32_t n)
+{
+    uint32_t now = atomic_load_explicit(&stub_memory_longer, memory_order_relaxed);
+
+    atomic_store_explicit(&stub_memory_longer, now + n, memory_order_relaxed);
+}
+
+/* @m has come to its end, and so has the whole of its block. */
+static void
+rest_end(struct stub_memory *m)
+{
+    struct stub_memory *rest = entry_at(end_of(m));
+
+    if (is_rest(rest))
+        rest->mapped = 0;
+    m->mapped = 0;
+    longer_add(-1u);
+}
+
+GP_HOT static inline bool
+has_rest(const struct stub_memory *m)
+{
+    return m->kind == STUB_MEMORY_DEVICE && m->mapped;
+}
+
 static void
 entry_drop(struct stub_memory *m)
 {
+    if (unlikely(has_rest(m)))
+        rest_end(m);
     if (m->kind == STUB_MEMORY_FREED)
         freed_count_add(-1u);
     if (m->reach == STUB_REACH_WAITING)
@@ -91,6 +135,8 @@ entry_drop(struct stub_memory *m)
 GP_HOT static void
 entry_end(struct stub_memory *m)
 {
+    if (unlikely(has_rest(m)))
+        rest_end(m);
     if (m->kind != STUB_MEMORY_DEVICE ||
         atomic_load_explicit(&freed_count, memory_order_relaxed) >= STUB_FREED_MAX) {
         entry_drop(m);
@@ -100,22 +146,43 @@ entry_end(struct stub_memory *m)
     freed_count_add(1);
 }
 
+/* Removes what overlaps @where, live entries only with @over, but for the entry that
+ * begins there.  Returns that one, or one that was not removed; NULL: there is none. */
+static struct stub_memory *
+entry_clear(const struct stub_range *where, bool over)
+{
+    struct stub_memory *m, *next, *same = NULL;
+
+    for (m = entry_from(where->start); m && stub_range_overlap(&m->range, where);
+         m = next) {
+        next = entry_from(end_of(m));
+        if (is_live(m) && !over)
+            return m;
+        if (m->range.start == where->start)
+            same = m;
+        else
+            entry_drop(m);
+    }
+    return same;
+}
+
 /* An entry for @where, over what was freed there, and with @over over all else; one
  * that is there already is taken, which is the usual case.  -EEXIST, -ENOMEM. */
 GP_HOT static int
 entry_make(const struct stub_range *where, bool over, struct stub_memory **ret)
 {
-    struct stub_memory *m;
+    struct stub_memory *m = (struct stub_memory *)stub_range_touching(&memory, where);
 
-    while ((m = (struct stub_memory *)stub_range_touching(&memory, where))) {
-        if (is_live(m) && !over)
-            return -EEXIST;
-        if (m->range.start != where->start || m->range.size != where->size) {
-            entry_drop(m);
-            continue;
-        }
+    if (m && (m->range.start != where->start || m->range.size != where->size))
+        m = entry_clear(where, over);
+    if (unlikely(m && is_live(m) && !over))
+        return -EEXIST;
+    if (m) {
+        if (unlikely(has_rest(m)))
+            rest_end(m);
         if (!is_live(m))
             freed_count_add(-1u);
+        m->range.size = where->size;
         *ret = m;
         return 0;
     }
@@ -248,16 +315,50 @@ stub_memory_take_wanted(struct stub_memory *ret)
     return m != NULL;
 }
 
+/* Past STUB_FREED_MAX, or without memory for it, the rest is not known: a copy that
+ * reaches it is not refused. */
+static void
+rest_make(struct stub_memory *m, uint64_t block)
+{
+    const struct stub_range where = {end_of(m), block - m->range.size};
+    struct stub_memory *rest;
+
+    m->mapped = block;
+    longer_add(1);
+    if (atomic_load_explicit(&freed_count, memory_order_relaxed) >= STUB_FREED_MAX ||
+        entry_make(&where, false, &rest) < 0)
+        return;
+    entry_fill(rest, STUB_MEMORY_FREED, 0);
+    rest->mapped = 1;
+    freed_count_add(1);
+}
+
 void
-stub_memory_set_pool(uint64_t addr, uint32_t pool)
+stub_memory_set_pool(uint64_t addr, uint32_t pool, uint64_t block)
 {
     struct stub_memory *m;
 
     gp_lock_take(&memory.lock);
     m = entry_at(addr);
-    if (is_live(m) && m->range.start == addr)
+    if (is_live(m) && m->range.start == addr) {
         m->pool = pool;
+        if (unlikely(block > m->range.size))
+            rest_make(m, block);
+    }
     gp_lock_release(&memory.lock);
+}
+
+bool
+stub_memory_is_rest(uint64_t addr)
+{
+    bool rest;
+
+    if (!stub_memory_any_longer())
+        return false;
+    gp_lock_take(&memory.lock);
+    rest = is_rest(entry_at(addr));
+    gp_lock_release(&memory.lock);
+    return rest;
 }
 
 GP_HOT bool
@@ -272,7 +373,8 @@ stub_memory_freeing(uint64_t addr, bool managed, struct stub_memory_end *ret)
         m && m->range.start == addr &&
         (m->kind == STUB_MEMORY_DEVICE || (managed && m->kind == STUB_MEMORY_MANAGED));
     if (likely(found)) {
-        *ret = (struct stub_memory_end){m->kind, m->pool, m->range.size};
+        *ret = (struct stub_memory_end){m->kind, m->pool, m->range.size,
+                                        has_rest(m) ? m->mapped : m->range.size};
         entry_end(m);
     }
     gp_lock_release(&memory.lock);
@@ -578,9 +680,12 @@ stub_memory_overruns(uint64_t addr, uint64_t n)
 {
     struct stub_memory m;
 
-    return stub_links_n > 1 && stub_memory_find(addr, &m) &&
-           (m.kind == STUB_MEMORY_DEVICE || m.kind == STUB_MEMORY_MANAGED) &&
-           (m.flags & STUB_MEMORY_EVERYWHERE) &&
+    if (likely(stub_links_n == 1 && !stub_memory_any_longer()))
+        return false;
+    if (!stub_memory_find(addr, &m))
+        return n && stub_memory_is_rest(addr);
+    return (m.kind == STUB_MEMORY_DEVICE || m.kind == STUB_MEMORY_MANAGED) &&
+           (m.flags & STUB_MEMORY_EVERYWHERE || has_rest(&m)) &&
            n > m.range.size - (addr - m.range.start);
 }
 

@@ -65,7 +65,8 @@ struct stub_memory {
     uint64_t ctx;       /* handle of that context */
     uint64_t ctx_unique;
     uint64_t id;     /* CU_POINTER_ATTRIBUTE_BUFFER_ID: never used twice */
-    uint64_t mapped; /* bytes to unmap, STUB_MEMORY_HOST only */
+    uint64_t mapped; /* of STUB_MEMORY_HOST: bytes to unmap.  Of a pool: bytes of the
+                      * server's block if that is longer, or 0 */
     uint32_t pool;   /* of stream-ordered memory: stub_spare.h's number, or 0 */
     uint32_t pinned; /* stub_pinned.h: its number, on... */
     uint32_t pinned_link;
@@ -76,7 +77,11 @@ struct stub_memory_end {
     enum stub_memory_kind kind;
     uint32_t pool; /* as in struct stub_memory */
     uint64_t size;
+    uint64_t block; /* bytes that the server has for it: not less */
 };
+
+/* Blocks of which the program has a part (stub_memory_set_pool()). */
+extern _Atomic uint32_t stub_memory_longer;
 
 /* The process has exported memory to others (cuIpcGetMemHandle). */
 extern _Atomic bool stub_memory_exported;
@@ -113,8 +118,10 @@ bool stub_memory_find_kind(uint64_t addr, uint64_t n, enum stub_memory_kind *ret
 CUresult stub_memory_handed_out(enum stub_memory_kind kind, uint64_t addr,
                                 uint64_t size, unsigned int flags);
 
-/* The memory that was handed out at @addr is of that pool (stub_spare.h). */
-void stub_memory_set_pool(uint64_t addr, uint32_t pool);
+/* The memory that was handed out at @addr is of that pool (stub_spare.h), in a block of
+ * @block bytes.  What the program does not have of a longer one counts as freed, and
+ * stub_memory_overruns() and stub_memory_is_rest() know it. */
+void stub_memory_set_pool(uint64_t addr, uint32_t pool, uint64_t block);
 
 /* Device memory (@managed: or managed memory) that begins at @addr is about to be
  * freed; returns which of the two.  To be called before the free is sent, because
@@ -154,10 +161,22 @@ bool stub_memory_owner(uint64_t addr, uint32_t *ret_link, uint32_t *ret_ctx);
 bool stub_memory_where(uint64_t addr, uint32_t *ret_link, uint32_t *ret_ctx);
 bool stub_memory_is_everywhere(uint64_t addr);
 
-/* True if [addr, addr + n) begins in memory that every server of several has, and ends
- * behind it.  A copy or fill there is an error, which a server that has more memory
- * mapped than this would not find (stub_managed_mirror.h). */
+/* True if [addr, addr + n) begins in memory that every server of several has, or in a
+ * block of which the program has a part, and ends behind what it has.  A copy or fill
+ * there is an error, which a server that has more memory mapped than this, or a longer
+ * block, would not find (stub_managed_mirror.h, stub_spare.h). */
 bool stub_memory_overruns(uint64_t addr, uint64_t n);
+
+/* Whether there is such a block. */
+static inline bool
+stub_memory_any_longer(void)
+{
+    return __builtin_expect(
+        atomic_load_explicit(&stub_memory_longer, memory_order_relaxed) != 0, false);
+}
+
+/* True if @addr is in a block of the server's, behind what the program has of it. */
+bool stub_memory_is_rest(uint64_t addr);
 
 /* Make the reserved pages of [start, start + size) ordinary memory: for a range that
  * exists on both sides.  Pages that lie inside as a whole are empty then.  False: they

@@ -180,10 +180,26 @@ stub_impl_cuPointerGetAttribute(void *data, CUpointer_attribute attribute,
             return r;
         if (m.kind == STUB_MEMORY_HOST || m.kind == STUB_MEMORY_REGISTERED)
             return CUDA_ERROR_INVALID_VALUE;
-    } else if (pointer_is_plain_host(ptr)) {
+    } else if (stub_memory_is_rest(ptr) || pointer_is_plain_host(ptr)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     return pointer_query(data, attribute, ptr);
+}
+
+/* The server's block may be longer than what the program has of it. */
+CUresult
+stub_impl_cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)
+{
+    struct stub_memory m;
+    CUresult r = stub_gen_cuMemGetAddressRange_v2(pbase, psize, dptr);
+
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (stub_memory_is_rest(dptr))
+        return CUDA_ERROR_NOT_FOUND;
+    if (psize && stub_memory_find(dptr, &m) && m.pool)
+        *psize = m.range.size;
+    return r;
 }
 
 /* What the plural form says about memory that CUDA does not know: success and zeros,

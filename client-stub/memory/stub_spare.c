@@ -408,23 +408,23 @@ spare_know_pools(struct stub_link *link)
 /* ---- allocations and frees -------------------------------------------------- */
 
 /* Under the lock: of the current context. */
-static uint64_t
-take(struct spare_link *s, uint64_t stream, uint64_t size, uint32_t pool)
+static void
+take(struct spare_link *s, uint64_t stream, uint64_t size, struct stub_spare_taken *ret)
 {
     const struct stub_spare want = {.size = size,
                                     .stream = stream,
-                                    .pool = pool,
+                                    .pool = ret->pool,
                                     .ctx_unique = atomic_load(&stub_tls.ctx->unique)};
     int i = stub_spare_table_find(&s->table, &want);
-    uint64_t addr;
 
     if (i < 0)
-        return 0;
-    addr = s->table.at[i].addr;
+        return;
+    ret->addr = s->table.at[i].addr;
+    ret->block = s->table.at[i].size;
     stub_ctx_unref(s->table.at[i].ctx);
     stub_spare_table_remove(&s->table, i);
-    stub_spare_table_count(&s->table, pool, (int64_t)size, 0);
-    return addr;
+    s->table.slack += ret->block - size;
+    stub_spare_table_count(&s->table, ret->pool, (int64_t)size, 0);
 }
 
 CUresult
@@ -455,7 +455,7 @@ stub_spare_take(uint64_t pool, uint64_t stream, uint64_t size,
                         : 0;
     }
     if (likely(possible) && !unclear && ret->pool)
-        ret->addr = take(s, stream, size, ret->pool);
+        take(s, stream, size, ret);
     if (ret->pool && !ret->addr)
         stub_spare_table_ask(&s->table);
     gp_lock_release(&s->table.lock);
@@ -482,8 +482,9 @@ stub_spare_freed(const struct stub_memory_end *end)
     if (!end->pool)
         return;
     gp_lock_take(&s->table.lock);
+    s->table.slack -= end->block - end->size;
     stub_spare_table_count(&s->table, end->pool, -(int64_t)end->size,
-                           -(int64_t)end->size);
+                           -(int64_t)end->block);
     gp_lock_release(&s->table.lock);
 }
 
@@ -495,23 +496,30 @@ stub_spare_lost(const struct stub_memory *m)
     if (!m->pool)
         return;
     gp_lock_take(&s->table.lock);
-    stub_spare_table_lose(&s->table, m->pool, m->range.size);
+    stub_spare_table_lose(&s->table, m->pool, m->range.size,
+                          gp_max(m->mapped, m->range.size));
     gp_lock_release(&s->table.lock);
 }
 
-/* Under the lock: those that were freed first make room. */
+/* Under the lock: those that were freed first make room.  The program had @size bytes
+ * of the block. */
 static bool
-keep(struct spare_link *s, const struct stub_spare *spare)
+keep(struct spare_link *s, const struct stub_spare *spare, uint64_t size)
 {
-    if (spare->size > s->table.limit)
+    uint64_t slack = spare->size - size;
+
+    s->table.slack -= slack;
+    if (!stub_spare_table_could_hold(&s->table, spare->size)) {
+        s->table.slack += slack; /* stub_spare_freed() follows */
         return false;
+    }
     freeing = true;
     while (!stub_spare_table_has_room(&s->table, spare->size))
         spare_free(s, stub_spare_table_oldest(&s->table), false);
     freeing = false;
     stub_ctx_ref(spare->ctx);
     stub_spare_table_enter(&s->table, spare);
-    stub_spare_table_count(&s->table, spare->pool, -(int64_t)spare->size, 0);
+    stub_spare_table_count(&s->table, spare->pool, -(int64_t)size, 0);
     return true;
 }
 
@@ -526,7 +534,7 @@ stub_spare_keep(uint64_t addr, const struct stub_memory_end *end, uint64_t strea
     if (!end->pool || !spare_is_possible(link, stream))
         return false;
     spare = (struct stub_spare){.addr = addr,
-                                .size = end->size,
+                                .size = end->block,
                                 .stream = stream,
                                 .ctx = stub_tls.ctx,
                                 .ctx_unique = atomic_load(&stub_tls.ctx->unique),
@@ -534,7 +542,7 @@ stub_spare_keep(uint64_t addr, const struct stub_memory_end *end, uint64_t strea
                                 .position = stub_event_position_on(link),
                                 .ns = gp_now_ns()};
     gp_lock_take(&s->table.lock);
-    kept = keep(s, &spare);
+    kept = keep(s, &spare, end->size);
     gp_lock_release(&s->table.lock);
     /* Whoever begins a capture has counted it before it looks for spare blocks. */
     atomic_thread_fence(memory_order_seq_cst);
@@ -698,27 +706,44 @@ forget_current_pools(struct stub_link *link)
     gp_lock_release(&s->table.lock);
 }
 
+/* Would the server's answer have to be corrected? */
+static bool
+spare_corrects(struct spare_link *s, CUmemPool_attribute attr)
+{
+    bool corrects;
+
+    if (attr != CU_MEMPOOL_ATTR_USED_MEM_CURRENT)
+        return attr == CU_MEMPOOL_ATTR_USED_MEM_HIGH && atomic_load(&s->state);
+    gp_lock_take(&s->table.lock);
+    corrects = s->table.slack != 0;
+    gp_lock_release(&s->table.lock);
+    return corrects;
+}
+
 CUresult
 stub_impl_cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr,
                                 void *value)
 {
     struct stub_link *link = stub_link_here();
     struct spare_link *s = spare_of(link);
+    bool corrects = spare_corrects(s, attr);
     CUresult r = CUDA_SUCCESS;
-    uint64_t high, excess;
+    uint64_t used, excess;
 
-    if (attr == CU_MEMPOOL_ATTR_USED_MEM_HIGH && atomic_load(&s->state))
+    if (corrects)
         r = spare_know_pools(link);
     if (r == CUDA_SUCCESS)
         r = stub_gen_cuMemPoolGetAttribute(pool, attr, value);
-    if (r != CUDA_SUCCESS || attr != CU_MEMPOOL_ATTR_USED_MEM_HIGH)
+    if (r != CUDA_SUCCESS || !corrects)
         return r;
     gp_lock_take(&s->table.lock);
-    excess = stub_spare_table_excess(&s->table, (uintptr_t)pool);
+    excess = attr == CU_MEMPOOL_ATTR_USED_MEM_HIGH
+                 ? stub_spare_table_excess(&s->table, (uintptr_t)pool)
+                 : stub_spare_table_excess_now(&s->table, (uintptr_t)pool);
     gp_lock_release(&s->table.lock);
-    memcpy(&high, value, sizeof(high));
-    high -= gp_min(high, excess);
-    memcpy(value, &high, sizeof(high));
+    memcpy(&used, value, sizeof(used));
+    used -= gp_min(used, excess);
+    memcpy(value, &used, sizeof(used));
     return r;
 }
 

@@ -37,9 +37,10 @@ struct stub_memory_end;
 #define STUB_SPARE_OLD_NS GP_NS_PER_S
 
 struct stub_spare_taken {
-    uint64_t addr; /* of the spare block that is handed out; 0: there is none */
-    uint32_t pool; /* number of the pool, also of a block that the server allocates
-                    * instead; 0: its free is not to be kept */
+    uint64_t addr;  /* of the spare block that is handed out; 0: there is none */
+    uint64_t block; /* its size */
+    uint32_t pool;  /* number of the pool, also of a block that the server allocates
+                     * instead; 0: its free is not to be kept */
 };
 
 /* What cuMemAllocAsync (@pool 0) or cuMemAllocFromPoolAsync is asked for, in the

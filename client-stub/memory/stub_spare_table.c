@@ -6,17 +6,40 @@
 
 #include <string.h>
 
+/* May that block be handed out for @size bytes? */
+static bool
+fits(const struct stub_spare_table *t, const struct stub_spare *s, uint64_t size)
+{
+    return s->size >= size && s->size / STUB_SPARE_TIMES <= size &&
+           t->slack + (s->size - size) <= t->limit / 2;
+}
+
+/* Of two that fit: the shorter one, or the one that was freed last. */
+static bool
+is_better(const struct stub_spare *s, const struct stub_spare *than)
+{
+    return s->size != than->size ? s->size < than->size : s->order > than->order;
+}
+
+/* Places from this one on are empty. */
+static int
+places(const struct stub_spare_table *t)
+{
+    return (int)atomic_load_explicit(&t->ranges->n, memory_order_relaxed);
+}
+
 int
 stub_spare_table_find(const struct stub_spare_table *t, const struct stub_spare *want)
 {
-    int best = -1;
+    int n = places(t), best = -1;
 
-    for (int i = 0; i < (int)STUB_SPARES_MAX; i++) {
+    for (int i = 0; i < n; i++) {
         const struct stub_spare *s = &t->at[i];
 
-        if (s->size == want->size && s->stream == want->stream &&
-            s->pool == want->pool && s->ctx_unique == want->ctx_unique &&
-            (best < 0 || s->order > t->at[best].order))
+        if (s->size && s->stream == want->stream && s->pool == want->pool &&
+            s->ctx_unique == want->ctx_unique &&
+            (s->size == want->size || fits(t, s, want->size)) &&
+            (best < 0 || is_better(s, &t->at[best])))
             best = i;
     }
     return best;
@@ -25,9 +48,9 @@ stub_spare_table_find(const struct stub_spare_table *t, const struct stub_spare 
 int
 stub_spare_table_oldest(const struct stub_spare_table *t)
 {
-    int best = -1;
+    int n = places(t), best = -1;
 
-    for (int i = 0; i < (int)STUB_SPARES_MAX; i++)
+    for (int i = 0; i < n; i++)
         if (t->at[i].size && (best < 0 || t->at[i].order < t->at[best].order))
             best = i;
     return best;
@@ -43,9 +66,16 @@ empty_place(const struct stub_spare_table *t)
 }
 
 bool
+stub_spare_table_could_hold(const struct stub_spare_table *t, uint64_t size)
+{
+    return size <= t->limit && t->slack <= t->limit - size;
+}
+
+bool
 stub_spare_table_has_room(const struct stub_spare_table *t, uint64_t size)
 {
-    return size <= t->limit && t->bytes <= t->limit - size && empty_place(t) >= 0;
+    return stub_spare_table_could_hold(t, size) &&
+           t->bytes <= t->limit - size - t->slack && empty_place(t) >= 0;
 }
 
 void
@@ -56,7 +86,7 @@ stub_spare_table_enter(struct stub_spare_table *t, const struct stub_spare *spar
     t->at[i] = *spare;
     t->at[i].order = ++t->order;
     t->bytes += spare->size;
-    stub_spare_ranges_set(t->ranges, (uint32_t)i, spare->addr, spare->size);
+    stub_spare_ranges_enter(t->ranges, (uint32_t)i, spare->addr, spare->size);
 }
 
 void
@@ -64,7 +94,7 @@ stub_spare_table_remove(struct stub_spare_table *t, int i)
 {
     t->bytes -= t->at[i].size;
     t->at[i] = (struct stub_spare){0};
-    stub_spare_ranges_set(t->ranges, (uint32_t)i, 0, 0);
+    stub_spare_ranges_clear(t->ranges, (uint32_t)i);
 }
 
 /* ---- pools ------------------------------------------------------------------ */
@@ -94,8 +124,8 @@ pool_is_over(struct stub_spare_table *t, uint32_t i)
 {
     const struct stub_spare_pool *p = &t->pools[i], *of = pool_at(t, i + 1);
 
-    return !p->used ||
-           ((p->destroyed || p->same) && of->live == of->lost && of->held == of->lost);
+    return !p->used || ((p->destroyed || p->same) && of->live == of->lost_live &&
+                        of->held == of->lost_held);
 }
 
 /* What the pool's changes were is of no interest any more. */
@@ -161,8 +191,10 @@ stub_spare_table_is_unclear(const struct stub_spare_table *t, uint64_t handle,
 {
     if (handle)
         return !pool_find(t, handle) && stub_spare_table_unknown(t);
-    for (uint32_t i = 0; has_current(dev) && i < STUB_SPARE_POOLS; i++)
-        if (!t->current[dev] && t->pools[i].used)
+    if (!has_current(dev) || t->current[dev])
+        return false;
+    for (uint32_t i = 0; i < STUB_SPARE_POOLS; i++)
+        if (t->pools[i].used)
             return true;
     return false;
 }
@@ -201,7 +233,8 @@ stub_spare_table_known(struct stub_spare_table *t, uint32_t pool, uint64_t handl
     other = &t->pools[same - 1];
     other->live += p->live;
     other->held += p->held;
-    other->lost += p->lost;
+    other->lost_live += p->lost_live;
+    other->lost_held += p->lost_held;
     other->live_high += p->live_high;
     other->held_high += p->held_high;
     p->same = same;
@@ -296,9 +329,11 @@ stub_spare_table_sent(struct stub_spare_table *t, uint32_t pool, uint64_t size,
 }
 
 void
-stub_spare_table_lose(struct stub_spare_table *t, uint32_t pool, uint64_t size)
+stub_spare_table_lose(struct stub_spare_table *t, uint32_t pool, uint64_t size,
+                      uint64_t block)
 {
-    pool_at(t, pool)->lost += (int64_t)size;
+    pool_at(t, pool)->lost_live += (int64_t)size;
+    pool_at(t, pool)->lost_held += (int64_t)block;
 }
 
 uint64_t
@@ -309,6 +344,15 @@ stub_spare_table_excess(const struct stub_spare_table *t, uint64_t handle)
 
     return p && p->held_high > p->live_high ? (uint64_t)(p->held_high - p->live_high)
                                             : 0;
+}
+
+uint64_t
+stub_spare_table_excess_now(const struct stub_spare_table *t, uint64_t handle)
+{
+    uint32_t pool = pool_find(t, handle);
+    const struct stub_spare_pool *p = pool ? &t->pools[pool - 1] : NULL;
+
+    return p && p->held > p->live ? (uint64_t)(p->held - p->live) : 0;
 }
 
 void

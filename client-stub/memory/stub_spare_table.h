@@ -27,6 +27,10 @@ struct stub_ctx;
 /* As in a session. */
 #define STUB_SPARE_DEVICES 64u
 
+/* A block is handed out for less than its size, if it is at most that many times as
+ * long: programs whose sizes depend on their data rarely ask for one twice. */
+#define STUB_SPARE_TIMES 2u
+
 struct stub_spare {
     uint64_t addr;
     uint64_t size;   /* 0: no block */
@@ -48,7 +52,7 @@ struct stub_spare_pool {
     uint32_t same; /* number of the pool that it has turned out to be, or 0 */
     int64_t live;  /* bytes that the program has */
     int64_t held;  /* bytes that the server has: spare blocks too */
-    int64_t lost;  /* of both: bytes whose context ended, which stay in use */
+    int64_t lost_live, lost_held; /* of both those whose context ended: in use still */
     int64_t live_high, held_high;
 };
 
@@ -67,8 +71,9 @@ struct stub_spare_change {
 struct stub_spare_table {
     struct gp_lock lock;
     struct stub_spare_ranges *ranges;
-    uint64_t limit; /* bytes of all blocks */
+    uint64_t limit; /* bytes of all blocks, and of `slack` */
     uint64_t bytes;
+    uint64_t slack; /* bytes of blocks that are in use, but not by the program */
     uint64_t order;
     struct stub_spare at[STUB_SPARES_MAX];
     struct stub_spare_pool pools[STUB_SPARE_POOLS];
@@ -79,14 +84,16 @@ struct stub_spare_table {
 };
 
 /* Index of the block that was freed last of those with this stream, context, pool and
- * size; -1: none. */
+ * size; else of the shortest that is at most STUB_SPARE_TIMES as long, as long as not
+ * more than half of the limit is lost in such blocks; -1: none. */
 int stub_spare_table_find(const struct stub_spare_table *t,
                           const struct stub_spare *want);
 
 /* Index of the block that was freed first; -1: there is none. */
 int stub_spare_table_oldest(const struct stub_spare_table *t);
 
-/* Can a block of @size be entered? */
+/* Can a block of @size be entered when others are removed; and now? */
+bool stub_spare_table_could_hold(const struct stub_spare_table *t, uint64_t size);
 bool stub_spare_table_has_room(const struct stub_spare_table *t, uint64_t size);
 
 /* There is room. */
@@ -134,11 +141,14 @@ void stub_spare_table_answered(struct stub_spare_table *t, uint32_t pool, uint64
 void stub_spare_table_sent(struct stub_spare_table *t, uint32_t pool, uint64_t size,
                            uint32_t seq);
 
-/* The context of @size bytes of the pool has ended. */
-void stub_spare_table_lose(struct stub_spare_table *t, uint32_t pool, uint64_t size);
+/* The context of @size bytes of the pool, in a block of @block, has ended. */
+void stub_spare_table_lose(struct stub_spare_table *t, uint32_t pool, uint64_t size,
+                           uint64_t block);
 
-/* By how much the server's largest use of the pool is higher than the program's. */
+/* By how much the server's largest use of the pool is higher than the program's, and
+ * by how much its use is now. */
 uint64_t stub_spare_table_excess(const struct stub_spare_table *t, uint64_t handle);
+uint64_t stub_spare_table_excess_now(const struct stub_spare_table *t, uint64_t handle);
 
 /* The server's largest use was set to what is in use now. */
 void stub_spare_table_reset(struct stub_spare_table *t, uint64_t handle);

@@ -5,7 +5,7 @@
  * With unified addresses a driver accepts the address of page-locked memory as a device
  * address.  That memory is in this process, so the fill is done here, after the earlier
  * work of the stream.  All other fills, and those in captures, are the generated calls,
- * but for those that overrun memory which several servers have (stub_memory.h).
+ * but for those that the server would not find to overrun memory (stub_memory.h).
  */
 #include "stub_call.h"
 #include "stub_capture.h"
@@ -55,8 +55,8 @@ fill_overruns(const struct fill *f)
 {
     uint64_t span;
 
-    return unlikely(stub_links_n > 1) && fill_span(f, &span) && f->width &&
-           stub_memory_overruns(f->dst, span);
+    return unlikely(stub_links_n > 1 || stub_memory_any_longer()) &&
+           fill_span(f, &span) && f->width && stub_memory_overruns(f->dst, span);
 }
 
 static void

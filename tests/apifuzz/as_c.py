@@ -22,6 +22,7 @@ CALLS = {
     "da": "cuMemAlloc_v2(&dev[{0}], {1})",
     "dm": "cuMemAllocManaged(&dev[{0}], {1}, CU_MEM_ATTACH_GLOBAL)",
     "daa": "cuMemAllocAsync(&dev[{0}], {1}, stream[{2}])", "df": "cuMemFree_v2(dev[{0}])",
+    "past": "cuMemcpyDtoH_v2(word, dev[{0}] + size - 4, 8)",
     "dfa": "cuMemFreeAsync(dev[{0}], stream[{1}])",
     "dasks": "cuMemGetAddressRange_v2(&base, &size, dev[{0}] + {1})",
     "ha": "cuMemHostAlloc((void **)&host[{0}], {1}, {2})", "hf": "cuMemFreeHost(host[{0}])",

@@ -24,6 +24,12 @@ RELAXED = 2               # a mode of captures
 IDLE = None
 
 
+def of_pool(size, number):
+    """Between a half of @size and all of it, in words: a block that was freed may then be
+    handed out for less than it has."""
+    return size - size // 64 * 4 * (number % 8)
+
+
 class Thing:
     """An object: the number of its context, and what is known of it."""
 
@@ -46,7 +52,7 @@ def written(stream):
 
 
 class Model(More):
-    DEVS, SIZES, thing = DEVS, SIZES, Thing
+    DEVS, SIZES, thing, of_pool = DEVS, SIZES, Thing, staticmethod(of_pool)
 
     def __init__(self, seed, calls, cards):
         self.r = random.Random(seed)
@@ -395,6 +401,7 @@ class Model(More):
         if kind == "daa":
             if self.captured:
                 return
+            size = of_pool(size, number)
             self.line("daa", number, size, stream)
         else:
             self.line(kind, number, size)
@@ -484,8 +491,10 @@ class Model(More):
         limit = min(self.devs[dev].size, self.hosts[host].size)
         off, n = self.sub(limit)
         # More than the memory has. Beside a capture, which something else may have made invalid or
-        # which may forbid the copy, CUDA does not say which of the two errors comes.
-        if self.r.random() < 0.04 and not self.captured and not self.begun:
+        # which may forbid the copy, CUDA does not say which of the two errors comes. Behind mapped
+        # memory may be other that is mapped, until another thread unmaps it.
+        if self.r.random() < 0.04 and not self.captured and not self.begun and \
+                not (self.share and self.devs[dev].kind == "vm"):
             off, n = self.devs[dev].size - limit // 2, limit
         if self.r.random() < 0.04:
             off, n = off if off < limit else 0, 0

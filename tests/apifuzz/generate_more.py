@@ -58,7 +58,7 @@ class More:
             number, stream = self.free_slot(self.devs, self.DEVS), self.stream()
             if number is None or stream is None:
                 return
-            size = self.r.choice(self.SIZES)
+            size = self.of_pool(self.r.choice(self.SIZES), number)
             self.line("pla", number, size, mine, stream)
             self.filled(number, size, "daa", stream)
 
@@ -68,13 +68,16 @@ class More:
         self.line("pluse", pool, int(pool not in self.unclear))
 
     def laps(self, pool):
-        """Blocks of two sizes are freed and allocated again, some in another stream."""
+        """Blocks of two sizes, or of some between two and their halves, are freed and allocated again, some in another stream."""
         number, stream = self.free_slot(self.devs, self.DEVS), self.stream()
         sizes = self.r.choices(self.SIZES, k=2)
+        parts = self.r.random() < 0.5
         for _ in range(self.r.randrange(2, 12)):
             if number is None or stream is None:
                 return
             size = self.r.choice(sizes)
+            if parts:
+                size = self.of_pool(size, self.r.randrange(8))
             if pool is not None and self.r.random() < 0.6:
                 self.line("pla", number, size, pool, stream)
             else:
@@ -82,6 +85,8 @@ class More:
             self.filled(number, size, "daa", stream)
             if pool is not None and self.r.random() < 0.1:
                 self.use_of(pool)
+            if parts and self.r.random() < 0.3:
+                self.line("past", number)
             if self.r.random() < 0.1:
                 return  # it stays
             to = self.stream() if self.r.random() < 0.2 else stream

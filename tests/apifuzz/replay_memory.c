@@ -68,6 +68,23 @@ OP(daa)
     return dev_made(a[0], at, (size_t)a[1], r);
 }
 
+/* DEV: what is said of its end, and a copy that passes it. */
+OP(past)
+{
+    CUdeviceptr at = rp.devs[a[0]].at, base = 0;
+    size_t size = rp.devs[a[0]].size, n = 0, range = 0;
+    char word[8];
+    CUresult r;
+
+    if (!at)
+        return NO_OBJECT;
+    r = cuMemGetAddressRange_v2(&base, &n, at + size - 1);
+    replay_say(" %d %zu", r, n);
+    r = cuPointerGetAttribute(&range, CU_POINTER_ATTRIBUTE_RANGE_SIZE, at);
+    replay_say(" %d %zu", r, range);
+    return (int)cuMemcpyDtoH_v2(word, at + size - 4, sizeof(word));
+}
+
 OP(df)
 {
     CUdeviceptr at = rp.devs[a[0]].at;
@@ -350,9 +367,9 @@ OP(tcer)
 }
 
 const struct replay_op replay_memory_ops[] = {
-    NAMED(da),    NAMED(dm),    NAMED(daa),   NAMED(df),    NAMED(dfa),
-    NAMED(dasks), NAMED(ha),    NAMED(hf),    NAMED(hm),    NAMED(hr),
-    NAMED(hu),    NAMED(hasks), NAMED(hfill), NAMED(hhash), NAMED(dhash),
-    NAMED(set8),  NAMED(set32), NAMED(h2d),   NAMED(d2h),   NAMED(d2d),
-    NAMED(peer),  NAMED(uni),   NAMED(rect),  NAMED(tcer),  {NULL, NULL},
+    NAMED(da),    NAMED(dm),    NAMED(daa),   NAMED(df),    NAMED(dfa),  NAMED(past),
+    NAMED(dasks), NAMED(ha),    NAMED(hf),    NAMED(hm),    NAMED(hr),   NAMED(hu),
+    NAMED(hasks), NAMED(hfill), NAMED(hhash), NAMED(dhash), NAMED(set8), NAMED(set32),
+    NAMED(h2d),   NAMED(d2h),   NAMED(d2d),   NAMED(peer),  NAMED(uni),  NAMED(rect),
+    NAMED(tcer),  {NULL, NULL},
 };

@@ -103,7 +103,7 @@ def test_stream_ordered_memory_that_comes_back_costs_no_round_trip(case):
         done = pool.cli("doctor", "--json", "--trips", "--", case.programs / "spares",
                         env={"GPUPOOL_SPARE_BLOCKS": spare}, status=None)
         trips[spare] = {t["call"]: t for t in json.loads(done.out)["trips"]}
-    for call, most in (("cuMemAllocAsync", 1000), ("cuMemAllocFromPoolAsync", 30)):
+    for call, most in (("cuMemAllocAsync", 1000), ("cuMemAllocFromPoolAsync", 250)):
         case.check(trips["1"][call]["trips"] <= most < trips["1"][call]["calls"],
                    f"{call}: {trips['1'][call]}, at most {most} trips")
         case.equal(trips["0"][call]["trips"], trips["0"][call]["calls"], f"{call} without")

@@ -598,6 +598,148 @@ threads(void)
     return 0;
 }
 
+/* ---- blocks of which the program has a part ------------------------------------ */
+
+/* An allocation of @size bytes whose block may be the longer one that was freed. */
+static int
+part_of_a_block(CUdeviceptr *p, size_t size, CUmemoryPool pool)
+{
+    CUdeviceptr longer;
+
+    TRY(cuMemAllocFromPoolAsync(&longer, 3 * SIZE, pool, stream));
+    TRY(cuMemsetD8Async(longer, 1, 3 * SIZE, stream));
+    TRY(cuMemFreeAsync(longer, stream));
+    TRY(cuMemAllocFromPoolAsync(p, size, pool, stream));
+    return 0;
+}
+
+/* Fills and copies that end behind it, or begin there. */
+static int
+ends_are_kept(CUdeviceptr p, size_t size)
+{
+    static unsigned char host[4 * SIZE];
+    CUDA_MEMCPY2D box = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                         .srcDevice = p,
+                         .srcPitch = SIZE,
+                         .dstMemoryType = CU_MEMORYTYPE_HOST,
+                         .dstHost = host,
+                         .dstPitch = SIZE,
+                         .WidthInBytes = SIZE,
+                         .Height = 3};
+    CUdeviceptr other;
+
+    TRY(cuStreamSynchronize(stream));
+    TRY(cuMemAlloc_v2(&other, 4 * SIZE));
+    TRY(cuMemsetD8_v2(p, 2, size));
+    TRY(cuMemsetD8_v2(p + size, 2, 0));
+    CODE(settled(cuMemsetD8_v2(p, 2, size + 1)), CUDA_ERROR_INVALID_VALUE);
+    CODE(settled(cuMemsetD8Async(p + 1, 2, size, stream)), CUDA_ERROR_INVALID_VALUE);
+    CODE(settled(cuMemsetD8_v2(p + size, 2, 1)), CUDA_ERROR_INVALID_VALUE);
+    CODE(settled(cuMemcpyDtoH_v2(host, p, size + 1)), CUDA_ERROR_INVALID_VALUE);
+    CODE(settled(cuMemcpyDtoHAsync_v2(host, p + 8, size, stream)),
+         CUDA_ERROR_INVALID_VALUE);
+    CODE(settled(cuMemcpyDtoH_v2(host, p + size + 8, 8)), CUDA_ERROR_INVALID_VALUE);
+    CODE(settled(cuMemcpyHtoD_v2(p, host, size + 1)), CUDA_ERROR_INVALID_VALUE);
+    CODE(settled(cuMemcpyHtoDAsync_v2(p + size, host, 1, stream)),
+         CUDA_ERROR_INVALID_VALUE);
+    CODE(settled(cuMemcpyDtoD_v2(other, p, size + 1)), CUDA_ERROR_INVALID_VALUE);
+    CODE(settled(cuMemcpyDtoD_v2(p + 1, other, size)), CUDA_ERROR_INVALID_VALUE);
+    CODE(settled(cuMemcpy2D_v2(&box)), CUDA_ERROR_INVALID_VALUE);
+    TRY(cuMemcpyDtoH_v2(host, p, size));
+    TRY(cuMemcpyHtoD_v2(p, host, size));
+    TRY(cuMemcpyDtoD_v2(other, p, size));
+    SAME(host[size - 1], 2);
+    TRY(cuMemFree_v2(other));
+    return 0;
+}
+
+static int
+part_is_all_there_is(CUdeviceptr p, size_t size, CUmemoryPool pool)
+{
+    CUdeviceptr base;
+    size_t n;
+
+    TRY(cuMemGetAddressRange_v2(&base, &n, p + size - 1));
+    SAME(base, p);
+    SAME(n, size);
+    TRY(cuPointerGetAttribute(&n, CU_POINTER_ATTRIBUTE_RANGE_SIZE, p + 5));
+    SAME(n, size);
+    CODE(cuMemGetAddressRange_v2(&base, &n, p + size), CUDA_ERROR_NOT_FOUND);
+    CODE(cuPointerGetAttribute(&n, CU_POINTER_ATTRIBUTE_RANGE_SIZE, p + size),
+         CUDA_ERROR_INVALID_VALUE);
+    return attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, size) ||
+           attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, 3 * SIZE);
+}
+
+static int
+parts_of_blocks(void)
+{
+    size_t size = 2 * SIZE + 4;
+    CUmemoryPool pool;
+    CUdeviceptr p;
+    int bad = 0;
+
+    TRY(made(&pool));
+    for (int i = 0; i < 3 && !bad; i++) {
+        bad |= part_of_a_block(&p, size, pool) || part_is_all_there_is(p, size, pool);
+        if (i < 2)
+            TRY(cuMemFreeAsync(p, stream));
+        else
+            TRY(cuMemFree_v2(p));
+        bad |= lap(3 * SIZE, pool, stream, (unsigned char)i);
+    }
+    bad |= part_of_a_block(&p, size, pool) || ends_are_kept(p, size);
+    TRY(cuMemFreeAsync(p, stream));
+    CODE(cuMemFreeAsync(p, stream), CUDA_ERROR_INVALID_VALUE);
+    TRY(cuStreamSynchronize(stream));
+    bad |= attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, 0);
+    TRY(cuMemPoolDestroy(pool));
+    return bad;
+}
+
+/* Sizes as they come, of which rarely one comes twice; eight are in use. */
+static int
+sizes_that_depend_on_data(void)
+{
+    struct {
+        CUdeviceptr p;
+        size_t size;
+        unsigned char value;
+    } at[8] = {{0}};
+    unsigned long long used = 0;
+    unsigned seed = 12345;
+    CUmemoryPool pool;
+    unsigned char got;
+    int bad = 0;
+
+    TRY(made(&pool));
+    for (int i = 0; i < 600 && !bad; i++) {
+        unsigned k = (seed = seed * 1664525u + 1013904223u) >> 29;
+
+        if (at[k].p) {
+            TRY(cuMemcpyDtoHAsync_v2(&got, at[k].p + at[k].size - 1, 1, stream));
+            TRY(cuStreamSynchronize(stream));
+            SAME(got, at[k].value);
+            TRY(cuMemFreeAsync(at[k].p, stream));
+            used -= at[k].size;
+        }
+        at[k].size = 1u + (seed >> 8) % 4000u * (1u << (seed >> 5) % 4u);
+        at[k].value = (unsigned char)i;
+        TRY(cuMemAllocFromPoolAsync(&at[k].p, at[k].size, pool, stream));
+        TRY(cuMemsetD8Async(at[k].p, at[k].value, at[k].size, stream));
+        used += at[k].size;
+        if (i % 50 == 49)
+            bad |= attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, used);
+    }
+    for (int k = 0; k < 8; k++)
+        if (at[k].p)
+            TRY(cuMemFreeAsync(at[k].p, stream));
+    TRY(cuStreamSynchronize(stream));
+    bad |= attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, 0);
+    TRY(cuMemPoolDestroy(pool));
+    return bad;
+}
+
 /* ---- all of the memory ------------------------------------------------------- */
 
 static int
@@ -651,6 +793,8 @@ main(int argc, char **argv)
         {"streams that end", streams_that_end},
         {"captures", captures},
         {"largest use beside captures", largest_use_beside_captures},
+        {"parts of blocks", parts_of_blocks},
+        {"sizes that depend on data", sizes_that_depend_on_data},
         {"contexts", contexts},
         {"reset", reset},
         {"threads", threads},

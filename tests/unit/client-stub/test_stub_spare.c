@@ -55,11 +55,110 @@ block_is_found_by_stream_context_pool_and_size(void **state)
     want.pool = 2;
     assert_int_equal(found(&want), 0);
     want = block(9);
-    want.size = SIZE - 1;
+    want.size = SIZE + 1;
     assert_int_equal(found(&want), 0);
     want = block(9);
     stub_spare_table_remove(t, stub_spare_table_find(t, &want));
     assert_int_equal(found(&want), first.addr);
+}
+
+/* Sizes of one to three times SIZE. */
+static void
+longer_block_is_found_if_too_much_is_not_lost(void **state)
+{
+    struct stub_spare_table *t = empty();
+    struct stub_spare three = block(0), two = block(4), last = block(8),
+                      want = block(9);
+
+    three.size = 3 * SIZE;
+    two.size = last.size = 2 * SIZE;
+    stub_spare_table_enter(t, &two);
+    stub_spare_table_enter(t, &three);
+    assert_int_equal(found(&want), two.addr);
+    stub_spare_table_enter(t, &last);
+    assert_int_equal(found(&want), last.addr);
+    want.size = SIZE - 1; /* less than a half */
+    assert_int_equal(found(&want), 0);
+    want.size = 2 * SIZE + 1;
+    assert_int_equal(found(&want), three.addr);
+    want.size = 3 * SIZE + 1;
+    assert_int_equal(found(&want), 0);
+    want.size = 2 * SIZE - 1;
+    t->slack = t->limit / 2 - 1;
+    assert_int_equal(found(&want), last.addr);
+    t->slack = t->limit / 2;
+    assert_int_equal(found(&want), 0);
+    want.size = 2 * SIZE;
+    assert_int_equal(found(&want), last.addr);
+}
+
+/* Blocks and what is lost of others count together. */
+static void
+what_is_lost_of_longer_blocks_counts(void **state)
+{
+    struct stub_spare_table *t = empty();
+    struct stub_spare spare = block(0);
+
+    t->slack = t->limit - 2 * SIZE;
+    assert_true(stub_spare_table_could_hold(t, 2 * SIZE));
+    assert_false(stub_spare_table_could_hold(t, 2 * SIZE + 1));
+    stub_spare_table_enter(t, &spare);
+    assert_true(stub_spare_table_has_room(t, SIZE));
+    assert_false(stub_spare_table_has_room(t, SIZE + 1));
+    assert_true(stub_spare_table_could_hold(t, SIZE + 1));
+}
+
+/* Of 20 bytes the program has 12 in its second life, of another pool's nothing. */
+static void
+pool_says_what_the_program_has_in_use_of_longer_blocks(void **state)
+{
+    struct stub_spare_table *t = empty();
+    uint32_t pool = stub_spare_table_pool(t, 100, 0);
+
+    stub_spare_table_count(t, pool, 20, 20);
+    assert_int_equal(stub_spare_table_excess_now(t, 100), 0);
+    stub_spare_table_count(t, pool, -20, 0);
+    stub_spare_table_count(t, pool, 12, 0);
+    assert_int_equal(stub_spare_table_excess_now(t, 100), 8);
+    assert_int_equal(stub_spare_table_excess_now(t, 101), 0);
+    stub_spare_table_reset(t, 100);
+    assert_int_equal(stub_spare_table_excess(t, 100), 8);
+    stub_spare_table_destroyed(t, 100);
+    stub_spare_table_lose(t, pool, 12, 20);
+    assert_int_equal(stub_spare_table_pool(t, 200, 0), pool); /* the other is over */
+}
+
+/* Whichever is emptied, all that are left are found, and bounds are no wider than them
+ * when the last or an outer one has gone. */
+static void
+frames_are_searched_right_while_blocks_come_and_go(void **state)
+{
+    struct stub_spare_table *t = empty();
+    bool there[STUB_SPARES_MAX] = {false};
+    uint64_t word;
+
+    for (unsigned k = 0; k < 2000; k++) {
+        unsigned i = (k * 2654435761u >> 7) % STUB_SPARES_MAX;
+        struct stub_spare spare = block(2 * i);
+
+        if (!there[i]) {
+            stub_spare_table_enter(t, &spare);
+        } else {
+            for (int at = 0; at < (int)STUB_SPARES_MAX; at++)
+                if (t->at[at].addr == spare.addr)
+                    stub_spare_table_remove(t, at);
+        }
+        there[i] = !there[i];
+        for (unsigned at = 0; at < STUB_SPARES_MAX; at++) {
+            word = BASE + 2 * at * SIZE + 1;
+            assert_int_equal(stub_spare_ranges_named(&ranges, &word, sizeof(word)),
+                             there[at]);
+        }
+    }
+    while (stub_spare_table_oldest(t) >= 0)
+        stub_spare_table_remove(t, stub_spare_table_oldest(t));
+    assert_int_equal(atomic_load(&ranges.n), 0);
+    assert_true(atomic_load(&ranges.low) > atomic_load(&ranges.high));
 }
 
 static void
@@ -220,7 +319,7 @@ memory_of_a_context_that_ended_stays_in_use(void **state)
     stub_spare_table_count(t, pool, -20, 0); /* kept */
     stub_spare_table_count(t, pool, 1, 1);
     stub_spare_table_count(t, pool, 0, -20); /* freed before the end */
-    stub_spare_table_lose(t, pool, 1);
+    stub_spare_table_lose(t, pool, 1, 1);
     assert_int_equal(stub_spare_table_excess(t, 100), 1);
     stub_spare_table_count(t, pool, 20, 20);
     assert_int_equal(stub_spare_table_excess(t, 100), 0);
@@ -278,7 +377,7 @@ pools_are_bounded(void **state)
 
     stub_spare_table_count(t, 7, 8, 8);
     stub_spare_table_destroyed(t, 99);
-    stub_spare_table_lose(t, 7, 8); /* that nobody can free */
+    stub_spare_table_lose(t, 7, 8, 8); /* that nobody can free */
     assert_int_equal(stub_spare_table_pool(t, 98, 0), 7);
 }
 
@@ -287,6 +386,10 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(block_is_found_by_stream_context_pool_and_size),
+        cmocka_unit_test(longer_block_is_found_if_too_much_is_not_lost),
+        cmocka_unit_test(what_is_lost_of_longer_blocks_counts),
+        cmocka_unit_test(pool_says_what_the_program_has_in_use_of_longer_blocks),
+        cmocka_unit_test(frames_are_searched_right_while_blocks_come_and_go),
         cmocka_unit_test(bytes_and_blocks_are_bounded),
         cmocka_unit_test(frames_are_searched_for_addresses_inside_of_blocks),
         cmocka_unit_test(pool_counts_what_the_server_has_too_many_in_use),
