@@ -55,11 +55,15 @@ def end_early(process, patience):
     try:
         process.wait(patience)
     except subprocess.TimeoutExpired:
-        while descendants := proc.descendants(process.pid):
-            for pid in descendants:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            time.sleep(0.05)
+        kill_descendants(process)
+
+
+def kill_descendants(process):
+    while descendants := proc.descendants(process.pid):
+        for pid in descendants:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.05)
 
 
 class Runner:
@@ -72,6 +76,7 @@ class Runner:
         self.logs.mkdir(parents=True, exist_ok=True)
         self.forks = None
         self.forks_lock = threading.Lock()
+        self.running = set()
 
     def process(self, name, start, limit):
         """(exit status or None, path of the log) of the process that @start begins with a log; no
@@ -79,6 +84,7 @@ class Runner:
         log = self.logs / f"{name}.log"
         with open(log, "w") as out:
             process = start(out)
+            self.running.add(process)
             try:
                 status = process.wait(limit * self.slowness)
             except subprocess.TimeoutExpired:
@@ -87,7 +93,25 @@ class Runner:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+            self.running.discard(process)
         return status, log
+
+    def end(self, number, _frame):
+        """A signal that ends the runner ends what it runs, as a test's limit does."""
+        processes = list(self.running)
+        for process in processes:
+            with contextlib.suppress(ProcessLookupError):
+                process.terminate()
+        end = time.monotonic() + END_LIMIT * self.slowness
+        while any(proc.is_alive(process.pid) for process in processes) and time.monotonic() < end:
+            time.sleep(0.05)
+        for process in processes:
+            kill_descendants(process)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+        print(f"ended by {signal.Signals(number).name}; {len(processes)} tests were running",
+              file=sys.stderr, flush=True)
+        os._exit(128 + number)
 
     def command(self, name, args, limit, env=None):
         return self.process(name, lambda out: subprocess.Popen(
@@ -298,6 +322,8 @@ def main():
         print("\n".join(sorted(name for name, _ in jobs)))
         return 0
     runner = Runner(args)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, runner.end)
     outcomes = []
 
     def timed(job):

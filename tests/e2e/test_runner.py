@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What tests/run.py leaves behind, and what scripts that run tests say of a name that is none."""
 
+import signal
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -15,6 +16,8 @@ def test_hangs(case):
         time.sleep(1)
 """
 
+DEAF = "signal.signal(signal.SIGTERM, signal.SIG_IGN)"
+
 RUN = """
 import argparse, sys
 from pathlib import Path
@@ -26,25 +29,50 @@ print(run.Runner(args).e2e(Path(sys.argv[4]), "test_hangs").failed[0][0])
 """
 
 
-def hangs(case, words, patience):
-    """The log of a test that hangs; case.end() finds what is left of its pool."""
-    (case.folder / "run.py").write_text(RUN)
-    path = case.folder / "test_hangs.py"
+RUN_UNTIL_ENDED = RUN.replace("limit=10)", "limit=1000)").replace("print(run.Runner(args)", """\
+runner = run.Runner(args)
+import signal
+signal.signal(signal.SIGTERM, runner.end)
+print(runner""")
+
+
+def that_hangs(case, name, program, words, patience):
+    """(the command that runs a test that hangs, its log); tests of this file run at the same time."""
+    (case.folder / "run.py").write_text(program)
+    path = case.folder / f"test_{name}.py"
     path.write_text(HANGS.format(words))
-    done = case.run([*case.interpreter(), case.folder / "run.py", TESTS, case.build, patience, path])
-    case.contains(done.out, "no end within 10 s", "the runner's words")
-    return (case.build / "test-logs" / "hangs.hangs.log").read_text()
+    log = case.build / "test-logs" / f"{name}.hangs.log"
+    log.unlink(missing_ok=True)
+    return [*case.interpreter(), case.folder / "run.py", TESTS, case.build, patience, path], log
+
+
+def hangs(case, name, words, patience):
+    """The log of a test that hangs; case.end() finds what is left of its pool."""
+    command, log = that_hangs(case, name, RUN, words, patience)
+    case.contains(case.run(command).out, "no end within 10 s", "the runner's words")
+    return log.read_text()
 
 
 def test_pool_of_a_test_that_hangs_is_ended_and_its_logs_are_shown(case):
-    log = hangs(case, "pass", 30)
+    log = hangs(case, "too_long", "pass", 30)
     case.contains(log, "it hangs now", "the test's words")
     case.contains(log, "registered with scheduler", "the logs of its pool")
 
 
 def test_pool_of_a_test_that_cannot_be_ended_is_killed(case):
-    log = hangs(case, "signal.signal(signal.SIGTERM, signal.SIG_IGN)", 1)
+    log = hangs(case, "deaf", DEAF, 1)
     case.contains(log, "it hangs now", "the test's words")
+
+
+def test_runner_that_is_ended_ends_its_tests_and_their_pools(case):
+    """Of a test that listens to a signal and of one that does not."""
+    for name, words, patience in (("ended", "pass", 30), ("ended_deaf", DEAF, 1)):
+        command, log = that_hangs(case, name, RUN_UNTIL_ENDED, words, patience)
+        runner = case.spawn(command)
+        case.wait_for(lambda log=log: log.exists() and "it hangs now" in log.read_text(), "the test hangs",
+                      patience=3 * case.patience)
+        runner.send_signal(signal.SIGTERM)
+        case.equal(runner.wait(case.patience + 60), 128 + signal.SIGTERM, "exit status of the runner")
 
 
 def test_a_name_that_is_no_tests_is_a_mistake_and_is_said(case):
