@@ -121,6 +121,14 @@ gp_file_mkdirs(const char *path, unsigned mode, struct gp_err *err)
     }
 }
 
+bool
+gp_file_sealed(int fd, int seals)
+{
+    int have = fcntl(fd, F_GET_SEALS);
+
+    return have >= 0 && (have & seals) == seals;
+}
+
 int
 gp_host_id(uint8_t ret[GP_HOST_ID_SIZE])
 {

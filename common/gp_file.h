@@ -22,6 +22,10 @@ int gp_file_mkdirs(const char *path, unsigned mode, struct gp_err *err);
 /* All of @len bytes, through short writes and EINTR; 0 or -errno. */
 int gp_file_write_all(int fd, const void *data, size_t len);
 
+/* Whether @fd is a memory file that has all of @seals.  It may have more: where
+ * vm.memfd_noexec is set, the kernel adds F_SEAL_EXEC to every memory file. */
+bool gp_file_sealed(int fd, int seals);
+
 /* The running kernel's own id: the same for all processes of a host, containers
  * included, until it starts again.  -errno: unknown. */
 #define GP_HOST_ID_SIZE 16

@@ -2,6 +2,7 @@
 #include "wrk_images.h"
 
 #include "gp_base.h"
+#include "gp_file.h"
 #include "gp_log.h"
 #include "wrk.h"
 #include "wrk_conf.h"
@@ -59,7 +60,7 @@ file_ok(int fd, uint64_t len)
 {
     struct stat st;
 
-    return fcntl(fd, F_GET_SEALS) == SEALS && fstat(fd, &st) == 0 &&
+    return gp_file_sealed(fd, SEALS) && fstat(fd, &st) == 0 &&
            ((uint64_t)st.st_size == len + 1 ||
             (uint64_t)st.st_size == len + 1 + sizeof(struct wrk_images_note));
 }

@@ -2,6 +2,7 @@
 #include "srv_desk.h"
 
 #include "gp_err.h"
+#include "gp_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -83,7 +84,7 @@ srv_desk_copy(int from, size_t size, void *to)
 {
     struct stat st;
 
-    if (fstat(from, &st) < 0 || !(fcntl(from, F_GET_SEALS) & F_SEAL_FUTURE_WRITE))
+    if (fstat(from, &st) < 0 || !gp_file_sealed(from, F_SEAL_FUTURE_WRITE))
         return -EPROTO;
     size = gp_min(size, (size_t)st.st_size);
     return pread(from, to, size, 0) == (ssize_t)size ? 0 : -EPROTO;
@@ -99,7 +100,7 @@ map_desk(struct srv_desk *d, int fd)
     void *map;
 
     if (fstat(fd, &st) < 0 || st.st_size < (off_t)sizeof(*d->desk) ||
-        !(fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK) ||
+        !gp_file_sealed(fd, F_SEAL_SHRINK) ||
         pread(fd, &magic, sizeof(magic), 0) != (ssize_t)sizeof(magic) ||
         magic == SRV_KEPT_MAGIC)
         return -EPROTO;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "srv_images.h"
 
+#include "gp_file.h"
 #include "gp_log.h"
 #include "srv_disposal.h"
 #include "srv_keeper.h"
@@ -188,7 +189,7 @@ file_size(const struct srv_images *images, int fd)
 {
     struct stat st;
 
-    if (fcntl(fd, F_GET_SEALS) != SEALS || fstat(fd, &st) < 0)
+    if (!gp_file_sealed(fd, SEALS) || fstat(fd, &st) < 0)
         return 0;
     if ((uint64_t)st.st_size < WIRE_IMAGE_NAMED_MIN + WRK_REQUEST_IMAGE_TAIL ||
         (uint64_t)st.st_size > images->limit)

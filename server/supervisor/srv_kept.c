@@ -2,6 +2,7 @@
 #include "srv_kept.h"
 
 #include "gp_err.h"
+#include "gp_file.h"
 #include "gp_log.h"
 
 #include <errno.h>
@@ -95,7 +96,7 @@ srv_kept_map(int fd, enum srv_kept_kind kind, size_t size, void **ret_map)
     int r;
 
     if (fd < 0 || fstat(fd, &st) < 0 || st.st_size < (off_t)size ||
-        fcntl(fd, F_GET_SEALS) != SEALS)
+        !gp_file_sealed(fd, SEALS))
         return -EPROTO;
     r = map_file(fd, size, &map);
     if (r < 0)
