@@ -32,6 +32,9 @@
 
 #define STATUS_MAX 8192
 
+/* A software card that has reserved its addresses has more private memory than this. */
+#define SOFT_ADDRESSES (UINT64_C(8) << 30)
+
 static int
 find_user(const char *user, uid_t *ret_uid, gid_t *ret_gid, struct gp_err *err)
 {
@@ -149,6 +152,10 @@ wrk_sandbox_memory(const struct wrk_sandbox *box, struct gp_err *err)
     r = private_memory(&now);
     if (r < 0)
         return gp_err_set(err, r, "/proc/self/status does not tell the memory used");
+    /* Where the system lets it reserve none, its allocations will count.  A file may be
+     * as large as all of its slices and @memory. */
+    if (box->soft && now < SOFT_ADDRESSES)
+        return limit(RLIMIT_DATA, now + box->file_bytes, "memory", err);
     return limit(RLIMIT_DATA, now + box->memory, "memory", err);
 }
 

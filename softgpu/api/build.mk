@@ -17,7 +17,7 @@ SG_API_DEVICE := $(addprefix softgpu/api/device/sg_,attr.c card.c card_tidy.c \
 SG_API_CONTEXT := $(addprefix softgpu/api/context/sg_,ctx.c primary.c sm.c work.c)
 SG_API_STREAMS := $(addprefix softgpu/api/streams/sg_,capture.c event.c green.c \
     ipc_event.c stream.c)
-SG_API_MEMORY := $(addprefix softgpu/api/memory/sg_,advice.c array.c batch.c changes.c copy.c \
+SG_API_MEMORY := $(addprefix softgpu/api/memory/sg_,advice.c arena.c array.c batch.c changes.c copy.c \
     copy_api.c dmabuf.c graph_mem.c hostfn.c ipc.c managed.c mem.c mem_api.c \
     memset_api.c peer.c pointer.c pool.c pool_share.c tensormap.c texdesc.c texobj.c \
     vmm.c)

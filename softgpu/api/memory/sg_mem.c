@@ -4,14 +4,13 @@
  *
  * Every allocation starts on a granule of the executor's range table and is
  * followed by an unused granule, so that the check of one lane access is one
- * lookup and a small overrun is a fault, not a neighbour's data.  The arena is
- * mapped once, without reserving memory: pages appear with the first touch and
- * go back with MADV_DONTNEED.
+ * lookup and a small overrun is a fault, not a neighbour's data.
  */
 #include "sg_mem.h"
 
 #include "gp_fsize.h"
 #include "sg_advice.h"
+#include "sg_arena.h"
 #include "sg_card.h"
 #include "sg_check.h"
 #include "sg_core.h"
@@ -429,6 +428,10 @@ alloc_take_va(struct sg_alloc *alloc, struct sg_va *va)
     if (!alloc->span)
         return false;
     alloc->base = sg_va_take(va, alloc->span, SG_GRANULE);
+    if (alloc->base && !sg_arena_open(alloc->base, alloc->size)) {
+        sg_va_give(va, alloc->base, alloc->span);
+        alloc->base = 0;
+    }
     if (!alloc->base)
         alloc->span = 0;
     return alloc->base != 0;
@@ -507,6 +510,10 @@ sg_mem_new_reserved(struct sg_dev *dev, uint64_t base, uint64_t size,
     alloc->span = span_of(size);
     alloc->graph = graph;
     alloc->graph_gone = gone;
+    if (!sg_arena_open(base, size)) {
+        sg_mem_free(alloc);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
     return alloc_publish(alloc, ret_alloc);
 }
 
@@ -609,15 +616,9 @@ sg_mem_move_to(struct sg_alloc *alloc, int fd)
 static void
 pages_drop(struct sg_alloc *alloc)
 {
-    void *p = (void *)(uintptr_t)alloc->base;
-
-    if (alloc->fd >= 0) { /* shared with other processes: back to private pages */
-        mmap(p, alloc->span, PROT_READ | PROT_WRITE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    sg_arena_drop(alloc->base, alloc->span, alloc->fd >= 0);
+    if (alloc->fd >= 0) /* it was shared with other processes */
         close(alloc->fd);
-        return;
-    }
-    madvise(p, alloc->span, MADV_DONTNEED);
 }
 
 static void
@@ -789,23 +790,6 @@ sg_mem_detach_ctx(struct sg_ctx *ctx)
                 c->peers[i--] = c->peers[--c->n_peers];
 }
 
-static int
-arena_map(uint64_t base, uint64_t size)
-{
-    void *p =
-        mmap((void *)(uintptr_t)base, size, PROT_READ | PROT_WRITE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-
-    if (p == MAP_FAILED)
-        return -errno;
-    if ((uint64_t)(uintptr_t)p != base) { /* a kernel that does not know the flag */
-        munmap(p, size);
-        return -EEXIST;
-    }
-    madvise(p, size, MADV_DONTDUMP);
-    return 0;
-}
-
 static bool
 va_covers(const struct sg_va *va, uint64_t addr)
 {
@@ -830,11 +814,11 @@ sg_mem_init(void)
     for (unsigned i = 0; i < sg_dev_count(); i++) {
         struct sg_dev *dev = sg_dev_get((CUdevice)i);
 
-        r = arena_map(dev->va.base, dev->va.size);
+        r = sg_arena_map(dev->va.base, dev->va.size);
         if (r < 0)
             return r;
     }
     sg_dev_slot(&base, &size);
-    r = arena_map(base, size);
+    r = sg_arena_map(base, size);
     return r < 0 ? r : sg_va_init(&managed_va, base, size);
 }

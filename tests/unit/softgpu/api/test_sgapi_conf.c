@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -68,6 +69,42 @@ role_late(void)
     first = (int)cuCtxSynchronize();
     then = (int)cuMemsetD8_v2(p, 0, 512);
     printf("limited %d, %d, then %d\n", limited, first, then);
+    return 0;
+}
+
+static void
+private_memory(rlim_t most)
+{
+    struct rlimit limit = {most, RLIM_INFINITY};
+
+    setrlimit(RLIMIT_DATA, &limit);
+}
+
+/* As where vm.overcommit_memory is 2: addresses that can be written count as memory. */
+static int
+role_strict(void)
+{
+    uint32_t first = 0, last = 0;
+    struct ut_sg sg;
+    CUdeviceptr p;
+    CUresult r;
+
+    private_memory(1u << 30);
+    ut_sg_open(&sg, 0);
+    for (unsigned i = 0; i < 100; i++)
+        if (cuMemAlloc_v2(&p, 40u << 20) || cuMemsetD32_v2(p, i, 10u << 20) ||
+            ut_sg_run(sg.add_one, 1, 64, 0, p, 64) || cuCtxSynchronize() ||
+            cuMemcpyDtoH_v2(&first, p, 4) ||
+            cuMemcpyDtoH_v2(&last, p + (40u << 20) - 4, 4) || cuMemFree_v2(p))
+            return printf("allocation %u\n", i), 0;
+    printf("%u and %u", first, last);
+    if (cuMemAllocManaged(&p, 1u << 20, CU_MEM_ATTACH_GLOBAL))
+        return 0;
+    *(char *)(uintptr_t)(p + 1000) = 1;
+    private_memory(1u << 20);
+    r = cuMemAlloc_v2(&p, 40u << 20);
+    private_memory(1u << 30);
+    printf(", %d, %d\n", (int)r, (int)cuMemAlloc_v2(&p, 40u << 20));
     return 0;
 }
 
@@ -171,6 +208,21 @@ a_kernel_that_does_not_end_is_ended_by_the_time_limit(void **state)
     card_is("SOFTGPU_TIME_LIMIT", "-1", "none");
 }
 
+/* A tebibyte of addresses is reserved for each card, which is no memory. */
+static void
+a_card_runs_where_addresses_count_as_memory(void **state)
+{
+    char text[2048];
+
+    (void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    printf("skip: sanitizers have memory of their own\n");
+    skip();
+#endif
+    ask("strict", text, sizeof(text));
+    assert_string_equal(text, "100 and 99, 2, 0\n");
+}
+
 int
 main(int argc, char **argv)
 {
@@ -178,13 +230,15 @@ main(int argc, char **argv)
         cmocka_unit_test(a_card_is_what_the_environment_says),
         cmocka_unit_test(a_fault_is_logged_with_line_lane_and_address),
         cmocka_unit_test(a_kernel_that_does_not_end_is_ended_by_the_time_limit),
+        cmocka_unit_test(a_card_runs_where_addresses_count_as_memory),
     };
     int rc;
 
     if (argc > 1)
-        return !strcmp(argv[1], "card")    ? role_card()
-               : !strcmp(argv[1], "fault") ? role_fault()
-                                           : role_late();
+        return !strcmp(argv[1], "card")     ? role_card()
+               : !strcmp(argv[1], "fault")  ? role_fault()
+               : !strcmp(argv[1], "strict") ? role_strict()
+                                            : role_late();
     ut_sg_cards("1", "64MiB", "2");
     rc = cmocka_run_group_tests(tests, NULL, NULL);
     ut_sg_cards_remove();
