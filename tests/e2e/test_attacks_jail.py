@@ -256,7 +256,7 @@ def test_host_memory_of_a_worker_ends_with_an_error_of_the_call(case):
     if not options:
         case.skip("sanitizers reserve memory of their own")
     pool.restart(pool.pid("gpupool-server"), *options)
-    done = pool.run(sys.executable, GRAPH_CLIENT, 1500000, status=None, timeout=100)
+    done = pool.run(sys.executable, GRAPH_CLIENT, 1500000, status=None, timeout=5 * case.patience)
     print(done.out, done.err)
     case.equal(done.status, 0, "exit status")
     case.check(done.out.startswith("full "), f"the call that found no memory: {done.out}")

@@ -80,7 +80,7 @@ def test_copies_between_servers_go_on_behind_one_of_which_a_half_failed(case):
     pool = driver.pool(servers=2, cards=1, options=["--memory", "512MiB"])
     sliced, whole = {**SPAN, "options": ["--cards", 2, "--span"]}, {**WHOLE, "core": 200}
     for transport, slices in (("auto", sliced), ("tcp", sliced), ("auto", whole), ("tcp", whole)):
-        done = pool.run(case.programs / "halves", driver.control, status=None, timeout=60,
+        done = pool.run(case.programs / "halves", driver.control, status=None, timeout=3 * case.patience,
                         env={**driver.env, "GPUPOOL_TRANSPORT": transport,
                              "GPUPOOL_LOG": "stub:info"}, **slices)
         case.check("WRONG" not in done.out and done.status == 0,
