@@ -62,6 +62,12 @@ cli_daemon_start(const char *name, const char *const *argv, const char *env,
     if (pidfd < 0)
         return gp_err_set(err, -errno, "%s: %s", name, strerror(errno));
     r = cli_process_start(process.pid, &process.start);
+    if (r < 0 && access("/proc/self", F_OK) < 0) {
+        /* It cannot be told from another of its number later. */
+        kill(process.pid, SIGKILL);
+        waitpid(process.pid, NULL, 0);
+        return gp_err_set(err, -ENOENT, "%s: /proc is not mounted", name);
+    }
     if (r < 0)
         return gp_err_set(err, -ECHILD, "%s ended at once", name);
     *ret_process = process;

@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 int
 cli_fail(int status, const char *fmt, ...)
@@ -24,16 +25,18 @@ cli_fail(int status, const char *fmt, ...)
     return status;
 }
 
-/* Folder of the running executable, without a trailing slash. */
+/* Folder of the running executable, without a trailing slash.  Without /proc, as in
+ * many a chroot, by the path that it was started by. */
 static bool
 own_folder(char folder[PATH_MAX])
 {
     ssize_t n = readlink("/proc/self/exe", folder, PATH_MAX - 1);
+    const char *started = (const char *)(uintptr_t)getauxval(AT_EXECFN);
     char *slash;
 
-    if (n <= 0)
+    folder[n > 0 ? n : 0] = 0;
+    if (n <= 0 && (!started || !realpath(started, folder)))
         return false;
-    folder[n] = 0;
     slash = strrchr(folder, '/');
     if (!slash)
         return false;
