@@ -24,6 +24,8 @@
 #define ROOT "/sys/fs/cgroup"
 #define PREFIX "gpupool-"
 #define TEXT_MAX 8192
+/* Of a group's list. */
+#define PROCESSES_MAX (1u << 20)
 /* Groups whose last process has not quite gone when the session ends. */
 #define GONE_MAX 256
 
@@ -199,29 +201,95 @@ cut_group(char *own, const char *name)
 }
 
 /* From the path of the group that the server is in to the one that it was given.  The
- * name of the group that it is in from now on. */
+ * name of the group that it is in from now on, and in *ret_again whether it has made
+ * that before it started anew. */
 static const char *
-leave_own_group(char *own)
+leave_own_group(char *own, bool *ret_again)
 {
     const char *group = cut_group(own, SYSTEMD_GROUP) ? SYSTEMD_GROUP : OWN_GROUP;
 
-    cut_group(own, OWN_GROUP); /* we, before we started anew */
+    *ret_again = cut_group(own, OWN_GROUP);
     if (!*own)
         memcpy(own, "/", 2);
     return group + 1;
 }
 
-/* systemd marks what it leaves to a service; a container has a tree of its own. */
+/* How many other processes are in the group @own that we are in.  -EXDEV: ROOT shows
+ * another tree there, as in a container with a namespace of its own and the host's
+ * groups mounted. */
+static int
+count_others(const char *own)
+{
+    CLEANUP_FREE char *text = NULL;
+    char path[512], *save = NULL;
+    int n = 0, r;
+    bool found = false;
+    size_t len;
+
+    snprintf(path, sizeof(path), ROOT "%s/cgroup.procs", own);
+    r = gp_file_read(path, PROCESSES_MAX, &text, &len, NULL);
+    if (r < 0)
+        return r == -ENOENT ? -EXDEV : r;
+    for (char *line = strtok_r(text, "\n", &save); line;
+         line = strtok_r(NULL, "\n", &save)) {
+        if (strtol(line, NULL, 10) == getpid())
+            found = true;
+        else
+            n++; /* 0: of another namespace */
+    }
+    return found ? n : -EXDEV;
+}
+
+/* The first process of a container, whose runtime has made a group for it. */
 static bool
-is_delegated(const char *path, const char *own)
+is_container(void)
+{
+    return getpid() == 1;
+}
+
+/* systemd marks what it leaves to a service, and to a container where it makes the
+ * groups of those. */
+static bool
+is_marked(int folder)
 {
     char value[8] = "";
 
-    if (strcmp(own, "/") == 0)
-        return true;
-    return (getxattr(path, "trusted.delegate", value, sizeof(value) - 1) > 0 ||
-            getxattr(path, "user.delegate", value, sizeof(value) - 1) > 0) &&
+    return (fgetxattr(folder, "trusted.delegate", value, sizeof(value) - 1) > 0 ||
+            fgetxattr(folder, "user.delegate", value, sizeof(value) - 1) > 0) &&
            value[0] == '1';
+}
+
+/* A kubelet has the kernel end a container as a whole when it ends one process of it
+ * for want of memory.  Here that is one worker, and others are those of other sessions.
+ */
+static void
+end_alone(int folder)
+{
+    if (is_container())
+        put(folder, "memory.oom.group", "0");
+}
+
+/* The group that was given to this server, whose path is left in @own, and in
+ * *ret_group the name of the one below it where the server itself goes. */
+static int
+find_group(char *own, size_t size, const char **ret_group, int *ret_fd)
+{
+    char path[512];
+    bool again;
+    int others, r = own_path("", own, size);
+
+    others = r < 0 ? r : count_others(own);
+    if (others < 0)
+        return others;
+    *ret_group = leave_own_group(own, &again);
+    snprintf(path, sizeof(path), ROOT "%s", own);
+    r = open_folder(AT_FDCWD, path, ret_fd);
+    /* A container has a tree of its own, or sees that of the host, as privileged ones
+     * of Kubernetes do. */
+    if (r < 0 || strcmp(own, "/") == 0 || (is_container() && (again || others == 0)) ||
+        is_marked(*ret_fd))
+        return r;
+    return -EPERM;
 }
 
 /* Groups with processes cannot have limited groups below them: the server moves to one
@@ -231,18 +299,12 @@ start_v2(struct srv_cgroups *groups, const struct srv_cgroups_kept *kept,
          const int *fds)
 {
     CLEANUP_FD int own_fd = -1, self = -1;
-    char own[384], path[512];
     const char *group;
-    int r = own_path("", own, sizeof(own));
+    char own[384];
+    int r;
 
     groups->version = 2;
-    if (r < 0)
-        return r;
-    group = leave_own_group(own);
-    snprintf(path, sizeof(path), ROOT "%s", own);
-    if (!is_delegated(path, own))
-        return -EPERM;
-    r = open_folder(AT_FDCWD, path, &own_fd);
+    r = find_group(own, sizeof(own), &group, &own_fd);
     if (r == 0 && mkdirat(own_fd, group, 0755) < 0 && errno != EEXIST)
         r = -errno;
     if (r == 0)
@@ -265,6 +327,8 @@ start_v2(struct srv_cgroups *groups, const struct srv_cgroups_kept *kept,
         if (r == 0)
             r = put(groups->fd[0], "cgroup.subtree_control", CONTROLLERS_ON);
     }
+    if (r == 0)
+        end_alone(own_fd);
     return r;
 }
 
@@ -298,6 +362,25 @@ srv_cgroups_make_room(void)
                     "%s: sessions are without the limits of control groups until the "
                     "next server sets them again",
                     path);
+}
+
+static const char *
+reason(int r)
+{
+    if (r == -EROFS)
+        return ROOT " is mounted read-only, as in containers that are not privileged";
+    if (r == -EXDEV)
+        return ROOT " shows other groups than those of this container";
+    return strerror(-r);
+}
+
+/* What has to be done where the groups are there. */
+static const char *
+remedy(int r)
+{
+    return r == -EROFS || r == -EXDEV ? ""
+                                      : " (systemd: Delegate=yes; a container: the "
+                                        "server is its first process)";
 }
 
 int
@@ -334,11 +417,9 @@ srv_cgroups_new(const char *mode, const struct srv_cgroups_kept *kept, const int
     srv_cgroups_free(groups);
     if (strcmp(mode, "on") == 0)
         return gp_err_set(err, r,
-                          "--worker-cgroup on: no control groups for sessions: %s "
-                          "(systemd: Delegate=yes)",
-                          strerror(-r));
-    gp_log_info("server", "no control groups for sessions: %s (systemd: Delegate=yes)",
-                strerror(-r));
+                          "--worker-cgroup on: no control groups for sessions: %s%s",
+                          reason(r), remedy(r));
+    gp_log_info("server", "no control groups for sessions: %s%s", reason(r), remedy(r));
     return 0;
 }
 

@@ -8,9 +8,10 @@
  *   pids    SRV_CGROUP_TASKS threads and processes
  *   cpu     the same weight for each session, however many workers it has
  *
- * Version 2 where the server's own group is delegated to it (systemd: Delegate=yes);
- * the workers are born in their group.  Version 1 only when it is asked for: there
- * a process has to move, which waits for an RCU grace period, up to 30 ms per attach.
+ * Version 2 where the server's own group is delegated to it (systemd: Delegate=yes), or
+ * is that of a container whose first process the server is; the workers are born in
+ * their group.  Version 1 only when it is asked for: there a process has to move, which
+ * waits for an RCU grace period, up to 30 ms per attach.
  *
  * Owned by the server's jail; event-loop thread only.  It knows neither sessions nor
  * workers.
