@@ -155,7 +155,7 @@ entry_clear(const struct stub_range *where, bool over)
 
     for (m = entry_from(where->start); m && stub_range_overlap(&m->range, where);
          m = next) {
-        next = entry_from(end_of(m));
+        next = (struct stub_memory *)stub_range_from(&memory, end_of(m));
         if (is_live(m) && !over)
             return m;
         if (m->range.start == where->start)

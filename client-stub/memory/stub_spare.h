@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Spare blocks: stream-ordered memory that the program has freed, kept for its next
- * allocation of that size from the same pool in the same stream.
+ * allocation of that size, or of at least half of it, from the same pool in the same
+ * stream.  What the program does not have of such a block is the registry's to know
+ * (stub_memory_set_pool()).
  *
  * CUDA lets memory that was freed in a stream be used again by what is allocated in
  * that stream afterwards, without any wait.  So such an allocation needs no round trip

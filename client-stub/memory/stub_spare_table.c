@@ -21,11 +21,14 @@ is_better(const struct stub_spare *s, const struct stub_spare *than)
     return s->size != than->size ? s->size < than->size : s->order > than->order;
 }
 
-/* Places from this one on are empty. */
+/* Places from this one on are empty.  A link without stream-ordered memory has no
+ * ranges.
+ */
 static int
 places(const struct stub_spare_table *t)
 {
-    return (int)atomic_load_explicit(&t->ranges->n, memory_order_relaxed);
+    return t->ranges ? (int)atomic_load_explicit(&t->ranges->n, memory_order_relaxed)
+                     : 0;
 }
 
 int

@@ -3,8 +3,9 @@
  * The spare blocks of one link, and what its pools have handed out.
  *
  * Spare blocks are found by what a new allocation has to have in common with the one
- * that was freed.  The counts say by how much more a pool has been in use at the server
- * than by the program: the server's largest use is too high by that.
+ * that was freed.  The counts say by how much more a pool is, and has been, in use at
+ * the server than by the program: spare blocks, and what the program does not have of
+ * longer ones.
  *
  * No calls are made here.  All functions want the table's lock held; zero-initialised
  * storage is an empty table, but for `limit` and `ranges`.

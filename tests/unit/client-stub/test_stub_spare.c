@@ -43,6 +43,10 @@ block_is_found_by_stream_context_pool_and_size(void **state)
     struct stub_spare first = block(0), second = block(1), want = block(9);
 
     assert_int_equal(found(&want), 0);
+    t->ranges = NULL; /* of a link that has had no such memory */
+    assert_int_equal(found(&want), 0);
+    assert_int_equal(stub_spare_table_oldest(t), -1);
+    t->ranges = &ranges;
     stub_spare_table_enter(t, &first);
     stub_spare_table_enter(t, &second);
     assert_int_equal(found(&want), second.addr); /* what was freed last */
