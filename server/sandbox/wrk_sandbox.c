@@ -9,6 +9,7 @@
 #include "wrk_landlock.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
 #include <pwd.h>
@@ -159,11 +160,26 @@ wrk_sandbox_memory(const struct wrk_sandbox *box, struct gp_err *err)
     return limit(RLIMIT_DATA, now + box->memory, "memory", err);
 }
 
+/* What protects the supervisor when the host is out of memory, as that of a pod that
+ * its node cannot do without (-997), is not for what its clients make a worker
+ * allocate. */
+static void
+end_first(void)
+{
+    CLEANUP_FD int fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
+    char first = 0;
+
+    if (fd >= 0 && read(fd, &first, 1) == 1 && first == '-' &&
+        pwrite(fd, "0", 1, 0) < 0)
+        gp_log_debug("sandbox", "oom_score_adj stays: %s", strerror(errno));
+}
+
 int
 wrk_sandbox_enter(const struct wrk_sandbox *box, struct gp_err *err)
 {
     int r;
 
+    end_first();
     empty_bounding_set();
     r = box->user[0] ? become(box->user, err) : 0;
     if (r == 0)

@@ -30,9 +30,9 @@ struct gp_err;
  * with 16 each, or one on a software card of 128 multiprocessors many times over. */
 #define WRK_TASKS_MAX 4096
 
-/* Become the user, drop every capability, gain none by exec, leave no core file,
- * be closed to other processes, take limits, enter Landlock, die with the
- * supervisor. */
+/* Be no more protected than others when the host is out of memory, become the user,
+ * drop every capability, gain none by exec, leave no core file, be closed to other
+ * processes, take limits, enter Landlock, die with the supervisor. */
 int wrk_sandbox_enter(const struct wrk_sandbox *box, struct gp_err *err);
 
 /* Limit private memory to what there is now and @box->memory.

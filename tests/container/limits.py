@@ -23,8 +23,10 @@ POD_MIB, SLICE_MIB = 384, 768
 # An emulated processor takes ten times as long.
 LIMIT_S = 300
 GUEST_S = 1500
+PROTECTED = -997  # a pod of the class system-node-critical
 # In the pod's group before anything else.  Its parent, outside, ends with it.
-CONTAINER = 'echo 0 >"$0/cgroup.procs" && mount -t proc proc /proc && %s'
+CONTAINER = ('echo 0 >"$0/cgroup.procs" && mount -t proc proc /proc && '
+             f'echo {PROTECTED} >/proc/self/oom_score_adj && %s')
 PRIVILEGED = 'exec "$@"'
 READ_ONLY = 'mount -o remount,ro,bind /sys/fs/cgroup && exec "$@"'
 # A namespace of groups of its own, without and with what it shows.
@@ -146,6 +148,12 @@ class Pool:
                 for group in self.path.glob("gpupool-1/s*")
                 if (group / "cgroup.procs").read_text("ascii")}
 
+    def scores(self, groups):
+        """Values of oom_score_adj of the processes in these groups."""
+        return {int(Path(f"/proc/{pid}/oom_score_adj").read_text("ascii"))
+                for group in self.path.glob(groups)
+                for pid in (group / "cgroup.procs").read_text("ascii").split()}
+
 
 def one_session_ends_alone(pool, begin=PRIVILEGED):
     """One takes more than the pod may have: its worker ends, and nobody else."""
@@ -157,6 +165,9 @@ def one_session_ends_alone(pool, begin=PRIVILEGED):
     if len(limits) != 2 or any(not memory.isdigit() or tasks != TASKS
                                for memory, tasks in limits.values()):
         raise Trouble(f"limits of the two sessions: {limits}; {pool.words()}")
+    if pool.scores("server") != {PROTECTED} or pool.scores("gpupool-1/s*") != {0}:
+        raise Trouble(f"oom_score_adj of the server {pool.scores('server')}, of workers "
+                      f"{pool.scores('gpupool-1/s*')}")
     if greedy.fills(SLICE_MIB - 64):
         raise Trouble(f"{SLICE_MIB - 64} MiB in a pod of {POD_MIB}")
     if pool.server.poll() is not None or not quiet.fills(1):
