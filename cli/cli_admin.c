@@ -542,9 +542,10 @@ cli_forget(int argc, char **argv)
  * nothing any more are given up when it counts as dead, after three heartbeats. */
 #define CLOSE_NS (15 * GP_NS_PER_S)
 
-/* A session's id as a number is larger: many programs read JSON's numbers as doubles,
- * and what they make of an id may be that of another session.  Its text is taken. */
-#define EXACT_MAX (UINT64_C(1) << 53)
+/* Of the names s1, s2, ...  A session's id as a number is larger, and is not taken:
+ * many programs read JSON's numbers as doubles, and what they make of an id may be that
+ * of another session.  Its text is taken, whose digits are hexadecimal. */
+#define NUMBER_MAX UINT32_MAX
 
 static int
 close_send(const struct order *order)
@@ -557,7 +558,7 @@ close_send(const struct order *order)
     int status;
 
     if (!ctl_session_id_parse(order->target, &body.session_id) &&
-        gp_str_u64(number, 1, EXACT_MAX, &body.session_id) < 0)
+        gp_str_u64(number, 1, NUMBER_MAX, &body.session_id) < 0)
         return cli_fail(CLI_USAGE,
                         "close: %s is not a session name (s1, s2, ...), nor an id_hex",
                         order->target);

@@ -222,7 +222,8 @@ def test_close_takes_a_name_and_no_id(case):
         case.contains(pool.cli("close", str(number), status=2).err, "is not a session name",
                       f"close {number}")
     case.equal(len(pool.sessions()), 1, "sessions after that")
-    for text in (shown["id_hex"][2:], shown["id_hex"].upper(), shown["id_hex"] + "0", "0x7"):
+    for text in (shown["id_hex"][2:], shown["id_hex"].upper(), shown["id_hex"] + "0", "0x7",
+                 "2471915400000001", str(1 << 32)):  # as of an id_hex whose digits are decimal ones
         case.contains(pool.cli("close", text, status=2).err, "nor an id_hex", f"close {text}")
     pool.cli("close", shown["name"])
     case.equal(pool.sessions(), [], "sessions after close with the name")

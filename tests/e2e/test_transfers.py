@@ -18,6 +18,7 @@ def taken(case, transport, size):
     slot = shell.ok("alloc", size)
     shell.ok("copy", slot, size)
     pool.kill(shell.process.pid)
+    case.wait_for(lambda: ": detached" in pool.log(), "the worker's lines are in the server's log")
     return {(direction, path) for direction, n, path in paths(pool) if int(n) == size}
 
 
