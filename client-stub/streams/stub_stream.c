@@ -171,8 +171,10 @@ ctx_wait(struct stub_call *c)
     CUresult r = stub_call_wait(c);
 
     stub_call_end(c);
-    if (r == CUDA_SUCCESS)
+    if (r == CUDA_SUCCESS) {
         stub_event_waited(STUB_EVENT_ALL_STREAMS, position);
+        stub_stream_uploaded(c, 0); /* nor anything else */
+    }
     return r == CUDA_SUCCESS ? (CUresult)c->result : r;
 }
 

@@ -342,13 +342,46 @@ events(void)
     return 0;
 }
 
+/* A wait for the context leaves nothing that a short copy would have to wait for, also
+ * in a program that has streams; with work in between it has. */
+static int
+uploads_behind_waits(void)
+{
+    CUstream stream;
+    CUdeviceptr at;
+    int host[1024], got, wrong = 0;
+
+    TRY(cuStreamCreate(&stream, CU_STREAM_DEFAULT));
+    TRY(cuMemAlloc_v2(&at, sizeof(host)));
+    for (int i = 0; i < TIMES; i++) {
+        TRY(cuCtxSynchronize());
+        for (int k = 0; k < 1024; k++)
+            host[k] = i + k;
+        TRY(cuMemcpyHtoD_v2(at, host, sizeof(host)));
+        host[1023] = -1;
+        TRY(cuMemcpyDtoH_v2(&got, at + sizeof(host) - sizeof(got), sizeof(got)));
+        wrong += got != i + 1023;
+        TRY(cuMemsetD8Async(at, 1, sizeof(host), stream));
+        TRY(cuCtxSynchronize());
+        TRY(cuMemsetD8Async(at, 2, sizeof(host), stream));
+        TRY(cuMemcpyHtoD_v2(at, &i, sizeof(i)));
+        TRY(cuMemcpyDtoH_v2(&got, at, sizeof(got)));
+        wrong += got != i;
+    }
+    printf("uploads that came wrong: %d\n", wrong);
+    TRY(cuMemFree_v2(at));
+    TRY(cuStreamDestroy_v2(stream));
+    return 0;
+}
+
 int
 main(int argc, char **argv)
 {
     static const struct part parts[] = {
-        {"primary context", primary},     {"occupancy", occupancy},
-        {"attributes", attributes},       {"mapped memory", mapped},
-        {"single values", single_values}, {"events", events},
+        {"primary context", primary}, {"uploads behind waits", uploads_behind_waits},
+        {"occupancy", occupancy},     {"attributes", attributes},
+        {"mapped memory", mapped},    {"single values", single_values},
+        {"events", events},
     };
 
     strict = strict_asked(argc, argv);
