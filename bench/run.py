@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`make bench`: measure, merge the rounds, write build/bench.json, print ratios.
+"""`make bench`: measure, merge the rounds, write build/bench.json and bench.md, print ratios.
 
 A pool with one server on the null driver is started with everything pinned to
 one core, so that a round trip is processor time and context switches alone and
@@ -30,6 +30,7 @@ import k8s
 import kernels
 import links
 import plot
+import report
 import rows
 import sessions
 import shares
@@ -562,6 +563,14 @@ def print_beaten(values, samples):
     return open_keys
 
 
+def write_page(bench, values, load):
+    what = f"make bench{' ONLY=' + bench.args.only if bench.args.only else ''}"
+    version = bench.call(bench.gpupool, "--version").split("\n", maxsplit=1)[0]
+    page = report.Page(values, bench.samples, AIMS)
+    text = page.text(what, version, (load, os.getloadavg()[0]))
+    (bench.build / "bench.md").write_text(text, encoding="utf-8")
+
+
 def draw_parts(values, folder):
     """What has an aim of its own beside the ratios of one link."""
     def rows(*keys):
@@ -648,6 +657,7 @@ def main():
         return draw_again(args.draw)
     bench = Bench(args)
     values = {}
+    load = os.getloadavg()[0]
     try:
         bench.up()
         parts = {"real": bench.real, "clients": bench.clients, "attach": bench.attach, "rate": bench.rate, "step": bench.step,
@@ -681,9 +691,10 @@ def main():
     path.write_text(json.dumps({key: round(value, 6) for key, value in values.items()},
                                indent=1, sort_keys=True) + "\n")
     draw_all(values, bench.build)
+    write_page(bench, values, load)
     print_sides(values)
     missed = print_table(values, bench.samples) + print_beaten(values, bench.samples)
-    print(f"\nwritten: {path}")
+    print(f"\nwritten: {path}, {path.with_suffix('.md')}")
     if missed:
         print(f"missed: {', '.join(missed)}")
     if missing:
