@@ -146,8 +146,9 @@ entry_end(struct stub_memory *m)
     freed_count_add(1);
 }
 
-/* Removes what overlaps @where, live entries only with @over, but for the entry that
- * begins there.  Returns that one, or one that was not removed; NULL: there is none. */
+/* Removes what overlaps @where, live entries only with @over, but for what was freed
+ * and begins there.  Returns that, or an entry that was not removed; NULL: there is
+ * none. */
 static struct stub_memory *
 entry_clear(const struct stub_range *where, bool over)
 {
@@ -158,7 +159,7 @@ entry_clear(const struct stub_range *where, bool over)
         next = (struct stub_memory *)stub_range_from(&memory, end_of(m));
         if (is_live(m) && !over)
             return m;
-        if (m->range.start == where->start)
+        if (m->range.start == where->start && !is_live(m))
             same = m;
         else
             entry_drop(m);

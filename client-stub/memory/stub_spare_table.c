@@ -21,9 +21,8 @@ is_better(const struct stub_spare *s, const struct stub_spare *than)
     return s->size != than->size ? s->size < than->size : s->order > than->order;
 }
 
-/* Places from this one on are empty.  A link without stream-ordered memory has no
- * ranges.
- */
+/* Places from this one on are empty.  A link that has had no stream-ordered memory has
+ * no ranges. */
 static int
 places(const struct stub_spare_table *t)
 {

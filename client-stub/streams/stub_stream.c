@@ -94,7 +94,7 @@ stub_stream_is_idle(uint64_t stream)
 }
 
 void
-stub_stream_uploaded(const struct stub_call *c, uint64_t stream)
+stub_stream_note_only_uploads(const struct stub_call *c, uint64_t stream)
 {
     stub_tls.uploads_stream = stream;
     stub_tls.uploads_seq = c->seq;
@@ -173,7 +173,7 @@ ctx_wait(struct stub_call *c)
     stub_call_end(c);
     if (r == CUDA_SUCCESS) {
         stub_event_waited(STUB_EVENT_ALL_STREAMS, position);
-        stub_stream_uploaded(c, 0); /* nor anything else */
+        stub_stream_note_only_uploads(c, 0);
     }
     return r == CUDA_SUCCESS ? (CUresult)c->result : r;
 }

@@ -31,11 +31,11 @@ void stub_stream_idle(const struct stub_call *c, uint64_t stream);
 /* True if this thread has waited for @stream and no frame was sent since. */
 bool stub_stream_is_idle(uint64_t stream);
 
-/* Blocking copies to the device, the last one @c, are all that this thread has given to
- * @stream since it was idle. */
-void stub_stream_uploaded(const struct stub_call *c, uint64_t stream);
+/* Behind @c, a wait or a blocking copy to the device, @stream has at most such copies
+ * to do that this thread has made since it was idle. */
+void stub_stream_note_only_uploads(const struct stub_call *c, uint64_t stream);
 
-/* Is that, or nothing, all that it may have to do?  Nobody sees when it is done. */
+/* Is that so still?  Nobody sees when such copies are done. */
 bool stub_stream_has_only_uploads(uint64_t stream);
 
 /* cuCtxSynchronize() for a wait of the stub's own.  While a stream is captured it is

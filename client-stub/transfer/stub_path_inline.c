@@ -23,7 +23,7 @@ stub_path_inline(struct stub_copy *copy)
     if (copy->facts & STUB_COPY_KNOWN && !wait) {
         r = stub_call_post(&c);
         if (copy->blocking)
-            stub_stream_uploaded(&c, copy->stream_id);
+            stub_stream_note_only_uploads(&c, copy->stream_id);
         return stub_path_end_h2d(copy, r);
     }
     r = stub_call_wait(&c);

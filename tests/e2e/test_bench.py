@@ -9,7 +9,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench"))
 
-import rows  # noqa: E402  (of the benchmark)
+import report  # noqa: E402  (of the benchmark)
+import rows  # noqa: E402
 import stats  # noqa: E402
 
 
@@ -58,6 +59,24 @@ def test_a_row_is_missed_only_beyond_its_interval(case):
     case.equal(stats.judge(low - 0.001, True, value, low, high), "MISSED", "less is better")
     case.equal(stats.judge(high + 0.001, False, value, low, high), "MISSED", "more is better")
     case.equal(stats.judge(None, True, value, low, high), "", "no aim")
+
+
+def test_the_page_of_a_run_says_what_is_missed_and_the_worst_round(case):
+    name, words = next(iter(rows.CALLS)), next(iter(rows.CALLS.values()))[0]
+    samples = {f"{name}_ratio_tcp": [[1.0, 1.0], [1.02, 1.02], [1.3, 1.3]],
+               f"{name}_ratio_shm": [[2.0, 2.0], [2.1, 2.1], [2.5, 2.5]],
+               "mixed_calls_per_s": [[5.2e6], [5.3e6], [4.1e6]]}
+    values = {key: stats.of_rounds(rounds) for key, rounds in samples.items()}
+    text = report.Page(values, samples, rows.AIMS).text("make bench", "gpupool 0", (0.5, 1.25))
+    case.contains(text, "| what | TCP | shared memory | aim |", "the links that were measured")
+    row, = [line for line in text.splitlines() if line.startswith(f"| {words} |")]
+    tcp, shm, aim = row.strip("| ").split(" | ")[1:]
+    case.contains(tcp, "1.02 (1", "the median, and the interval")
+    case.contains(tcp, "; 1.3)", "the worst round")
+    case.contains(shm, "**2.1** (2 to 2.5; 2.5)", "what is missed")
+    case.equal(aim, "<= 1.1", "the aim")
+    case.contains(text, "| 5,200,000 (4,100,000 to 5,300,000; 4,100,000) | >= 5,000,000 |", "a rate")
+    case.contains(text, "ended: 0.5, 1.2.", "the load")
     case.equal(stats.interval([5.0]), (5.0, 5.0), "one value")
 
 
