@@ -3,7 +3,7 @@
 COMMON_SRCS := common/gp_err.c common/gp_log.c common/gp_time.c common/gp_str.c common/gp_utf8.c \
     common/gp_b64.c common/gp_hash.c common/gp_file.c common/gp_fsize.c common/gp_net.c common/gp_srv.c common/gp_loop.c \
     common/gp_msg.c common/gp_audit.c common/gp_listener.c common/gp_image.c common/gp_size.c common/gp_tree.c \
-    common/gp_private.c common/gp_blake3.c common/gp_cpu.c common/gp_scan.c common/gp_x25519.c common/gp_rate.c common/gp_notify.c \
+    common/gp_private.c common/gp_blake3.c common/gp_cpu.c common/gp_copy.c common/gp_scan.c common/gp_x25519.c common/gp_rate.c common/gp_notify.c \
     common/gp_option.c common/gp_option_set.c common/gp_option_net.c common/gp_option_env.c common/gp_option_text.c \
     common/gp_option_complete.c common/gp_option_man.c common/gp_command.c common/gp_fds.c common/gp_trial.c
 

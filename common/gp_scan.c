@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gp_scan.h"
 
+#include "gp_copy.h"
 #include "gp_cpu.h"
 
 #include <string.h>
@@ -110,7 +111,7 @@ copy_blocks_avx2(uint8_t *to, const uint8_t *p, size_t n, uint32_t least, uint32
 static bool
 copy_plain(uint8_t *to, const uint8_t *p, size_t n, uint32_t least, uint32_t span)
 {
-    memcpy(to, p, n);
+    gp_copy(to, p, n);
     return scan_plain(p, 0, n, least, span) != SIZE_MAX;
 }
 

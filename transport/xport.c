@@ -2,6 +2,7 @@
 /* What all transports share: frames received, payloads, descriptors, liveness. */
 #include "xport.h"
 
+#include "gp_copy.h"
 #include "xport_block.h"
 #include "xport_stream.h"
 #include "xport_stripes.h"
@@ -67,8 +68,7 @@ xport_bulk_source_done(struct xport_conn *conn)
 bool
 xport_pieces_matter(const struct xport_conn *conn)
 {
-    return xport_link_kind(conn) == XPORT_KIND_TCP &&
-           atomic_load_explicit(&conn->near, memory_order_relaxed) &&
+    return xport_link_kind(conn) == XPORT_KIND_TCP && xport_is_near(conn) &&
            !(conn->blocks && atomic_load(&conn->blocks->stripes)) &&
            xport_tcp_trip_us(conn->fd) < CLOSE_US;
 }
@@ -232,7 +232,7 @@ xport_recv_bulk_start(struct xport_conn *conn, void *buf, size_t len,
         return r;
     if (!conn->ops->recv_start)
         return xport_recv_bulk(conn, buf, len);
-    memcpy(buf, conn->rx.pos, have);
+    gp_copy(buf, conn->rx.pos, have);
     conn->rx.pos += have;
     if (have == len)
         return 0;

@@ -2,6 +2,7 @@
 #include "xport_block.h"
 
 #include "gp_err.h"
+#include "xport_buffer.h"
 #include "xport_resume_stripes.h"
 #include "xport_stripes.h"
 #include "xport_zstd.h"
@@ -298,19 +299,34 @@ send_open(struct xport_conn *conn, const uint8_t *bytes, size_t len, uint32_t *r
     return send_measured(conn, bytes, *ret_sent);
 }
 
+/* The first piece of a payload with a source, @first bytes, is here: a little less than
+ * the others have, which are whole pages.  Its blocks end where pieces do, so that none
+ * is sent in two writes; more of its end is kept for that. */
+static void
+source_cut(struct xport_blocks *b, size_t first)
+{
+    uint64_t body = source_left(b), piece = GP_ALIGN_UP(first, XPORT_BUFFER_PAGE);
+
+    if (body > first && b->tx.total == b->tx.length)
+        b->tx.tail = b->tx.total - first - (body - first) / piece * piece;
+}
+
 /* Begin a block, as long as the whole payload where that pays; at most @len of it is
  * here. */
 static int
 send_new(struct xport_conn *conn, const uint8_t *bytes, size_t len, uint32_t *ret_sent)
 {
     struct xport_blocks *b = conn->blocks;
-    uint64_t body = source_left(b);
-    uint64_t whole = body ? body : gp_max((uint64_t)len, b->tx.total);
-    uint64_t run = gp_min(raw_run(b, whole), whole);
-    uint32_t here = (uint32_t)gp_min(run ? run : XPORT_BLOCK_PACKED, (uint64_t)len);
-    uint32_t packed = run ? 0 : try_pack(b, bytes, here);
+    uint64_t body, whole, run;
+    uint32_t here, packed;
     int r;
 
+    source_cut(b, len);
+    body = source_left(b);
+    whole = body ? body : gp_max((uint64_t)len, b->tx.total);
+    run = gp_min(raw_run(b, whole), whole);
+    here = (uint32_t)gp_min(run ? run : XPORT_BLOCK_PACKED, (uint64_t)len);
+    packed = run ? 0 : try_pack(b, bytes, here);
     if (!packed) {
         r = send_raw(conn, bytes, run ? (uint32_t)run : here, here, ret_sent);
         if (run)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "xport_conn.h"
 
+#include "gp_copy.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -46,7 +48,7 @@ xport_recv_plain(struct xport_conn *conn, void *buf, size_t len)
 {
     size_t have = gp_min((size_t)(conn->rx.end - conn->rx.pos), len);
 
-    memcpy(buf, conn->rx.pos, have);
+    gp_copy(buf, conn->rx.pos, have);
     conn->rx.pos += have;
     if (have == len)
         return 0;

@@ -194,6 +194,12 @@ uint32_t xport_piece_short(void);
  * thread. */
 void xport_pieces(struct xport_conn *conn, uint32_t out, uint32_t in);
 
+static inline bool
+xport_is_near(const struct xport_conn *conn)
+{
+    return atomic_load_explicit(&conn->near, memory_order_relaxed);
+}
+
 /* How long the pieces best are in which a payload is sent, and received; 0: as the user
  * likes.  Any thread. */
 static inline uint32_t

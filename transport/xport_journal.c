@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "xport_journal.h"
 
+#include "gp_copy.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -41,7 +43,7 @@ block_get(struct xport_journal *j, size_t n, bool frames)
         return blocks->idle[--blocks->n_idle];
     if (blocks->made >= (frames ? blocks->wanted : blocks->most))
         return -EAGAIN;
-    j->block[at] = aligned_alloc(64, blocks->size);
+    j->block[at] = xport_buffer_new(blocks->size, XPORT_BUFFER_OUT);
     if (!j->block[at])
         return -ENOMEM;
     blocks->made++;
@@ -120,7 +122,7 @@ void
 xport_journal_fini(struct xport_journal *j)
 {
     for (unsigned i = 0; i < ARRAY_SIZE(j->block); i++)
-        free(TAKE_PTR(j->block[i]));
+        xport_buffer_free(TAKE_PTR(j->block[i]), XPORT_BUFFER_OUT);
 }
 
 /* ---- parts ------------------------------------------------------------------------
@@ -282,7 +284,7 @@ part_keep(struct xport_journal *j, unsigned i)
 
     if (n < rest.len && j->n == XPORT_JOURNAL_PARTS)
         return false;
-    memcpy(j->copies.room, part->bytes, n);
+    gp_copy(j->copies.room, part->bytes, n);
     part->bytes = j->copies.room;
     part->len = n;
     part->block = j->copies.block;

@@ -17,6 +17,7 @@
 #define XPORT_JOURNAL_H
 
 #include "gp_base.h"
+#include "xport_buffer.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,7 +31,7 @@
 /* What callers gather before they flush, and a frame more.  The shorter a block, the
  * sooner it is used again, while a cache still holds it (measured: 128 KiB cost an
  * asynchronous call three times as much as 36). */
-#define XPORT_JOURNAL_BLOCK (36u << 10)
+#define XPORT_JOURNAL_BLOCK ((36u << 10) - XPORT_BUFFER_OUT)
 #define XPORT_JOURNAL_BLOCKS_MAX 112u
 /* Of these, so many until it turns out that waiting for the peer is no better: where it
  * is nearby, it acknowledges sooner than more of them would be used.  All of them are

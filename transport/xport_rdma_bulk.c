@@ -8,6 +8,7 @@
  */
 #include "xport_rdma.h"
 
+#include "gp_copy.h"
 #include "gp_time.h"
 
 #include <errno.h>
@@ -251,7 +252,7 @@ fetch_bounced(struct rdma_conn *rdma, const struct rdma_offer *offer, uint8_t *b
         *ret_n = len;
         r = rdma_fetch_wait(rdma, rdma->fetched);
         if (!rdma->fetch_count) /* it was done, whatever failed after that */
-            memcpy(buf, rdma->bounce, len);
+            gp_copy(buf, rdma->bounce, len);
     }
     rdma_mr_put(rdma, m);
     return r;

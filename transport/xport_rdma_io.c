@@ -2,6 +2,7 @@
 /* The byte stream over the rings, and how either side waits. */
 #include "xport_rdma.h"
 
+#include "gp_copy.h"
 #include "gp_net.h"
 #include "gp_time.h"
 
@@ -261,7 +262,7 @@ copy(uint8_t *to, const uint8_t *from, size_t n)
     uint64_t word;
 
     if (unlikely(n > WORDS_MAX || n % 8)) {
-        memcpy(to, from, n);
+        gp_copy(to, from, n);
         return;
     }
     for (size_t i = 0; i < n; i += sizeof(word)) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "xport_rdma.h"
 
+#include "gp_copy.h"
 #include "gp_log.h"
 #include "gp_time.h"
 
@@ -284,7 +285,7 @@ rdma_write_ring(struct rdma_conn *rdma, enum rdma_kind kind, const void *data,
         rdma->ring_sge.addr = (uintptr_t)data;
     } else {
         wr->send_flags = 0;
-        memcpy(rdma->region->stage + at, data, len);
+        gp_copy(rdma->region->stage + at, data, len);
         rdma->ring_sge.addr = (uintptr_t)rdma->region->stage + at;
     }
     rdma->ring_sge.length = (uint32_t)len;

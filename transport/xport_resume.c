@@ -101,12 +101,6 @@ trip_of(int fd)
     return (uint64_t)xport_tcp_trip_us(fd) * 1000;
 }
 
-static bool
-is_near(const struct xport_conn *conn)
-{
-    return atomic_load_explicit(&conn->near, memory_order_relaxed);
-}
-
 /* @fd takes the place of @at, whose number others use.  It is gone in any case. */
 static int
 fd_replace(int fd, int at)
@@ -179,7 +173,7 @@ link_install(struct xport_resume_conn *rc, struct xport_resume_link *link)
         xport_resume_rdma_begin(rc);
     else
         xport_tcp_prepare(conn, conn->fd);
-    if (!is_near(conn)) /* over a long line waiting is worse than memory */
+    if (!xport_is_near(conn)) /* over a long line waiting is worse than memory */
         xport_journal_use_all(j);
     rc->left = false;
     rc->peer_at = link->peer.received;
@@ -377,7 +371,7 @@ bulk_limit(const struct xport_resume_conn *rc)
     if (b && b->rx.reread)
         return XPORT_ACK_SELDOM;
     return xport_resume_passive(rc) && b && !b->rx.striped &&
-                   b->rx.raw > XPORT_ACK_TAIL && is_near(conn)
+                   b->rx.raw > XPORT_ACK_TAIL && xport_is_near(conn)
                ? XPORT_ACK_SELDOM
                : XPORT_ACK_BULK;
 }
@@ -694,7 +688,7 @@ xport_resume_new(int fd, int ack_fd, uint32_t frame_max,
         return r;
     *ret = &rc->stream.conn;
     xport_tcp_prepare(*ret, fd);
-    if (!xport_resume_passive(rc) && is_near(*ret))
+    if (!xport_resume_passive(rc) && xport_is_near(*ret))
         xport_journal_stay_small(&rc->journal);
     rc->trip_ns = trip_of(fd);
     rc->acks.fd = ack_fd;

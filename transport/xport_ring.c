@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "xport_ring.h"
 
+#include "gp_copy.h"
 #include "gp_net.h"
 #include "gp_time.h"
 
@@ -12,9 +13,9 @@ xport_ring_copy_in(struct xport_ring *ring, size_t at, const void *data, size_t 
 {
     size_t first = gp_min(len, XPORT_RING_SIZE - at);
 
-    memcpy(ring->bytes + at, data, first);
+    gp_copy(ring->bytes + at, data, first);
     if (unlikely(first < len))
-        memcpy(ring->bytes, (const uint8_t *)data + first, len - first);
+        gp_copy(ring->bytes, (const uint8_t *)data + first, len - first);
 }
 
 void
@@ -22,9 +23,9 @@ xport_ring_copy_out(const struct xport_ring *ring, size_t at, void *buf, size_t 
 {
     size_t first = gp_min(len, XPORT_RING_SIZE - at);
 
-    memcpy(buf, ring->bytes + at, first);
+    gp_copy(buf, ring->bytes + at, first);
     if (unlikely(first < len))
-        memcpy((uint8_t *)buf + first, ring->bytes, len - first);
+        gp_copy((uint8_t *)buf + first, ring->bytes, len - first);
 }
 
 int64_t

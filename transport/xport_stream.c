@@ -25,8 +25,8 @@ xport_stream_init(struct xport_stream *stream, const struct xport_ops *ops,
         return gp_err_set(err, -EINVAL, "frame limit %u out of range", frame_max);
     stream->tx_cap = gp_max(frame_max, TX_BUFFER);
     stream->rx_cap = frame_max + XPORT_STREAM_READ;
-    stream->tx_buf = aligned_alloc(64, GP_ALIGN_UP(stream->tx_cap, 64));
-    stream->rx_buf = aligned_alloc(64, GP_ALIGN_UP(stream->rx_cap, 64));
+    stream->tx_buf = xport_buffer_new(stream->tx_cap, XPORT_BUFFER_OUT);
+    stream->rx_buf = xport_buffer_new(stream->rx_cap, 0);
     if (!stream->tx_buf || !stream->rx_buf)
         return gp_err_set(err, -ENOMEM, "out of memory");
     conn->tx.base = conn->tx.pos = stream->tx_buf;
@@ -39,8 +39,8 @@ void
 xport_stream_fini(struct xport_stream *stream)
 {
     gp_wire_free(stream->wire);
-    free(stream->tx_buf);
-    free(stream->rx_buf);
+    xport_buffer_free(stream->tx_buf, XPORT_BUFFER_OUT);
+    xport_buffer_free(stream->rx_buf, 0);
 }
 
 GP_HOT int

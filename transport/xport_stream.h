@@ -13,6 +13,7 @@
 #define XPORT_STREAM_H
 
 #include "gp_wire.h"
+#include "xport_buffer.h"
 #include "xport_conn.h"
 #include "xport_spin.h"
 

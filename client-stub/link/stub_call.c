@@ -11,6 +11,7 @@
  */
 #include "stub_call.h"
 
+#include "gp_copy.h"
 #include "gp_log.h"
 #include "stub_flush.h"
 #include "stub_hooks.h"
@@ -197,7 +198,7 @@ stub_call_inline(struct stub_call *c, uint32_t fixed, const void *bytes, size_t 
     if (unlikely(stub_link_attention(c->link) & STUB_ATTEND_CONTENT))
         call_inline_searched(c, fixed, bytes, n);
     else
-        memcpy((uint8_t *)c->body + fixed, bytes, n);
+        gp_copy((uint8_t *)c->body + fixed, bytes, n);
 }
 
 CUresult

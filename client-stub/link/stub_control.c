@@ -3,6 +3,7 @@
 
 #include "attach.pb-c.h"
 #include "attach_proof.h"
+#include "gp_copy.h"
 #include "gp_err.h"
 #include "gp_log.h"
 #include "gp_msg.h"
@@ -354,7 +355,7 @@ reply_take(const struct control *c, const struct wire_rep *rep)
                                      rep->flags) ||
         view.f->len != c->len)
         return false;
-    memcpy(c->to, view.data, c->len);
+    gp_copy(c->to, view.data, c->len);
     return true;
 }
 
@@ -591,7 +592,7 @@ stub_control_fill(struct stub_link *link, uint32_t number, uint64_t ticket,
     if (body) {
         memcpy(body, &head, sizeof(head));
         wire_gp_stage_fill_req_place(&room, body);
-        memcpy(room.data, from, n);
+        gp_copy(room.data, from, n);
         if (last)
             await_begin(c, NULL, 0);
         frame_commit(c, size);

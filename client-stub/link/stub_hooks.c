@@ -2,6 +2,7 @@
 /* Asking the features; see stub_hooks.h. */
 #include "stub_hooks.h"
 
+#include "gp_copy.h"
 #include "stub_tls.h"
 
 #include <string.h>
@@ -96,7 +97,7 @@ stub_hooks_copy_needs(void *to, const void *bytes, size_t n)
     for (const struct stub_feature *const *at = stub_features; *at; at++)
         if ((*at)->copy_needs)
             return (*at)->copy_needs(to, bytes, n);
-    memcpy(to, bytes, n);
+    gp_copy(to, bytes, n);
     return true;
 }
 

@@ -5,6 +5,7 @@
 #include "cuda_api.h"
 #include "gp_base.h"
 #include "gp_bits.h"
+#include "gp_copy.h"
 #include "stub_capture.h"
 #include "stub_ctx.h"
 #include "stub_managed_runs.h"
@@ -285,7 +286,7 @@ range_send(struct managed_range *range, uint64_t at, uint64_t n, struct managed_
     CUresult r;
 
     /* From the shadow, which no thread of the program writes meanwhile. */
-    memcpy(copy->shadow + at, range->host + at, n);
+    gp_copy(copy->shadow + at, range->host + at, n);
     if (stub_memory_is_waiting())
         stub_unified_seek(copy->shadow + at, n);
     if (up->runs && n <= WIRE_RUN_BYTES_MAX)
@@ -347,13 +348,13 @@ range_merge(struct managed_range *range, uint64_t at, const uint8_t *got, uint64
     uint8_t *host = range->host + at, *shadow = range_here(range)->shadow + at;
 
     if (memcmp(host, shadow, n) == 0) {
-        memcpy(host, got, n);
+        gp_copy(host, got, n);
     } else {
         for (uint64_t i = 0; i < n; i++)
             if (host[i] == shadow[i] && got[i] != shadow[i])
                 host[i] = got[i];
     }
-    memcpy(shadow, got, n);
+    gp_copy(shadow, got, n);
 }
 
 void

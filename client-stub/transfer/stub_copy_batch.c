@@ -7,6 +7,7 @@
  * while its stream is captured; that capture goes on without it.  Any thread.
  */
 #include "cuda_api.h"
+#include "gp_copy.h"
 #include "stub_call.h"
 #include "stub_capture.h"
 #include "stub_copy_facts.h"
@@ -94,7 +95,7 @@ batch_copy_read(CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream stream,
     for (size_t at = 0; at < n && r == CUDA_SUCCESS; at += most) {
         size_t part = gp_min(most, n - at);
 
-        memcpy(staged, (const char *)(uintptr_t)src + at, part);
+        gp_copy(staged, (const char *)(uintptr_t)src + at, part);
         r = stub_impl_cuMemcpyAsync(dst + at, (uintptr_t)staged, part, stream,
                                     per_thread);
     }

@@ -162,8 +162,7 @@ is_small_nearby(uint64_t n)
 {
     const struct stub_link *link = stub_link_here();
 
-    return n <= STUB_COPY_INLINE_NEAR && link->conn &&
-           atomic_load_explicit(&link->conn->near, memory_order_relaxed) &&
+    return n <= STUB_COPY_INLINE_NEAR && link->conn && xport_is_near(link->conn) &&
            atomic_load_explicit(&link->queued, memory_order_relaxed) <=
                STUB_SEND_HIGH / 4;
 }

@@ -3,6 +3,7 @@
 #include "stub_d2h_async.h"
 
 #include "gp_base.h"
+#include "gp_copy.h"
 #include "gp_lock.h"
 #include "gp_log.h"
 #include "stub_call.h"
@@ -336,7 +337,7 @@ static void
 d2h_scatter(const struct stub_d2h_place *place, const uint8_t *from)
 {
     for (uint64_t i = 0; i < place->rows; i++)
-        memcpy(place->base + i * place->pitch, from + i * place->width, place->width);
+        gp_copy(place->base + i * place->pitch, from + i * place->width, place->width);
 }
 
 /* Whoever frees the memory waits until the copy has left the list. */

@@ -7,6 +7,7 @@
  * waits, and they come straight into the caller's buffer.  How the worker moves them
  * from there, or to there, is its choice: staging, ring or registered_window.
  */
+#include "gp_copy.h"
 #include "stub_box.h"
 #include "stub_call.h"
 #include "stub_copy_facts.h"
@@ -77,7 +78,7 @@ d2h_from_reply(const struct stub_copy *copy, const struct stub_call *c)
     if (!wire_cuMemcpyDtoH_v2_rep_open(&rep, c->reply, c->reply_size, 0) ||
         rep.f->dstHost_n != copy->n)
         return stub_call_bad(c->call);
-    memcpy(stub_copy_host_side(copy), rep.dstHost, copy->n);
+    gp_copy(stub_copy_host_side(copy), rep.dstHost, copy->n);
     return CUDA_SUCCESS;
 }
 
@@ -209,7 +210,7 @@ box_receive(const struct stub_copy *copy, char *to, uint64_t total)
          rep.f->output_len != total))
         r = stub_call_bad(copy->box->call);
     else if (r == CUDA_SUCCESS && rep.output)
-        memcpy(to, rep.output, total);
+        gp_copy(to, rep.output, total);
     stub_call_end(&c);
     return r;
 }
@@ -286,7 +287,7 @@ array_d2h(const struct stub_copy *copy)
          rep.f->dstHost_n != copy->n))
         r = stub_call_bad(c.call);
     else if (r == CUDA_SUCCESS && rep.dstHost)
-        memcpy(to, rep.dstHost, copy->n);
+        gp_copy(to, rep.dstHost, copy->n);
     stub_call_end(&c);
     return r;
 }

@@ -5,6 +5,7 @@
  * Pages are touched when they are first handed out, outside of any copy, so that
  * a measured transfer never meets a fresh page; what is freed stays touched.
  */
+#include "gp_copy.h"
 #include "null.h"
 
 #include <pthread.h>
@@ -237,7 +238,7 @@ cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCoun
     (void)hStream;
     if (!null_mem_holds(dstDevice, ByteCount))
         return CUDA_ERROR_INVALID_VALUE;
-    memcpy(at(dstDevice), srcHost, ByteCount);
+    gp_copy(at(dstDevice), srcHost, ByteCount);
     return CUDA_SUCCESS;
 }
 
@@ -254,7 +255,7 @@ cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount,
     (void)hStream;
     if (!null_mem_holds(srcDevice, ByteCount))
         return CUDA_ERROR_INVALID_VALUE;
-    memcpy(dstHost, at(srcDevice), ByteCount);
+    gp_copy(dstHost, at(srcDevice), ByteCount);
     return CUDA_SUCCESS;
 }
 

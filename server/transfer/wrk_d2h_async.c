@@ -2,6 +2,7 @@
 #include "wrk_d2h_async.h"
 
 #include "drv.h"
+#include "gp_copy.h"
 #include "gp_time.h"
 #include "wrk.h"
 #include "wrk_copy.h"
@@ -81,7 +82,7 @@ send_frame(struct wrk *w, uint32_t seq, CUresult result, const void *bytes,
     *event = (struct wire_event_d2h_done){seq, (int32_t)result, len};
     if (inside && len) {
         memset((uint8_t *)rep + rep->size - WIRE_ALIGN, 0, WIRE_ALIGN);
-        memcpy(event + 1, bytes, len);
+        gp_copy(event + 1, bytes, len);
     }
     xport_commit(p->conn, rep->size);
     atomic_fetch_add(&p->d2h_sent, 1);

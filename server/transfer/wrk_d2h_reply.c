@@ -101,7 +101,7 @@ down_send_header(struct wrk_d2h *d)
     xport_commit(conn, sizeof(*header));
     d->source.read = wrk_path_staging_reread;
     /* Over a long line the end of the copy would be a wait of a round trip more. */
-    if (d->copy->grain <= 1 && atomic_load_explicit(&conn->near, memory_order_relaxed))
+    if (d->copy->grain <= 1 && xport_is_near(conn))
         xport_bulk_from_source(conn, d->copy->len, &d->source);
     else
         xport_bulk_in_parts(conn, d->copy->len);

@@ -70,6 +70,7 @@ struct wrk_d2h {
     unsigned head, tail; /* of chunks: copies started, and sent */
     struct wrk_d2h_chunk {
         struct wrk_staging *slot;
+        uint8_t *bytes; /* in the buffer */
         uint64_t len;
     } chunks[WRK_D2H_CHUNKS];   /* by their number */
     struct xport_source source; /* of the payload, for a link that breaks */

@@ -3,6 +3,7 @@
  * inline: the bytes came inside the frame.  They are copied to a staging buffer all the
  * same, because the GPU may read them after the frame's memory is reused.
  */
+#include "gp_copy.h"
 #include "wrk.h"
 #include "wrk_path.h"
 #include "wrk_staging_pool.h"
@@ -25,7 +26,7 @@ wrk_path_inline_h2d(struct wrk_h2d *t)
     if (t->result != CUDA_SUCCESS)
         return;
     if (copy->len)
-        memcpy(slot->mem, t->in_frame, copy->len);
+        gp_copy(slot->mem, t->in_frame, copy->len);
     t->result = copy->start(w, copy, slot->mem, 0, copy->len);
     if (t->result != CUDA_SUCCESS)
         return;

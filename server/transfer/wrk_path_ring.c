@@ -222,7 +222,7 @@ wrk_path_ring_d2h_send(struct wrk_d2h *d)
     if (!d->sent) {
         const struct wrk_d2h_chunk *first = &d->chunks[0];
 
-        if (xport_send_bulk(d->w->priv->conn, first->slot->mem, first->len) < 0)
+        if (xport_send_bulk(d->w->priv->conn, first->bytes, first->len) < 0)
             return;
         d->sent = first->len;
     }

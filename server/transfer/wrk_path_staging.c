@@ -119,14 +119,21 @@ wrk_path_staging_h2d(struct wrk_h2d *t)
 
 /* ---- device to host ---- */
 
+/* The kernel copies what is sent to pages where it begins at 0, at 8 behind the header
+ * of a block or at 32 behind the reply: none of that may lie 1 to 63 bytes ahead of
+ * where it begins in its buffer (gp_copy.h, docs/transfers.md). */
+#define DOWN_AHEAD UINT64_C(64)
+#define DOWN_ROOM 4096
+static_assert(2 * DOWN_AHEAD <= DOWN_ROOM, "and a longer last piece");
+
 /* Start one copy in the stream of @d. */
 static CUresult
-down_copy(struct wrk_d2h *d, struct wrk_staging *slot, uint64_t offset, uint64_t len)
+down_copy(struct wrk_d2h *d, uint8_t *to, uint64_t offset, uint64_t len)
 {
     struct wrk_copy copy = *d->copy;
 
     copy.stream = d->stream;
-    return copy.start(d->w, &copy, slot->mem, offset, len);
+    return copy.start(d->w, &copy, to, offset, len);
 }
 
 static struct wrk_d2h_chunk *
@@ -160,12 +167,36 @@ slot_pick(struct wrk_d2h *d)
     return best;
 }
 
+/* To a client nearby the first piece is shorter, so that the others begin shortly
+ * before a multiple of their length: at the start of a page of the socket they then lie
+ * ahead of the client's memory, not the other way round. */
+static uint64_t
+down_len(const struct wrk_d2h *d)
+{
+    uint64_t len = wrk_copy_chunk(d->copy, d->started, d->chunk);
+    uint64_t left = d->copy->len - d->started;
+
+    if (d->copy->grain > 1 || !xport_is_near(d->w->priv->conn))
+        return len;
+    if (left <= len + DOWN_AHEAD)
+        return left;
+    return d->started ? len : len - DOWN_AHEAD;
+}
+
+/* A buffer for as much as the connection's pieces have, or a little more. */
+static CUresult
+down_ready(struct wrk_d2h *d, struct wrk_staging *slot, uint64_t len)
+{
+    uint64_t piece = gp_max(len, 2 * DOWN_AHEAD) - DOWN_AHEAD;
+
+    return wrk_staging_ready(d->w, slot, wrk_staging_size(piece) + DOWN_ROOM);
+}
+
 static CUresult
 down_start(struct wrk_d2h *d)
 {
-    struct wrk_d2h_chunk chunk = {slot_pick(d),
-                                  wrk_copy_chunk(d->copy, d->started, d->chunk)};
-    CUresult r = wrk_staging_ready(d->w, chunk.slot, wrk_staging_size(chunk.len));
+    struct wrk_d2h_chunk chunk = {.slot = slot_pick(d), .len = down_len(d)};
+    CUresult r = down_ready(d, chunk.slot, chunk.len);
 
     if (r != CUDA_SUCCESS)
         return r;
@@ -173,7 +204,8 @@ down_start(struct wrk_d2h *d)
     xport_send_bulk_wait(d->w->priv->conn, chunk.slot->ticket);
     chunk.slot->ticket = 0;
     wrk_copy_account(d->w, d->slice, chunk.len);
-    r = down_copy(d, chunk.slot, d->started, chunk.len);
+    chunk.bytes = chunk.slot->mem + DOWN_AHEAD;
+    r = down_copy(d, chunk.bytes, d->started, chunk.len);
     if (r == CUDA_SUCCESS)
         r = wrk_staging_fence(d->w, chunk.slot, d->ctx_index, d->stream);
     if (r != CUDA_SUCCESS)
@@ -202,8 +234,8 @@ wrk_path_d2h_probe(struct wrk_d2h *d, uint64_t begun)
 
     if (d->copy->len <= begun)
         return CUDA_SUCCESS;
-    r = wrk_staging_ready(d->w, probe, wrk_staging_size(tail));
-    return r == CUDA_SUCCESS ? down_copy(d, probe, d->copy->len - tail, tail) : r;
+    r = down_ready(d, probe, tail);
+    return r == CUDA_SUCCESS ? down_copy(d, probe->mem, d->copy->len - tail, tail) : r;
 }
 
 /* Copy the first chunk. */
@@ -266,7 +298,7 @@ wrk_path_staging_d2h_send(struct wrk_d2h *d)
         if (d->started < d->copy->len && d->head - d->tail < WRK_D2H_CHUNKS)
             r = down_start(d);
         if (r == CUDA_SUCCESS &&
-            xport_send_bulk_start(d->w->priv->conn, chunk->slot->mem, chunk->len,
+            xport_send_bulk_start(d->w->priv->conn, chunk->bytes, chunk->len,
                                   &chunk->slot->ticket) < 0)
             return; /* the loop finds the connection dead */
         d->sent += chunk->len;

@@ -9,6 +9,7 @@
  */
 #include "sg_copy.h"
 
+#include "gp_copy.h"
 #include "sg_array.h"
 #include "sg_capture.h"
 #include "sg_core.h"
@@ -260,6 +261,15 @@ is_linear(const struct sg_box *b)
 }
 
 static void
+move_bytes(char *dst, const char *src, size_t n)
+{
+    if (dst + n <= src || src + n <= dst)
+        gp_copy(dst, src, n);
+    else
+        memmove(dst, src, n);
+}
+
+static void
 move_rows(const struct sg_box *b)
 {
     for (size_t z = 0; z < b->depth; z++) {
@@ -267,7 +277,7 @@ move_rows(const struct sg_box *b)
             char *dst = b->dst + z * b->dst_slice + y * b->dst_pitch;
             const char *src = b->src + z * b->src_slice + y * b->src_pitch;
 
-            memmove(dst, src, b->width);
+            move_bytes(dst, src, b->width);
             sg_shadow_copy((uintptr_t)dst, (uintptr_t)src, b->width);
             sg_written_mark((uintptr_t)dst, b->width);
         }
@@ -279,7 +289,7 @@ move_run(const struct sg_box *b)
 {
     const size_t len = b->width * b->height * b->depth;
 
-    memmove(b->dst, b->src, len);
+    move_bytes(b->dst, b->src, len);
     sg_shadow_copy((uintptr_t)b->dst, (uintptr_t)b->src, len);
     sg_written_mark((uintptr_t)b->dst, len);
 }

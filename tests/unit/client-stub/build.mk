@@ -36,7 +36,7 @@ $(eval $(call unit_test,test_nvml_events,tests/unit/client-stub/test_nvml_events
 
 # What features do around calls, with a feature of the test's.
 $(eval $(call unit_test,test_stub_hooks,tests/unit/client-stub/test_stub_hooks.c \
-    client-stub/link/stub_hooks.c,$(UT_STUB_INCS)))
+    client-stub/link/stub_hooks.c common/gp_copy.c,$(UT_STUB_INCS)))
 
 # The places of frames, with a feature of the test's in front of the others.
 $(eval $(call unit_test,test_stub_placed,tests/unit/client-stub/test_stub_placed.c,$(UT_STUB_INCS),,\

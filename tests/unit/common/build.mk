@@ -8,6 +8,7 @@ $(eval $(call unit_test,test_gp_listener,tests/unit/common/test_gp_listener.c,co
 $(eval $(call unit_test,test_gp_tree,tests/unit/common/test_gp_tree.c,common tests/unit,,common,))
 $(eval $(call unit_test,test_gp_blake3,tests/unit/common/test_gp_blake3.c,common tests/unit,,common,))
 $(eval $(call unit_test,test_gp_scan,tests/unit/common/test_gp_scan.c,common tests/unit,,common,))
+$(eval $(call unit_test,test_gp_copy,tests/unit/common/test_gp_copy.c,common tests/unit,,common,))
 $(eval $(call unit_test,test_gp_x25519,tests/unit/common/test_gp_x25519.c,common tests/unit,,common,-lcrypto))
 $(eval $(call unit_test,test_gp_size,tests/unit/common/test_gp_size.c,common tests/unit,,common,))
 $(eval $(call unit_test,test_gp_metrics,tests/unit/common/test_gp_metrics.c,common tests/unit,,common,-lmicrohttpd))

@@ -349,6 +349,67 @@ test_bytes_of_a_source_are_acknowledged_whatever_follows(void **state)
         xport_free(conn[i]);
 }
 
+#define PIECE (64u << 10)
+#define PIECES 96u
+#define EARLY 64u
+
+static uint8_t pieces_from[PIECE * PIECES], pieces_to[PIECE * PIECES];
+
+static int64_t
+pieces_reread(struct xport_source *source, uint64_t at, uint64_t len,
+              const uint8_t **ret)
+{
+    (void)source;
+    *ret = pieces_from + at;
+    return (int64_t)len;
+}
+
+static void *
+pieces_receive(void *conn)
+{
+    assert_int_equal(xport_recv_bulk(conn, pieces_to, sizeof(pieces_to)), 0);
+    return NULL;
+}
+
+/* The first piece is a little shorter, as a worker's are, so the part that is not kept
+ * would end within a piece if it were counted from the end. */
+static void
+test_no_piece_of_a_source_is_sent_in_two_writes(void **state)
+{
+    struct xport_source source = {pieces_reread};
+    uint64_t at = 0, ticket, writes;
+    struct xport_conn *conn[2];
+    pthread_t thread;
+    uint32_t noise = 1;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(pieces_from); i++)
+        pieces_from[i] = (uint8_t)draw(&noise, 256);
+    pair_new(FRAME_MAX, false, conn);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(xport_blocks_start(conn[i], XPORT_PACK_NEVER, NULL), 0);
+    xport_blocks_peer_rereads(conn[1]);
+    pthread_create(&thread, NULL, pieces_receive, conn[0]);
+    assert_true(xport_bulk_from_source(conn[1], sizeof(pieces_from), &source));
+    for (unsigned i = 0; i < PIECES; i++) {
+        uint64_t until = (uint64_t)(i + 1) * PIECE;
+
+        if (i + 1 < PIECES)
+            until -= EARLY;
+        writes = conn[1]->stats.tx_writes;
+        assert_int_equal(
+            xport_send_bulk_start(conn[1], pieces_from + at, until - at, &ticket), 0);
+        assert_int_equal(conn[1]->stats.tx_writes, writes + 1);
+        at = until;
+    }
+    assert_int_equal(xport_bulk_source_done(conn[1]), 0);
+    assert_int_equal(xport_send_bulk_wait(conn[1], ticket), 0);
+    pthread_join(thread, NULL);
+    assert_memory_equal(pieces_from, pieces_to, sizeof(pieces_from));
+    for (int i = 0; i < 2; i++)
+        xport_free(conn[i]);
+}
+
 /* ---- an end that only reads --------------------------------------------------------
  */
 
@@ -708,6 +769,7 @@ main(void)
         cmocka_unit_test(test_server_cannot_say_goodbye),
         cmocka_unit_test(test_acknowledgement_that_is_not_due_is_not_waited_for),
         cmocka_unit_test(test_bytes_of_a_source_are_acknowledged_whatever_follows),
+        cmocka_unit_test(test_no_piece_of_a_source_is_sent_in_two_writes),
         cmocka_unit_test(test_offset_outside_of_the_journal_ends_the_connection),
         cmocka_unit_test(test_claim_of_striped_bytes_is_bounded),
         cmocka_unit_test(test_near_sender_does_not_wait_long_for_room),
