@@ -22,6 +22,7 @@ struct xport_acks {
     struct gp_lock lock;
     _Atomic uint64_t received; /* by us; written by the receiver of the stream */
     _Atomic uint64_t sent;     /* of that, acknowledged; written under the lock */
+    _Atomic uint64_t said;     /* of that, what a frame on its way says */
     _Atomic uint64_t striped, striped_sent; /* the same of the striped stream */
     uint8_t part[8];                        /* of one that has come in pieces */
     size_t part_len;
@@ -41,6 +42,15 @@ xport_acks_due(const struct xport_acks *acks)
 {
     return atomic_load_explicit(&acks->received, memory_order_relaxed) -
            atomic_load_explicit(&acks->sent, memory_order_relaxed);
+}
+
+/* The same, less what a frame says that is on its way. */
+static inline uint64_t
+xport_acks_unsaid(const struct xport_acks *acks)
+{
+    return atomic_load_explicit(&acks->received, memory_order_relaxed) -
+           gp_max(atomic_load_explicit(&acks->sent, memory_order_relaxed),
+                  atomic_load_explicit(&acks->said, memory_order_relaxed));
 }
 
 static inline uint64_t

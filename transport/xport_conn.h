@@ -83,9 +83,11 @@ struct xport_ops {
     void (*acknowledge)(struct xport_conn *conn, uint64_t len, bool surely);
     /* The peer has received the first @upto bytes.  Any thread.  NULL: of no use. */
     void (*confirm)(struct xport_conn *conn, uint64_t upto);
-    /* How many of the bytes received the peer has not heard of; it has heard of the
-     * first @upto.  Any thread.  NULL, both: of no use. */
+    /* How many of the bytes received the peer has not heard of; a frame that says the
+     * first @upto has been sent; the peer has heard of these.  Any thread.  NULL, all
+     * three: of no use. */
     uint64_t (*unheard)(const struct xport_conn *conn, uint64_t *ret_received);
+    void (*said)(struct xport_conn *conn, uint64_t upto);
     void (*heard)(struct xport_conn *conn, uint64_t upto);
     /* Where payloads over stripes survive a cut (xport_resume_stripes.h).  Between the
      * first two the link in use is number @link and is not replaced (-ESTALE: it is
@@ -279,13 +281,21 @@ xport_confirms(const struct xport_conn *conn)
 }
 
 /* The other direction, for who says it in a frame: how many of the bytes received the
- * peer has not heard of (0: it need not); and that it has heard of the first @upto. Any
- * thread. */
+ * peer has not heard of (0: it need not); that a frame which says the first @upto is on
+ * its way, so that the reply to it is not acknowledged at once; and that the peer has
+ * heard it.  Any thread. */
 static inline uint64_t
 xport_unheard(const struct xport_conn *conn, uint64_t *ret_received)
 {
     *ret_received = 0;
     return conn->ops->unheard ? conn->ops->unheard(conn, ret_received) : 0;
+}
+
+static inline void
+xport_said(struct xport_conn *conn, uint64_t upto)
+{
+    if (conn->ops->said)
+        conn->ops->said(conn, upto);
 }
 
 static inline void

@@ -380,12 +380,14 @@ bulk_limit(const struct xport_resume_conn *rc)
 static GP_INLINE void
 got(struct xport_resume_conn *rc, size_t n, size_t wanted)
 {
-    uint64_t limit = wanted > XPORT_STREAM_READ ? bulk_limit(rc) : rc->ack_after;
+    bool payload = wanted > XPORT_STREAM_READ;
+    uint64_t limit = payload ? bulk_limit(rc) : rc->ack_after;
     _Atomic uint64_t *received = &rc->acks.received;
     uint64_t have = atomic_load_explicit(received, memory_order_relaxed);
 
     atomic_store_explicit(received, have + n, memory_order_relaxed);
-    if (unlikely(xport_acks_due(&rc->acks) >= limit))
+    if (unlikely((payload ? xport_acks_due(&rc->acks) : xport_acks_unsaid(&rc->acks)) >=
+                 limit))
         xport_resume_ack(rc);
 }
 
@@ -496,6 +498,13 @@ xport_resume_unheard(const struct xport_conn *conn, uint64_t *ret_received)
 
     *ret_received = atomic_load_explicit(&acks->received, memory_order_relaxed);
     return *ret_received - atomic_load_explicit(&acks->sent, memory_order_relaxed);
+}
+
+void
+xport_resume_said(struct xport_conn *conn, uint64_t upto)
+{
+    atomic_store_explicit(&xport_resume_of(conn)->acks.said, upto,
+                          memory_order_relaxed);
 }
 
 void
@@ -622,6 +631,7 @@ static const struct xport_ops resume_ops = {
     .acknowledge = xport_resume_acknowledge,
     .confirm = xport_resume_confirm,
     .unheard = xport_resume_unheard,
+    .said = xport_resume_said,
     .heard = xport_resume_heard,
     .stripes_hold = xport_resume_stripes_hold,
     .stripes_release = xport_resume_stripes_release,

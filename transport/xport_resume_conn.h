@@ -38,7 +38,7 @@
 #define XPORT_ACK_END (128u << 10)
 /* That of one of up to so many bytes when so much is due: its sender has copied it, and
  * waits only when more than this is lent. */
-#define XPORT_ACK_SHORT (512u << 10)
+#define XPORT_ACK_SHORT (576u << 10) /* two pieces, their headers, and some replies */
 /* Over RDMA they come with the credits, and looking at them costs nothing. */
 #define XPORT_ACK_RDMA (64u << 10)
 /* Of a link over RDMA: no acknowledgement is waited for. */
@@ -146,6 +146,7 @@ void xport_resume_replay_some(struct xport_resume_conn *rc);
 /* For struct xport_ops. */
 void xport_resume_acknowledge(struct xport_conn *conn, uint64_t len, bool surely);
 uint64_t xport_resume_unheard(const struct xport_conn *conn, uint64_t *ret_received);
+void xport_resume_said(struct xport_conn *conn, uint64_t upto);
 void xport_resume_heard(struct xport_conn *conn, uint64_t upto);
 int xport_resume_ended(struct xport_conn *conn);
 int xport_resume_look(struct xport_conn *conn, bool *ret_again);

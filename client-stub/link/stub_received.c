@@ -22,5 +22,8 @@ stub_received_say(struct stub_link *link)
         return 0;
     req = c.body;
     *req = (struct wire_gp_received_req){.bytes = received};
-    return stub_call_post_along(&c) == CUDA_SUCCESS ? received : 0;
+    if (stub_call_post_along(&c) != CUDA_SUCCESS)
+        return 0;
+    xport_said(link->conn, received);
+    return received;
 }

@@ -596,6 +596,33 @@ test_what_a_frame_says_is_heard(void **state)
     alarm(0);
 }
 
+/* The reply to the frame that says it is no reason to acknowledge the same once more.
+ */
+static void
+test_what_a_frame_says_is_not_acknowledged_at_its_reply(void **state)
+{
+    enum { LEN = 110000 }; /* five: XPORT_ACK_REPLIES and less than _SHORT */
+    static uint8_t bytes[LEN], to[LEN];
+    struct xport_conn *conn[2];
+    uint64_t received;
+
+    (void)state;
+    alarm(PATIENCE_S);
+    pair_new(FRAME_MAX, false, conn);
+    for (unsigned i = 1; i <= 6; i++) {
+        assert_int_equal(
+            xport_send_bulk_wait(conn[1], payload_down(conn, bytes, LEN, to)), 0);
+        assert_int_equal(acknowledged_by_socket(conn[1]), i == 6);
+        if (i == 3) {
+            assert_true(xport_unheard(conn[0], &received) >= 3 * LEN);
+            xport_said(conn[0], received);
+        }
+    }
+    xport_free(conn[0]);
+    xport_free(conn[1]);
+    alarm(0);
+}
+
 /* A look, which the worker makes several times a second, acknowledges what nobody
  * expects any more of. */
 static void
@@ -776,6 +803,7 @@ main(void)
         cmocka_unit_test(test_sender_of_little_at_a_time_never_waits_for_ever),
         cmocka_unit_test(test_sender_of_large_frames_never_waits_for_ever),
         cmocka_unit_test(test_what_a_frame_says_is_heard),
+        cmocka_unit_test(test_what_a_frame_says_is_not_acknowledged_at_its_reply),
         cmocka_unit_test(test_quiet_end_acknowledges_when_it_looks),
     };
 
