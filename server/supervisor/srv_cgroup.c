@@ -59,6 +59,24 @@ put_number(int folder, const char *file, uint64_t number)
     return put(folder, file, text);
 }
 
+/* The number behind @key and a space, or in front if @key is ""; 0: there is none. */
+static uint64_t
+get_number(int folder, const char *file, const char *key)
+{
+    CLEANUP_FD int fd = openat(folder, file, O_RDONLY | O_CLOEXEC);
+    size_t len = strlen(key);
+    char text[1024] = "";
+
+    if (fd < 0 || read(fd, text, sizeof(text) - 1) < 0)
+        return 0;
+    for (const char *line = text; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, key, len) == 0 && (!len || line[len] == ' '))
+            return strtoull(line + len, NULL, 10);
+    }
+    return 0;
+}
+
 static int
 open_folder(int at, const char *path, int *ret)
 {
@@ -135,7 +153,7 @@ make_part(struct srv_cgroups *groups, const char *base, const char *own)
     size_t size = sizeof(groups->path[0]);
     int r;
 
-    snprintf(path, size, "%s%s", base, own);
+    snprintf(path, size, "%s%s", base, strcmp(own, "/") == 0 ? "" : own);
     r = open_folder(AT_FDCWD, path, &parent);
     if (r < 0)
         return r;
@@ -499,6 +517,43 @@ make_group(struct srv_cgroups *groups, unsigned part, struct srv_cgroup *group)
     return r;
 }
 
+/* How many processes of the group the kernel ended for want of memory, and how often an
+ * allocation failed at the group's own limit. */
+static void
+count_wants(const struct srv_cgroups *groups, const struct srv_cgroup *group,
+            uint64_t *ret_killed, uint64_t *ret_reached)
+{
+    bool v2 = groups->version == 2;
+
+    *ret_killed = get_number(group->fd[0], v2 ? "memory.events" : "memory.oom_control",
+                             "oom_kill");
+    *ret_reached = v2 ? get_number(group->fd[0], "memory.events", "oom")
+                      : get_number(group->fd[0], "memory.failcnt", "");
+}
+
+enum srv_cgroup_want
+srv_cgroup_want(const struct srv_cgroups *groups, struct srv_cgroup *group,
+                uint64_t *ret_limit)
+{
+    uint64_t killed, reached;
+    enum srv_cgroup_want want;
+
+    *ret_limit = 0;
+    if (!groups || !group->name[0])
+        return SRV_CGROUP_WANT_NONE;
+    count_wants(groups, group, &killed, &reached);
+    want = killed == group->killed     ? SRV_CGROUP_WANT_NONE
+           : reached != group->reached ? SRV_CGROUP_WANT_OWN
+                                       : SRV_CGROUP_WANT_OTHER;
+    group->killed = killed;
+    group->reached = reached;
+    if (want == SRV_CGROUP_WANT_OWN)
+        *ret_limit = get_number(
+            group->fd[0], groups->version == 2 ? "memory.max" : "memory.limit_in_bytes",
+            "");
+    return want;
+}
+
 int
 srv_cgroup_enter(struct srv_cgroups *groups, uint64_t id, struct srv_cgroup *group,
                  struct gp_err *err)
@@ -516,6 +571,8 @@ srv_cgroup_enter(struct srv_cgroups *groups, uint64_t id, struct srv_cgroup *gro
         srv_cgroup_leave(groups, group);
         return gp_err_set(err, r, "control group of the session: %s", strerror(-r));
     }
+    /* An adopted session's has counted before. */
+    count_wants(groups, group, &group->killed, &group->reached);
     return 0;
 }
 

@@ -37,6 +37,14 @@ struct srv_cgroups;
 struct srv_cgroup {
     char name[32]; /* "": none */
     int fd[SRV_CGROUP_PARTS];
+    uint64_t killed, reached; /* srv_cgroup_want() has told of so many */
+};
+
+/* Of what there was too little when the kernel ended a process of the group. */
+enum srv_cgroup_want {
+    SRV_CGROUP_WANT_NONE,  /* it ended none, or this is not known */
+    SRV_CGROUP_WANT_OWN,   /* memory that the group may have */
+    SRV_CGROUP_WANT_OTHER, /* of a group that it is in, or of the host */
 };
 
 /* What a successor has to know (srv_kept.h). */
@@ -73,6 +81,12 @@ void srv_cgroup_leave(struct srv_cgroups *groups, struct srv_cgroup *group);
 /* Before a worker more, or after one less: what all of them may use together. */
 int srv_cgroup_limit(const struct srv_cgroups *groups, const struct srv_cgroup *group,
                      uint64_t bytes, struct gp_err *err);
+
+/* For want of what the kernel has ended processes of the group since this was asked, or
+ * the group entered; in *ret_limit, where it was the group's own, its limit in bytes.
+ */
+enum srv_cgroup_want srv_cgroup_want(const struct srv_cgroups *groups,
+                                     struct srv_cgroup *group, uint64_t *ret_limit);
 
 /* srv_clone(), with the child in the group. */
 pid_t srv_cgroup_clone(const struct srv_cgroups *groups, const struct srv_cgroup *group,

@@ -3,6 +3,7 @@
 
 #include "gp_err.h"
 #include "gp_log.h"
+#include "gp_size.h"
 #include "gp_str.h"
 #include "gp_time.h"
 #include "srv_conf.h"
@@ -598,6 +599,30 @@ srv_jail_limit(const struct srv_jail *jail, const struct srv_cell *cell,
         return 0;
     return srv_cgroup_limit(jail->groups, &cell->cgroup,
                             workers * each + (jail->soft ? slices : 0), err);
+}
+
+void
+srv_jail_want(const struct srv_jail *jail, struct srv_cell *cell, char *words,
+              size_t size)
+{
+    char text[GP_SIZE_TEXT];
+    uint64_t limit;
+
+    *words = 0;
+    switch (srv_cgroup_want(jail->groups, &cell->cgroup, &limit)) {
+    case SRV_CGROUP_WANT_NONE:
+        break;
+    case SRV_CGROUP_WANT_OWN:
+        snprintf(
+            words, size,
+            "its session may have %s of the server's host memory (--worker-memory, "
+            "--worker-shared)",
+            gp_size_format(limit, text));
+        break;
+    case SRV_CGROUP_WANT_OTHER:
+        snprintf(words, size, "the server's host, or its container, is out of memory");
+        break;
+    }
 }
 
 pid_t

@@ -76,6 +76,11 @@ void srv_jail_leave(struct srv_jail *jail, struct srv_cell *cell);
 int srv_jail_limit(const struct srv_jail *jail, const struct srv_cell *cell,
                    uint32_t workers, uint64_t slices, struct gp_err *err);
 
+/* A worker of the session was killed: in words, for want of what the kernel did it
+ * since this was asked; "" if it did not, or where nothing tells. */
+void srv_jail_want(const struct srv_jail *jail, struct srv_cell *cell, char *words,
+                   size_t size);
+
 /* srv_clone(); the child, in the control group of @cell (NULL: none), has nothing else
  * of it yet. */
 pid_t srv_jail_clone(const struct srv_jail *jail, const struct srv_cell *cell,

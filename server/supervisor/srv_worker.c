@@ -735,9 +735,12 @@ srv_worker_adopted(struct srv *srv)
     }
 }
 
-/* Why the attachment ended, for a client that asks; the worker's own reason first. */
+#define WANT_MAX 128
+
+/* Why the attachment ended, for a client that asks; the worker's own reason first.
+ * @want: what it was killed for want of, or "". */
 static void
-note_ending(const struct srv_worker *w, int status)
+note_ending(const struct srv_worker *w, int status, const char *want)
 {
     char said[WRK_ENDING_MAX] = "", words[SRV_ENDING_MAX] = "";
 
@@ -747,6 +750,8 @@ note_ending(const struct srv_worker *w, int status)
         srv_ledger_ended(w->session->ledger, said);
     if (*said)
         snprintf(words, sizeof(words), "ended by the server: %s", said);
+    else if (*want)
+        snprintf(words, sizeof(words), "the worker was killed: %s", want);
     else if (WIFSIGNALED(status) && !w->ending)
         snprintf(words, sizeof(words),
                  "the worker was killed by signal %d (see the server's log)",
@@ -767,16 +772,19 @@ srv_worker_reaped(struct srv *srv, pid_t pid, int status)
 {
     struct srv_worker *w = srv->workers;
     struct srv_session *session;
-    char peer[GP_NET_NAME_MAX];
+    char peer[GP_NET_NAME_MAX], want[WANT_MAX] = "";
 
     while (w && w->pid != pid)
         w = w->next;
     if (!w)
         return false;
     srv_worker_log_free(w); /* its last lines come before ours */
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && !w->ending)
+        srv_jail_want(srv->jail, &w->session->cell, want, sizeof(want));
     if (WIFSIGNALED(status) && !w->ending)
-        gp_log_error("server", "%s: worker %d was killed by signal %d (%s)", w->name,
-                     (int)pid, WTERMSIG(status), strsignal(WTERMSIG(status)));
+        gp_log_error("server", "%s: worker %d was killed by signal %d (%s)%s%s",
+                     w->name, (int)pid, WTERMSIG(status), strsignal(WTERMSIG(status)),
+                     *want ? ": " : "", want);
     else if (WIFEXITED(status) && WEXITSTATUS(status) != 0)
         gp_log_warn("server", "%s: worker %d ended with status %d", w->name, (int)pid,
                     WEXITSTATUS(status));
@@ -785,7 +793,8 @@ srv_worker_reaped(struct srv *srv, pid_t pid, int status)
     gp_audit("detach", "from", gp_net_peer_name(w->client.fd, peer, sizeof(peer)),
              "who", w->session->claims.owner, "attachment", w->name, "words", w->why,
              NULL);
-    note_ending(w, status); /* before the client can see that the connection ends */
+    note_ending(w, status,
+                want); /* before the client can see that the connection ends */
     /* Our descriptor would keep the client's connection open. */
     shutdown(w->client.fd, SHUT_RDWR);
     session = w->session;

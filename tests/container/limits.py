@@ -172,6 +172,8 @@ def one_session_ends_alone(pool, begin=PRIVILEGED):
         raise Trouble(f"{SLICE_MIB - 64} MiB in a pod of {POD_MIB}")
     if pool.server.poll() is not None or not quiet.fills(1):
         raise Trouble(f"the other session is gone as well; {pool.words()}")
+    wait("the server says that its container is out of memory",
+         lambda: "the server's host, or its container, is out of memory" in pool.words())
     pool.stop()
 
 

@@ -207,6 +207,10 @@ def test_shared_memory_of_a_session_ends_with_its_control_group(case):
     case.wait_for(lambda: hostile.worker not in hostile.pool.workers(),
                   "the worker that took too much has ended")
     hostile.control.armed = 0
+    case.wait_for(lambda: "its session may have " in hostile.pool.log(),
+                  "the server says what the worker was killed for")
+    case.contains(hostile.pool.log(), "of the server's host memory (--worker-memory, "
+                  "--worker-shared)", "the server's words")
     hostile.all_live()
 
 
