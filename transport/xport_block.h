@@ -28,9 +28,9 @@
 /* What zstd may make of that at worst. */
 #define XPORT_BLOCK_BOUND (XPORT_BLOCK_PACKED + XPORT_BLOCK_PACKED / 256 + 64)
 
-/* So much of the end of a payload with a source is kept as others are: two pieces of
- * it, so that one buffer is filled while the other one is sent.  Where pieces have no
- * length, twice what the peer leaves unacknowledged at a time. */
+/* So much of the end of a payload with a source is kept as others are: two pieces of it
+ * and the rest of a third, so that one buffer is filled while the other one is sent.
+ * Where pieces have no length, twice what the peer leaves unacknowledged at a time. */
 #define XPORT_SOURCE_TAIL (2u << 20)
 
 /* Longer ones are several. */

@@ -518,7 +518,9 @@ make_group(struct srv_cgroups *groups, unsigned part, struct srv_cgroup *group)
 }
 
 /* How many processes of the group the kernel ended for want of memory, and how often an
- * allocation failed at the group's own limit. */
+ * allocation failed at the group's own limit.  Version 1 counts those as well for which
+ * there was room after all, so there the limit may be named where another one was met.
+ */
 static void
 count_wants(const struct srv_cgroups *groups, const struct srv_cgroup *group,
             uint64_t *ret_killed, uint64_t *ret_reached)

@@ -793,8 +793,8 @@ srv_worker_reaped(struct srv *srv, pid_t pid, int status)
     gp_audit("detach", "from", gp_net_peer_name(w->client.fd, peer, sizeof(peer)),
              "who", w->session->claims.owner, "attachment", w->name, "words", w->why,
              NULL);
-    note_ending(w, status,
-                want); /* before the client can see that the connection ends */
+    /* Before the client can see that the connection ends. */
+    note_ending(w, status, want);
     /* Our descriptor would keep the client's connection open. */
     shutdown(w->client.fd, SHUT_RDWR);
     session = w->session;
