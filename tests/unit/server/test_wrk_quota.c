@@ -148,6 +148,35 @@ what_nobody_frees_is_refused(void **state)
     ut_session_free(&s);
 }
 
+/* What a client has freed may not have been sent yet: its host may be busy. */
+static void
+room_is_looked_for_long_enough_for_a_client_to_send_what_it_freed(void **state)
+{
+    struct ut_session s;
+    struct wrk_quota *a, *b;
+    uint64_t began;
+    uint32_t looks;
+
+    (void)state;
+    ut_session_new(&s, arb, 1, LIMIT, 10);
+    a = quota_new(&s);
+    b = quota_new(&s);
+    atomic_store(&s.desks[1].desk->knows_room, 1);
+    assert_true(wrk_quota_take(a, 0, LIMIT - 5));
+    looks = atomic_load(&s.desks[1].desk->call.seq);
+    began = gp_now_ns();
+    assert_false(wrk_quota_take_soon(b, 0, 6, WRK_QUOTA_SOON_NS));
+    assert_true(gp_now_ns() - began >= 100 * GP_NS_PER_MS);
+    assert_true(atomic_load(&s.desks[1].desk->call.seq) - looks > 5);
+    /* A thread that may not wait so long looks as often as it takes to see anything. */
+    looks = atomic_load(&s.desks[1].desk->call.seq);
+    assert_false(wrk_quota_take_soon(b, 0, 6, 1));
+    assert_true(atomic_load(&s.desks[1].desk->call.seq) - looks > 5);
+    wrk_quota_free(a);
+    wrk_quota_free(b);
+    ut_session_free(&s);
+}
+
 static void
 tiny_allocations_are_limited_in_number(void **state)
 {
@@ -531,6 +560,9 @@ main(void)
         cmocka_unit_test_setup_teardown(limit_is_exact_to_the_byte, fresh, gone),
         cmocka_unit_test_setup_teardown(what_others_are_freeing_is_waited_for, fresh,
                                         gone),
+        cmocka_unit_test_setup_teardown(
+            room_is_looked_for_long_enough_for_a_client_to_send_what_it_freed, fresh,
+            gone),
         cmocka_unit_test_setup_teardown(what_nobody_frees_is_refused, fresh, gone),
         cmocka_unit_test_setup_teardown(free_gives_back_what_was_taken_and_only_once,
                                         fresh, gone),
