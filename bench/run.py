@@ -227,9 +227,10 @@ class Bench:
         return self.beside_raw(["clients"])
 
     def one_key(self, key):
-        """The rows whose names begin with @key."""
+        """The rows whose names begin with @key, a ratio's or, as both sides are printed, one of
+        a time over a link."""
         for link in rows.LINKS:
-            key = key.removesuffix(f"_ratio_{link}")
+            key = key.removesuffix(f"_ratio_{link}").removeprefix(f"{link}_")
         found = self.beside_raw(rows.programs_of(key), [f"--only={key}"])
         if not any(key in name for name in found):
             raise SystemExit(f"bench: nothing is called {key!r}: see run.py --help, or take a name "
@@ -655,6 +656,11 @@ def main():
 
     if args.draw:
         return draw_again(args.draw)
+    missing = [name for name in ("bin/gpupool", "bin/gpupool-server", "bench/fast")
+               if not (Path(args.build) / name).exists()]
+    if missing:
+        raise SystemExit(f"bench: not built: {', '.join(missing)} in {args.build}; "
+                         "`make bench` builds what it needs")
     bench = Bench(args)
     values = {}
     load = os.getloadavg()[0]
