@@ -172,6 +172,7 @@ signal_main(void *arg)
 
     wrk_watch_run(w);
     wrk_resume_end();
+    wrk_successor_catch_up(w->priv->desks);
     memcpy(words, w->priv->desks->segment->ending, WRK_ENDING_MAX);
     if (!words[0])
         snprintf(words, sizeof(words), "the session was ended by the pool");

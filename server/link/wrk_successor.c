@@ -8,7 +8,10 @@
 #include "wrk_request.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <pthread.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 static int
@@ -22,18 +25,36 @@ take(struct wrk_desks *desks, const struct wrk_request *msg, int fd)
     return -EPROTO;
 }
 
+/* Who receives also maps: nobody sees a message gone whose memory is not there yet. */
+static pthread_mutex_t taking = PTHREAD_MUTEX_INITIALIZER;
+
+/* All that has come.  -EAGAIN, or why nothing more will. */
+static int
+take_all(struct wrk_desks *desks)
+{
+    struct wrk_request msg;
+    int fd, r;
+
+    pthread_mutex_lock(&taking);
+    while ((r = wrk_request_recv(WRK_FD_ADOPT, &msg, &fd, MSG_DONTWAIT)) == 0) {
+        int taken = fd < 0 ? -EPROTO : take(desks, &msg, fd);
+
+        if (taken < 0)
+            gp_log_error("worker", "memory of another supervisor: %s",
+                         strerror(-taken));
+    }
+    pthread_mutex_unlock(&taking);
+    return r;
+}
+
 static void *
 successor_main(void *arg)
 {
-    struct wrk_request msg;
-    int fd;
+    struct pollfd adopt = {.fd = WRK_FD_ADOPT, .events = POLLIN};
 
-    while (wrk_request_recv(WRK_FD_ADOPT, &msg, &fd, 0) == 0) {
-        int r = fd < 0 ? -EPROTO : take(arg, &msg, fd);
-
-        if (r < 0)
-            gp_log_error("worker", "memory of another supervisor: %s", strerror(-r));
-    }
+    do
+        poll(&adopt, 1, -1);
+    while (take_all(arg) == -EAGAIN);
     return NULL;
 }
 
@@ -47,4 +68,11 @@ wrk_successor_start(struct wrk_desks *desks, struct gp_err *err)
         return gp_err_set(err, r, "no thread for supervisors");
     pthread_detach(thread);
     return 0;
+}
+
+void
+wrk_successor_catch_up(struct wrk_desks *desks)
+{
+    if (desks->window_s) /* else there is no such thread, and no WRK_FD_ADOPT */
+        take_all(desks);
 }

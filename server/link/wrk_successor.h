@@ -16,4 +16,9 @@ struct wrk_desks;
 /* @desks outlives the thread.  -errno of pthread_create(3). */
 int wrk_successor_start(struct wrk_desks *desks, struct gp_err *err);
 
+/* Whatever a supervisor had sent before this call is mapped behind it.  For who acts on
+ * its word, and reads in its memory what that means: the thread above may not have had
+ * a processor since.  Any thread. */
+void wrk_successor_catch_up(struct wrk_desks *desks);
+
 #endif

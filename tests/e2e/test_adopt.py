@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """A supervisor that ends, however, and another one that takes its workers over."""
 
+import contextlib
 import fcntl
 import os
 import random
+import re
 import shutil
 import signal
 import socket
 import subprocess
 import threading
 import time
+from pathlib import Path
 
 from harness import proc
 from harness.cudash import OUT_OF_MEMORY, SUCCESS, Cudash
@@ -465,6 +468,36 @@ def test_server_that_is_stopped_ends_its_workers(case):
     case.check(shell("alloc", MIB)[0] != SUCCESS, "a call after the stop succeeds")
     lines = (case.folder / "spawned.err").read_text()
     case.contains(lines, "the server is stopping", "the program's words")
+
+
+def is_told_to_end(pid):
+    """SIGTERM waits for it, or it is gone."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return True
+    return bool(int(re.search(r"ShdPnd:\s*(\w+)", status)[1], 16) & 1 << signal.SIGTERM - 1)
+
+
+def test_workers_that_have_not_run_since_say_what_their_newest_server_says(case):
+    """They get its memory, where the reason is, and the signal before they run again."""
+    kept = Kept(case, servers=1, cards=1)
+    session = kept.pool.session(core=60, memory="256MiB")
+    shells = [kept.shell(session, "tcp") for _ in range(6)]
+    workers = kept.pool.workers()
+    for worker in workers:
+        kept.pool.kill(worker, signal.SIGSTOP)
+    kept.restart()
+    kept.pool.kill(kept.server, signal.SIGTERM)
+    case.wait_for(lambda: all(map(is_told_to_end, workers)), "the workers have the signal")
+    for worker in workers:
+        with contextlib.suppress(ProcessLookupError):  # who waits too long is killed
+            kept.pool.kill(worker, signal.SIGCONT)
+    case.wait_for(lambda: kept.pool._gone(kept.server), "the server ends")
+    for shell in shells:
+        case.check(shell("alloc", MIB)[0] != SUCCESS, "a call after the stop succeeds")
+    lines = (case.folder / "spawned.err").read_text()
+    case.check("ended by the pool" not in lines, f"the server said why: {lines}")
 
 
 def test_keeper_that_is_killed_takes_its_workers_with_it(case):
