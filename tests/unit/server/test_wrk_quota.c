@@ -119,6 +119,18 @@ what_others_are_freeing_is_waited_for(void **state)
     ut_session_free(&s);
 }
 
+/* Two processes: the first has all but 5 bytes, the second knows that it may wait. */
+static void
+nearly_full(struct ut_session *s, struct wrk_quota **ret_has,
+            struct wrk_quota **ret_asks)
+{
+    ut_session_new(s, arb, 1, LIMIT, 10);
+    *ret_has = quota_new(s);
+    *ret_asks = quota_new(s);
+    atomic_store(&s->desks[1].desk->knows_room, 1);
+    assert_true(wrk_quota_take(*ret_has, 0, LIMIT - 5));
+}
+
 static void
 what_nobody_frees_is_refused(void **state)
 {
@@ -126,11 +138,7 @@ what_nobody_frees_is_refused(void **state)
     struct wrk_quota *a, *b;
 
     (void)state;
-    ut_session_new(&s, arb, 1, LIMIT, 10);
-    a = quota_new(&s);
-    b = quota_new(&s);
-    atomic_store(&s.desks[1].desk->knows_room, 1);
-    assert_true(wrk_quota_take(a, 0, LIMIT - 5));
+    nearly_full(&s, &a, &b);
     assert_int_equal(srv_ledger_room(s.ledger, 1, 0, 6), WRK_TAKE_QUIET);
     atomic_store(&s.desks[0].desk->busy, 1);
     assert_int_equal(srv_ledger_room(s.ledger, 1, 0, 6), WRK_TAKE_BUSY);
@@ -158,11 +166,7 @@ room_is_looked_for_long_enough_for_a_client_to_send_what_it_freed(void **state)
     uint32_t looks;
 
     (void)state;
-    ut_session_new(&s, arb, 1, LIMIT, 10);
-    a = quota_new(&s);
-    b = quota_new(&s);
-    atomic_store(&s.desks[1].desk->knows_room, 1);
-    assert_true(wrk_quota_take(a, 0, LIMIT - 5));
+    nearly_full(&s, &a, &b);
     looks = atomic_load(&s.desks[1].desk->call.seq);
     began = gp_now_ns();
     assert_false(wrk_quota_take_soon(b, 0, 6, WRK_QUOTA_SOON_NS));
