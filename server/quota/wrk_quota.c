@@ -14,8 +14,9 @@
 /* How long wrk_quota_take_soon() waits for other processes of the session, by what is
  * known of them.  A client sends what it has posted within a few milliseconds
  * (stub_flush.c), if its host gives it a processor; a machine whose host has other
- * guests was seen to keep one for longer than 25 ms.  Where this one's time stands
- * still as well, no time is enough, so that many looks at least are made. */
+ * guests was seen to keep one for longer than 25 ms.  Where both ends stand still on
+ * such a host, time passes that gives the client no chance: so many looks are made at
+ * least. */
 #define ROOM_QUIET_NS (100 * GP_NS_PER_MS)
 #define ROOM_BUSY_NS (500 * GP_NS_PER_MS)
 #define ROOM_FREEING_NS (10 * GP_NS_PER_S)
