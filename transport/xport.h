@@ -48,6 +48,14 @@ bool xport_bulk_from_source(struct xport_conn *conn, uint64_t total,
                             struct xport_source *source);
 int xport_bulk_source_done(struct xport_conn *conn);
 
+/* Would xport_send_bulk() of @len bytes wait until the peer has received them?  Then a
+ * reply behind them costs no time more.  Any thread. */
+static inline bool
+xport_bulk_waits(struct xport_conn *conn, size_t len)
+{
+    return conn->ops->bulk_waits && conn->ops->bulk_waits(conn, len);
+}
+
 /* xport_send_bulk(), but @buf is in use until xport_send_bulk_wait() has returned for
  * the ticket (0: not any more).  Pieces end in the order they were started; up to 16
  * help. */
@@ -99,6 +107,14 @@ xport_buffered(const struct xport_conn *conn)
     return conn->rx.pos != conn->rx.end;
 }
 
+/* The sender of the payload that is received next waits for a reply, with which it uses
+ * xport_confirm(): so it need not be told before, only if that takes long. */
+static inline void
+xport_answers(struct xport_conn *conn)
+{
+    conn->answers = true;
+}
+
 /* A payload has been received whole.  Only a hint: over some connections the sender of
  * a long one goes on sooner. */
 static inline void
@@ -109,6 +125,7 @@ xport_acknowledge(struct xport_conn *conn)
     conn->payload = 0;
     if (conn->ops->acknowledge)
         conn->ops->acknowledge(conn, len, false);
+    conn->answers = false;
 }
 
 /* --- payloads where they lie --- */

@@ -78,6 +78,8 @@ struct xport_ops {
     /* The payload that was sent last is its caller's again; NULL where it is at once.
      */
     int (*bulk_done)(struct xport_conn *conn);
+    /* Does that wait for the peer, for a payload of @len bytes?  NULL: never. */
+    bool (*bulk_waits)(struct xport_conn *conn, size_t len);
     /* A payload of @len bytes has been received whole: its sender may be waiting to
      * hear so.  With @surely it is, for a block that it has kept nothing of. */
     void (*acknowledge)(struct xport_conn *conn, uint64_t len, bool surely);
@@ -159,6 +161,7 @@ struct xport_conn {
         uint8_t *pos, *end; /* received, not yet consumed */
     } rx;
     struct xport_stats stats;
+    bool answers; /* the payload under way has a sender who waits for a reply */
 };
 
 static inline bool

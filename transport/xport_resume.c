@@ -370,24 +370,25 @@ bulk_limit(const struct xport_resume_conn *rc)
 
     if (b && b->rx.reread)
         return XPORT_ACK_SELDOM;
-    return xport_resume_passive(rc) && b && !b->rx.striped &&
-                   b->rx.raw > XPORT_ACK_TAIL && xport_is_near(conn)
-               ? XPORT_ACK_SELDOM
-               : XPORT_ACK_BULK;
+    if (xport_resume_passive(rc) && b && !b->rx.striped && b->rx.raw > XPORT_ACK_TAIL &&
+        xport_is_near(conn))
+        return XPORT_ACK_SELDOM;
+    return conn->answers ? XPORT_ACK_TAIL : XPORT_ACK_BULK;
 }
 
 /* Under rx_lock. */
 static GP_INLINE void
 got(struct xport_resume_conn *rc, size_t n, size_t wanted)
 {
-    bool payload = wanted > XPORT_STREAM_READ;
+    bool answers = rc->stream.conn.answers;
+    bool payload = answers || wanted > XPORT_STREAM_READ;
     uint64_t limit = payload ? bulk_limit(rc) : rc->ack_after;
     _Atomic uint64_t *received = &rc->acks.received;
     uint64_t have = atomic_load_explicit(received, memory_order_relaxed);
 
     atomic_store_explicit(received, have + n, memory_order_relaxed);
-    if (unlikely((payload ? xport_acks_due(&rc->acks) : xport_acks_unsaid(&rc->acks)) >=
-                 limit))
+    if (unlikely((payload && !answers ? xport_acks_due(&rc->acks)
+                                      : xport_acks_unsaid(&rc->acks)) >= limit))
         xport_resume_ack(rc);
 }
 
@@ -476,18 +477,31 @@ resume_read_asleep(struct xport_stream *stream, void *buf, size_t len, size_t *r
                                                           : r;
 }
 
+/* How much may be due at the end of a payload of @len bytes.  A reply says that it has
+ * come, and what was before it; but other threads of the sender may wait for room that
+ * their frames take, and not see the reply. */
+static uint64_t
+end_limit(const struct xport_resume_conn *rc, uint64_t len)
+{
+    if (xport_resume_over_rdma(rc))
+        return XPORT_ACK_END;
+    if (rc->stream.conn.answers)
+        return gp_min(len, (uint64_t)XPORT_ACK_TAIL) + XPORT_ACK_END;
+    return len <= XPORT_ACK_SHORT ? XPORT_ACK_SHORT : XPORT_ACK_END;
+}
+
 void
 xport_resume_acknowledge(struct xport_conn *conn, uint64_t len, bool surely)
 {
     struct xport_resume_conn *rc = xport_resume_of(conn);
-    uint64_t due = xport_acks_due(&rc->acks), most = XPORT_ACK_END;
+    uint64_t due =
+        conn->answers ? xport_acks_unsaid(&rc->acks) : xport_acks_due(&rc->acks);
 
-    if (surely)
-        most = 0;
-    else if (len <= XPORT_ACK_SHORT && !xport_resume_over_rdma(rc))
-        most = XPORT_ACK_SHORT;
-    if (due > most || xport_acks_striped_due(&rc->acks))
+    if (due > (surely ? 0 : end_limit(rc, len)) || xport_acks_striped_due(&rc->acks))
         xport_resume_ack(rc);
+    else if (conn->answers)
+        xport_resume_said(
+            conn, atomic_load_explicit(&rc->acks.received, memory_order_relaxed));
 }
 
 uint64_t
@@ -628,6 +642,7 @@ static const struct xport_ops resume_ops = {
     .flush_source = xport_resume_flush_source,
     .source_done = xport_resume_source_done,
     .bulk_done = xport_resume_bulk_done,
+    .bulk_waits = xport_resume_bulk_waits,
     .acknowledge = xport_resume_acknowledge,
     .confirm = xport_resume_confirm,
     .unheard = xport_resume_unheard,

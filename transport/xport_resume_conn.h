@@ -34,7 +34,8 @@
 #define XPORT_ACK_TAIL (2u << 20)
 /* The end of a payload is acknowledged at once (xport_acknowledge()) when so much is
  * due; what its sender has lent it copies up to here, without waiting.  Copying 128 KiB
- * takes as long as an acknowledgement and its way through both kernels. */
+ * takes as long as an acknowledgement and its way through both kernels.  Of one that is
+ * answered, the payload itself may be due as well, up to XPORT_ACK_TAIL. */
 #define XPORT_ACK_END (128u << 10)
 /* That of one of up to so many bytes when so much is due: its sender has copied it, and
  * waits only when more than this is lent. */
@@ -165,6 +166,7 @@ int xport_resume_flush_source(struct xport_conn *conn, const void *bulk, size_t 
 int xport_resume_source_done(struct xport_conn *conn);
 int xport_resume_flush_now(struct xport_conn *conn);
 int xport_resume_bulk_done(struct xport_conn *conn);
+bool xport_resume_bulk_waits(struct xport_conn *conn, size_t len);
 int xport_resume_send_start(struct xport_conn *conn, const void *bulk, size_t len,
                             uint64_t *ret_ticket);
 int xport_resume_send_wait(struct xport_conn *conn, uint64_t ticket);

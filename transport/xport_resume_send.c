@@ -449,8 +449,15 @@ xport_resume_confirm(struct xport_conn *conn, uint64_t upto)
 /* ---- payloads ---------------------------------------------------------------------
  */
 
-/* Is waiting for an acknowledgement cheaper than copying what is lent?  One comes only
- * at the end of a payload, or when so much is under way that the peer sends one. */
+/* Is waiting until the peer has @len bytes cheaper than copying them? */
+static bool
+wait_is_cheaper(const struct xport_resume_conn *rc, uint64_t len)
+{
+    return !rc->left && len > COPY_WARM && len > rc->trip_ns * COPY_BYTES_PER_NS;
+}
+
+/* The same for what is lent.  An acknowledgement comes only at the end of a payload, or
+ * when so much is under way that the peer sends one. */
 static bool
 lent_is_waited_for(const struct xport_resume_conn *rc, uint64_t until)
 {
@@ -460,8 +467,7 @@ lent_is_waited_for(const struct xport_resume_conn *rc, uint64_t until)
                                        : j->acked + (j->end - j->acked) /
                                                         XPORT_ACK_BULK * XPORT_ACK_BULK;
 
-    return !rc->left && gp_min(until, j->end) <= covered && lent > COPY_WARM &&
-           lent > rc->trip_ns * COPY_BYTES_PER_NS;
+    return gp_min(until, j->end) <= covered && wait_is_cheaper(rc, lent);
 }
 
 /* Lent bytes of runs that went over the stripes: their journal, and which of them. */
@@ -559,6 +565,18 @@ bulk_is_lent(struct xport_resume_conn *rc)
         gp_lock_release(&rc->tx_lock);
     }
     return lent;
+}
+
+bool
+xport_resume_bulk_waits(struct xport_conn *conn, size_t len)
+{
+    struct xport_resume_conn *rc = xport_resume_of(conn);
+    bool waits;
+
+    gp_lock_take(&rc->tx_lock);
+    waits = !xport_resume_over_rdma(rc) && wait_is_cheaper(rc, len);
+    gp_lock_release(&rc->tx_lock);
+    return waits;
 }
 
 int

@@ -102,7 +102,8 @@ struct stub_link {
     struct gp_lock lose;            /* one thread finds out why the link ended */
     char *address;                  /* of the server, as it was reached; may be NULL */
     bool hears;                     /* the worker knows gp_received, */
-    bool takes_pieces;              /* and gp_pieces */
+    bool takes_pieces;              /* and gp_pieces; */
+    bool uploads_complete; /* its reply to a blocking copy up comes behind it */
 
     _Atomic int32_t relay_error; /* stub_relay.h */
     _Atomic uint64_t moved;      /* bytes of payloads, while they are counted */

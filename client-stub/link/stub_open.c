@@ -102,6 +102,7 @@ link_attach(struct stub_link *link, const struct stub_server *server,
     atomic_store(&link->count_payloads, link->attach->lanes_max != 0);
     link->hears = stub_link_can(link, "received");
     link->takes_pieces = stub_link_can(link, "pieces");
+    link->uploads_complete = stub_link_can(link, "uploads-complete");
     link->device_base = *devices;
     *devices += (uint32_t)gp_min(link->attach->n_devices, (size_t)UINT16_MAX);
     gp_log_info("stub", "attached to %s over %s%s as %s, driver %s %u, %zu device(s)",

@@ -24,9 +24,10 @@ static_assert(sizeof(struct wire_cuMemcpyHtoA_v2_req) ==
               "one writer for both");
 
 /* Begin the frame, with @inlined bytes behind its fixed part, which the caller writes
- * (stub_call_inline()). */
+ * (stub_call_inline()).  @complete: a reply that is asked for comes behind the copy. */
 static inline CUresult
-stub_path_begin_h2d(struct stub_copy *copy, struct stub_call *c, uint32_t inlined)
+stub_path_begin_h2d(struct stub_copy *copy, bool complete, struct stub_call *c,
+                    uint32_t inlined)
 {
     CUresult r;
 
@@ -34,7 +35,7 @@ stub_path_begin_h2d(struct stub_copy *copy, struct stub_call *c, uint32_t inline
     if (stub_managed_touches(copy->dst, copy->n))
         stub_managed_work(copy->stream_id);
     r = stub_call_begin_inline(
-        c, copy->blocking ? WIRE_CALL_cuMemcpyHtoD_v2 : WIRE_CALL_cuMemcpyHtoDAsync_v2,
+        c, complete ? WIRE_CALL_cuMemcpyHtoD_v2 : WIRE_CALL_cuMemcpyHtoDAsync_v2,
         (uint32_t)sizeof(struct wire_cuMemcpyHtoD_v2_req), inlined);
     if (likely(r == CUDA_SUCCESS))
         *(struct wire_cuMemcpyHtoD_v2_req *)c->body = (struct wire_cuMemcpyHtoD_v2_req){

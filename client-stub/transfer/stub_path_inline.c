@@ -14,7 +14,8 @@ stub_path_inline(struct stub_copy *copy)
 {
     bool wait = stub_copy_wants_reply(copy, copy->n);
     struct stub_call c;
-    CUresult r = stub_path_begin_h2d(copy, &c, wire_align((uint32_t)copy->n));
+    CUresult r =
+        stub_path_begin_h2d(copy, copy->blocking, &c, wire_align((uint32_t)copy->n));
 
     if (r != CUDA_SUCCESS)
         return r;

@@ -19,6 +19,7 @@
 #include "stub_received.h"
 #include "stub_stream.h"
 #include "wire_api.h"
+#include "xport.h"
 
 #include <string.h>
 
@@ -31,15 +32,28 @@ static_assert(sizeof(struct wire_cuMemcpyAtoH_v2_req) ==
 
 /* ---- host to device --------------------------------------------------------- */
 
+/* Where the payload is waited for and nothing but such copies is before it in its
+ * stream, it is answered when it is complete, a moment later.  Then a program that
+ * waits for the stream behind it, as most do, has done so. */
+static bool
+h2d_is_completed(const struct stub_copy *copy)
+{
+    const struct stub_link *link = stub_link_here();
+
+    return link->uploads_complete && stub_stream_has_only_uploads(copy->stream_id) &&
+           xport_bulk_waits(link->conn, copy->n);
+}
+
 /* An address outside of all memory that we know is the driver's to judge, and its
  * result is waited for: programs expect it from this very call. */
 static CUresult
 payload_h2d(struct stub_copy *copy)
 {
     const void *from = stub_copy_host_side(copy);
-    bool wait = stub_copy_wants_reply(copy, copy->n);
+    bool completed = h2d_is_completed(copy);
+    bool wait = completed || stub_copy_wants_reply(copy, copy->n);
     struct stub_call c;
-    CUresult r = stub_path_begin_h2d(copy, &c, 0);
+    CUresult r = stub_path_begin_h2d(copy, copy->blocking || completed, &c, 0);
 
     if (r != CUDA_SUCCESS)
         return r;
@@ -50,6 +64,8 @@ payload_h2d(struct stub_copy *copy)
         return stub_path_end_h2d(copy, r);
     }
     r = stub_call_wait_bulk(&c, from, copy->n);
+    if (r == CUDA_SUCCESS && (copy->blocking || completed) && c.link->uploads_complete)
+        stub_stream_idle(&c, copy->stream_id);
     stub_call_end(&c);
     return stub_path_end_h2d(copy, r);
 }

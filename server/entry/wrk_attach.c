@@ -40,15 +40,16 @@
  * "pieces": a client may say how long pieces of payloads are to be (gp_pieces).
  * "graph-lists": what a graph lists may be asked for in parts (gp_graph_list).
  * "graph-nodes": a call may name nodes ahead of it (gp_graph_nodes).
+ * "uploads-complete": the reply to a blocking copy up comes when its stream is done.
  * And what not all drivers do:
  * "runs": the driver tells what its cards change in shared memory (gp_runs_down).
  * "digests": the worker finds out by digests, and has to be told what they are not good
  * for any more (WIRE_RUN_STALE).
  * "checks": it looks for what is wrong in kernels (gp_check_end). */
 static const char *const capabilities[] = {
-    "land",          "pinned",      "unified",         "link-images", "endings",
-    "stripes-again", "elapsed",     "control-greeted", "shapes",      "received",
-    "graph-lists",   "graph-nodes", "pieces"};
+    "land",          "pinned",      "unified",         "link-images",     "endings",
+    "stripes-again", "elapsed",     "control-greeted", "shapes",          "received",
+    "graph-lists",   "graph-nodes", "pieces",          "uploads-complete"};
 #define OF_DRIVERS 2
 
 struct reply {

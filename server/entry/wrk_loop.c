@@ -119,6 +119,8 @@ run_frame(struct wrk *w, const void *frame, uint32_t size)
     if (!frame_ok(w, frame, size))
         return false;
     memcpy(&req, frame, sizeof(req));
+    if (unlikely(req.flags & WIRE_F_BULK) && req.flags & WIRE_F_REPLY)
+        xport_answers(w->priv->conn);
     if (!wrk_dispatch(w, frame, size) || w->priv->bad)
         return false;
     if (unlikely(req.flags & WIRE_F_BULK))

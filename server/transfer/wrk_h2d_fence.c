@@ -46,7 +46,7 @@ wrk_h2d_fence_end(struct wrk *w, struct wrk_reply *rep, CUstream stream,
         w->priv->h2d_fence = slot;
         w->before_call = true;
     }
-    if (!(rep->req->flags & WIRE_F_REPLY) || !overtakes(w, rep))
+    if (!(rep->req->flags & WIRE_F_REPLY) || !blocks(rep->req->call))
         return CUDA_SUCCESS;
     return wrk_wait_stream(w, rep, stream);
 }

@@ -4,12 +4,12 @@
  *
  * When such a copy has returned, a program expects its bytes in any stream.  The copy
  * from the staging buffer runs on the default stream, which orders itself and blocking
- * streams only.  So if the client has created streams, a copy of more than 64 KiB, or
- * one behind other work than such copies, is replied to when it is complete (the stub
- * requests a reply for it then); for the others, which the client does not wait for,
- * the receive thread polls their fence for a short time before it executes the next
- * frame. CUDA promises no more: a copy of up to 64 KiB from pageable memory may still
- * be in flight when the call returns.
+ * streams only.  So the reply to such a copy comes when its stream is done, and if the
+ * client has created streams, the stub requests one for a copy of more than 64 KiB and
+ * for one behind other work than such copies; for the others, which the client does not
+ * wait for, the receive thread polls their fence for a short time before it executes
+ * the next frame. CUDA promises no more: a copy of up to 64 KiB from pageable memory
+ * may still be in flight when the call returns.
  *
  * Receive thread only.
  */

@@ -11,15 +11,18 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #define BYTES (256u << 10)
 #define WORDS (BYTES / 4)
 #define TIMES 40
+#define LONG (1u << 20) /* bytes for which a link that can be replaced waits */
 
 static CUcontext ctx;
-static CUdeviceptr device;
+static CUdeviceptr device, room;
 static uint32_t *locked, *back; /* page-locked, BYTES each */
+static uint32_t *loose;         /* pageable, LONG, as is room */
 static atomic_int called;
 
 static void
@@ -51,6 +54,28 @@ behind_copies(void)
     return 0;
 }
 
+/* Of pageable memory, half of them as frameworks make them. */
+static int
+behind_long_copies(void)
+{
+    for (uint32_t n = 0; n < TIMES; n++) {
+        uint32_t last = LONG / 4 - 1, got = 0;
+
+        loose[last] = n;
+        if (n % 2) {
+            TRY(cuMemcpyHtoD_v2(room, loose, LONG));
+            TRY(cuCtxSynchronize());
+        } else {
+            TRY(cuMemcpyHtoDAsync_v2(room, loose, LONG, NULL));
+            loose[last] = 0; /* it has been read */
+            TRY(cuStreamSynchronize(NULL));
+        }
+        TRY(cuMemcpyDtoH_v2(&got, room + 4 * (CUdeviceptr)last, sizeof(got)));
+        SAME(got, n);
+    }
+    return 0;
+}
+
 static int
 behind_work(void)
 {
@@ -68,6 +93,15 @@ behind_work(void)
         TRY(cuCtxSynchronize());
         SAME(back[0], n);
         SAME(back[WORDS - 1], n);
+    }
+    for (int n = 0; n < 4; n++) {
+        int before = atomic_load(&called);
+
+        TRY(cuMemcpyHtoD_v2(room, loose, LONG));
+        TRY(cuLaunchHostFunc(NULL, call_slowly, (void *)(uintptr_t)1));
+        TRY(cuMemcpyHtoDAsync_v2(room, loose, LONG, NULL));
+        TRY(cuCtxSynchronize());
+        SAME(atomic_load(&called) - before, 1);
     }
     return 0;
 }
@@ -133,7 +167,10 @@ behind_a_stream_apart(void)
         int before = atomic_load(&called);
 
         TRY(cuLaunchHostFunc(stream, call_slowly, (void *)(uintptr_t)1));
-        TRY(cuMemcpyHtoD_v2(device, locked, BYTES));
+        if (n % 2)
+            TRY(cuMemcpyHtoD_v2(device, locked, BYTES));
+        else
+            TRY(cuMemcpyHtoD_v2(room, loose, LONG));
         TRY(cuCtxSynchronize());
         SAME(atomic_load(&called) - before, 1);
     }
@@ -154,6 +191,9 @@ begin(void)
     TRY(cuDevicePrimaryCtxRetain(&ctx, dev));
     TRY(cuCtxSetCurrent(ctx));
     TRY(cuMemAlloc_v2(&device, BYTES));
+    TRY(cuMemAlloc_v2(&room, LONG));
+    loose = calloc(1, LONG);
+    SAME(loose != NULL, 1);
     TRY(cuMemHostAlloc((void **)&locked, BYTES, 0));
     TRY(cuMemHostAlloc((void **)&back, BYTES, 0));
     return 0;
@@ -165,6 +205,7 @@ main(void)
     static const struct part parts[] = {
         {"begin", begin},
         {"behind copies", behind_copies},
+        {"behind long copies", behind_long_copies},
         {"behind work", behind_work},
         {"behind another thread", behind_another_thread},
         {"in another context", in_another_context},

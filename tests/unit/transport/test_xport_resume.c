@@ -623,6 +623,92 @@ test_what_a_frame_says_is_not_acknowledged_at_its_reply(void **state)
     alarm(0);
 }
 
+/* A frame of @size bytes, and a payload of @len, from a client. */
+struct call {
+    struct xport_conn *conn;
+    uint32_t size, len;
+};
+
+static void *
+call_send(void *arg)
+{
+    static uint8_t bytes[1u << 20];
+    const struct call *call = arg;
+    struct message *m = xport_reserve(call->conn, call->size);
+    uint64_t ticket;
+
+    *m = (struct message){.size = call->size, .payload = call->len};
+    xport_commit(call->conn, call->size);
+    assert_int_equal(xport_flush(call->conn), 0);
+    if (call->len)
+        assert_int_equal(xport_send_bulk_start(call->conn, bytes, call->len, &ticket),
+                         0);
+    return NULL;
+}
+
+static void
+call_receive(struct xport_conn *worker, uint32_t len, bool answered)
+{
+    static uint8_t to[1u << 20];
+    const void *frame;
+    uint32_t size;
+
+    assert_int_equal(xport_recv(worker, &frame, &size, GP_FOREVER), 0);
+    if (answered)
+        xport_answers(worker);
+    if (len) {
+        assert_int_equal(xport_recv_bulk(worker, to, len), 0);
+        xport_acknowledge(worker);
+    }
+}
+
+/* Has the sender heard of anything over the socket by then? */
+static bool
+call_is_acknowledged(struct xport_conn *const conn[2], uint32_t size, uint32_t len,
+                     bool answered)
+{
+    struct call call = {conn[0], size, len};
+    pthread_t thread;
+
+    pthread_create(&thread, NULL, call_send, &call);
+    call_receive(conn[1], len, answered);
+    pthread_join(thread, NULL);
+    if (answered)
+        xport_confirm(conn[0], xport_sent(conn[0]));
+    return acknowledged_by_socket(conn[0]);
+}
+
+/* A client hears with the answer that its payload has come; of what is not answered, as
+ * often as ever, and of all when the other end is quiet. */
+static void
+test_what_is_answered_is_not_acknowledged(void **state)
+{
+    struct xport_conn *conn[2];
+
+    (void)state;
+    alarm(PATIENCE_S);
+    pair_new(128u << 10, false, conn);
+    for (unsigned i = 0; i < 20; i++)
+        assert_false(
+            call_is_acknowledged(conn, sizeof(struct message), 1u << 20, true));
+    for (unsigned i = 1; i < 8; i++) /* XPORT_ACK_CALLS */
+        assert_int_equal(call_is_acknowledged(conn, 64u << 10, 0, false), i >= 6);
+    xport_free(conn[0]);
+    xport_free(conn[1]);
+    pair_new(128u << 10, false, conn);
+    assert_false(call_is_acknowledged(conn, sizeof(struct message), 1u << 20, true));
+    for (int looks = 0; looks < 3; looks++)
+        xport_look(conn[1]);
+    assert_true(acknowledged_by_socket(conn[0]));
+    xport_free(conn[0]);
+    xport_free(conn[1]);
+    pair_new(128u << 10, false, conn);
+    assert_true(call_is_acknowledged(conn, sizeof(struct message), 1u << 20, false));
+    xport_free(conn[0]);
+    xport_free(conn[1]);
+    alarm(0);
+}
+
 /* A look, which the worker makes several times a second, acknowledges what nobody
  * expects any more of. */
 static void
@@ -804,6 +890,7 @@ main(void)
         cmocka_unit_test(test_sender_of_large_frames_never_waits_for_ever),
         cmocka_unit_test(test_what_a_frame_says_is_heard),
         cmocka_unit_test(test_what_a_frame_says_is_not_acknowledged_at_its_reply),
+        cmocka_unit_test(test_what_is_answered_is_not_acknowledged),
         cmocka_unit_test(test_quiet_end_acknowledges_when_it_looks),
     };
 
