@@ -66,7 +66,7 @@ WRK_QUOTA_SRCS := $(addprefix server/quota/wrk_,graphmem.c physmem_quota.c quota
 WRK_SCHEDULING_SRCS := $(addprefix server/scheduling/wrk_,copygate.c gov_charge.c gov_thread.c \
     gov_turn.c governor.c meter.c predict.c spatial.c)
 WRK_TRANSFER_SRCS := $(addprefix server/transfer/wrk_,box.c changed_pages.c changes.c copy.c d2h_async.c d2h_reply.c digests.c \
-    graph_hostmem.c h2d_fence.c path_inline.c path_registered_window.c path_ring.c \
+    frame_buffers.c graph_hostmem.c h2d_fence.c path_inline.c path_registered_window.c path_ring.c \
     path_staging.c paths.c peer.c peer_copy.c shared_pinned.c staging.c staging_pool.c \
     transfer.c unified.c window.c)
 WRK_MODULES_SRCS := $(addprefix server/modules/wrk_,image.c images.c jit.c kernels.c log_mute.c \

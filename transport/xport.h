@@ -100,6 +100,13 @@ int xport_recv_bulk_start(struct xport_conn *conn, void *buf, size_t len,
                           uint64_t *ret_ticket);
 int xport_recv_bulk_wait(struct xport_conn *conn, uint64_t ticket);
 
+/* Where XPORT_CAN_EXCHANGE: the memory that frames are received into becomes the
+ * caller's, the frame that was received last included, and @buffer, from
+ * xport_exchange_new() or an earlier call, takes its place.  Both have *@ret_size bytes
+ * and whole pages, and are free()d by who has them.  NULL: no memory. */
+void *xport_exchange(struct xport_conn *conn, void *buffer);
+void *xport_exchange_new(const struct xport_conn *conn, size_t *ret_size);
+
 /* Whether xport_recv() would find a byte without asking the kernel. */
 static inline bool
 xport_buffered(const struct xport_conn *conn)

@@ -44,6 +44,7 @@ enum xport_kind {
 #define XPORT_CAN_NAME 0x8u    /* payloads cost enough that naming known ones pays */
 #define XPORT_CAN_LEND                                                                 \
     0x10u /* payloads stay lent until the peer has them, or are copied */
+#define XPORT_CAN_EXCHANGE 0x20u /* frames can be received into another buffer */
 
 /* What a transport implements; see xport_tcp.c for the plainest one. */
 struct xport_ops {

@@ -630,7 +630,7 @@ xport_resume_free(struct xport_conn *conn)
 static const struct xport_ops resume_ops = {
     .name = "tcp",
     .kind = XPORT_KIND_TCP,
-    .can = XPORT_CAN_BLOCKS | XPORT_CAN_NAME | XPORT_CAN_LEND,
+    .can = XPORT_CAN_BLOCKS | XPORT_CAN_NAME | XPORT_CAN_LEND | XPORT_CAN_EXCHANGE,
     .reserve = xport_resume_reserve,
     .reserve_now = xport_resume_reserve_now,
     .flush = xport_resume_flush,

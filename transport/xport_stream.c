@@ -3,6 +3,7 @@
 
 #include "gp_err.h"
 #include "gp_time.h"
+#include "xport.h"
 
 #include <errno.h>
 #include <string.h>
@@ -85,6 +86,30 @@ xport_stream_to_start(struct xport_conn *conn)
     memmove(stream->rx_buf, conn->rx.pos, have);
     conn->rx.pos = stream->rx_buf;
     conn->rx.end = stream->rx_buf + have;
+}
+
+void *
+xport_exchange_new(const struct xport_conn *conn, size_t *ret_size)
+{
+    const struct xport_stream *stream =
+        container_of(conn, const struct xport_stream, conn);
+
+    *ret_size = GP_ALIGN_UP(stream->rx_cap, XPORT_BUFFER_PAGE);
+    return xport_buffer_new(*ret_size, 0);
+}
+
+void *
+xport_exchange(struct xport_conn *conn, void *buffer)
+{
+    struct xport_stream *stream = xport_stream_of(conn);
+    size_t have = (size_t)(conn->rx.end - conn->rx.pos);
+    void *full = stream->rx_buf;
+
+    memcpy(buffer, conn->rx.pos, have);
+    stream->rx_buf = buffer;
+    conn->rx.pos = stream->rx_buf;
+    conn->rx.end = stream->rx_buf + have;
+    return full;
 }
 
 /* Polls memory a few times without the clock. */

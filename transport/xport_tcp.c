@@ -139,7 +139,7 @@ tcp_free(struct xport_conn *conn)
 static const struct xport_ops tcp_ops = {
     .name = "tcp",
     .kind = XPORT_KIND_TCP,
-    .can = XPORT_CAN_BLOCKS | XPORT_CAN_NAME,
+    .can = XPORT_CAN_BLOCKS | XPORT_CAN_NAME | XPORT_CAN_EXCHANGE,
     .reserve = xport_stream_reserve,
     .flush = xport_stream_flush,
     .flush_now = tcp_flush_now,

@@ -35,6 +35,7 @@ struct wrk_desks;
 struct wrk_usage;
 struct wrk_staging;
 struct wrk_spatial;
+struct wrk_frame_buffers;
 struct wrk_staging_pool;
 struct wrk_waiters;
 struct wrk_waits;
@@ -75,6 +76,7 @@ struct wrk_priv {
     struct wrk_waiters *waiters;
     struct wrk_spatial *spatial; /* NULL: the session shares in time */
     struct wrk_staging_pool *staging;
+    struct wrk_frame_buffers *frame_buffers;
     struct wrk_d2h_replies *d2h_replies;
     struct wrk_d2h_async *d2h_async;
     struct wrk_staging *h2d_fence; /* wrk_h2d_fence.h */

@@ -6,6 +6,7 @@
 #include "wrk_d2h_reply.h"
 #include "wrk_digests.h"
 #include "wrk_evpool.h"
+#include "wrk_frame_buffers.h"
 #include "wrk_h2d_fence.h"
 #include "wrk_path_ring.h"
 #include "wrk_paths.h"
@@ -82,6 +83,7 @@ void
 wrk_transfer_forget(struct wrk *w, uint32_t ctx_index)
 {
     wrk_staging_pool_forget(w, ctx_index);
+    wrk_frame_buffers_forget(w, ctx_index);
     wrk_d2h_replies_forget(w->priv->d2h_replies, ctx_index);
     wrk_ring_forget(w->priv->ring);
     wrk_pinned_forget(ctx_index);
@@ -94,6 +96,8 @@ wrk_transfer_init(struct wrk *w)
 {
     int r = wrk_staging_pool_new(&w->priv->staging);
 
+    if (r == 0)
+        r = wrk_frame_buffers_new(&w->priv->frame_buffers);
     if (r == 0)
         r = wrk_d2h_replies_new(&w->priv->d2h_replies);
     return r;

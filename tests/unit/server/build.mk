@@ -60,7 +60,7 @@ $(eval $(call unit_test,test_wrk_gov_turn,tests/unit/server/test_wrk_gov_turn.c 
 $(eval $(call unit_test,test_wrk_paths,tests/unit/server/test_wrk_paths.c server/transfer/wrk_paths.c,\
     $(SERVER_INCS) tests/unit,,common,))
 $(eval $(call unit_test,test_wrk_staging,tests/unit/server/test_wrk_staging.c server/transfer/wrk_staging.c \
-    server/transfer/wrk_staging_pool.c server/objects/wrk_evpool.c,$(SERVER_INCS) tests/unit,,common,))
+    server/transfer/wrk_frame_buffers.c server/transfer/wrk_staging_pool.c server/objects/wrk_evpool.c,$(SERVER_INCS) tests/unit,,common,))
 
 $(eval $(call unit_test,test_srv_resume,tests/unit/server/test_srv_resume.c server/supervisor/srv_resume.c \
     server/base/wrk_request.c,$(SERVER_INCS) tests/unit,,wire common,-lprotobuf-c -lcrypto))

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Staging buffers and their pool, in front of a driver that completes copies on
- * command. */
+/* Staging buffers, their pool and the buffers of frames, in front of a driver that
+ * completes copies on command. */
 #include "ut.h"
 
 #include "drv.h"
 #include "wrk.h"
 #include "wrk_copy.h"
 #include "wrk_evpool.h"
+#include "wrk_frame_buffers.h"
 #include "wrk_staging.h"
 #include "wrk_staging_pool.h"
 #include "wrk_wait.h"
@@ -108,13 +109,47 @@ wrk_wait_hand_over(struct wrk *w)
     handed_over++;
 }
 
+/* A connection whose buffers have one frame each. */
+#define FRAME (64u << 10)
+#define BUFFER (2 * FRAME)
+static struct xport_ops ops;
+static struct xport_conn connection = {.ops = &ops};
+static uint8_t memory[WRK_FRAME_BUFFERS + 1][BUFFER], *received_into;
+static unsigned n_memory;
+
+void *
+xport_exchange_new(const struct xport_conn *conn, size_t *ret_size)
+{
+    assert_ptr_equal(conn, &connection);
+    assert_true(n_memory < ARRAY_SIZE(memory));
+    *ret_size = BUFFER;
+    return memory[n_memory++];
+}
+
+void *
+xport_exchange(struct xport_conn *conn, void *buffer)
+{
+    uint8_t *full = received_into;
+
+    assert_ptr_equal(conn, &connection);
+    assert_ptr_not_equal(buffer, full);
+    received_into = buffer;
+    return full;
+}
+
 static int
 setup(void **state)
 {
     (void)state;
     memset(&driver, 0, sizeof(driver));
     flushed = handed_over = 0;
-    return wrk_staging_pool_new(&priv.staging);
+    ops.can = XPORT_CAN_EXCHANGE;
+    connection.rx.pos = connection.rx.end = memory[0];
+    received_into = memory[0];
+    n_memory = 1;
+    priv.conn = &connection;
+    return wrk_frame_buffers_new(&priv.frame_buffers) ||
+           wrk_staging_pool_new(&priv.staging);
 }
 
 static int
@@ -122,6 +157,7 @@ teardown(void **state)
 {
     (void)state;
     wrk_staging_pool_free(priv.staging);
+    wrk_frame_buffers_free(priv.frame_buffers);
     return 0;
 }
 
@@ -258,10 +294,85 @@ many_buffers_are_large_at_once(void **state)
     assert_int_equal(driver.bytes, WRK_STAGING_SIZE);
 }
 
+/* The bytes of a frame in the connection's buffer, and a copy from there. */
+static struct wrk_staging *
+take_for_a_copy(void)
+{
+    uint8_t *bytes = received_into + 40;
+    struct wrk_staging *buffer = wrk_frame_buffers_take(&worker, bytes, FRAME);
+
+    if (!buffer)
+        return NULL;
+    assert_ptr_equal(buffer->mem + 40, bytes);
+    assert_true(buffer->pinned);
+    assert_ptr_not_equal(received_into, buffer->mem);
+    assert_int_equal(wrk_staging_fence(&worker, buffer, 1, STREAM), CUDA_SUCCESS);
+    return buffer;
+}
+
+static void
+no_frame_is_received_into_a_buffer_that_a_copy_reads(void **state)
+{
+    struct wrk_staging *busy[WRK_FRAME_BUFFERS - 1];
+
+    (void)state;
+    for (unsigned i = 0; i < ARRAY_SIZE(busy); i++) {
+        busy[i] = take_for_a_copy();
+        assert_non_null(busy[i]);
+    }
+    for (unsigned i = 0; i < ARRAY_SIZE(busy); i++)
+        assert_ptr_not_equal(received_into, busy[i]->mem);
+    assert_null(take_for_a_copy()); /* then it is copied */
+    complete(busy[1]);
+    assert_non_null(take_for_a_copy());
+    assert_ptr_equal(received_into, busy[1]->mem);
+    assert_int_equal(n_memory, WRK_FRAME_BUFFERS);
+    assert_int_equal(driver.registered, WRK_FRAME_BUFFERS);
+    assert_int_equal(driver.synchronized, 0);
+}
+
+static void
+two_buffers_are_enough_where_copies_are_done_at_once(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 10; i++)
+        complete(take_for_a_copy());
+    assert_int_equal(n_memory, 2);
+    assert_int_equal(driver.registered, 2);
+    wrk_frame_buffers_forget(&worker, 1);
+    complete(take_for_a_copy());
+    assert_int_equal(driver.registered, 3);
+}
+
+static void
+bytes_are_copied_where_no_buffer_can_be_exchanged(void **state)
+{
+    (void)state;
+    assert_null(wrk_frame_buffers_take(&worker, received_into, 4096));
+    connection.rx.end = connection.rx.pos + FRAME; /* much is behind it */
+    assert_null(take_for_a_copy());
+    connection.rx.end = connection.rx.pos;
+    ops.can = 0;
+    assert_null(take_for_a_copy());
+    ops.can = XPORT_CAN_EXCHANGE;
+    assert_int_equal(n_memory, 1);
+    driver.registration = CUDA_ERROR_OPERATING_SYSTEM;
+    assert_null(take_for_a_copy());
+    driver.registration = CUDA_SUCCESS;
+    assert_non_null(take_for_a_copy());
+    assert_null(wrk_frame_buffers_take(&worker, memory[WRK_FRAME_BUFFERS], FRAME));
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(
+            no_frame_is_received_into_a_buffer_that_a_copy_reads, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            two_buffers_are_enough_where_copies_are_done_at_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            bytes_are_copied_where_no_buffer_can_be_exchanged, setup, teardown),
         cmocka_unit_test_setup_teardown(buffer_used_last_is_used_first, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(buffer_in_flight_is_not_given_out, setup,

@@ -3,6 +3,7 @@
 #include "ut.h"
 #include "ut_loopback.h"
 
+#include "gp_time.h"
 #include "xport.h"
 #include "xport_stream.h"
 
@@ -137,10 +138,56 @@ link_within_reach_is_not_paced(void **state)
     assert_true(!*other || strcmp(other, "cubic") == 0);
 }
 
+/* A frame stays as it is in the buffer that is exchanged, and what was received behind
+ * it, a part of the third, is found in the other one. */
+static void
+frames_go_on_in_the_buffer_that_was_exchanged(void **state)
+{
+    struct xport_conn *conn;
+    const uint32_t *frame;
+    uint8_t *buffer, *full;
+    uint32_t words[3][16];
+    uint32_t size;
+    size_t bytes;
+    int fd[2];
+
+    (void)state;
+    loopback(fd);
+    assert_int_equal(xport_tcp_new(fd[0], FRAME_MAX, &conn, NULL), 0);
+    assert_true(xport_can(conn, XPORT_CAN_EXCHANGE));
+    buffer = xport_exchange_new(conn, &bytes);
+    assert_non_null(buffer);
+    for (uint32_t turn = 0; turn < 4; turn++) {
+        for (uint32_t i = 0; i < 48; i++)
+            words[i / 16][i % 16] = i % 16 ? turn * 100 + i : sizeof(words[0]);
+        assert_int_equal(send(fd[1], words, sizeof(words) - 8, 0), sizeof(words) - 8);
+        assert_int_equal(xport_recv(conn, (const void **)&frame, &size, GP_FOREVER), 0);
+        full = xport_exchange(conn, buffer);
+        assert_true((const uint8_t *)frame >= full &&
+                    (const uint8_t *)frame + size <= full + bytes);
+        assert_memory_equal(frame, words[0], size);
+        assert_int_equal(send(fd[1], &words[2][14], 8, 0), 8);
+        for (uint32_t i = 1; i < 3; i++) {
+            const void *next;
+
+            assert_int_equal(xport_recv(conn, &next, &size, GP_FOREVER), 0);
+            assert_true((const uint8_t *)next >= buffer &&
+                        (const uint8_t *)next + size <= buffer + bytes);
+            assert_memory_equal(next, words[i], size);
+        }
+        assert_memory_equal(frame, words[0], sizeof(words[0]));
+        buffer = full;
+    }
+    free(buffer);
+    xport_free(conn);
+    close(fd[1]);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(frames_go_on_in_the_buffer_that_was_exchanged),
         cmocka_unit_test(queues_are_as_long_as_wanted_or_the_kernels),
         cmocka_unit_test(queue_follows_the_pieces),
         cmocka_unit_test(link_within_reach_is_not_paced),
