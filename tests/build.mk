@@ -81,6 +81,11 @@ test-chaos-built: all test-programs unit-tests
 	grep -h '^chaos:' $(foreach part,$(CHAOS_PARTS),$(O)/test-logs/$(part).*.log); \
 	exit $$status
 
+$(eval $(call needs,test-memcheck,valgrind))
+#:   make test-memcheck         the client library of most test programs under valgrind's memcheck: ten minutes
+test-memcheck-built: all test-programs
+	@GPUPOOL_MEMCHECK=1 $(PYTHON) tests/run.py --build $(O) --sanitizer '$(SAN)' --e2e --only 'memcheck.*'
+
 $(eval $(call needs,test-jit,$(SGJIT_PACKAGES)))
 #:   make test-jit              the software card's tests, and the programs beside a remote
 #:                              card's interpreter, with kernels compiled to machine code

@@ -59,6 +59,8 @@ struct stub_tls {
     uint64_t uploads_stream;
     uint32_t uploads_seq;
     uint32_t uploads_ctx;
+    uint32_t upload_seq;    /* of the last copy to a device with a payload, 0 = none; */
+    uint32_t upload_waited; /* the program waited right behind it */
 };
 
 extern __thread struct stub_tls stub_tls __attribute__((tls_model("initial-exec")));

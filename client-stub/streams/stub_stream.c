@@ -94,10 +94,10 @@ stub_stream_is_idle(uint64_t stream)
 }
 
 void
-stub_stream_note_only_uploads(const struct stub_call *c, uint64_t stream)
+stub_stream_note_only_uploads(uint32_t seq, uint64_t stream)
 {
     stub_tls.uploads_stream = stream;
-    stub_tls.uploads_seq = c->seq;
+    stub_tls.uploads_seq = seq;
     stub_tls.uploads_ctx = stub_tls.ctx_index;
 }
 
@@ -109,6 +109,29 @@ stub_stream_has_only_uploads(uint64_t stream)
             stub_tls.uploads_stream == stream &&
             stub_tls.uploads_seq ==
                 atomic_load_explicit(&stub_link_here()->seq, memory_order_relaxed));
+}
+
+void
+stub_stream_note_upload(uint32_t seq)
+{
+    stub_tls.upload_seq = seq;
+    stub_tls.upload_waited = 0;
+}
+
+bool
+stub_stream_waits_behind_uploads(void)
+{
+    return stub_tls.upload_waited;
+}
+
+/* The program waits: behind such a copy? */
+static void
+note_wait(void)
+{
+    if (stub_tls.upload_seq &&
+        stub_tls.upload_seq ==
+            atomic_load_explicit(&stub_link_here()->seq, memory_order_relaxed))
+        stub_tls.upload_waited = 1;
 }
 
 static CUresult
@@ -153,6 +176,7 @@ stub_impl_cuStreamSynchronize(CUstream hStream, bool per_thread)
         return r;
     if (stub_gen_stream(hStream, per_thread, &stream))
         return CUDA_ERROR_INVALID_HANDLE;
+    note_wait();
     if (stub_stream_is_idle(stream)) {
         stub_event_waited_without_frame(stream);
         return stream_waited(stream);
@@ -173,7 +197,7 @@ ctx_wait(struct stub_call *c)
     stub_call_end(c);
     if (r == CUDA_SUCCESS) {
         stub_event_waited(STUB_EVENT_ALL_STREAMS, position);
-        stub_stream_note_only_uploads(c, 0);
+        stub_stream_note_only_uploads(c->seq, 0);
     }
     return r == CUDA_SUCCESS ? (CUresult)c->result : r;
 }
@@ -195,6 +219,7 @@ stub_impl_cuCtxSynchronize(void)
     struct stub_call c;
     CUresult r;
 
+    note_wait();
     if (ctx_is_idle()) {
         stub_event_waited_without_frame(STUB_EVENT_ALL_STREAMS);
         return stub_link_attention(stub_link_here()) & STUB_ATTEND_CALL

@@ -31,12 +31,20 @@ void stub_stream_idle(const struct stub_call *c, uint64_t stream);
 /* True if this thread has waited for @stream and no frame was sent since. */
 bool stub_stream_is_idle(uint64_t stream);
 
-/* Behind @c, a wait or a blocking copy to the device, @stream has at most such copies
- * to do that this thread has made since it was idle. */
-void stub_stream_note_only_uploads(const struct stub_call *c, uint64_t stream);
+/* Behind the frame @seq, a wait or a blocking copy to the device, @stream has at most
+ * such copies to do that this thread has made since it was idle.  A copy that is posted
+ * is asked for its number before (stub_call_seq()). */
+void stub_stream_note_only_uploads(uint32_t seq, uint64_t stream);
 
 /* Is that so still?  Nobody sees when such copies are done. */
 bool stub_stream_has_only_uploads(uint64_t stream);
+
+/* The frame @seq was a copy to a device whose bytes followed it. */
+void stub_stream_note_upload(uint32_t seq);
+
+/* Has this thread waited for a stream or a context right behind the last one?  Then it
+ * probably does so again. */
+bool stub_stream_waits_behind_uploads(void);
 
 /* cuCtxSynchronize() for a wait of the stub's own.  While a stream is captured it is
  * not made, because it would be refused and make the capture invalid: *@ret_captured.

@@ -6,6 +6,7 @@
  * that the driver has to judge, or the copy blocks and has work before it.
  */
 #include "stub_copy_facts.h"
+#include "stub_link.h"
 #include "stub_path_h2d.h"
 #include "stub_stream.h"
 
@@ -22,12 +23,16 @@ stub_path_inline(struct stub_copy *copy)
     stub_call_inline(&c, sizeof(struct wire_cuMemcpyHtoD_v2_req),
                      stub_copy_host_side(copy), copy->n);
     if (copy->facts & STUB_COPY_KNOWN && !wait) {
+        uint32_t seq = stub_call_seq(&c);
+
         r = stub_call_post(&c);
         if (copy->blocking)
-            stub_stream_note_only_uploads(&c, copy->stream_id);
+            stub_stream_note_only_uploads(seq, copy->stream_id);
         return stub_path_end_h2d(copy, r);
     }
     r = stub_call_wait(&c);
+    if (r == CUDA_SUCCESS && copy->blocking && c.link->uploads_complete)
+        stub_stream_idle(&c, copy->stream_id);
     stub_call_end(&c);
     return stub_path_end_h2d(copy, r);
 }

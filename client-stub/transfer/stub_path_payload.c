@@ -32,16 +32,17 @@ static_assert(sizeof(struct wire_cuMemcpyAtoH_v2_req) ==
 
 /* ---- host to device --------------------------------------------------------- */
 
-/* Where the payload is waited for and nothing but such copies is before it in its
- * stream, it is answered when it is complete, a moment later.  Then a program that
- * waits for the stream behind it, as most do, has done so. */
+/* Where the payload is waited for, or the program is about to wait for the stream, and
+ * nothing but such copies is before it there, it is answered when it is complete.  Then
+ * the program's own wait costs nothing. */
 static bool
 h2d_is_completed(const struct stub_copy *copy)
 {
     const struct stub_link *link = stub_link_here();
 
     return link->uploads_complete && stub_stream_has_only_uploads(copy->stream_id) &&
-           xport_bulk_waits(link->conn, copy->n);
+           (stub_stream_waits_behind_uploads() ||
+            xport_bulk_waits(link->conn, copy->n));
 }
 
 /* An address outside of all memory that we know is the driver's to judge, and its
@@ -54,13 +55,16 @@ payload_h2d(struct stub_copy *copy)
     bool wait = completed || stub_copy_wants_reply(copy, copy->n);
     struct stub_call c;
     CUresult r = stub_path_begin_h2d(copy, copy->blocking || completed, &c, 0);
+    uint32_t seq;
 
     if (r != CUDA_SUCCESS)
         return r;
+    seq = stub_call_seq(&c);
+    stub_stream_note_upload(seq);
     if (copy->facts & STUB_COPY_KNOWN && !wait) {
         r = stub_call_post_bulk(&c, from, copy->n);
         if (copy->blocking)
-            stub_stream_note_only_uploads(&c, copy->stream_id);
+            stub_stream_note_only_uploads(seq, copy->stream_id);
         return stub_path_end_h2d(copy, r);
     }
     r = stub_call_wait_bulk(&c, from, copy->n);

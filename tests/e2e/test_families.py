@@ -236,11 +236,11 @@ def test_wait_for_the_context_behind_a_copy_that_waited_costs_no_trip(case):
         done = pool.cli("doctor", "--json", "--trips", "--", case.programs / "waited",
                         env={"GPUPOOL_TRANSPORT": transport}, status=None)
         trips = {t["call"]: t for t in json.loads(done.out)["trips"]}
-        # Over TCP a copy up of 256 KiB need not wait, and the wait behind it has to; one of 1 MiB
-        # waits, unless a frame about the length of pieces is before it.  Over shared memory it is the
-        # other way round, for the 256 KiB are page-locked.
-        for call, most in (("cuCtxSynchronize", {"shm": 55, "tcp": 75}),
-                           ("cuStreamSynchronize", {"shm": 20, "tcp": 15})):
+        # A copy up waits where the program waited behind the one before, unless a frame about the
+        # length of pieces is before it; 40 short ones behind each other do not.
+        for call, most in (("cuCtxSynchronize", {"shm": 32, "tcp": 34}),
+                           ("cuStreamSynchronize", {"shm": 3, "tcp": 14}),
+                           ("cuMemcpyHtoD_v2", {"shm": 95, "tcp": 82})):
             case.check(trips[call]["trips"] <= most[transport],
                        f"{call} over {transport}: {trips[call]}, at most {most[transport]} trips")
 

@@ -174,6 +174,13 @@ behind_a_stream_apart(void)
         TRY(cuCtxSynchronize());
         SAME(atomic_load(&called) - before, 1);
     }
+    for (uint32_t n = 0; n < TIMES; n++) { /* behind each other, and no work */
+        loose[n] = n;
+        TRY(cuMemcpyHtoD_v2(room, loose, 4096));
+    }
+    TRY(cuMemcpyDtoHAsync_v2(loose + TIMES, room, sizeof(*loose) * TIMES, stream));
+    TRY(cuStreamSynchronize(stream));
+    SAME(memcmp(loose, loose + TIMES, sizeof(*loose) * TIMES), 0);
     TRY(cuMemcpyHtoD_v2(device, locked, BYTES));
     TRY(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
     CODE(cuCtxSynchronize(), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
