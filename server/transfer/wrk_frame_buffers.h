@@ -8,9 +8,8 @@
  * is a buffer's change of owner instead of a copy of up to 64 KiB.
  *
  * There are WRK_FRAME_BUFFERS at most, registered with the driver, allocated when they
- * are first of use; while copies from the others are in flight, bytes are copied as
- * they are from connections that cannot go on with another buffer.  Receive thread
- * only.
+ * are first of use.  While copies from all others are in flight, and where a connection
+ * cannot go on with another buffer, bytes have to be copied.  Receive thread only.
  */
 #ifndef WRK_FRAME_BUFFERS_H
 #define WRK_FRAME_BUFFERS_H
