@@ -82,7 +82,7 @@ test-chaos-built: all test-programs unit-tests
 	exit $$status
 
 $(eval $(call needs,test-memcheck,valgrind))
-#:   make test-memcheck         the client library of most test programs under valgrind's memcheck: ten minutes
+#:   make test-memcheck         the client library of most test programs under valgrind's memcheck: minutes
 test-memcheck-built: all test-programs
 	@GPUPOOL_MEMCHECK=1 $(PYTHON) tests/run.py --build $(O) --sanitizer '$(SAN)' --e2e --only 'memcheck.*'
 
