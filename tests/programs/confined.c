@@ -21,20 +21,29 @@ __asm__(".pushsection .rodata\n"
 static unsigned ever_used[SMS];
 static int failures;
 
+/* A kernel of which a multiprocessor holds one block. */
+static CUfunction
+wide_kernel(const char *name)
+{
+    CUfunction kernel;
+    CUmodule module;
+
+    CU(cuModuleLoadData(&module, where_ptx));
+    CU(cuModuleGetFunction(&kernel, module, name));
+    CU(cuFuncSetAttribute(kernel, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                          WIDE));
+    return kernel;
+}
+
 /* Run in that stream of the current context, and see where. */
 static void
 look(CUstream stream, const char *what)
 {
     unsigned used[SMS], count = 0;
-    CUfunction kernel;
-    CUmodule module;
+    CUfunction kernel = wide_kernel("where");
     CUdeviceptr at;
     void *params[] = {&at};
 
-    CU(cuModuleLoadData(&module, where_ptx));
-    CU(cuModuleGetFunction(&kernel, module, "where"));
-    CU(cuFuncSetAttribute(kernel, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                          WIDE));
     CU(cuMemAlloc(&at, sizeof(used)));
     CU(cuMemsetD32(at, 0, SMS));
     CU(cuCtxSynchronize());
@@ -46,6 +55,31 @@ look(CUstream stream, const char *what)
     if (count <= 2)
         return;
     printf("%s: now on %u multiprocessors\n", what, count);
+    failures++;
+}
+
+/* Two blocks that wait for each other need both multiprocessors: how soon each takes
+ * blocks of its own accord is a matter of the machine's load. */
+static void
+both_at_once(void)
+{
+    unsigned used[SMS + 1], blocks = 2, count = 0;
+    CUfunction kernel = wide_kernel("meet");
+    CUdeviceptr at, came;
+    void *params[] = {&at, &came, &blocks};
+
+    CU(cuMemAlloc(&at, sizeof(used)));
+    came = at + SMS * sizeof(used[0]);
+    CU(cuMemsetD32(at, 0, SMS + 1));
+    CU(cuLaunchKernel(kernel, blocks, 1, 1, 1, 1, 1, WIDE, NULL, params, NULL));
+    CU(cuMemcpyDtoH(used, at, sizeof(used)));
+    for (int i = 0; i < SMS; i++) {
+        count += used[i];
+        ever_used[i] |= used[i];
+    }
+    if (count == blocks)
+        return;
+    printf("two blocks at a time on %u multiprocessors\n", count);
     failures++;
 }
 
@@ -118,6 +152,7 @@ ways_out(CUdevice device)
 int
 main(void)
 {
+    unsigned count = 0;
     CUcontext primary;
     CUdevice device;
 
@@ -131,10 +166,13 @@ main(void)
     CU(cuDevicePrimaryCtxRetain(&primary, device));
     CU(cuCtxSetCurrent(primary));
     streams("the primary context, made again");
+    both_at_once();
     ways_out(device);
     CU(cuDevicePrimaryCtxReset(device));
-    if (!ever_used[0] + !ever_used[1] + !ever_used[2] + !ever_used[3] != 2) {
-        printf("not on two multiprocessors in the end\n");
+    for (int i = 0; i < SMS; i++)
+        count += ever_used[i];
+    if (count != 2) {
+        printf("on %u multiprocessors in the end\n", count);
         failures++;
     }
     return failures != 0;
