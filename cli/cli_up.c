@@ -501,13 +501,22 @@ undo(struct up *up)
     cli_pool_remove(NULL);
 }
 
-/* A driver's device file; an empty one of that name is only what JAX looks for. */
+/* A driver's device file behind which there is a driver: an empty one of that name is
+ * only what JAX looks for, and NVIDIA's library leaves one where it has found no
+ * module.  Or a module whose files the server can have made (srv_device_files.h). */
 static bool
 has_driver(void)
 {
+    CLEANUP_FD int fd = open("/dev/nvidiactl", O_RDWR | O_CLOEXEC);
+    int why = errno;
     struct stat st;
 
-    return !stat("/dev/nvidiactl", &st) && S_ISCHR(st.st_mode);
+    if (fd < 0 && why == ENOENT)
+        return access("/proc/driver/nvidia/version", F_OK) == 0 &&
+               access("/usr/bin/nvidia-modprobe", X_OK) == 0;
+    if (stat("/dev/nvidiactl", &st) < 0 || !S_ISCHR(st.st_mode))
+        return false;
+    return fd >= 0 || (why != ENXIO && why != ENODEV);
 }
 
 /* Options that speak of software cards decide for them; hardware is as it is. */

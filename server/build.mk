@@ -27,7 +27,7 @@ SERVER_INCS := $(SERVER_DIRS) common proto tls transport $(O)/gen
 SRV_BASE_SRCS := $(addprefix server/base/wrk_,request.c)
 SRV_ARBITER_SRCS := $(addprefix server/arbiter/gov_,card.c copy.c)
 SRV_SUPERVISOR_SRCS := $(addprefix server/supervisor/srv_,adopt.c arbiter.c attach.c cgroup.c clone.c \
-    closed.c conf.c desk.c disposal.c ending.c export.c health.c images.c inventory.c jail.c keep_msg.c keeper.c \
+    closed.c conf.c desk.c device_files.c disposal.c ending.c export.c health.c images.c inventory.c jail.c keep_msg.c keeper.c \
     keeper_main.c kept.c ledger.c main.c metrics.c peer.c pin.c rates.c register.c reload.c report.c request.c \
     resume.c session.c spawn.c state.c watch.c worker.c worker_conf.c worker_log.c)
 SRV_SRCS := $(SRV_BASE_SRCS) $(SRV_ARBITER_SRCS) $(SRV_SUPERVISOR_SRCS)
@@ -55,7 +55,7 @@ KERNEL_PARAMS_SRCS := $(addprefix server/kernel_params/kernel_params,.c _elf.c _
 $(eval $(call static_lib,kernel_params,$(KERNEL_PARAMS_SRCS),server/kernel_params common))
 
 WRK_BASE_SRCS := $(addprefix server/base/wrk_,desk.c request.c)
-WRK_SANDBOX_SRCS := $(addprefix server/sandbox/wrk_,driver.c filter.c landlock.c sandbox.c seal.c \
+WRK_SANDBOX_SRCS := $(addprefix server/sandbox/wrk_,driver.c driver_refused.c filter.c landlock.c sandbox.c seal.c \
     thread_names.c)
 WRK_LINK_SRCS := $(addprefix server/link/wrk_,cards.c end_reason.c handle.c link.c rdma.c reply.c \
     resume.c sender.c successor.c supervisor_channel.c tls.c transport.c wake.c watch.c)

@@ -12,6 +12,7 @@ include tests/k8s/build.mk
 include tests/apifuzz/build.mk
 include tests/kernelfuzz/build.mk
 include tests/compat/build.mk
+include tests/vendor/build.mk
 include tests/torture/build.mk
 include tests/packages/build.mk
 include tests/partitions/build.mk

@@ -5,11 +5,13 @@
  * The map is generated (stub_proc_address_map.h): every variant of every name, with the
  * version that introduced it.  The newest variant that is not newer than the requested
  * version is the result; a program built for per-thread default streams gets the
- * _ptsz/_ptds form where there is one.  Calls that are always refused are found, too: a
- * driver of this version has every name, libraries give up when one is absent that they
- * would never call, and the refusal says more than "needs a newer driver". Functions
- * that the server's driver lacks are not found: so the first lookup attaches, as
- * cuDriverGetVersion does, where there is a session.
+ * _ptsz/_ptds form where there is one, and nothing by a version older than that form.
+ * A version is taken as unsigned.  Both are as NVIDIA's libraries of drivers 535 and
+ * 550 do it.  Calls that are always refused are found, too: a driver of this version
+ * has every name, libraries give up when one is absent that they would never call, and
+ * the refusal says more than "needs a newer driver". Functions that the server's driver
+ * lacks are not found: so the first lookup attaches, as cuDriverGetVersion does, where
+ * there is a session.
  */
 #include "attach.pb-c.h"
 #include "gp_base.h"
@@ -44,16 +46,18 @@ proc_first(const char *name)
     return &stub_proc_address_table[low];
 }
 
-/* Better: of the kind that was asked for, then newer. */
+/* True if a function of this name has a form for per-thread default streams. */
 static bool
-proc_better(const struct stub_proc_address *e, const struct stub_proc_address *best,
-            uint64_t want)
+proc_has_twin(const struct stub_proc_address *first)
 {
-    if (!best)
-        return true;
-    if (e->flags != best->flags)
-        return e->flags == want;
-    return e->version > best->version;
+    const struct stub_proc_address *end =
+        stub_proc_address_table + stub_proc_address_count;
+
+    for (const struct stub_proc_address *e = first;
+         e < end && strcmp(e->name, first->name) == 0; e++)
+        if (e->flags)
+            return true;
+    return false;
 }
 
 /* True if some server of the session lacks @e.  The server's version decides;
@@ -89,19 +93,21 @@ proc_note_version(int wanted)
 }
 
 static CUdriverProcAddressQueryResult
-proc_find(const char *name, int version, uint64_t flags, void **ret)
+proc_find(const char *name, uint32_t version, uint64_t flags, void **ret)
 {
-    uint64_t want = flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
     const struct stub_proc_address *first = proc_first(name), *best = NULL;
     const struct stub_proc_address *end =
         stub_proc_address_table + stub_proc_address_count;
-    bool missing = false;
+    bool missing = false, twin;
 
     if (!first)
         return CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+    twin =
+        flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM && proc_has_twin(first);
     for (const struct stub_proc_address *e = first;
          e < end && strcmp(e->name, name) == 0; e++) {
-        if (e->version > version || (e->flags && !want) || !proc_better(e, best, want))
+        if ((uint32_t)e->version > version || !!e->flags != twin ||
+            (best && e->version <= best->version))
             continue;
         if (proc_is_missing(e))
             missing = true;
@@ -131,7 +137,7 @@ stub_impl_cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion,
     if (atomic_load(&stub_links[0].phase) == STUB_COLD && stub_session_named())
         stub_open();
     proc_note_version(cudaVersion);
-    status = proc_find(symbol, cudaVersion, flags, pfn);
+    status = proc_find(symbol, (uint32_t)cudaVersion, flags, pfn);
     if (symbolStatus)
         *symbolStatus = status;
     return CUDA_SUCCESS; /* with NULL, as a driver has it: the status says why */

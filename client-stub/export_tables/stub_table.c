@@ -81,5 +81,5 @@ stub_impl_cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTabl
     gp_str_hex(id, pExportTableId->bytes, sizeof(pExportTableId->bytes));
     if (!table_is_left_out(id))
         gp_log_info("stub", "cuGetExportTable: table %s is not served", id);
-    return CUDA_ERROR_NOT_FOUND;
+    return CUDA_ERROR_INVALID_VALUE;
 }

@@ -117,18 +117,13 @@ nvml_card_open(void)
     return r;
 }
 
-int
+void
 nvml_card_close(void)
 {
-    int r = NVML_ERROR_UNINITIALIZED;
-
     gp_lock_take(&lock);
-    if (atomic_load(&opens)) {
+    if (atomic_load(&opens))
         atomic_fetch_sub(&opens, 1);
-        r = NVML_SUCCESS;
-    }
     gp_lock_release(&lock);
-    return r;
 }
 
 int

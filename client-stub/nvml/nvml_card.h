@@ -23,7 +23,7 @@ struct nvml_device {
 
 /* Count one nvmlInit; the first attaches.  An enum nvml_result. */
 int nvml_card_open(void);
-int nvml_card_close(void); /* NVML_ERROR_UNINITIALIZED without an open one */
+void nvml_card_close(void); /* nothing where none is open */
 
 /* NVML_SUCCESS between open and close. */
 int nvml_card_ready(void);

@@ -5,6 +5,7 @@
 #include "nvml_exports.h"
 #include "nvml_text.h"
 
+#include "cuda_abi.h"
 #include "gp_base.h"
 
 #include <fcntl.h>
@@ -29,41 +30,51 @@ nvmlInit(void)
     return nvml_card_open();
 }
 
+/* One too many is no error for NVIDIA's library, whatever its documentation says. */
 NVML_EXPORT
 nvmlShutdown(void)
 {
-    return nvml_card_close();
+    nvml_card_close();
+    return NVML_SUCCESS;
 }
 
 GP_EXPORT const char *
 nvmlErrorString(int result)
 {
-    switch (result) {
-    case NVML_SUCCESS:
-        return "Success";
-    case NVML_ERROR_UNINITIALIZED:
-        return "Uninitialized";
-    case NVML_ERROR_INVALID_ARGUMENT:
-        return "Invalid Argument";
-    case NVML_ERROR_NOT_SUPPORTED:
-        return "Not Supported";
-    case NVML_ERROR_NO_PERMISSION:
-        return "Insufficient Permissions";
-    case NVML_ERROR_NOT_FOUND:
-        return "Not Found";
-    case NVML_ERROR_INSUFFICIENT_SIZE:
-        return "Insufficient Size";
-    case NVML_ERROR_DRIVER_NOT_LOADED:
-        return "Driver Not Loaded";
-    case NVML_ERROR_GPU_IS_LOST:
-        return "GPU is lost";
-    case NVML_ERROR_MEMORY:
-        return "Insufficient Memory";
-    case NVML_ERROR_ARGUMENT_VERSION_MISMATCH:
-        return "Argument version mismatch";
-    default:
-        return "Unknown Error";
-    }
+    static const char *const words[] = {
+        [NVML_SUCCESS] = "Success",
+        [NVML_ERROR_UNINITIALIZED] = "Uninitialized",
+        [NVML_ERROR_INVALID_ARGUMENT] = "Invalid Argument",
+        [NVML_ERROR_NOT_SUPPORTED] = "Not Supported",
+        [NVML_ERROR_NO_PERMISSION] = "Insufficient Permissions",
+        [NVML_ERROR_ALREADY_INITIALIZED] = "Initialized Already",
+        [NVML_ERROR_NOT_FOUND] = "Not Found",
+        [NVML_ERROR_INSUFFICIENT_SIZE] = "Insufficient Size",
+        [NVML_ERROR_INSUFFICIENT_POWER] = "Power Cable Not Attached",
+        [NVML_ERROR_DRIVER_NOT_LOADED] = "Driver Not Loaded",
+        [NVML_ERROR_TIMEOUT] = "Timeout",
+        [NVML_ERROR_IRQ_ISSUE] = "Interrupt Problem",
+        [NVML_ERROR_LIBRARY_NOT_FOUND] = "Library Not Found",
+        [NVML_ERROR_FUNCTION_NOT_FOUND] = "Function Not Found",
+        [NVML_ERROR_CORRUPTED_INFOROM] = "Corrupted infoROM",
+        [NVML_ERROR_GPU_IS_LOST] = "GPU is lost",
+        [NVML_ERROR_RESET_REQUIRED] = "GPU must be reset",
+        [NVML_ERROR_OPERATING_SYSTEM] = "Blocked by the Operating System",
+        [NVML_ERROR_LIB_RM_VERSION_MISMATCH] = "Versions of driver and library differ",
+        [NVML_ERROR_IN_USE] = "In use",
+        [NVML_ERROR_MEMORY] = "Insufficient Memory",
+        [NVML_ERROR_NO_DATA] = "No data",
+        [NVML_ERROR_VGPU_ECC_NOT_SUPPORTED] = "ECC not supported by the vGPU",
+        [NVML_ERROR_INSUFFICIENT_RESOURCES] = "Insufficient Resources",
+        [NVML_ERROR_FREQ_NOT_SUPPORTED] = "Frequency Not Supported",
+        [NVML_ERROR_ARGUMENT_VERSION_MISMATCH] = "Argument version mismatch",
+        [NVML_ERROR_DEPRECATED] = "Deprecated",
+        [NVML_ERROR_NOT_READY] = "Not ready",
+        [NVML_ERROR_GPU_NOT_FOUND] = "GPU Not Found",
+        [NVML_ERROR_INVALID_STATE] = "Invalid State",
+    };
+
+    return (unsigned)result < ARRAY_SIZE(words) ? words[result] : "Unknown Error";
 }
 
 NVML_EXPORT
@@ -118,15 +129,15 @@ nvmlSystemGetDriverVersion(char *version, unsigned int length)
     return nvml_text(version, length, text);
 }
 
-/* CUDA's, and the driver's behind it. */
+/* CUDA's, and the driver's behind it; before nvmlInit, which NVIDIA's library does not
+ * ask for here either, the version that this library implements. */
 NVML_EXPORT
 nvmlSystemGetNVMLVersion(char *version, unsigned int length)
 {
-    int v = nvml_card_driver_version(), r = nvml_card_ready();
+    int v =
+        nvml_card_ready() == NVML_SUCCESS ? nvml_card_driver_version() : CUDA_VERSION;
     char text[64];
 
-    if (r != NVML_SUCCESS)
-        return r;
     snprintf(text, sizeof(text), "%d.%d.00.00", v / 1000, driver_branch(v));
     return nvml_text(version, length, text);
 }

@@ -130,8 +130,7 @@ start_driver(struct wrk *w, struct gp_err *err)
     wrk_driver_place(p->conf.links, p->conf.link);
     result = table->cuInit(0);
     if (result != CUDA_SUCCESS)
-        return gp_err_set(err, -ENODEV, "the driver (%s) does not start: error %d",
-                          p->conf.driver, (int)result);
+        return wrk_driver_refused(p->conf.driver, table, (int)result, err);
     wrk_drv_shims_enter(w, table);
     r = wrk_seal(err);
     return r < 0 ? r : wrk_cards_read(table, &p->conf, &p->cards, err);

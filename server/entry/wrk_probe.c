@@ -156,8 +156,7 @@ wrk_probe(const struct wrk_probe *what, struct gp_err *err)
     if (result == CUDA_SUCCESS)
         result = drv.cuDeviceGetCount(&count);
     if (result != CUDA_SUCCESS)
-        return gp_err_set(err, -ENODEV, "driver %s does not start (error %d)",
-                          what->driver, (int)result);
+        return wrk_driver_refused(what->driver, &drv, (int)result, err);
     if (what->check >= 0) {
         r = wrk_check(&drv, what->check);
         return fflush(stdout) == 0 ? r : -errno;

@@ -19,6 +19,11 @@ struct gp_err;
  * system's libcuda.so.1), or a path. */
 int wrk_driver_open(const char *name, struct drv *drv, struct gp_err *err);
 
+/* The driver does not start, by @result of cuInit(): -ENODEV, with its name for that
+ * and what an operator can do about it. */
+int wrk_driver_refused(const char *name, const struct drv *drv, int result,
+                       struct gp_err *err);
+
 /* Before cuInit.  A client with several servers needs GPU addresses that differ between
  * them.  softgpu takes them from a range that depends on the server's number at the
  * client; a driver without such a setting may return an address that another server

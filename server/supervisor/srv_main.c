@@ -28,6 +28,7 @@
 #include "srv_adopt.h"
 #include "srv_arbiter.h"
 #include "srv_attach.h"
+#include "srv_device_files.h"
 #include "srv_disposal.h"
 #include "srv_health.h"
 #include "srv_images.h"
@@ -536,8 +537,10 @@ find_cards(struct srv *srv, struct gp_err *err)
 
     if (r < 0)
         return r;
-    if (!kept)
+    if (!kept) {
+        srv_device_files_make(srv->conf.driver);
         return srv_inventory_start(srv, on_inventory, &srv->inventory, err);
+    }
     r = srv_inventory_adopt(srv, kept->fd[0], &srv->inventory, err);
     if (r == 0)
         r = open_doors(srv, err);

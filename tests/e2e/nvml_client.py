@@ -33,7 +33,11 @@ def child():
 
 count, handle = ctypes.c_uint(), ctypes.c_void_p()
 text = ctypes.create_string_buffer(96)
-print("before", nvml.nvmlDeviceGetCount_v2(ctypes.byref(count)))
+print("before", nvml.nvmlDeviceGetCount_v2(ctypes.byref(count)), nvml.nvmlShutdown(),
+      nvml.nvmlSystemGetNVMLVersion(text, 96), text.value.decode())
+nvml.nvmlErrorString.restype = ctypes.c_char_p
+print("words", sorted(code for code in range(-1, 40)
+                      if nvml.nvmlErrorString(code) == nvml.nvmlErrorString(999)))
 print("init", nvml.nvmlInit_v2(), nvml.nvmlDeviceGetCount_v2(ctypes.byref(count)), count.value)
 assert nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(handle)) == 0
 assert nvml.nvmlDeviceGetUUID(handle, text, 96) == 0

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JAX looks for a device file before it looks for cards: `gpupool run` says so, once, to
-those who have JAX; an empty file makes no driver."""
+"""Device files.  JAX looks for one before it looks for cards: `gpupool run` says so, once, to
+those who have JAX; neither an empty file nor one without a driver behind it makes a driver.
+What is absent the server has NVIDIA's own tool make, as the driver's library would."""
 
 import os
 import pathlib
@@ -56,17 +57,69 @@ def test_run_names_the_file_to_those_who_have_jax(case):
     case.equal(done.err, "", "a variable of --env counts too")
 
 
-def test_an_empty_device_file_ends_the_hint_and_is_no_driver(case):
+def need_own_dev(case):
     need_no_file(case)
     if os.geteuid() != 0 or subprocess.run([WITH_FILE, "true"], check=False).returncode != 0:
         case.skip("cannot put a file into a /dev of its own (root)")
+
+
+def up_and_down(case, *options, **env):
+    """A pool in such a /dev, and the log of its server."""
+    folder = case.folder / "up"
+    folder.mkdir(exist_ok=True)
+    words = '"$@" up $OPTIONS && cat "$XDG_RUNTIME_DIR"/gpupool/pool.d/local-1.log && "$@" down'
+    done = case.run([WITH_FILE, "sh", "-c", words, "sh", case.build / "bin" / "gpupool"],
+                    env={"XDG_RUNTIME_DIR": str(folder), "OPTIONS": " ".join(options), **env})
+    return done.out
+
+
+def test_an_empty_device_file_ends_the_hint_and_is_no_driver(case):
+    need_own_dev(case)
     has = python(case, "has")
     pool = case.pool()
     words = [pool.gpupool, "run", "--core", "10", "--memory", "16MiB", "--", has]
     done = case.run([WITH_FILE, *words], env=pool.env)
     case.equal((done.err, done.out), ("", "ran \n"), "said where there is a file")
-    folder = case.folder / "up"
-    folder.mkdir()
     # A driver would be loaded and fail: no card is behind the file.
-    case.run([WITH_FILE, "sh", "-c", '"$1" up && "$1" down', "sh", pool.gpupool],
-             env={"XDG_RUNTIME_DIR": str(folder)})
+    up_and_down(case)
+
+
+def test_device_file_without_a_driver_behind_it_is_no_driver(case):
+    need_own_dev(case)
+    case.contains(up_and_down(case, FILE="node"), "softgpu", "the server's log")
+
+
+def tool(case, lines):
+    """A nvidia-modprobe that writes down how it is called; none of the caller's variables."""
+    path = script(case, "modprobe", f"#!/bin/sh\necho \"$*\" >>{case.folder}/calls\n"
+                  f"[ -z \"$HOME$XDG_RUNTIME_DIR\" ] || echo env >>{case.folder}/calls\n{lines}")
+    return {"FILE": "none", "TOOL": str(path)}
+
+
+def card_named_by_its_path(case):
+    """A software card whose name does not say that it is one."""
+    return "--driver", str(case.build / "lib" / "libsoftgpu.so")
+
+
+def test_server_has_the_device_files_made_that_are_absent(case):
+    need_own_dev(case)
+    env = tool(case, '''case "$*" in
+"-c 255") mknod /dev/nvidiactl c 1 3 ;;
+"-c 0 -u") mknod /dev/nvidia-uvm c 1 3 ;;
+"-c 1 -u") mknod /dev/nvidia-uvm-tools c 1 3 ;;
+esac''')
+    log = up_and_down(case, *card_named_by_its_path(case), **env)
+    calls = (case.folder / "calls").read_text().splitlines()
+    case.equal(calls, ["-c 255", "-c 0 -u", "-c 1 -u"], "how the tool was called")
+    case.contains(log, "/dev/nvidia-uvm was not there: /usr/bin/nvidia-modprobe has made it", "log")
+    (case.folder / "calls").unlink()
+    up_and_down(case, **env)
+    case.check(not (case.folder / "calls").exists(), "the tool is called for a software card")
+
+
+def test_server_says_which_device_file_nobody_could_make(case):
+    need_own_dev(case)
+    log = up_and_down(case, *card_named_by_its_path(case), **tool(case, "exit 1"))
+    case.equal((case.folder / "calls").read_text(), "-c 255\n", "how the tool was called")
+    case.contains(log, "/dev/nvidiactl is not there, and /usr/bin/nvidia-modprobe did not make it",
+                  "log")

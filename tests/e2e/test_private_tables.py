@@ -19,7 +19,7 @@ TABLES = {
     CUBLAS: 5,
 }
 LOAD, LOAD_11, LOAD_COMPILERS = 1, 6, 12
-NOT_FOUND, NOT_SUPPORTED = 500, 801
+INVALID_VALUE, NOT_SUPPORTED = 1, 801
 
 
 def words_of(case, table, least):
@@ -104,5 +104,5 @@ def test_unknown_table_is_refused_and_named_in_the_log(case):
     done = case.run([*case.interpreter(), "-c", words],
                     env={"LD_LIBRARY_PATH": str(case.build / "lib"),
                          "GPUPOOL_LOG": "stub:info"})
-    case.equal(done.out, f"{NOT_FOUND} None\n", "the answer, and no pointer")
+    case.equal(done.out, f"{INVALID_VALUE} None\n", "the answer, and no pointer")
     case.contains(done.err, "table 000102030405060708090a0b0c0d0e0f is not served", "the log")

@@ -406,5 +406,5 @@ SG_CALL(cuGetExportTable, const void **ppExportTable, const CUuuid *pExportTable
         return CUDA_ERROR_INVALID_VALUE;
     pthread_once(&once, explain_tables);
     *ppExportTable = NULL;
-    return CUDA_ERROR_NOT_FOUND;
+    return CUDA_ERROR_INVALID_VALUE;
 }

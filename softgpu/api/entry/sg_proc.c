@@ -33,7 +33,7 @@ static const struct proc procs[] = {
 /* The newest variant not newer than @version; *ret_known: some variant exists.  What is
  * newer than this driver says to be does not exist. */
 static const struct proc *
-find(const char *name, int version, bool per_thread, bool *ret_known)
+find(const char *name, uint32_t version, bool per_thread, bool *ret_known)
 {
     const struct proc *best = NULL;
     int own = sg_conf_cuda_version();
@@ -43,7 +43,8 @@ find(const char *name, int version, bool per_thread, bool *ret_known)
             strcmp(procs[i].name, name))
             continue;
         *ret_known = true;
-        if (procs[i].version <= version && (!best || procs[i].version >= best->version))
+        if ((uint32_t)procs[i].version <= version &&
+            (!best || procs[i].version >= best->version))
             best = &procs[i];
     }
     return best;
@@ -65,9 +66,9 @@ sg_get_proc_address(const char *symbol, void **pfn, int version, cuuint64_t flag
                               CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM))
         return CUDA_ERROR_INVALID_VALUE;
     if (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)
-        p = find(symbol, version, true, &known);
-    if (!p)
-        p = find(symbol, version, false, &known);
+        p = find(symbol, (uint32_t)version, true, &known);
+    if (!p && !known) /* a name with such a form is asked for by that form's version */
+        p = find(symbol, (uint32_t)version, false, &known);
     *pfn = p ? (void *)p->fn : NULL;
     *status = p       ? CU_GET_PROC_ADDRESS_SUCCESS
               : known ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT

@@ -36,13 +36,23 @@ static void
 stream_flag_prefers_the_per_thread_form_where_there_is_one(void **state)
 {
     assert_ptr_equal(lookup("cuLaunchKernel", 7000, 2), cuLaunchKernel_ptsz);
-    assert_ptr_equal(lookup("cuLaunchKernel", 4000, 2), cuLaunchKernel);
+    /* By the versions before that form there is none: drivers 535 and 550 say so. */
+    assert_null(lookup("cuLaunchKernel", 6050, 2));
+    assert_null(lookup("cuMemcpyHtoD", 3020, 3));
+    assert_ptr_equal(lookup("cuMemAlloc", 2000, 2), cuMemAlloc);
     assert_ptr_equal(lookup("cuLaunchKernel", 13000, 0), cuLaunchKernel);
     assert_ptr_equal(lookup("cuLaunchKernel", 13000, 1), cuLaunchKernel);
     assert_ptr_equal(lookup("cuMemcpy", 7000, 2), cuMemcpy_ptds);
     assert_ptr_equal(lookup("cuMemAlloc", 13000, 2), cuMemAlloc_v2);
     assert_ptr_equal(lookup("cuStreamGetCaptureInfo", 12030, 2),
                      cuStreamGetCaptureInfo_v3_ptsz);
+}
+
+static void
+version_has_no_sign(void **state)
+{
+    assert_ptr_equal(lookup("cuInit", -1, 0), cuInit);
+    assert_ptr_equal(lookup("cuMemcpyHtoD", -1, 2), cuMemcpyHtoD_v2_ptds);
 }
 
 static void
@@ -99,6 +109,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(version_chooses_the_variant),
         cmocka_unit_test(stream_flag_prefers_the_per_thread_form_where_there_is_one),
+        cmocka_unit_test(version_has_no_sign),
         cmocka_unit_test(unknown_and_too_new_names_are_told_apart),
         cmocka_unit_test(error_words_exist_for_known_codes_only),
     };

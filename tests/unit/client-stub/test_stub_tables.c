@@ -36,7 +36,7 @@ unknown_table_is_refused_and_the_pointer_cleared(void **state)
     CUuuid id = {{1, 2, 3}};
     const void *words = &id;
 
-    assert_int_equal(stub_impl_cuGetExportTable(&words, &id), CUDA_ERROR_NOT_FOUND);
+    assert_int_equal(stub_impl_cuGetExportTable(&words, &id), CUDA_ERROR_INVALID_VALUE);
     assert_null(words);
     assert_int_equal(stub_impl_cuGetExportTable(NULL, &id), CUDA_ERROR_INVALID_VALUE);
 }

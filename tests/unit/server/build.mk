@@ -11,6 +11,8 @@ $(eval $(call unit_test,test_wrk_graph_end,tests/unit/server/test_wrk_graph_end.
 $(eval $(call unit_test,test_wrk_seal,tests/unit/server/test_wrk_seal.c server/sandbox/wrk_seal.c \
     server/entry/wrk_drv_shims.c server/objects/wrk_capture.c server/objects/wrk_graph_nodes.c \
     server/objects/wrk_opaque.c,$(SERVER_DIRS) tls common proto tests/unit $(O)/gen,,common,))
+$(eval $(call unit_test,test_wrk_driver,tests/unit/server/test_wrk_driver.c server/sandbox/wrk_driver_refused.c,\
+    $(SERVER_DIRS) tls common proto tests/unit $(O)/gen,,common,))
 $(eval $(call unit_test,test_wrk_cards,tests/unit/server/test_wrk_cards.c server/link/wrk_cards.c,\
     $(SERVER_DIRS) tls common proto tests/unit $(O)/gen,,common,))
 $(eval $(call unit_test,test_wrk_ctx,tests/unit/server/test_wrk_ctx.c server/objects/wrk_ctx.c \

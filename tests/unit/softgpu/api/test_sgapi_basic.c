@@ -564,6 +564,11 @@ names_are_found_by_version(void **state)
     assert_ptr_equal(fn, (void *)cuMemAlloc_v2);
     ok(cuGetProcAddress_v2("cuMemcpyHtoDAsync", &fn, 12000, 2, &status));
     assert_ptr_equal(fn, (void *)cuMemcpyHtoDAsync_v2_ptsz);
+    ok(cuGetProcAddress_v2("cuMemcpyHtoDAsync", &fn, 6050, 2, &status));
+    assert_null(fn);
+    assert_int_equal(status, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
+    ok(cuGetProcAddress_v2("cuMemAlloc", &fn, -1, 2, &status));
+    assert_ptr_equal(fn, (void *)cuMemAlloc_v2);
     /* The status says that there is none; the first version, without one, fails. */
     ok(cuGetProcAddress_v2("", &fn, 0, 0, NULL));
     assert_null(fn);
