@@ -9,12 +9,11 @@ functions (libdevice) are PyPI's.
 import os
 import re
 import shutil
-import subprocess
 
-from suite import Missing, Pool, Report, Result, Venv, need_tool, quiet, run_bounded
+import debian
+from suite import Missing, Pool, Report, Result, Venv, mirror, need_tool, quiet, run_bounded
 
 RELEASE, PACKAGE, LLVM = "trixie", "pocl", "llvm-config-15"
-KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
 WHEELS = ["nvidia-cuda-runtime-cu12==12.4.*", "nvidia-cuda-nvcc-cu12==12.4.*"]
 OPTIONS = ["-DCMAKE_BUILD_TYPE=Release", "-DENABLE_CUDA=ON", "-DENABLE_HOST_CPU_DEVICES=OFF",
            "-DENABLE_ICD=ON", "-DENABLE_LOADABLE_DRIVERS=ON", "-DENABLE_TESTS=ON",
@@ -23,17 +22,6 @@ LIMIT_S = 1800
 # It reads the third of two numbers, on the stack: beyond the last page, if they end one.
 READS_PAST_ITS_BUFFER = "case_with_multiple_variable_length_loops_and_a_barrier_in_one"
 LINE = re.compile(r"\s*\d+/\d+ Test\s+#\d+: (\S+) \.*\s*(\S.*?)\s+[\d.]+ sec")
-
-
-def mirror():
-    """Where this system takes Debian's packages from."""
-    listed = subprocess.run(["apt-get", "indextargets", "--format", "$(ORIGIN) $(REPO_URI)"],
-                            text=True, stdout=subprocess.PIPE, check=False).stdout
-    for line in listed.split("\n"):
-        origin, _, uri = line.partition(" ")
-        if origin == "Debian" and "security" not in uri:
-            return uri
-    raise Missing("no mirror of Debian is configured")
 
 
 def source(build):
@@ -45,7 +33,7 @@ def source(build):
     for name in ("lists/partial", "cache/archives/partial", "source"):
         (folder / name).mkdir(parents=True)
     listed = folder / "sources.list"
-    listed.write_text(f"deb-src [signed-by={KEYS}] {mirror()} {RELEASE} main\n")
+    listed.write_text(f"deb-src [signed-by={debian.KEYS}] {mirror()} {RELEASE} main\n")
     apt = ["apt-get", "-o", f"Dir::Etc::sourcelist={listed}", "-o",
            "Dir::Etc::sourceparts=/dev/null", "-o", f"Dir::State::lists={folder}/lists",
            "-o", f"Dir::Cache={folder}/cache", "-o", "APT::Sandbox::User=root"]

@@ -18,7 +18,8 @@ from chosen import end_if_none  # noqa: E402
 from suite import Missing  # noqa: E402
 
 SUITES = ["nvptx_torture", "libgomp", "numba_tests", "tinygrad_tests", "csmith_programs",
-          "pocl_tests", "pyopencl_tests"]
+          "pocl_tests", "pyopencl_tests", "magma_tests", "pytorch_ops",
+          "llama_cpp"]
 
 
 def main():

@@ -12,7 +12,9 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "clients"))
+sys.path.insert(0, str(HERE.parent))
 
+import debian  # noqa: E402
 from pool import Pool, run_bounded  # noqa: E402,F401
 
 
@@ -76,6 +78,14 @@ def need_tool(name, package):
     if not path:
         raise Missing(f"{name} is not installed (package {package})")
     return path
+
+
+def mirror():
+    """Where this system takes Debian's packages from."""
+    found = debian.mirror()
+    if not found:
+        raise Missing("no mirror of Debian is configured")
+    return found
 
 
 def gcc_source(build):

@@ -13,9 +13,11 @@ import shutil
 import subprocess
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import debian  # noqa: E402
+
 RELEASES = "bookworm", "trixie"
 PACKAGES = "libcuda1", "libnvidia-ml1"
-KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 
 def fail(words):
@@ -23,23 +25,13 @@ def fail(words):
     sys.exit(2)
 
 
-def mirror():
-    """Where this system has its packages from."""
-    out = subprocess.run(["apt-get", "indextargets", "--format", "$(SITE) $(COMPONENT)",
-                          "Created-By: Packages"], capture_output=True, text=True, check=False)
-    for line in out.stdout.splitlines():
-        site, component = line.split()
-        if component == "main" and "security" not in site:
-            return site
-    return fail("this system has no source of Debian's packages")
-
-
 def apt(release, folder):
     """apt-get with sources and lists of its own."""
     for name in ("lists/partial", "cache/archives/partial"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     sources = folder / "sources.list"
-    sources.write_text(f"deb [signed-by={KEYS}] {mirror()} {release} non-free\n")
+    mirror = debian.mirror() or fail("this system has no mirror of Debian")
+    sources.write_text(f"deb [signed-by={debian.KEYS}] {mirror} {release} non-free\n")
     return ["apt-get", "-qq", "-o", f"Dir::Etc::sourcelist={sources}",
             "-o", "Dir::Etc::sourceparts=-", "-o", f"Dir::State::lists={folder}/lists",
             "-o", f"Dir::Cache={folder}/cache", "-o", "APT::Sandbox::User=root"]
